@@ -11,7 +11,7 @@
 //! | [`set_timer`] | one interrupt of this CPU at a time: [`Trap::Timer`] |
 //! | [`call_others`] | an interrupt of all other CPUs, an NMI if there is one: [`Trap::Call`] |
 //! | [`hang`] | the end of this CPU's work |
-//! | [`MachineClock`] | the clock that all CPUs share |
+//! | [`MachineClock`], [`Ticks`] | the clock that all CPUs share, and its counter |
 //! | [`SerialPort`], [`serial_port`], [`set_serial_port`], [`line_settings`] | the port under test |
 //! | [`pci`] | the ways to PCI configuration space |
 //! | [`persistent_ram`] | the RAM that outlives the kernel |
@@ -35,7 +35,7 @@ mod this;
 mod this;
 
 use core::ffi::CStr;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 use core::ptr::NonNull;
 
 use nostall_io::{Clock, Nanos, Processor, Registers};
@@ -47,10 +47,10 @@ use nostall_work::{ReportText, UartWindow};
 use crate::boot::{Boot, NoRam};
 use crate::trap::Trap;
 pub use this::{
-    Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, bus_check, call_others, decode_trap,
-    enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram, resume_at,
-    see_new_code, send_report, serial_port, set_serial_port, set_timer, sleep_unless, start_cpus,
-    wake, with_writable_code,
+    Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, Ticks, bus_check, call_others,
+    decode_trap, enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram,
+    resume_at, see_new_code, send_report, serial_port, set_serial_port, set_timer, sleep_unless,
+    start_cpus, wake, with_writable_code,
 };
 #[cfg(target_arch = "riscv64")]
 pub use this::{in_interrupt, interrupt_of, interrupts, is_device_memory, spi, while_handled};
@@ -93,7 +93,9 @@ const _: () = {
     let _: fn() -> Environment = pci::environment;
     let _: fn() -> Option<Ranges> = pci::ranges;
 
-    let _: fn() -> Result<(NonNull<u8>, usize), NoRam> = persistent_ram;
+    let _: fn(Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> = persistent_ram;
+    let _: fn() = see_new_code;
+    let _: Ticks = Ticks;
     let _: fn() = bus_check::run;
     let _: fn(&CStr) = send_report;
     let _: fn(Ending) -> ! = end;

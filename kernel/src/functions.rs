@@ -5,10 +5,12 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
+use nostall_trace::Entered;
 use nostall_trace::functions::{self, Calls, Patched, Sites};
 
 use crate::arch::{self, Cpu, MAX_CPUS};
 use crate::cpu;
+use crate::experiments::trace::RECORDER;
 
 static CALLS: [Calls; MAX_CPUS] = [const { Calls::new() }; MAX_CPUS];
 
@@ -30,11 +32,13 @@ impl functions::Kernel for Recorded {
         &CALLS[Cpu.id() % MAX_CPUS]
     }
 
-    fn entered(_function: usize) -> Option<[u64; 2]> {
-        None
+    fn entered(function: usize) -> Entered {
+        RECORDER.enter(function as u64)
     }
 
-    fn left(_: [u64; 2]) {}
+    fn left(entered: Entered) {
+        RECORDER.exit(entered);
+    }
 }
 
 /// Returns the functions that can be recorded.
@@ -53,12 +57,17 @@ pub fn nested<T>(handler: impl FnOnce() -> T) -> T {
     <Recorded as functions::Kernel>::calls().nested(handler)
 }
 
+/// Runs a part of the recorder, whose functions are no part of the trace.
+#[inline(always)]
+pub fn unrecorded<T>(work: impl FnOnce() -> T) -> T {
+    <Recorded as functions::Kernel>::calls().unrecorded(work)
+}
+
 /// Records the functions that `wanted` chooses by their addresses, and no others, on all CPUs.
 ///
 /// Panics if a CPU does not stop in time.
-#[allow(dead_code, reason = "the experiment uses it")]
 pub fn record(wanted: impl Fn(usize) -> bool) -> Patched {
-    <Recorded as functions::Kernel>::calls().unrecorded(|| {
+    unrecorded(|| {
         Cpu.without_interrupts(|| {
             let others = cpu::ticking().saturating_sub(1);
             HELD.store(true, Ordering::Release);

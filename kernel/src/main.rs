@@ -31,7 +31,7 @@ use nostall_work::{Event, WorkList, text};
 use arch::Cpu;
 use boot::Boot;
 use death::die;
-use experiments::pstore;
+use experiments::{pstore, trace};
 use machine::BootedMachine;
 use trap::{Exception, Trap};
 
@@ -64,6 +64,7 @@ extern "C" fn rust_trap(frame: &arch::Frame) {
 }
 
 fn die_of(exception: Exception) -> ! {
+    trace::freeze();
     let Exception {
         vector,
         name,
@@ -108,6 +109,7 @@ fn main(boot: &Boot) -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
+    trace::freeze();
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
     let message = text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
     log::last_line(format_args!(

@@ -34,7 +34,11 @@ mod cells;
 #[cfg(feature = "report")]
 pub mod export;
 mod filter;
-#[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
+// The stubs of x86-64 pass arguments as every system does but these two.
+#[cfg(any(
+    all(target_arch = "x86_64", not(windows), not(target_os = "uefi")),
+    target_arch = "riscv64"
+))]
 pub mod functions;
 mod global;
 #[cfg(feature = "report")]

@@ -7,7 +7,7 @@ use crate::layout::{
 };
 
 /// Record of a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Ticks of the recorder's clock. A [`Lost`](Event::Lost) has the time of a neighbour.
     pub time: u64,

@@ -53,6 +53,8 @@ pub mod pstore;
 mod report;
 pub mod script;
 pub mod spi;
+#[cfg(target_has_atomic = "64")]
+pub mod trace;
 pub mod uart;
 
 pub use job::{BadJob, BusCheck, Example, Failure, Job};
@@ -70,6 +72,8 @@ const KINDS: &[Kind] = &[
     Kind::of::<spi::Job>(),
     #[cfg(target_has_atomic = "64")]
     Kind::of::<console::Job>(),
+    #[cfg(target_has_atomic = "64")]
+    Kind::of::<trace::Job>(),
     Kind::of::<Example>(),
     Kind::of::<BusCheck>(),
     Kind::of::<Failure>(),

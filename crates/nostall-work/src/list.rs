@@ -161,7 +161,7 @@ mod tests {
     use strum::VariantArray;
 
     use crate::{BusCheck, Example, Failure};
-    use crate::{console, pci, pstore, script, spi, uart};
+    use crate::{console, pci, pstore, script, spi, trace, uart};
     use nostall_devices::uart::Profile;
     use proptest::prelude::*;
     use std::format;
@@ -268,6 +268,7 @@ mod tests {
         survive(pci_jobs());
         survive(spi::Job::all(7));
         survive(console_jobs());
+        survive(trace::Job::all());
         survive(Failure::VARIANTS.iter().copied());
     }
 

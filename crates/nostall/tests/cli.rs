@@ -753,7 +753,7 @@ fn an_unknown_experiment_is_answered_with_the_names_of_all() {
         "{stderr}"
     );
     assert!(
-        stderr.contains("uart, pstore, pci, spi, console"),
+        stderr.contains("uart, pstore, pci, spi, console, trace"),
         "{stderr}"
     );
 }

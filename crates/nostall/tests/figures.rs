@@ -100,6 +100,7 @@ fn figures_of_every_experiment_on_the_model_stay() {
     figures_stay("pci-model", &["pci", "--on", "model"]);
     figures_stay("pstore-model", &["pstore", "--on", "model"]);
     figures_stay("spi-model", &["spi", "--on", "model", "--frames", "1000"]);
+    figures_stay("trace-model", &["trace", "--on", "model"]);
     let console = ["console", "--input", "log", "--profile", "pc-16550a"];
     figures_stay("console-model", &console);
 }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Rows of the table.
-const ROWS: usize = 19;
+const ROWS: usize = 20;
 
 /// Values by run, and then by strategy, profile and metric.
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
@@ -162,7 +162,14 @@ fn lines(output: &Output) -> Vec<String> {
 /// The rows, which stand between headings before the first empty line.
 fn rows(lines: &[String]) -> Vec<&String> {
     let table = lines.iter().take_while(|line| !line.is_empty()).skip(1);
-    let experiments = ["uart: ", "pstore: ", "pci: ", "spi: ", "console: "];
+    let experiments = [
+        "uart: ",
+        "pstore: ",
+        "pci: ",
+        "spi: ",
+        "console: ",
+        "trace: ",
+    ];
     let is_heading = |line: &String| experiments.iter().any(|name| line.starts_with(name));
     table.filter(|line| !is_heading(line)).collect()
 }
@@ -302,7 +309,7 @@ fn an_unknown_experiment_is_answered_with_the_known_ones_in_one_line() {
     let output = command().arg("bogus").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let known = "error: there is no experiment 'bogus': they are uart, pstore, pci, spi, console\n\n\
+    let known = "error: there is no experiment 'bogus': they are uart, pstore, pci, spi, console, trace\n\n\
                  Usage: ";
     assert!(stderr.starts_with(known), "{stderr}");
 }

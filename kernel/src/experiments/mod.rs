@@ -8,6 +8,7 @@ mod script;
 mod second;
 #[cfg(target_arch = "riscv64")]
 mod spi;
+pub mod trace;
 
 use nostall_io::{Clock, Counting, Registers};
 use nostall_uart::Console;
@@ -56,6 +57,15 @@ pub fn run(
             spi::SpiJobs { cpus, timer, clock }.run(job, item);
         }),
         &mut kind(|job, item| console::run(job, item, cpus, input, clock)),
+        &mut kind(|job, item| {
+            let second = &second;
+            trace::TraceJobs {
+                cpus,
+                clock,
+                second,
+            }
+            .run(job, item);
+        }),
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
         &mut kind(|BusCheck, _| arch::bus_check::run()),
         &mut kind(|Example::Console, _| example::run(*clock)),

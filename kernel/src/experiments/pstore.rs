@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use nostall_io::{Clock, Nanos};
 use nostall_pstore::Ram;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, Told, measure,
-    recover,
+    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, REGION, Sleep, Strategy, Told,
+    measure, recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
@@ -29,7 +29,7 @@ unsafe impl Send for Place {}
 
 /// Enables saving the log when the kernel crashes.
 pub fn start() {
-    let ram = arch::persistent_ram().ok();
+    let ram = arch::persistent_ram(REGION).ok();
     *PLACE.lock() = ram.map(|(start, _)| Place(start));
 }
 
@@ -104,7 +104,7 @@ pub fn last_words() {
 /// Nothing else may use any of it. Jobs run one after the other, and a crashing kernel, which
 /// uses the logs' part, does not continue with them.
 unsafe fn region() -> Ram<'static> {
-    let (start, len) = match arch::persistent_ram() {
+    let (start, len) = match arch::persistent_ram(REGION) {
         Ok(ram) => ram,
         Err(why) => panic!("{why}"),
     };

@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 use core::slice;
 
 use nostall_work::FIRMWARE_DONE;
-use nostall_work::pstore::REGION;
 
 use super::cpus::MAX_CPUS;
 use super::paging::{STACK_STRIDE, TRAP_STACK_STRIDE};
@@ -61,12 +60,13 @@ fn input() -> &'static [u8] {
     unsafe { slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }
 }
 
-/// Returns start and length of the RAM that outlives the kernel if the machine preserves it.
+/// Returns the memory of `region`, counted from the start of RAM, in the RAM that outlives the
+/// kernel if the machine preserves it.
 ///
 /// Otherwise, returns why there is none: no RAM is there, or it is in use.
-pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
+pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> {
     let ram = paging::ram();
-    let region = ram.start + REGION.start..ram.start + REGION.end;
+    let region = ram.start + region.start..ram.start + region.end;
     let others = [Some(paging::image()), Some(tree::place()), tree::initrd()];
     let mut others = others.into_iter().flatten().chain(tree::reserved());
     let in_use = others.find(|other| overlap(&region, other));

@@ -19,6 +19,7 @@ pub use cpus::{
     Cpu, MAX_CPUS, call_others, enable_interrupts, hang, in_interrupt, interrupts, see_new_code,
     set_timer, sleep_unless, start_cpus, wake,
 };
+pub use nostall_trace::RdTime as Ticks;
 pub use paging::{is_device_memory, with_writable_code};
 pub use plic::{interrupt_of, while_handled};
 pub use semihosting::{Ending, end, send_report};

@@ -4,7 +4,7 @@ use core::arch::global_asm;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_work::pstore::REGION;
 
@@ -92,8 +92,9 @@ pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
         unsafe { array(info.memory_map, info.memory_map_entries as usize) };
     let ram = memory.iter().filter(|range| range.is_ram());
     let ram = ram.map(MemoryRange::range);
-    let holds_region = |ram: Range<u64>| ram.start <= REGION.start && REGION.end <= ram.end;
-    PERSISTENT.store(ram.clone().any(holds_region), Ordering::Relaxed);
+    let mut holds_region = ram.clone().filter(|ram| ram.contains(&REGION.start));
+    let end = holds_region.next().map_or(0, |ram| ram.end);
+    PERSISTENT_END.store(end, Ordering::Relaxed);
     FIRMWARE.call_once(|| Firmware::new(info.rsdp, memory));
     paging::init(ram);
     paging::activate();
@@ -140,21 +141,20 @@ impl Firmware {
     }
 }
 
-/// Set if [`REGION`] is RAM.
-static PERSISTENT: AtomicBool = AtomicBool::new(false);
+/// End of the RAM in which [`REGION`] begins; 0 if there is none.
+static PERSISTENT_END: AtomicU64 = AtomicU64::new(0);
 
-/// Returns start and length of the RAM that outlives the kernel if the machine preserves it.
+/// Returns the memory of `region`, counted from the start of RAM, in the RAM that outlives the
+/// kernel if the machine preserves it.
 ///
 /// Otherwise, returns why there is none.
-pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
-    if !PERSISTENT.load(Ordering::Relaxed) {
-        return Err(NoRam {
-            region: REGION,
-            in_use: None,
-        });
+pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> {
+    if region.start < REGION.start || region.end > PERSISTENT_END.load(Ordering::Relaxed) {
+        let in_use = None;
+        return Err(NoRam { region, in_use });
     }
-    let start = NonNull::new(REGION.start as *mut u8).expect("not null");
-    Ok((start, (REGION.end - REGION.start) as usize))
+    let start = NonNull::new(region.start as *mut u8).expect("not null");
+    Ok((start, (region.end - region.start) as usize))
 }
 
 /// Copies the command line, because the boot protocol's text is in low memory, which the start

@@ -21,6 +21,7 @@ pub use clock::Tsc as MachineClock;
 pub use cpus::{
     Cpu, MAX_CPUS, call_others, enable_interrupts, set_timer, sleep_unless, start_cpus, wake,
 };
+pub use nostall_trace::Tsc as Ticks;
 pub use paging::with_writable_code;
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 pub use traps::{Frame, decode as decode_trap};
@@ -62,7 +63,7 @@ pub fn see_new_code() {
     cpuid(0);
 }
 
-/// Returns nothing to do: no CPU is interrupted inside of an instruction.
+/// Does nothing: a place for a call is one instruction, and no CPU is interrupted inside of it.
 pub fn resume_at(_: impl FnOnce(usize) -> usize) {}
 
 /// What this CPU says of itself (Intel SDM volume 2, CPUID).

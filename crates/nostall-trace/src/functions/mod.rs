@@ -25,6 +25,8 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
+use crate::recorder::Entered;
+
 mod sites;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
@@ -41,12 +43,12 @@ pub trait Kernel {
     /// panic nor call a function that is not inlined.
     fn calls() -> &'static Calls;
 
-    /// Records that the function at an address is entered. Returns what [`left`](Self::left)
-    /// needs, or `None` if its return is not to be recorded.
-    fn entered(function: usize) -> Option<[u64; 2]>;
+    /// Records that the function at an address is entered:
+    /// [`Recorder::enter`](crate::Recorder::enter).
+    fn entered(function: usize) -> Entered;
 
-    /// Records that the same function returns.
-    fn left(entered: [u64; 2]);
+    /// Records that the same function returns: [`Recorder::exit`](crate::Recorder::exit).
+    fn left(entered: Entered);
 }
 
 /// The functions that one CPU is in. Only that CPU uses it.
@@ -64,7 +66,7 @@ unsafe impl Sync for Calls {}
 /// One function whose return is to be recorded.
 #[derive(Clone, Copy)]
 struct Frame {
-    entered: [u64; 2],
+    entered: Entered,
     /// Address to which the function is to return.
     caller: usize,
 }
@@ -73,7 +75,7 @@ impl Calls {
     /// No function.
     pub const fn new() -> Self {
         const NONE: Frame = Frame {
-            entered: [0; 2],
+            entered: Entered::NOT_RECORDED,
             caller: 0,
         };
         Self {
@@ -134,7 +136,8 @@ extern "C" fn entered<K: Kernel>(function: usize, caller: &mut usize) {
         }
         calls.depth.store(depth + 1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        if let Some(entered) = K::entered(function) {
+        let entered = K::entered(function);
+        if entered.exit != 0 {
             let frame = Frame {
                 entered,
                 caller: *caller,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::env;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -179,9 +180,9 @@ pub fn print(text: &str) -> Result<()> {
 }
 
 /// Writes each of `captures` to a file of its name in `dir`.
-pub fn capture<'a>(
+pub fn capture<'a, N: Display>(
     dir: &Path,
-    captures: impl IntoIterator<Item = (&'static str, &'a [u8])>,
+    captures: impl IntoIterator<Item = (N, &'a [u8])>,
 ) -> Result<()> {
     let write = || -> io::Result<()> {
         fs::create_dir_all(dir)?;

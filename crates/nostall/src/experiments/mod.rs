@@ -15,6 +15,7 @@ pub mod pstore;
 pub mod spi;
 pub(crate) mod table;
 mod tour;
+pub mod trace;
 pub mod uart;
 mod verdict;
 
@@ -34,6 +35,7 @@ const EXPERIMENTS: &[Entry] = &[
     Entry::of::<pci::Args>("pci", pci::tour::TOUR),
     Entry::of::<spi::Args>("spi", spi::tour::TOUR),
     Entry::of::<console::Args>("console", console::tour::TOUR),
+    Entry::of::<trace::Args>("trace", trace::tour::TOUR),
 ];
 
 /// The experiment that the arguments name, or the tour.

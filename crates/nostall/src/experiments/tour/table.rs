@@ -15,9 +15,8 @@ const HEADER: [&str; 7] = ["", "before", "Linux", "nostall", "limit", "factor", 
 
 const LEGEND: &str = "\
 Linux: with its fix; limit: of the hardware or the work; factor: before/nostall.
-Counts of accesses and exits and times on the model are exact: another value is
-an error. All other figures are shown, and not judged. Each row is explained in
-docs/src/tour.md.";
+Counts of accesses and exits, and times on the model, are exact or an error. All
+other figures are not judged. docs/src/tour.md explains each row.";
 
 const INSTALL: &str =
     "`make setup` installs QEMU. KVM needs /dev/kvm, and the right to write to it.";
@@ -89,17 +88,32 @@ fn rows(entries: &'static [Entry]) -> impl Iterator<Item = &'static Row> {
     entries.iter().flat_map(|entry| entry.tour.rows)
 }
 
-/// Returns the runs' arguments. Runs that differ in the last word share a line.
+/// Returns the runs' arguments. Runs that differ in one word share a line.
 fn commands(entries: &'static [Entry]) -> Vec<String> {
-    let mut lines: Vec<(&str, String)> = Vec::new();
-    for run in runs::arguments(entries) {
-        let (start, last) = run.rsplit_once(' ').unwrap_or(("", run));
-        match lines.iter_mut().find(|(known, _)| *known == start) {
-            Some((_, line)) => *line += &format!("|{last}"),
-            None => lines.push((start, run.to_owned())),
+    let runs = runs::arguments(entries).into_iter();
+    let lines = shared(runs.map(|run| run.split(' ').map(str::to_owned).collect()));
+    let lines = shared(lines.into_iter()).into_iter();
+    lines.map(|words| words.join(" ")).collect()
+}
+
+/// Joins lines that differ in one word.
+fn shared(lines: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let mut shared: Vec<Vec<String>> = Vec::new();
+    for line in lines {
+        let place = shared.iter_mut().find_map(|known| {
+            let alike = known.len() == line.len();
+            let pairs = known.iter().zip(&line).enumerate();
+            let mut different = pairs.filter(|(_, (one, other))| one != other);
+            let at = different.next().filter(|_| alike)?.0;
+            different.next().is_none().then_some(())?;
+            Some((known, at))
+        });
+        match place {
+            Some((known, at)) => known[at] = format!("{}|{}", known[at], line[at]),
+            None => shared.push(line),
         }
     }
-    lines.into_iter().map(|(_, line)| line).collect()
+    shared
 }
 
 impl Row {

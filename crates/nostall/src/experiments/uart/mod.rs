@@ -1,7 +1,7 @@
 //! Experiment uart: a text sent over the serial port with each strategy.
 
 mod fold;
-mod input;
+pub(super) mod input;
 pub mod model;
 pub mod run;
 mod table;

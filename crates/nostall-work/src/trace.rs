@@ -1,0 +1,464 @@
+//! Sending over a slow serial port while the sender is recorded, and the trace of a crash.
+
+use core::fmt;
+use core::hash::Hash;
+use core::ops::Range;
+use core::str::FromStr;
+
+use nostall_devices::uart::Profile;
+use nostall_io::{Clock, Counting, Nanos, Processor, Registers};
+use nostall_trace::layout::{Kind, LINE, LONGEST_NAME, Meta};
+use nostall_trace::{Entered, Event, FunctionId, Image, Options, Recorder, Site, Ticks};
+use nostall_uart::{Console, Strategy};
+use serde::{Deserialize, Serialize};
+
+use crate::checksum::Checksum;
+use crate::report::{ReportText, text};
+use crate::uart::{self, Driver, Sent, Writes};
+
+/// Memory for traces, counted from the start of RAM: 16 MiB behind the
+/// [region](crate::pstore::REGION) of pstore. Nothing else uses it, as described there.
+pub const REGION: Range<u64> = 65 << 20..81 << 20;
+
+/// Length of the memory of one job.
+const PART: u64 = 1 << 20;
+
+/// Number of jobs with a trace.
+pub const PARTS: u16 = ((REGION.end - REGION.start) / PART) as u16;
+
+/// Returns the memory of the trace of a job, by its place in the work list.
+pub const fn part(item: u16) -> Range<u64> {
+    let start = REGION.start + PART * (item % PARTS) as u64;
+    start..start + PART
+}
+
+/// Memory of the trace of the crash: the last.
+pub const CRASH: Range<u64> = part(PARTS - 1);
+
+/// The article's port.
+pub const PROFILE: Profile = Profile::HP_DL380_GEN9;
+
+/// Sizes of the article's two sendings.
+pub const SIZES: [u32; 2] = [1, 2_500];
+
+/// A job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Sends so many bytes with this strategy and records it: `send:byte-polled:1`.
+    Send {
+        /// Strategy of the driver.
+        strategy: Strategy,
+        /// Number of bytes.
+        bytes: u32,
+    },
+    /// Records all that follows, where the trace of a crash is: `record`.
+    Record,
+    /// The same; sends a line, and panics: `crash`.
+    Crash,
+    /// Reports the trace of the crash that an earlier kernel left: `recover`.
+    Recover,
+}
+
+impl Job {
+    /// Returns the sendings: each size with each strategy.
+    pub fn sendings() -> impl Iterator<Item = Self> {
+        SIZES.into_iter().flat_map(|bytes| {
+            Strategy::ALL
+                .into_iter()
+                .map(move |strategy| Self::Send { strategy, bytes })
+        })
+    }
+
+    /// Returns all jobs.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::sendings().chain([Self::Record, Self::Crash, Self::Recover])
+    }
+}
+
+impl crate::Job for Job {
+    const NAME: &'static str = "trace";
+}
+
+impl fmt::Display for Job {
+    /// Writes the job as a word of a work list.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { strategy, bytes } => write!(f, "send:{strategy}:{bytes}"),
+            Self::Record => f.write_str("record"),
+            Self::Crash => f.write_str("crash"),
+            Self::Recover => f.write_str("recover"),
+        }
+    }
+}
+
+impl FromStr for Job {
+    type Err = ();
+
+    fn from_str(words: &str) -> Result<Self, ()> {
+        Ok(match words {
+            "record" => Self::Record,
+            "crash" => Self::Crash,
+            "recover" => Self::Recover,
+            _ => {
+                let rest = words.strip_prefix("send:").ok_or(())?;
+                let (strategy, bytes) = rest.split_once(':').ok_or(())?;
+                let bytes = bytes.parse().map_err(drop)?;
+                if !(1..=LONGEST).contains(&bytes) {
+                    return Err(());
+                }
+                let strategy = strategy.parse()?;
+                Self::Send { strategy, bytes }
+            }
+        })
+    }
+}
+
+/// Most bytes that a job sends.
+const LONGEST: u32 = SIZES[1];
+
+/// Result of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// Of a sending.
+    Sent {
+        /// The sender's report.
+        sent: Sent,
+        /// Functions whose calls are recorded: 0 in a kernel that is not built for that.
+        functions: u32,
+    },
+    /// The trace of a CPU, as left by a crash.
+    Left {
+        /// The CPU.
+        cpu: u32,
+        /// Records.
+        records: u64,
+        /// Checksum of these.
+        checksum: u64,
+    },
+    /// The last entries and exits of a CPU, in order.
+    Calls {
+        /// The CPU.
+        cpu: u32,
+        /// Number of the first, counted from the oldest record.
+        first: u64,
+        /// Time, and the call as a slot's [`Meta`] without its lap.
+        calls: Calls,
+    },
+    /// Name of a scope in these.
+    Name {
+        /// Number in the calls.
+        number: u32,
+        /// The name.
+        name: ReportText,
+    },
+}
+
+/// Calls, as many as one report holds.
+pub type Calls = heapless::Vec<(u64, u64), 16>;
+
+/// Calls of a CPU that are told one by one.
+const LAST: usize = 128;
+
+/// Returns the options of a job's trace.
+pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'static> {
+    Options {
+        zones: cpus as u32,
+        names: 4 << 10,
+        stop_when_full: false,
+        zones_of_threads: false,
+        ticks_per_second,
+        epoch: None,
+        anchor: None,
+        boot,
+        build_id: &[],
+        program: "nostall's reference kernel",
+    }
+}
+
+/// Reads the trace of a crash, and tells `found` what it holds of each CPU.
+pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
+    let Ok(region) = nostall_trace::recover(image) else {
+        return;
+    };
+    let mut names = heapless::Vec::<u32, 64>::new();
+    for zone in region.zones() {
+        let mut checksum = Checksum::default();
+        let (mut records, mut calls) = (0, 0);
+        let mut last = [(0, 0); LAST];
+        for record in region.records(zone) {
+            records += 1;
+            record.hash(&mut checksum);
+            let (kind, function) = match record.event {
+                Event::Enter { function, .. } => (0, function),
+                Event::Exit { function } => (1, function),
+                _ => continue,
+            };
+            let (kinds, low) = match function {
+                FunctionId::Address(address) => ([Kind::Enter, Kind::Exit], address),
+                FunctionId::Name(number) => ([Kind::EnterName, Kind::ExitName], number.into()),
+            };
+            let meta = Meta::new(kinds[kind], low, record.depth.into());
+            last[calls % LAST] = (record.time, meta.0);
+            calls += 1;
+        }
+        let cpu = zone.zone;
+        let checksum = checksum.0;
+        found(Told::Left {
+            cpu,
+            records,
+            checksum,
+        });
+        let mut first = calls.saturating_sub(LAST);
+        while first < calls {
+            let end = calls.min(first + Calls::new().capacity());
+            let told: Calls = (first..end).map(|call| last[call % LAST]).collect();
+            let metas = told.iter().map(|(_, meta)| Meta(*meta));
+            for meta in metas.filter(|meta| meta.kind() == Some(Kind::EnterName)) {
+                let number = meta.low() as u32;
+                if !names.contains(&number) {
+                    let _ = names.push(number); // more are told twice
+                    let mut name = [0; LONGEST_NAME];
+                    let name = region.name(number, &mut name).unwrap_or_default();
+                    let name = text(format_args!("{name}"));
+                    found(Told::Name { number, name });
+                }
+            }
+            found(Told::Calls {
+                cpu,
+                first: first as u64,
+                calls: told,
+            });
+            first = end;
+        }
+    }
+}
+
+/// Recorder of scopes.
+pub trait Scopes {
+    /// Records an entry.
+    fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered;
+
+    /// Records the exit of an entry.
+    fn exit(&self, entered: Entered);
+}
+
+impl<T: Ticks, P: Processor> Scopes for Recorder<'_, T, P> {
+    fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered {
+        self.enter_site(site, argument)
+    }
+
+    fn exit(&self, entered: Entered) {
+        Self::exit(self, entered);
+    }
+}
+
+/// Sends `bytes` bytes of a repeating alphabet while `recorder` records. `granted` tells what a
+/// second task on the same CPU has had of it so far.
+pub fn send<R: Registers, C: Clock>(
+    console: &mut Console<Counting<R>, C>,
+    (strategy, bytes): (Strategy, u32),
+    recorder: &impl Scopes,
+    granted: impl Fn() -> Nanos,
+) -> Sent {
+    let mut text = [0; LONGEST as usize];
+    for (byte, letter) in text.iter_mut().zip((b'a'..=b'z').cycle()) {
+        *byte = letter;
+    }
+    let text = &text[..text.len().min(bytes as usize)];
+    let job = uart::Job {
+        driver: Driver::Ours(strategy),
+        writes: Writes::Whole,
+    };
+    let entered = recorder.enter(site(strategy), Some(bytes.into()));
+    let sent = uart::send(console, job, text, granted);
+    recorder.exit(entered);
+    sent
+}
+
+/// Returns the name of a sending in the trace.
+fn site(strategy: Strategy) -> &'static Site {
+    static BYTE_POLLED: Site = Site::new("send_byte_polled", module_path!());
+    static FIFO_POLLED: Site = Site::new("send_fifo_polled", module_path!());
+    static FIFO_BURST: Site = Site::new("send_fifo_burst", module_path!());
+    static FIFO_PACED: Site = Site::new("send_fifo_paced", module_path!());
+    match strategy {
+        Strategy::BytePolled => &BYTE_POLLED,
+        Strategy::FifoPolled => &FIFO_POLLED,
+        Strategy::FifoBurst => &FIFO_BURST,
+        Strategy::FifoPaced => &FIFO_PACED,
+    }
+}
+
+/// Registers of a 16550 whose accesses are recorded.
+#[derive(Debug)]
+pub struct Traced<'a, R, S> {
+    port: R,
+    recorder: &'a S,
+}
+
+impl<'a, R, S> Traced<'a, R, S> {
+    /// Records the accesses to `port`.
+    pub const fn new(port: R, recorder: &'a S) -> Self {
+        Self { port, recorder }
+    }
+}
+
+macro_rules! sites {
+    ($($name:literal)*) => {
+        [$(Site::new($name, module_path!())),*]
+    };
+}
+
+static READS: [Site; 8] = sites!(
+    "read_rbr" "read_ier" "read_iir" "read_lcr" "read_mcr" "read_lsr" "read_msr" "read_scr"
+);
+static WRITES: [Site; 8] = sites!(
+    "write_thr" "write_ier" "write_fcr" "write_lcr" "write_mcr" "write_lsr" "write_msr" "write_scr"
+);
+static BURST: Site = Site::new("burst_thr", module_path!());
+
+impl<R: Registers, S: Scopes> Traced<'_, R, S> {
+    // In a kernel whose functions are recorded, the scope is then part of the caller.
+    #[inline(always)]
+    fn scope<U>(
+        &self,
+        site: &'static Site,
+        argument: Option<u64>,
+        access: impl FnOnce(&R) -> U,
+    ) -> U {
+        let entered = self.recorder.enter(site, argument);
+        let result = access(&self.port);
+        self.recorder.exit(entered);
+        result
+    }
+}
+
+impl<R: Registers, S: Scopes> Registers for Traced<'_, R, S> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.scope(&READS[offset % 8], None, |port| port.read8(offset))
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.scope(&WRITES[offset % 8], None, |port| port.write8(offset, value));
+    }
+
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        self.scope(&BURST, Some(values.len() as u64), |port| {
+            port.write_burst(offset, values);
+        });
+    }
+
+    fn burst_instructions(&self, values: usize) -> usize {
+        self.port.burst_instructions(values)
+    }
+}
+
+const _: () = assert!(REGION.start.is_multiple_of(LINE as u64) && PARTS as usize > 8);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::report::tests::result_survives;
+    use core::cell::Cell;
+    use nostall_trace::Region;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_result_survives_its_line() {
+        result_survives(Told::Sent {
+            sent: Sent::default(),
+            functions: u32::MAX,
+        });
+        result_survives(Told::Left {
+            cpu: u32::MAX,
+            records: u64::MAX,
+            checksum: u64::MAX,
+        });
+        result_survives(Told::Calls {
+            cpu: u32::MAX,
+            first: u64::MAX,
+            calls: [(u64::MAX, u64::MAX); 16].into_iter().collect(),
+        });
+        result_survives(Told::Name {
+            number: u32::MAX,
+            name: text(format_args!("{:\x01>200}", "")),
+        });
+    }
+
+    /// A clock that steps at each look.
+    #[derive(Default)]
+    struct Steps(Cell<u64>);
+
+    impl Ticks for Steps {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 1);
+            self.0.get()
+        }
+    }
+
+    struct OneCpu;
+
+    impl Processor for OneCpu {
+        fn id(&self) -> usize {
+            0
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+
+    /// Returns what is told of `calls` nested calls, the innermost of which do not return.
+    fn told(calls: usize, returned: usize) -> Vec<Told> {
+        static SITE: Site = Site::new("a scope", module_path!());
+        let mut memory = vec![0; 1 << 16];
+        let first = memory.as_ptr().align_offset(LINE);
+        let memory = &mut memory[first..first + (1 << 15)];
+        let recorder = Recorder::new(Steps::default(), OneCpu);
+        let region = Region::format(memory, &options(1, 1, 1)).unwrap();
+        recorder.start(region);
+        for call in 0..calls {
+            let entered = recorder.enter(&SITE, None);
+            if call < returned {
+                Scopes::exit(&recorder, entered);
+            }
+        }
+        drop(recorder);
+        let mut told = Vec::new();
+        recover(&memory[..], |one| told.push(one));
+        told
+    }
+
+    #[test]
+    fn the_last_calls_are_told_with_their_names_and_all_are_counted() {
+        let told = told(100, 99);
+        assert!(matches!(
+            told[0],
+            Told::Left {
+                cpu: 0,
+                records: 199,
+                ..
+            }
+        ));
+        assert!(matches!(&told[1], Told::Name { name, .. } if name == "a scope"));
+        let calls = told.iter().filter_map(|one| match one {
+            Told::Calls { first, calls, .. } => Some((*first, calls)),
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        assert_eq!(calls[0].0, 199 - LAST as u64);
+        let all: Vec<_> = calls.into_iter().flat_map(|(_, calls)| calls).collect();
+        assert_eq!(all.len(), LAST);
+        let (time, last) = all[LAST - 1];
+        assert_eq!((*time, Meta(*last).kind()), (199, Some(Kind::EnterName)));
+    }
+
+    #[test]
+    fn another_record_gives_another_checksum_and_no_region_gives_nothing() {
+        assert_eq!(told(3, 3), told(3, 3));
+        assert_ne!(told(3, 3)[0], told(3, 2)[0]);
+        recover(&[0; 4096][..], |told| panic!("{told:?}"));
+    }
+}

@@ -1,0 +1,126 @@
+//! The sendings, the crash, and the next boot.
+
+use nostall_trace::layout::LINE;
+use nostall_uart::Strategy;
+use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
+use nostall_work::trace::{CRASH, Job, SIZES, Told, part, recover};
+use nostall_work::uart::Sent;
+
+/// MiB of the guest's RAM.
+const RAM: u32 = 128;
+
+/// One sending, and its trace.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    pub strategy: Strategy,
+    pub bytes: u32,
+    /// The sender's report.
+    pub sent: Sent,
+    /// Functions whose calls are recorded, besides the scopes that every kernel has.
+    pub functions: u32,
+    /// The region of the trace.
+    pub trace: Vec<u8>,
+}
+
+/// What a crash left.
+#[derive(Clone, Debug)]
+pub struct Crash {
+    /// The region of the trace, from the crashed guest's RAM.
+    pub trace: Vec<u8>,
+    /// What the host reads there.
+    pub host: Vec<Told>,
+    /// What the next kernel on this RAM reads there.
+    pub next_boot: Vec<Told>,
+    /// The panic message.
+    pub panic: String,
+}
+
+/// Everything that the experiment came to.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub sendings: Vec<Sending>,
+    /// Bytes of the sendings that arrived at the end of the line.
+    pub arrived: u64,
+    /// None on a machine without a guest.
+    pub crash: Option<Crash>,
+}
+
+/// Bytes that a crashing guest sends last.
+const LAST_WORDS: u64 = 32;
+
+/// Runs the experiment on `machine` in `guest`, and replaces the guest's work and RAM.
+///
+/// # Errors
+///
+/// As [`Machine::run`], of either boot.
+pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), Error> {
+    let jobs: Vec<_> = Job::sendings().collect();
+    let with_crash = jobs.iter().copied().chain([Job::Crash]);
+    let work: Vec<_> = with_crash.map(Work::from).collect();
+    let ram = GuestRam::new(RAM)?;
+    let first = Guest {
+        work: &work,
+        repeat: 1,
+        ram: Some(&ram),
+        ..*guest
+    };
+    let bytes = SIZES.iter().sum::<u32>() as u64 * Strategy::ALL.len() as u64;
+    let mut limits = Limits::of(1_000, bytes + LAST_WORDS);
+    // A KVM that interprets takes long for each access.
+    limits.total *= 10;
+    let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {})?;
+    let trace = ram.read(CRASH)?;
+    let second = Guest {
+        work: &[Job::Recover.into()],
+        ..first
+    };
+    let next = machine.run(&second, &limits, Ending::Done, &mut |_| {})?;
+
+    let told = ran.told::<Told>()?;
+    let sendings = jobs.iter().zip(0..).zip(told).map(|((job, at), told)| {
+        let (Job::Send { strategy, bytes }, (item, Told::Sent { sent, functions })) = (*job, told)
+        else {
+            return Err(Error::Undone);
+        };
+        if item != usize::from(at) {
+            return Err(Error::NotAReport(format!("item {item} out of turn")));
+        }
+        Ok(Sending {
+            strategy,
+            bytes,
+            sent,
+            functions,
+            trace: ram.read(part(at))?,
+        })
+    });
+    let sendings: Vec<_> = sendings.collect::<Result<_, _>>()?;
+    if sendings.len() < jobs.len() {
+        return Err(Error::Undone);
+    }
+    let panic = match ran.reports.last() {
+        Some(Report::Panic { message, .. }) => message.as_str().to_owned(),
+        _ => return Err(Error::Unbroken),
+    };
+    let next_boot = next.told()?.into_iter().map(|(_, told)| told).collect();
+    let crash = Crash {
+        host: read(&trace),
+        next_boot,
+        panic,
+        trace,
+    };
+    let recorded = Recorded {
+        sendings,
+        arrived: (ran.serial.len() as u64).saturating_sub(LAST_WORDS),
+        crash: Some(crash),
+    };
+    Ok((recorded, ran))
+}
+
+/// Reads the trace of a crash.
+pub fn read(trace: &[u8]) -> Vec<Told> {
+    let mut told = Vec::new();
+    recover(trace, |found| told.push(found));
+    told
+}
+
+const _: () = assert!(CRASH.start.is_multiple_of(LINE as u64));

@@ -1,0 +1,101 @@
+//! The text about recorded sendings and a recorded crash.
+
+use anyhow::Result;
+use nostall_uart::Strategy;
+use nostall_work::trace::{PROFILE, SIZES};
+
+use super::fold::fold;
+use super::picture::{beside, draw};
+use super::run::{Crash, Recorded};
+use crate::experiments::experiment::Answer;
+use crate::experiments::table::{Column, table, time, whole};
+use crate::experiments::verdict::closing;
+
+const COLUMNS: [Column; 6] = [
+    Column::of("time", "ns_of_*", time),
+    Column::of("CPU held", "stalled_ns_of_*", time),
+    Column::of("accesses", "register_instructions_of_*", whole),
+    Column::of("| traced calls", "traced_calls_of_*", whole),
+    Column::of("polls", "traced_polls_of_*", whole),
+    Column::of("time", "traced_ns_of_*", time).or("overwritten"),
+];
+
+const LEGEND: &str = "\
+    CPU held: time that a second task on the same CPU did not get; polls: reads of the\n\
+    line status; overwritten: the trace is longer than its memory, and shows the end.\n\
+    The article: 411 us for one byte, all of it polling (byte-polled).";
+
+/// Lines of a picture: the first, and the last.
+const LINES: (usize, usize) = (9, 6);
+
+/// Columns of the page.
+const WIDTH: usize = 100;
+
+/// Folds the reports into the text and the figures.
+pub fn answer(
+    headline: &str,
+    on: &'static str,
+    recorded: &Recorded,
+    symbols: &dyn Fn(u64) -> Option<String>,
+) -> Result<Answer> {
+    let (figures, faults) = fold(on, recorded, symbols)?;
+    let functions = recorded.sendings.first().map_or(0, |one| one.functions);
+    let records = match functions {
+        0 => "recorded: the accesses to the port".to_owned(),
+        n => format!("recorded: the accesses to the port, and {n} functions"),
+    };
+    let parts = SIZES.map(|bytes| bytes.to_string());
+    let rows = parts.iter().flat_map(|part| {
+        Strategy::ALL.map(|strategy| {
+            let row = figures.row(strategy.name()).of_part(part);
+            ([strategy.name(), part.as_str()], row)
+        })
+    });
+    let mut parts = vec![
+        format!("{headline}\nport like {}; {records}", PROFILE.name),
+        table(["strategy", "bytes"], &COLUMNS, rows),
+        LEGEND.to_owned(),
+    ];
+    let picture = |strategy| -> Result<Vec<String>> {
+        let one = |sending: &&super::run::Sending| {
+            (sending.strategy, sending.bytes) == (strategy, SIZES[0])
+        };
+        let sending = recorded.sendings.iter().find(one);
+        sending.map_or(Ok(Vec::new()), |one| draw(&one.trace, symbols, LINES))
+    };
+    let [before, fix, burst, ours] = Strategy::ALL.map(picture);
+    parts.push(beside(
+        ("One byte, as in the article (byte-polled):", &before?),
+        ("One byte, nostall (fifo-paced):", &ours?),
+        WIDTH,
+    ));
+    parts.push(beside(
+        ("One byte, Linux since 2022 (fifo-polled):", &fix?),
+        ("One byte, nostall in a crash (fifo-burst):", &burst?),
+        WIDTH,
+    ));
+    if let Some(Crash { trace, panic, .. }) = &recorded.crash {
+        let (first, last) = LINES;
+        let lines = draw(trace, symbols, (0, first + last))?;
+        parts.push(format!(
+            "Before the panic \"{panic}\":\n{}",
+            lines.join("\n")
+        ));
+    }
+    parts.push(closing("Not as it should be", &faults, || {
+        match recorded.crash {
+            Some(_) => {
+                "The kernel panicked. The host read its last calls from the crashed machine's\n\
+                 RAM, and a second boot read the same."
+            }
+            None => "Every byte arrived, and each trace shows its sending.",
+        }
+        .to_owned()
+    }));
+    Ok(Answer {
+        text: parts.join("\n\n"),
+        figures,
+        found: (),
+        failure: faults.into_iter().next(),
+    })
+}

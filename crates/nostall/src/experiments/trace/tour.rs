@@ -1,0 +1,18 @@
+//! Rows of the tour.
+
+use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
+
+pub const TOUR: Part = Part {
+    heading: "the trace of a sending shows where its CPU waits",
+    rows: &[Row {
+        name: "status polls, 2,500 B",
+        unit: Unit::Count,
+        value: |of| of("traced_polls_of_2500"),
+        before: Pick::new(RUN, "byte-polled"),
+        fix: Some(Pick::new(RUN, "fifo-polled")),
+        nostall: Pick::new(RUN, "fifo-paced"),
+        limit: Limit::Unknown,
+    }],
+};
+
+const RUN: &str = "trace --on model";

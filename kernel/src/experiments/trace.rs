@@ -1,0 +1,125 @@
+//! The trace: sendings over a slow port, and what happens before a crash.
+
+use core::ops::Range;
+use core::slice;
+
+use nostall_io::{Clock, Counting, Registers};
+use nostall_trace::{Entered, Recorder, Region, Site};
+use nostall_uart::{Console, ConsoleSettings, Model, Strategy};
+use nostall_work::console::Throttle;
+use nostall_work::trace::{
+    CRASH, Job, PROFILE, Scopes, Told, Traced, options, part, recover, send,
+};
+
+use super::second::SecondTask;
+use crate::arch::{self, Cpu, MachineClock, Ticks};
+use crate::{functions, report};
+
+/// Records of all CPUs: of scopes here, and of all functions in a kernel that is built for it.
+pub static RECORDER: Recorder<'static, Ticks, Cpu> = Recorder::new(Ticks, Cpu);
+
+/// Records scopes, without the functions of the recorder.
+struct Scoped;
+
+impl Scopes for Scoped {
+    // Part of its caller, so that its own call is not in the scope.
+    #[inline(always)]
+    fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered {
+        functions::unrecorded(|| RECORDER.enter_site(site, argument))
+    }
+
+    #[inline(always)]
+    fn exit(&self, entered: Entered) {
+        functions::unrecorded(|| RECORDER.exit(entered));
+    }
+}
+
+/// Keeps the last records, because the kernel crashes.
+pub fn freeze() {
+    functions::unrecorded(|| RECORDER.freeze());
+}
+
+/// The machine that is recorded.
+pub struct TraceJobs<'a> {
+    pub cpus: u16,
+    pub clock: &'a MachineClock,
+    pub second: &'a SecondTask<&'a MachineClock>,
+}
+
+impl TraceJobs<'_> {
+    /// Runs one job of the list, number `item`. On a part of the stack that other jobs do not
+    /// have to leave free.
+    #[inline(never)]
+    pub fn run(&self, job: Job, item: u16) {
+        match job {
+            Job::Send { strategy, bytes } => {
+                let mut console = self.open();
+                let functions = self.start(part(item));
+                let granted = || self.second.granted();
+                let sent = send(&mut console, (strategy, bytes), &Scoped, granted);
+                RECORDER.stop();
+                functions::record(|_| false);
+                report::tell(item, Told::Sent { sent, functions });
+            }
+            Job::Record => {
+                self.start(CRASH);
+            }
+            Job::Crash => {
+                let mut console = self.open();
+                self.start(CRASH);
+                // The panic comes inside of it.
+                static CRASH_SITE: Site = Site::new("crash", module_path!());
+                let _ = Scoped.enter(&CRASH_SITE, None);
+                let granted = || self.second.granted();
+                send(&mut console, (Strategy::FifoPolled, 32), &Scoped, granted);
+                panic!("on purpose, while every call is recorded");
+            }
+            Job::Recover => {
+                let (start, len) = memory(CRASH);
+                // SAFETY: mapped RAM, into which this boot records nothing.
+                let image = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
+                recover(image, |told| report::tell(item, told));
+            }
+        }
+    }
+
+    /// Starts a recording of everything. Returns the number of functions that are recorded.
+    fn start(&self, place: Range<u64>) -> u32 {
+        let (start, len) = memory(place);
+        let options = options(self.cpus, self.clock.hz(), self.clock.now().0);
+        // SAFETY: mapped RAM that holds nothing else (`REGION`). The recording before it ended.
+        let region = unsafe { Region::format_at(start, len, &options) };
+        match region {
+            Ok(region) => RECORDER.start(region),
+            Err(error) => panic!("{error}"),
+        }
+        match functions::sites().is_empty() {
+            true => 0,
+            false => functions::record(|_| true).sites as u32,
+        }
+    }
+
+    /// Opens the port, as slow as the article's.
+    fn open(&self) -> Console<Counting<impl Registers>, &SecondTask<&MachineClock>> {
+        let settings = ConsoleSettings {
+            // Nothing to be found out.
+            model: Some(Model::Uart16550A),
+            ..ConsoleSettings::from(arch::line_settings())
+        };
+        let frame = arch::line_settings().frame_time();
+        let port = arch::serial_port();
+        let port = Throttle::new(port, *self.clock, PROFILE, frame, &[]);
+        let port = Counting::new(Traced::new(port, &Scoped));
+        match Console::open(port, self.second, settings) {
+            Ok(console) => console,
+            Err(error) => panic!("serial port: {error}"),
+        }
+    }
+}
+
+fn memory(place: Range<u64>) -> (core::ptr::NonNull<u8>, usize) {
+    match arch::persistent_ram(place) {
+        Ok(memory) => memory,
+        Err(why) => panic!("{why}"),
+    }
+}

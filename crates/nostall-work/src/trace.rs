@@ -420,7 +420,7 @@ mod tests {
         let region = Region::format(memory, &options(1, 1, 1)).unwrap();
         recorder.start(region);
         for call in 0..calls {
-            let entered = recorder.enter(&SITE, None);
+            let entered = Scopes::enter(&recorder, &SITE, None);
             if call < returned {
                 Scopes::exit(&recorder, entered);
             }

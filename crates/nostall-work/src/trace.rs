@@ -425,7 +425,6 @@ mod tests {
                 Scopes::exit(&recorder, entered);
             }
         }
-        drop(recorder);
         let mut told = Vec::new();
         recover(&memory[..], |one| told.push(one));
         told

@@ -262,7 +262,7 @@ fn json_has_functions_durations_and_texts() {
 
 /// The region in the middle of other memory, as the whole RAM of a machine has it.
 fn within(region: &[u8], before: usize, after: usize) -> Vec<u8> {
-    let noise = |len: usize| (0..len).map(|at| (at * 2_654_435_761 >> 13) as u8);
+    let noise = |len: usize| (0..len).map(|at| ((at * 2_654_435_761) >> 13) as u8);
     noise(before)
         .chain(region.iter().copied())
         .chain(noise(after))

@@ -232,6 +232,10 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         let notes = counts.iter().filter(|(count, _)| *count > 0);
         self.notes
             .extend(notes.map(|(count, fate)| format!("{count} {fate}")));
+        if self.names.all.contains_key(&FunctionId::Name(0)) {
+            let note = "the names area was full: functions without a name are shown as ?";
+            self.notes.push(note.to_owned());
+        }
     }
 
     fn event(&mut self, record: Record, lane: usize) -> Option<model::Event> {

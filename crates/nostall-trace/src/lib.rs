@@ -8,6 +8,38 @@
 //! When not to use it: for logs, and for events with many fields. A record has an address or a
 //! name, a time, and at most one argument.
 //!
+//! # Example
+//!
+//! ```
+//! use nostall_io::{HostClock, Processor};
+//! use nostall_trace::{Nanoseconds, Options, Recorder, Region, recover};
+//!
+//! struct Cpu; // in a kernel: its own CPU number and interrupt mask
+//! impl Processor for Cpu {
+//!     fn id(&self) -> usize { 0 }
+//!     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T { critical() }
+//! }
+//!
+//! #[repr(align(64))]
+//! struct Memory([u8; 8192]); // in a kernel: reserved memory that outlives it
+//!
+//! let mut memory = Memory([0; 8192]);
+//! let options = Options { zones: 1, names: 1024, ..Options::default() };
+//! // In a kernel: a `static`, with the clock `Tsc`.
+//! let recorder = Recorder::new(Nanoseconds(HostClock::new()), Cpu);
+//! recorder.start(Region::format(&mut memory.0, &options)?);
+//! let entered = recorder.enter(0x1234); // the function's address
+//! recorder.exit(entered);
+//!
+//! // The next boot does this first, with the memory itself.
+//! recorder.freeze();
+//! let trace = recover(recorder.dump().ok_or("no region")?)?;
+//! for record in trace.merged::<1>().ok_or("more CPUs")? {
+//!     println!("{} {:?}", record.time, record.event);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Protocol
 //!
 //! - One zone for each CPU or thread. Only its owner writes there, without a lock.

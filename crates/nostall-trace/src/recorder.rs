@@ -372,7 +372,9 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     #[inline]
     fn decision(&self, site: &'static Site) -> Decision {
-        let generation = self.generation.load(Ordering::Relaxed);
+        // Before the region and the filter are loaded: a new generation must not be stored in the
+        // site with a name or a decision of the old ones.
+        let generation = self.generation.load(Ordering::Acquire);
         site.decision(generation, || self.decide(site))
     }
 

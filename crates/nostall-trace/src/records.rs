@@ -149,12 +149,15 @@ impl ZoneInfo {
     }
 }
 
-/// Slots that are read at once.
-const CHUNK: usize = 32;
+/// Room for the slots that are read at once, without allocation.
+type Chunk = [u8; 32 * SLOT];
+
+/// Newest slots that a head must agree with.
+const NEWEST: u64 = 32;
 
 /// Position in a zone.
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor {
+pub(crate) struct Cursor<C = Chunk> {
     pub(crate) info: ZoneInfo,
     pub(crate) missing: Missing,
     /// Index of the next slot.
@@ -165,7 +168,7 @@ pub(crate) struct Cursor {
     rebuilt: bool,
     /// Slots that the image has.
     available: u64,
-    chunk: [u8; CHUNK * SLOT],
+    chunk: C,
     /// Index of the first slot of `chunk`, and the number of slots in it.
     chunk_at: (u64, u64),
     /// Missing records that are not yet yielded.
@@ -176,14 +179,21 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// Begins at the oldest slot of a zone.
+    pub(crate) fn new(image: &(impl Image + ?Sized), info: ZoneInfo) -> Self {
+        Self::with_chunk(image, info, [0; size_of::<Chunk>()])
+    }
+}
+
+impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
     /// Returns the index of the next slot.
     #[cfg(feature = "report")]
     pub(crate) const fn index(&self) -> u64 {
         self.next
     }
 
-    /// Begins at the oldest slot of a zone.
-    pub(crate) fn new(image: &(impl Image + ?Sized), info: ZoneInfo) -> Self {
+    /// Begins at the oldest slot of a zone. `chunk` has room for at least one slot.
+    pub(crate) fn with_chunk(image: &(impl Image + ?Sized), info: ZoneInfo, chunk: C) -> Self {
         let slots = 1 << info.bits;
         let room = image.len().saturating_sub(info.at + ZONE_HEADER as u64);
         let mut cursor = Self {
@@ -193,7 +203,7 @@ impl Cursor {
             end: info.word(image, HEAD),
             rebuilt: false,
             available: (room / SLOT as u64).min(slots),
-            chunk: [0; CHUNK * SLOT],
+            chunk,
             chunk_at: (0, 0),
             lost: 0,
             last_time: None,
@@ -339,6 +349,7 @@ impl Cursor {
     }
 
     /// Takes the next slot if it is an argument of this role.
+    #[inline]
     fn argument(&mut self, image: &(impl Image + ?Sized), role: Role) -> Option<u64> {
         let (word, meta) = self.peek(image)?;
         let fits = meta.kind() == Some(Kind::Argument) && Role::decode(meta.low()) == Some(role);
@@ -378,6 +389,7 @@ impl Cursor {
     }
 
     /// Returns the next slot if it was written.
+    #[inline]
     fn peek(&mut self, image: &(impl Image + ?Sized)) -> Option<(u64, Meta)> {
         if self.next >= self.end {
             return None;
@@ -387,23 +399,32 @@ impl Cursor {
             self.fill(image)?;
         }
         let at = (self.next - self.chunk_at.0) as usize * SLOT;
-        let word = self.info.order.u64(array(&self.chunk, at));
-        let meta = Meta(self.info.order.u64(array(&self.chunk, at + 8)));
+        let chunk = self.chunk.as_ref();
+        let word = self.info.order.u64(array(chunk, at));
+        let meta = Meta(self.info.order.u64(array(chunk, at + 8)));
         (meta.lap() == lap(self.next, self.info.bits)).then_some((word, meta))
     }
 
     /// Reads slots from the next one on. Slots that a recorder overwrites meanwhile are passed.
+    #[cold]
     fn fill(&mut self, image: &(impl Image + ?Sized)) -> Option<()> {
         let slots = 1u64 << self.info.bits;
+        let room = (self.chunk.as_ref().len() / SLOT) as u64;
         loop {
             let position = self.next & (slots - 1);
             let left = self.available.checked_sub(position)?;
-            let count = left.min(CHUNK as u64).min(self.end - self.next);
+            let count = left.min(room).min(self.end - self.next);
             let at = self.info.at + (ZONE_HEADER as u64) + position * SLOT as u64;
-            let into = &mut self.chunk[..count as usize * SLOT];
-            if count == 0 || !image.read(at, into) {
-                return None;
-            }
+            let mut read = |count| {
+                image
+                    .read(at, self.chunk.as_mut().get_mut(..count * SLOT)?)
+                    .then_some(count as u64)
+            };
+            // Where a part of the image is missing, the slots before it are read one by one.
+            let count = match count as usize {
+                0 => return None,
+                count => read(count).or_else(|| read(1))?,
+            };
             self.chunk_at = (self.next, count);
             // A record reserves its slots before it writes them. So if the head has not passed
             // these slots now, they were not overwritten when they were read.
@@ -438,7 +459,7 @@ impl Cursor {
         if self.end < slots && self.meta_at(image, self.end).lap() != 0 {
             return false;
         }
-        let newest = self.end.min(slots).min(CHUNK as u64);
+        let newest = self.end.min(slots).min(NEWEST);
         let mut written = 0;
         for index in self.end - newest..self.end {
             let meta = self.meta_at(image, index & (slots - 1));

@@ -71,18 +71,20 @@ fn reserve<C: Cells>(
         } else if outermost {
             at
         } else {
-            cells.get(word(IN_FLIGHT)) - 1
+            cells.get(word(IN_FLIGHT)).wrapping_sub(1)
         };
-        if at + count - oldest > slots {
+        // Damaged words must not panic here: each sum may wrap.
+        let next = at.wrapping_add(count);
+        if next.wrapping_sub(oldest) > slots {
             lose(cells, size);
             return None;
         }
         if outermost {
-            cells.set(word(IN_FLIGHT), at + 1);
+            cells.set(word(IN_FLIGHT), at.wrapping_add(1));
             compiler_fence(Ordering::SeqCst);
         }
         let time = now();
-        if cells.replace(word(HEAD), at, at + count) {
+        if cells.replace(word(HEAD), at, next) {
             return Some((at, time));
         }
     }
@@ -92,7 +94,7 @@ fn reserve<C: Cells>(
 #[inline(always)]
 fn store<C: Cells, const N: usize>(cells: &C, bits: u32, at: u64, slots: [Slot; N]) {
     for (i, (value, meta)) in slots.into_iter().enumerate().rev() {
-        let index = at + i as u64;
+        let index = at.wrapping_add(i as u64);
         let place = word(ZONE_HEADER) + (index as usize & ((1 << bits) - 1)) * word(SLOT);
         cells.publish(place, value);
         cells.publish(place + 1, meta.with_lap(index, bits).0);
@@ -115,10 +117,11 @@ fn report_lost<C: Cells>(cells: &C, size: Size, now: &impl Fn() -> u64) {
     let lost = cells.get(word(UNREPORTED));
     loop {
         let at = cells.get(word(HEAD));
-        cells.set(word(IN_FLIGHT), at + 1);
+        let next = at.wrapping_add(1);
+        cells.set(word(IN_FLIGHT), next);
         compiler_fence(Ordering::SeqCst);
         let time = now();
-        if cells.replace(word(HEAD), at, at + 1) {
+        if cells.replace(word(HEAD), at, next) {
             store(
                 cells,
                 size.bits,

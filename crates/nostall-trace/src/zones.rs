@@ -1,6 +1,7 @@
 //! A region as a source of events for reports and exports.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::image::Image;
@@ -16,6 +17,9 @@ pub type Symbols<'s> = dyn Fn(u64) -> Option<String> + 's;
 const MOST_ZONES: usize = 1 << 16;
 /// Names that are stored at most. More are only in damaged traces.
 const MOST_NAMES: usize = 1 << 20;
+/// Bytes of all zones that are read at once, and those of one zone.
+const READ_AT_ONCE: usize = 1 << 24;
+const READ_OF_ZONE: std::ops::RangeInclusive<usize> = 1 << 9..=1 << 16;
 
 /// Events of a [region](Recovered), merged by time. Memory is bounded by the number of zones and
 /// of names, not by that of records.
@@ -40,7 +44,7 @@ pub struct ZoneEvents<'s, I> {
     /// Time and index of the lanes that have a next record.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     catalog: Catalog,
-    names: HashMap<FunctionId, Name>,
+    names: Names,
     by_thread: bool,
     ticks_per_second: u64,
     done: u64,
@@ -50,10 +54,49 @@ pub struct ZoneEvents<'s, I> {
 }
 
 struct Lane {
-    cursor: Cursor,
+    cursor: Cursor<Box<[u8]>>,
     next: Option<Record>,
     time: u64,
     task: Task,
+}
+
+/// Names of functions, counters and conditions.
+struct Names {
+    all: HashMap<FunctionId, Name>,
+    /// A few of them, each at the place that its number or address gives.
+    recent: Box<[Option<(FunctionId, Name)>; 1 << RECENT_BITS]>,
+}
+
+const RECENT_BITS: u32 = 10;
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            all: HashMap::new(),
+            recent: Box::new([None; 1 << RECENT_BITS]),
+        }
+    }
+}
+
+impl Names {
+    #[inline]
+    fn find(&mut self, id: FunctionId) -> Option<Name> {
+        let number = match id {
+            FunctionId::Address(address) => address,
+            FunctionId::Name(number) => number.into(),
+        };
+        // Fibonacci hashing: near addresses get distant places.
+        let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS);
+        let recent = &mut self.recent[place as usize];
+        if let Some((known, name)) = *recent
+            && known == id
+        {
+            return Some(name);
+        }
+        let name = *self.all.get(&id)?;
+        *recent = Some((id, name));
+        Some(name)
+    }
 }
 
 impl<'s, I: Image> ZoneEvents<'s, I> {
@@ -70,7 +113,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             lanes: Vec::new(),
             next: BinaryHeap::new(),
             catalog: Catalog::default(),
-            names: HashMap::new(),
+            names: Names::default(),
             done: 0,
             total: 0,
             notes: Vec::new(),
@@ -98,6 +141,8 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             self.notes
                 .push(format!("only the first {MOST_ZONES} zones are read"));
         }
+        let each = READ_AT_ONCE / zones.len().max(1) / SLOT * SLOT;
+        let each = each.clamp(*READ_OF_ZONE.start(), *READ_OF_ZONE.end());
         for info in zones.into_iter().take(MOST_ZONES) {
             if info.boot != self.region.boot() {
                 other_boots += 1;
@@ -111,7 +156,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 self.notes.push(note);
             }
             let image = self.region.image();
-            let mut cursor = Cursor::new(image, info);
+            let mut cursor = Cursor::with_chunk(image, info, vec![0; each].into());
             let mut task = Task::NONE;
             // The records of threads before begin with no name, or with their own `Event::Task`.
             if self.by_thread && cursor.index() >= info.owned_from(image) {
@@ -144,15 +189,19 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
 
     /// Takes the earliest record of all zones.
     fn take(&mut self) -> Option<(Record, usize)> {
-        let Reverse((_, index)) = self.next.pop()?;
+        let mut first = self.next.peek_mut()?;
+        let Reverse((_, index)) = *first;
         let lane = &mut self.lanes[index];
         let left = lane.cursor.left();
         let taken = std::mem::replace(&mut lane.next, lane.cursor.next(self.region.image()));
         self.done += left.saturating_sub(lane.cursor.left()) * SLOT as u64;
-        if let Some(next) = &lane.next {
-            // A lane's time does not step back, even if its clock does.
-            lane.time = next.time.max(lane.time);
-            self.next.push(Reverse((lane.time, index)));
+        match &lane.next {
+            Some(next) => {
+                // A lane's time does not step back, even if its clock does.
+                lane.time = next.time.max(lane.time);
+                *first = Reverse((lane.time, index));
+            }
+            None => _ = PeekMut::pop(first),
         }
         taken.map(|record| (record, index))
     }
@@ -183,6 +232,10 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         let notes = counts.iter().filter(|(count, _)| *count > 0);
         self.notes
             .extend(notes.map(|(count, fate)| format!("{count} {fate}")));
+        if self.names.all.contains_key(&FunctionId::Name(0)) {
+            let note = "the names area was full: functions without a name are shown as ?";
+            self.notes.push(note.to_owned());
+        }
     }
 
     fn event(&mut self, record: Record, lane: usize) -> Option<model::Event> {
@@ -250,11 +303,14 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
     }
 
     /// Returns the name of a function, a counter or a condition.
+    #[inline]
     fn function(&mut self, id: FunctionId) -> Name {
-        if let Some(known) = self.names.get(&id) {
-            return *known;
-        }
-        if self.names.len() >= MOST_NAMES {
+        self.names.find(id).unwrap_or_else(|| self.new_function(id))
+    }
+
+    #[cold]
+    fn new_function(&mut self, id: FunctionId) -> Name {
+        if self.names.all.len() >= MOST_NAMES {
             return self.catalog.name("?");
         }
         let text = match id {
@@ -274,7 +330,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             }
         };
         let name = self.catalog.name(&text);
-        self.names.insert(id, name);
+        self.names.all.insert(id, name);
         name
     }
 
@@ -284,10 +340,12 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         match self.ticks_per_second {
             0 | SECOND => ticks,
             rate => {
-                let part = u128::from(ticks % rate) * u128::from(SECOND) / u128::from(rate);
-                (ticks / rate)
-                    .saturating_mul(SECOND)
-                    .saturating_add(part as u64)
+                let rest = ticks % rate;
+                let part = match rest.checked_mul(SECOND) {
+                    Some(part) => part / rate,
+                    None => (u128::from(rest) * u128::from(SECOND) / u128::from(rate)) as u64,
+                };
+                (ticks / rate).saturating_mul(SECOND).saturating_add(part)
             }
         }
     }

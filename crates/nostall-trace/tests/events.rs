@@ -6,7 +6,7 @@ mod common;
 
 use common::{memory, recorder, snapshot};
 use nostall_trace::model::{Event, EventKind, Source, TimeUnit};
-use nostall_trace::{Filter, Options, Region, Site, ZoneEvents, recover};
+use nostall_trace::{Filter, Image, Options, Region, Site, ZoneEvents, recover};
 
 const OPTIONS: Options<'_> = Options {
     zones: 2,
@@ -142,5 +142,67 @@ fn damage_and_losses_are_told() {
             "zone 0: its header is damaged, and its records are read",
             "12 slots were overwritten by newer records"
         ]
+    );
+}
+
+/// An image without the bytes from `from` to `to`.
+struct Holed<'i> {
+    image: &'i [u8],
+    from: u64,
+    to: u64,
+}
+
+impl Image for Holed<'_> {
+    fn len(&self) -> u64 {
+        self.image.len() as u64
+    }
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let is_outside = at + into.len() as u64 <= self.from || at >= self.to;
+        is_outside && self.image.read(at, into)
+    }
+}
+
+#[test]
+fn a_hole_in_the_image_costs_the_records_in_it_and_no_others() {
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(1 << 16), &OPTIONS).unwrap());
+    (0..1000).for_each(|i| _ = recorder.enter(i));
+    let image = snapshot(recorder);
+    let first = (512 + 256 + 128) as u64;
+    let holed = Holed {
+        image: &image,
+        from: first + 16 * 100,
+        to: first + 16 * 300,
+    };
+    let mut source = ZoneEvents::new(recover(holed).unwrap(), Box::new(|_| None));
+    let (mut entries, mut lost) = (0, 0);
+    while let Some(event) = source.next_event().unwrap() {
+        match event.kind {
+            EventKind::Enter { .. } => entries += 1,
+            EventKind::Lost { records } => lost += records,
+            _ => unreachable!(),
+        }
+    }
+    assert_eq!((entries, lost), (800, 200));
+}
+
+#[test]
+fn functions_without_a_name_are_told() {
+    static LONG: Site = Site::new(
+        "a name that is longer than an area of 64 bytes: there is no room for it",
+        "m",
+    );
+    let (recorder, _) = recorder();
+    let tight = Options {
+        names: 64,
+        ..OPTIONS
+    };
+    recorder.start(Region::format(memory(8192), &tight).unwrap());
+    let _ = recorder.enter_site(&LONG, None);
+    let (events, notes, _) = events(&snapshot(recorder));
+    assert_eq!(events, ["500 0 +? Some(0)"]);
+    assert_eq!(
+        notes,
+        ["the names area was full: functions without a name are shown as ?"]
     );
 }

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Barrier, mpsc};
 use std::{env, fs, io, thread};
 
+use nostall_trace::layout::FROZEN;
 use nostall_trace::model::{EventKind, Source};
 use nostall_trace::{
     ProgramOptions, ProgramTrace, Site, VARIABLE, ZoneEvents, recover, trace_scope,
@@ -225,7 +226,7 @@ fn records_of_threads_without_a_zone_are_counted_and_zones_that_are_full_are_kep
 fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
     const NAME: &str = "a_process_has_one_trace_and_a_forked_child_does_not_record";
     if let Some(file) = in_child() {
-        ProgramTrace::create(&file, &FEW).unwrap();
+        let trace = ProgramTrace::create(&file, &FEW).unwrap();
         let again = ProgramTrace::create(&file, &FEW).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         trace_scope!("parent");
@@ -233,6 +234,7 @@ fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
         match unsafe { libc::fork() } {
             0 => {
                 trace_scope!("child");
+                trace.freeze();
                 #[cfg(feature = "stall-hook")]
                 nostall_io::count(nostall_io::Counter::UartBytes, 1);
                 // SAFETY: ends the child without destructors.
@@ -251,6 +253,7 @@ fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
     let file = folder.path().join("trace");
     run(&mut child(NAME, &file));
     let image = fs::read(&file).unwrap();
+    assert_eq!(image[FROZEN..FROZEN + 8], [0; 8], "the child froze it");
     let mut events = ZoneEvents::new(recover(&image[..]).unwrap(), Box::new(|_| None));
     let mut found = Vec::new();
     while let Some(event) = events.next_event().unwrap() {

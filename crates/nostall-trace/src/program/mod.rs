@@ -94,6 +94,9 @@ static HOOK: &dyn nostall_io::StallHook = &RECORDER;
 static TRACE: OnceLock<ProgramTrace> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
+/// This process is a forked child of the one that records.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
 impl ProgramTrace {
     /// Begins to record into a new file. A file that has this path is removed; a process that
     /// records there goes on in the removed file.
@@ -147,8 +150,12 @@ impl ProgramTrace {
     }
 
     /// Ends the recording, so that the last records stay: after a fault was detected.
+    ///
+    /// In a forked child it does nothing: the file is its parent's.
     pub fn freeze(&self) {
-        RECORDER.freeze();
+        if !FORKED.load(Ordering::Relaxed) {
+            RECORDER.freeze();
+        }
     }
 
     /// Sets the filter; `None` records everything. It holds for entries from now on.
@@ -177,7 +184,7 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
     set_recorder(&RECORDER);
     #[cfg(feature = "stall-hook")]
     nostall_io::set_stall_hook(&HOOK);
-    // SAFETY: the handler stores one word, as it may after a fork.
+    // SAFETY: the handler stores single words, as it may after a fork.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     Ok(ProgramTrace {
         path: path.to_owned(),
@@ -187,6 +194,7 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
 
 /// Stops recording in a child process: scopes that it is in, and stalls too.
 unsafe extern "C" fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
     clear_recorder();
     RECORDER.stop();
 }

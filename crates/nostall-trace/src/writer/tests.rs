@@ -317,3 +317,54 @@ fn laps_of_neighbouring_rounds_differ_and_are_never_0() {
         assert!(laps[0] != laps[1] && !laps.contains(&0));
     }
 }
+
+/// Words without a check.
+struct Plain(RefCell<Vec<u64>>);
+
+impl Cells for Plain {
+    fn get(&self, word: usize) -> u64 {
+        self.0.borrow()[word]
+    }
+    fn set(&self, word: usize, value: u64) {
+        self.0.borrow_mut()[word] = value;
+    }
+    fn publish(&self, word: usize, value: u64) {
+        self.set(word, value);
+    }
+    fn replace(&self, word: usize, from: u64, to: u64) -> bool {
+        let same = self.get(word) == from;
+        if same {
+            self.set(word, to);
+        }
+        same
+    }
+}
+
+#[test]
+fn a_record_in_a_damaged_zone_neither_panics_nor_leaves_the_zone() {
+    let ends = [0, 1, 2, u64::MAX - 1, u64::MAX];
+    for (head, in_flight, unreported) in ends
+        .into_iter()
+        .flat_map(|head| ends.map(|it| (head, it)))
+        .flat_map(|(head, it)| ends.map(|lost| (head, it, lost)))
+    {
+        for stop_when_full in [false, true] {
+            let cells = Plain(RefCell::new(std::vec![0; WORDS]));
+            cells.set(word(HEAD), head);
+            cells.set(word(IN_FLIGHT), in_flight);
+            cells.set(word(UNREPORTED), unreported);
+            cells.set(word(LOST), u64::MAX);
+            let size = Size {
+                bits: BITS,
+                stop_when_full,
+            };
+            let slot = Meta::new(Kind::Enter, 1, 0);
+            write(
+                &cells,
+                size,
+                || 1,
+                |time| [(time, slot), (2, Meta::argument(Role::Argument))],
+            );
+        }
+    }
+}

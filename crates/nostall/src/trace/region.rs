@@ -83,7 +83,7 @@ pub fn events(
 /// of it.
 pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     let header = candidate.head.first_chunk();
-    if !header.is_some_and(|header| RegionHeader::decode(header).is_ok()) {
+    if header.is_none_or(|header| RegionHeader::decode(header).is_err()) {
         return Ok(None);
     }
     let image = FileImage::open(candidate.path, false)?;

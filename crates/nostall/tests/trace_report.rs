@@ -10,6 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
@@ -117,6 +119,12 @@ fn inputs_that_are_no_traces_are_errors_that_say_so() {
     fs::write(&text, "Dear reader,\n").unwrap();
     fails(&report(&text, &[]), 1, "no trace of a known kind");
     fails(&report(&text, &["--live"]), 1, "not a recording of nostall");
+    let live = report(folder.path(), &["--live"]);
+    fails(&live, 1, "this is a directory");
+    let pipe = folder.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fails(&report(&pipe, &[]), 1, "not a file");
+    fails(&report(&pipe, &["--live"]), 1, "not a file");
     fails(
         &report(&article(), &["--view", "diff"]),
         1,
@@ -237,6 +245,18 @@ fn a_recording_is_followed_while_it_grows_and_reported_afterwards() {
         interval["calls"], 0,
         "calls before the start are not counted"
     );
+    let mut other = command(&["--live", "--interval", "3600s"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    line_with(&mut other, |line| line.contains("calls/s")).unwrap();
+    let pid = Pid::from_child(&other);
+    kill_process(pid, Signal::INT).unwrap();
+    let interval = line_with(&mut other, |_| true);
+    assert!(interval.is_some(), "Ctrl-C prints the last interval");
+    assert!(other.wait().unwrap().success());
+
     (0..100).for_each(|_| call());
     trace.freeze();
     let mut calls = 0;

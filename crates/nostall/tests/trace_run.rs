@@ -1,8 +1,10 @@
 //! `nostall trace run`. The program that records is this test again, with an environment variable.
 #![cfg(target_os = "linux")]
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::{env, fs, process};
 
 use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
@@ -104,6 +106,52 @@ fn a_recording_with_a_name_or_with_keep_stays_and_can_be_reported_again() {
     let path = Path::new(path.trim());
     assert!(report(path).status.success());
     fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_live_report_ends_with_a_program_that_does_not_freeze_its_recording() {
+    let name = "a_live_report_ends_with_a_program_that_does_not_freeze_its_recording";
+    if env::var_os(CHILD).is_some() {
+        ProgramTrace::from_environment(&ProgramOptions::DEFAULT).unwrap();
+        trace_scope!("before");
+        println!("recording");
+        // The parent closes the pipe when the report reads.
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        (0..7).for_each(|_| {
+            trace_scope!("tested");
+        });
+        process::abort();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    File::create(&file).unwrap();
+    let mut program = Command::new(env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(CHILD, "aborted")
+        .env(nostall_trace::VARIABLE, &file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(program.stdout.as_mut().unwrap()).lines();
+    let mut lines = lines.map(Result::unwrap);
+    assert!(lines.any(|line| line.ends_with("recording")));
+    let mut live = Command::new(env!("CARGO_BIN_EXE_nostall"))
+        .args(["trace", "report", "--live", "--interval", "20ms", "--json"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(live.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    drop(program.stdin.take());
+    program.wait().unwrap();
+    let calls = lines.map(|line| {
+        let interval: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        interval["calls"].as_u64().unwrap()
+    });
+    assert_eq!(calls.sum::<u64>(), 7);
+    assert!(live.wait().unwrap().success());
 }
 
 fn report(file: &Path) -> Output {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nostall_trace::model::Source;
 use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
 
@@ -38,15 +38,20 @@ pub fn open(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
     }
 }
 
-fn try_open(path: &Path, options: &Options) -> Result<Option<Box<dyn Source>>> {
-    // A pipe is not opened: it would block, and an opener could not open it again.
+/// Refuses directories and pipes. A pipe is not opened: that would block, and it cannot be read
+/// twice.
+pub fn ensure_file(path: &Path) -> Result<()> {
     let kind = std::fs::metadata(path)?.file_type();
-    if kind.is_dir() {
-        bail!("this is a directory");
-    }
-    if !kind.is_file() {
-        bail!("not a file, which can be read twice: write its contents to one first");
-    }
+    ensure!(!kind.is_dir(), "this is a directory");
+    ensure!(
+        kind.is_file(),
+        "not a file, which can be read twice: write its contents to one first"
+    );
+    Ok(())
+}
+
+fn try_open(path: &Path, options: &Options) -> Result<Option<Box<dyn Source>>> {
+    ensure_file(path)?;
     let mut head = Vec::new();
     File::open(path)?.take(HEAD).read_to_end(&mut head)?;
     let candidate = Candidate {

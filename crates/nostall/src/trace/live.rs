@@ -13,6 +13,7 @@ use nostall_trace::report::{Interval, Rate};
 
 use super::args::Args;
 use super::follow::Follow;
+use super::input;
 use super::print::{json_line, look_of};
 use crate::escape::escape_name;
 use crate::output::Style;
@@ -33,6 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     };
     let name = escape_name(&path.to_string_lossy());
+    input::ensure_file(path).with_context(|| name.clone())?;
     let mut follow = Follow::new(path, &args.reading);
     let mut graph = Graph::default();
     let mut rate = Rate::new(args.selection(), u64::MAX);

@@ -6,7 +6,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::{Content, Decoded, Geometry, Unpack};
-use nostall_pstore::{ByteOrder, FTRACE_PER_CPU, Layout, Params, RecordFormat, Writer};
+use nostall_pstore::{ByteOrder, FTRACE_PER_CPU, Layout, Params, RecordFormat, Writer, ZoneOrder};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -15,6 +15,7 @@ struct Input<'a> {
     ecc: u8,
     cpus: u8,
     per_cpu: bool,
+    pmsg_first: bool,
     big_endian: bool,
     data_first: bool,
     record_format: u8,
@@ -34,6 +35,7 @@ fuzz_target!(|input: Input<'_>| {
         ecc: input.ecc.into(),
         cpus: input.cpus.into(),
         flags: if input.per_cpu { FTRACE_PER_CPU } else { 0 },
+        zone_order: ZoneOrder::ALL[usize::from(input.pmsg_first)],
     };
     let Ok(layout) = Layout::new(&params) else {
         return;

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pstore::{
-    BLOCK, Code, DMESG_HEADER, DmesgHeader, Layout, MAX_PARITY, Params, RecordFormat, ZoneState,
-    recover,
+    BLOCK, Code, DMESG_HEADER, DmesgHeader, Layout, MAX_PARITY, Params, RecordFormat, ZoneOrder,
+    ZoneState, recover,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -40,6 +40,7 @@ struct AnyParams {
     ecc: u8,
     cpus: u16,
     flags: u32,
+    pmsg_first: bool,
 }
 
 /// The codes with 1, 2, ... parity bytes.
@@ -81,6 +82,7 @@ impl AnyParams {
             ecc: self.ecc.into(),
             cpus: self.cpus.into(),
             flags: self.flags,
+            zone_order: ZoneOrder::ALL[usize::from(self.pmsg_first)],
         }
     }
 

@@ -5,8 +5,8 @@ mod common;
 use common::noise;
 use nostall_postmortem::detect::{FoundRegion, detect};
 use nostall_pstore::{
-    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, Place,
-    RecordFormat, TraceRecord, ZoneHeader, ZoneKind,
+    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Layout, Params, Place, RecordFormat,
+    TraceRecord, ZoneHeader, ZoneKind, ZoneOrder,
 };
 use proptest::prelude::*;
 
@@ -38,8 +38,6 @@ struct Region {
     /// Seed of the noise that was in the memory before.
     before: Option<u64>,
 }
-
-const VERSION: LinuxVersion = LinuxVersion::new(5, 10, 226);
 
 impl Region {
     fn image(&self) -> Vec<u8> {
@@ -79,8 +77,9 @@ impl Region {
                 (stream.len() % data, data)
             }
         };
+        let version = self.layout.params().zone_order.since();
         let header = ZoneHeader {
-            signature: zone.kind.signature(VERSION),
+            signature: zone.kind.signature(version),
             start: start as u32,
             size: size as u32,
         };
@@ -143,6 +142,7 @@ prop_compose! {
         ecc in prop::sample::select(&[0, 0, 0, 16, 16, 8, 4, 32, 21][..]),
         big in any::<bool>(),
         record_format in prop::sample::select(&RecordFormat::ALL[..]),
+        zone_order in prop::sample::select(&ZoneOrder::ALL[..]),
         fills in prop::collection::vec(fills(), 1..20),
         before in prop_oneof![Just(None), any::<u64>().prop_map(Some)],
     ) -> Option<Region> {
@@ -161,6 +161,7 @@ prop_compose! {
             ecc,
             cpus,
             flags: FTRACE_PER_CPU,
+            zone_order,
         };
         let layout = Layout::new(&params).ok()?;
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };

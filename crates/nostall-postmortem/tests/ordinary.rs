@@ -118,7 +118,7 @@ fn empty(params: &Params) -> Vec<u8> {
     let mut bytes = vec![0; params.mem_size];
     for zone in Layout::new(params).unwrap().zones() {
         let header = ZoneHeader {
-            signature: zone.kind.signature(LinuxVersion::new(6, 1, 0)),
+            signature: zone.kind.signature(params.zone_order.since()),
             start: 0,
             size: 0,
         };

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use nostall_pstore::{
     BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, Ram,
-    RecordFormat, SIGNATURE, TraceRecord, Zone, ZoneHeader, ZoneKind,
+    RecordFormat, SIGNATURE, TraceRecord, Zone, ZoneHeader, ZoneKind, ZoneOrder,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -97,6 +97,7 @@ fn damaged_console(text: &[u8], bad: &[usize]) -> Vec<u8> {
         ecc: 16,
         cpus: 1,
         flags: 0,
+        zone_order: ZoneOrder::Linux6_2,
     };
     let mut region = vec![0; params.mem_size];
     let code = Code::new(16).unwrap();
@@ -375,6 +376,7 @@ fn traces(size: usize) -> Vec<u8> {
         ecc: 0,
         cpus: 4,
         flags: FTRACE_PER_CPU,
+        zone_order: ZoneOrder::Linux6_2,
     };
     let layout = Layout::new(&params).unwrap();
     let mut region = vec![0; size];

@@ -4,6 +4,7 @@
 //! `fs/pstore/ram.c` (the signatures).
 
 use core::fmt;
+use core::str::FromStr;
 
 /// Mask of a zone's first word: "DBGC" in memory on a little-endian machine.
 pub const SIGNATURE: u32 = 0x4347_4244;
@@ -62,6 +63,37 @@ impl LinuxVersion {
         Self((major as u32) << 16 | (minor as u32) << 8 | patch)
     }
 }
+
+impl FromStr for LinuxVersion {
+    type Err = NoVersion;
+
+    /// Parses a version as Linux writes it, such as `6.12` or `6.1.0-13-amd64`. A third number
+    /// may be missing, and text behind the numbers is ignored.
+    fn from_str(text: &str) -> Result<Self, NoVersion> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let mut numbers = text[..end.unwrap_or(text.len())].split('.');
+        let mut part = || numbers.next().ok_or(NoVersion);
+        let (major, minor) = (part()?, part()?);
+        let patch = match part() {
+            Err(_) | Ok("") => 0,
+            Ok(patch) => patch.parse().map_err(|_| NoVersion)?,
+        };
+        let byte = |text: &str| text.parse().map_err(|_| NoVersion);
+        Ok(Self::new(byte(major)?, byte(minor)?, patch))
+    }
+}
+
+/// Text that is not a version of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoVersion;
+
+impl fmt::Display for NoVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a version such as 6.1.0")
+    }
+}
+
+impl core::error::Error for NoVersion {}
 
 impl fmt::Display for LinuxVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -253,6 +285,25 @@ mod tests {
     fn a_version_is_one_number() {
         assert_eq!(LinuxVersion::new(6, 1, 192).0, 0x0006_01c0);
         assert_eq!(LinuxVersion::new(4, 9, 337).to_string(), "4.9.255");
+    }
+
+    #[test]
+    fn versions_are_read_as_kernels_have_them() {
+        let new = |a, b, c| Ok(LinuxVersion::new(a, b, c));
+        for (text, version) in [
+            ("6.1.0", new(6, 1, 0)),
+            ("6.12", new(6, 12, 0)),
+            ("6.1.0-13-amd64\n", new(6, 1, 0)),
+            ("6.18.44-fc", new(6, 18, 44)),
+            ("6.19-rc1", new(6, 19, 0)),
+            ("4.9.337", new(4, 9, 255)),
+            ("6", Err(NoVersion)),
+            ("", Err(NoVersion)),
+            ("6.x", Err(NoVersion)),
+            ("600.1.0", Err(NoVersion)),
+        ] {
+            assert_eq!(text.parse(), version, "{text}");
+        }
     }
 
     #[test]

@@ -1,13 +1,47 @@
 //! Layout of the zones in the region, with Linux's arithmetic, errors and rounding
-//! (`fs/pstore/ram.c`, `ramoops_probe`, Linux 6.1).
+//! (`fs/pstore/ram.c`, `ramoops_probe`, Linux 6.1 and 6.12).
 
 use core::fmt;
 
-use crate::format::{Division, MAX_PARITY, ZoneKind};
+use crate::format::{Division, LinuxVersion, MAX_PARITY, ZoneKind};
 use crate::memory::{Load, Ram};
 
 /// Bit 0 of the flags: a trace zone for each CPU instead of one for all.
 pub const FTRACE_PER_CPU: u32 = 1;
+
+/// Order of the zones behind the console's, named by the first Linux that has it.
+///
+/// All else is divided the same way in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ZoneOrder {
+    /// Traces, then user space's messages: Linux 6.1 and older.
+    Linux4_0,
+    /// User space's messages, then traces: Linux 6.2 and newer.
+    #[default]
+    Linux6_2,
+}
+
+impl ZoneOrder {
+    /// Both, the older one first.
+    pub const ALL: [Self; 2] = [Self::Linux4_0, Self::Linux6_2];
+
+    /// Returns the order that Linux has in this version.
+    pub const fn of(linux: LinuxVersion) -> Self {
+        if linux.0 < Self::Linux6_2.since().0 {
+            Self::Linux4_0
+        } else {
+            Self::Linux6_2
+        }
+    }
+
+    /// Returns the first Linux that has this order.
+    pub const fn since(self) -> LinuxVersion {
+        match self {
+            Self::Linux4_0 => LinuxVersion::new(4, 0, 0),
+            Self::Linux6_2 => LinuxVersion::new(6, 2, 0),
+        }
+    }
+}
 
 /// The parameters of a region, as a person gives them to Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +64,14 @@ pub struct Params {
     pub cpus: usize,
     /// Flags; [`FTRACE_PER_CPU`] is the only one.
     pub flags: u32,
+    /// Order of the trace zones and user space's. It matters only if there are both.
+    pub zone_order: ZoneOrder,
 }
 
 impl Params {
     /// Linux's defaults if only the region's size is a module parameter or on the command line:
-    /// 4096 bytes for each, no error correction, a trace zone for each CPU.
+    /// 4096 bytes for each, no error correction, a trace zone for each CPU. The order is that of
+    /// current kernels.
     pub const fn command_line(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,
@@ -45,11 +82,12 @@ impl Params {
             ecc: 0,
             cpus,
             flags: FTRACE_PER_CPU,
+            zone_order: ZoneOrder::Linux6_2,
         }
     }
 
     /// Linux's defaults if a device tree has only the region's size: no zone. Linux refuses
-    /// that unless at least one size is set.
+    /// that unless at least one size is set. The order is that of current kernels.
     pub const fn device_tree(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,
@@ -60,6 +98,7 @@ impl Params {
             ecc: 0,
             cpus,
             flags: 0,
+            zone_order: ZoneOrder::Linux6_2,
         }
     }
 
@@ -91,7 +130,7 @@ struct Row {
     division: Option<Division>,
 }
 
-/// A region divided into zones: dmesg, console, trace, pmsg, in this order.
+/// A region divided into zones: dmesg, then the console's, then those of [`ZoneOrder`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     given: Params,
@@ -174,11 +213,17 @@ impl Layout {
             at += zone * count;
             Ok(row)
         };
+        let ftrace = (ZoneKind::Ftrace, (rounded.ftrace_size, traces));
+        let pmsg = (ZoneKind::Pmsg, (rounded.pmsg_size, 1));
+        let [third, fourth] = match rounded.zone_order {
+            ZoneOrder::Linux4_0 => [ftrace, pmsg],
+            ZoneOrder::Linux6_2 => [pmsg, ftrace],
+        };
         let rows = [
             row(ZoneKind::Dmesg, dmesg)?,
             row(ZoneKind::Console, (rounded.console_size, 1))?,
-            row(ZoneKind::Ftrace, (rounded.ftrace_size, traces))?,
-            row(ZoneKind::Pmsg, (rounded.pmsg_size, 1))?,
+            row(third.0, third.1)?,
+            row(fourth.0, fourth.1)?,
         ];
         Ok(Self {
             given: *given,
@@ -379,6 +424,7 @@ mod tests {
         console_size: 0x8000,
         ftrace_size: 0x8000,
         pmsg_size: 0x2000,
+        zone_order: ZoneOrder::Linux4_0,
         ..Params::command_line(0x40000, 2)
     };
 
@@ -400,6 +446,48 @@ mod tests {
                 (ZoneKind::Pmsg, 0x3dffa),
             ]
         );
+    }
+
+    #[test]
+    fn since_linux_6_2_user_space_s_messages_lie_before_the_traces() {
+        // The fixture `linux-6.12`.
+        let params = Params {
+            record_size: 0x4000,
+            console_size: 0x4000,
+            ftrace_size: 0x8000,
+            pmsg_size: 0x2000,
+            zone_order: ZoneOrder::of(LinuxVersion::new(6, 12, 117)),
+            ..Params::command_line(0x20000, 2)
+        };
+        let behind_dmesg = |params| -> Vec<_> {
+            let layout = Layout::new(&params).unwrap();
+            let zones = layout.zones().skip(4);
+            zones.map(|zone| (zone.kind, zone.offset)).collect()
+        };
+        assert_eq!(
+            behind_dmesg(params),
+            [
+                (ZoneKind::Console, 0x12000),
+                (ZoneKind::Pmsg, 0x16000),
+                (ZoneKind::Ftrace, 0x18000),
+                (ZoneKind::Ftrace, 0x1c000),
+            ]
+        );
+        let zone_order = ZoneOrder::of(LinuxVersion::new(6, 1, 255));
+        assert_eq!(
+            behind_dmesg(Params {
+                zone_order,
+                ..params
+            })[1..],
+            [
+                (ZoneKind::Ftrace, 0x16000),
+                (ZoneKind::Ftrace, 0x1a000),
+                (ZoneKind::Pmsg, 0x1e000),
+            ]
+        );
+        for order in ZoneOrder::ALL {
+            assert_eq!(ZoneOrder::of(order.since()), order);
+        }
     }
 
     #[test]
@@ -465,10 +553,13 @@ mod tests {
             ecc in 0usize..140,
             cpus in 0usize..70,
             flags in 0u32..2,
+            zone_order in proptest::sample::select(&ZoneOrder::ALL[..]),
         ) {
             let [record_size, console_size, ftrace_size, pmsg_size] = sizes;
-            let params =
-                Params { mem_size, record_size, console_size, ftrace_size, pmsg_size, ecc, cpus, flags };
+            let params = Params {
+                mem_size, record_size, console_size, ftrace_size, pmsg_size, ecc, cpus, flags,
+                zone_order,
+            };
             if let Ok(layout) = Layout::new(&params) {
                 let mut at = 0;
                 let mut memory = std::vec![0; mem_size.min(1 << 16)];

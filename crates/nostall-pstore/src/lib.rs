@@ -121,9 +121,10 @@ pub use deflate::Matches;
 pub use dmesg::{DumpHeader, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
-    BLOCK, ByteOrder, Division, HEADER, LinuxVersion, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind,
+    BLOCK, ByteOrder, Division, HEADER, LinuxVersion, MAX_PARITY, NoVersion, SIGNATURE, ZoneHeader,
+    ZoneKind,
 };
-pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
+pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place, ZoneOrder};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]

@@ -23,6 +23,7 @@ use assert_cmd::Command;
 use linux::{Found, Geometry, Linux, Region, linux, linux_with_traces};
 use nostall_pstore::{
     Code, Division, Layout, LinuxVersion, Params, Ram, RecordFormat, Recorder, Zone, ZoneKind,
+    ZoneOrder,
 };
 
 /// The line that Linux appends where there is parity.
@@ -273,7 +274,10 @@ fn a_linux_that_fails_is_quoted() {
     assert!(error.contains("ramoops"), "{error}");
 }
 
-/// Returns a region with a function trace of each CPU, written by nostall-pstore's recorder for a
+/// What user space wrote.
+const PMSG: &[u8] = b"a service: it is started\n";
+
+/// Returns a region with user space's messages and a function trace of each CPU, written by nostall-pstore's recorder for a
 /// Linux of this version. CPU 0 wraps its zone. Each third record is of CPU 1.
 fn recorded(version: LinuxVersion, functions: &[u64], geometry: Geometry) -> Region {
     let size = 256 << 10;
@@ -284,6 +288,7 @@ fn recorded(version: LinuxVersion, functions: &[u64], geometry: Geometry) -> Reg
         ftrace_size: number(geometry.ftrace_size),
         pmsg_size: number(geometry.pmsg_size),
         ecc: number(geometry.ecc),
+        zone_order: ZoneOrder::of(version),
         ..Params::command_line(size, number(CPUS))
     });
     let layout = layout.unwrap();
@@ -292,7 +297,10 @@ fn recorded(version: LinuxVersion, functions: &[u64], geometry: Geometry) -> Reg
     let ticks = AtomicU64::new(1_000_000_000);
     let mut recorders = Vec::new();
     for (place, memory) in layout.split(Ram::of(&mut image)) {
-        let (zone, _) = Zone::attach(memory, place.kind, version, code.as_ref()).unwrap();
+        let (mut zone, _) = Zone::attach(memory, place.kind, version, code.as_ref()).unwrap();
+        if place.kind == ZoneKind::Pmsg {
+            zone.append_text(PMSG);
+        }
         if place.kind == ZoneKind::Ftrace {
             let stamp = || ticks.fetch_add(17, Ordering::Relaxed);
             let format = RecordFormat::Bits64;
@@ -307,24 +315,34 @@ fn recorded(version: LinuxVersion, functions: &[u64], geometry: Geometry) -> Reg
     Region { image, geometry }
 }
 
+/// How a region's division is known.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Given,
+    Detected,
+}
+
 /// Returns the merged trace as `nostall postmortem` writes it for Linux.
-fn our_trace(region: &Region, linux: &Linux) -> Vec<u8> {
+fn our_trace(region: &Region, linux: &Linux, division: Known) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     fs::write(&image, &region.image).unwrap();
     let mut command = Command::cargo_bin("nostall").unwrap();
     command.arg("postmortem").arg(&image);
-    for (option, number) in [
+    let sizes = [
         ("--record-size", region.geometry.record_size),
         ("--console-size", region.geometry.console_size),
         ("--ftrace-size", region.geometry.ftrace_size),
         ("--pmsg-size", region.geometry.pmsg_size),
         ("--ecc", region.geometry.ecc),
         ("--cpus", CPUS),
-        ("--kaslr-offset", 0),
-    ] {
-        command.arg(option).arg(number.to_string());
+    ];
+    for (option, number) in sizes {
+        if let Known::Given = division {
+            command.arg(option).arg(number.to_string());
+        }
     }
+    command.args(["--kaslr-offset", "0"]);
     command.arg("--symbols").arg(linux.file("System.map"));
     command.args(["--format", "linux", "--out"]);
     command.arg(folder.path().join("out")).assert().success();
@@ -354,21 +372,16 @@ fn linux_shows_the_trace_that_we_wrote_as_we_show_it() {
         .collect();
     assert!(functions.len() > 50, "{}", functions.len());
 
-    // Linux 6.12 has the pmsg zone before the traces, 6.1 after them. Without it they agree.
-    let divided = |ecc| Geometry {
-        pmsg_size: 0,
-        ..divided(ecc)
-    };
     let mut regions: Vec<_> = [0, 5, 16]
         .into_iter()
         .map(|ecc| recorded(version, &functions, divided(ecc)))
         .collect();
-    let lines = our_trace(&regions[0], &linux);
+    let lines = our_trace(&regions[0], &linux, Known::Given);
     for ecc in [0, 16] {
         let version = version.to_string();
         let image = inject_for(
             &version,
-            &[("--ftrace", &lines)],
+            &[("--ftrace", &lines), ("--pmsg", PMSG)],
             None,
             "none",
             &divided(ecc),
@@ -380,8 +393,13 @@ fn linux_shows_the_trace_that_we_wrote_as_we_show_it() {
     let found = read(&linux, CPUS, &regions);
     for (number, (found, region)) in found.iter().zip(&regions).enumerate() {
         let names: Vec<_> = found.keys().map(String::as_str).collect();
-        assert_eq!(names, ["ftrace-ramoops-0"], "region {number}");
-        let (theirs, ours) = (&found["ftrace-ramoops-0"], our_trace(region, &linux));
+        let expected = ["ftrace-ramoops-0", "pmsg-ramoops-0"];
+        assert_eq!(names, expected, "region {number}");
+        assert!(found["pmsg-ramoops-0"].starts_with(PMSG), "region {number}");
+        let theirs = &found["ftrace-ramoops-0"];
+        let ours = our_trace(region, &linux, Known::Given);
+        let detected = our_trace(region, &linux, Known::Detected);
+        assert!(ours == detected, "region {number}");
         let count = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
         assert!(count(theirs) > 600, "region {number}: {}", count(theirs));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -6,14 +6,14 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_postmortem::{Content, Decoded, Geometry, Packing, Unpack};
-use nostall_pstore::{ByteOrder, Layout, Params, RecordFormat, Writer};
+use nostall_pstore::{ByteOrder, Layout, Params, RecordFormat, Writer, ZoneOrder};
 use tempfile::TempDir;
 
 const BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
 
-/// Options that give each zone a different size.
-const SIZES: &str =
-    "--size 256K --record-size 32K --console-size 16K --ftrace-size 8K --pmsg-size 4K --cpus 2";
+/// Options that give each zone a different size, for a current kernel.
+const SIZES: &str = "--size 256K --record-size 32K --console-size 16K --ftrace-size 8K \
+    --pmsg-size 4K --cpus 2 --linux-version 6.12.0";
 
 fn params(ecc: usize) -> Params {
     Params {
@@ -134,7 +134,7 @@ fn what_is_injected_is_decoded_again() {
             let said = bench.inject(&format!(
                 "--out image --force {SIZES} --ecc {ecc} --compression {compress} --dmesg dmesg \
                  --dmesg oops --time 1700000000.000042 --console console --pmsg pmsg \
-                 --ftrace trace --linux-version 6.1.0"
+                 --ftrace trace"
             ));
             assert!(!said.contains("only the last"), "{said}");
             let contents = bench.decode("image", &params(ecc), RecordFormat::Bits64);
@@ -164,6 +164,46 @@ fn what_is_injected_is_decoded_again() {
                 .iter()
                 .map(|r| (r.cpu, r.stamp, r.ip & 0xff, r.parent & 0xff));
             assert!(parts.eq([(0, 1, 0x10, 0), (1, 2, 0x20, 1), (0, 3, 0x30, 2)]));
+        }
+    }
+}
+
+#[test]
+fn zones_lie_in_the_order_of_the_linux_that_is_to_read_them_and_an_image_keeps_its_own() {
+    let bench = Bench::new();
+    bench
+        .file("one", "one\n")
+        .file("two", "two\n")
+        .file("trace", "CPU:1 ts:2 ffffffff81000020  ffffffff81a00001\n");
+    let unversioned = SIZES.strip_suffix(" --linux-version 6.12.0").unwrap();
+    for (version, zone_order) in [
+        ("6.1.192", ZoneOrder::Linux4_0),
+        ("6.2.0", ZoneOrder::Linux6_2),
+    ] {
+        bench.inject(&format!(
+            "--out first --force {unversioned} --linux-version {version} --pmsg one --ftrace trace"
+        ));
+        bench.inject(&format!(
+            "--out second --force --into first {unversioned} --pmsg two"
+        ));
+        let params = Params {
+            zone_order,
+            ..params(0)
+        };
+        let contents = bench.decode("second", &params, RecordFormat::Bits64);
+        let [Content::Ftrace(traces), Content::Pmsg(words)] = &contents[..] else {
+            panic!("{version}: {contents:?}")
+        };
+        assert_eq!(words.bytes, b"one\ntwo\n", "{version}");
+        assert_eq!(traces.len(), 1, "{version}");
+        // Found without any option, and by the options that were printed for it.
+        for options in [
+            "".to_owned(),
+            format!("{unversioned} --linux-version {version}"),
+        ] {
+            let output = bench.nostall(&format!("postmortem second {options}"));
+            let read = String::from_utf8(output.stdout).unwrap();
+            assert!(read.contains("one\ntwo\n"), "{version} {options}: {read}");
         }
     }
 }

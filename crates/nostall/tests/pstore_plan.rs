@@ -303,6 +303,25 @@ fn the_device_tree_node_says_the_same_and_compiles() {
     }
 }
 
+#[test]
+fn the_traces_come_last_unless_linux_is_older_than_6_2() {
+    for (version, kinds) in [
+        ("6.1.192", ["dmesg", "console", "ftrace", "pmsg"]),
+        ("6.2", ["dmesg", "console", "pmsg", "ftrace"]),
+        ("6.12.117", ["dmesg", "console", "pmsg", "ftrace"]),
+    ] {
+        let plan = json(&format!("--size 1M --cpus 4 --linux-version {version}"));
+        let zones = plan["zones"].as_array().unwrap().iter();
+        assert!(
+            zones.clone().map(|zone| &zone["kind"]).eq(&kinds),
+            "{version}: {plan}"
+        );
+        assert!(zones.is_sorted_by_key(|zone| zone["offset"].as_u64()));
+    }
+    let current = json("--size 1M --cpus 4");
+    assert_eq!(current, json("--size 1M --cpus 4 --linux-version 6.2"));
+}
+
 /// Compiles the node as part of a board's tree. A warning is a failure.
 fn compile(node: &str) {
     const BOARD: &str = "/dts-v1/;\n/ { #address-cells = <2>; #size-cells = <2>; };\n";

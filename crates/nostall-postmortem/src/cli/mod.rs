@@ -25,4 +25,4 @@ pub use args::{AFTER, Args};
 pub use input::{read_file, read_or};
 pub use job::run;
 pub use names::load as load_symbols;
-pub use region::{Sizes, options as region_options};
+pub use region::{Sizes, options as region_options, zone_order};

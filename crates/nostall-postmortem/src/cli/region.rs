@@ -2,11 +2,13 @@
 //! found out.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{
-    ByteOrder, FTRACE_PER_CPU, Layout, Params, Reader, RecordFormat, ZoneKind, ZoneState,
+    ByteOrder, FTRACE_PER_CPU, Layout, LinuxVersion, Params, Reader, RecordFormat, ZoneKind,
+    ZoneOrder, ZoneState,
 };
 
 use super::number;
@@ -43,6 +45,11 @@ pub struct Args {
     /// there are trace zones
     #[arg(long, value_name = "N", value_parser = number::size)]
     cpus: Option<usize>,
+
+    /// Version of Linux whose order the zones have: from 6.2 on traces come last, before it
+    /// user space's messages; unless given, as most zones have a header
+    #[arg(long, value_name = "X.Y.Z")]
+    linux_version: Option<LinuxVersion>,
 
     /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
     /// unless given or found out
@@ -182,9 +189,13 @@ impl<'a> Region<'a> {
 
 /// Returns the options that give the same region.
 pub fn options(offset: u64, params: &Params, record_format: RecordFormat) -> String {
+    let version = match params.zone_order {
+        ZoneOrder::Linux6_2 if shows_order(params) => " --linux-version 6.2",
+        _ => "",
+    };
     format!(
         "--offset {offset:#x} --size {:#x} --record-size {:#x} --console-size {:#x} \
-         --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {} --arch {record_format}",
+         --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {}{version} --arch {record_format}",
         params.mem_size,
         params.record_size,
         params.console_size,
@@ -294,7 +305,8 @@ pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>>
         sizes.ecc,
         args.cpus,
     ];
-    if sizes.flags.is_some() || numbers.iter().any(Option::is_some) {
+    if sizes.flags.is_some() || args.linux_version.is_some() || numbers.iter().any(Option::is_some)
+    {
         return Ok(Regions {
             decode: vec![Meant::Given(given(image, args)?)],
             others: Vec::new(),
@@ -350,16 +362,23 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         ));
     }
     let order = args.order.unwrap_or(ByteOrder::Little);
-    let params = args.sizes.params(Params {
+    let mut params = args.sizes.params(Params {
         mem_size: size,
         record_size: LINUX_SIZE,
         console_size: LINUX_SIZE,
         ftrace_size: LINUX_SIZE,
         pmsg_size: LINUX_SIZE,
         ecc: 0,
-        cpus: 1,
+        cpus: args.cpus.unwrap_or(0),
         flags: FTRACE_PER_CPU,
+        zone_order: ZoneOrder::Linux4_0,
     });
+    if let Some(version) = args.linux_version {
+        params.zone_order = ZoneOrder::of(version);
+    } else if zone_order(&params, &bytes, order) == Some(ZoneOrder::Linux6_2) {
+        params.zone_order = ZoneOrder::Linux6_2;
+        notes.push("--linux-version 6.2, by the headers of the zones".to_owned());
+    }
     let cpus = args.cpus.unwrap_or_else(|| {
         let cpus = cpus(&params, &bytes, order);
         notes.push(format!("--cpus {cpus}, by the trace zones that there are"));
@@ -377,6 +396,44 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         found: None,
         notes,
     })
+}
+
+/// Returns whether the order of the zones makes a difference.
+const fn shows_order(params: &Params) -> bool {
+    params.ftrace_size > 0 && params.pmsg_size > 0
+}
+
+/// Returns the order in which more of the trace zones and user space's have a header. The number
+/// of CPUs may be 0, which is unknown.
+pub fn zone_order(params: &Params, bytes: &[u8], order: ByteOrder) -> Option<ZoneOrder> {
+    let reader = Reader {
+        order,
+        ..Reader::careful(None)
+    };
+    let sound = |zone_order| {
+        let mut params = Params {
+            zone_order,
+            ..*params
+        };
+        if params.cpus == 0 {
+            params.cpus = cpus(&params, bytes, order);
+        }
+        let Ok(layout) = Layout::new(&params) else {
+            return 0;
+        };
+        let kinds = [ZoneKind::Ftrace, ZoneKind::Pmsg];
+        let zones = kinds.into_iter().flat_map(|kind| layout.zones_of(kind));
+        let sound = |place| !matches!(reader.open(bytes, place).state(), ZoneState::Damaged(_));
+        zones.filter(|place| sound(*place)).count()
+    };
+    if !shows_order(params) {
+        return None;
+    }
+    match sound(ZoneOrder::Linux4_0).cmp(&sound(ZoneOrder::Linux6_2)) {
+        Ordering::Greater => Some(ZoneOrder::Linux4_0),
+        Ordering::Less => Some(ZoneOrder::Linux6_2),
+        Ordering::Equal => None,
+    }
 }
 
 /// The greatest number of CPUs with which each of the trace zones has a signature.

@@ -3,7 +3,7 @@
 use super::Grade;
 use super::witness::Evidence;
 use nostall_pstore::ByteOrder;
-use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};
+use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, SIGNATURE, ZoneOrder};
 
 /// Trace zones side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(super) struct Hypothesis {
     pub(super) traces: Option<Traces>,
     /// Bytes of the zone for user space's messages; 0: none.
     pub(super) pmsg: usize,
+    /// Whether that lies before the trace zones or behind them.
+    pub(super) zone_order: ZoneOrder,
     /// Parity bytes for each block.
     pub(super) parity: usize,
     /// In which byte order.
@@ -86,6 +88,10 @@ pub(super) const CONVINCING: i32 = 50;
 /// Bits of agreement between headers and parity that chance gives: so many ends of
 /// zones and numbers of parity bytes are tried.
 pub(super) const CHANCE: i32 = 24;
+
+/// Bits against an order of the zones that Linux of the trace zones' version does not have.
+/// Distributions may have changed it.
+const OTHER_ORDER: i32 = 16;
 
 impl Hypothesis {
     /// Bits of proof that it is a region.
@@ -124,10 +130,20 @@ impl Hypothesis {
         self.records.zone * self.records.count + self.console + traces + self.pmsg
     }
 
+    /// Returns whether trace zones lie behind all others.
+    pub(super) fn ends_with_traces(&self) -> bool {
+        self.traces.is_some() && (self.pmsg == 0 || self.zone_order == ZoneOrder::Linux6_2)
+    }
+
+    /// Returns whether the order of the zones can be seen.
+    pub(super) fn shows_order(&self) -> bool {
+        self.traces.is_some() && self.pmsg > 0
+    }
+
     /// Bytes from the region's start to its last zone's start.
     pub(super) fn last_zone(&self) -> usize {
         let last = match self.traces {
-            _ if self.pmsg > 0 => self.pmsg,
+            _ if self.pmsg > 0 && !self.ends_with_traces() => self.pmsg,
             Some(traces) => traces.zone,
             None if self.console > 0 => self.console,
             None => self.records.zone,
@@ -170,7 +186,12 @@ impl Hypothesis {
             parity if parity.is_power_of_two() => -4,
             _ => -8,
         };
-        round + pages + place + kinds + parity
+        let version = LinuxVersion(self.trace ^ SIGNATURE);
+        let order = match self.zone_order == ZoneOrder::of(version) {
+            false if self.shows_order() => -OTHER_ORDER,
+            _ => 0,
+        };
+        round + pages + place + kinds + parity + order
     }
 
     /// The parameters that give Linux this region, if any do.
@@ -184,6 +205,11 @@ impl Hypothesis {
             ecc: self.parity,
             cpus: self.traces.map_or(1, |traces| traces.count),
             flags: FTRACE_PER_CPU,
+            zone_order: if self.shows_order() {
+                self.zone_order
+            } else {
+                ZoneOrder::default()
+            },
         };
         // Rounded up, the region may have room for one record more.
         for _ in 0..2 {
@@ -215,7 +241,7 @@ impl Hypothesis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nostall_pstore::{SIGNATURE, ZoneKind};
+    use nostall_pstore::ZoneKind;
     use proptest::prelude::*;
 
     proptest! {
@@ -224,11 +250,12 @@ mod tests {
             mem_size in 1usize..1 << 24,
             logs in proptest::array::uniform4(5u32..20),
             cpus in 1usize..40,
+            zone_order in proptest::sample::select(&ZoneOrder::ALL[..]),
         ) {
             let [record_size, console_size, ftrace_size, pmsg_size] = logs.map(|log| 1 << log);
             let params = Params {
                 mem_size, record_size, console_size, ftrace_size, pmsg_size, ecc: 0, cpus,
-                flags: FTRACE_PER_CPU,
+                flags: FTRACE_PER_CPU, zone_order,
             };
             if let Ok(layout) = Layout::new(&params) {
                 let zone = |kind| layout.zones_of(kind).next().map_or(0, |zone| zone.division.zone());
@@ -242,6 +269,7 @@ mod tests {
                     console: console_size,
                     traces: Traces::new(zone(ZoneKind::Ftrace), cpus),
                     pmsg: pmsg_size,
+                    zone_order,
                     parity: 0,
                     order: ByteOrder::Little,
                     trace: SIGNATURE,

@@ -147,7 +147,11 @@ fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<Stri
         ));
     }
     if hypothesis.pmsg > 0 {
-        why.push(format!("pmsg: {:#x} bytes", hypothesis.pmsg));
+        let place = match hypothesis.shows_order() && hypothesis.ends_with_traces() {
+            true => ", before the traces, as in Linux 6.2 and newer",
+            false => "",
+        };
+        why.push(format!("pmsg: {:#x} bytes{place}", hypothesis.pmsg));
     }
     let parity = hypothesis.parity;
     why.push(match (parity, evidence.full) {
@@ -232,11 +236,10 @@ fn doubts(
 
 /// Whether the last zone's end is seen: by its parity, or because it is full.
 fn end_is_known(run: &Run<'_>, hypothesis: &Hypothesis) -> bool {
-    let several = hypothesis.pmsg == 0
-        && match hypothesis.traces {
-            Some(traces) => traces.count > 1,
-            None => hypothesis.console == 0 && hypothesis.records.count > 1,
-        };
+    let several = match hypothesis.traces {
+        Some(traces) => hypothesis.ends_with_traces() && traces.count > 1,
+        None => hypothesis.pmsg == 0 && hypothesis.console == 0 && hypothesis.records.count > 1,
+    };
     let at = hypothesis.start + hypothesis.last_zone();
     let full = run.array(at).is_some_and(|header| {
         let header = ZoneHeader::decode(header, hypothesis.order);
@@ -282,6 +285,10 @@ fn difference(ours: &Params, theirs: &Params, our: &Hypothesis, their: &Hypothes
         .into_iter()
         .filter(|(_, ours, theirs)| ours != theirs)
         .map(|(name, _, theirs)| format!("{name} {theirs:#x}"))
+        .chain(
+            (ours.zone_order != theirs.zone_order)
+                .then(|| format!("the order of zones of Linux {}", theirs.zone_order.since())),
+        )
         .collect();
     if differing.is_empty() {
         return String::new();

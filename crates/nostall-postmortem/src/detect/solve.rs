@@ -15,7 +15,7 @@ use super::records;
 use super::run::Run;
 use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
-use nostall_pstore::{ByteOrder, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind};
+use nostall_pstore::{ByteOrder, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind, ZoneOrder};
 
 /// Questions to the bytes, about zones: in all, for one pivot at first, and for one that
 /// needs more.
@@ -221,6 +221,8 @@ struct Front {
     start: usize,
     records: Records,
     console: usize,
+    /// Bytes of the zone for user space's messages between these and the trace zones; 0: none.
+    pmsg: usize,
     evidence: Evidence,
 }
 
@@ -269,7 +271,7 @@ impl Solver<'_> {
                 let fronts = match &fronts {
                     Some((start, fronts)) if *start == middle.start => fronts,
                     _ => {
-                        let new = self.fronts(witness, middle.start, parity);
+                        let new = self.fronts_of(witness, middle, parity);
                         &fronts.insert((middle.start, new)).1
                     }
                 };
@@ -278,6 +280,9 @@ impl Solver<'_> {
                         break;
                     }
                     for front in fronts {
+                        if front.pmsg > 0 && pmsg > 0 {
+                            continue;
+                        }
                         let evidence = front.evidence + traces + last;
                         here.extend(self.judged(front, middle, pmsg, parity, evidence));
                     }
@@ -306,7 +311,12 @@ impl Solver<'_> {
             records: front.records,
             console: front.console,
             traces: middle.traces,
-            pmsg,
+            pmsg: front.pmsg + pmsg,
+            zone_order: if front.pmsg > 0 {
+                ZoneOrder::Linux6_2
+            } else {
+                ZoneOrder::Linux4_0
+            },
             parity,
             order: self.order,
             trace: self.trace,
@@ -450,6 +460,11 @@ impl Solver<'_> {
         let gaps = gaps.clone().chain(gaps.map(|gap| gap / 2));
         let mut sizes: Vec<(usize, bool)> = gaps.map(|gap| (gap, true)).collect();
         sizes.extend(self.alone(at).map(|size| (size, false)));
+        // The last of two, where the first has no header: before that is a power of two.
+        if let (None, Some(before)) = (next_trace, self.before(at).last()) {
+            let rests = SIZES.map(|log| (at - before).checked_sub(1 << log));
+            sizes.extend(rests.flatten().map(|size| (size, true)));
+        }
         sizes.retain(|(size, _)| size % 2 == 0 && *size <= i32::MAX as usize);
         sizes.sort_unstable_by_key(|&(size, is_gap)| (size, !is_gap));
         sizes.dedup_by_key(|(size, _)| *size);
@@ -562,6 +577,43 @@ impl Solver<'_> {
         pmsgs
     }
 
+    /// The best of what may lie before a middle: dmesg zones, the console's, and before traces
+    /// that of user space's messages.
+    fn fronts_of(&self, witness: &Witness<'_>, middle: Middle, parity: usize) -> Vec<Front> {
+        let end = middle.start;
+        let mut fronts = self.fronts(witness, end, parity);
+        if middle.traces.is_none() {
+            return fronts;
+        }
+        let sizes = SIZES.map(|log| 1usize << log);
+        let starts = sizes.map_while(|size| Some((size, end.checked_sub(size)?)));
+        for (pmsg, at) in starts.take_while(|&(_, at)| !self.is_crowded(at, end)) {
+            // Its header may be missing: it lies after the console's zone, a power of two.
+            let last = self.before(at).last();
+            let is_behind_console = last.is_some_and(|last| (at - last).is_power_of_two());
+            if at >= self.run.len() || !(self.is_signed(at) || parity > 0 || is_behind_console) {
+                continue;
+            }
+            let claim = Claim {
+                at,
+                size: pmsg,
+                kind: ZoneKind::Pmsg,
+                cpu: None,
+            };
+            let evidence = witness.hear(claim, parity);
+            let Some(evidence) = evidence.filter(|e| e.bits > 0 || is_behind_console) else {
+                continue;
+            };
+            let before = self.fronts(witness, at, parity).into_iter();
+            fronts.extend(before.map(|front| Front {
+                pmsg,
+                evidence: front.evidence + evidence,
+                ..front
+            }));
+        }
+        fronts
+    }
+
     /// The best of what may lie before `end`: dmesg zones, then the console's.
     fn fronts(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<Front> {
         let mut fronts = Vec::new();
@@ -570,6 +622,7 @@ impl Solver<'_> {
                 start: end - console,
                 records: Records::default(),
                 console,
+                pmsg: 0,
                 evidence,
             };
             fronts.push(front);

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use nostall_pstore::{
-    Code, Division, FTRACE_PER_CPU, Layout, Params, Place, PreviousBootZone, Reader, RecordFormat,
-    Writer, ZoneKind,
+    Code, Division, FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, PreviousBootZone, Reader,
+    RecordFormat, Writer, ZoneKind, ZoneOrder,
 };
 
 /// The names of all recordings.
-pub const FIXTURES: [&str; 8] = [
+pub const FIXTURES: [&str; 9] = [
     "plain",
     "ecc16",
     "zstd",
@@ -21,6 +21,7 @@ pub const FIXTURES: [&str; 8] = [
     "armv7",
     "armv7-ecc",
     "wrap",
+    "linux-6.12",
 ];
 
 /// A recording.
@@ -51,6 +52,15 @@ impl Fixture {
                 |hex| usize::from_str_radix(hex, 16).unwrap(),
             ))
         };
+        // Those without one are of Linux 6.1.
+        let version = match given
+            .split_whitespace()
+            .find_map(|w| w.strip_prefix("linux="))
+        {
+            Some("6.12") => LinuxVersion::new(6, 12, 0),
+            Some(other) => panic!("{other}"),
+            None => LinuxVersion::new(6, 1, 0),
+        };
         let layout = Layout::new(&Params {
             mem_size: number("mem_size").unwrap(),
             record_size: number("ramoops.record_size").unwrap(),
@@ -60,6 +70,7 @@ impl Fixture {
             ecc: Params::command_line_ecc(number("ramoops.ecc").unwrap()),
             cpus: number("smp").unwrap(),
             flags: FTRACE_PER_CPU,
+            zone_order: ZoneOrder::of(version),
         });
         let files = fs::read_dir(path.join("pstore")).unwrap().map(|file| {
             let file = file.unwrap();

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, Ram};
+use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, Ram, ZoneOrder};
 
 /// The reference kernel's persistent RAM, counted from where RAM begins: 1 MiB at
 /// 64 MiB, in the middle of the machine's 128 MiB.
@@ -49,6 +49,7 @@ pub const fn params(cpus: u16, traces: Traces) -> Params {
             Traces::Together => 0,
             Traces::PerCpu => FTRACE_PER_CPU,
         },
+        zone_order: ZoneOrder::Linux6_2,
     }
 }
 

@@ -9,9 +9,9 @@ mod trace;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail, ensure};
-use nostall_postmortem::cli::{read_file, region_options};
+use nostall_postmortem::cli::{read_file, region_options, zone_order};
 use nostall_postmortem::image::MAX_READ;
-use nostall_pstore::{Code, Layout, Params, ZoneKind};
+use nostall_pstore::{ByteOrder, Code, Layout, Params, ZoneKind, ZoneOrder};
 
 use crate::output::{note, to_stdout};
 pub use args::Args;
@@ -40,12 +40,20 @@ pub fn run(args: &Args) -> Result<()> {
             Params::command_line(args.size.unwrap_or(0), args.cpus),
         ),
     };
-    let layout = Layout::new(&args.sizes.params(params))?;
+    let version = args.linux_version.or_else(running);
+    let params = args.sizes.params(params);
+    let zone_order = match (&bytes, args.linux_version) {
+        (Some(bytes), None) => zone_order(&params, bytes, ByteOrder::NATIVE),
+        _ => version.map(ZoneOrder::of),
+    };
+    let layout = Layout::new(&Params {
+        zone_order: zone_order.unwrap_or_default(),
+        ..params
+    })?;
     let mut report = Report {
         notes: layout.notes().map(|note| note.to_string()).collect(),
         ..Report::default()
     };
-    let version = args.contents.linux_version.or_else(running);
     let code = Code::new(layout.params().ecc).map(Box::new);
     let mut region = match bytes {
         Some(bytes) => Region {

@@ -7,6 +7,7 @@ mod text;
 
 use anyhow::Result;
 use nostall_postmortem::cli::Sizes;
+use nostall_pstore::LinuxVersion;
 
 use super::number;
 use crate::output::to_stdout;
@@ -32,6 +33,11 @@ pub struct Args {
     /// CPUs that the kernel reckons with: /sys/devices/system/cpu/possible
     #[arg(long, value_name = "N", value_parser = number::size)]
     cpus: usize,
+
+    /// Version of Linux that divides it: 6.2 and newer has the traces last, an older one user
+    /// space's messages
+    #[arg(long, value_name = "X.Y.Z", default_value = "6.2")]
+    linux_version: LinuxVersion,
 
     /// The region's physical address (ramoops.mem_address)
     #[arg(long, value_name = "N", value_parser = number::parse)]
@@ -62,7 +68,7 @@ Examples:
 ///
 /// If Linux would refuse such a region.
 pub fn run(args: &Args) -> Result<()> {
-    let plan = Plan::new(args.size, args.cpus, args.address, &args.sizes)?;
+    let plan = Plan::new(args)?;
     let text = match (args.json, args.device_tree) {
         (true, _) => json::document(&plan)?,
         (_, true) => boot::device_tree(&plan).unwrap_or_default(),

@@ -2,12 +2,14 @@
 
 use anyhow::{Context, Result};
 use nostall_postmortem::cli::Sizes;
-use nostall_pstore::{FTRACE_PER_CPU, HEADER, Layout, Params, Place, ZoneKind};
+use nostall_pstore::{FTRACE_PER_CPU, HEADER, Layout, Params, Place, ZoneKind, ZoneOrder};
+
+use super::Args;
 
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;
 
-/// The kinds of zones, in the order of their addresses.
+/// The kinds of zones.
 pub const KINDS: [ZoneKind; 4] = [
     ZoneKind::Dmesg,
     ZoneKind::Console,
@@ -36,8 +38,16 @@ pub struct Plan {
 
 impl Plan {
     /// Plans a region with the sizes that are given, and suggests the others.
-    pub fn new(size: usize, cpus: usize, address: Option<u64>, given: &Sizes) -> Result<Self> {
-        let (params, suggested) = suggest(size, cpus, given);
+    pub fn new(args: &Args) -> Result<Self> {
+        let Args {
+            size,
+            cpus,
+            address,
+            sizes: ref given,
+            ..
+        } = *args;
+        let (mut params, suggested) = suggest(size, cpus, given);
+        params.zone_order = ZoneOrder::of(args.linux_version);
         let layout = Layout::new(&params)?;
         if let Some(address) = address {
             address
@@ -79,12 +89,14 @@ impl Plan {
         self.layout.params()
     }
 
-    /// Returns the zones, one row a kind.
+    /// Returns the zones in the order of their addresses, one row a kind.
     pub fn rows(&self) -> impl Iterator<Item = Row> {
         let rows = KINDS
             .into_iter()
             .filter_map(|kind| self.layout.row_of(kind));
-        rows.map(|(first, count)| Row { first, count })
+        let mut rows: Vec<_> = rows.map(|(first, count)| Row { first, count }).collect();
+        rows.sort_by_key(|row| row.first.offset);
+        rows.into_iter()
     }
 }
 

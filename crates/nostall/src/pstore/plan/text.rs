@@ -1,7 +1,7 @@
 //! The plan for a person.
 
 use comfy_table::Table;
-use nostall_pstore::{Params, Place, RecordFormat, ZoneKind, longest_deflated};
+use nostall_pstore::{Params, Place, RecordFormat, ZoneKind, ZoneOrder, longest_deflated};
 
 use super::boot;
 use super::region::{LINE, Plan, Row};
@@ -13,9 +13,10 @@ pub fn all(plan: &Plan) -> String {
     let Params { mem_size, cpus, .. } = *plan.params();
     let mut parts = vec![
         format!(
-            "A region of {} for {cpus} CPU{}, as Linux divides it:",
+            "A region of {} for {cpus} CPU{}, as Linux{} divides it:",
             size(mem_size),
-            if cpus == 1 { "" } else { "s" }
+            if cpus == 1 { "" } else { "s" },
+            which(plan)
         ),
         table(plan),
     ];
@@ -31,6 +32,21 @@ pub fn all(plan: &Plan) -> String {
         parts.push(format!("Note:\n  {}", plan.notes.join("\n  ")));
     }
     parts.join("\n\n") + "\n"
+}
+
+/// The versions of Linux that a plan is for.
+fn which(plan: &Plan) -> &'static str {
+    let Params {
+        ftrace_size,
+        pmsg_size,
+        zone_order,
+        ..
+    } = *plan.params();
+    match zone_order {
+        _ if ftrace_size == 0 || pmsg_size == 0 => "",
+        ZoneOrder::Linux4_0 => " before 6.2",
+        ZoneOrder::Linux6_2 => " 6.2 or newer",
+    }
 }
 
 fn table(plan: &Plan) -> String {

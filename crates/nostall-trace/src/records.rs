@@ -2,8 +2,8 @@
 
 use crate::image::Image;
 use crate::layout::{
-    HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role,
-    SLOT, Short, UNREPORTED, ZONE_HEADER, array, lap,
+    HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short,
+    UNREPORTED, ZONE_HEADER, array, lap,
 };
 
 /// Record of a zone.
@@ -136,7 +136,7 @@ impl ZoneInfo {
     /// Returns the index of the first slot that the owner may have written.
     #[cfg(feature = "report")]
     pub(crate) fn owned_from(&self, image: &(impl Image + ?Sized)) -> u64 {
-        self.word(image, OWNED_FROM)
+        self.word(image, crate::layout::OWNED_FROM)
     }
 
     /// Returns the name of the owner.

@@ -68,14 +68,19 @@ check: prose
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target riscv64gc-unknown-none-elf -- -D warnings
+	@# As in the kernel that records its functions.
+	cargo clippy --locked --package nostall-kernel --features stall-hook \
+		--target x86_64-unknown-none --target riscv64gc-unknown-none-elf -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# The crates with features, without their features.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
-		--package nostall-pci --package nostall-spi --package nostall-console -- -D warnings
+		--package nostall-pci --package nostall-spi --package nostall-console \
+		--package nostall-io --package nostall-trace -- -D warnings
 	cargo clippy --locked --lib --no-default-features --package nostall-postmortem -- -D warnings
+	cargo clippy --locked --lib --no-default-features --package nostall-trace -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
 		--package nostall-devices --package nostall-pci --package nostall-spi \
-		--package nostall-console
+		--package nostall-console --package nostall-io --package nostall-trace
 
 # Words in comments, messages, names and documents (CONTRIBUTING.md).
 .PHONY: prose
@@ -162,6 +167,7 @@ no_std:
 	cargo build --locked $(SMALL_TARGETS:%=--target %) $(NO_STD_CRATES:%=--package %) \
 		--features nostall-console/log,nostall-uart/embedded-io-async \
 		--features nostall-pci/pci_types,nostall-pci/virtio-drivers
+	cargo build --locked $(SMALL_TARGETS:%=--target %) --package nostall-trace --features stall-hook
 
 # The public items of the libraries, as text: a rename shows as a line of a diff.
 PUBLIC_API_CRATES = $(patsubst crates/%/src/lib.rs,%,$(wildcard crates/*/src/lib.rs))

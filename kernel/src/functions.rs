@@ -5,12 +5,14 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_trace::Entered;
 use nostall_trace::functions::{self, Calls, Patched, Sites};
+use nostall_trace::{Entered, Recorder};
 
-use crate::arch::{self, Cpu, MAX_CPUS};
+use crate::arch::{self, Cpu, MAX_CPUS, Ticks};
 use crate::cpu;
-use crate::experiments::trace::RECORDER;
+
+/// Records of all CPUs: of scopes, and of all functions in a kernel that is built for it.
+pub static RECORDER: Recorder<'static, Ticks, Cpu> = Recorder::new(Ticks, Cpu);
 
 static CALLS: [Calls; MAX_CPUS] = [const { Calls::new() }; MAX_CPUS];
 

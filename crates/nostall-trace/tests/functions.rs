@@ -5,7 +5,7 @@ use std::arch::global_asm;
 use std::sync::Mutex;
 
 use nostall_trace::Entered;
-use nostall_trace::functions::{Calls, Kernel, Patched, SITE_BYTES, Sites, patch};
+use nostall_trace::functions::{Calls, DEPTH, Kernel, Patched, SITE_BYTES, Sites, patch};
 
 global_asm!(
     ".pushsection .text.traced, \"ax\"",
@@ -24,6 +24,19 @@ global_asm!(
     ".byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
     "lea rax, [rdi + rdi]",
     "ret",
+    // Returns how often it called itself.
+    ".global traced_deep",
+    "traced_deep:",
+    ".byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
+    "xor eax, eax",
+    "test rdi, rdi",
+    "jz 1f",
+    "dec rdi",
+    "push rbx",
+    "call traced_deep",
+    "pop rbx",
+    "inc rax",
+    "1: ret",
     // Not a no-operation.
     ".global traced_other",
     "traced_other:",
@@ -36,6 +49,7 @@ global_asm!(
 unsafe extern "C" {
     fn traced_outer(value: u64) -> u64;
     fn traced_double(value: u64) -> u64;
+    fn traced_deep(calls: u64) -> u64;
     fn traced_other() -> u64;
 }
 
@@ -66,11 +80,12 @@ impl Kernel for Test {
     }
 }
 
-/// Patches the three functions that `wanted` chooses.
+/// Patches the functions that `wanted` chooses.
 fn patch_those(wanted: impl Fn(usize) -> bool) -> Patched {
     let sites = [
         traced_outer as *const () as usize,
         traced_double as *const () as usize,
+        traced_deep as *const () as usize,
         traced_other as *const () as usize,
     ];
     let page = sites[0] as *mut libc::c_void;
@@ -78,7 +93,7 @@ fn patch_those(wanted: impl Fn(usize) -> bool) -> Patched {
     // SAFETY: the page holds nothing but the functions above.
     assert_eq!(unsafe { libc::mprotect(page, 4096, all) }, 0);
     let sites = sites.to_vec().leak().as_ptr_range();
-    // SAFETY: three addresses of code, for ever.
+    // SAFETY: addresses of code, for ever.
     let sites = unsafe { Sites::new(sites.start, sites.end) };
     // SAFETY: only this thread runs the functions, and the memory is writable.
     unsafe { patch::<Test>(sites, wanted, |site| site as *mut u8) }
@@ -101,7 +116,7 @@ fn patched_functions_are_recorded_with_their_returns_and_work_as_before() {
     assert_eq!(calls(3), []);
 
     let refused = 1;
-    assert_eq!(patch_those(|_| true), Patched { sites: 2, refused });
+    assert_eq!(patch_those(|_| true), Patched { sites: 3, refused });
     let all = [
         ('{', outer),
         ('{', double),
@@ -114,6 +129,17 @@ fn patched_functions_are_recorded_with_their_returns_and_work_as_before() {
     assert_eq!(CALLS.unrecorded(|| calls(3)), []);
     // An interrupt of the recorder is recorded.
     assert_eq!(CALLS.unrecorded(|| CALLS.nested(|| calls(3))), all);
+
+    // Deeper calls than have room return where they should, and leave nothing behind.
+    // SAFETY: a function of this file.
+    assert_eq!(unsafe { traced_deep(100) }, 100);
+    let deep = traced_deep as *const () as u64;
+    let recorded = std::mem::take(&mut *LOG.lock().unwrap());
+    assert_eq!(
+        recorded,
+        [[('{', deep); DEPTH], [('}', deep); DEPTH]].concat()
+    );
+    assert_eq!(calls(3), all);
 
     let only = |site| site as u64 == double;
     assert_eq!(patch_those(only), Patched { sites: 1, refused });

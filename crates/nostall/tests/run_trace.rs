@@ -12,8 +12,9 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu_for;
+use nostall_postmortem::symbols::Symbols;
 use nostall_trace::graph::{Match, Step, walk};
-use nostall_trace::model::ReadError;
+use nostall_trace::model::{EventKind, ReadError};
 use nostall_trace::{ZoneEvents, recover};
 use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
@@ -217,6 +218,31 @@ fn traced_kernel(test: &str, target: &str) -> Option<PathBuf> {
     Some(root.join(String::from_utf8(built.stdout).unwrap().trim()))
 }
 
+/// The symbols of the calls in a kernel's trace, and the conditions that its CPUs waited for.
+fn calls_and_stalls(trace: &Path, kernel: &Path) -> (Vec<String>, Vec<String>) {
+    let trace = fs::read(trace).unwrap();
+    let symbols = Symbols::parse(&fs::read(kernel).unwrap()).unwrap();
+    let name = |address| Some(symbols.lookup(address)?.name.to_owned());
+    let mut events = ZoneEvents::new(recover(&trace[..]).unwrap(), Box::new(name));
+    let (mut names, mut waits) = (Vec::new(), Vec::new());
+    walk::<ReadError>(&mut events, |catalog, step| {
+        match step {
+            Step::Leave(slice) => {
+                names.extend(slice.function.map(|name| catalog.text(name).to_owned()));
+            }
+            Step::Event(event) => {
+                if let EventKind::Stall { condition, .. } = event.kind {
+                    waits.push(catalog.text(condition).to_owned());
+                }
+            }
+            Step::Enter(_) => {}
+        }
+        Ok(())
+    })
+    .unwrap();
+    (names, waits)
+}
+
 /// Runs on a kernel whose every function is recorded.
 fn check_functions(test: &str, board: QemuBoard, args: &[&str]) {
     if qemu_for(test, board).is_none() {
@@ -241,6 +267,14 @@ fn check_functions(test: &str, board: QemuBoard, args: &[&str]) {
         assert!(answer.text.contains(name), "{name}: {}", answer.text);
     }
     assert!(!answer.text.contains("Recorder::"), "{}", answer.text);
+    let trace = answer.dir.path().join("traces/fifo-paced-1.bin");
+    let (names, waits) = calls_and_stalls(&trace, &kernel);
+    assert!(names.iter().any(|name| name.contains("Throttle")));
+    assert!(
+        !names.iter().any(|name| name.contains("Stalls")),
+        "{names:?}"
+    );
+    assert!(waits.contains(&"transmitter".to_owned()), "{waits:?}");
     assert!(
         !answer.text.contains("is not in the trace"),
         "{}",
@@ -310,6 +344,7 @@ fn places_for_calls_that_are_off_cost_at_most_5_percent_more_instructions() {
     assert_eq!(plain.len(), 4);
     for ((strategy, plain), (_, more)) in plain.into_iter().zip(with_places) {
         let ratio = more.unwrap() / plain.unwrap();
-        assert!((1.0..=1.05).contains(&ratio), "{strategy}: {ratio}");
+        // That kernel also records stalls, and their code changes the drivers' a little.
+        assert!((0.95..=1.05).contains(&ratio), "{strategy}: {ratio}");
     }
 }

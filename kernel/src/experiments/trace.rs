@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::slice;
 
 use nostall_io::{Clock, Counting, Registers};
-use nostall_trace::{Entered, Recorder, Region, Site};
+use nostall_trace::{Entered, Region, Site};
 use nostall_uart::{Console, ConsoleSettings, Model, Strategy};
 use nostall_work::console::Throttle;
 use nostall_work::trace::{
@@ -12,11 +12,9 @@ use nostall_work::trace::{
 };
 
 use super::second::SecondTask;
-use crate::arch::{self, Cpu, MachineClock, Ticks};
-use crate::{functions, report};
-
-/// Records of all CPUs: of scopes here, and of all functions in a kernel that is built for it.
-pub static RECORDER: Recorder<'static, Ticks, Cpu> = Recorder::new(Ticks, Cpu);
+use crate::arch::{self, MachineClock};
+use crate::functions::{self, RECORDER};
+use crate::report;
 
 /// Records scopes, without the functions of the recorder.
 struct Scoped;
@@ -31,6 +29,56 @@ impl Scopes for Scoped {
     #[inline(always)]
     fn exit(&self, entered: Entered) {
         functions::unrecorded(|| RECORDER.exit(entered));
+    }
+}
+
+/// Stalls of the drivers and counts, in a kernel that is built for them.
+#[cfg(feature = "stall-hook")]
+mod stalls {
+    use nostall_io::{Counter, Stall, StallHook, set_stall_hook};
+
+    use super::{RECORDER, functions};
+
+    struct Stalls;
+
+    impl StallHook for Stalls {
+        fn now(&self) -> u64 {
+            functions::unrecorded(|| RECORDER.now())
+        }
+
+        fn stalled(&self, stall: &Stall) {
+            functions::unrecorded(|| RECORDER.stalled(stall));
+        }
+
+        fn counted(&self, counter: Counter, by: u64) {
+            functions::unrecorded(|| RECORDER.counted(counter, by));
+        }
+    }
+
+    static HOOK: &dyn StallHook = &Stalls;
+
+    /// Records stalls and counts from now on.
+    pub fn record() {
+        set_stall_hook(&HOOK);
+    }
+
+    /// Returns whether the function at an address is part of the hook.
+    pub fn contains(function: usize) -> bool {
+        [
+            <Stalls as StallHook>::now as *const () as usize,
+            <Stalls as StallHook>::stalled as *const () as usize,
+            <Stalls as StallHook>::counted as *const () as usize,
+        ]
+        .contains(&function)
+    }
+}
+
+#[cfg(not(feature = "stall-hook"))]
+mod stalls {
+    pub const fn record() {}
+
+    pub const fn contains(_function: usize) -> bool {
+        false
     }
 }
 
@@ -93,9 +141,10 @@ impl TraceJobs<'_> {
             Ok(region) => RECORDER.start(region),
             Err(error) => panic!("{error}"),
         }
+        stalls::record();
         match functions::sites().is_empty() {
             true => 0,
-            false => functions::record(|_| true).sites as u32,
+            false => functions::record(|site| !stalls::contains(site)).sites as u32,
         }
     }
 

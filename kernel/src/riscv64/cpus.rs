@@ -69,6 +69,8 @@ impl Processor for Cpu {
 }
 
 /// Makes this CPU see code that was changed (unprivileged specification, "Zifencei").
+// Inlined, because the start of a function may be the new code.
+#[inline(always)]
 pub fn see_new_code() {
     riscv::asm::fence_i();
 }

@@ -59,6 +59,8 @@ pub fn hang() -> ! {
 
 /// Makes this CPU see code that was changed: a serialising instruction (Intel SDM volume 3,
 /// "Handling Self- and Cross-Modifying Code").
+// Inlined, because the start of a function may be the new code.
+#[inline(always)]
 pub fn see_new_code() {
     cpuid(0);
 }
@@ -68,6 +70,7 @@ pub fn resume_at(_: impl FnOnce(usize) -> usize) {}
 
 /// What this CPU says of itself (Intel SDM volume 2, CPUID).
 #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
+#[inline(always)]
 fn cpuid(leaf: u32) -> CpuidResult {
     // SAFETY: every x86-64 CPU has the instruction.
     unsafe { __cpuid(leaf) }

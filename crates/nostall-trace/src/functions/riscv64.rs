@@ -5,7 +5,7 @@
 
 use core::arch::naked_asm;
 
-use super::{Kernel, entered, left};
+use super::calls::{Kernel, entered, left};
 
 /// A unit in which instructions are written: a function may begin between two words.
 pub(super) type Unit = u16;
@@ -64,6 +64,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
         "sd t6, 120(sp)",
         "addi a0, t0, -8",
         "mv a1, sp",
+        "lla a2, {trampoline}",
         "call {entered}",
         "ld ra, 0(sp)",
         "ld t0, 8(sp)",
@@ -84,6 +85,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
         "addi sp, sp, 128",
         "jr t0",
         entered = sym entered::<K>,
+        trampoline = sym return_trampoline::<K>,
     )
 }
 
@@ -93,7 +95,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
 ///
 /// Not to be called: only a recorded function leads here.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn return_trampoline<K: Kernel>() {
+unsafe extern "C" fn return_trampoline<K: Kernel>() {
     naked_asm!(
         "addi sp, sp, -64",
         "sd a0, 0(sp)",

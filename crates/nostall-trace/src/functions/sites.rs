@@ -2,7 +2,8 @@
 
 use core::slice;
 
-use super::{Kernel, entered, left, stubs};
+use super::calls::{Kernel, entered, left};
+use super::stubs;
 
 /// Bytes that each site has.
 pub const SITE_BYTES: usize = stubs::BYTES;

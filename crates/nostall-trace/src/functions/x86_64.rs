@@ -4,7 +4,7 @@
 
 use core::arch::naked_asm;
 
-use super::{Kernel, entered, left};
+use super::calls::{Kernel, entered, left};
 
 /// A unit in which instructions are written.
 pub(super) type Unit = u8;
@@ -48,6 +48,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
         "mov rdi, [rsp + 80]",
         "sub rdi, 5",
         "lea rsi, [rsp + 88]",
+        "lea rdx, [rip + {trampoline}]",
         "call {entered}",
         "add rsp, 8",
         "pop r11",
@@ -61,6 +62,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
         "pop rax",
         "ret",
         entered = sym entered::<K>,
+        trampoline = sym return_trampoline::<K>,
     )
 }
 
@@ -70,7 +72,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
 ///
 /// Not to be called: only a recorded function leads here.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn return_trampoline<K: Kernel>() {
+unsafe extern "C" fn return_trampoline<K: Kernel>() {
     naked_asm!(
         // The place of the address that is returned to.
         "sub rsp, 8",

@@ -64,7 +64,8 @@ Examples:
   nostall run trace --on model      the article's picture, in virtual time
   nostall run trace --machine virt  a RISC-V machine
   nostall run trace --capture DIR   and keep the traces: nostall trace report
-                                    DIR/crash.bin shows every call
+                                    DIR/crash.bin shows every call (--symbols KERNEL
+                                    names the functions)
   make traced-kernel                prints the path of a kernel for --kernel, whose
                                     every function is recorded";
 

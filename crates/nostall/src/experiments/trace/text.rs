@@ -1,8 +1,11 @@
 //! The text about recorded sendings and a recorded crash.
 
+use std::io;
+
 use anyhow::Result;
 use nostall_uart::Strategy;
 use nostall_work::trace::{PROFILE, SIZES};
+use terminal_size::{Width, terminal_size_of};
 
 use super::fold::fold;
 use super::picture::{beside, draw};
@@ -21,14 +24,14 @@ const COLUMNS: [Column; 6] = [
 ];
 
 const LEGEND: &str = "\
-    CPU held: time that a second task on the same CPU did not get; polls: reads of the\n\
-    line status; overwritten: the trace is longer than its memory, and shows the end.\n\
-    The article: 411 us for one byte, all of it polling (byte-polled).";
+    CPU held: time that a second task on the same CPU did not get; polls: reads of\n\
+    the line status; overwritten: the trace is longer than its memory, and shows\n\
+    the end. The article: 411 us for one byte, all of it polling (byte-polled).";
 
 /// Lines of a picture: the first, and the last.
 const LINES: (usize, usize) = (9, 6);
 
-/// Columns of the page.
+/// Columns of the page, where there is no terminal.
 const WIDTH: usize = 100;
 
 /// Folds the reports into the text and the figures.
@@ -56,6 +59,10 @@ pub fn answer(
         table(["strategy", "bytes"], &COLUMNS, rows),
         LEGEND.to_owned(),
     ];
+    let width = match terminal_size_of(io::stdout()) {
+        Some((Width(columns), _)) => columns.into(),
+        None => WIDTH,
+    };
     let picture = |strategy| -> Result<Vec<String>> {
         let one = |sending: &&super::run::Sending| {
             (sending.strategy, sending.bytes) == (strategy, SIZES[0])
@@ -67,12 +74,12 @@ pub fn answer(
     parts.push(beside(
         ("One byte, as in the article (byte-polled):", &before?),
         ("One byte, nostall (fifo-paced):", &ours?),
-        WIDTH,
+        width,
     ));
     parts.push(beside(
         ("One byte, Linux since 2022 (fifo-polled):", &fix?),
         ("One byte, nostall in a crash (fifo-burst):", &burst?),
-        WIDTH,
+        width,
     ));
     if let Some(Crash { trace, panic, .. }) = &recorded.crash {
         let (first, last) = LINES;

@@ -11,8 +11,7 @@ use nostall_postmortem::detect::{Detection, Grade, detect, detect_runs};
 use nostall_postmortem::image::Image;
 use nostall_postmortem::trace_region;
 use nostall_pstore::{
-    ByteOrder, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, SIGNATURE, ZoneHeader,
-    ZoneKind,
+    ByteOrder, FTRACE_PER_CPU, HEADER, Layout, Params, SIGNATURE, ZoneHeader, ZoneKind,
 };
 use proptest::prelude::*;
 

@@ -92,7 +92,7 @@ fn map_of(name: &str) -> PathBuf {
 }
 
 /// Folder with the formats and the number of lines.
-const WHOLE: [(&str, usize); 8] = [
+const WHOLE: [(&str, usize); 12] = [
     ("events-two-boots", 1115),
     ("events-2cpu", 914),
     ("events-gaps-2cpu", 3018),
@@ -101,6 +101,10 @@ const WHOLE: [(&str, usize); 8] = [
     ("func-2cpu-killed", 36446),
     ("func-2cpu-wrapped", 17789),
     ("graph-2cpu", 6593),
+    ("sys-2cpu", 1884),
+    ("userstack-2cpu", 196),
+    ("func-masked-4cpu", 964),
+    ("graph-4cpu-thresh", 154),
 ];
 
 #[test]

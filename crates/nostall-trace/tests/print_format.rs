@@ -227,6 +227,22 @@ fn a_plain_pointer_that_the_record_does_not_determine_leaves_the_other_values_re
 }
 
 #[test]
+fn a_string_without_a_nul_goes_on_behind_its_array_as_in_linux_up_to_the_records_end() {
+    let mut payload = payload();
+    payload[8..24].copy_from_slice(b"sixteen letters!");
+    let formats = formats(r#""%s %d", REC->comm, REC->minus"#);
+    let event = formats.get(77).unwrap();
+    let text = formats.text(event, &payload, &Map).unwrap();
+    assert!(
+        text.starts_with(b"sixteen letters!\xfb\xff\xff\xff\xf0\xff\xff\xff\x02\x01 -5"),
+        "{text:?}"
+    );
+    payload.fill(b'x');
+    let text = formats.text(event, &payload, &Map).unwrap();
+    assert_eq!(text.len(), payload.len() - 8 + " 2021161080".len());
+}
+
+#[test]
 fn fields_are_printed_as_linux_prints_them_without_a_print_format() {
     let formats = formats("\"\"");
     let event = formats.get(77).unwrap();

@@ -500,13 +500,15 @@ impl Record<'_> {
         Ok(out)
     }
 
-    /// Returns a value's bytes as a C string.
+    /// Returns a value's bytes as a C string. Like Linux, it reads on behind an array without a
+    /// NUL, up to the record's end.
     pub fn string<'v>(&'v self, value: &'v Value) -> Option<&'v [u8]> {
-        match value {
-            Value::Text(text) => Some(until_nul(text)),
-            Value::Memory(memory) => Some(until_nul(self.bytes(*memory))),
-            Value::Number(_) => None,
-        }
+        let bytes = match value {
+            Value::Text(text) => Some(&text[..]),
+            Value::Memory(memory) => Some(self.payload.get(memory.at..).unwrap_or_default()),
+            Value::Number(number) => self.names.constant(number.bits),
+        };
+        bytes.map(until_nul)
     }
 }
 

@@ -169,7 +169,8 @@ impl Printer<'_> {
                     (Value::Number(Number { bits: 0, .. }), _) => b"(null)",
                     _ => return Err("a string in the kernel's memory".to_owned()),
                 };
-                let len = conversion.precision.unwrap_or(usize::MAX).min(text.len());
+                let most = conversion.precision.unwrap_or(LONGEST);
+                let len = most.min(text.len());
                 let text = text[..len].to_vec();
                 self.pad(&conversion, &text);
             }

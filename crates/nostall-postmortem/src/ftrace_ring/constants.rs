@@ -1,8 +1,10 @@
 //! The kernel's constants, if the image has them: events may have pointers to strings in them.
 
-use super::kernel::ALIGN;
 use crate::image::Image;
 use crate::symbols::Symbols;
+
+/// KASLR moves an x86-64 kernel by multiples of this.
+pub(super) const ALIGN: u64 = 2 << 20;
 
 /// Most bytes of a kernel's constants.
 const MOST: u64 = 64 << 20;

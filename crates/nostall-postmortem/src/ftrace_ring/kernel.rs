@@ -3,15 +3,12 @@
 use nostall_trace::linux::{Formats, Names, Place};
 
 use super::buffer::RingBuffer;
-use super::constants::Constants;
+use super::constants::{ALIGN, Constants};
 use super::entry::{Entry, decode, is_trace_event, type_name};
 use super::merge::{Merge, MergeBy};
 use super::version::Version;
 use crate::image::Image;
 use crate::symbols::{Symbol, Symbols};
-
-/// KASLR moves an x86-64 kernel by multiples of this.
-pub(super) const ALIGN: u64 = 2 << 20;
 
 /// Names of the kernel that wrote a ring buffer.
 #[derive(Clone, Debug)]

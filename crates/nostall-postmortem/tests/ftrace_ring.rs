@@ -92,7 +92,7 @@ fn map_of(name: &str) -> PathBuf {
 }
 
 /// Folder with the formats and the number of lines.
-const WHOLE: [(&str, usize); 8] = [
+const WHOLE: [(&str, usize); 12] = [
     ("events-two-boots", 1115),
     ("events-2cpu", 914),
     ("events-gaps-2cpu", 3018),
@@ -101,6 +101,10 @@ const WHOLE: [(&str, usize); 8] = [
     ("func-2cpu-killed", 36446),
     ("func-2cpu-wrapped", 17789),
     ("graph-2cpu", 6593),
+    ("sys-2cpu", 1884),
+    ("userstack-2cpu", 196),
+    ("func-masked-4cpu", 964),
+    ("graph-4cpu-thresh", 154),
 ];
 
 #[test]
@@ -775,4 +779,76 @@ fn the_kernels_offset_is_told_by_the_buffer() {
         Some(0x14c0_0000)
     );
     assert!(kernel(Some(0)).is_err());
+}
+
+/// A kernel with a banner and constants 64 KiB behind its code's start, and a format with a
+/// pointer to a constant.
+#[test]
+fn a_string_in_the_kernels_constants_is_read_from_an_image_that_has_them() {
+    const CODE: usize = 4 << 20;
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let own = fs::read_to_string(map_of("sys-2cpu")).unwrap();
+    let own = own.replace("__start_rodata", "elsewhere");
+    let constants = "ffffffff81010000 R __start_rodata
+ffffffff81010100 R linux_banner
+ffffffff81011000 R __end_rodata
+";
+    fs::write(path("System.map"), own + constants).unwrap();
+    let formats = fs::read_to_string(fixtures().join("sys-2cpu/formats")).unwrap();
+    let before = "\"%s\", __get_str(msg)";
+    assert!(formats.contains(before));
+    let formats = formats.replace(before, "\"%s|%s\", 0xffffffff81010200, 0xffffffff81010ffe");
+    fs::write(path("formats"), formats).unwrap();
+    let args = [
+        "--symbols",
+        "System.map",
+        "--event-formats",
+        "formats",
+        "--format",
+        "linux",
+    ];
+    let shown = |image: &[u8]| {
+        fs::write(path("image"), image).unwrap();
+        let output = postmortem(dir.path(), &args);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut image = vec![0; CODE + (64 << 10)];
+    image.extend([0; 0x1000]);
+    image.extend(region("sys-2cpu"));
+    let without = shown(&image);
+    assert!(without.contains("console: msg="), "{without}");
+    let at = CODE + (64 << 10);
+    put(&mut image, at + 0x100, b"Linux version 6.12.117");
+    put(&mut image, at + 0x200, b"Start scheduler-tick\0");
+    // A string at the end of the constants does not reach behind them.
+    put(&mut image, at + 0xffe, b"ab");
+    let with = shown(&image);
+    assert!(
+        with.contains("console: Start scheduler-tick|ab\n"),
+        "{with}"
+    );
+    // A banner at another place is another kernel's.
+    let mut moved = vec![0; 4096];
+    moved.extend(&image);
+    assert!(shown(&moved).contains("console: msg="));
+}
+
+#[test]
+fn a_buffer_with_records_is_found_behind_any_number_of_empty_headers() {
+    let region = region("userstack-2cpu");
+    let mut image = Vec::new();
+    for _ in 0..200 {
+        image.extend(&region[..64]);
+        image.resize(image.len().next_multiple_of(1 << 18), 0);
+    }
+    let at = image.len() as u64;
+    image.extend(&region);
+    let image = Image::from_bytes(image).unwrap();
+    let found = RingBuffer::find(&image, 0..u64::MAX);
+    assert_eq!(found.len(), nostall_postmortem::ftrace_ring::MOST);
+    let last = found.last().unwrap();
+    assert_eq!((last.address, last.index), (at, found.len() - 1));
+    assert!(last.records() > 0);
 }

@@ -202,6 +202,47 @@ fn a_function_of_the_kernel_is_named() {
 }
 
 #[test]
+fn enumerators_that_linux_leaves_by_name_have_their_values() {
+    let modes = r#""%s", __print_symbolic(REC->on + 8, { HRTIMER_MODE_ABS, "ABS" },
+        { HRTIMER_MODE_REL_PINNED_SOFT, "REL|PINNED|SOFT" }, { HRTIMER_MODE_REL_HARD, "REL|HARD" })"#;
+    assert_eq!(text(&modes.replace('\n', " ")).unwrap(), "REL|HARD");
+    for (name, value) in [
+        ("HRTIMER_MODE_ABS_PINNED_HARD", "10"),
+        ("HRTIMER_MODE_REL_PINNED_SOFT", "7"),
+        ("IOPRIO_CLASS_IDLE", "3"),
+        ("PM_QOS_REMOVE_REQ", "2"),
+        ("1 << VMSCAN_THROTTLE_CONGESTED", "8"),
+    ] {
+        assert_eq!(text(&format!("\"%d\", {name}")).unwrap(), value, "{name}");
+    }
+    assert!(text("\"%d\", HRTIMER_MODE_NEW").is_err());
+}
+
+#[test]
+fn a_plain_pointer_that_the_record_does_not_determine_leaves_the_other_values_readable() {
+    let page = r#""page=%p pfn=0x%lx", (((struct page *)vmemmap_base) + (REC->state)), REC->state"#;
+    assert_eq!(text(page).unwrap(), "page=(____ptrval____) pfn=0x102");
+    assert!(text(r#""%px", vmemmap_base"#).is_err());
+    assert!(text(r#""%p %p", REC->ip"#).is_err());
+}
+
+#[test]
+fn a_string_without_a_nul_goes_on_behind_its_array_as_in_linux_up_to_the_records_end() {
+    let mut payload = payload();
+    payload[8..24].copy_from_slice(b"sixteen letters!");
+    let formats = formats(r#""%s %d", REC->comm, REC->minus"#);
+    let event = formats.get(77).unwrap();
+    let text = formats.text(event, &payload, &Map).unwrap();
+    assert!(
+        text.starts_with(b"sixteen letters!\xfb\xff\xff\xff\xf0\xff\xff\xff\x02\x01 -5"),
+        "{text:?}"
+    );
+    payload.fill(b'x');
+    let text = formats.text(event, &payload, &Map).unwrap();
+    assert_eq!(text.len(), payload.len() - 8 + " 2021161080".len());
+}
+
+#[test]
 fn fields_are_printed_as_linux_prints_them_without_a_print_format() {
     let formats = formats("\"\"");
     let event = formats.get(77).unwrap();

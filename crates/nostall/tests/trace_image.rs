@@ -4,6 +4,8 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
+use std::path::Path;
 
 use assert_cmd::Command;
 use common::{memory, recorder, snapshot};
@@ -62,4 +64,41 @@ fn a_report_on_an_image_names_functions_at_the_load_address() {
     let failed = report("zeros").code(1);
     let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(error.contains("no trace of a known kind"), "{error}");
+}
+
+#[test]
+fn events_of_linuxs_ring_buffer_have_their_names_with_the_formats_of_that_kernel() {
+    let fixture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../nostall-postmortem/tests/fixtures/ftrace-ring/sys-2cpu"
+    );
+    let fixture = Path::new(fixture);
+    let folder = tempfile::tempdir().unwrap();
+    let packed = fs::read(fixture.join("region.bin.gz")).unwrap();
+    let mut ram = vec![0; 1 << 20];
+    let mut packed = flate2::read::GzDecoder::new(&packed[..]);
+    packed.read_to_end(&mut ram).unwrap();
+    fs::write(folder.path().join("ram"), ram).unwrap();
+    fs::write(folder.path().join("empty"), "").unwrap();
+    let report = |more: &[&str]| {
+        let mut command = Command::cargo_bin("nostall").unwrap();
+        command.args(["trace", "report", "ram", "--view", "graph", "--symbols"]);
+        command.arg(fixture.join("System.map")).args(more);
+        command.current_dir(folder.path()).assert()
+    };
+    let out = |done: &assert_cmd::assert::Assert| {
+        String::from_utf8_lossy(&done.get_output().stdout).into_owned()
+    };
+    let event = "sys_write(fd: 1, buf: 3e313770, count: 2)";
+    let formats = fixture.join("formats");
+    let named = report(&["--event-formats", formats.to_str().unwrap()]).success();
+    assert!(out(&named).contains(event), "{}", out(&named));
+    let numbered = report(&[]).success();
+    assert!(!out(&numbered).contains(event) && out(&numbered).contains("event 629"));
+    let failed = report(&["--event-formats", "empty"]).failure();
+    let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(
+        error.contains("--event-formats empty: no event format in it"),
+        "{error}"
+    );
 }

@@ -47,7 +47,7 @@ impl RingBuffer {
         let mut next = 0;
         let memory = image.segments().iter().map(|segment| segment.len);
         let mut budget = memory.fold(1 << 20, |sum: u64, len| sum.saturating_add(len / 1024));
-        for (start, bytes) in image.data_ranges() {
+        'image: for (start, bytes) in image.data_ranges() {
             for at in finder.find_iter(bytes) {
                 let address = start + at as u64;
                 if address < next || !within.contains(&address) {
@@ -56,15 +56,20 @@ impl RingBuffer {
                 let from = next.max(within.start);
                 if let Some(buffer) = Self::at(image, address, from, &mut budget) {
                     next = buffer.address + buffer.size;
-                    found.push(Self {
-                        index: found.len(),
-                        ..buffer
-                    });
+                    found.push(buffer);
                 }
-                if found.len() == MOST {
-                    return found;
+                // Empty ones give way: they may be there to hide one with records.
+                if found.len() > MOST {
+                    let empty = found.iter().rposition(|buffer| buffer.records() == 0);
+                    found.remove(empty.unwrap_or(MOST));
+                    if empty.is_none() {
+                        break 'image;
+                    }
                 }
             }
+        }
+        for (index, buffer) in found.iter_mut().enumerate() {
+            buffer.index = index;
         }
         found
     }
@@ -92,6 +97,8 @@ impl RingBuffer {
             (address, address, u64::MAX)
         };
         let known = Meta::read(image, version, first_meta).filter(Meta::is_plausible)?;
+        // The search for the other CPUs looks at sub-buffers, too.
+        *budget = budget.checked_sub(4 * GONE)?;
         // The first CPU's description may start behind the header and the tracer's words.
         let header = known.header(first_meta - address);
         let stride = known.header(0) + known.data_bytes();

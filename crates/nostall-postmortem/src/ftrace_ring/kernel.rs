@@ -3,14 +3,12 @@
 use nostall_trace::linux::{Formats, Names, Place};
 
 use super::buffer::RingBuffer;
+use super::constants::{ALIGN, Constants};
 use super::entry::{Entry, decode, is_trace_event, type_name};
 use super::merge::{Merge, MergeBy};
 use super::version::Version;
 use crate::image::Image;
 use crate::symbols::{Symbol, Symbols};
-
-/// KASLR moves an x86-64 kernel by multiples of this.
-const ALIGN: u64 = 2 << 20;
 
 /// Names of the kernel that wrote a ring buffer.
 #[derive(Clone, Debug)]
@@ -18,6 +16,7 @@ pub struct Kernel {
     version: Version,
     symbols: Option<Symbols>,
     formats: Formats,
+    constants: Option<Constants>,
     /// Sentence about its KASLR offset, if there is one.
     note: Option<String>,
 }
@@ -46,6 +45,7 @@ impl Kernel {
             version: buffer.version,
             symbols: None,
             formats,
+            constants: None,
             note: None,
         };
         let Some(symbols) = symbols else {
@@ -71,7 +71,9 @@ impl Kernel {
                 }
             },
         };
-        kernel.symbols = Some(symbols.with_offset(found));
+        let symbols = symbols.with_offset(found);
+        kernel.constants = Constants::find(image, &symbols);
+        kernel.symbols = Some(symbols);
         Ok(kernel)
     }
 
@@ -153,6 +155,10 @@ impl Names for Kernel {
             offset: symbol.offset,
             size: symbol.size,
         })
+    }
+
+    fn constant(&self, address: u64) -> Option<&[u8]> {
+        self.constants.as_ref()?.from(address)
     }
 }
 

@@ -13,6 +13,7 @@
 //! word at offset 4, and are named.
 
 mod buffer;
+mod constants;
 mod cpu;
 mod entry;
 mod graph;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
 
-use nostall_trace::linux::{Order, fields};
+use nostall_trace::linux::{EventFormat, Order, fields};
 
 use super::buffer::RingBuffer;
 use super::entry::{Common, Entry};
@@ -235,8 +235,12 @@ impl<'a> TraceText<'a> {
             out.push(b']');
             return;
         };
+        let is_by_fields = self.as_linux && self.kernel.is_printed_by_fields(id);
+        if !is_by_fields && syscall(format, payload, formats.order(), out).is_some() {
+            return;
+        }
         let _ = write!(out, "{}:", format.name);
-        if !(self.as_linux && self.kernel.is_printed_by_fields(id)) {
+        if !is_by_fields {
             match formats.text(format, payload, self.kernel) {
                 Ok(text) => {
                     out.push(b' ');
@@ -253,6 +257,32 @@ impl<'a> TraceText<'a> {
         }
         out.extend_from_slice(&fields(format, payload, formats.order()));
     }
+}
+
+/// Writes the event of a system call as Linux does, without its print format; writes nothing and
+/// returns `None` for other events.
+fn syscall(event: &EventFormat, payload: &[u8], order: Order, out: &mut Vec<u8>) -> Option<()> {
+    let (number, fields) = event.fields.split_first()?;
+    if !matches!(number.name.as_str(), "__syscall_nr" | "nr") {
+        return None;
+    }
+    if let Some(name) = event.name.strip_prefix("sys_exit_") {
+        let result = event.number("ret", payload, order)?;
+        let _ = write!(out, "sys_{name} -> {result:#x}");
+        return Some(());
+    }
+    let name = event.name.strip_prefix("sys_enter_")?;
+    let values = fields
+        .iter()
+        .map(|field| Some((&field.name, field.number(payload, order)?)));
+    let values: Vec<_> = values.collect::<Option<_>>()?;
+    let _ = write!(out, "sys_{name}(");
+    for (at, (name, value)) in values.into_iter().enumerate() {
+        let between = if at == 0 { "" } else { ", " };
+        let _ = write!(out, "{between}{name}: {value:x}");
+    }
+    out.push(b')');
+    Some(())
 }
 
 fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {

@@ -65,12 +65,16 @@ pub(super) struct Table {
 }
 
 /// Symbols whose addresses are kept although they may be data: the two that Linux's persistent
-/// ring buffer names, and the bounds of its interrupt entries.
-const MARKS: [&str; 4] = [
+/// ring buffer names, the bounds of its interrupt entries, and the places of its constants.
+const MARKS: [&str; 8] = [
     "rb_meta_init_text_addr",
     "rb_data_ptr",
     "__irqentry_text_start",
     "__irqentry_text_end",
+    "_text",
+    "linux_banner",
+    "__start_rodata",
+    "__end_rodata",
 ];
 
 #[derive(Clone, Debug)]

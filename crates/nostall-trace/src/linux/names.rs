@@ -17,6 +17,11 @@ pub struct Place<'a> {
 pub trait Names {
     /// Returns the function that an address is in.
     fn place(&self, address: u64) -> Option<Place<'_>>;
+
+    /// Returns the kernel's constant bytes from an address on, if they are known.
+    fn constant(&self, _address: u64) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// No names.

@@ -10,6 +10,13 @@ pub struct Options {
     /// For recordings of kernels that store addresses.
     #[arg(long, value_name = "FILE")]
     pub symbols: Option<PathBuf>,
+
+    /// Formats of Linux's trace events: a copy of tracefs's directory events, or its format
+    /// files in a row
+    ///
+    /// For Linux's persistent ring buffers. Without them, events are numbers.
+    #[arg(long, value_name = "PATH")]
+    pub event_formats: Option<PathBuf>,
 }
 
 /// File that may be a trace.

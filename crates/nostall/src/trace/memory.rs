@@ -1,8 +1,9 @@
 //! Traces in memory of crashed machines.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use nostall_postmortem::cli::escape::escape_name;
 use nostall_postmortem::cli::load_symbols;
-use nostall_postmortem::ftrace_ring::RingSource;
+use nostall_postmortem::ftrace_ring::{RingSource, load_formats};
 use nostall_postmortem::image::Image;
 use nostall_postmortem::trace_region;
 use nostall_trace::linux::Formats;
@@ -21,6 +22,13 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
         return Ok(Some(source));
     }
     // Linux's own trace. Without the formats of that kernel, its events are numbers.
-    let source = RingSource::open(candidate.path, symbols()?, Formats::default())?;
+    let formats = match &candidate.options.event_formats {
+        Some(path) => load_formats(path).with_context(|| {
+            let path = escape_name(&path.to_string_lossy());
+            format!("--event-formats {path}")
+        })?,
+        None => Formats::default(),
+    };
+    let source = RingSource::open(candidate.path, symbols()?, formats)?;
     Ok(source.map(|source| Box::new(source) as _))
 }

@@ -102,7 +102,10 @@ impl Record<'_> {
             Expr::Field(name) => self.field(name)?,
             Expr::Word(word) if word == "NULL" || word == "false" => number(0),
             Expr::Word(word) if word == "true" => number(1),
-            Expr::Word(word) => return Err(format!("{word}, a name of the kernel")),
+            Expr::Word(word) => match enumerator(word) {
+                Some(value) => number(value),
+                None => return Err(format!("{word}, a name of the kernel")),
+            },
             Expr::Unary(sign, inner) => self.unary(sign, inner)?,
             Expr::Chain(first, rest) => {
                 let mut left = self.value(first)?;
@@ -497,13 +500,15 @@ impl Record<'_> {
         Ok(out)
     }
 
-    /// Returns a value's bytes as a C string.
+    /// Returns a value's bytes as a C string. Like Linux, it reads on behind an array without a
+    /// NUL, up to the record's end.
     pub fn string<'v>(&'v self, value: &'v Value) -> Option<&'v [u8]> {
-        match value {
-            Value::Text(text) => Some(until_nul(text)),
-            Value::Memory(memory) => Some(until_nul(self.bytes(*memory))),
-            Value::Number(_) => None,
-        }
+        let bytes = match value {
+            Value::Text(text) => Some(&text[..]),
+            Value::Memory(memory) => Some(self.payload.get(memory.at..).unwrap_or_default()),
+            Value::Number(number) => self.names.constant(number.bits),
+        };
+        bytes.map(until_nul)
     }
 }
 
@@ -514,6 +519,35 @@ const COMMON: [(&str, usize, usize, bool); 4] = [
     ("common_preempt_count", 3, 1, false),
     ("common_pid", 4, 4, true),
 ];
+
+/// Returns the value of an enumerator that Linux leaves in its print formats by name.
+fn enumerator(name: &str) -> Option<u64> {
+    if let Some(mode) = name.strip_prefix("HRTIMER_MODE_") {
+        return mode
+            .split('_')
+            .map(|part| match part {
+                "ABS" => Some(0),
+                "REL" => Some(1),
+                "PINNED" => Some(2),
+                "SOFT" => Some(4),
+                "HARD" => Some(8),
+                _ => None,
+            })
+            .sum();
+    }
+    Some(match name {
+        "IOPRIO_CLASS_NONE" | "PM_QOS_ADD_REQ" | "VMSCAN_THROTTLE_WRITEBACK" => 0,
+        "IOPRIO_CLASS_RT"
+        | "PM_QOS_UPDATE_REQ"
+        | "DEV_PM_QOS_RESUME_LATENCY"
+        | "VMSCAN_THROTTLE_ISOLATED" => 1,
+        "IOPRIO_CLASS_BE" | "PM_QOS_REMOVE_REQ" | "VMSCAN_THROTTLE_NOPROGRESS" => 2,
+        "IOPRIO_CLASS_IDLE" | "VMSCAN_THROTTLE_CONGESTED" => 3,
+        "DEV_PM_QOS_FLAGS" => 5,
+        "IOPRIO_CLASS_INVALID" => 7,
+        _ => return None,
+    })
+}
 
 fn number(bits: u64) -> Value {
     Value::Number(Number::new(bits, 4, true))

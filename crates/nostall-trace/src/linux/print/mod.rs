@@ -169,12 +169,20 @@ impl Printer<'_> {
                     (Value::Number(Number { bits: 0, .. }), _) => b"(null)",
                     _ => return Err("a string in the kernel's memory".to_owned()),
                 };
-                let len = conversion.precision.unwrap_or(usize::MAX).min(text.len());
+                let most = conversion.precision.unwrap_or(LONGEST);
+                let len = most.min(text.len());
                 let text = text[..len].to_vec();
                 self.pad(&conversion, &text);
             }
             b'p' => {
-                let value = self.argument()?;
+                let is_plain = !format.first().is_some_and(u8::is_ascii_alphanumeric);
+                let value = match self.argument() {
+                    // Linux prints a hash of it, which a reader could not check either.
+                    Err(_) if is_plain && self.next <= self.parsed.arguments.len() => {
+                        Value::Text(pointer::UNKNOWN.to_vec())
+                    }
+                    value => value?,
+                };
                 let (text, used) = pointer::pointer(format, &value, conversion.width, self.record)?;
                 if matches!(format.first(), Some(b'h' | b'b')) {
                     // Its width is the number of bytes or bits.

@@ -7,6 +7,9 @@ use super::super::order::Order;
 use super::eval::{Record, Value};
 use super::lists;
 
+/// Text of a pointer that the record does not determine. Linux prints it where it has no hash.
+pub(super) const UNKNOWN: &[u8] = b"(____ptrval____)";
+
 /// Text of `%p` and the letters after it, and the number of these letters. `width` is the one
 /// before the `p`.
 ///
@@ -112,7 +115,10 @@ pub(super) fn pointer(
                 char::from(other)
             ));
         }
-        _ => (plain(address, record), 0),
+        _ => match value {
+            Value::Text(unknown) if unknown == UNKNOWN => (unknown.clone(), 0),
+            _ => (plain(address, record), 0),
+        },
     })
 }
 

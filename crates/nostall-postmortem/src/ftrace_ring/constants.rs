@@ -1,0 +1,59 @@
+//! The kernel's constants, if the image has them: events may have pointers to strings in them.
+
+use crate::image::Image;
+use crate::symbols::Symbols;
+
+/// KASLR moves an x86-64 kernel by multiples of this.
+pub(super) const ALIGN: u64 = 2 << 20;
+
+/// Most bytes of a kernel's constants.
+const MOST: u64 = 64 << 20;
+
+/// Start of the kernel's banner.
+const BANNER: &[u8] = b"Linux version ";
+
+/// The kernel's section of constants.
+#[derive(Clone, Debug)]
+pub(super) struct Constants {
+    /// Virtual address.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Constants {
+    /// Finds the constants of a kernel with these symbols. Its banner tells the physical address:
+    /// the kernel's code starts at a multiple of 2 MiB.
+    pub fn find(image: &Image, symbols: &Symbols) -> Option<Self> {
+        let linked = |name| symbols.linked_address(name);
+        let code = linked("_text")?;
+        let banner = linked("linux_banner")?.checked_sub(code)?;
+        let start = linked("__start_rodata")?;
+        let len = linked("__end_rodata")?.checked_sub(start)?;
+        let skip = start.checked_sub(code).filter(|_| len <= MOST)?;
+        // Reading the holes of a sparse file would fill the page cache with zeros.
+        let mut places = image.data_ranges().flat_map(|(address, bytes)| {
+            let first = address.saturating_sub(banner);
+            let end = (address + bytes.len() as u64).saturating_sub(banner);
+            let first = first.checked_next_multiple_of(ALIGN).unwrap_or(end);
+            let places = (first..end).step_by(ALIGN as usize);
+            places.filter(move |place| {
+                let there = (place + banner).checked_sub(address);
+                let there = there.and_then(|skip| bytes.get(skip as usize..));
+                there.is_some_and(|there| there.starts_with(BANNER))
+            })
+        });
+        let place = places.next()?;
+        let bytes = image.read(place.checked_add(skip)?, len as usize)?;
+        Some(Self {
+            start: start.wrapping_add(symbols.offset()),
+            bytes: bytes.into_owned(),
+        })
+    }
+
+    /// Returns the constants from an address on.
+    pub fn from(&self, address: u64) -> Option<&[u8]> {
+        let skip = address.checked_sub(self.start)?;
+        let rest = self.bytes.get(usize::try_from(skip).ok()?..)?;
+        (!rest.is_empty()).then_some(rest)
+    }
+}

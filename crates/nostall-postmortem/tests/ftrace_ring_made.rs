@@ -87,7 +87,7 @@ fn page(records: &[Record]) -> Vec<u8> {
         time = *at;
         if delta >= 1 << 27 {
             // An extend or, now and then, an absolute stamp.
-            let (kind, long) = if delta % 2 == 0 {
+            let (kind, long) = if delta.is_multiple_of(2) {
                 (30, delta)
             } else {
                 (31, time)

@@ -66,7 +66,7 @@ impl Source for Generated {
         let kind = if enters {
             // Few functions are called often, many now and then.
             let square = (random >> 32 & 0xffff) * (random >> 48);
-            let function = Name((square * u64::from(FUNCTIONS) >> 32) as u32);
+            let function = Name(((square * u64::from(FUNCTIONS)) >> 32) as u32);
             let depth = Some(stack.len() as u32);
             stack.push(function);
             EventKind::Enter {

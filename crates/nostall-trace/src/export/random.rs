@@ -15,6 +15,7 @@ pub fn trace() -> impl Strategy<Value = Events> {
 }
 
 /// Traces with one clock that never steps back, without recorded durations.
+#[cfg(feature = "perfetto")]
 pub fn steady() -> impl Strategy<Value = Events> {
     vec(event(false), 0..200).prop_map(|events| build(events, true))
 }

@@ -52,8 +52,7 @@ fn path(name: &str) -> String {
     for (at, c) in name.char_indices() {
         match c {
             '<' => depth += 1,
-            '>' if name[..at].ends_with('-') => {}
-            '>' => depth -= 1,
+            '>' if !name[..at].ends_with('-') => depth -= 1,
             ' ' if depth == 0 && name[at..].starts_with(" as ") => break,
             _ if depth == 0 => path.push(c),
             _ => {}
@@ -88,7 +87,7 @@ mod tests {
             ),
             (
                 "<dyn core::ops::function::Fn() -> u8>::call",
-                "Fn()  u8::call",
+                "Fn() -> u8::call",
             ),
         ] {
             assert_eq!(short(long), expected, "{long}");

@@ -3,7 +3,7 @@
 use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
 
 pub const TOUR: Part = Part {
-    heading: "the trace of a sending shows where its CPU waits",
+    heading: "a sending, recorded",
     rows: &[Row {
         name: "status polls, 2,500 B",
         unit: Unit::Count,

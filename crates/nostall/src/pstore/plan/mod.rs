@@ -7,7 +7,7 @@ mod text;
 
 use anyhow::Result;
 use nostall_postmortem::cli::Sizes;
-use nostall_pstore::LinuxVersion;
+use nostall_pstore::{LinuxVersion, ZoneOrder};
 
 use super::number;
 use crate::output::to_stdout;
@@ -68,7 +68,8 @@ Examples:
 ///
 /// If Linux would refuse such a region.
 pub fn run(args: &Args) -> Result<()> {
-    let plan = Plan::new(args)?;
+    let order = ZoneOrder::of(args.linux_version);
+    let plan = Plan::new(args.size, args.cpus, order, args.address, &args.sizes)?;
     let text = match (args.json, args.device_tree) {
         (true, _) => json::document(&plan)?,
         (_, true) => boot::device_tree(&plan).unwrap_or_default(),

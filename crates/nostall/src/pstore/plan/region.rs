@@ -4,8 +4,6 @@ use anyhow::{Context, Result};
 use nostall_postmortem::cli::Sizes;
 use nostall_pstore::{FTRACE_PER_CPU, HEADER, Layout, Params, Place, ZoneKind, ZoneOrder};
 
-use super::Args;
-
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;
 
@@ -38,16 +36,18 @@ pub struct Plan {
 
 impl Plan {
     /// Plans a region with the sizes that are given, and suggests the others.
-    pub fn new(args: &Args) -> Result<Self> {
-        let Args {
-            size,
-            cpus,
-            address,
-            sizes: ref given,
-            ..
-        } = *args;
-        let (mut params, suggested) = suggest(size, cpus, given);
-        params.zone_order = ZoneOrder::of(args.linux_version);
+    pub fn new(
+        size: usize,
+        cpus: usize,
+        zone_order: ZoneOrder,
+        address: Option<u64>,
+        given: &Sizes,
+    ) -> Result<Self> {
+        let (params, suggested) = suggest(size, cpus, given);
+        let params = Params {
+            zone_order,
+            ..params
+        };
         let layout = Layout::new(&params)?;
         if let Some(address) = address {
             address

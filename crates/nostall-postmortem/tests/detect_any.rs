@@ -65,7 +65,13 @@ impl Region {
         let (start, size) = match (fill, zone.kind) {
             (Fill::Nothing, _) => (0, 0),
             (Fill::Part(part), _) | (Fill::Round(part), ZoneKind::Dmesg) => {
-                let stream = stream((data * part / 100).min(data - 1));
+                // Linux writes no record without its head.
+                let head = if zone.kind == ZoneKind::Dmesg {
+                    HEAD.len()
+                } else {
+                    0
+                };
+                let stream = stream((data * part / 100).max(head).min(data - 1));
                 bytes[HEADER..HEADER + stream.len()].copy_from_slice(&stream);
                 (stream.len(), stream.len())
             }
@@ -119,9 +125,12 @@ impl Region {
     }
 }
 
+/// Head of a dmesg record.
+const HEAD: &[u8] = b"====1700000000.123456-D\nPanic#1 Part1\n";
+
 fn text(kind: ZoneKind, len: usize) -> Vec<u8> {
     let head: &[u8] = match kind {
-        ZoneKind::Dmesg => b"====1700000000.123456-D\nPanic#1 Part1\n",
+        ZoneKind::Dmesg => HEAD,
         ZoneKind::Console => b"[    0.000000] Linux version 5.10.226\n",
         _ => b"service: started\n",
     };

@@ -158,7 +158,7 @@ pub fn count(counter: Counter, by: u64) {
 /// A wait that holds this CPU, from here until it is dropped.
 ///
 /// Without the feature `stall-hook` it has no size, and neither its begin nor its end is code.
-/// With the feature, and without a [hook](crate::set_stall_hook), each is one load and a
+/// With the feature, and without a hook (`set_stall_hook`), each is one load and a
 /// branch.
 #[derive(Debug)]
 #[must_use = "the stall ends when this is dropped"]

@@ -131,10 +131,7 @@ impl Job<'_> {
             let next = next.unwrap_or_else(|error| {
                 Outcome::none(Status::Error, format!("{input}: {error:#}"))
             });
-            outcome = Some(match outcome {
-                None => next,
-                Some(outcome) => Outcome::and(outcome, next),
-            });
+            outcome = join(outcome, next);
         }
         for other in &regions.others {
             if args.format == Format::Json && args.out.is_none() {
@@ -148,46 +145,22 @@ impl Job<'_> {
         if !has_region && has_other {
             self.cut_short(&image);
         }
-        if rings.len() == rings::MOST {
-            self.note(format_args!(
-                "only the first {} rings are shown",
-                rings.len()
-            ));
-        }
+        self.note_most(rings.len(), rings::MOST, "rings");
         for ring in &rings {
             let next = self.ring(&image, input, ring, outcome.is_none())?;
-            outcome = Some(match outcome {
-                None => next,
-                Some(outcome) => Outcome::and(outcome, next),
-            });
+            outcome = join(outcome, next);
         }
-        if found.len() == trace_region::MOST {
-            self.note(format_args!(
-                "only the first {} traces are shown",
-                found.len()
-            ));
-        }
+        self.note_most(found.len(), trace_region::MOST, "traces");
         for (index, trace) in found.into_iter().enumerate() {
             let symbols = self.symbols.as_ref();
             let trace = Trace::new(index, trace, symbols, args.kaslr_offset);
             let next = self.trace(&image, input, &trace, outcome.is_none())?;
-            outcome = Some(match outcome {
-                None => next,
-                Some(outcome) => Outcome::and(outcome, next),
-            });
+            outcome = join(outcome, next);
         }
-        if buffers.len() == ftrace_ring::MOST {
-            self.note(format_args!(
-                "only the first {} ring buffers are shown",
-                buffers.len()
-            ));
-        }
+        self.note_most(buffers.len(), ftrace_ring::MOST, "ring buffers");
         for buffer in &buffers {
             let next = self.buffer(&image, input, buffer, outcome.is_none())?;
-            outcome = Some(match outcome {
-                None => next,
-                Some(outcome) => Outcome::and(outcome, next),
-            });
+            outcome = join(outcome, next);
         }
         let none = || no_region(&image, input, args.swap, regions.unlisted);
         Ok(outcome.unwrap_or_else(|| Outcome::none(Status::None, none())))
@@ -507,6 +480,13 @@ impl Job<'_> {
         }
     }
 
+    /// Notes that there may be more, if there are as many as are searched for.
+    fn note_most(&self, count: usize, most: usize, name: &str) {
+        if count == most {
+            self.note(format_args!("only the first {count} {name} are shown"));
+        }
+    }
+
     /// A line on standard error, unless it is to be quiet.
     fn note(&self, line: fmt::Arguments<'_>) {
         if !self.args.quiet {
@@ -621,6 +601,14 @@ impl Job<'_> {
             self.note(format_args!("{}: unverified bytes: {ranges}", file.name));
         }
     }
+}
+
+/// Joins the outcome of an image's next part to that of its parts so far.
+fn join(outcome: Option<Outcome>, next: Outcome) -> Option<Outcome> {
+    Some(match outcome {
+        None => next,
+        Some(outcome) => Outcome::and(outcome, next),
+    })
 }
 
 fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {

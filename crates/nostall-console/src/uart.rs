@@ -53,17 +53,16 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
-        let offered = self.with(caller, |console| {
-            let offered = console.offer(text);
-            (offered.taken, offered.ready_at)
-        });
-        let (taken, ready_at) = offered.unwrap_or(match caller {
+        let offered = self.with(caller, |console| console.offer(text));
+        offered.unwrap_or(match caller {
             // A direct writer has the port: the drain comes back soon.
-            Caller::Normal => (0, Some(Nanos::ZERO)),
+            Caller::Normal => Offered {
+                taken: 0,
+                ready_at: Some(Nanos::ZERO),
+            },
             // Both are taken: by a panic that crashed in here.
-            Caller::Panic => (0, None),
-        });
-        Offered { taken, ready_at }
+            Caller::Panic => Offered::GONE,
+        })
     }
 
     fn insist(&self, text: &[u8]) -> Offered {

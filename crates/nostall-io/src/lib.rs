@@ -56,6 +56,7 @@ mod dev_port;
 #[cfg(feature = "std")]
 mod host;
 mod mmio;
+mod offered;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
@@ -72,6 +73,7 @@ pub use dev_port::DevPort;
 #[cfg(feature = "std")]
 pub use host::HostClock;
 pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
+pub use offered::Offered;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;

@@ -199,8 +199,9 @@ pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Charset, OverflowPolicy, SinkOptions};
+pub use options::{Charset, OverflowPolicy, PanicOrder, Prefix, SinkOptions};
 pub use record::{Meta, Record};
+pub use render::write_time;
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;

@@ -60,6 +60,7 @@ mod dev_port;
 #[cfg(feature = "std")]
 mod host;
 mod mmio;
+mod offered;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
@@ -82,6 +83,7 @@ pub use dev_port::DevPort;
 #[cfg(feature = "std")]
 pub use host::HostClock;
 pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
+pub use offered::Offered;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;

@@ -88,9 +88,10 @@ mod settings;
 mod setup;
 mod strategy;
 
-pub use console::{Accepted, Console, FlushTimeout, LatchedStatus, WriteReport};
+pub use console::{Console, FlushTimeout, LatchedStatus, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
+pub use nostall_io::Offered;
 pub use probe::{Probed, probe, receive_fifo_depth};
 pub use settings::{ConsoleSettings, FlowControl, PowerLoss, Rs485};
 pub use setup::{NotFound, OpenError};

@@ -7,7 +7,7 @@ use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{MCR, THR, mcr, msr};
 use nostall_uart::{
-    Accepted, Console, ConsoleSettings, FlowControl, LineSettings, PowerLoss, Rs485, Strategy,
+    Console, ConsoleSettings, FlowControl, LineSettings, Offered, PowerLoss, Rs485, Strategy,
 };
 
 const LINE: LineSettings = LineSettings::baud(115_200);
@@ -28,7 +28,7 @@ fn an_offer_before_the_predicted_time_returns_it_and_leaves_the_port_alone() {
     let before = port.counts();
     for _ in 0..50 {
         clock.advance(Nanos::from_micros(20));
-        let again = Accepted {
+        let again = Offered {
             taken: 0,
             ready_at: Some(ready_at),
         };

@@ -9,7 +9,7 @@ mod wait;
 
 use core::fmt;
 
-use nostall_io::{Clock, Counter, Nanos, Registers, Timeout, count};
+use nostall_io::{Clock, Counter, Nanos, Offered, Registers, Timeout, count};
 
 use crate::crlf::Crlf;
 use crate::registers::{MSR, THR, lsr, msr};
@@ -39,18 +39,6 @@ impl WriteReport {
     pub const fn is_complete(&self) -> bool {
         self.dropped == 0 && !self.timed_out
     }
-}
-
-/// The part of an offer that the port took, and when to come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// Number of text bytes that need not be offered again.
-    pub taken: usize,
-    /// Time of the next offer; `None` if the port has disappeared.
-    ///
-    /// A time that has passed means at once: [`Nanos::ZERO`] where the port empties
-    /// faster than it is filled.
-    pub ready_at: Option<Nanos>,
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
@@ -117,11 +105,11 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// When all text is taken, go on with empty offers, each at the time that the one
     /// before has returned. The line is handed back when an empty offer returns a time that
     /// has passed. [`flush`](Self::flush) does the same, and waits.
-    pub fn offer(&mut self, text: &[u8]) -> Accepted {
+    pub fn offer(&mut self, text: &[u8]) -> Offered {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
         if now < next_look {
-            return Accepted {
+            return Offered {
                 taken: 0,
                 ready_at: Some(next_look),
             };
@@ -138,7 +126,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 (0, true)
             }
         };
-        Accepted {
+        Offered {
             taken,
             ready_at: (!gone).then(|| self.pace.next_look(now)),
         }

@@ -95,8 +95,10 @@ extern "C" fn kernel_main(_hart: usize, device_tree: usize) -> ! {
 /// Handles the timer's interrupt.
 fn on_timer() {
     let _in_timer = CONSOLE.timer_interrupt(); // when it is dropped, the console sends
-    CONSOLE_TIME.store(u64::MAX, Ordering::Relaxed);
     let now = arch::CLOCK.now();
+    if now.0 >= CONSOLE_TIME.load(Ordering::Relaxed) {
+        CONSOLE_TIME.store(u64::MAX, Ordering::Relaxed);
+    }
     if now.0 >= TICK_TIME.load(Ordering::Relaxed) {
         TICK_TIME.store((now + Nanos::from_secs(10)).0, Ordering::Relaxed);
         log!(Info, "a tick, in an interrupt handler");

@@ -13,9 +13,14 @@ global_asm!(include_str!("riscv64.s"));
 
 pub type Port = Mmio;
 pub static CLOCK: Rdtime = Rdtime::new();
-// SAFETY of all windows: the machine has the devices there, and none does DMA.
+/// The serial port.
+// SAFETY: the machine has it there, without translation, and it does no DMA.
 pub const PORT: Port = unsafe { Mmio::at(0x1000_0000, 8, MmioLayout::BYTES) };
+/// The interrupt controller.
+// SAFETY: as above.
 const PLIC: Mmio = unsafe { Mmio::at(0x0c00_0000, 0x40_0000, MmioLayout::WORDS) };
+/// QEMU's test device, which ends it.
+// SAFETY: as above.
 const POWER: Mmio = unsafe { Mmio::at(0x10_0000, 4, MmioLayout::WORDS) };
 
 /// The serial port's interrupt.

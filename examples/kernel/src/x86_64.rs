@@ -11,12 +11,22 @@ global_asm!(include_str!("x86_64.s"), options(att_syntax));
 
 pub type Port = Ports;
 pub static CLOCK: Tsc = Tsc::new();
-// SAFETY of all ports: ring 0, and none of the devices does DMA.
+/// The serial port.
+// SAFETY: ring 0, and the device does no DMA. All that follow alike.
 pub const PORT: Port = unsafe { Ports::new(0x3f8, 8) };
+/// The interrupt controllers.
+// SAFETY: as above.
 const PICS: [Ports; 2] = unsafe { [Ports::new(0x20, 2), Ports::new(0xa0, 2)] };
+// SAFETY: as above.
 const TIMER: Ports = unsafe { Ports::new(0x40, 4) };
+/// Gate and output of the timer's channel 2.
+// SAFETY: as above.
 const CONTROL: Ports = unsafe { Ports::new(0x61, 1) };
+/// QEMU's device `isa-debug-exit`.
+// SAFETY: as above.
 const DEBUG_EXIT: Ports = unsafe { Ports::new(0x501, 1) };
+/// The power management of QEMU's q35.
+// SAFETY: as above.
 const POWER: Ports = unsafe { Ports::new(0x604, 2) };
 
 /// The timer's input clock, in hertz.

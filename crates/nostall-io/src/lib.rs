@@ -64,10 +64,16 @@ mod offered;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
+#[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
+mod rate;
+#[cfg(target_arch = "riscv64")]
+mod rdtime;
 mod registers;
 mod stall;
 mod time;
 mod timeout;
+#[cfg(target_arch = "x86_64")]
+mod tsc;
 
 #[cfg(target_arch = "x86_64")]
 pub use accumulator::Accumulator;
@@ -81,9 +87,13 @@ pub use offered::Offered;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;
+#[cfg(target_arch = "riscv64")]
+pub use rdtime::Rdtime;
 pub use registers::Registers;
 #[cfg(feature = "stall-hook")]
 pub use stall::set_stall_hook;
 pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
 pub use time::{Clock, Nanos};
 pub use timeout::Timeout;
+#[cfg(target_arch = "x86_64")]
+pub use tsc::Tsc;

@@ -49,9 +49,9 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
         assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
     }
     assert!(out.contains(&format!(", {kind}, 3 CPUs on ")), "{out}");
-    assert_eq!(out.matches("lines once, as logged").count(), 3, "{out}");
-    assert_eq!(out.matches("brings all of a panic's text").count(), 3);
-    assert_eq!(out.matches("text in persistent RAM").count(), 3);
+    assert_eq!(out.matches("lines once, as logged").count(), 4, "{out}");
+    assert_eq!(out.matches("brings all of a panic's text").count(), 4);
+    assert_eq!(out.matches("text in persistent RAM").count(), 4);
 
     let figures = fs::read_to_string(dir.path().join("figures")).unwrap();
     let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
@@ -68,7 +68,7 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
         let found = found.unwrap_or_else(|| panic!("{strategy} {metric}"));
         found["value"].as_f64().unwrap()
     };
-    for strategy in ["print-inline", "fifo-inline", "bounded"] {
+    for strategy in ["print-inline", "fifo-inline", "printer-thread", "bounded"] {
         // The line is never faster than its rate: 11,520 bytes a second.
         let rate = of(strategy, "bytes_per_second");
         assert!(rate > 0.0 && rate < 11_600.0, "{strategy}: {rate}");
@@ -84,7 +84,7 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
     }
     assert!(of("bounded", "second_task_share") > 0.0);
     let svg = fs::read_to_string(dir.path().join("flood.svg")).unwrap();
-    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 3 * 3);
+    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 4 * 3);
     out
 }
 

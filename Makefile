@@ -89,7 +89,7 @@ prose:
 	cargo run --locked --quiet --package nostall-prose
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
-	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
+	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf aarch64-unknown-none
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.

@@ -186,6 +186,8 @@ mod slot;
 #[allow(unsafe_code)] // Memory of the caller's becomes a ring.
 mod storage;
 mod sync;
+#[cfg(feature = "uart")]
+mod system;
 mod tail;
 #[cfg(feature = "uart")]
 mod uart;
@@ -199,11 +201,15 @@ pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Charset, OverflowPolicy, SinkOptions};
+pub use nostall_io::Offered;
+pub use options::{Charset, OverflowPolicy, PanicOrder, Prefix, SinkOptions};
 pub use record::{Meta, Record};
+pub use render::write_time;
 pub use ring::{Logged, Ring};
-pub use sink::{Caller, Offered, Sink};
+pub use sink::{Caller, Sink};
 pub use slot::Slot;
+#[cfg(feature = "uart")]
+pub use system::{Nmi, Platform, SystemConsole, TimerInterrupt};
 #[cfg(feature = "uart")]
 pub use uart::UartSink;
 pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};

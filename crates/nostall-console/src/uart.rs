@@ -15,25 +15,54 @@ use crate::{Caller, Offered, Sink};
 #[derive(Debug)]
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
-    port: SpinMutex<Console<R, C>>,
-    spare: SpinMutex<Console<R, C>>,
+    /// `None` before the port is opened.
+    port: SpinMutex<Option<Console<R, C>>>,
+    spare: SpinMutex<Option<Console<R, C>>>,
+    is_open: AtomicUsize,
 }
 
-impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
-    /// A sink on the port of `console`. The spare is a clone, so `R` must reach the same
-    /// port, for example as a reference to it.
-    pub fn new(console: Console<R, C>) -> Self {
+impl<R, C> UartSink<R, C> {
+    /// Creates a sink without a port, for a `static`. It takes no bytes.
+    pub const fn closed() -> Self {
         Self {
             offers: AtomicUsize::new(0),
-            spare: SpinMutex::new(console.clone()),
-            port: SpinMutex::new(console),
+            port: SpinMutex::new(None),
+            spare: SpinMutex::new(None),
+            is_open: AtomicUsize::new(0),
         }
     }
 }
 
+impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
+    /// Creates a sink on the port of `console`. The spare is a clone, so `R` must reach the same
+    /// port, for example as a reference to it.
+    pub fn new(console: Console<R, C>) -> Self {
+        let sink = Self::closed();
+        sink.open(console);
+        sink
+    }
+
+    /// Gives the sink a port, in place of the one before. Returns whether it was free; a port
+    /// in use is not replaced.
+    pub fn open(&self, console: Console<R, C>) -> bool {
+        let Some((mut port, mut spare)) = self.port.try_lock().zip(self.spare.try_lock()) else {
+            return false;
+        };
+        *spare = Some(console.clone());
+        *port = Some(console);
+        self.is_open.store(1, Ordering::Release);
+        true
+    }
+}
+
 impl<R: Registers, C: Clock> UartSink<R, C> {
-    /// Calls `act` with the port, or returns `None` if the port is in use. For direct
-    /// writers, such as standard output on the console's port.
+    /// Returns whether the sink has a port.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire) != 0
+    }
+
+    /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
+    /// direct writers, such as standard output on the console's port.
     ///
     /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
@@ -41,7 +70,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
             Caller::Normal => None,
             Caller::Panic => self.spare.try_lock(),
         });
-        port.map(|mut console| act(&mut console))
+        port.and_then(|mut console| console.as_mut().map(act))
     }
 
     /// Returns the number of offers so far: slices that changed it have used the port.
@@ -53,17 +82,16 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
-        let offered = self.with(caller, |console| {
-            let offered = console.offer(text);
-            (offered.taken, offered.ready_at)
-        });
-        let (taken, ready_at) = offered.unwrap_or(match caller {
+        let offered = self.with(caller, |console| console.offer(text));
+        offered.unwrap_or(match caller {
             // A direct writer has the port: the drain comes back soon.
-            Caller::Normal => (0, Some(Nanos::ZERO)),
+            Caller::Normal => Offered {
+                taken: 0,
+                ready_at: Some(Nanos::ZERO),
+            },
             // Both are taken: by a panic that crashed in here.
-            Caller::Panic => (0, None),
-        });
-        Offered { taken, ready_at }
+            Caller::Panic => Offered::GONE,
+        })
     }
 
     fn insist(&self, text: &[u8]) -> Offered {

@@ -12,6 +12,10 @@
 //! When not to use it: if your device has typed registers at fixed addresses and
 //! no ports, `safe-mmio` or `tock-registers` alone serve you better.
 //!
+//! The crate has no dependencies. MMIO accesses are its own, because on AArch64 a hypervisor
+//! can emulate only some of the instructions that a compiler may choose: two lines of assembly
+//! for each width replace a crate that also affects kernels without MMIO.
+//!
 //! # Example
 //!
 //! A driver for a device with a FIFO at register 0 and a "room" bit in register
@@ -56,6 +60,7 @@ mod dev_port;
 #[cfg(feature = "std")]
 mod host;
 mod mmio;
+mod offered;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
@@ -72,6 +77,7 @@ pub use dev_port::DevPort;
 #[cfg(feature = "std")]
 pub use host::HostClock;
 pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
+pub use offered::Offered;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;

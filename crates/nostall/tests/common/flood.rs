@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use nostall_vm::qemu::{self, Error, Guest, GuestRam, Limits, Qemu};
 use nostall_vm::{Ending, Machine as _};
-use nostall_work::Failure;
 use nostall_work::pstore::REGION;
+use nostall_work::{Example, Failure};
 use tempfile::TempDir;
 
 use crate::frozen::Machine;
@@ -97,6 +97,32 @@ pub fn decoded(dir: &Path, memory: &str) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     let (_, log) = text.split_once("\nPanic#1 Part1\n").expect("a record");
     log.to_owned()
+}
+
+/// Checks that the kernel's own console prints the log from timer interrupts, and a panic's text.
+#[allow(dead_code, reason = "not every test needs a console")]
+pub fn prints_its_own_log(qemu: &Qemu, kernel: &[u8]) {
+    let work = [Example::SystemConsole.into(), Failure::Panic.into()];
+    let guest = Guest {
+        work: &work,
+        ..Guest::new(kernel, 2)
+    };
+    let ran = qemu.run(&guest, &Limits::of(1, 4_096), Ending::Panic, &mut |_| {});
+    let serial = String::from_utf8(ran.unwrap().serial).unwrap();
+    let lines = serial.split("\r\n");
+    let texts: Vec<_> = lines
+        .map(|line| line.split_once("] ").map_or(line, |(_, text)| text))
+        .collect();
+    let first = [
+        "nostall's reference kernel, 2 CPUs",
+        "nothing stalls, 4 times",
+    ];
+    assert_eq!(texts[..2], first, "{serial}");
+    assert!(
+        texts[2].starts_with("Kernel panic: on purpose ("),
+        "{serial}"
+    );
+    assert_eq!(texts[3..], [""], "{serial}");
 }
 
 /// Checks that a crashed kernel leaves its log in persistent RAM, for every kind of crash.

@@ -164,6 +164,8 @@ mod cursor;
 mod drain;
 mod feed;
 mod flush;
+#[cfg(feature = "uart")]
+mod input;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;
@@ -181,6 +183,8 @@ mod record;
 mod render;
 mod ring;
 mod sequence;
+#[cfg(feature = "uart")]
+mod shared;
 mod sink;
 mod slot;
 #[allow(unsafe_code)] // Memory of the caller's becomes a ring.
@@ -198,6 +202,8 @@ pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;

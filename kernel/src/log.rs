@@ -1,13 +1,16 @@
-//! The kernel's log: what it leaves behind when it dies.
+//! The kernel's log and its console.
+//!
+//! Records wait in the ring until a job opens the console on the port under test. A crashed
+//! kernel leaves the ring in its RAM.
 
 use core::fmt;
 
-use nostall_console::{Level, Meta, Priority, Ring, Slot};
+use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::console::SLOTS;
 use spin::Mutex;
 
-use crate::arch::Cpu;
+use crate::arch::{Cpu, SerialPort};
 use crate::cpu;
 
 /// Bytes that are shown, the newest: what a zone of 64 KiB has room for, with its headers.
@@ -16,38 +19,57 @@ const SHOWN: usize = 63 << 10;
 /// Too much for a stack.
 static SHOWN_HERE: Mutex<[u8; SHOWN]> = Mutex::new([0; SHOWN]);
 
-/// All that was logged. A dead kernel's is found in its RAM by its signature.
+/// All that was logged. Its signature identifies it in the RAM of a crashed machine.
 pub static RING: Ring<[Slot; SLOTS]> = Ring::new();
 
-fn now() -> Nanos {
-    cpu::clock().map_or(Nanos::ZERO, Clock::now)
+/// The log, standard output and panic path of this kernel.
+pub static CONSOLE: SystemConsole<SerialPort, Kernel> = SystemConsole::new(&RING, Kernel);
+
+/// The kernel's services for its console.
+#[derive(Clone, Copy)]
+pub struct Kernel;
+
+impl Clock for Kernel {
+    /// Unknown before the kernel has calibrated its clock.
+    fn now(&self) -> Nanos {
+        cpu::clock().map_or(Nanos::UNKNOWN, Clock::now)
+    }
+}
+
+impl Processor for Kernel {
+    fn id(&self) -> usize {
+        Cpu.id()
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        Cpu.without_interrupts(critical)
+    }
+}
+
+impl Platform for Kernel {
+    fn set_timer(&self, at: Nanos) {
+        cpu::set_alarm(at);
+    }
+
+    /// Does nothing: a crash ends the machine, and several CPUs may crash at once.
+    fn stop_other_cpus(&self) {}
 }
 
 /// Logs a line.
 pub fn line(text: fmt::Arguments<'_>) {
-    add(Level::Info, Priority::Normal, text);
+    CONSOLE.log(Level::Info, "", text);
 }
 
-/// Logs why the kernel dies.
+/// Logs why the kernel crashes, and prints it if the console is open.
 pub fn last_line(text: fmt::Arguments<'_>) {
-    add(Level::Emergency, Priority::Panic, text);
+    CONSOLE.panic(text);
 }
 
-fn add(level: Level, priority: Priority, text: fmt::Arguments<'_>) {
-    let meta = Meta {
-        time: now(),
-        cpu: Cpu.id() as u16,
-        level,
-        priority,
-        target: "",
-    };
-    RING.format(&meta, text);
-}
-
-/// Shows the time and the newest lines, as Linux has them: `[    1.234567] text`. To one
-/// at a time; nothing to others.
+/// Passes the time and the newest lines to `look`, in Linux's form: `[    1.234567] text`. Does
+/// nothing while another caller uses them.
 pub fn with(look: impl FnOnce(Nanos, &[u8])) {
     if let Some(mut room) = SHOWN_HERE.try_lock() {
-        look(now(), RING.tail(&mut *room));
+        let now = cpu::clock().map_or(Nanos::ZERO, Clock::now);
+        look(now, RING.tail(&mut *room));
     }
 }

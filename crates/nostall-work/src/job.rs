@@ -32,12 +32,15 @@ impl Kind {
     }
 }
 
-/// An example that comes with a driver: `example:console`.
+/// An example that comes with a driver: `example:console`, `example:system-console`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Example {
     /// The serial port's, which prints a line.
     Console,
+    /// The kernel's own console on the serial port, with its log so far. Panics after it are
+    /// printed there.
+    SystemConsole,
 }
 
 impl Job for Example {

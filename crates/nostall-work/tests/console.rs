@@ -8,7 +8,7 @@ use nostall_devices::uart::{Line, Uart};
 use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_uart::registers::THR;
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, Strategy};
-use nostall_work::console::{Bounded, Context, Cpu, Path, Role};
+use nostall_work::console::{Bounded, Context, Cpu, Path, PrinterThread, Role};
 
 const NEVER: u64 = u64::MAX;
 
@@ -86,16 +86,18 @@ impl Cpu for Sleeper {
     fn stop_others(&self) {}
 }
 
+type Sink = UartSink<&'static Port, Time>;
+
 /// Two CPUs that share a console.
-struct Machine {
+struct Machine<P: 'static> {
     time: Time,
     cpus: [Sleeper; 2],
     port: &'static Port,
-    path: &'static Bounded<'static, &'static Port, Time>,
+    path: &'static P,
 }
 
-impl Machine {
-    fn new(line: Line) -> Self {
+impl<P: Path> Machine<P> {
+    fn new(line: Line, strategy: Strategy, path: impl FnOnce(&'static Ring, Sink) -> P) -> Self {
         let time = Time::default();
         let cpu = |id| Sleeper {
             id,
@@ -111,13 +113,12 @@ impl Machine {
             ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let mut console = Console::open(port, time.clone(), settings).unwrap();
-        console.set_strategy(Strategy::FifoBurst);
+        console.set_strategy(strategy);
         let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
-        let path = Bounded::new(ring, UartSink::new(console));
         Self {
             cpus: [cpu(0), cpu(1)],
             port,
-            path: Box::leak(Box::new(path)),
+            path: Box::leak(Box::new(path(ring, UartSink::new(console)))),
             time,
         }
     }
@@ -160,7 +161,7 @@ fn meta(cpu: u16, priority: Priority) -> Meta<'static> {
 fn after_an_emergency_alone_or_with_another_cpus_message_all_is_sent_and_all_sleep() {
     for line in [Line::AtOnce, Line::Baud] {
         for meets_another in [false, true] {
-            let machine = Machine::new(line);
+            let machine = Machine::new(line, Strategy::FifoBurst, Bounded::new);
             let [one, other] = machine.cpus.clone();
             let path = machine.path;
             // The console learns the port's speed.
@@ -190,4 +191,66 @@ fn after_an_emergency_alone_or_with_another_cpus_message_all_is_sent_and_all_sle
             assert_eq!(at_once + &machine.wire(), [URGENT, rest].concat());
         }
     }
+}
+
+/// A line that is longer than the FIFO, as it is logged and as it arrives.
+const LONG: [u8; 80] = [b'x'; 80];
+
+fn long() -> String {
+    format!("[    0.000000] {}\r\n", "x".repeat(80))
+}
+
+#[test]
+fn an_emergency_takes_the_port_from_a_printer_task_whose_line_comes_again() {
+    let machine = Machine::new(Line::Baud, Strategy::FifoPaced, PrinterThread::new);
+    let ([one, other], path) = (machine.cpus.clone(), machine.path);
+    let normal = meta(0, Priority::Normal);
+    assert_eq!(path.log(&one, Context::Task, &normal, &LONG), Role::Left);
+    assert!(!path.is_idle(), "only stored");
+    assert_eq!(path.run_task(&other), None, "on the CPU that logged");
+    let again = path.run_task(&one).expect("the FIFO is full");
+
+    let urgent = meta(1, Priority::Emergency);
+    let role = path.log(&other, Context::Interrupt, &urgent, b"urgent");
+    assert_eq!(role, Role::Owner);
+    let begun = &long()[..64];
+    let expected = format!("{begun}\r\n{{again}}\r\n{}{URGENT}", long());
+    assert_eq!(machine.wire(), expected);
+    machine.time.wait_until(again);
+    assert_eq!(path.run_task(&one), None);
+    assert!(path.is_idle());
+    assert_eq!(machine.wire(), "", "all was sent");
+}
+
+#[test]
+fn an_emergency_that_interrupts_the_printer_task_at_the_port_is_left_to_the_task() {
+    let machine = Machine::new(Line::Baud, Strategy::FifoPaced, PrinterThread::new);
+    let ([one, _], path) = (machine.cpus.clone(), machine.path);
+    let interrupted = one.clone();
+    let log = move || {
+        let urgent = meta(0, Priority::Emergency);
+        let role = path.log(&interrupted, Context::Interrupt, &urgent, b"urgent");
+        assert_eq!(role, Role::Left, "the port is taken below");
+    };
+    let normal = meta(0, Priority::Normal);
+    path.log(&one, Context::Task, &normal, &LONG);
+    *machine.port.meanwhile.lock().unwrap() = Some(Box::new(log));
+    while let Some(at) = path.run_task(&one) {
+        machine.time.wait_until(at);
+    }
+    assert!(path.is_idle());
+    assert_eq!(machine.wire(), long() + URGENT);
+}
+
+#[test]
+fn a_panic_prints_the_backlog_in_order_and_the_printer_task_never_runs_again() {
+    let machine = Machine::new(Line::Baud, Strategy::FifoPaced, PrinterThread::new);
+    let ([one, other], path) = (machine.cpus.clone(), machine.path);
+    let normal = meta(0, Priority::Normal);
+    path.log(&one, Context::Task, &normal, b"first");
+    path.panic(&other, &meta(1, Priority::Panic), b"the end");
+    path.log(&one, Context::Task, &normal, b"late");
+    assert_eq!(path.run_task(&one), None);
+    let expected = "[    0.000000] first\r\n[    0.000000] the end\r\n";
+    assert_eq!(machine.wire(), expected);
 }

@@ -53,6 +53,13 @@ const fn plan(log: &[u8], panic_at: Option<Nanos>) -> FloodPlan<'_> {
 }
 
 #[test]
+fn the_kernels_own_console_prints_from_timer_interrupts_and_in_a_panic() {
+    if let Some(qemu) = qemu("the_kernels_own_console") {
+        flood::prints_its_own_log(&qemu, KERNEL);
+    }
+}
+
+#[test]
 fn by_a_clock_that_counts_instructions_a_flood_is_the_same_every_time() {
     let Some(qemu) = qemu("by_a_clock_that_counts_instructions") else {
         return;

@@ -113,6 +113,27 @@ fn a_panic_of_a_console_that_prints_inline_spoils_a_line_at_most() {
 }
 
 #[test]
+fn a_panic_of_a_printer_task_sends_at_most_one_line_again_and_loses_none() {
+    for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9] {
+        for cpus in [1, 3] {
+            let whole = flood(Strategy::PrinterThread, profile, cpus, None);
+            let mut sent_again = 0;
+            for at in moments(&whole, 20) {
+                let outcome = flood(Strategy::PrinterThread, profile, cpus, Some(at));
+                let (checked, at) = (&outcome.checked, format!("{} at {at}", profile.name));
+                assert_eq!(checked.damage, [], "{at}");
+                assert_eq!(checked.unfinished, [], "{at}");
+                assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
+                assert!(checked.sent_again <= 1, "{at}");
+                assert!(outcome.panic.unwrap().last_byte.is_some(), "{at}");
+                sent_again += checked.sent_again;
+            }
+            assert!(sent_again > 0, "{} {cpus}", profile.name);
+        }
+    }
+}
+
+#[test]
 fn it_is_exact_and_the_same_every_time_on_any_number_of_cpus() {
     for strategy in Strategy::ALL {
         for cpus in [1, 2, 3, 4, 64] {
@@ -140,21 +161,35 @@ fn it_is_exact_and_the_same_every_time_on_any_number_of_cpus() {
 }
 
 #[test]
-fn between_two_slices_a_cpu_is_others() {
-    for profile in Profile::ALL {
-        for cpus in [1, 4] {
-            let outcome = flood(Strategy::Bounded, profile, cpus, None);
-            for cpu in 0..cpus {
-                let of_cpu = outcome.holds.iter().filter(|(id, _)| *id == cpu);
-                let holds: Vec<_> = of_cpu.map(|(_, hold)| hold).collect();
-                let alone = |pair: &[&Hold]| pair[0].until < pair[1].from;
-                let name = profile.name;
-                assert!(holds.windows(2).all(alone), "{name}, CPU {cpu} of {cpus}");
+fn between_two_slices_the_cpu_is_free_for_a_second_task() {
+    for strategy in [Strategy::PrinterThread, Strategy::Bounded] {
+        for profile in Profile::ALL {
+            for cpus in [1, 4] {
+                let outcome = flood(strategy, profile, cpus, None);
+                let name = format!("{strategy}, {}", profile.name);
+                for cpu in 0..cpus {
+                    let of_cpu = outcome.holds.iter().filter(|(id, _)| *id == cpu);
+                    let holds: Vec<_> = of_cpu.map(|(_, hold)| hold).collect();
+                    let alone = |pair: &[&Hold]| pair[0].until < pair[1].from;
+                    assert!(holds.windows(2).all(alone), "{name}, CPU {cpu} of {cpus}");
+                }
+                // A producer waits for the slice in progress, and for its own slice.
+                let longest = outcome.longest_hold() * 2;
+                let delay = outcome.delay(1000);
+                assert!(delay <= longest, "{name}, {cpus}: {delay}");
             }
-            // A producer waits for the slice in progress, and for its own slice.
-            let longest = outcome.longest_hold() * 2;
-            let delay = outcome.delay(1000);
-            assert!(delay <= longest, "{}, {cpus}: {delay}", profile.name);
         }
     }
+}
+
+#[test]
+fn a_printer_task_on_a_port_without_a_speed_leaves_a_second_task_as_much_of_the_cpu() {
+    let outcome = flood(Strategy::PrinterThread, Profile::VM, 1, None);
+    let printed: u64 = outcome
+        .holds
+        .iter()
+        .map(|(_, hold)| (hold.until - hold.from).0)
+        .sum();
+    assert!(outcome.cpus[0].given_away.0 >= printed, "{printed}");
+    assert_eq!(outcome.delay(1000), Nanos::ZERO, "no caller waits for it");
 }

@@ -36,6 +36,13 @@ fn whichever_way_a_kernel_dies_its_log_is_in_persistent_ram() {
     }
 }
 
+#[test]
+fn the_kernels_own_console_prints_from_timer_interrupts_and_in_a_panic() {
+    if let Some(qemu) = qemu_for("the_kernels_own_console", QemuBoard::Virt) {
+        flood::prints_its_own_log(&qemu, KERNEL);
+    }
+}
+
 /// Returns the bytes on the line after those of the firmware.
 fn of_the_kernel(serial: &Path) -> Vec<u8> {
     let all = fs::read(serial).unwrap_or_default();

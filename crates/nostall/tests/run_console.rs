@@ -108,6 +108,24 @@ fn the_flood_locks_up_cpus_that_print_inline_and_no_cpu_with_slices() {
         assert!(of("line_use") >= 0.99);
         assert!(of("second_task_least_share") >= 0.90);
         assert!(of("delay_max_ns") <= of("longest_hold_ns"));
+
+        // The rival's callers wait for nothing. Its panic's text follows the whole backlog.
+        let rival = |metric| figures.of(profile, "printer-thread", metric);
+        for metric in [
+            "delay_max_ns",
+            "records_lost",
+            "ticks_missed",
+            "lockup_reports",
+            "stall_reports",
+            "panic_records_unsent",
+        ] {
+            assert_eq!(rival(metric), 0.0, "{profile} {metric}");
+        }
+        assert!(rival("longest_hold_ns") <= of("longest_hold_ns"));
+        assert!(rival("line_use") >= 0.99);
+        assert!(rival("second_task_least_share") >= 0.90);
+        assert!(rival("panic_first_byte_ns") > 10e9);
+        assert!(of("panic_records_unsent") > 1_000.0);
     }
     // A poll and a load, of 1.7 us per access. On the slow port one of them takes 12.8 us.
     assert_eq!(figures.of(PC, "bounded", "longest_hold_ns"), 28_900.0);
@@ -135,15 +153,15 @@ fn check_picture(svg: &str) {
         assert!(!svg.contains(word), "{word}");
     }
     assert!(svg.contains("prefers-color-scheme:dark"));
-    // Two profiles, with and without a panic, three strategies, four CPUs.
-    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 2 * 3 * 4);
+    // Two profiles, with and without a panic, four strategies, four CPUs.
+    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 2 * 4 * 4);
     for kind in ["task", "interrupt", "panic", "wait"] {
         assert!(svg.matches(&format!("rect class=\"{kind}\"")).count() > 1);
     }
     assert!(svg.contains("soft lockup, stuck for 20.0 s"));
     assert!(svg.contains("its handler became the console's owner"));
-    // Three strategies on each of two ports.
-    assert_eq!(svg.matches("<title>panic at ").count(), 6);
+    // Four strategies on each of two ports.
+    assert_eq!(svg.matches("<title>panic at ").count(), 8);
     let opened = svg.matches('<').count();
     let closed = svg.matches("/>").count() + 2 * svg.matches("</").count();
     // Every element is closed.

@@ -8,6 +8,7 @@ mod script;
 mod second;
 #[cfg(target_arch = "riscv64")]
 mod spi;
+mod system_console;
 pub mod trace;
 
 use nostall_io::{Clock, Counting, Registers};
@@ -68,7 +69,10 @@ pub fn run(
         }),
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
         &mut kind(|BusCheck, _| arch::bus_check::run()),
-        &mut kind(|Example::Console, _| example::run(*clock)),
+        &mut kind(|example, _| match example {
+            Example::Console => example::run(*clock),
+            Example::SystemConsole => system_console::run(clock),
+        }),
         &mut kind(|failure, _| fail::now(failure, cpus, clock)),
     ];
     ready();

@@ -140,10 +140,7 @@ impl<'a, P: Path> Flood<'a, P> {
         let mine = Lines::new(self.log).enumerate();
         let mine = mine.filter(|(n, _)| n % self.cpus.len() == cpu.id());
         for (n, line) in mine {
-            let due = self.start + line.at;
-            if cpu.now() < due {
-                cpu.sleep_until(due);
-            }
+            self.sleep_until(cpu, self.start + line.at);
             let before = cpu.now();
             let meta = Meta {
                 time: before,
@@ -156,10 +153,22 @@ impl<'a, P: Path> Flood<'a, P> {
             if let Some(delay) = self.delays.get(n) {
                 delay.store((cpu.now() - before).0, Ordering::Relaxed);
             }
-            // Between two of its lines it waits for the disk: others may run.
+            // Between two of its lines it waits for the disk: other tasks may run.
             self.schedule(cpu);
         }
         self.through.fetch_add(1, Ordering::Release);
+    }
+
+    /// Gives this CPU to the path's own task until `deadline`, and to a second task while that
+    /// one sleeps.
+    pub fn sleep_until(&self, cpu: &impl Cpu, deadline: Nanos) {
+        loop {
+            let again = self.path.run_task(cpu);
+            if cpu.now() >= deadline {
+                return;
+            }
+            cpu.sleep_until(again.map_or(deadline, |at| at.min(deadline)));
+        }
     }
 
     /// Everything is logged, and with the port.

@@ -1,16 +1,12 @@
 //! The stall: the logging task prints.
 
-use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use heapless::String;
-use nostall_console::{Caller, Cursor, Meta, Read, Ring, UartSink};
+use nostall_console::{Caller, Meta, Ring, UartSink};
 use nostall_io::{Clock, Registers};
 
+use super::position::Position;
 use super::{Context, Cpu, Hold, Path, Role};
-
-/// Size of a line buffer: more than any record needs.
-const LONGEST_LINE: usize = 1_100;
 
 /// A console as in Linux 4.15 to 6.x, which includes the article's. The logging task puts the
 /// message into the ring and tries to become the console's owner. The owner prints all tasks'
@@ -36,10 +32,7 @@ pub struct Inline<'r, R, C> {
     owner: AtomicUsize,
     /// The number plus 1 of the CPU that spins until it gets the console, or 0.
     waiter: AtomicUsize,
-    /// The next sequence to print, and the number of records lost before it. The owner changes
-    /// them; in a panic, the panicking CPU does. A lock would stay with a stopped owner.
-    next: AtomicU64,
-    lost: AtomicU64,
+    position: Position,
     panicking: AtomicBool,
 }
 
@@ -63,8 +56,7 @@ where
             serial,
             owner: AtomicUsize::new(0),
             waiter: AtomicUsize::new(0),
-            next: AtomicU64::new(Cursor::START.next),
-            lost: AtomicU64::new(0),
+            position: Position::START,
             panicking: AtomicBool::new(false),
         }
     }
@@ -143,26 +135,15 @@ where
         Printed::One
     }
 
-    /// Prints the next record as a line, if there is one. A line with the number of lost
-    /// records comes first.
+    /// Prints the next record as a line, if there is one.
     fn next_line(&self, print: impl Fn(&[u8])) -> bool {
-        let mut cursor = self.cursor();
-        let lost_before = cursor.lost;
-        let read = cursor.read(self.ring);
-        let lost = cursor.lost - lost_before;
-        self.lost.store(cursor.lost, Ordering::Relaxed);
-        self.next.store(cursor.next, Ordering::Relaxed);
-        let Read::Record(record) = read else {
-            return false;
-        };
-        let mut line = String::<LONGEST_LINE>::new();
-        if lost > 0 {
-            // The buffer is large enough.
-            let _ = writeln!(line, "[{lost} records lost]");
+        let next = self.position.line(self.ring, false);
+        let is_there = next.is_some();
+        if let Some((line, after)) = next {
+            self.position.set(after);
+            print(line.as_bytes());
         }
-        let _ = write!(line, "{record}");
-        print(line.as_bytes());
-        true
+        is_there
     }
 
     /// Writes all of `line`, and waits until it is sent.
@@ -171,14 +152,7 @@ where
     }
 
     fn is_idle_now(&self) -> bool {
-        self.cursor().unread(self.ring) == 0
-    }
-
-    fn cursor(&self) -> Cursor {
-        Cursor {
-            next: self.next.load(Ordering::Relaxed),
-            lost: self.lost.load(Ordering::Relaxed),
-        }
+        self.position.is_at_end(self.ring)
     }
 }
 
@@ -226,12 +200,9 @@ where
         loop {
             while self.next_line(|line| self.write(line, Caller::Panic)) {}
             // A stopped CPU may be in the middle of a write, which never completes.
-            let mut cursor = self.cursor();
-            if cursor.unread(self.ring) == 0 {
+            if !self.position.skip_pending(self.ring) {
                 break;
             }
-            cursor.skip();
-            self.next.store(cursor.next, Ordering::Relaxed);
         }
         cpu.held(Hold {
             context: Context::Panic,
@@ -246,7 +217,7 @@ where
     }
 
     fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.position.lost()
     }
 }
 

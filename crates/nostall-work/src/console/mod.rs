@@ -1,11 +1,11 @@
 //! A flood of messages on a slow serial console: as it stalls, and without the stall.
 //!
 //! CPUs replay a recorded log, each a share of its lines, at the times at which they
-//! were logged, while a watchdog looks after each of them. What a message goes through
-//! is a [`Path`]: [`Inline`], as Linux did it, or [`Bounded`], by
-//! [`nostall_console`]. All that a machine has to offer is a [`Cpu`], so that the
-//! very same code runs in a kernel and in virtual time. A virtual port, which takes every
-//! byte at once, is made as slow as a real one by a [`Throttle`].
+//! were logged, while a watchdog monitors each of them. The way of a message to the line is a
+//! [`Path`]: [`Inline`], as in Linux 4.15 to 6.x; [`PrinterThread`], as in Linux's nbcon
+//! consoles; or [`Bounded`], with [`nostall_console`]. A machine supplies no more than a
+//! [`Cpu`], so the same code runs in a kernel and in virtual time. A [`Throttle`] makes a
+//! virtual port, which takes every byte at once, as slow as a real one.
 
 mod bounded;
 mod cpu;
@@ -13,6 +13,8 @@ mod flood;
 mod inline;
 mod job;
 mod lines;
+mod position;
+mod printer;
 mod strategy;
 mod throttle;
 mod told;
@@ -25,6 +27,7 @@ pub use flood::{FIRST_WORDS, Fired, Flood, LAST_WORDS, PerCpu, What};
 pub use inline::Inline;
 pub use job::Job;
 pub use lines::{LONGEST_GAP, Lines, LogLine};
+pub use printer::PrinterThread;
 pub use strategy::{Path, Role, Strategy};
 pub use throttle::Throttle;
 pub use told::{Delays, Held, Times, Told};

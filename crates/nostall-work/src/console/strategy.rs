@@ -1,6 +1,7 @@
 //! The path of a message.
 
 use nostall_console::Meta;
+use nostall_io::Nanos;
 use strum::{Display, EnumString, IntoStaticStr};
 
 use super::{Context, Cpu};
@@ -14,13 +15,20 @@ pub enum Strategy {
     PrintInline,
     /// The same by the FIFO: a wait for each FIFO-full in place of one for each byte.
     FifoInline,
+    /// A task of the console's own prints; see [`PrinterThread`](super::PrinterThread).
+    PrinterThread,
     /// In slices that wait for nothing; see [`Bounded`](super::Bounded).
     Bounded,
 }
 
 impl Strategy {
     /// All, in the order in which they were found.
-    pub const ALL: [Self; 3] = [Self::PrintInline, Self::FifoInline, Self::Bounded];
+    pub const ALL: [Self; 4] = [
+        Self::PrintInline,
+        Self::FifoInline,
+        Self::PrinterThread,
+        Self::Bounded,
+    ];
 
     /// The stable word for it in reports.
     pub fn name(self) -> &'static str {
@@ -32,6 +40,7 @@ impl Strategy {
         match self {
             Self::PrintInline => nostall_uart::Strategy::BytePolled,
             Self::FifoInline => nostall_uart::Strategy::FifoPolled,
+            Self::PrinterThread => nostall_uart::Strategy::FifoPaced,
             Self::Bounded => nostall_uart::Strategy::FifoBurst,
         }
     }
@@ -44,6 +53,12 @@ pub trait Path {
 
     /// The timer that was set by [`Cpu::call_at`] has come, as an interrupt.
     fn timer(&self, cpu: &impl Cpu);
+
+    /// Runs the path's own task, if it is on this CPU, until it sleeps. Called in task context,
+    /// when this CPU schedules. Returns the time at which the task runs again.
+    fn run_task(&self, _: &impl Cpu) -> Option<Nanos> {
+        None
+    }
 
     /// The end: logs `text`, stops the others and brings all to the line.
     fn panic(&self, cpu: &impl Cpu, meta: &Meta<'_>, text: &[u8]);

@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use nostall_vm::qemu::{self, Error, Guest, GuestRam, Limits, Qemu};
 use nostall_vm::{Ending, Machine as _};
-use nostall_work::Failure;
 use nostall_work::pstore::REGION;
+use nostall_work::{Example, Failure};
 use tempfile::TempDir;
 
 use crate::frozen::Machine;
@@ -49,9 +49,9 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
         assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
     }
     assert!(out.contains(&format!(", {kind}, 3 CPUs on ")), "{out}");
-    assert_eq!(out.matches("lines once, as logged").count(), 3, "{out}");
-    assert_eq!(out.matches("brings all of a panic's text").count(), 3);
-    assert_eq!(out.matches("text in persistent RAM").count(), 3);
+    assert_eq!(out.matches("lines once, as logged").count(), 4, "{out}");
+    assert_eq!(out.matches("brings all of a panic's text").count(), 4);
+    assert_eq!(out.matches("text in persistent RAM").count(), 4);
 
     let figures = fs::read_to_string(dir.path().join("figures")).unwrap();
     let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
@@ -68,7 +68,7 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
         let found = found.unwrap_or_else(|| panic!("{strategy} {metric}"));
         found["value"].as_f64().unwrap()
     };
-    for strategy in ["print-inline", "fifo-inline", "bounded"] {
+    for strategy in ["print-inline", "fifo-inline", "printer-thread", "bounded"] {
         // The line is never faster than its rate: 11,520 bytes a second.
         let rate = of(strategy, "bytes_per_second");
         assert!(rate > 0.0 && rate < 11_600.0, "{strategy}: {rate}");
@@ -84,7 +84,7 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
     }
     assert!(of("bounded", "second_task_share") > 0.0);
     let svg = fs::read_to_string(dir.path().join("flood.svg")).unwrap();
-    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 3 * 3);
+    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 4 * 3);
     out
 }
 
@@ -97,6 +97,32 @@ pub fn decoded(dir: &Path, memory: &str) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     let (_, log) = text.split_once("\nPanic#1 Part1\n").expect("a record");
     log.to_owned()
+}
+
+/// Checks that the kernel's own console prints the log from timer interrupts, and a panic's text.
+#[allow(dead_code, reason = "not every test needs a console")]
+pub fn prints_its_own_log(qemu: &Qemu, kernel: &[u8]) {
+    let work = [Example::SystemConsole.into(), Failure::Panic.into()];
+    let guest = Guest {
+        work: &work,
+        ..Guest::new(kernel, 2)
+    };
+    let ran = qemu.run(&guest, &Limits::of(1, 4_096), Ending::Panic, &mut |_| {});
+    let serial = String::from_utf8(ran.unwrap().serial).unwrap();
+    let lines = serial.split("\r\n");
+    let texts: Vec<_> = lines
+        .map(|line| line.split_once("] ").map_or(line, |(_, text)| text))
+        .collect();
+    let first = [
+        "nostall's reference kernel, 2 CPUs",
+        "nothing stalls, 4 times",
+    ];
+    assert_eq!(texts[..2], first, "{serial}");
+    assert!(
+        texts[2].starts_with("Kernel panic: on purpose ("),
+        "{serial}"
+    );
+    assert_eq!(texts[3..], [""], "{serial}");
 }
 
 /// Checks that a crashed kernel leaves its log in persistent RAM, for every kind of crash.

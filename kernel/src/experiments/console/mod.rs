@@ -9,7 +9,9 @@ use core::sync::atomic::Ordering;
 use nostall_console::UartSink;
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model};
-use nostall_work::console::{Bounded, FIRST_WORDS, Flood, Inline, Job, Path, Strategy, Throttle};
+use nostall_work::console::{
+    Bounded, FIRST_WORDS, Flood, Inline, Job, Path, PrinterThread, Strategy, Throttle,
+};
 use nostall_work::{Event, text};
 use spin::Once;
 
@@ -29,8 +31,11 @@ const BOUND: Nanos = Nanos::from_secs(10);
 static PORT: Once<Port> = Once::new();
 static INLINE: Once<Inline<'static, &'static Port, MachineClock>> = Once::new();
 static BOUNDED: Once<Bounded<'static, &'static Port, MachineClock>> = Once::new();
+static PRINTER: Once<PrinterThread<'static, &'static Port, MachineClock>> = Once::new();
 static INLINE_FLOOD: Once<Experiment<Inline<'static, &'static Port, MachineClock>>> = Once::new();
 static BOUNDED_FLOOD: Once<Experiment<Bounded<'static, &'static Port, MachineClock>>> = Once::new();
+static PRINTER_FLOOD: Once<Experiment<PrinterThread<'static, &'static Port, MachineClock>>> =
+    Once::new();
 
 /// The flood, of which interrupts are a part while it goes on.
 static RUNNING: Once<&'static (dyn Run + Sync)> = Once::new();
@@ -97,6 +102,10 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
             let path = BOUNDED.call_once(|| Bounded::new(&log::RING, serial));
             BOUNDED_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
         }
+        Strategy::PrinterThread => {
+            let path = PRINTER.call_once(|| PrinterThread::new(&log::RING, serial));
+            PRINTER_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
+        }
         Strategy::PrintInline | Strategy::FifoInline => {
             let path = INLINE.call_once(|| Inline::new(&log::RING, serial));
             INLINE_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
@@ -151,7 +160,7 @@ impl<P: Path + Sync> Run for Experiment<P> {
             self.flood.run(&this);
             // A panic comes even if all has been sent before.
             while self.setting.panic_at.is_some() || !self.flood.is_over() {
-                this.sleep_until(this.now() + TICK);
+                self.flood.sleep_until(&this, this.now() + TICK);
             }
             leave();
         };

@@ -255,7 +255,7 @@ impl Judge<'_> {
         let again = self.pair.panicked.checked.sent_again;
         // Printing inline has no mark for a line that a panic cuts, and spoils that line.
         let spoils = match self.pair.strategy {
-            Strategy::Bounded => 0,
+            Strategy::Bounded | Strategy::PrinterThread => 0,
             Strategy::PrintInline | Strategy::FifoInline => 1,
         };
         let holds = damage.len() <= spoils && again <= 1 && (told.is_none() || spoils > 0);

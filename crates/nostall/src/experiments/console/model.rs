@@ -7,7 +7,7 @@ use nostall_console::{Ring, Slot, UartSink};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError};
 use nostall_work::console::{
-    Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
+    Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, PrinterThread, SLOTS, Strategy,
 };
 
 use nostall_vm::model::{ModelCpu, ModelMachine, ModelPort, Program};
@@ -67,14 +67,18 @@ fn run_with(
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
+    let is_inline = matches!(strategy, Strategy::PrintInline | Strategy::FifoInline);
     // A waiting write polls evenly at first. An offer returns at its own times.
-    if looks == Looks::Together && strategy != Strategy::Bounded {
+    if looks == Looks::Together && is_inline {
         bus.polled_evenly(EVEN_LOOKS);
     }
     let serial = UartSink::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
     let ran = match strategy {
         Strategy::Bounded => Ran::of(plan, &machine, &ring, &Bounded::new(&ring, serial)),
+        Strategy::PrinterThread => {
+            Ran::of(plan, &machine, &ring, &PrinterThread::new(&ring, serial))
+        }
         Strategy::PrintInline | Strategy::FifoInline => {
             Ran::of(plan, &machine, &ring, &Inline::new(&ring, serial))
         }
@@ -238,6 +242,8 @@ impl<P: Observer> Cpu for ObservedCpu<'_, '_, P> {
 impl<P: Path> Program for Flooded<'_, P> {
     fn run(&self, cpu: &ModelCpu<'_, Self>) {
         self.flood.run(&ObservedCpu(cpu));
+        // The machine ends it.
+        self.flood.sleep_until(&ObservedCpu(cpu), Nanos(u64::MAX));
     }
 
     fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64) {

@@ -1,0 +1,32 @@
+//! The kernel's own console, on the port under test.
+
+use nostall_io::Clock;
+
+use crate::arch;
+use crate::cpu::{self, Due, Handlers, TICK};
+use crate::log::{self, CONSOLE};
+
+/// Opens the console, logs a line, and sleeps until this CPU's timer has sent the whole log.
+/// The console stays open.
+pub fn run(clock: &impl Clock) {
+    cpu::set_handlers(Handlers {
+        timer: on_timer,
+        call: || {},
+    });
+    cpu::take_part(clock.now() + TICK, TICK);
+    if let Err(error) = CONSOLE.open(arch::serial_port(), arch::line_settings()) {
+        panic!("serial port: {error}");
+    }
+    log::line(format_args!("nothing stalls, {} times", 2 + 2));
+    while CONSOLE.drain().unread() > 0 {
+        cpu::park(clock.now() + TICK, || None::<()>);
+    }
+    cpu::leave();
+}
+
+/// Handles a timer interrupt.
+fn on_timer(due: &Due) {
+    if due.alarm {
+        CONSOLE.on_timer();
+    }
+}

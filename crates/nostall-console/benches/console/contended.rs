@@ -17,7 +17,7 @@ static RING: Ring<[Slot; RECORDS]> = Ring::new();
 /// Runs half of the acts on each of two threads at once.
 ///
 /// On a busy machine one thread may run alone. A run in which less than nine tenths of the time
-/// were shared is repeated, up to four times.
+/// were shared is repeated, up to 39 times.
 fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {
     let mut tries = 0;
     loop {
@@ -27,7 +27,7 @@ fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {
             .min(other[1])
             .saturating_duration_since(one[0].max(other[0]));
         tries += 1;
-        if both >= whole * 9 / 10 || tries == 5 || times < 1_000 {
+        if both >= whole * 9 / 10 || tries == 40 || times < 1_000 {
             return whole;
         }
     }

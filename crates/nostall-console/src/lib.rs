@@ -165,6 +165,8 @@ mod cursor;
 mod drain;
 mod feed;
 mod flush;
+#[cfg(feature = "uart")]
+mod input;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;
@@ -182,11 +184,15 @@ mod record;
 mod render;
 mod ring;
 mod sequence;
+#[cfg(feature = "uart")]
+mod shared;
 mod sink;
 mod slot;
 #[allow(unsafe_code)] // Memory of the caller's becomes a ring.
 mod storage;
 mod sync;
+#[cfg(feature = "uart")]
+mod system;
 mod tail;
 #[cfg(feature = "uart")]
 mod uart;
@@ -197,14 +203,20 @@ pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Charset, OverflowPolicy, SinkOptions};
+pub use nostall_io::Offered;
+pub use options::{Charset, OverflowPolicy, PanicOrder, Prefix, SinkOptions};
 pub use record::{Meta, Record};
+pub use render::write_time;
 pub use ring::{Logged, Ring};
-pub use sink::{Caller, Offered, Sink};
+pub use sink::{Caller, Sink};
 pub use slot::Slot;
+#[cfg(feature = "uart")]
+pub use system::{Nmi, Platform, SystemConsole, TimerInterrupt};
 #[cfg(feature = "uart")]
 pub use uart::UartSink;
 pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};

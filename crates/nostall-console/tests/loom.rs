@@ -67,10 +67,11 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
+pub use nostall_io::Offered;
 pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Caller, Offered, Sink};
+pub use sink::{Caller, Sink};
 pub use slot::Slot;
 
 use std::array;
@@ -331,7 +332,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
     Drain {
         feed: Feed {
             ring,
-            level: SinkOptions::DEFAULT.level,
+            level: AtomicUsize::new(Level::Debug as usize),
             lanes: array::from_fn(|_| Lane {
                 next: AtomicUsize::new(2),
                 line: AtomicUsize::new(0),
@@ -427,6 +428,7 @@ fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
         patience: Nanos::from_secs(1),
         looks: LOOKS,
         insist: false,
+        all_levels: false,
     };
     loop {
         match drain.step(turn, Priority::Normal, &mut search) {

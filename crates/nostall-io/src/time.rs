@@ -1,4 +1,4 @@
-//! Time in nanoseconds, and clocks that tell it.
+//! Time in nanoseconds, and the trait for clocks.
 
 use core::fmt;
 use core::ops::{Add, Div, Mul, Sub};
@@ -16,6 +16,14 @@ impl Nanos {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
+    /// The time that a clock without a known rate shows: no time, not an early or a late one.
+    ///
+    /// Of all times from 2^63 ns (292 years) on, none [is known](Self::is_known). So a deadline
+    /// that was derived from this is not known either. A clock that shows this is a stopped
+    /// clock for a driver, whose waits end after a number of polls. Once its rate is known, the
+    /// clock steps back to the time since its start.
+    pub const UNKNOWN: Self = Self(3 << 62);
+
     /// A span of `us` microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
@@ -29,6 +37,14 @@ impl Nanos {
     /// A span of `s` seconds.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
+    }
+
+    /// Returns whether this is a time, and not [`UNKNOWN`](Self::UNKNOWN) or derived from it.
+    ///
+    /// A log shows blanks for a time that is not known. A driver that paces by time polls
+    /// instead, because the deadlines of a stopped clock are never reached.
+    pub const fn is_known(self) -> bool {
+        self.0 < 1 << 63
     }
 }
 
@@ -80,7 +96,7 @@ impl fmt::Display for Nanos {
 /// bound their waits by it, and by the number of their looks as well, so that a clock that
 /// stops or is set makes them neither hang nor fail at once.
 pub trait Clock {
-    /// The time since this clock's start.
+    /// Returns the time since this clock's start, or [`Nanos::UNKNOWN`] before its rate is known.
     fn now(&self) -> Nanos;
 
     /// Returns at `deadline` or soon after; at once if it has passed. Keeps the
@@ -201,6 +217,30 @@ mod tests {
         };
         clock.wait_until(HOUR + Nanos::from_micros(1));
         assert!(clock.reads.get() < 1_010);
+    }
+
+    #[test]
+    fn an_unknown_time_stays_unknown_in_arithmetic_with_spans() {
+        let span = HOUR * 24 * 365 * 100;
+        for time in [Nanos::UNKNOWN, Nanos::UNKNOWN + span, Nanos::UNKNOWN - span] {
+            assert!(!time.is_known(), "{time:?}");
+        }
+        assert!(Nanos::ZERO.is_known() && span.is_known());
+        assert_eq!(
+            HOUR - Nanos::UNKNOWN,
+            Nanos::ZERO,
+            "no span, once it is known"
+        );
+    }
+
+    #[test]
+    fn a_wait_for_a_clock_without_a_rate_takes_as_many_reads_as_nanoseconds() {
+        let clock = Broken {
+            reads: Cell::new(0),
+            shown: |_| Nanos::UNKNOWN,
+        };
+        clock.wait_until(clock.now() + Nanos::from_micros(5));
+        assert!((5_000..5_010).contains(&clock.reads.get()));
     }
 
     #[test]

@@ -98,9 +98,8 @@ impl Lane {
 
     pub(crate) fn keep(&self, record: &Record) {
         let sequence = record.sequence as usize;
-        let (body, len) = record.body();
         // If an owner died in here, there is no copy any more, and a line may be lost.
-        let _ = self.copy.put(sequence, &body, len);
+        let _ = self.copy.put(sequence, &record.encoded());
     }
 
     /// Records lost before `sequence`.

@@ -10,7 +10,7 @@ use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_trace::{ProgramOptions, ProgramTrace, Ticks, Tsc, trace_scope};
 
 /// Length of a zone in slots, and of the bare loop's memory: 256 KiB.
-const SLOTS: u32 = 1 << 14;
+pub const SLOTS: u32 = 1 << 14;
 
 /// Begins to record, once for the process. The file is in memory if the system has such a folder.
 pub fn start() {
@@ -46,13 +46,13 @@ pub fn scopes(times: u64) {
 }
 
 /// Memory of the bare loop, and its position.
-struct Bare {
+pub struct Bare {
     memory: Vec<u64>,
     at: usize,
 }
 
 impl Bare {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             memory: vec![0; SLOTS as usize * 2],
             at: 0,
@@ -60,7 +60,7 @@ impl Bare {
     }
 
     /// Reads the time stamp counter twice and stores it twice, so many times.
-    fn run(&mut self, times: u64) {
+    pub fn run(&mut self, times: u64) {
         let mask = self.memory.len() - 1;
         for _ in 0..times {
             self.memory[self.at & mask] = Tsc.now();

@@ -119,6 +119,11 @@ fn the_model_shows_the_articles_picture_to_the_nanosecond() {
     // The article measured 411 us.
     assert_eq!(answer.figure("byte-polled", "traced_ns_of_1"), 404_700.0);
     assert_eq!(answer.figure("byte-polled", "traced_polls_of_1"), 144.0);
+    // A write of one byte ends when the byte has left, or with pacing when it is in the FIFO.
+    for polled in ["byte-polled", "fifo-polled", "fifo-burst"] {
+        assert_eq!(answer.figure(polled, "traced_write_ns_of_1"), 404_700.0);
+    }
+    assert_eq!(answer.figure("fifo-paced", "traced_write_ns_of_1"), 8_500.0);
     assert_eq!(answer.figure("fifo-paced", "traced_polls_of_2500"), 490.0);
     assert_eq!(
         answer.figure("byte-polled", "records_overwritten_of_2500"),
@@ -130,11 +135,9 @@ fn the_model_shows_the_articles_picture_to_the_nanosecond() {
         "{}",
         answer.text
     );
-    assert!(
-        answer.text.contains("   1.700 us    |    read_lsr();"),
-        "{}",
-        answer.text
-    );
+    for line in ["   1.700 us    |      read_lsr();", "   8.500 us    |    }"] {
+        assert!(answer.text.contains(line), "{line}: {}", answer.text);
+    }
 }
 
 #[test]

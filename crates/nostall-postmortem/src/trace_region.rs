@@ -12,7 +12,7 @@ use nostall_trace::layout::{
     HeaderFault, LINE, LONGEST_NAME, Order, REGION_HEADER, RegionHeader, Short, ZONE_HEADER,
     ZoneHeader,
 };
-use nostall_trace::model::{Catalog, Event, Progress, ReadError, Source, TimeUnit};
+use nostall_trace::model::Source;
 use nostall_trace::{Recovered, ZoneEvents, recover};
 
 use crate::image::{Image, MAX_COPY};
@@ -340,7 +340,7 @@ fn events<'s, I: nostall_trace::Image>(
     let moved = anchor.map_or(0, |it| it.anchor_ran.wrapping_sub(it.anchor_linked));
     ZoneEvents::new(
         region,
-        Box::new(move |linked| lookup(linked.wrapping_add(moved))),
+        Box::new(move |linked: u64| lookup(linked.wrapping_add(moved))),
     )
 }
 
@@ -366,11 +366,7 @@ pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
         let line = format!("{others} more traces in it: `nostall postmortem` shows all");
         notes.push(line);
     }
-    Some(Box::new(Noted {
-        first: notes.len(),
-        events,
-        notes,
-    }))
+    Some(Box::new(events.with_notes(notes)))
 }
 
 /// Memory of a region that is read.
@@ -406,37 +402,6 @@ impl nostall_trace::Image for Opened {
             .flatten()
             .map(|bytes| into.copy_from_slice(&bytes))
             .is_some()
-    }
-}
-
-/// Events with notes about the region before the notes of the source.
-struct Noted<'s> {
-    events: ZoneEvents<'s, Opened>,
-    /// Notes about the region, and then copies of the source's.
-    notes: Vec<String>,
-    first: usize,
-}
-
-impl Source for Noted<'_> {
-    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
-        let event = self.events.next_event()?;
-        if event.is_none() {
-            self.notes.truncate(self.first);
-            self.notes.extend_from_slice(self.events.notes());
-        }
-        Ok(event)
-    }
-    fn catalog(&self) -> &Catalog {
-        self.events.catalog()
-    }
-    fn unit(&self) -> TimeUnit {
-        self.events.unit()
-    }
-    fn progress(&self) -> Progress {
-        self.events.progress()
-    }
-    fn notes(&self) -> &[String] {
-        &self.notes
     }
 }
 

@@ -36,6 +36,7 @@
 //! | 0xc8 | u64 bytes used in the names area (changes) |
 //! | 0xd0 | u64 records lost without a zone (changes) |
 //! | 0xd8 | u64 1: frozen (changes) |
+//! | 0x100 | 256 bytes: path of the program's file, padded with zeros; empty: unknown. No checksum covers it |
 //!
 //! # Names area
 //!
@@ -100,6 +101,8 @@ pub const IN_FLIGHT_SLOTS: u64 = 12;
 pub const BUILD_ID: usize = 32;
 /// Longest name of a kernel or program in bytes.
 pub const PROGRAM: usize = 64;
+/// Longest path of a program's file in bytes. A longer one is not stored.
+pub const FILE: usize = 256;
 /// Longest name of a zone's owner in bytes.
 pub const OWNER: usize = 24;
 /// Longest name in the names area in bytes. Longer ones are cut.
@@ -116,6 +119,9 @@ pub const NAMES_USED: usize = 0xc8;
 pub const REGION_LOST: usize = 0xd0;
 /// Offset of the word that says that the region is frozen.
 pub const FROZEN: usize = 0xd8;
+
+/// Offset of the path of the program's file.
+pub const FILE_PATH: usize = 0x100;
 
 /// Offset of a zone's owner id.
 pub const OWNER_ID: usize = 0x20;

@@ -4,8 +4,8 @@ use core::array;
 
 use crate::image::Image;
 use crate::layout::{
-    HeaderFault, LINE, LONGEST_NAME, REGION_HEADER, REGION_LOST, RegionHeader, STOP_WHEN_FULL,
-    ZONE_HEADER, ZoneHeader, valid,
+    FILE, FILE_PATH, HeaderFault, LINE, LONGEST_NAME, REGION_HEADER, REGION_LOST, RegionHeader,
+    STOP_WHEN_FULL, ZONE_HEADER, ZoneHeader, valid,
 };
 use crate::records::{Cursor, Missing, Record, ZoneInfo};
 
@@ -124,6 +124,15 @@ impl<I: Image> Recovered<I> {
             (None, Some(found)) => found.zone.boot,
             (None, None) => 0,
         }
+    }
+
+    /// Returns the path of the program's file, up to the first zero. `buffer` holds it. Empty for
+    /// a kernel, and if the path was too long or the region's header is destroyed.
+    pub fn file<'b>(&self, buffer: &'b mut [u8; FILE]) -> &'b [u8] {
+        let is_there = self.header.is_some() && self.image.read(FILE_PATH as u64, buffer);
+        let end = buffer.iter().position(|&byte| byte == 0);
+        let len = if is_there { end.unwrap_or(FILE) } else { 0 };
+        &buffer[..len]
     }
 
     /// Returns the number of records of CPUs without a zone.

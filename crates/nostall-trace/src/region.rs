@@ -6,9 +6,9 @@ use core::ptr::NonNull;
 
 use crate::cells::{Cells, MemoryCells};
 use crate::layout::{
-    BUILD_ID, FROZEN, HEAD, LEAST_SLOTS, LINE, NAMES_USED, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME,
-    Order, PROGRAM, REGION_HEADER, REGION_LOST, RegionHeader, SLOT, STOP_WHEN_FULL, Short,
-    ZONE_HEADER, ZONES_OF_THREADS, ZoneHeader,
+    BUILD_ID, FILE, FILE_PATH, FROZEN, HEAD, LEAST_SLOTS, LINE, NAMES_USED, OWNED_FROM, OWNER,
+    OWNER_ID, OWNER_NAME, Order, PROGRAM, REGION_HEADER, REGION_LOST, RegionHeader, SLOT,
+    STOP_WHEN_FULL, Short, ZONE_HEADER, ZONES_OF_THREADS, ZoneHeader,
 };
 use crate::names::Names;
 use crate::writer::{Size, word};
@@ -132,6 +132,19 @@ impl<'m> Region<'m> {
     /// Returns the number of zones.
     pub fn zones(&self) -> usize {
         self.header.zones as usize
+    }
+
+    /// Sets the path of the program's file, from which a reader takes the names of functions that
+    /// are recorded by address. A path of more than 256 bytes is not stored.
+    pub fn set_file(&self, path: &[u8]) {
+        let mut bytes = [0; FILE];
+        if path.len() <= FILE {
+            bytes
+                .iter_mut()
+                .zip(path)
+                .for_each(|(to, byte)| *to = *byte);
+        }
+        store_at(&self.cells(0), word(FILE_PATH), &bytes);
     }
 
     /// Sets the identifier and name of a zone's owner. The zone's previous records stay.
@@ -273,7 +286,8 @@ impl fmt::Display for FormatError {
 
 impl core::error::Error for FormatError {}
 
-const _: () = assert!(NAMES_USED < REGION_HEADER && REGION_LOST < FROZEN);
+const _: () = assert!(NAMES_USED < REGION_LOST && REGION_LOST < FROZEN && FROZEN < FILE_PATH);
+const _: () = assert!(FILE_PATH + FILE == REGION_HEADER);
 
 #[cfg(test)]
 mod tests {

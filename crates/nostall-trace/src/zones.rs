@@ -10,8 +10,22 @@ use crate::model::{self, Catalog, EventKind, Name, Progress, ReadError, Source, 
 use crate::records::{Cursor, Event, FunctionId, Missing, Record};
 use crate::recover::Recovered;
 
-/// Finds the name of the function at a linked address.
-pub type Symbols<'s> = dyn Fn(u64) -> Option<String> + 's;
+/// Names of a kernel's or program's functions. A function of an address is one.
+pub trait Symbols {
+    /// Finds the name of the function at a linked address.
+    fn name(&self, address: u64) -> Option<String>;
+
+    /// Returns notes on missing names, when all events have been read.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl<F: Fn(u64) -> Option<String>> Symbols for F {
+    fn name(&self, address: u64) -> Option<String> {
+        self(address)
+    }
+}
 
 /// Zones that are read at most. More are only in forged headers.
 const MOST_ZONES: usize = 1 << 16;
@@ -39,7 +53,7 @@ const READ_OF_ZONE: std::ops::RangeInclusive<usize> = 1 << 9..=1 << 16;
 /// ```
 pub struct ZoneEvents<'s, I> {
     region: Recovered<I>,
-    symbols: Box<Symbols<'s>>,
+    symbols: Box<dyn Symbols + 's>,
     lanes: Vec<Lane>,
     /// Time and index of the lanes that have a next record.
     next: BinaryHeap<Reverse<(u64, usize)>>,
@@ -103,7 +117,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
     /// Events of the boot that the region's header names. `symbols` gets addresses as the program
     /// was linked, if the region has an anchor, and as it ran otherwise. A function without a
     /// symbol is named by its address.
-    pub fn new(region: Recovered<I>, symbols: Box<Symbols<'s>>) -> Self {
+    pub fn new(region: Recovered<I>, symbols: Box<dyn Symbols + 's>) -> Self {
         let header = region.header();
         let by_thread = header.is_some_and(|it| it.flags & ZONES_OF_THREADS != 0);
         let mut events = Self {
@@ -122,6 +136,12 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         };
         events.open_zones();
         events
+    }
+
+    /// Adds notes on the region, before those on its records.
+    pub fn with_notes(mut self, mut notes: Vec<String>) -> Self {
+        notes.append(&mut self.notes);
+        Self { notes, ..self }
     }
 
     /// Returns the boot number of the region.
@@ -236,6 +256,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             let note = "the names area was full: functions without a name are shown as ?";
             self.notes.push(note.to_owned());
         }
+        self.notes.extend(self.symbols.notes());
     }
 
     fn event(&mut self, record: Record, lane: usize) -> Option<model::Event> {
@@ -326,7 +347,9 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                         .wrapping_sub(it.anchor_ran)
                         .wrapping_add(it.anchor_linked)
                 });
-                (self.symbols)(linked).unwrap_or_else(|| format!("{address:#x}"))
+                self.symbols
+                    .name(linked)
+                    .unwrap_or_else(|| format!("{address:#x}"))
             }
         };
         let name = self.catalog.name(&text);

@@ -98,6 +98,11 @@ fn the_header_names_the_program_its_build_and_its_clock() {
     assert_eq!(header.len, image.len() as u64);
     // The distance is that of a page-aligned load address.
     assert_eq!((header.anchor_ran - header.anchor_linked) % 4096, 0);
+    let mut path = [0; 256];
+    assert_eq!(
+        region.file(&mut path),
+        program.as_os_str().as_encoded_bytes()
+    );
     let id = header.build_id.as_bytes();
     let notes = fs::read(&program).unwrap();
     assert!(id.is_empty() || notes.windows(id.len()).any(|bytes| bytes == id));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{memory, recorder, records, snapshot, told};
-use nostall_trace::layout::{Order, RegionHeader};
+use nostall_trace::layout::{FILE, Order, RegionHeader};
 use nostall_trace::{
     Action, Event, Filter, FormatError, Function, HeaderFault, Options, Region, Site, Trigger,
     recover,
@@ -588,4 +588,16 @@ fn a_region_may_be_replaced_while_a_cpu_records() {
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+#[test]
+fn the_path_of_a_programs_file_is_stored_whole_or_not_at_all() {
+    let mut buffer = [0; FILE];
+    for (len, stored) in [(0, 0), (1, 1), (255, 255), (256, 256), (257, 0)] {
+        let path = vec![b'/'; len];
+        let memory = memory(1 << 16);
+        Region::format(memory, &TWO).unwrap().set_file(&path);
+        let found = recover(&memory[..]).unwrap();
+        assert_eq!(found.file(&mut buffer), &path[..stored]);
+    }
 }

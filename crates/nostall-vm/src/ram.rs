@@ -1,5 +1,6 @@
 //! Guest RAM that outlives the guest.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 
@@ -29,6 +30,16 @@ impl GuestRam {
     /// Returns the size in bytes.
     pub const fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Returns a handle to the file, for a reader beside the running guest. An offset is an
+    /// address, counted from the start of RAM.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn share(&self) -> io::Result<File> {
+        self.file.share()
     }
 
     /// Reads the bytes at these addresses, counted from the start of RAM. On a PC, they are the

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checksum::Checksum;
 use crate::report::{ReportText, text};
-use crate::uart::{self, Driver, Sent, Writes};
+use crate::uart::{Before, Sent};
 
 /// Memory for traces, counted from the start of RAM: 16 MiB behind the
 /// [region](crate::pstore::REGION) of pstore. Nothing else uses it, as described there.
@@ -253,8 +253,8 @@ impl<T: Ticks, P: Processor> Scopes for Recorder<'_, T, P> {
     }
 }
 
-/// Sends `bytes` bytes of a repeating alphabet while `recorder` records. `granted` tells what a
-/// second task on the same CPU has had of it so far.
+/// Sends `bytes` bytes of a repeating alphabet and waits for the last bit, while `recorder`
+/// records. `granted` returns the time that a second task on the same CPU has had so far.
 pub fn send<R: Registers, C: Clock>(
     console: &mut Console<Counting<R>, C>,
     (strategy, bytes): (Strategy, u32),
@@ -266,15 +266,25 @@ pub fn send<R: Registers, C: Clock>(
         *byte = letter;
     }
     let text = &text[..text.len().min(bytes as usize)];
-    let job = uart::Job {
-        driver: Driver::Ours(strategy),
-        writes: Writes::Whole,
-    };
+    console.set_strategy(strategy);
     let entered = recorder.enter(site(strategy), Some(bytes.into()));
-    let sent = uart::send(console, job, text, granted);
+    let before = Before::of(console, granted());
+    let mut sent = Sent::default();
+    let write = recorder.enter(&WRITE, Some(bytes.into()));
+    sent.write(console, text);
+    recorder.exit(write);
+    let flush = recorder.enter(&FLUSH, None);
+    sent.flush(console);
+    recorder.exit(flush);
+    let sent = before.measured(console, granted, sent);
     recorder.exit(entered);
     sent
 }
+
+/// The write, which holds its caller, and the wait for the last bit, which only a caller that
+/// needs it makes.
+static WRITE: Site = Site::new("write", module_path!());
+static FLUSH: Site = Site::new("flush", module_path!());
 
 /// Returns the name of a sending in the trace.
 fn site(strategy: Strategy) -> &'static Site {
@@ -310,6 +320,9 @@ macro_rules! sites {
     };
 }
 
+/// Offset of the transmit register.
+const THR: usize = 0;
+
 static READS: [Site; 8] = sites!(
     "read_rbr" "read_ier" "read_iir" "read_lcr" "read_mcr" "read_lsr" "read_msr" "read_scr"
 );
@@ -340,7 +353,11 @@ impl<R: Registers, S: Scopes> Registers for Traced<'_, R, S> {
     }
 
     fn write8(&self, offset: usize, value: u8) {
-        self.scope(&WRITES[offset % 8], None, |port| port.write8(offset, value));
+        // One byte, as the argument of a burst is its bytes.
+        let bytes = (offset == THR).then_some(1);
+        self.scope(&WRITES[offset % 8], bytes, |port| {
+            port.write8(offset, value)
+        });
     }
 
     fn write_burst(&self, offset: usize, values: &[u8]) {

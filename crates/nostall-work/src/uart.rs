@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use nostall_io::{Clock, Counting, Nanos, Registers};
+use nostall_io::{Clock, Counting, Counts, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
@@ -143,9 +143,7 @@ pub fn send<R: Registers, C: Clock>(
         }
         Driver::Uart16550 => Peer::open(console.registers()),
     };
-    let before = console.registers().counts();
-    let granted_before = granted();
-    let start = console.clock().now();
+    let before = Before::of(console, granted());
     let sent = match (job.driver, &mut peer) {
         (Driver::Ours(_), _) => ours(console, job.writes, text),
         (_, Some(peer)) => theirs(peer, console, text),
@@ -155,33 +153,76 @@ pub fn send<R: Registers, C: Clock>(
             ..Sent::default()
         },
     };
-    let took = console.clock().now() - start;
-    let counts = console.registers().counts() - before;
-    Sent {
-        ns: took.0,
-        stalled_ns: (took - (granted() - granted_before)).0,
-        register_instructions: counts.register_instructions(),
-        bus_accesses: counts.bus_accesses(),
-        ..sent
+    before.measured(console, granted, sent)
+}
+
+/// Counts and times before a sending.
+pub(crate) struct Before {
+    counts: Counts,
+    granted: Nanos,
+    start: Nanos,
+}
+
+impl Before {
+    /// Takes them. `granted` is the time that a second task has had so far.
+    pub(crate) fn of<R: Registers, C: Clock>(
+        console: &Console<Counting<R>, C>,
+        granted: Nanos,
+    ) -> Self {
+        Self {
+            counts: console.registers().counts(),
+            granted,
+            start: console.clock().now(),
+        }
+    }
+
+    /// Adds the times and the accesses since then to what was sent.
+    pub(crate) fn measured<R: Registers, C: Clock>(
+        self,
+        console: &Console<Counting<R>, C>,
+        granted: impl Fn() -> Nanos,
+        sent: Sent,
+    ) -> Sent {
+        let took = console.clock().now() - self.start;
+        let counts = console.registers().counts() - self.counts;
+        Sent {
+            ns: took.0,
+            stalled_ns: (took - (granted() - self.granted)).0,
+            register_instructions: counts.register_instructions(),
+            bus_accesses: counts.bus_accesses(),
+            ..sent
+        }
     }
 }
 
 fn ours<R: Registers, C: Clock>(console: &mut Console<R, C>, writes: Writes, text: &[u8]) -> Sent {
     let mut sent = Sent::default();
-    let mut write = |text| {
-        let report = console.write(text);
-        sent.written += report.written as u64;
-        sent.dropped += report.dropped as u64;
-        sent.timed_out |= report.timed_out;
-    };
     match writes {
-        Writes::Whole => write(text),
-        Writes::Lines => text.split_inclusive(|&b| b == b'\n').for_each(write),
+        Writes::Whole => sent.write(console, text),
+        Writes::Lines => {
+            let lines = text.split_inclusive(|&b| b == b'\n');
+            lines.for_each(|line| sent.write(console, line));
+        }
     }
-    if sent.dropped == 0 {
-        sent.timed_out |= console.flush().is_err();
-    }
+    sent.flush(console);
     sent
+}
+
+impl Sent {
+    /// Writes `text`, and adds the result.
+    pub(crate) fn write<R: Registers, C: Clock>(&mut self, to: &mut Console<R, C>, text: &[u8]) {
+        let report = to.write(text);
+        self.written += report.written as u64;
+        self.dropped += report.dropped as u64;
+        self.timed_out |= report.timed_out;
+    }
+
+    /// Waits until the last bit has left, unless bytes were given up.
+    pub(crate) fn flush<R: Registers, C: Clock>(&mut self, console: &mut Console<R, C>) {
+        if self.dropped == 0 {
+            self.timed_out |= console.flush().is_err();
+        }
+    }
 }
 
 /// How long the peer's driver may take for each byte: Linux's limit for one wait.

@@ -119,6 +119,11 @@ fn the_model_shows_the_articles_picture_to_the_nanosecond() {
     // The article measured 411 us.
     assert_eq!(answer.figure("byte-polled", "traced_ns_of_1"), 404_700.0);
     assert_eq!(answer.figure("byte-polled", "traced_polls_of_1"), 144.0);
+    // A write of one byte ends when the byte has left, or with pacing when it is in the FIFO.
+    for polled in ["byte-polled", "fifo-polled", "fifo-burst"] {
+        assert_eq!(answer.figure(polled, "traced_write_ns_of_1"), 404_700.0);
+    }
+    assert_eq!(answer.figure("fifo-paced", "traced_write_ns_of_1"), 8_500.0);
     assert_eq!(answer.figure("fifo-paced", "traced_polls_of_2500"), 490.0);
     assert_eq!(
         answer.figure("byte-polled", "records_overwritten_of_2500"),
@@ -130,11 +135,9 @@ fn the_model_shows_the_articles_picture_to_the_nanosecond() {
         "{}",
         answer.text
     );
-    assert!(
-        answer.text.contains("   1.700 us    |    read_lsr();"),
-        "{}",
-        answer.text
-    );
+    for line in ["   1.700 us    |      read_lsr();", "   8.500 us    |    }"] {
+        assert!(answer.text.contains(line), "{line}: {}", answer.text);
+    }
 }
 
 #[test]
@@ -177,6 +180,110 @@ fn a_port_that_fails_is_told_and_ends_with_a_status() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let refused = "nostall: --fault no-cts has no meaning with --on qemu: it goes with --on model";
     assert!(stderr.starts_with(refused), "{stderr}");
+}
+
+/// Runs with `--live`. Returns the output, without the program's answer to standard error.
+fn live(args: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin("nostall"));
+    command.args(["run", "trace", "--live", "--interval", "20ms"]);
+    command.args(args);
+    command
+}
+
+/// The calls and bytes of each interval in the lines of `--live`, which come before the answer.
+fn rates(text: &str) -> Vec<(f64, f64)> {
+    let number = |text: &str| {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let scale = match &text[digits.len()..] {
+            "k" => 1e3,
+            "M" => 1e6,
+            _ => 1.0,
+        };
+        digits.parse().map_or(0.0, |number: f64| number * scale)
+    };
+    let lines = text.lines().skip(1).take_while(|line| !line.is_empty());
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words
+        .map(|words| (number(words[1]), number(words[2])))
+        .collect()
+}
+
+/// Runs with `--live` on a terminal of this width. Returns the lines of the rates.
+fn live_on_terminal(args: &[&str], columns: u16, no_color: bool) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
+    use std::fs::File;
+    use std::io::Read;
+
+    let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
+    grantpt(&user).unwrap();
+    unlockpt(&user).unwrap();
+    let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = File::options().read(true).write(true).open(name).unwrap();
+    let size = Winsize {
+        ws_row: 50,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&terminal, size).unwrap();
+    let mut command = live(args);
+    command.env("TERM", "tmux-256color").env_remove("NO_COLOR");
+    command.env_remove("CLICOLOR_FORCE");
+    if no_color {
+        command.env("NO_COLOR", "1");
+    }
+    let child = command.stdout(terminal).stderr(Stdio::null()).spawn();
+    drop(command);
+    let mut text = Vec::new();
+    // The read ends with an error when no process has the terminal open.
+    let _ = (&user).read_to_end(&mut text);
+    assert!(child.unwrap().wait().unwrap().success());
+    let text = String::from_utf8(text).unwrap().replace("\r\n", "\n");
+    let (rates, _) = text.split_once("\n\n").unwrap();
+    rates.to_owned()
+}
+
+#[test]
+fn rates_are_printed_while_the_guest_runs_and_end_with_it() {
+    if qemu_for("live_on_q35", QemuBoard::Q35).is_none() {
+        return;
+    }
+    let qemu = ["--on", "qemu"];
+    let output = live(&qemu).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.lines().next().unwrap().contains("calls/s"), "{text}");
+    assert!(text.trim_end().ends_with(AGREED), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    let rates = rates(&text);
+    let busy = rates.iter().filter(|(calls, _)| *calls > 0.0).count();
+    assert!(busy > 3, "{text}");
+    assert!(rates.iter().any(|(_, bytes)| *bytes > 0.0), "{text}");
+
+    for columns in [80, 200] {
+        let plain = live_on_terminal(&qemu, columns, true);
+        assert!(!plain.contains('\x1b'), "{plain}");
+        let longest = plain.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(columns.into()), "{plain}");
+    }
+    let coloured = live_on_terminal(&qemu, 80, false);
+    assert!(coloured.contains("\x1b[1m"), "{coloured}");
+}
+
+#[test]
+fn rates_of_a_model_are_refused_because_it_runs_in_virtual_time() {
+    let output = live(&["--on", "model"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let refused = "nostall: --live has no meaning with --on model: it goes with --on qemu";
+    assert!(stderr.starts_with(refused), "{stderr}");
+    let mut without = Command::new(cargo_bin("nostall"));
+    let without = without
+        .args(["run", "trace", "--interval", "1s"])
+        .output()
+        .unwrap();
+    assert_eq!(without.status.code(), Some(2));
 }
 
 /// Builds the kernel whose every function can be recorded. Without the pinned nightly the test

@@ -5,11 +5,16 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use assert_cmd::cargo::cargo_bin;
-use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
+use nostall_io::Processor;
+use nostall_trace::{
+    Image, Options, ProgramOptions, ProgramTrace, Recorder, Region, Site, Ticks, trace_scope,
+};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -284,4 +289,81 @@ fn a_recording_is_followed_while_it_grows_and_reported_afterwards() {
     let graph = printed(&report(&path, &["--view", "graph", "--limit", "6"]));
     assert_eq!(graph.lines().count(), 7, "{graph}");
     assert!(graph.contains("  inner\\x1b[2J();"), "{graph}");
+}
+
+#[test]
+fn recordings_in_a_running_guests_ram_are_followed_until_they_are_frozen() {
+    /// One CPU, whose clock advances with each read.
+    #[derive(Default)]
+    struct Guest(AtomicU64);
+    impl Ticks for Guest {
+        fn now(&self) -> u64 {
+            self.0.fetch_add(1, Ordering::Relaxed)
+        }
+    }
+    struct OneCpu;
+    impl Processor for OneCpu {
+        fn id(&self) -> usize {
+            0
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+    static SITE: Site = Site::new("guest", "guest");
+    #[repr(align(64))]
+    struct Memory([u8; 1 << 16]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guest.ram");
+    let ram = File::create(&path).unwrap();
+    ram.set_len(4 << 20).unwrap();
+    let no_recording = report(&path, &["--live"]);
+    fails(
+        &no_recording,
+        1,
+        "not a recording of nostall, which --live needs",
+    );
+
+    // The region's memory is copied into the file, as a guest would change it there.
+    let mut memory = Box::new(Memory([0; 1 << 16]));
+    let recorder = Recorder::new(Guest::default(), OneCpu);
+    let options = Options {
+        zones: 1,
+        names: 4096,
+        ticks_per_second: 1_000_000_000,
+        boot: 7,
+        ..Options::default()
+    };
+    recorder.start(Region::format(&mut memory.0, &options).unwrap());
+    let call = |times: usize| {
+        for _ in 0..times {
+            recorder.exit(recorder.enter_site(&SITE, None));
+        }
+        let live = recorder.dump().unwrap();
+        let mut bytes = vec![0; live.len() as usize];
+        assert!(live.read(0, &mut bytes));
+        // The slots first: the zone's header says how many there are.
+        let (headers, slots) = bytes.split_at(512 + 4096 + 128);
+        let at = 0x12_3440;
+        ram.write_all_at(slots, at + headers.len() as u64).unwrap();
+        ram.write_all_at(headers, at).unwrap();
+    };
+    call(5);
+    let mut live = command(&["--live", "--interval", "20ms", "--json"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let calls = |line: String| -> u64 {
+        let interval: Value = serde_json::from_str(&line).unwrap();
+        interval["calls"].as_u64().unwrap()
+    };
+    let mut lines = BufReader::new(live.stdout.take().unwrap()).lines();
+    assert_eq!(calls(lines.next().unwrap().unwrap()), 0);
+    call(30);
+    recorder.freeze();
+    call(0);
+    assert_eq!(lines.map(|line| calls(line.unwrap())).sum::<u64>(), 30);
+    assert!(live.wait().unwrap().success(), "a frozen recording ends");
 }

@@ -181,3 +181,121 @@ fn a_program_that_records_nothing_or_does_not_exist_is_an_error_and_leaves_no_fi
         assert!(!file.exists());
     }
 }
+
+#[inline(never)]
+fn recorded_by_address() -> u32 {
+    std::hint::black_box(17)
+}
+
+unsafe extern "C" {
+    /// A function of a shared object.
+    safe fn getpid() -> i32;
+}
+
+/// In a child, records calls of a function of its own and of one of a shared object, both by
+/// address.
+fn record_addresses() {
+    if env::var_os(CHILD).is_none() {
+        return;
+    }
+    let trace = ProgramTrace::from_environment(&ProgramOptions::DEFAULT).unwrap();
+    let trace = trace.unwrap();
+    for _ in 0..3 {
+        let entered = trace.enter(recorded_by_address as fn() -> u32 as usize);
+        recorded_by_address();
+        trace.exit(entered);
+    }
+    let entered = trace.enter(getpid as extern "C" fn() -> i32 as usize);
+    getpid();
+    trace.exit(entered);
+    process::exit(0);
+}
+
+/// The calls of each function in a report.
+fn calls(report: &Output) -> Vec<(String, u64)> {
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let stdout = text(&report.stdout);
+    let rows = stdout.lines().map(|line| {
+        let mut words = line.split_whitespace();
+        let calls = words.next()?.parse().ok()?;
+        Some((words.next_back()?.to_owned(), calls))
+    });
+    rows.flatten().collect()
+}
+
+const NAMED: &str = "trace_run::recorded_by_address";
+
+#[test]
+fn functions_that_are_recorded_by_address_have_the_names_in_the_programs_file() {
+    record_addresses();
+    let name = "functions_that_are_recorded_by_address_have_the_names_in_the_programs_file";
+    let ran = run(&[], name, "0");
+    let calls = calls(&ran);
+    assert!(calls.contains(&(NAMED.to_owned(), 3)), "{calls:?}");
+    let of_objects = calls.iter().filter(|(name, _)| name.starts_with("0x"));
+    assert_eq!(of_objects.count(), 1, "{calls:?}");
+    let stderr = text(&ran.stderr);
+    let note = "functions shown as addresses: 1; trace_run-";
+    assert!(stderr.contains(note), "{stderr}");
+    let rest = " has no symbol for them; those of shared objects are not read";
+    assert!(stderr.contains(rest), "{stderr}");
+}
+
+#[test]
+fn a_programs_names_come_from_a_file_of_its_build_only() {
+    record_addresses();
+    let name = "a_programs_names_come_from_a_file_of_its_build_only";
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (program, trace) = (at("program"), at("a.trace"));
+    fs::create_dir(at("elsewhere")).unwrap();
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    File::create(&trace).unwrap();
+    let mut recorded = Command::new(&program);
+    recorded
+        .args([name, "--exact", "--nocapture"])
+        .env(CHILD, "0");
+    recorded.env(nostall_trace::VARIABLE, &trace);
+    assert!(recorded.output().unwrap().status.success());
+    let found = |trace: &Path, symbols: Option<&Path>| {
+        let mut report = Command::new(env!("CARGO_BIN_EXE_nostall"));
+        report.args(["trace", "report"]).arg(trace);
+        symbols.map(|file| report.arg("--symbols").arg(file));
+        let report = report.output().unwrap();
+        let is_named = calls(&report).contains(&(NAMED.to_owned(), 3));
+        (is_named, text(&report.stderr))
+    };
+    let (is_named, notes) = found(&trace, None);
+    assert!(is_named, "{notes}");
+
+    // Another program at the recorded path.
+    let moved = at("elsewhere/kept");
+    fs::rename(&program, &moved).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_nostall"), &program).unwrap();
+    let (is_named, notes) = found(&trace, None);
+    assert!(!is_named, "{notes}");
+    let other = "program: not used for names: it is of another build";
+    assert!(notes.contains(other), "{notes}");
+    let wanted = "functions shown as addresses: 2; give --symbols FILE, of program with build ID ";
+    assert!(notes.contains(wanted), "{notes}");
+    let (is_named, notes) = found(&trace, Some(&program));
+    assert!(!is_named, "{notes}");
+    assert_eq!(notes.matches(other).count(), 1, "{notes}");
+    assert!(found(&trace, Some(&moved)).0);
+
+    // No program there, and then one beside the recording.
+    fs::remove_file(&program).unwrap();
+    let (is_named, notes) = found(&trace, None);
+    assert!(!is_named && !notes.contains("another build"), "{notes}");
+    let copy = at("elsewhere/a.trace");
+    fs::rename(&moved, at("elsewhere/program")).unwrap();
+    fs::copy(&trace, &copy).unwrap();
+    assert!(found(&copy, None).0);
+
+    // A table has no build ID: it counts, and a note says so.
+    let table = at("table");
+    fs::write(&table, "0000000000000000 T everything\n").unwrap();
+    let (_, notes) = found(&trace, Some(&table));
+    let unproved = "table: used for names, without a build ID to compare";
+    assert!(notes.contains(unproved), "{notes}");
+}

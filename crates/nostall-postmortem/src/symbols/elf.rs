@@ -9,6 +9,11 @@ use object::{
 use super::Error;
 use super::table::{MAX_SYMBOLS, Raw, Table};
 
+/// Returns the build ID in an ELF file's note.
+pub(super) fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
+    Some(File::parse(bytes).ok()?.build_id().ok()??.to_vec())
+}
+
 pub(super) fn table(bytes: &[u8]) -> Result<Table, Error> {
     let file = File::parse(bytes).map_err(|_| Error::Damaged("its ELF headers make no sense"))?;
     if file.kind() == ObjectKind::Relocatable {

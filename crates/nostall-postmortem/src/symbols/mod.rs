@@ -42,6 +42,7 @@ pub use table::{MAX_UNPACKED, Symbol};
 pub struct Symbols {
     table: Table,
     offset: u64,
+    build_id: Vec<u8>,
 }
 
 impl Symbols {
@@ -65,19 +66,31 @@ impl Symbols {
     /// If there are none: see [`Error`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let bytes = unpack(bytes)?;
+        let mut build_id = Vec::new();
         let table = if bytes.starts_with(&object::elf::ELFMAG) {
+            build_id = elf::build_id(&bytes).unwrap_or_default();
             elf::table(&bytes)
         } else if let Some(error) = foreign::compressed(&bytes) {
             Err(error.into())
         } else {
             nm::table(&bytes)
         }?;
-        Ok(Self { table, offset: 0 })
+        Ok(Self {
+            table,
+            offset: 0,
+            build_id,
+        })
     }
 
     /// The same symbols for a kernel that was loaded `offset` above where it was linked for.
     pub fn with_offset(self, offset: u64) -> Self {
         Self { offset, ..self }
+    }
+
+    /// Returns the build ID in the note of an ELF file; empty for any other table, and for a file
+    /// that was linked without one.
+    pub fn build_id(&self) -> &[u8] {
+        &self.build_id
     }
 
     /// How far above its linked addresses the kernel is taken to be.

@@ -11,6 +11,7 @@ mod slots;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::mem;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -20,7 +21,7 @@ use memmap2::MmapRaw;
 use rustix::fs::FallocateFlags;
 
 use crate::layout::{LEAST_SLOTS, LINE, REGION_HEADER, SLOT, ZONE_HEADER};
-use crate::{Filter, Options, Recorder, Region, clear_recorder, set_recorder};
+use crate::{Entered, Filter, Options, Recorder, Region, clear_recorder, set_recorder};
 use clock::ProgramClock;
 use slots::{MOST, Threads};
 
@@ -158,6 +159,31 @@ impl ProgramTrace {
         }
     }
 
+    /// Records that the function at `address` was entered, as a hook of the compiler or a caller
+    /// through a pointer knows it. The address is the function's first byte, in memory.
+    ///
+    /// `nostall trace report` names it from the symbols in the program's file. Functions of
+    /// shared objects are shown as addresses.
+    ///
+    /// ```no_run
+    /// # use nostall_trace::ProgramTrace;
+    /// fn run(handler: fn(), trace: &ProgramTrace) {
+    ///     let entered = trace.enter(handler as usize);
+    ///     handler();
+    ///     trace.exit(entered);
+    /// }
+    /// ```
+    #[inline]
+    pub fn enter(&self, address: usize) -> Entered {
+        RECORDER.enter(address as u64)
+    }
+
+    /// Records the exit of an entry, on its thread.
+    #[inline]
+    pub fn exit(&self, entered: Entered) {
+        RECORDER.exit(entered);
+    }
+
     /// Sets the filter; `None` records everything. It holds for entries from now on.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         RECORDER.set_filter(filter);
@@ -230,8 +256,8 @@ fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
     let base = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
     let (ticks_per_second, epoch) = clock::calibrate(&ProgramClock);
     let executable = executable::running();
-    let name = std::env::current_exe().unwrap_or_default();
-    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let path = std::env::current_exe().unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let anchor = ProgramTrace::path as fn(&ProgramTrace) -> &Path as usize as u64;
     let options = Options {
         zones: options.threads,
@@ -247,5 +273,7 @@ fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
     };
     // SAFETY: the mapping has `len` bytes, is aligned to pages, and stays for ever. Only this
     // process writes there: the file is new, or it is locked and was empty.
-    unsafe { Region::format_at(base, len, &options) }.map_err(io::Error::other)
+    let region = unsafe { Region::format_at(base, len, &options) }.map_err(io::Error::other)?;
+    region.set_file(path.as_os_str().as_bytes());
+    Ok(region)
 }

@@ -46,10 +46,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
 
-    /// Print rates while the program runs, every second or --interval
+    /// Print rates while the program or guest runs, every second or --interval
     ///
-    /// INPUT is one recording of nostall. Ends when the recording is frozen, when the program
-    /// ends, and with Ctrl-C.
+    /// INPUT is one recording of nostall, or the file that is the RAM of a running guest whose
+    /// kernel records. Ends when the recording is frozen, when the program ends, and with Ctrl-C.
     #[arg(long, conflicts_with_all = ["time", "sort", "view"])]
     pub live: bool,
 
@@ -73,6 +73,7 @@ Examples:
   nostall trace report before.dat after.dat --view diff --limit 20
   nostall trace report trace.dat --view flame > flame.svg
   nostall trace report server.trace --live --function 'send_*'
+  nostall trace report /dev/shm/guest.ram --live
 
 Views: table (calls, total, self, min, p50, p99 and max of each function), graph
 (entries and exits as Linux's function_graph prints them, with + above 10 us, !
@@ -152,7 +153,8 @@ impl Args {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Parses a length of time, such as 1s, 10ms or 500us.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
     let scale = match unit {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Name functions by these symbols: System.map, output of nm, or an ELF file with symbols
     ///
-    /// For recordings of kernels that store addresses.
+    /// For recordings that store addresses. A program's own file is found without this option, if
+    /// it still has the build ID in the recording.
     #[arg(long, value_name = "FILE")]
     pub symbols: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! `nostall trace report --live`: rates of a program that runs.
+//! Rates of a program or guest that runs: `nostall trace report --live`, `nostall run trace --live`.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use nostall_trace::graph::Graph;
-use nostall_trace::model::{Catalog, TimeUnit};
-use nostall_trace::report::{Interval, Rate};
+use anyhow::{Context, Result};
+use nostall_trace::model::TimeUnit;
+use nostall_trace::report::{Interval, Rate, Selection};
 
 use super::args::Args;
 use super::follow::Follow;
@@ -20,6 +19,15 @@ use crate::output::Style;
 
 /// Time from one question for the end to the next.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Form of the rates.
+pub struct Rates {
+    pub selection: Selection,
+    pub interval: Duration,
+    /// The most intervals.
+    pub limit: Option<u64>,
+    pub json: bool,
+}
 
 /// Prints rates until the recording ends.
 ///
@@ -33,29 +41,44 @@ pub fn run(args: &Args) -> Result<()> {
             args.inputs.len()
         );
     };
-    let name = escape_name(&path.to_string_lossy());
-    input::ensure_file(path).with_context(|| name.clone())?;
-    let mut follow = Follow::new(path, &args.reading);
-    let mut graph = Graph::default();
-    let mut rate = Rate::new(args.selection(), u64::MAX);
+    let rates = Rates {
+        selection: args.selection(),
+        interval: args.interval,
+        limit: args.limit,
+        json: args.json,
+    };
+    let follow = || -> Result<()> {
+        input::ensure_file(path)?;
+        let follow = Follow::new(path, &args.reading)?;
+        print_rates(follow, rates, &*stop_signal()?)
+    };
+    follow().with_context(|| escape_name(&path.to_string_lossy()))
+}
+
+/// Prints the rates of recordings until they end, or until `stopped` is set.
+///
+/// # Errors
+///
+/// If a recording cannot be read or the output cannot be written.
+pub fn print_rates(mut follow: Follow<'_>, rates: Rates, stopped: &AtomicBool) -> Result<()> {
+    let mut rate = Rate::new(rates.selection, u64::MAX);
     let look = look_of(Style::of(&io::stdout()), TimeUnit::Nanoseconds);
     let start = Instant::now();
-    let stopped = stop_signal()?;
     let mut printed = 0;
     // The records before the start count for nothing.
-    let mut is_over = take(&mut follow, &mut graph, &mut rate).with_context(|| name.clone())?;
+    let mut is_over = take(&mut follow, &mut rate)?;
     rate.take(1, follow.catalog());
-    if !args.json && !print(|out| Interval::heading(&look, out))? {
+    if !rates.json && !print(|out| Interval::heading(&look, out))? {
         return Ok(());
     }
-    while !is_over && args.limit.is_none_or(|limit| printed < limit) {
+    while !is_over && rates.limit.is_none_or(|limit| printed < limit) {
         let began = Instant::now();
-        let is_stopped = wait(args.interval, &stopped);
-        is_over = take(&mut follow, &mut graph, &mut rate).with_context(|| name.clone())?;
+        let is_stopped = wait(rates.interval, stopped);
+        is_over = take(&mut follow, &mut rate)?;
         is_over |= is_stopped;
         let mut interval = rate.take(nanos(began.elapsed()), follow.catalog());
         interval.start = nanos(began - start);
-        let is_read = print(|out| match args.json {
+        let is_read = print(|out| match rates.json {
             true => json_line(&interval, out),
             false => interval.write((0, 1e9), &look, out),
         })?;
@@ -67,20 +90,9 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Takes the events since the last time. Returns whether there will be no more.
-fn take(follow: &mut Follow, graph: &mut Graph, rate: &mut Rate) -> Result<bool> {
-    let looked = follow.look(|event, catalog: &Catalog| {
-        let pushed = graph.push(event, catalog, &mut |step| {
-            rate.push(&step, catalog);
-            Ok::<_, std::convert::Infallible>(())
-        });
-        let Ok(()) = pushed;
-    })?;
-    ensure!(
-        looked.unit == TimeUnit::Nanoseconds,
-        "a rate needs seconds, and the rate of this recording's clock is not known"
-    );
-    Ok(looked.is_over)
+/// Takes the steps since the last time. Returns whether there will be no more.
+fn take(follow: &mut Follow<'_>, rate: &mut Rate) -> Result<bool> {
+    follow.look(|step, catalog| _ = rate.push(step, catalog))
 }
 
 /// Waits for this long, or until the user stops the command. Returns whether that was so.

@@ -1,13 +1,14 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
-mod args;
+pub(crate) mod args;
 mod candidate;
 mod convert;
 mod flame;
-mod follow;
+pub(crate) mod follow;
 mod input;
-mod live;
+pub(crate) mod live;
 mod memory;
+mod names;
 mod print;
 mod region;
 mod report;

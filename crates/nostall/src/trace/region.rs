@@ -1,19 +1,22 @@
 //! Regions that nostall recorded, in files.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
-use anyhow::{Context, Result};
-use nostall_postmortem::symbols::Symbols;
-use nostall_trace::layout::RegionHeader;
+use anyhow::Result;
+use nostall_trace::layout::{REGION_HEADER, RegionHeader};
 use nostall_trace::model::Source;
 use nostall_trace::{HeaderFault, Image, ZoneEvents, recover};
 
-use super::candidate::{Candidate, Options};
+use super::candidate::Candidate;
+use super::names::Names;
 
 /// Bytes of a region in a file, which are not kept in memory.
 pub struct FileImage {
     file: File,
+    start: u64,
     len: u64,
     is_written: bool,
 }
@@ -25,9 +28,29 @@ impl FileImage {
         let len = file.metadata()?.len();
         Ok(Self {
             file,
+            start: 0,
             len,
             is_written,
         })
+    }
+
+    /// The bytes at a place in a file that a recorder may write.
+    pub const fn part(file: File, place: &Range<u64>) -> Self {
+        Self {
+            file,
+            start: place.start,
+            len: place.end - place.start,
+            is_written: true,
+        }
+    }
+
+    /// Returns the header of the region that begins at `at`.
+    pub fn header(&self, at: u64) -> Result<RegionHeader, HeaderFault> {
+        let mut header = [0; REGION_HEADER];
+        match self.read(at, &mut header) {
+            true => RegionHeader::decode(&header),
+            false => Err(HeaderFault::Magic),
+        }
     }
 
     pub const fn file(&self) -> &File {
@@ -41,6 +64,11 @@ impl Image for FileImage {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let end = at.checked_add(into.len() as u64);
+        if end.is_none_or(|end| end > self.len) {
+            return false;
+        }
+        let at = self.start + at;
         if !read_at(&self.file, at, into) {
             return false;
         }
@@ -61,22 +89,11 @@ impl Image for FileImage {
 /// Events of the region in this image.
 pub fn events(
     image: FileImage,
-    options: &Options,
-) -> Result<Result<ZoneEvents<'static, FileImage>, HeaderFault>> {
-    let symbols = options.symbols.as_deref().map(|path| {
-        let name = path.display();
-        Symbols::load(path).with_context(|| format!("--symbols {name}"))
-    });
-    let symbols = symbols.transpose()?;
-    let region = match recover(image) {
-        Ok(region) => region,
-        Err(fault) => return Ok(Err(fault)),
-    };
-    let name = move |address| {
-        let symbol = symbols.as_ref()?.lookup(address)?;
-        Some(symbol.name.to_string())
-    };
-    Ok(Ok(ZoneEvents::new(region, Box::new(name))))
+    names: &Rc<Names>,
+) -> Result<ZoneEvents<'static, FileImage>, HeaderFault> {
+    let region = recover(image)?;
+    let names = names.of(&region);
+    Ok(ZoneEvents::new(region, Box::new(names)))
 }
 
 /// Opens a recording of nostall. One with a damaged header is read as memory, which restores more
@@ -87,8 +104,10 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
         return Ok(None);
     }
     let image = FileImage::open(candidate.path, false)?;
-    let events = events(image, candidate.options)?.ok();
-    Ok(events.map(|events| Box::new(events) as _))
+    let names = Names::new(candidate.path, candidate.options)?;
+    Ok(events(image, &names)
+        .ok()
+        .map(|events| Box::new(events) as _))
 }
 
 #[cfg(unix)]

@@ -34,6 +34,8 @@ pub fn fold(
         record.value("traced_calls_of_*", "1", numbers.calls as f64);
         record.value("traced_polls_of_*", "1", numbers.polls as f64);
         record.value("traced_ns_of_*", "ns", numbers.ns.map(|ns| ns as f64));
+        let write_ns = numbers.write_ns.map(|ns| ns as f64);
+        record.value("traced_write_ns_of_*", "ns", write_ns);
         record.value("records_overwritten_of_*", "1", numbers.lost as f64);
         // The trace begins before the driver's own measurement, and ends after it.
         let unseen = match numbers.ns {

@@ -9,17 +9,24 @@ mod text;
 pub(super) mod tour;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Result;
-use nostall_vm::{Device, Machine};
+use nostall_trace::report::Selection;
+use nostall_vm::{Device, GuestRam, Machine};
 
 use super::args::{self, Common, Given, OnArg};
-use super::experiment::{Answer, Experiment, capture};
+use super::experiment::{Answer, Experiment, capture, print};
 use super::on::{On, on_qemu};
 use super::progress::Busy;
 use super::table::cpus as cpus_in_words;
 use super::uart::input;
 use super::uart::model::PlannedFault;
+use crate::output::note;
+use crate::trace::args::duration;
+use crate::trace::follow::Follow;
+use crate::trace::live::{Rates, print_rates};
 use run::{Recorded, run};
 
 /// Record the kernel while it sends over a slow port, crash it, and read its last calls
@@ -54,7 +61,18 @@ pub struct Args {
     /// Write the traces to `DIR/<strategy>-<bytes>.bin` and `DIR/crash.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
+
+    /// Print the rates of accesses to the port while the guest runs, every second or --interval
+    #[arg(long)]
+    live: bool,
+
+    /// Length of the intervals of --live: 1s, 100ms
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "live")]
+    interval: Duration,
 }
+
+/// The accesses to the port, whose arguments are numbers of bytes.
+const ACCESSES: [&str; 3] = ["read_*", "write_*", "burst_*"];
 
 const DEVICES: &[Device] = &[Device::Uart16550];
 
@@ -63,6 +81,7 @@ Examples:
   nostall run trace                 on the best machine
   nostall run trace --on model      the article's picture, in virtual time
   nostall run trace --machine virt  a RISC-V machine
+  nostall run trace --live          and the rates of its accesses, every second
   nostall run trace --capture DIR   and keep the traces: nostall trace report
                                     DIR/crash.bin shows every call (--symbols KERNEL
                                     names the functions)
@@ -84,6 +103,7 @@ impl Experiment for Args {
         let all = [
             Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
             Given::with("--fault", fault, &[OnArg::Model]),
+            Given::flag("--live", self.live, OnArg::GUESTS),
         ];
         all.into_iter().flatten().collect()
     }
@@ -93,7 +113,8 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, note: Option<&str>, (): &()) -> Result<Answer> {
-        let busy = Busy::new("sending, crashing, reading, booting again");
+        // A spinner would be between the lines of --live.
+        let busy = (!self.live).then(|| Busy::new("sending, crashing, reading, booting again"));
         let (recorded, headline, kernel) = self.record(on)?;
         drop(busy);
         if let Some(dir) = &self.capture {
@@ -113,9 +134,32 @@ impl Experiment for Args {
 }
 
 impl Args {
+    /// Prints the rates of a guest until it is over. It goes on if they cannot be printed.
+    fn watch(&self, ram: &GuestRam, is_over: &AtomicBool) {
+        if !self.live {
+            return;
+        }
+        let rates = Rates {
+            selection: Selection::new(ACCESSES.map(str::to_owned).to_vec(), Vec::new()),
+            interval: self.interval,
+            limit: None,
+            json: false,
+        };
+        let follow = Follow::guest(|| ram.share(), run::places());
+        let printed = follow.and_then(|follow| print_rates(follow, rates, is_over));
+        let printed = printed.and_then(|()| print(""));
+        if let Err(error) = printed {
+            note(format_args!("--live: {error:#}"));
+        }
+    }
+
     /// Runs on the machine. Returns a line about it, and the kernel that ran.
     fn record<'a>(&self, on: &'a On) -> Result<(Recorded, String, &'a [u8])> {
-        let in_guest = |machine: &dyn Machine, kernel| run(machine, &self.guest(kernel));
+        let in_guest = |machine: &dyn Machine, kernel| {
+            run(machine, &self.guest(kernel), |ram, is_over| {
+                self.watch(ram, is_over)
+            })
+        };
         Ok(match on {
             On::Qemu { qemu, kernel } => {
                 let (recorded, ran) = in_guest(qemu, kernel)?;

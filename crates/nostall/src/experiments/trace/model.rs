@@ -70,3 +70,35 @@ pub fn run(planned: Option<PlannedFault>) -> Result<Recorded, OpenError> {
     }
     Ok(recorded)
 }
+
+#[cfg(test)]
+mod tests {
+    use nostall_io::{Clock, Nanos};
+    use nostall_uart::Strategy;
+
+    use super::*;
+
+    #[test]
+    fn a_line_whose_rate_is_known_sends_its_last_byte_no_sooner() {
+        let (port, clock): (VirtualPort<Vec<u8>>, VirtualClock) =
+            Uart::in_virtual_time(PROFILE, Vec::new());
+        let mut console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
+        console.set_strategy(Strategy::FifoPaced);
+        let one_byte = |console: &mut Console<_, _>| {
+            let start = clock.now();
+            assert!(console.write(b"a").is_complete());
+            let written = clock.now();
+            console.flush().unwrap();
+            (written - start, clock.now() - written)
+        };
+        let cold = one_byte(&mut console);
+        for _ in 0..20 {
+            assert!(console.write(&[b'a'; 16]).is_complete());
+        }
+        console.flush().unwrap();
+        clock.sleep_until(clock.now() + PROFILE.settling_time());
+        let warm = one_byte(&mut console);
+        assert_eq!(cold.0, Nanos(8_500));
+        assert_eq!(warm, cold);
+    }
+}

@@ -18,6 +18,8 @@ pub struct Numbers {
     pub polls: u64,
     /// Duration of the sending, if both its ends are in the trace.
     pub ns: Option<u64>,
+    /// Duration of its write, which holds the caller, if both ends are in the trace.
+    pub write_ns: Option<u64>,
     /// Records that newer ones replaced.
     pub lost: u64,
 }
@@ -38,8 +40,10 @@ pub fn numbers(trace: &[u8], symbols: &dyn Fn(u64) -> Option<String>) -> Result<
                 numbers.calls += 1;
                 let name = slice.function.map_or("", |name| catalog.text(name));
                 numbers.polls += u64::from(name == "read_lsr");
-                if name.starts_with("send_") {
-                    numbers.ns = slice.duration;
+                match name {
+                    "write" => numbers.write_ns = slice.duration,
+                    _ if name.starts_with("send_") => numbers.ns = slice.duration,
+                    _ => {}
                 }
             }
             Step::Event(event) => {

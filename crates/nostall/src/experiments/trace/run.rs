@@ -1,5 +1,9 @@
 //! The sendings, the crash, and the next boot.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use nostall_trace::layout::LINE;
 use nostall_uart::Strategy;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
@@ -48,12 +52,17 @@ pub struct Recorded {
 /// Bytes that a crashing guest sends last.
 const LAST_WORDS: u64 = 32;
 
-/// Runs the experiment on `machine` in `guest`, and replaces the guest's work and RAM.
+/// Runs the experiment on `machine` in `guest`, and replaces the guest's work and RAM. `watch` may
+/// read the RAM until the flag says that the first boot is over.
 ///
 /// # Errors
 ///
 /// As [`Machine::run`], of either boot.
-pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), Error> {
+pub fn run(
+    machine: &dyn Machine,
+    guest: &Guest<'_>,
+    watch: impl Fn(&GuestRam, &AtomicBool) + Sync,
+) -> Result<(Recorded, Ran), Error> {
     let jobs: Vec<_> = Job::sendings().collect();
     let with_crash = jobs.iter().copied().chain([Job::Crash]);
     let work: Vec<_> = with_crash.map(Work::from).collect();
@@ -68,7 +77,13 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), 
     let mut limits = Limits::of(1_000, bytes + LAST_WORDS);
     // A KVM that interprets takes long for each access.
     limits.total *= 10;
-    let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {})?;
+    let is_over = AtomicBool::new(false);
+    let ran = thread::scope(|scope| {
+        scope.spawn(|| watch(&ram, &is_over));
+        let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {});
+        is_over.store(true, Ordering::Relaxed);
+        ran
+    })?;
     let trace = ram.read(CRASH)?;
     let second = Guest {
         work: &[Job::Recover.into()],
@@ -114,6 +129,12 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), 
         crash: Some(crash),
     };
     Ok((recorded, ran))
+}
+
+/// Places of the first boot's traces in the guest's RAM.
+pub fn places() -> impl Iterator<Item = Range<u64>> {
+    let sendings = (0..).zip(Job::sendings());
+    sendings.map(|(at, _)| part(at)).chain([CRASH])
 }
 
 /// Reads the trace of a crash.

@@ -14,19 +14,21 @@ use crate::experiments::experiment::Answer;
 use crate::experiments::table::{Column, table, time, whole};
 use crate::experiments::verdict::closing;
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     Column::of("time", "ns_of_*", time),
     Column::of("CPU held", "stalled_ns_of_*", time),
     Column::of("accesses", "register_instructions_of_*", whole),
     Column::of("| traced calls", "traced_calls_of_*", whole),
     Column::of("polls", "traced_polls_of_*", whole),
-    Column::of("time", "traced_ns_of_*", time).or("overwritten"),
+    Column::of("write", "traced_write_ns_of_*", time).or("overwritten"),
+    Column::of("all", "traced_ns_of_*", time).or("overwritten"),
 ];
 
 const LEGEND: &str = "\
     CPU held: time that a second task on the same CPU did not get; polls: reads of\n\
-    the line status; overwritten: the trace is longer than its memory, and shows\n\
-    the end. The article: 411 us for one byte, all of it polling (byte-polled).";
+    the line status; write: until the caller goes on; all: until the last bit has\n\
+    left; overwritten: the trace is longer than its memory, and shows the end.\n\
+    The article: 411 us for one byte, all of it polling (byte-polled).";
 
 /// Lines of a picture: the first, and the last.
 const LINES: (usize, usize) = (9, 6);

@@ -7,12 +7,13 @@ use nostall_io::{Clock, Counter, Nanos, Timeout, count};
 use crate::feed::{Feed, Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
 use crate::line::LineState;
+use crate::options::PanicOrder;
 use crate::owner::{Owner, Turn};
 use crate::promise::Promise;
 use crate::render::{LineBuffer, Style};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
-use crate::{Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
+use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
 
 /// Number of bytes in one offer: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
@@ -185,6 +186,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             patience: self.options.pending,
             looks: LOOKS,
             insist: false,
+            all_levels: false,
         };
         loop {
             match self.step(turn, priority, &mut search) {
@@ -209,11 +211,21 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// Makes one offer from the most urgent lane with a record.
     pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
+        let in_order =
+            turn.caller() == Caller::Panic && self.options.panic_order == PanicOrder::Sequence;
         for priority in Priority::ALL.into_iter().rev() {
             if priority < least {
                 break;
             }
-            match self.offer(turn, priority, search) {
+            let mut lines = LINES;
+            if in_order && priority > Priority::Normal {
+                // Only the rest of a line that is out in part goes before its turn.
+                if !self.feed.lanes[priority as usize].position().line.begun {
+                    continue;
+                }
+                lines = 1;
+            }
+            match self.offer(turn, priority, lines, search) {
                 Step::Empty => {}
                 done => return done,
             }
@@ -221,7 +233,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Empty
     }
 
-    fn offer(&self, turn: &Turn<'_>, priority: Priority, search: &mut Search) -> Step {
+    fn offer(
+        &self,
+        turn: &Turn<'_>,
+        priority: Priority,
+        lines: usize,
+        search: &mut Search,
+    ) -> Step {
         let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
         let mut at = self.feed.start(priority, stored);
@@ -248,10 +266,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let style = Style {
             charset: self.options.charset,
             lane: priority as usize,
+            prefix: self.options.prefix,
+            escapes_raw: false,
         };
         let mut sending = [None; LINES];
         let mut record = first;
-        for place in &mut sending {
+        for place in &mut sending[..lines] {
             let gap = lane.gap(at.next);
             let mut settled = at.line;
             settled.begin(&record, gap, style);
@@ -266,7 +286,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 next: after(at.next),
                 line: LineState::after(&record),
             };
-            if window.is_full() {
+            if window.is_full() || lines == 1 {
                 break;
             }
             match self.feed.fetch(priority, &mut at, true, search) {
@@ -379,6 +399,35 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     fn is_crowded(&self) -> bool {
         self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
+    }
+
+    /// Sets the level below which normal records are left out, from the next record on. In any
+    /// context.
+    pub fn set_level(&self, level: Level) {
+        self.feed.level.store(level as usize, Ordering::Relaxed);
+    }
+
+    /// Starts at the record with this sequence instead of the oldest one, for example at the
+    /// [`position`](Self::position) of an early console's drain. To be called before the first
+    /// slice.
+    ///
+    /// An emergency after that record is sent, even if the early console has sent it before its
+    /// turn.
+    pub fn start_at(&self, sequence: u64) {
+        let start = Position {
+            next: sequence as usize,
+            line: LineState::default(),
+        };
+        for lane in &self.feed.lanes {
+            lane.advance(lane.position(), start);
+        }
+        self.tell_place();
+    }
+
+    /// Returns the sequence of the first record that is not sent completely, except for urgent
+    /// ones; 0 before the first slice.
+    pub fn position(&self) -> u64 {
+        self.feed.lanes[0].position().next as u64
     }
 
     /// Records that are not sent yet.

@@ -5,7 +5,7 @@ use nostall_io::Nanos;
 use crate::lane::{Lane, Position};
 use crate::sequence::{after, is_before, is_past};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{Cursor, Level, Priority, Read, Record, Ring};
+use crate::{Cursor, Priority, Read, Record, Ring};
 
 /// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
 pub(crate) const LOOKS: usize = 256;
@@ -19,6 +19,8 @@ pub(crate) struct Search {
     pub(crate) looks: usize,
     /// The time that the sink waits for does not come.
     pub(crate) insist: bool,
+    /// In a panic, records of all levels are sent.
+    pub(crate) all_levels: bool,
 }
 
 /// Result of a search.
@@ -38,8 +40,8 @@ pub(crate) enum Fetched {
 #[derive(Debug)]
 pub(crate) struct Feed<'r> {
     pub(crate) ring: &'r Ring,
-    /// Normal records below this level are skipped.
-    pub(crate) level: Level,
+    /// Level below which normal records are skipped.
+    pub(crate) level: AtomicUsize,
     /// Lanes by priority: each sends the records of its own priority and above.
     pub(crate) lanes: [Lane; 3],
     /// The newest record when one in mid-write was first waited for; and when that was,
@@ -89,7 +91,7 @@ impl Feed<'_> {
             match read {
                 Read::Record(record) => {
                     self.move_to(priority, at, record.sequence as usize);
-                    if at.line.begun || self.wants(priority, &record) {
+                    if at.line.begun || self.wants(priority, &record, search.all_levels) {
                         return Fetched::Record(record);
                     }
                     self.move_to(priority, at, after(at.next));
@@ -141,11 +143,13 @@ impl Feed<'_> {
     }
 
     /// Returns whether the record passes the level, and was not sent earlier.
-    fn wants(&self, priority: Priority, record: &Record) -> bool {
+    fn wants(&self, priority: Priority, record: &Record, all_levels: bool) -> bool {
         let sequence = record.sequence as usize;
         let urgent = record.priority as usize;
         record.priority >= priority
-            && (record.level <= self.level || record.priority > Priority::Normal)
+            && (all_levels
+                || record.priority > Priority::Normal
+                || record.level as usize <= self.level.load(Ordering::Relaxed))
             && !self.lanes[priority as usize + 1..=urgent]
                 .iter()
                 .any(|lane| lane.has_sent(sequence))

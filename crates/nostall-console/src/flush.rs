@@ -70,6 +70,11 @@ pub struct FlushReport {
 /// emergencies, then the backlog. Waits for the line, for [`FlushLimits::total`] at most and
 /// one offer to each sink.
 ///
+/// From then on, records of all levels are sent. [`SinkOptions::panic_order`] can keep the order
+/// of the log instead.
+///
+/// [`SinkOptions::panic_order`]: crate::SinkOptions::panic_order
+///
 /// To be called when the panic's text has been [logged](crate::Ring::log) with
 /// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
 /// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
@@ -171,6 +176,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 patience: if is_late { Nanos::ZERO } else { limits.pending },
                 looks: LOOKS,
                 insist,
+                all_levels: true,
             };
             match self.step(turn, Priority::Normal, &mut search) {
                 Step::Sent { given } => {

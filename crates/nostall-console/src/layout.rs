@@ -20,7 +20,7 @@
 //!     256  slots, 112 bytes each; record n is in slot n modulo their number
 //!
 //! slot  0  word: twice the sequence of the record in it; plus 1 while it is written
-//!       W  time in nanoseconds, 64 bits
+//!       W  time in nanoseconds, 64 bits; from 2^63 on: unknown
 //!     W+8  level; flags; length of the target; length of the text: a byte each
 //!    W+12  CPU, 16 bits, little-endian; two bytes 0
 //!    W+16  the target, then the text
@@ -31,7 +31,8 @@
 //! Words, the time and the number of slots are in the machine's byte order. Flags: bits 1:0 priority,
 //! bit 2 the text goes on in the next record, bit 3 it comes from the one before,
 //! bit 4 the rest of it was cut off,
-//! bit 5 the part before is in the record before. All zeros are an empty ring; the first bytes are
+//! bit 5 the part before is in the record before,
+//! bit 6 the text is raw: bytes of a program's output, line feeds included. All zeros are an empty ring; the first bytes are
 //! written with the first records.
 
 /// The first bytes of a ring.

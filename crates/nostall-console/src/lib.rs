@@ -202,8 +202,9 @@ pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
 pub use nostall_io::Offered;
-pub use options::{Charset, OverflowPolicy, SinkOptions};
+pub use options::{Charset, OverflowPolicy, PanicOrder, Prefix, SinkOptions};
 pub use record::{Meta, Record};
+pub use render::write_time;
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Sink};
 pub use slot::Slot;

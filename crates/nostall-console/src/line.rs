@@ -69,6 +69,8 @@ pub(crate) struct LineState {
     mark: bool,
     /// Set until the start of the line, if the record before did not end its line.
     midline: bool,
+    /// Set if the record before is raw and did not end its line.
+    after_raw: bool,
 }
 
 impl LineState {
@@ -76,6 +78,7 @@ impl LineState {
     pub(crate) fn after(record: &Record) -> Self {
         Self {
             midline: record.continues,
+            after_raw: record.continues && record.raw,
             ..Self::default()
         }
     }
@@ -84,6 +87,7 @@ impl LineState {
     pub(crate) fn of(record: &Record, style: Style) -> Self {
         let mut line = Self {
             midline: record.adjoins,
+            after_raw: record.adjoins && record.raw,
             ..Self::default()
         };
         line.begin(record, 0, style);
@@ -97,8 +101,12 @@ impl LineState {
         }
         self.begun = true;
         let goes_on = self.mark || self.midline && self.lead != Lead::Break;
-        let joins = record.adjoins && gap == 0 && goes_on;
-        if joins {
+        let adjoins = if record.raw {
+            self.after_raw
+        } else {
+            record.adjoins
+        };
+        if adjoins && gap == 0 && goes_on {
             self.from = render::prefix_len(record, style);
         } else {
             self.mark = false;
@@ -107,6 +115,7 @@ impl LineState {
             }
         }
         self.midline = false;
+        self.after_raw = false;
     }
 
     /// Puts what is not out yet into `window`; returns the length of all of it.
@@ -167,9 +176,10 @@ impl LineState {
         };
     }
 
-    /// The record that would go on with this line is not sent: the next one begins a line.
+    /// The record that would go on with this line is not sent: the next one begins a line. A
+    /// program's output goes on with its next record, though others are between.
     pub(crate) fn break_off(&mut self) {
-        if self.begun {
+        if self.begun || self.after_raw {
             return;
         }
         self.mark = false;
@@ -204,13 +214,13 @@ impl LineState {
 /// Bits of `offset` and `from` each; a line is shorter (`render.rs`).
 const OFFSET_BITS: u32 = 9;
 const FLAGS: u32 = 2 * OFFSET_BITS;
-const LEAD: u32 = FLAGS + 3;
+const LEAD: u32 = FLAGS + 4;
 const TAG: u32 = LEAD + 3;
 
 impl LineState {
     /// Encodes the state in a word, with its record.
     pub(crate) fn pack(self, sequence: usize) -> usize {
-        let flags = [self.begun, self.mark, self.midline];
+        let flags = [self.begun, self.mark, self.midline, self.after_raw];
         let bits = (FLAGS..).zip(flags).map(|(bit, is)| usize::from(is) << bit);
         let lead = self.lead.number() << LEAD;
         self.offset | self.from << OFFSET_BITS | bits.sum::<usize>() | lead | sequence << TAG
@@ -226,6 +236,7 @@ impl LineState {
             lead: *Lead::ALL.get(word >> LEAD & 7).unwrap_or(&Lead::Nothing),
             mark: is(1),
             midline: is(2),
+            after_raw: is(3),
         })
     }
 }

@@ -1,14 +1,23 @@
 //! Options of a drain.
 
+use core::fmt;
+
 use nostall_io::Nanos;
 
-use crate::Level;
+use crate::{Level, Record, render};
+
+/// Writes the beginning of a line, before its target: time, CPU, level, colour, or nothing.
+///
+/// At most 64 bytes of it are sent, and they are not escaped. A function of the record alone: if
+/// an owner dies, the line may be sent again with the same beginning.
+pub type Prefix = fn(&Record, &mut dyn fmt::Write) -> fmt::Result;
 
 /// Per-sink options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SinkOptions {
-    /// Records of lesser importance are left out, unless they are urgent.
+    /// Records of lesser importance are left out, unless they are urgent or a panic sends them.
+    /// [`Drain::set_level`](crate::Drain::set_level) changes it.
     pub level: Level,
     /// Policy for a sink that is slower than the log.
     pub overflow: OverflowPolicy,
@@ -23,11 +32,16 @@ pub struct SinkOptions {
     /// Progress slot: the one of four words in the ring's memory that stores this sink's
     /// progress, for readers of a crashed machine's memory. Each sink has its own, or none.
     pub progress_slot: Option<u8>,
+    /// Beginning of each line.
+    pub prefix: Prefix,
+    /// Order of the records in a panic.
+    pub panic_order: PanicOrder,
 }
 
 impl SinkOptions {
     /// Default options: all levels, oldest records dropped, slices of 1 KiB and 50 us, UTF-8,
-    /// 10 ms for an incomplete record, no progress slot.
+    /// 10 ms for an incomplete record, no progress slot, lines that begin with the
+    /// [time](crate::write_time), the panic's text first.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
         overflow: OverflowPolicy::DropOldest,
@@ -36,6 +50,8 @@ impl SinkOptions {
         charset: Charset::Utf8,
         pending: Nanos::from_millis(10),
         progress_slot: None,
+        prefix: render::write_time,
+        panic_order: PanicOrder::PanicFirst,
     };
 
     /// Sets the level.
@@ -72,12 +88,48 @@ impl SinkOptions {
     pub const fn charset(self, charset: Charset) -> Self {
         Self { charset, ..self }
     }
+
+    /// Sets the beginning of each line.
+    ///
+    /// ```
+    /// use nostall_console::{Level, SinkOptions, write_time};
+    ///
+    /// let options = SinkOptions::DEFAULT.prefix(|record, out| {
+    ///     write_time(record, out)?;
+    ///     let colour = if record.level <= Level::Error { "\x1b[31m" } else { "" };
+    ///     write!(out, "{colour}{:?}\x1b[0m cpu{} ", record.level, record.cpu)
+    /// });
+    /// # let _ = options;
+    /// let without = SinkOptions::DEFAULT.prefix(|_, _| Ok(()));
+    /// # let _ = without;
+    /// ```
+    pub const fn prefix(self, prefix: Prefix) -> Self {
+        Self { prefix, ..self }
+    }
+
+    /// Sets the order of the records in a panic.
+    pub const fn panic_order(self, panic_order: PanicOrder) -> Self {
+        Self {
+            panic_order,
+            ..self
+        }
+    }
 }
 
 impl Default for SinkOptions {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+/// Order in which a panic sends the records that are left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PanicOrder {
+    /// The text of panics first, then that of emergencies, then the backlog.
+    #[default]
+    PanicFirst,
+    /// In order of their sequences, for a sink that takes a whole backlog in no time.
+    Sequence,
 }
 
 /// Policy for a sink that is slower than the log.

@@ -11,7 +11,7 @@ use crate::{Level, Priority};
 /// Message metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta<'a> {
-    /// Time of logging.
+    /// Time of logging, or [`Nanos::UNKNOWN`].
     pub time: Nanos,
     /// Number of the CPU.
     pub cpu: u16,
@@ -28,7 +28,7 @@ pub struct Meta<'a> {
 pub struct Record {
     /// Counts the ring's records from 1.
     pub sequence: u64,
-    /// Time of logging.
+    /// Time of logging; not [known](Nanos::is_known) if the clock had no rate yet.
     pub time: Nanos,
     /// Number of the CPU.
     pub cpu: u16,
@@ -44,13 +44,17 @@ pub struct Record {
     pub adjoins: bool,
     /// The rest of the text was cut off: it was longer than a ring takes.
     pub cut: bool,
+    /// Set for bytes of a program's output ([`Ring::log_raw`](crate::Ring::log_raw)), line
+    /// feeds included. A drain sends them as they are. `continues` is set if they end inside of
+    /// a line.
+    pub raw: bool,
     target: u8,
     text: u8,
     payload: [u8; LONGEST_PAYLOAD],
 }
 
 impl Record {
-    /// The text, without line feeds; else whatever bytes were logged.
+    /// The text, without line feeds unless it is raw; else whatever bytes were logged.
     pub fn text(&self) -> &[u8] {
         let target = usize::from(self.target);
         &self.payload[target..target + usize::from(self.text)]
@@ -83,6 +87,7 @@ impl Record {
             continued: flags & CONTINUED != 0,
             adjoins: flags & ADJOINS != 0,
             cut: flags & CUT != 0,
+            raw: flags & RAW != 0,
             target: target as u8,
             text: text as u8,
             payload: kept,
@@ -110,6 +115,7 @@ impl Record {
             continued: self.continued,
             adjoins: self.adjoins,
             cut: self.cut,
+            raw: self.raw,
         };
         encode(&meta, flags, self.target(), self.text())
     }
@@ -127,6 +133,7 @@ impl fmt::Debug for Record {
             .field("continued", &self.continued)
             .field("adjoins", &self.adjoins)
             .field("cut", &self.cut)
+            .field("raw", &self.raw)
             .field("target", &self.target().escape_ascii())
             .field("text", &self.text().escape_ascii())
             .finish()
@@ -137,6 +144,7 @@ const CONTINUES: u8 = 1 << 2;
 const CONTINUED: u8 = 1 << 3;
 const CUT: u8 = 1 << 4;
 const ADJOINS: u8 = 1 << 5;
+const RAW: u8 = 1 << 6;
 
 /// Relation of a record to its neighbours.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,6 +153,7 @@ pub(crate) struct Flags {
     pub(crate) continued: bool,
     pub(crate) adjoins: bool,
     pub(crate) cut: bool,
+    pub(crate) raw: bool,
 }
 
 /// Encodes a record for a slot, and returns its size. Target and text are cut to fit.
@@ -165,6 +174,9 @@ pub(crate) fn encode(meta: &Meta<'_>, flags: Flags, target: &[u8], text: &[u8]) 
     }
     if flags.cut {
         bits |= CUT;
+    }
+    if flags.raw {
+        bits |= RAW;
     }
     let [low, high] = meta.cpu.to_le_bytes();
     body[..8].copy_from_slice(&meta.time.0.to_ne_bytes());

@@ -2,10 +2,14 @@
 
 use core::fmt::{self, Write};
 
-use crate::{Charset, Record};
+use crate::Record;
+use crate::options::{Charset, Prefix};
 
 /// Marks the end of a text that was cut off.
 const CUT: &[u8] = b"[cut]";
+
+/// Most bytes of a prefix.
+const LONGEST_PREFIX: usize = 64;
 
 /// The bytes to be sent, as far as there is room for them.
 pub(crate) struct LineBuffer<'a> {
@@ -73,21 +77,38 @@ impl Write for LineBuffer<'_> {
 }
 
 /// Format of a sink's lines.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) charset: Charset,
     /// The lane that sends them.
     pub(crate) lane: usize,
+    pub(crate) prefix: Prefix,
+    /// Escapes raw text, too: for readers that are no terminal of the program's.
+    pub(crate) escapes_raw: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            charset: Charset::Utf8,
+            lane: 0,
+            prefix: write_time,
+            escapes_raw: true,
+        }
+    }
 }
 
 /// Puts `[    1.234567] target: text`, and a line before if records are lost before it.
 ///
-/// At most 433 bytes: 36 for those lost, 21 of time, four for each byte, 8 more.
+/// At most 476 bytes: 36 for those lost, 64 of the prefix, four for each byte, 8 more.
 pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut LineBuffer<'_>) {
     // None of these fails.
     if gap > 0 {
         let plural = if gap == 1 { "" } else { "s" };
         let _ = writeln!(window, "[{gap} record{plural} lost]");
+    }
+    if record.raw {
+        return raw(record.text(), style, window);
     }
     prefix(record, style, window);
     escaped(record.text(), style.charset, window);
@@ -99,21 +120,83 @@ pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut LineBuf
     }
 }
 
-/// Returns the length of the time and the target.
+/// Puts bytes of a program's output.
+fn raw(text: &[u8], style: Style, window: &mut LineBuffer<'_>) {
+    if !style.escapes_raw {
+        return window.put(text);
+    }
+    for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        if at > 0 {
+            window.put(b"\n");
+        }
+        escaped(line, style.charset, window);
+    }
+}
+
+/// Returns the length of the prefix and the target.
 pub(crate) fn prefix_len(record: &Record, style: Style) -> usize {
     let mut window = LineBuffer::new(&mut []);
-    prefix(record, style, &mut window);
+    if !record.raw {
+        prefix(record, style, &mut window);
+    }
     window.total()
 }
 
 fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
-    let time = record.time.0;
-    let (s, us) = (time / 1_000_000_000, time / 1_000 % 1_000_000);
-    let _ = write!(window, "[{s:5}.{us:06}] ");
+    let mut beginning = Beginning {
+        window,
+        left: LONGEST_PREFIX,
+    };
+    // An error is one of the hook's; the text that it has written counts.
+    let _ = (style.prefix)(record, &mut beginning);
     if !record.target().is_empty() {
         escaped(record.target(), style.charset, window);
         window.put(b": ");
     }
+}
+
+/// As much of a prefix as is sent.
+struct Beginning<'a, 'b> {
+    window: &'a mut LineBuffer<'b>,
+    left: usize,
+}
+
+impl Write for Beginning<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let text = &text[..text.floor_char_boundary(self.left)];
+        self.left -= text.len();
+        self.window.put(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Writes a record's time as `[    1.234567] `, the default beginning of a line. An unknown time
+/// is as many blanks.
+pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
+    // As wide as the greatest known time, "[9223372036.854775] ".
+    let mut text = [b' '; 20];
+    let mut start = 5;
+    text[18] = b']';
+    if record.time.is_known() {
+        let micros = record.time.0 / 1_000;
+        let mut digits = (micros % 1_000_000) as u32;
+        for digit in text[12..18].iter_mut().rev() {
+            *digit = b'0' + (digits % 10) as u8;
+            digits /= 10;
+        }
+        text[11] = b'.';
+        let mut seconds = micros / 1_000_000;
+        for at in (1..11).rev() {
+            text[at] = b'0' + (seconds % 10) as u8;
+            start = start.min(at - 1);
+            seconds /= 10;
+            if seconds == 0 {
+                break;
+            }
+        }
+    }
+    text[start] = b'[';
+    out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
 }
 
 /// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::{
     CONSTANT_BYTES, HOLES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_AT, ORDER_MARK,
-    RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
+    PAYLOAD, RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
 };
 use crate::pieces::{Piece, Pieces};
 use crate::record::{Flags, encode};
@@ -89,6 +89,32 @@ impl Ring {
         self.log_part(meta, text, part).logged
     }
 
+    /// Logs bytes of a program's output, in order with the log: in raw records, which a drain
+    /// sends without time and target, without escapes, and without a line feed of its own. Never
+    /// waits. `meta` has no effect but on the time, CPU, level and priority of the records.
+    ///
+    /// Takes at most as many records as given, and as [one text](Self::longest_run). Returns the
+    /// number of bytes taken.
+    pub fn log_raw(&self, meta: &Meta<'_>, bytes: &[u8], records: usize) -> usize {
+        let mut taken = 0;
+        for piece in bytes.chunks(PAYLOAD).take(records.min(self.longest_run())) {
+            let flags = Flags {
+                continues: !piece.ends_with(b"\n"),
+                raw: true,
+                ..Flags::default()
+            };
+            let (body, len) = encode(meta, flags, b"", piece);
+            if !(0..TRIES).any(|_| self.put(self.begin(1), &body, len)) {
+                break;
+            }
+            taken += piece.len();
+        }
+        if meta.priority != Priority::Normal {
+            self.mark_urgent(meta.priority);
+        }
+        taken
+    }
+
     /// Records there is room for.
     pub fn slots(&self) -> usize {
         self.slots.len()
@@ -144,6 +170,7 @@ impl Ring {
                 adjoins: part.after.map(after) == Some(sequence),
                 continues: part.continues,
                 cut: false,
+                raw: false,
             };
             let (body, len) = encode(meta, flags, target.as_bytes(), text);
             if self.put(sequence, &body, len) {
@@ -192,6 +219,7 @@ impl Ring {
                     adjoins: piece.continued && last.map(after) == Some(sequence),
                     continues: (piece.continues || ends && part.continues) && !cut,
                     cut,
+                    raw: false,
                 };
                 if self.put_piece(meta, piece, sequence, flags) {
                     pieces.next();

@@ -56,7 +56,7 @@ impl<'r, S: Sink> Drain<'r, S> {
         Self {
             feed: Feed {
                 ring,
-                level: options.level,
+                level: AtomicUsize::new(options.level as usize),
                 lanes: [const {
                     Lane {
                         next: AtomicUsize::new(0),

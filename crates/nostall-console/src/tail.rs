@@ -61,7 +61,8 @@ fn len(line: LineState, record: &Record) -> usize {
     line.render(record, 0, Style::default(), &mut LineBuffer::new(&mut []))
 }
 
-/// Writes the record as a drain sends it, with a line feed at the end of its line.
+/// Writes the record as a drain with default options sends it, with a line feed at the end of its
+/// line. Raw text is escaped except for its line feeds.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; 1024];

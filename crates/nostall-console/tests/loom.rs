@@ -332,7 +332,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
     Drain {
         feed: Feed {
             ring,
-            level: SinkOptions::DEFAULT.level,
+            level: AtomicUsize::new(Level::Debug as usize),
             lanes: array::from_fn(|_| Lane {
                 next: AtomicUsize::new(2),
                 line: AtomicUsize::new(0),
@@ -428,6 +428,7 @@ fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
         patience: Nanos::from_secs(1),
         looks: LOOKS,
         insist: false,
+        all_levels: false,
     };
     loop {
         match drain.step(turn, Priority::Normal, &mut search) {

@@ -143,6 +143,37 @@ fn what_had_been_printed_is_left_out_unless_all_is_asked_for() {
 }
 
 #[test]
+fn raw_records_have_no_prefix_and_an_unknown_time_is_blanks_or_null() {
+    let dir = TempDir::new().unwrap();
+    let ring = ring(|ring| {
+        let time = Nanos::UNKNOWN;
+        ring.log(&Meta { time, ..META }, b"early");
+        ring.log_raw(&META, b"\x1b[2J one\ntwo", 9);
+        ring.log_raw(&META, b" goes on\n", 9);
+        ring.log_raw(&META, b"prompt> ", 9);
+        ring.log(&META, b"late");
+    });
+    image(dir.path(), &[ring]);
+    let lines = "[            ] disk: early\n\\x1b[2J one\ntwo goes on\nprompt> \n\
+                 [    1.234567] disk: late\n";
+    let output = read(dir.path(), &[]);
+    let (out, _) = told(&output);
+    assert!(out.contains(&format!("correction\n{lines}")), "{out}");
+    let output = read(dir.path(), &["--format", "json"]);
+    let (out, _) = told(&output);
+    let lines: Vec<serde_json::Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &serde_json::Value| line["type"] == "log")
+        .collect();
+    assert_eq!(lines[0]["time_ns"], serde_json::Value::Null);
+    assert_eq!(lines[1]["time_ns"], 1_234_567_890_u64);
+    let raw: Vec<_> = lines.iter().map(|line| line["raw"] == true).collect();
+    assert_eq!(raw, [false, true, true, true, false]);
+    assert_eq!(lines[0].get("raw"), None);
+}
+
+#[test]
 fn several_rings_are_told_apart_and_damage_is_counted() {
     let dir = TempDir::new().unwrap();
     let mut damaged = ring(three_lines);

@@ -200,7 +200,7 @@ struct LogLine<'a> {
 #[serde(untagged)]
 enum Entry<'a> {
     Record {
-        time_ns: u64,
+        time_ns: Option<u64>,
         cpu: u16,
         level: u8,
         priority: &'static str,
@@ -211,6 +211,8 @@ enum Entry<'a> {
         continues: bool,
         continued: bool,
         cut: bool,
+        #[serde(skip_serializing_if = "is_false")]
+        raw: bool,
         printed: bool,
         trust: &'static str,
     },
@@ -456,6 +458,10 @@ pub fn trace(
     trace.lines(&start, |event| write(&Line::Event(event), out))
 }
 
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
 fn log_entry<'a>(ring: &Ring<'_>, entry: &'a LogEntry) -> Entry<'a> {
     let record = match entry {
         LogEntry::Record(record) => record,
@@ -463,7 +469,7 @@ fn log_entry<'a>(ring: &Ring<'_>, entry: &'a LogEntry) -> Entry<'a> {
     };
     let is_text = std::str::from_utf8(record.text()).is_ok();
     Entry::Record {
-        time_ns: record.time.0,
+        time_ns: record.time.is_known().then_some(record.time.0),
         cpu: record.cpu,
         level: record.level as u8,
         priority: match record.priority {
@@ -477,6 +483,7 @@ fn log_entry<'a>(ring: &Ring<'_>, entry: &'a LogEntry) -> Entry<'a> {
         continues: record.continues,
         continued: record.continued,
         cut: record.cut,
+        raw: record.raw,
         printed: ring.is_printed(record.sequence),
         trust: Trust::Unchecked.name(),
     }

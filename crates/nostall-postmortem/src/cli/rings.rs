@@ -218,11 +218,17 @@ impl<'a> Ring<'a> {
     pub fn lines(&self) -> impl Iterator<Item = (Record, bool)> + use<'_> {
         // The line that is open, as a distance from the newest: sequences wrap.
         let mut open = None;
+        let mut is_raw_open = false;
         self.shown().filter_map(move |entry| {
             let LogEntry::Record(record) = entry else {
                 return None;
             };
-            let joins = record.adjoins && open == Some(self.since(record.sequence) + 1);
+            let joins = if record.raw {
+                is_raw_open
+            } else {
+                record.adjoins && open == Some(self.since(record.sequence) + 1)
+            };
+            is_raw_open = record.raw && record.continues;
             open = record.continues.then(|| self.since(record.sequence));
             Some((record, joins))
         })

@@ -15,6 +15,7 @@ use super::rings::Ring;
 use super::time::Utc;
 use super::traces::Trace;
 use crate::{Calls, Content, Dmesg, Packing, Record, Text};
+use nostall_console::write_time;
 
 /// The start of each line that the decoder adds.
 pub const HEADING: &str = "==> ";
@@ -249,9 +250,14 @@ pub fn trace_summary(
 /// The records of a log ring, a line each.
 pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     ring.write_lines(out, |record, joins, out| {
+        if record.raw {
+            let text = record.text();
+            return passage(text.strip_suffix(b"\n").unwrap_or(text), out);
+        }
         if !joins {
-            let (seconds, nanos) = (record.time.0 / 1_000_000_000, record.time.0 % 1_000_000_000);
-            write!(out, "[{seconds:5}.{:06}] ", nanos / 1_000)?;
+            let mut time = String::new();
+            write_time(&record, &mut time).map_err(io::Error::other)?;
+            write!(out, "{time}")?;
             if !record.target().is_empty() {
                 passage(record.target(), out)?;
                 write!(out, ": ")?;

@@ -3,6 +3,7 @@
 mod entry;
 mod lost;
 mod open;
+mod receive;
 mod rs485;
 mod state;
 mod wait;
@@ -99,7 +100,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// An offer before the time that the one before has returned costs nothing: it returns
     /// the same time and leaves the port alone. A port that is stuck or held off is looked
     /// at ever more seldom, down to once in 10 ms. The port's interrupt enables are left
-    /// alone.
+    /// alone. While the clock shows [`Nanos::UNKNOWN`], each offer looks at the port once.
     ///
     /// On an RS-485 line the first offer may only turn the line around, and take nothing.
     /// When all text is taken, go on with empty offers, each at the time that the one
@@ -108,7 +109,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     pub fn offer(&mut self, text: &[u8]) -> Offered {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
-        if now < next_look {
+        // A clock without a rate never reaches the time: look at the port.
+        if now < next_look && now.is_known() {
             return Offered {
                 taken: 0,
                 ready_at: Some(next_look),

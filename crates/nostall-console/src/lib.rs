@@ -164,6 +164,8 @@ mod cursor;
 mod drain;
 mod feed;
 mod flush;
+#[cfg(feature = "uart")]
+mod input;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;
@@ -181,6 +183,8 @@ mod record;
 mod render;
 mod ring;
 mod sequence;
+#[cfg(feature = "uart")]
+mod shared;
 mod sink;
 mod slot;
 #[allow(unsafe_code)] // Memory of the caller's becomes a ring.

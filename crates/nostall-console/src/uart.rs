@@ -2,23 +2,29 @@
 
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
-use spin::mutex::SpinMutex;
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::input::Input;
+use crate::shared::Shared;
+use crate::sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 use crate::{Caller, Offered, Sink};
 
-/// A serial port that takes records from a drain and bytes from direct writers.
+/// Received bytes that wait for a reader, at most.
+const INPUT: usize = 256;
+
+/// A serial port that takes records from a drain and bytes from direct writers, and receives.
 ///
 /// One lock protects the port. It is tried and never waited for. A panic that finds it taken
 /// uses the spare: a second driver of the same port. The lock's holder is stopped then, or is
-/// the panicking CPU itself, a few frames below.
+/// the panicking CPU itself, a few frames below. An interrupt handler that finds it taken leaves
+/// its bytes to the holder.
 #[derive(Debug)]
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
     /// `None` before the port is opened.
-    port: SpinMutex<Option<Console<R, C>>>,
-    spare: SpinMutex<Option<Console<R, C>>>,
+    port: Shared<Option<Console<R, C>>>,
+    spare: TryLock<Option<Console<R, C>>>,
     is_open: AtomicUsize,
+    input: Input<INPUT>,
 }
 
 impl<R, C> UartSink<R, C> {
@@ -26,9 +32,19 @@ impl<R, C> UartSink<R, C> {
     pub const fn closed() -> Self {
         Self {
             offers: AtomicUsize::new(0),
-            port: SpinMutex::new(None),
-            spare: SpinMutex::new(None),
+            port: Shared {
+                port: TryLock::new(None),
+                pending: AtomicUsize::new(0),
+            },
+            spare: TryLock::new(None),
             is_open: AtomicUsize::new(0),
+            input: Input {
+                bytes: [const { AtomicU8::new(0) }; _],
+                stored: AtomicUsize::new(0),
+                taken: AtomicUsize::new(0),
+                lost: AtomicUsize::new(0),
+                news: AtomicUsize::new(0),
+            },
         }
     }
 }
@@ -42,16 +58,22 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
         sink
     }
 
-    /// Gives the sink a port, in place of the one before. Returns whether it was free; a port
-    /// in use is not replaced.
+    /// Gives the sink a port, in place of the one before. Returns whether that was possible: a
+    /// port in use is not replaced.
     pub fn open(&self, console: Console<R, C>) -> bool {
-        let Some((mut port, mut spare)) = self.port.try_lock().zip(self.spare.try_lock()) else {
+        let Some(mut spare) = self.spare.try_lock() else {
             return false;
         };
-        *spare = Some(console.clone());
-        *port = Some(console);
-        self.is_open.store(1, Ordering::Release);
-        true
+        let clone = console.clone();
+        let is_replaced = self
+            .port
+            .with(|port| *port = Some(console), |port| self.receive_all(port))
+            .is_some();
+        if is_replaced {
+            *spare = Some(clone);
+            self.is_open.store(1, Ordering::Release);
+        }
+        is_replaced
     }
 }
 
@@ -62,20 +84,50 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     }
 
     /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
-    /// direct writers, such as standard output on the console's port.
+    /// direct writers.
     ///
     /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
-        let port = self.port.try_lock().or_else(|| match caller {
-            Caller::Normal => None,
-            Caller::Panic => self.spare.try_lock(),
-        });
-        port.and_then(|mut console| console.as_mut().map(act))
+        let mut act = Some(act);
+        let mut act = |port: &mut Option<Console<R, C>>| Some(act.take()?(port.as_mut()?));
+        let done = self.port.with(&mut act, |port| self.receive_all(port));
+        match (done, caller) {
+            (None, Caller::Panic) => act(&mut *self.spare.try_lock()?),
+            (done, _) => done?,
+        }
     }
 
     /// Returns the number of offers so far: slices that changed it have used the port.
     pub fn offers(&self) -> usize {
         self.offers.load(Ordering::Relaxed)
+    }
+
+    /// Handles the port's interrupt: receives, and returns the number of bytes, breaks not
+    /// included. Never waits.
+    ///
+    /// If the port is in use, its user receives when it lets go, and this returns 0.
+    pub fn on_interrupt(&self) -> usize {
+        self.port.interrupt(|port| self.receive_all(port))
+    }
+
+    /// Returns the oldest byte that came in, if there is one.
+    pub fn receive(&self) -> Option<u8> {
+        self.input.take()
+    }
+
+    /// Returns the number of received bytes that no reader took in time.
+    pub fn input_lost(&self) -> usize {
+        self.input.lost.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether bytes came in since the last call.
+    pub(crate) fn take_news(&self) -> bool {
+        self.input.take_news()
+    }
+
+    fn receive_all(&self, port: &mut Option<Console<R, C>>) -> usize {
+        let receive = |console: &mut Console<R, C>| console.receive(|byte| self.input.put(byte));
+        port.as_mut().map_or(0, receive)
     }
 }
 

@@ -349,6 +349,11 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.drain.sink().receive()
     }
 
+    /// Returns whether [`receive`](Self::receive) has a byte: for `poll` and its like.
+    pub fn has_input(&self) -> bool {
+        self.drain.sink().has_input()
+    }
+
     /// Handles a panic: stops the other CPUs, sends the panic's text, then the backlog, and
     /// waits for the line, for 10 s at most. It needs no interrupt, no timer and no lock.
     ///

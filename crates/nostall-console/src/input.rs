@@ -32,7 +32,8 @@ impl<const N: usize> Input<N> {
 
     /// Takes the oldest byte.
     pub(crate) fn take(&self) -> Option<u8> {
-        let mut taken = self.taken.load(Ordering::Relaxed);
+        // Acquired, so that the number stored is not an older one.
+        let mut taken = self.taken.load(Ordering::Acquire);
         // Each failure is another reader's success: there are fewer than bytes come in.
         for _ in 0..=N {
             if taken == self.stored.load(Ordering::Acquire) {
@@ -43,7 +44,7 @@ impl<const N: usize> Input<N> {
                 taken,
                 taken.wrapping_add(1),
                 Ordering::AcqRel,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return Some(byte),
                 Err(actual) => taken = actual,

@@ -202,6 +202,8 @@ pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;

@@ -240,15 +240,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// In any context: nested in another call, in an interrupt handler, in a `Display` that is
     /// being logged, and in an NMI handler that has taken [`nmi`](Self::nmi).
     pub fn log(&self, level: Level, target: &str, text: fmt::Arguments<'_>) {
-        self.put(level, Priority::Normal, target, text);
-        self.send(Priority::Normal);
+        self.record(level, Priority::Normal, target, text);
     }
 
     /// Logs a text that goes before the backlog, whatever the level of the console: an oops, a
     /// lockup report.
     pub fn emergency(&self, target: &str, text: fmt::Arguments<'_>) {
-        self.put(Level::Emergency, Priority::Emergency, target, text);
-        self.send(Priority::Emergency);
+        self.record(Level::Emergency, Priority::Emergency, target, text);
     }
 
     /// Writes a program's output, in order with the log: without time and target, without
@@ -422,14 +420,20 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 }
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
-    /// Stores a record, unless the console's own path logs it without a credit.
-    pub(crate) fn put(
+    /// Stores a record, and sends what the port takes now.
+    pub(crate) fn record(
         &self,
         level: Level,
         priority: Priority,
         target: &str,
         text: fmt::Arguments<'_>,
     ) {
+        self.put(level, priority, target, text);
+        self.send(priority);
+    }
+
+    /// Stores a record, unless the console's own path logs it without a credit.
+    fn put(&self, level: Level, priority: Priority, target: &str, text: fmt::Arguments<'_>) {
         let cpu = self.platform.id();
         let is_normal = priority == Priority::Normal;
         if is_normal && self.places.is_own(cpu) {
@@ -472,7 +476,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         Timeout::new(self.platform.now(), bound).largest_step(LONGEST_STEP)
     }
 
-    pub(crate) fn send(&self, priority: Priority) {
+    fn send(&self, priority: Priority) {
         let is_printers = self.has_printer && priority == Priority::Normal;
         self.slice(priority, is_printers);
         self.tell_received();

@@ -53,6 +53,11 @@ impl<const N: usize> Input<N> {
         None
     }
 
+    /// Returns whether a byte waits for a reader.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) != self.stored.load(Ordering::Acquire)
+    }
+
     /// Returns whether bytes came in since the last call.
     pub(crate) fn take_news(&self) -> bool {
         self.news.load(Ordering::Relaxed) != 0 && self.news.swap(0, Ordering::Acquire) != 0

@@ -214,7 +214,7 @@ pub use logger::Logger;
 pub use nostall_io::Offered;
 pub use options::{Charset, OverflowPolicy, PanicOrder, Prefix, SinkOptions};
 pub use record::{Meta, Record};
-pub use render::write_time;
+pub use render::{write_time, write_time_cpu_level};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Sink};
 pub use slot::Slot;

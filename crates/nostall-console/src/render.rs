@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use crate::Record;
 use crate::options::{Charset, Prefix};
+use crate::{Level, Record};
 
 /// Marks the end of a text that was cut off.
 const CUT: &[u8] = b"[cut]";
@@ -201,6 +201,23 @@ pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
     }
     text[start] = b'[';
     out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
+}
+
+/// Writes [the time](write_time), the CPU's number and the level, which has a colour, as
+/// `[    1.234567]   0 INFO   `.
+pub fn write_time_cpu_level(record: &Record, out: &mut dyn Write) -> fmt::Result {
+    let (colour, level) = match record.level {
+        Level::Emergency => (31, "EMERG"),
+        Level::Alert => (31, "ALERT"),
+        Level::Critical => (31, "CRIT"),
+        Level::Error => (31, "ERROR"),
+        Level::Warning => (33, "WARN"),
+        Level::Notice => (36, "NOTICE"),
+        Level::Info => (32, "INFO"),
+        Level::Debug => (34, "DEBUG"),
+    };
+    write_time(record, out)?;
+    write!(out, "{:>3} \x1b[{colour}m{level:<6}\x1b[0m ", record.cpu)
 }
 
 /// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no

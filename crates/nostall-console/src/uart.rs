@@ -116,6 +116,11 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.input.take()
     }
 
+    /// Returns whether [`receive`](Self::receive) has a byte.
+    pub fn has_input(&self) -> bool {
+        self.input.has_bytes()
+    }
+
     /// Returns the number of received bytes that no reader took in time.
     pub fn input_lost(&self) -> usize {
         self.input.lost.load(Ordering::Relaxed)

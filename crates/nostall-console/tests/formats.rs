@@ -5,7 +5,7 @@ mod common;
 use common::{At, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Charset, Cursor, Drain, FlushLimits, Level, Meta, PanicOrder, Priority, Read, Ring,
-    SinkOptions, Slot, flush, write_time,
+    SinkOptions, Slot, flush, write_time, write_time_cpu_level,
 };
 use nostall_io::Nanos;
 
@@ -234,4 +234,32 @@ fn a_second_console_starts_where_the_first_one_is() {
     assert_eq!(late.sink().text(), format!("{P}four\n{P}three\n"));
     assert_eq!(newest.sink().text(), format!("{P}four\n"));
     assert_eq!((late.lost(), newest.lost()), (0, 0));
+}
+
+#[test]
+fn a_line_can_begin_with_time_cpu_and_level() {
+    let lines = [
+        (Level::Info, 0, "\x1b[32mINFO  \x1b[0m"),
+        (Level::Warning, 7, "\x1b[33mWARN  \x1b[0m"),
+        (Level::Error, 12, "\x1b[31mERROR \x1b[0m"),
+        (Level::Emergency, 65535, "\x1b[31mEMERG \x1b[0m"),
+    ];
+    for (level, cpu, shown) in lines {
+        let ring = Ring::<[Slot; 64]>::new();
+        let options = SinkOptions::DEFAULT.prefix(write_time_cpu_level);
+        let drain = Drain::new(&ring, Line::new(16), options);
+        let time = Nanos(1_234_567_890);
+        ring.log(
+            &Meta {
+                time,
+                level,
+                cpu,
+                ..META
+            },
+            b"text",
+        );
+        drain_all(&drain, Priority::Normal);
+        let expected = format!("[    1.234567] {cpu:>3} {shown} text\n");
+        assert_eq!(drain.sink().text(), expected);
+    }
 }

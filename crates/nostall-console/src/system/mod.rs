@@ -105,13 +105,14 @@ const DEEPEST_PANIC: usize = 4;
 /// | timer handler | [`timer_interrupt`](Self::timer_interrupt) at its top |
 /// | the port's handler | [`on_interrupt`](Self::on_interrupt) |
 /// | NMI handler | [`nmi`](Self::nmi) at its top, then the first row |
+/// | a program's system call | [`write_all`](Self::write_all) |
 /// | boot and shutdown | [`settle`](Self::settle), [`write_sync`](Self::write_sync) |
 /// | panic handler | [`panic`](Self::panic) |
 ///
 /// No method waits for the line, another CPU or a lock, except [`panic`](Self::panic),
-/// [`settle`](Self::settle) and [`write_sync`](Self::write_sync), which are bounded. The others
-/// send as much as the port takes now, with interrupts masked, for
-/// [`SinkOptions::hold`] at most.
+/// [`settle`](Self::settle), [`write_all`](Self::write_all) and
+/// [`write_sync`](Self::write_sync), which are bounded. The others send as much as the port takes
+/// now, with interrupts masked, for [`SinkOptions::hold`] at most.
 ///
 /// **Early boot.** Before [`open`](Self::open), records wait in the ring. Before there are
 /// timers, [`Platform::set_timer`] does nothing: each call sends what the port takes now, and
@@ -269,20 +270,17 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         taken
     }
 
+    /// Writes all of a program's output: [writes](Self::write), and waits for room while the ring
+    /// is full, for `bound` at most. Returns whether all of it was taken.
+    pub fn write_all(&self, text: &[u8], bound: Nanos) -> bool {
+        self.write_until(text, &mut self.timeout(bound))
+    }
+
     /// Writes a program's output, and waits until the last bit of it is on the line, for `bound`
     /// at most. Returns whether that is so.
     pub fn write_sync(&self, text: &[u8], bound: Nanos) -> bool {
         let mut timeout = self.timeout(bound);
-        let mut rest = text;
-        loop {
-            rest = &rest[self.write(rest)..];
-            if rest.is_empty() {
-                return self.settle_until(&mut timeout);
-            }
-            if !self.wait_for_slice(&mut timeout) {
-                return false;
-            }
-        }
+        self.write_until(text, &mut timeout) && self.settle_until(&mut timeout)
     }
 
     /// Waits until all records are sent and the last bit is on the line, for `bound` at most.
@@ -345,6 +343,11 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Returns the oldest byte that came in, if there is one. 256 bytes are kept.
     pub fn receive(&self) -> Option<u8> {
         self.drain.sink().receive()
+    }
+
+    /// Returns whether [`receive`](Self::receive) has a byte: for `poll` and its like.
+    pub fn has_input(&self) -> bool {
+        self.drain.sink().has_input()
     }
 
     /// Handles a panic: stops the other CPUs, sends the panic's text, then the backlog, and
@@ -541,6 +544,17 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let nap = (at - clock.now()).max(LOOK_EVERY).min(timeout.left());
         timeout.poll(clock, nap, STILL, spin_loop);
         !timeout.is_over()
+    }
+
+    fn write_until(&self, text: &[u8], timeout: &mut Timeout) -> bool {
+        let mut rest = &text[self.write(text)..];
+        while !rest.is_empty() {
+            if !self.wait_for_slice(timeout) {
+                return false;
+            }
+            rest = &rest[self.write(rest)..];
+        }
+        true
     }
 
     fn settle_until(&self, timeout: &mut Timeout) -> bool {

@@ -40,7 +40,9 @@ fn pasted_text_of_49_bytes_costs_at_most_6_interrupts_and_wakes_the_reader() {
     let interrupts = paste(machine, console, &text);
     assert!(interrupts <= 6, "{interrupts}");
     assert_eq!(machine.wakes.get(), interrupts);
+    assert!(console.has_input());
     assert_eq!(received(console), text);
+    assert!(!console.has_input());
     assert_eq!(received(console), b"");
 }
 

@@ -176,3 +176,20 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
         (1, 1)
     );
 }
+
+#[test]
+fn write_all_waits_for_room_and_not_for_the_line() {
+    let (machine, console) = open(PC);
+    // It fits. On the line it takes 700 us.
+    let start = machine.clock.now();
+    assert!(console.write_all(b"prompt> ", Nanos::from_secs(1)));
+    assert!(machine.clock.now() - start < Nanos::from_micros(100));
+    // More than the ring takes, at 11,520 bytes a second.
+    let text = b"0123456789abcde\n".repeat(1500);
+    let start = machine.clock.now();
+    assert!(console.write_all(&text, Nanos::from_secs(3)));
+    assert!(console.drain().unread() > 0);
+    assert!(machine.clock.now() - start < Nanos::from_secs(2));
+    // Without room in time.
+    assert!(!console.write_all(&text, Nanos::from_millis(1)));
+}

@@ -1,13 +1,15 @@
-//! How nostall's drivers touch the world: a window of device [`Registers`], a
+//! Interfaces between nostall's drivers and hardware: a window of device [`Registers`], a
 //! [`Clock`] and a [`Processor`], and nothing else. A [`Timeout`] bounds every wait by time
 //! and by looks at the clock.
 //!
-//! A driver that is generic over these three runs unchanged in a kernel (x86
-//! [`Ports`], [`Mmio`]), in a Linux process (`DevPort`, feature `std`) and on
-//! the host against a device model in virtual time. What makes this crate more
-//! than another port wrapper is the *burst*: many values for one register, which
-//! on x86 ports is a single `rep outsb`; and [`Counting`], which counts what a
-//! driver really does to the bus.
+//! A driver that is generic over these three runs unchanged in a kernel (x86 `Ports`, [`Mmio`]),
+//! in a Linux process (`DevPort`, feature `std`) and on the host against a device model in
+//! virtual time. Two things make this crate more than another port wrapper. A *burst* is many
+//! values for one register: on x86 ports, a single `rep outsb`. And [`Counting`] counts a driver's
+//! accesses to the bus.
+//!
+//! A kernel's clock is a `static` of `Tsc` (x86-64) or `Rdtime` (riscv64). Until its rate is
+//! set, it shows [`Nanos::UNKNOWN`]: a log shows blanks, and drivers bound their waits by polls.
 //!
 //! When not to use it: if your device has typed registers at fixed addresses and
 //! no ports, `safe-mmio` or `tock-registers` alone serve you better.

@@ -31,7 +31,18 @@ impl<R: Registers> Ecam<R> {
     /// It must make each access at its own width, at the very byte that it is given
     /// (`MmioLayout::BYTES`, or `nostall_io::Accumulator`, which old AMD processors need).
     ///
-    /// Constant, so that it can be in a `static`.
+    /// A kernel that knows the address when it is built has it in a `static`:
+    ///
+    /// ```
+    /// use nostall_io::{Mmio, MmioLayout};
+    /// use nostall_pci::{ECAM_BUS_SIZE, Ecam};
+    ///
+    /// const SIZE: usize = 256 * ECAM_BUS_SIZE;
+    /// // SAFETY: QEMU's q35 has the window there, the kernel maps it, and its reads and writes
+    /// // start no DMA.
+    /// const WINDOW: Mmio = unsafe { Mmio::at(0xb000_0000, SIZE, MmioLayout::BYTES) };
+    /// static ECAM: Ecam<Mmio> = Ecam::new(WINDOW, 0, 0..=255);
+    /// ```
     pub const fn new(window: R, segment: u32, buses: RangeInclusive<u8>) -> Self {
         Self {
             window,

@@ -20,8 +20,9 @@ impl<F: Fn() -> u64> Stamp for F {
     }
 }
 
-/// Nanoseconds of a clock. If all CPUs' clocks agree (x86's invariant TSC, ARM's
-/// and RISC-V's counters), the merged trace is in true order.
+/// Nanoseconds of a clock. If all CPUs' clocks agree (x86's invariant TSC, Arm's and RISC-V's
+/// counters), the merged trace is in true order. Records from before the clock's rate is known
+/// have no place in that order: use the counter's own steps there.
 #[derive(Clone, Debug)]
 pub struct ByClock<C>(pub C);
 

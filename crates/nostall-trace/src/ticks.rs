@@ -48,7 +48,7 @@ impl Ticks for RdTime {
     }
 }
 
-/// Any clock, with a tick of one nanosecond.
+/// Any clock, with a tick of one nanosecond. Its rate must be known before the first record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nanoseconds<C>(pub C);
 

@@ -1,10 +1,7 @@
 //! The time stamp counter as a clock.
 
-use core::arch::x86_64::_rdtsc;
-
+use nostall_io::Tsc as Counter;
 use nostall_io::{Clock, Nanos, Ports, Registers};
-
-use super::cpuid;
 
 /// The time stamp counter, of known rate.
 #[derive(Clone, Copy)]
@@ -18,20 +15,16 @@ pub struct Tsc {
 /// The 8253's input clock, in hertz.
 const PIT_HZ: u64 = 1_193_182;
 
-/// Says the rates of the clocks, in EAX that of the time stamp counter in kHz. VMware's,
-/// and QEMU's where it is asked for (`vmware-cpuid-freq`).
-const TIMING_LEAF: u32 = 0x4000_0010;
-
 impl Tsc {
-    /// Its rate as the hypervisor tells it, or else measured.
+    /// Returns the counter with the rate that hypervisor or processor report, or measures it.
     pub fn find() -> Self {
-        told_by_hypervisor().map_or_else(Self::calibrate, Self::of_rate)
+        Counter::reported_rate().map_or_else(Self::calibrate, Self::of_rate)
     }
 
     fn of_rate(hz: u64) -> Self {
         assert!(hz > 1_000_000, "the time stamp counter runs at {hz} Hz");
         Self {
-            start: read(),
+            start: Counter::ticks(),
             hz,
             scale: ((1_000_000_000u128 << 32) / u128::from(hz)) as u64,
         }
@@ -66,23 +59,6 @@ impl Tsc {
     pub const fn hz(&self) -> u64 {
         self.hz
     }
-}
-
-/// The rate, in hertz, if there is a hypervisor that tells it.
-fn told_by_hypervisor() -> Option<u64> {
-    /// SDM volume 2, CPUID: the bit is 0 on every real CPU.
-    const HYPERVISOR: u32 = 1 << 31;
-    /// The first of a hypervisor's leaves, which says which is the last.
-    const LEAVES: u32 = 0x4000_0000;
-    if cpuid(1).ecx & HYPERVISOR == 0 || cpuid(LEAVES).eax < TIMING_LEAF {
-        return None;
-    }
-    Some(u64::from(cpuid(TIMING_LEAF).eax) * 1_000).filter(|&hz| hz > 0)
-}
-
-fn read() -> u64 {
-    // SAFETY: every x86-64 CPU has it, and ring 0 may read it.
-    unsafe { _rdtsc() }
 }
 
 /// What the interval timer counts down in a long stretch.
@@ -123,16 +99,16 @@ fn measure(count: u16) -> Option<Stretch> {
     timer.write8(3, 0b1011_0000); // channel 2, low then high byte, mode 0
     timer.write8(2, low);
     timer.write8(2, high);
-    let before = read();
+    let before = Counter::ticks();
     control.write8(0, gate_off | 1);
-    let start = read();
+    let start = Counter::ticks();
     // It was low at some time after the last look that found it so was begun (a look
     // may be interrupted, too), and high before the next one was done.
     let (mut asked, mut looked) = (start, start);
     let ended = (0..MOST_READS).find_map(|reads| {
         let now = looked;
         let is_high = control.read8(0) & 1 << 5 != 0;
-        looked = read();
+        looked = Counter::ticks();
         let low = core::mem::replace(&mut asked, now);
         is_high.then_some((reads, low))
     });
@@ -151,7 +127,7 @@ fn measure(count: u16) -> Option<Stretch> {
 
 impl Clock for Tsc {
     fn now(&self) -> Nanos {
-        let cycles = read().wrapping_sub(self.start);
+        let cycles = Counter::ticks().wrapping_sub(self.start);
         Nanos(((u128::from(cycles) * u128::from(self.scale)) >> 32) as u64)
     }
 }

@@ -8,6 +8,9 @@ use nostall_io::{Clock, Nanos, Processor};
 /// The console calls these methods in the context of its caller: in tasks, in interrupt
 /// handlers, in panics. No method may wait for a lock that a log call may interrupt. A method
 /// may log; [the console](crate::SystemConsole#feedback) then only stores the record.
+///
+/// [`without_interrupts`](Processor::without_interrupts) must mask them: a record of a handler
+/// that interrupts it counts as the console's own, and may be left out. `id` must not log.
 pub trait Platform: Clock + Processor {
     /// Arms this CPU's timer, in place of the time that the console has set before. The
     /// timer's interrupt takes [`timer_interrupt`](crate::SystemConsole::timer_interrupt), or

@@ -35,7 +35,7 @@ impl Processor for Kernel {
         0
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
-        critical() // between `cli` and `sti`, if tasks are preempted
+        critical() // between `cli` and `sti`, so that no handler prints in the middle of it
     }
 }
 

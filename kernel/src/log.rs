@@ -23,7 +23,7 @@ static SHOWN_HERE: Mutex<[u8; SHOWN]> = Mutex::new([0; SHOWN]);
 pub static RING: Ring<[Slot; SLOTS]> = Ring::new();
 
 /// The log, standard output and panic path of this kernel.
-pub static CONSOLE: SystemConsole<SerialPort, Kernel> = SystemConsole::new(&RING, Kernel);
+pub static CONSOLE: SystemConsole<&SerialPort, Kernel> = SystemConsole::new(&RING, Kernel);
 
 /// The kernel's services for its console.
 #[derive(Clone, Copy)]

@@ -27,7 +27,7 @@ pub fn set_serial_port(window: Option<UartWindow>) {
 }
 
 /// How the port under test is reached.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SerialPort(Mmio);
 
 /// The port under test: the firmware's console or the first 16550 that there is, unless

@@ -5,10 +5,13 @@ mod console;
 
 use nostall_io::Clock as _;
 
-use crate::arch::{self, MachineClock as Clock, SerialPort as Port};
+use crate::arch::{self, SerialPort as Port};
+// The clock of the kernel's console, so that the image has one copy of the driver for both.
+use crate::log::Kernel as Clock;
 
 /// Opens a console, prints one line and waits until it is sent.
-pub fn run(clock: Clock) {
+pub fn run() {
+    let clock = Clock;
     if let Err(error) = console::open(arch::serial_port(), clock) {
         panic!("serial port: {error}");
     }

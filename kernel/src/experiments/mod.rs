@@ -70,7 +70,7 @@ pub fn run(
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
         &mut kind(|BusCheck, _| arch::bus_check::run()),
         &mut kind(|example, _| match example {
-            Example::Console => example::run(*clock),
+            Example::Console => example::run(),
             Example::SystemConsole => system_console::run(clock),
         }),
         &mut kind(|failure, _| fail::now(failure, cpus, clock)),

@@ -2,9 +2,13 @@
 
 use nostall_io::Clock;
 
-use crate::arch;
+use spin::Once;
+
+use crate::arch::{self, SerialPort};
 use crate::cpu::{self, Due, Handlers, TICK};
 use crate::log::{self, CONSOLE};
+
+static PORT: Once<SerialPort> = Once::new();
 
 /// Opens the console, logs a line, and sleeps until this CPU's timer has sent the whole log.
 /// The console stays open.
@@ -14,7 +18,8 @@ pub fn run(clock: &impl Clock) {
         call: || {},
     });
     cpu::take_part(clock.now() + TICK, TICK);
-    if let Err(error) = CONSOLE.open(arch::serial_port(), arch::line_settings()) {
+    let port = PORT.call_once(arch::serial_port);
+    if let Err(error) = CONSOLE.open(port, arch::line_settings()) {
         panic!("serial port: {error}");
     }
     log::line(format_args!("nothing stalls, {} times", 2 + 2));

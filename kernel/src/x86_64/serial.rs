@@ -25,7 +25,6 @@ pub const fn line_settings() -> LineSettings {
 }
 
 /// How the port under test is reached.
-#[derive(Clone)]
 pub enum SerialPort {
     Ports(Ports),
     Mmio(Mmio),

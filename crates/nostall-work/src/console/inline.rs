@@ -56,7 +56,7 @@ where
             serial,
             owner: AtomicUsize::new(0),
             waiter: AtomicUsize::new(0),
-            position: Position::START,
+            position: Position::start(),
             panicking: AtomicBool::new(false),
         }
     }

@@ -21,11 +21,13 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Before the first record.
-    pub(super) const START: Self = Self {
-        next: AtomicU64::new(Cursor::START.next),
-        lost: AtomicU64::new(0),
-    };
+    /// The position before the first record.
+    pub(super) const fn start() -> Self {
+        Self {
+            next: AtomicU64::new(Cursor::START.next),
+            lost: AtomicU64::new(Cursor::START.lost),
+        }
+    }
 
     pub(super) fn cursor(&self) -> Cursor {
         Cursor {

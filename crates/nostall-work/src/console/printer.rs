@@ -68,7 +68,7 @@ where
         Self {
             ring,
             serial,
-            position: Position::START,
+            position: Position::start(),
             runs_on: AtomicUsize::new(0),
             wakes_at: AtomicU64::new(0),
             holder: AtomicUsize::new(0),

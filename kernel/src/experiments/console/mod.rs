@@ -1,5 +1,6 @@
 //! A flood of messages on the serial port, logged by all CPUs.
 
+mod any;
 mod cpu;
 mod outcome;
 mod state;
@@ -9,16 +10,15 @@ use core::sync::atomic::Ordering;
 use nostall_console::UartSink;
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model};
-use nostall_work::console::{
-    Bounded, FIRST_WORDS, Flood, Inline, Job, Path, PrinterThread, Strategy, Throttle,
-};
+use nostall_work::console::{FIRST_WORDS, Flood, Job, Path, Throttle};
 use nostall_work::{Event, text};
 use spin::Once;
 
 use crate::arch::{self, MachineClock};
 use crate::cpu::{Due, Handlers, leave, set_handlers, take_part};
+use crate::crew;
 use crate::death::{die, leave_record};
-use crate::{crew, log};
+use any::AnyPath;
 use cpu::{TICK, ThisCpu};
 use state::{Port, STATE};
 
@@ -29,21 +29,15 @@ const BEFORE: Nanos = Nanos::from_millis(100);
 const BOUND: Nanos = Nanos::from_secs(10);
 
 static PORT: Once<Port> = Once::new();
-static INLINE: Once<Inline<'static, &'static Port, MachineClock>> = Once::new();
-static BOUNDED: Once<Bounded<'static, &'static Port, MachineClock>> = Once::new();
-static PRINTER: Once<PrinterThread<'static, &'static Port, MachineClock>> = Once::new();
-static INLINE_FLOOD: Once<Experiment<Inline<'static, &'static Port, MachineClock>>> = Once::new();
-static BOUNDED_FLOOD: Once<Experiment<Bounded<'static, &'static Port, MachineClock>>> = Once::new();
-static PRINTER_FLOOD: Once<Experiment<PrinterThread<'static, &'static Port, MachineClock>>> =
-    Once::new();
+static PATH: Once<AnyPath> = Once::new();
 
 /// The flood, of which interrupts are a part while it goes on.
-static RUNNING: Once<&'static (dyn Run + Sync)> = Once::new();
+static RUNNING: Once<Experiment> = Once::new();
 
-/// A flood, and all that is to be known of it.
-struct Experiment<P: 'static> {
-    flood: Flood<'static, P>,
-    path: &'static P,
+/// A flood and its setting.
+struct Experiment {
+    flood: Flood<'static, AnyPath>,
+    path: &'static AnyPath,
     setting: Setting,
 }
 
@@ -56,13 +50,6 @@ struct Setting {
     cpus: u16,
     start: Nanos,
     panic_at: Option<Nanos>,
-}
-
-/// The flood, without the type of its path.
-trait Run {
-    fn run(&self);
-    fn on_timer(&self, due: &Due);
-    fn on_call(&self);
 }
 
 /// Does the job, the `item`th of the list. Once: its memory is the kernel's.
@@ -97,21 +84,8 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
         start,
         panic_at,
     };
-    let running: &'static (dyn Run + Sync) = match job.strategy {
-        Strategy::Bounded => {
-            let path = BOUNDED.call_once(|| Bounded::new(&log::RING, serial));
-            BOUNDED_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
-        }
-        Strategy::PrinterThread => {
-            let path = PRINTER.call_once(|| PrinterThread::new(&log::RING, serial));
-            PRINTER_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
-        }
-        Strategy::PrintInline | Strategy::FifoInline => {
-            let path = INLINE.call_once(|| Inline::new(&log::RING, serial));
-            INLINE_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
-        }
-    };
-    RUNNING.call_once(|| running);
+    let path = PATH.call_once(|| AnyPath::new(job.strategy, serial));
+    let running = RUNNING.call_once(|| Experiment::new(path, log, job.haste, setting));
     set_handlers(Handlers {
         timer: on_timer,
         call: on_call,
@@ -119,8 +93,8 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     running.run();
 }
 
-impl<P: Path> Experiment<P> {
-    fn new(path: &'static P, log: &'static [u8], haste: u32, setting: Setting) -> Self {
+impl Experiment {
+    fn new(path: &'static AnyPath, log: &'static [u8], haste: u32, setting: Setting) -> Self {
         let cpus = &STATE.cpus[..setting.cpus.into()];
         let flood = Flood::new(path, log, setting.start, cpus, &STATE.delays).hasten(haste);
         Self {
@@ -149,7 +123,7 @@ fn on_call() {
     }
 }
 
-impl<P: Path + Sync> Run for Experiment<P> {
+impl Experiment {
     fn run(&self) {
         let errand = |cpu: usize| {
             let this = ThisCpu::new(&self.setting.clock, self.setting.cpus);
@@ -191,9 +165,7 @@ impl<P: Path + Sync> Run for Experiment<P> {
             self.panic(&this, told);
         }
     }
-}
 
-impl<P: Path + Sync> Experiment<P> {
     /// The last CPU panics, in whatever it is doing: told by one of the others.
     fn panic_if_due(&self, this: &ThisCpu<'_>) {
         let now = self.setting.clock.now();

@@ -108,8 +108,8 @@ records logged before the panic that did not arrive (bounded sends for {}
 at most).
 print-inline: as Linux 4.15 to 6.x, byte by byte: the logging task prints all
 records, and hands over to the next task that logs; fifo-inline: the same, using
-the FIFO; printer-thread: as Linux's nbcon consoles: a task prints, a FIFO-full at
-a time, and a panic prints all in order; bounded: nostall-console.",
+the FIFO; printer-thread: as Linux's nbcon consoles: a task prints, a FIFO-full
+at a time, and a panic prints all in order; bounded: nostall-console.",
         time((Watchdog::THRESHOLD / haste).0 as f64),
         time((StallDetector::THRESHOLD / haste).0 as f64),
         floods.panic_at,

@@ -12,7 +12,7 @@ pub(crate) use crate::hooks::Entered;
 use crate::hooks::Hooks;
 use crate::image::Live;
 use crate::layout::{
-    DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role, SLOT, ZONE_HEADER,
+    DEPTH, FROZEN, IN_FLIGHT, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role, SLOT, ZONE_HEADER,
 };
 use crate::names::Names;
 use crate::region::{Region, set_owner};
@@ -305,6 +305,14 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     pub fn set_depth(&self, depth: u64) {
         if let Some(zone) = self.zone() {
             zone.cells.set(word(DEPTH), depth);
+        }
+    }
+
+    /// Forgets a record in flight on this CPU's zone. Its writer, the zone's last owner, has ended.
+    #[cfg(all(feature = "program", target_os = "linux"))]
+    pub(crate) fn forget_in_flight(&self) {
+        if let Some(zone) = self.zone() {
+            zone.cells.set(word(IN_FLIGHT), 0);
         }
     }
 

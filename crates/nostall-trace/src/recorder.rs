@@ -12,7 +12,7 @@ pub(crate) use crate::hooks::Entered;
 use crate::hooks::Hooks;
 use crate::image::Live;
 use crate::layout::{
-    DEPTH, FROZEN, IN_FLIGHT, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role, SLOT, ZONE_HEADER,
+    DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role, SLOT, ZONE_HEADER,
 };
 use crate::names::Names;
 use crate::region::{Region, set_owner};
@@ -312,7 +312,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     #[cfg(all(feature = "program", target_os = "linux"))]
     pub(crate) fn forget_in_flight(&self) {
         if let Some(zone) = self.zone() {
-            zone.cells.set(word(IN_FLIGHT), 0);
+            zone.cells.set(word(crate::layout::IN_FLIGHT), 0);
         }
     }
 

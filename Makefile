@@ -235,8 +235,21 @@ FUZZ_TARGETS := console_ring ftrace_ring linux_formats pci_dump pci_mcfg pci_mod
 	pstore_unverified pstore_zone trace_dat trace_image trace_region trace_text uart_model
 FUZZ_SECONDS ?= 10
 
+# First inputs, from the tests' recordings. The first byte of an input is the target's own.
+RINGS := crates/nostall-postmortem/tests/fixtures/ftrace-ring
+.PHONY: fuzz-seeds
+fuzz-seeds:
+	@mkdir -p fuzz/corpus/ftrace_ring fuzz/corpus/linux_formats
+	@for region in $(RINGS)/*/region.bin.gz; do \
+		name=$$(basename $$(dirname $$region)); \
+		{ printf '\001'; gzip -dc $$region | head -c 65536; } >fuzz/corpus/ftrace_ring/$$name; \
+		[ -e $(RINGS)/$$name/formats ] || continue; \
+		{ printf '\000'; cat $(RINGS)/$$name/formats; printf '\000"%%s %%d", REC->comm, REC->b\000'; \
+			head -c 64 /dev/zero; } >fuzz/corpus/linux_formats/$$name; \
+	done
+
 # All are built at once. New inputs go to the first folder.
-fuzz:
+fuzz: fuzz-seeds
 	@scripts/setup fuzz
 	cargo +$$(scripts/setup print-nightly) fuzz build
 	@for target in $(FUZZ_TARGETS); do \

@@ -40,8 +40,9 @@
 //!
 //! # Names area
 //!
-//! Entries of {u32 length, bytes}, each padded to 8 bytes. The length is stored last: 0 stands
-//! for an entry that was never written. A name's number is its offset in the area / 8 + 1; number 0 is no name.
+//! Entries of {u32 length, bytes}, each padded to 8 bytes. While the bytes are written, bit 31 of the
+//! length is set. If the writing was cut, it stays set, or all of the entry is zeros. A name's
+//! number is its offset in the area / 8 + 1. Number 0 is no name.
 //!
 //! # Zone
 //!

@@ -28,27 +28,25 @@ impl<'m> Names<'m> {
         if text.is_empty() {
             return 0;
         }
-        match self.find(text) {
-            Ok(found) => found,
-            Err(_) => self.add(text),
-        }
+        self.find(text).unwrap_or_else(|| self.add(text))
     }
 
-    /// Finds a text. An entry that is being written, or the end, ends the search.
-    fn find(&self, text: &[u8]) -> Result<u32, ()> {
+    /// Finds a text. Entries whose writing was cut are passed: their words are zeros, or the first
+    /// one has the length with the mark [`UNFINISHED`].
+    fn find(&self, text: &[u8]) -> Option<u32> {
         let used = (self.region.observe(word(NAMES_USED)) / 8).min(self.words as u64) as usize;
         let mut at = 0;
         while at < used {
-            let len = length(self.region.observe(self.first + at));
-            if len == 0 {
-                return Err(());
+            let length = length(self.region.observe(self.first + at));
+            if length == text.len() && self.is_at(at, text) {
+                return Some(at as u32 + 1);
             }
-            if len == text.len() && self.is_at(at, text) {
-                return Ok(at as u32 + 1);
-            }
-            at += words(len);
+            at += match length & !UNFINISHED {
+                len @ 1..=LONGEST_NAME => words(len),
+                _ => 1,
+            };
         }
-        Err(())
+        None
     }
 
     fn is_at(&self, at: usize, text: &[u8]) -> bool {
@@ -62,15 +60,17 @@ impl<'m> Names<'m> {
         let Some(at) = self.reserve(count) else {
             return 0;
         };
+        // A cut from here on leaves the length, so that later names are found. Then only the mark
+        // is removed: a machine of 32 bits stores a word in halves.
+        let first = encode(text, 0);
+        let mut bytes = first.to_ne_bytes();
+        let marked = (text.len() | UNFINISHED) as u32;
+        bytes[..4].copy_from_slice(&marked.to_ne_bytes());
+        self.region
+            .publish(self.first + at, u64::from_ne_bytes(bytes));
         for i in (1..count).rev() {
             self.region.publish(self.first + at + i, encode(text, i));
         }
-        // The length last: a machine of 32 bits stores a word in halves.
-        let first = encode(text, 0);
-        let mut bytes = first.to_ne_bytes();
-        bytes[..4].fill(0);
-        self.region
-            .publish(self.first + at, u64::from_ne_bytes(bytes));
         self.region.publish(self.first + at, first);
         at as u32 + 1
     }
@@ -92,18 +92,21 @@ impl<'m> Names<'m> {
     }
 }
 
-/// Words of an entry.
+/// Mark in the length of an entry whose text is not yet written.
+const UNFINISHED: usize = 1 << 31;
+
+/// Returns the number of words of an entry.
 fn words(len: usize) -> usize {
     (4 + len).div_ceil(8)
 }
 
-/// Length in the first word of an entry.
+/// Returns the length in the first word of an entry, with the mark.
 fn length(word: u64) -> usize {
     let bytes = word.to_ne_bytes();
     u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize
 }
 
-/// Word number `i` of an entry.
+/// Returns word number `i` of an entry.
 fn encode(text: &[u8], i: usize) -> u64 {
     let mut bytes = [0; 8];
     let mut text = text.iter();

@@ -308,6 +308,14 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
+    /// Forgets a record in flight on this CPU's zone. Its writer, the zone's last owner, has ended.
+    #[cfg(all(feature = "program", target_os = "linux"))]
+    pub(crate) fn forget_in_flight(&self) {
+        if let Some(zone) = self.zone() {
+            zone.cells.set(word(crate::layout::IN_FLIGHT), 0);
+        }
+    }
+
     /// Records a sample that no filter refuses.
     fn sample<S, const N: usize>(
         &self,

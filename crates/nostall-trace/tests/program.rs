@@ -381,3 +381,31 @@ fn a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost() {
     }
     assert_eq!(entries + trace.lost(), 1);
 }
+
+/// A thread that ends in a handler, by `pthread_exit`, never ends the record that it interrupted.
+#[test]
+fn the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record() {
+    use nostall_trace::layout::{HEAD, IN_FLIGHT, REGION_HEADER};
+    use std::os::unix::fs::FileExt;
+    const NAME: &str =
+        "the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record";
+    let Some(file) = in_child() else {
+        let folder = tempfile::tempdir().unwrap();
+        run(&mut child(NAME, &folder.path().join("trace")));
+        return;
+    };
+    let options = ProgramOptions { threads: 1, ..FEW };
+    let trace = ProgramTrace::create(&file, &options).unwrap();
+    on_thread("first", || work(4));
+    // The mapping shows what is written to the file.
+    let open = fs::File::options().read(true).write(true).open(&file);
+    let (open, zone) = (open.unwrap(), REGION_HEADER as u64 + 4096);
+    let mut head = [0; 8];
+    open.read_exact_at(&mut head, zone + HEAD as u64).unwrap();
+    let mark = u64::from_ne_bytes(head) + 1;
+    open.write_all_at(&mark.to_ne_bytes(), zone + IN_FLIGHT as u64)
+        .unwrap();
+    on_thread("second", || work(100));
+    assert_eq!(trace.lost(), 0);
+    assert_eq!(scopes(&file).0["second"].len(), 32);
+}

@@ -329,6 +329,40 @@ fn more_names_than_room_give_records_without_a_name() {
 }
 
 #[test]
+fn a_name_whose_writing_was_cut_hides_no_later_name() {
+    use nostall_trace::layout::{NAMES_USED, REGION_HEADER};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let memory = memory(8192);
+    let base = memory.as_mut_ptr();
+    // SAFETY: the word is inside and aligned, and all access is atomic from here on.
+    let word = |at: usize| unsafe { AtomicU64::from_ptr(base.add(at).cast()) };
+    let region = Region::format(memory, &TWO).unwrap();
+    let before = region.name("before");
+    // A CPU reserved 24 bytes and stopped there. Another one stopped in the middle of the text.
+    word(NAMES_USED).fetch_add(48, Ordering::Relaxed);
+    let mut marked = [0; 8];
+    marked[..4].copy_from_slice(&(1_u32 << 31 | 20).to_ne_bytes());
+    word(REGION_HEADER + 16 + 24).store(u64::from_ne_bytes(marked), Ordering::Relaxed);
+    let text = u64::from_ne_bytes([9, 0, 0, 0, b't', b'e', b'x', b't']);
+    word(REGION_HEADER + 16 + 40).store(text, Ordering::Relaxed);
+    let after = region.name("after");
+    assert_ne!(after, 0);
+    assert_eq!(
+        (region.name("before"), region.name("after")),
+        (before, after)
+    );
+    let (recorder, _) = recorder();
+    recorder.start(region);
+    let image = snapshot(recorder);
+    let recovered = recover(&image[..]).unwrap();
+    let mut buffer = [0; 256];
+    assert_eq!(recovered.name(after, &mut buffer), Some("after"));
+    // The cut names are none.
+    assert_eq!(recovered.name(3, &mut buffer), None);
+    assert_eq!(recovered.name(6, &mut buffer), None);
+}
+
+#[test]
 fn memory_that_cannot_be_a_region_is_refused() {
     let format = |len: usize, skip: usize, options: &Options<'_>| {
         Region::format(&mut memory(len + 64)[skip..len + skip], options)

@@ -104,6 +104,10 @@ impl Meta {
 
     /// Returns the bytes from the description's start to the first sub-buffer. `skew` is the
     /// distance of its start from a sub-buffer's alignment.
+    ///
+    /// Linux aligns the virtual address, which is a multiple of 4 KiB. For larger sub-buffers, this
+    /// assumes that the region starts at a multiple of their size. Linux 6.12 has none: it allocates
+    /// persistent buffers with order 0, and a change of the size leaves the description as it is.
     pub fn header(&self, skew: u64) -> u64 {
         let table = skew + self.version.meta() + 4 * self.subbufs;
         table.next_multiple_of(self.subbuf.max(1)) - skew

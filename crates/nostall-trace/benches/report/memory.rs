@@ -23,11 +23,16 @@ pub fn tables(effort: Effort) {
     add(&mut table, Generated::new().more(records));
     let seconds = start.elapsed().as_secs_f64();
     drop(table);
+    println!("\nA table of {records} records: {seconds:.2} s");
+    print_most();
+}
+
+/// Prints the most memory that this process has had, and whether the limit is met.
+pub fn print_most() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
     let megabytes = kilobytes.and_then(|number| number.parse::<u64>().ok());
-    println!("\nA table of {records} records: {seconds:.2} s");
     if let Some(megabytes) = megabytes.map(|kilobytes| kilobytes / 1024) {
         let met = if megabytes < MOST_MEGABYTES {
             "met"
@@ -36,4 +41,10 @@ pub fn tables(effort: Effort) {
         };
         println!("  most memory: {megabytes} MB (limit: < {MOST_MEGABYTES} MB, {met})");
     }
+}
+
+/// Lets the most memory count from now on.
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub fn forget_most() {
+    _ = fs::write("/proc/self/clear_refs", "5");
 }

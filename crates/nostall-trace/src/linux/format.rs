@@ -117,6 +117,11 @@ impl Formats {
         self.events.get(&id)
     }
 
+    /// Returns all formats, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &EventFormat> {
+        self.events.values()
+    }
+
     /// Returns the event with a name.
     pub fn named(&self, name: &str) -> Option<&EventFormat> {
         self.events.values().find(|event| event.name == name)

@@ -8,8 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Ticks;
 
-/// Time stamp counter where it advances at one rate in all states of the CPU. Otherwise Linux's
-/// `CLOCK_MONOTONIC`, with a tick of one nanosecond, whose read takes no system call.
+/// Time stamp counter where it advances at one rate in all states of the CPU and Linux has not found
+/// it unstable. Otherwise Linux's `CLOCK_MONOTONIC`, with a tick of one nanosecond, whose read
+/// takes no system call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramClock;
 
@@ -22,8 +23,21 @@ pub(super) fn choose() {
     {
         let power = raw_cpuid::CpuId::new().get_advanced_power_mgmt_info();
         let invariant = power.is_some_and(|info| info.has_invariant_tsc());
-        USES_TSC.store(invariant, Ordering::Relaxed);
+        let available = std::fs::read_to_string(AVAILABLE).ok();
+        let trusted = invariant && has_tsc(available.as_deref());
+        USES_TSC.store(trusted, Ordering::Relaxed);
     }
+}
+
+/// Linux's list of clocks.
+#[cfg(target_arch = "x86_64")]
+const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// Returns whether the time stamp counter is in Linux's list of clocks. Linux removes it when its
+/// watchdog finds it unstable. Where there is no list, the CPU alone decides.
+#[cfg(target_arch = "x86_64")]
+fn has_tsc(available: Option<&str>) -> bool {
+    available.is_none_or(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
 }
 
 impl Ticks for ProgramClock {
@@ -69,4 +83,18 @@ fn pair(ticks: &impl Ticks, clock: ClockId) -> (u64, u64) {
     };
     let (_, ticks, nanos) = (0..READS).map(read).min().unwrap_or_default();
     (ticks, nanos)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::has_tsc;
+
+    #[test]
+    fn a_time_stamp_counter_that_linux_found_unstable_is_not_used() {
+        assert!(has_tsc(Some("tsc hpet acpi_pm \n")));
+        assert!(has_tsc(Some("kvm-clock tsc acpi_pm \n")));
+        assert!(!has_tsc(Some("hpet acpi_pm \n")));
+        assert!(!has_tsc(Some("tsc-early jiffies \n")));
+        assert!(has_tsc(None));
+    }
 }

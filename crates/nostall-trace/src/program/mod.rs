@@ -69,6 +69,11 @@ impl Default for ProgramOptions {
 ///
 /// A child process that the program forks does not record: the zones are those of its parent.
 ///
+/// The file must not be truncated while the program runs. The next record would then end the
+/// program with SIGBUS, as in each program that maps a file. Linux can forbid it (`F_SEAL_SHRINK`)
+/// only for memory without a path, which would not survive the program. Another process may
+/// rename or remove the file at any time.
+///
 /// ```no_run
 /// use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
 ///
@@ -232,6 +237,8 @@ fn claimed(zone: usize) {
     let name = rustix::thread::name().unwrap_or_default();
     let name = name.to_str().unwrap_or_default();
     RECORDER.set_owner(zone, id, name);
+    // A thread that a handler ended, by `pthread_exit`, never ended the record in progress.
+    RECORDER.forget_in_flight();
     RECORDER.set_depth(0);
     RECORDER.task(id, name);
 }

@@ -134,3 +134,8 @@ pub use zones::{Symbols, ZoneEvents};
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
+
+/// The example of nostall-trace-macros, which cannot depend on this crate.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../../nostall-trace-macros/README.md")]
+pub struct MacrosReadme;

@@ -9,6 +9,9 @@ use crate::need::Device;
 use crate::qemu::Architecture;
 
 /// Failure of a run. In every case the machine no longer exists when the error is returned.
+///
+/// The text contains the system's error, which is therefore no [`source`](std::error::Error::source):
+/// a chain of errors would print it twice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,25 +47,25 @@ pub enum Error {
     NoFirmware(String),
     /// The host system refused an operation that the run needs.
     #[error("cannot run the machine: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
     /// There is no KVM, or this user may not use it.
     #[error(
-        "no KVM: {path}: {source}: load the module kvm_intel or kvm_amd and let this user \
+        "no KVM: {path}: {cause}: load the module kvm_intel or kvm_amd and let this user \
          write to it (group kvm), or use `--on qemu`"
     )]
     NoKvm {
         /// Expected path of the device file.
         path: &'static str,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// KVM refused an operation that the run needs.
-    #[error("KVM failed to {doing}: {source}")]
+    #[error("KVM failed to {doing}: {cause}")]
     Kvm {
         /// Requested operation.
         doing: &'static str,
         /// KVM's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// This machine cannot boot the guest.
     #[error("cannot boot this guest on KVM: {0}")]
@@ -122,6 +125,12 @@ pub enum Error {
     NotAReport(String),
 }
 
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
 /// Foreign text for a terminal: control characters are escaped.
 struct Printable<'a>(&'a str);
 
@@ -137,6 +146,30 @@ impl fmt::Display for Printable<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_names_the_systems_error_once() {
+        let cause = || io::Error::from_raw_os_error(13);
+        let (path, doing) = ("/dev/kvm", "run");
+        for error in [
+            Error::System(cause()),
+            Error::NoKvm {
+                path,
+                cause: cause(),
+            },
+            Error::Kvm {
+                doing,
+                cause: cause(),
+            },
+        ] {
+            let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
+                error.source()
+            });
+            let text: Vec<_> = chain.map(ToString::to_string).collect();
+            let text = text.join(": ");
+            assert_eq!(text.matches("Permission denied").count(), 1, "{text}");
+        }
+    }
 
     #[test]
     fn control_characters_of_a_guest_do_not_reach_the_terminal() {

@@ -126,6 +126,8 @@ pub enum Told {
         sent: Sent,
         /// Functions whose calls are recorded: 0 in a kernel that is not built for that.
         functions: u32,
+        /// Functions that could not be patched, whose calls are therefore missing.
+        refused: u32,
     },
     /// The trace of a CPU, as left by a crash.
     Left {
@@ -388,6 +390,7 @@ mod tests {
         result_survives(Told::Sent {
             sent: Sent::default(),
             functions: u32::MAX,
+            refused: u32::MAX,
         });
         result_survives(Told::Left {
             cpu: u32::MAX,

@@ -102,12 +102,17 @@ impl TraceJobs<'_> {
         match job {
             Job::Send { strategy, bytes } => {
                 let mut console = self.open();
-                let functions = self.start(part(item));
+                let (functions, refused) = self.start(part(item));
                 let granted = || self.second.granted();
                 let sent = send(&mut console, (strategy, bytes), &Scoped, granted);
                 RECORDER.stop();
                 functions::record(|_| false);
-                report::tell(item, Told::Sent { sent, functions });
+                let told = Told::Sent {
+                    sent,
+                    functions,
+                    refused,
+                };
+                report::tell(item, told);
             }
             Job::Record => {
                 self.start(CRASH);
@@ -131,8 +136,9 @@ impl TraceJobs<'_> {
         }
     }
 
-    /// Starts a recording of everything. Returns the number of functions that are recorded.
-    fn start(&self, place: Range<u64>) -> u32 {
+    /// Starts a recording of everything. Returns the numbers of functions that are recorded, and
+    /// that could not be patched.
+    fn start(&self, place: Range<u64>) -> (u32, u32) {
         let (start, len) = memory(place);
         let options = options(self.cpus, self.clock.hz(), self.clock.now().0);
         // SAFETY: mapped RAM that holds nothing else (`REGION`). The recording before it ended.
@@ -142,10 +148,11 @@ impl TraceJobs<'_> {
             Err(error) => panic!("{error}"),
         }
         stalls::record();
-        match functions::sites().is_empty() {
-            true => 0,
-            false => functions::record(|site| !stalls::contains(site)).sites as u32,
+        if functions::sites().is_empty() {
+            return (0, 0);
         }
+        let patched = functions::record(|site| !stalls::contains(site));
+        (patched.sites as u32, patched.refused as u32)
     }
 
     /// Opens the port, as slow as the article's.

@@ -12,16 +12,17 @@ use nostall_trace::linux::Formats;
 use super::args::{Args, Format};
 use super::escape::escape_name;
 use super::input::Input;
+use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{Style, note, to_stdout};
+use super::part::{Buffer, Part};
 use super::region::{self, Meant, Region};
 use super::rings::{self, Ring};
 use super::swap::Swap;
 use super::text::{self, Escaped};
 use super::traces::{self, Trace};
-use super::{buffers, json_buffer};
-use super::{files, json};
+use super::{buffers, files};
 use crate::ftrace_ring::{self, Kernel, RingBuffer};
 use crate::image::Image;
 use crate::symbols::Symbols;
@@ -147,14 +148,20 @@ impl Job<'_> {
         }
         self.note_most(rings.len(), rings::MOST, "rings");
         for ring in &rings {
-            let next = self.ring(&image, input, ring, outcome.is_none())?;
+            self.note(format_args!("{}", ring.describe()));
+            let next = self.part(&image, input, ring, outcome.is_none())?;
             outcome = join(outcome, next);
         }
         self.note_most(found.len(), trace_region::MOST, "traces");
         for (index, trace) in found.into_iter().enumerate() {
             let symbols = self.symbols.as_ref();
             let trace = Trace::new(index, trace, symbols, args.kaslr_offset);
-            let next = self.trace(&image, input, &trace, outcome.is_none())?;
+            self.note(format_args!("{}", trace.describe()));
+            for line in trace.notes() {
+                let (name, line) = (trace.name(), escape_name(line));
+                self.note(format_args!("{name}: {line}"));
+            }
+            let next = self.part(&image, input, &trace, outcome.is_none())?;
             outcome = join(outcome, next);
         }
         self.note_most(buffers.len(), ftrace_ring::MOST, "ring buffers");
@@ -188,7 +195,9 @@ impl Job<'_> {
         }
         let is_json = args.format == Format::Json;
         if is_json && args.out.is_none() {
-            to_stdout(|out| json::region(&input.name(), image, args.swap, region, &decoded, out))?;
+            let name = input.name();
+            let about = About::new(&name, image, args.swap);
+            to_stdout(|out| json::region(&about, region, &decoded, out))?;
         }
         if let Some((place, why)) = damaged.first()
             && readable == 0
@@ -278,59 +287,6 @@ impl Job<'_> {
         }
     }
 
-    /// Prints a log ring, or writes its file. `is_first` of the image's output.
-    fn ring(
-        &self,
-        image: &Image,
-        input: &Input,
-        ring: &Ring<'_>,
-        is_first: bool,
-    ) -> Result<Outcome> {
-        let (args, style) = (self.args, self.style);
-        self.note(format_args!("{}", ring.describe()));
-        let json = |out: &mut dyn Write| json::ring(&input.name(), image, args.swap, ring, out);
-        match (&args.out, args.format) {
-            (Some(folder), format) => {
-                let name = ring.name() + self.extension();
-                files::write(folder, &name, None, args.force, |out| match format {
-                    Format::Text => text::ring_lines(ring, out),
-                    Format::Json => json(out),
-                    Format::Linux => ring.write_to(out),
-                })?;
-                if format == Format::Text {
-                    to_stdout(|out| text::ring_summary(ring, style, out))?;
-                }
-            }
-            (None, Format::Text) => to_stdout(|out| {
-                if self.several {
-                    let heading = format!("{input}: log ring at {:#x}", ring.address);
-                    text::heading(&heading, style, out)?;
-                }
-                text::ring_summary(ring, style, out)?;
-                text::ring_lines(ring, out)?;
-                writeln!(out)
-            })?,
-            (None, Format::Json) => to_stdout(json)?,
-            (None, Format::Linux) => to_stdout(|out| {
-                let between = if is_first { "" } else { "\n" };
-                let heading = match self.several {
-                    true => format!("{input}: log ring at {:#x}: ", ring.address),
-                    false => String::new(),
-                };
-                writeln!(out, "{between}==> {heading}{} <==", ring.name())?;
-                match style {
-                    Style::Plain => ring.write_to(out),
-                    Style::Safe | Style::Colour => ring.write_to(&mut Escaped(out)),
-                }
-            })?,
-        }
-        if args.format == Format::Linux {
-            let trust = text::trust(Trust::Unchecked);
-            self.note(format_args!("{}: {trust}", ring.name()));
-        }
-        Ok(ring.outcome(input))
-    }
-
     /// Prints a ring buffer of Linux, or writes its file. `is_first` of the image's output.
     fn buffer(
         &self,
@@ -339,13 +295,12 @@ impl Job<'_> {
         buffer: &RingBuffer,
         is_first: bool,
     ) -> Result<Outcome> {
-        let (args, style) = (self.args, self.style);
         self.note(format_args!("{}", buffers::describe(buffer)));
         for note in buffer.notes() {
             self.note(format_args!("{note}"));
         }
         let (symbols, formats) = (self.symbols.clone(), self.formats.clone());
-        let kernel = match Kernel::new(image, buffer, symbols, formats, args.kaslr_offset) {
+        let kernel = match Kernel::new(image, buffer, symbols, formats, self.args.kaslr_offset) {
             Ok(kernel) => kernel,
             Err(other) => {
                 let at = buffer.address;
@@ -356,111 +311,66 @@ impl Job<'_> {
         if let Some(note) = kernel.note() {
             self.note(format_args!("{note}"));
         }
-        let mut text = buffers::text(&kernel, buffer, args.format == Format::Linux);
-        let json = |out: &mut dyn Write| {
-            json_buffer::buffer(&input.name(), image, args.swap, buffer, &kernel, out)
+        let part = Buffer {
+            image,
+            buffer,
+            kernel: &kernel,
+            text: buffers::text(&kernel, buffer, self.args.format == Format::Linux),
         };
-        match (&args.out, args.format) {
-            (Some(folder), format) => {
-                let name = buffers::name(buffer) + self.extension();
-                files::write(folder, &name, None, args.force, |out| match format {
-                    Format::Text => buffers::lines(image, buffer, &mut text, Style::Plain, out),
-                    Format::Json => json(out),
-                    Format::Linux => buffers::write_to(image, buffer, &mut text, out),
-                })?;
-                if format == Format::Text {
-                    to_stdout(|out| buffers::summary(buffer, style, out))?;
-                }
-            }
-            (None, Format::Text) => to_stdout(|out| {
-                if self.several {
-                    let heading = format!("{input}: ring buffer at {:#x}", buffer.address);
-                    text::heading(&heading, style, out)?;
-                }
-                buffers::summary(buffer, style, out)?;
-                buffers::lines(image, buffer, &mut text, style, out)?;
-                writeln!(out)
-            })?,
-            (None, Format::Json) => to_stdout(json)?,
-            (None, Format::Linux) => to_stdout(|out| {
-                let between = if is_first { "" } else { "\n" };
-                let heading = match self.several {
-                    true => format!("{input}: ring buffer at {:#x}: ", buffer.address),
-                    false => String::new(),
-                };
-                writeln!(out, "{between}==> {heading}{} <==", buffers::name(buffer))?;
-                match style {
-                    Style::Plain => buffers::write_to(image, buffer, &mut text, out),
-                    Style::Safe | Style::Colour => {
-                        buffers::write_to(image, buffer, &mut text, &mut Escaped(out))
-                    }
-                }
-            })?,
-        }
-        for reason in text.reasons() {
-            self.note(format_args!("{reason}"));
-        }
-        if args.format == Format::Linux {
-            let trust = text::trust(Trust::Unchecked);
-            self.note(format_args!("{}: {trust}", buffers::name(buffer)));
-        }
-        Ok(buffers::outcome(buffer, input))
+        self.part(image, input, part, is_first)
     }
 
-    /// Prints a trace, or writes its file. `is_first` of the image's output.
-    fn trace(
+    /// Prints a part of the image, or writes its file. `is_first` of the image's output.
+    fn part<P: Part>(
         &self,
         image: &Image,
         input: &Input,
-        trace: &Trace<'_>,
+        mut part: P,
         is_first: bool,
     ) -> Result<Outcome> {
-        let (args, style) = (self.args, self.style);
-        self.note(format_args!("{}", trace.describe()));
-        for line in trace.notes() {
-            let (name, line) = (trace.name(), escape_name(line));
-            self.note(format_args!("{name}: {line}"));
-        }
-        let json = |out: &mut dyn Write| json::trace(&input.name(), image, args.swap, trace, out);
-        let heading = match self.several {
-            true => format!("{input}: trace at {:#x}", trace.address()),
-            false => String::new(),
-        };
+        let (args, style, name) = (self.args, self.style, part.name());
+        let file = input.name();
+        let about = About::new(&file, image, args.swap);
         match (&args.out, args.format) {
             (Some(folder), format) => {
-                let name = trace.name() + self.extension();
+                let name = part.name() + self.extension();
                 files::write(folder, &name, None, args.force, |out| match format {
-                    Format::Json => json(out),
-                    _ => trace.graph(Style::Plain, out),
+                    Format::Text => part.text(Style::Plain, out),
+                    Format::Json => part.json(&about, out),
+                    Format::Linux => part.linux(Style::Plain, out),
                 })?;
                 if format == Format::Text {
-                    to_stdout(|out| text::trace_summary(trace, style, out))?;
+                    to_stdout(|out| part.summary(style, out))?;
                 }
             }
             (None, Format::Text) => to_stdout(|out| {
                 if self.several {
+                    let heading = format!("{input}: {} at {:#x}", P::KIND, part.address());
                     text::heading(&heading, style, out)?;
                 }
-                text::trace_summary(trace, style, out)?;
-                trace.graph(style, out)?;
+                part.summary(style, out)?;
+                part.text(style, out)?;
                 writeln!(out)
             })?,
-            (None, Format::Json) => to_stdout(json)?,
+            (None, Format::Json) => to_stdout(|out| part.json(&about, out))?,
             (None, Format::Linux) => to_stdout(|out| {
                 let between = if is_first { "" } else { "\n" };
                 let heading = match self.several {
-                    true => heading + ": ",
-                    false => heading,
+                    true => format!("{input}: {} at {:#x}: ", P::KIND, part.address()),
+                    false => String::new(),
                 };
-                writeln!(out, "{between}==> {heading}{} <==", trace.name())?;
-                trace.graph(style, out)
+                writeln!(out, "{between}==> {heading}{name} <==")?;
+                part.linux(style, out)
             })?,
+        }
+        for line in part.notes() {
+            self.note(format_args!("{line}"));
         }
         if args.format == Format::Linux {
             let trust = text::trust(Trust::Unchecked);
-            self.note(format_args!("{}: {trust}", trace.name()));
+            self.note(format_args!("{name}: {trust}"));
         }
-        Ok(trace.outcome(input))
+        Ok(part.outcome(input))
     }
 
     /// Returns the ending of files' names.

@@ -44,11 +44,8 @@ enum Line<'a> {
 
 #[derive(Serialize)]
 struct RegionLine<'a> {
-    schema: u32,
-    file: &'a str,
-    format: String,
-    missing_bytes: u64,
-    swap: Option<usize>,
+    #[serde(flatten)]
+    image: &'a About<'a>,
     start: String,
     size: usize,
     present_bytes: usize,
@@ -169,11 +166,8 @@ struct CallLine {
 
 #[derive(Serialize)]
 struct RingLine<'a> {
-    schema: u32,
-    file: &'a str,
-    format: String,
-    missing_bytes: u64,
-    swap: Option<usize>,
+    #[serde(flatten)]
+    image: &'a About<'a>,
     index: usize,
     name: String,
     start: &'a str,
@@ -221,14 +215,34 @@ enum Entry<'a> {
     },
 }
 
-/// A line with the image that it is about.
+/// An image, at the start of each line about one of its parts.
 #[derive(Serialize)]
-struct OfImage<'a, L> {
+pub struct About<'a> {
     schema: u32,
     file: &'a str,
     format: String,
     missing_bytes: u64,
     swap: Option<usize>,
+}
+
+impl<'a> About<'a> {
+    /// The image in `file`, whose bytes were swapped back.
+    pub fn new(file: &'a str, image: &Image, swap: Option<Swap>) -> Self {
+        Self {
+            schema: SCHEMA,
+            file,
+            format: image.format().to_string(),
+            missing_bytes: image.missing(),
+            swap: swap.map(Swap::bytes),
+        }
+    }
+}
+
+/// A line with the image that it is about.
+#[derive(Serialize)]
+struct OfImage<'a, L> {
+    #[serde(flatten)]
+    image: &'a About<'a>,
     trust: &'static str,
     #[serde(flatten)]
     line: L,
@@ -245,20 +259,14 @@ struct EndLine<'a> {
 
 /// The region, how it is known and how its zones are.
 pub fn region(
-    file: &str,
-    image: &Image,
-    swap: Option<Swap>,
+    image: &About<'_>,
     region: &Region<'_>,
     decoded: &Decoded<'_>,
     out: &mut (impl Write + ?Sized),
 ) -> io::Result<()> {
     let (found, params) = (region.found.as_ref(), &region.params);
     let line = Line::Region(RegionLine {
-        schema: SCHEMA,
-        file,
-        format: image.format().to_string(),
-        missing_bytes: image.missing(),
-        swap: swap.map(Swap::bytes),
+        image,
         start: format!("{:#x}", region.start),
         size: params.mem_size,
         present_bytes: region.bytes.len(),
@@ -398,20 +406,10 @@ pub fn record(
 }
 
 /// A log ring; behind it, a line for each shown record.
-pub fn ring(
-    file: &str,
-    image: &Image,
-    swap: Option<Swap>,
-    ring: &Ring<'_>,
-    out: &mut (impl Write + ?Sized),
-) -> io::Result<()> {
+pub fn ring(image: &About<'_>, ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let start = format!("{:#x}", ring.address);
     let line = Line::Ring(RingLine {
-        schema: SCHEMA,
-        file,
-        format: image.format().to_string(),
-        missing_bytes: image.missing(),
-        swap: swap.map(Swap::bytes),
+        image,
         index: ring.index,
         name: ring.name(),
         start: &start,
@@ -438,19 +436,13 @@ pub fn ring(
 
 /// A trace; behind it, a line for each event.
 pub fn trace(
-    file: &str,
-    image: &Image,
-    swap: Option<Swap>,
+    image: &About<'_>,
     trace: &Trace<'_>,
     out: &mut (impl Write + ?Sized),
 ) -> io::Result<()> {
     let start = format!("{:#x}", trace.address());
     let line = Line::Trace(OfImage {
-        schema: SCHEMA,
-        file,
-        format: image.format().to_string(),
-        missing_bytes: image.missing(),
-        swap: swap.map(Swap::bytes),
+        image,
         trust: Trust::Unchecked.name(),
         line: trace.line(&start),
     });

@@ -6,8 +6,7 @@ use nostall_pstore::Trust;
 use serde::Serialize;
 
 use super::buffers;
-use super::json::{SCHEMA, escaped};
-use super::swap::Swap;
+use super::json::{About, SCHEMA, escaped};
 use crate::ftrace_ring::{
     Common, Entry, Kernel, Merge, MergeBy, PageState, RingBuffer, RingRecord, TraceText,
 };
@@ -16,11 +15,8 @@ use crate::image::Image;
 #[derive(Serialize)]
 struct BufferLine<'a> {
     r#type: &'static str,
-    schema: u32,
-    file: &'a str,
-    format: String,
-    missing_bytes: u64,
-    swap: Option<usize>,
+    #[serde(flatten)]
+    image: &'a About<'a>,
     index: usize,
     name: String,
     start: &'a str,
@@ -91,9 +87,8 @@ struct EntryLine<'a> {
 
 /// Writes a buffer's line; behind it, a line for each record.
 pub fn buffer(
-    file: &str,
+    about: &About<'_>,
     image: &Image,
-    swap: Option<Swap>,
     buffer: &RingBuffer,
     kernel: &Kernel,
     out: &mut (impl Write + ?Sized),
@@ -101,11 +96,7 @@ pub fn buffer(
     let start = format!("{:#x}", buffer.address);
     let line = BufferLine {
         r#type: "buffer",
-        schema: SCHEMA,
-        file,
-        format: image.format().to_string(),
-        missing_bytes: image.missing(),
-        swap: swap.map(Swap::bytes),
+        image: about,
         index: buffer.index,
         name: buffers::name(buffer),
         start: &start,

@@ -14,6 +14,7 @@ mod names;
 pub mod number;
 mod outcome;
 pub mod output;
+mod part;
 mod region;
 mod rings;
 mod swap;

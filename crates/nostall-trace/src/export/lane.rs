@@ -1,9 +1,7 @@
 //! Places of nested calls.
 
+use crate::graph::MOST_CPUS;
 use crate::model::{Catalog, Task, TaskName};
-
-/// CPUs with higher numbers share a lane.
-pub const MOST_CPUS: u32 = 1 << 16;
 
 /// A task, or a CPU without tasks. The function graph pairs entries and exits of the same lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,9 +13,9 @@ pub enum Lane {
 
 impl Lane {
     pub fn of(catalog: &Catalog, task: Task, cpu: u32) -> Self {
-        match catalog.task_name(task).id {
-            0 => Self::Cpu(cpu.min(MOST_CPUS)),
-            _ => Self::Task(task),
+        match catalog.task_name(task).is_of_cpu() {
+            true => Self::Cpu(cpu.min(MOST_CPUS)),
+            false => Self::Task(task),
         }
     }
 

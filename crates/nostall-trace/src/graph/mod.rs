@@ -33,6 +33,7 @@ mod step;
 mod tests;
 
 pub use pair::Graph;
+pub(crate) use pair::MOST_CPUS;
 pub use step::{Entry, Match, Slice, Step};
 
 use crate::model::{Catalog, ReadError, Source};

@@ -14,7 +14,7 @@ const MOST_OPEN: usize = 1 << 20;
 const FARTHEST: usize = 1024;
 
 /// CPUs with higher numbers share one context.
-const MOST_CPUS: u32 = 1 << 16;
+pub const MOST_CPUS: u32 = 1 << 16;
 
 /// Pairs the entries and exits of each task, or of each CPU where there are no tasks.
 ///
@@ -149,7 +149,7 @@ impl Graph {
         // A number beyond the catalog's is as good as none.
         let number = task.0 as usize;
         let is_known = number < catalog.tasks().len();
-        if !is_known || catalog.task_name(task).id == 0 {
+        if !is_known || catalog.task_name(task).is_of_cpu() {
             if is_known {
                 self.set_task(number, Of::Cpu);
             }

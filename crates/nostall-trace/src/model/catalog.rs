@@ -24,6 +24,13 @@ pub struct TaskName {
     pub name: String,
 }
 
+impl TaskName {
+    /// Returns whether each CPU has a task of this number: its idle task, or none.
+    pub(crate) const fn is_of_cpu(&self) -> bool {
+        self.id == 0
+    }
+}
+
 /// Names of a trace.
 #[derive(Clone, Debug)]
 pub struct Catalog {

@@ -49,7 +49,7 @@ pub fn lacks(file: Option<&Path>) -> Option<String> {
         Ok(on) if on.kvm.options() == options => None,
         Ok(on) => Some(on.kvm.notes().join("; ")),
         Err(error) => Some(match error.downcast_ref() {
-            Some(Error::NoKvm { path, source }) => format!("{path}: {source}"),
+            Some(Error::NoKvm { path, cause }) => format!("{path}: {cause}"),
             _ => error.to_string(),
         }),
     }
@@ -58,9 +58,9 @@ pub fn lacks(file: Option<&Path>) -> Option<String> {
 /// What to say of a KVM that is there and cannot be used.
 fn why_not(error: &Error) -> Option<String> {
     match error {
-        Error::NoKvm { source, .. } if is_missing(source) => None,
-        Error::NoKvm { path, source } => {
-            let why = format!("KVM not used: {path}: {source}; --on kvm says more");
+        Error::NoKvm { cause, .. } if is_missing(cause) => None,
+        Error::NoKvm { path, cause } => {
+            let why = format!("KVM not used: {path}: {cause}; --on kvm says more");
             Some(why)
         }
         error => Some(format!("KVM not used: {error}")),
@@ -140,7 +140,7 @@ mod tests {
     fn no_kvm(code: i32) -> Option<String> {
         why_not(&Error::NoKvm {
             path: "/dev/kvm",
-            source: io::Error::from_raw_os_error(code),
+            cause: io::Error::from_raw_os_error(code),
         })
     }
 
@@ -155,7 +155,7 @@ mod tests {
         );
         let failed = Error::Kvm {
             doing: "create a machine",
-            source: io::Error::from_raw_os_error(16),
+            cause: io::Error::from_raw_os_error(16),
         };
         assert_eq!(
             why_not(&failed).unwrap(),

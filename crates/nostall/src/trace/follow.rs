@@ -51,7 +51,7 @@ impl<'f> Follow<'f> {
         let names = Names::new(path, options)?;
         let whole = FileImage::open(path, true)?;
         let places = match whole.header(0) {
-            Ok(_) => vec![0..whole.len()],
+            Ok(_) => std::iter::once(0..whole.len()).collect(),
             Err(fault) => match places(path)? {
                 places if places.is_empty() => {
                     bail!("not a recording of nostall, which --live needs: {fault}")

@@ -206,6 +206,6 @@ mod tests {
         ];
         assert_eq!(files, expected.map(PathBuf::from));
         program.build_id.clear();
-        assert_eq!(program.files(Path::new("today.trace")), [PathBuf::new(); 0]);
+        assert!(program.files(Path::new("today.trace")).is_empty());
     }
 }

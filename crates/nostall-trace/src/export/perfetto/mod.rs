@@ -23,9 +23,9 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::ExportError;
-use super::lane::{Lane, MOST_CPUS};
+use super::lane::Lane;
 use super::nest::Leave;
-use crate::graph::{Entry, Match, Slice, Step};
+use crate::graph::{Entry, MOST_CPUS, Match, Slice, Step};
 use crate::model::{Catalog, Event, EventKind, Name, Task};
 use messages::Type;
 use packets::{Draft, Key, Packets, Uuid};

@@ -28,12 +28,12 @@ impl Kvm {
     pub fn find(options: Options) -> Result<Self, Error> {
         let no_kvm = |errno: kvm_ioctls::Error| Error::NoKvm {
             path: PATH,
-            source: errno.into(),
+            cause: errno.into(),
         };
         let system = kvm_ioctls::Kvm::new().map_err(no_kvm)?;
         if system.get_api_version() != kvm_bindings::KVM_API_VERSION as i32 {
-            let source = io::Error::other("another version of its interface");
-            return Err(Error::NoKvm { path: PATH, source });
+            let cause = io::Error::other("another version of its interface");
+            return Err(Error::NoKvm { path: PATH, cause });
         }
         let capabilities = Capabilities::of(&system);
         let (options, notes) = capabilities.settle(options);

@@ -31,7 +31,7 @@ pub fn create_vm(system: &kvm_ioctls::Kvm) -> Result<VmFd, Error> {
 pub fn failed(doing: &'static str) -> impl Fn(kvm_ioctls::Error) -> Error {
     move |errno| Error::Kvm {
         doing,
-        source: errno.into(),
+        cause: errno.into(),
     }
 }
 

@@ -64,6 +64,7 @@ pub fn run(planned: Option<PlannedFault>) -> Result<Recorded, OpenError> {
             bytes,
             sent,
             functions: 0,
+            refused: 0,
             trace: memory.to_vec(),
         });
         recorded.arrived += port.into_sink().len() as u64;

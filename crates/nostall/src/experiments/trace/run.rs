@@ -22,6 +22,8 @@ pub struct Sending {
     pub sent: Sent,
     /// Functions whose calls are recorded, besides the scopes that every kernel has.
     pub functions: u32,
+    /// Functions that could not be patched.
+    pub refused: u32,
     /// The region of the trace.
     pub trace: Vec<u8>,
 }
@@ -93,7 +95,17 @@ pub fn run(
 
     let told = ran.told::<Told>()?;
     let sendings = jobs.iter().zip(0..).zip(told).map(|((job, at), told)| {
-        let (Job::Send { strategy, bytes }, (item, Told::Sent { sent, functions })) = (*job, told)
+        let Job::Send { strategy, bytes } = *job else {
+            return Err(Error::Undone);
+        };
+        let (
+            item,
+            Told::Sent {
+                sent,
+                functions,
+                refused,
+            },
+        ) = told
         else {
             return Err(Error::Undone);
         };
@@ -105,6 +117,7 @@ pub fn run(
             bytes,
             sent,
             functions,
+            refused,
             trace: ram.read(part(at))?,
         })
     });

@@ -44,10 +44,15 @@ pub fn answer(
     symbols: &dyn Fn(u64) -> Option<String>,
 ) -> Result<Answer> {
     let (figures, faults) = fold(on, recorded, symbols)?;
-    let functions = recorded.sendings.first().map_or(0, |one| one.functions);
-    let records = match functions {
-        0 => "recorded: the accesses to the port".to_owned(),
-        n => format!("recorded: the accesses to the port, and {n} functions"),
+    let of_first = recorded.sendings.first();
+    let counts = of_first.map_or((0, 0), |one| (one.functions, one.refused));
+    let records = match counts {
+        (0, 0) => "recorded: the accesses to the port".to_owned(),
+        (n, 0) => format!("recorded: the accesses to the port, and {n} functions"),
+        (n, refused) => format!(
+            "recorded: the accesses to the port, and {n} functions; \
+             {refused} could not be patched, and their calls are missing"
+        ),
     };
     let parts = SIZES.map(|bytes| bytes.to_string());
     let rows = parts.iter().flat_map(|part| {
@@ -107,4 +112,23 @@ pub fn answer(
         found: (),
         failure: faults.into_iter().next(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model;
+    use super::*;
+
+    #[test]
+    fn functions_that_could_not_be_patched_are_reported() {
+        let mut recorded = model::run(None).unwrap();
+        let text = |recorded: &Recorded| answer("", "model", recorded, &|_| None).unwrap().text;
+        assert!(!text(&recorded).contains("patched"));
+        for sending in &mut recorded.sendings {
+            (sending.functions, sending.refused) = (812, 3);
+        }
+        let line = "recorded: the accesses to the port, and 812 functions; \
+                    3 could not be patched, and their calls are missing\n";
+        assert!(text(&recorded).contains(line), "{}", text(&recorded));
+    }
 }

@@ -10,7 +10,13 @@
 //! `tracing-appender`. For a single CPU whose interrupt handlers log nothing, a buffer in a
 //! mutex is smaller.
 //!
-//! # Example
+//! # Start here
+//!
+//! A kernel with a serial port begins with `SystemConsole` (feature `uart`): all parts in one
+//! `static`, with log, standard output, receive and panic. `log` and `tracing` are front ends of
+//! it (features). The rest of this page is about the parts.
+//!
+//! # Example of the parts
 //!
 //! ```
 //! use nostall_console::{Drain, Level, FlushLimits, Meta, SinkOptions, Priority};
@@ -43,8 +49,8 @@
 //!     clock.sleep_until(time); // do something else until then
 //! }
 //!
-//! // In the panic handler. What comes after it: the record in persistent memory, of
-//! // which `RING.tail()` makes the text.
+//! // In the panic handler. Then comes the record in persistent memory, with the text of
+//! // `RING.tail()`.
 //! RING.format(&Meta { priority: Priority::Panic, ..meta }, format_args!("the end"));
 //! # struct Looked<C>(C); // Virtual time goes on while a panic looks at it.
 //! # impl<C: Clock> Clock for Looked<C> {
@@ -59,9 +65,6 @@
 //! assert!(sent.contains("] 600 disks\r\n[") && sent.ends_with("] the end\r\n"), "{sent}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! Feature `uart` has `UartSink`, a serial port that direct writers and a panic share with
-//! the drain. Features `log` and `tracing` are front ends of those crates.
 //!
 //! # The ring
 //!
@@ -220,6 +223,6 @@ pub use system::{Nmi, Platform, SystemConsole, TimerInterrupt};
 pub use uart::UartSink;
 pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "uart", target_arch = "x86_64"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -172,6 +172,10 @@ impl Write for Beginning<'_, '_> {
 
 /// Writes a record's time as `[    1.234567] `, the default beginning of a line. An unknown time
 /// is as many blanks.
+///
+/// # Errors
+///
+/// Those of `out`.
 pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
     // As wide as the greatest known time, "[9223372036.854775] ".
     let mut text = [b' '; 20];

@@ -23,7 +23,8 @@ pub struct UartSink<R, C> {
     /// `None` before the port is opened.
     port: Shared<Option<Console<R, C>>>,
     spare: TryLock<Option<Console<R, C>>>,
-    is_open: AtomicUsize,
+    /// Number of bytes that the port takes at once; 0 before it is opened.
+    load: AtomicUsize,
     input: Input<INPUT>,
 }
 
@@ -37,7 +38,7 @@ impl<R, C> UartSink<R, C> {
                 pending: AtomicUsize::new(0),
             },
             spare: TryLock::new(None),
-            is_open: AtomicUsize::new(0),
+            load: AtomicUsize::new(0),
             input: Input {
                 bytes: [const { AtomicU8::new(0) }; _],
                 stored: AtomicUsize::new(0),
@@ -64,14 +65,14 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
         let Some(mut spare) = self.spare.try_lock() else {
             return false;
         };
-        let clone = console.clone();
+        let (clone, load) = (console.clone(), console.transmit_load());
         let is_replaced = self
             .port
             .with(|port| *port = Some(console), |port| self.receive_all(port))
             .is_some();
         if is_replaced {
             *spare = Some(clone);
-            self.is_open.store(1, Ordering::Release);
+            self.load.store(load, Ordering::Release);
         }
         is_replaced
     }
@@ -80,7 +81,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Returns whether the sink has a port.
     pub fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire) != 0
+        self.load.load(Ordering::Acquire) != 0
     }
 
     /// Calls `act` with the port, or returns `None` if the port is in use or not open. For

@@ -131,12 +131,13 @@ fn a_system_console_is_a_logger_and_a_layer() {
     static RING: Ring<[Slot; 64]> = Ring::new();
     static CONSOLE: SystemConsole<nostall_io::Mmio, Machine> = SystemConsole::new(&RING, Machine);
     let logger: &dyn log::Log = &CONSOLE;
-    let record = log::Record::builder()
-        .level(log::Level::Warn)
-        .target("pci")
-        .args(format_args!("{} bridges", 2))
-        .build();
-    logger.log(&record);
+    logger.log(
+        &log::Record::builder()
+            .level(log::Level::Warn)
+            .target("pci")
+            .args(format_args!("{} bridges", 2))
+            .build(),
+    );
     let subscriber = tracing_subscriber::registry().with(&CONSOLE);
     tracing::subscriber::with_default(subscriber, || {
         tracing::error!(target: "spi", bus = 1, "no answer");

@@ -307,7 +307,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         // First the mark: the clock may log.
         let caused = is_armed.then(|| self.places.mark(cpu, Mark::Caused));
         let is_due = is_armed && self.places.disarm(cpu, self.now());
-        self.places.tick(cpu);
+        self.places.note(cpu, Mark::Ticked);
         TimerInterrupt {
             console: self,
             _caused: caused.flatten().filter(|_| is_due),

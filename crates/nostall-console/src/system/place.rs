@@ -151,7 +151,7 @@ impl Places {
 
 impl Places {
     /// Stores the time for which the console sets this CPU's timer. Returns `false` if it is set
-    /// for that time already, and timers are known to work.
+    /// for that time already, since this CPU's last timer interrupt.
     pub(crate) fn arm(&self, cpu: usize, at: Nanos, now: Nanos) -> bool {
         let Some(place) = self.places.get(cpu) else {
             return true;
@@ -165,38 +165,23 @@ impl Places {
         is_new || !self.has(cpu, Mark::Ticked)
     }
 
-    /// Notes a timer interrupt. Before the first one no timer may have been there, so what the
-    /// console has set is forgotten.
-    pub(crate) fn tick(&self, cpu: usize) {
-        if let Some(at) = self.places.get(cpu)
-            && !self.has(cpu, Mark::Ticked)
-        {
-            at.armed_for.store(0, Ordering::Relaxed);
-            self.note(cpu, Mark::Ticked);
-        }
-    }
-
     /// Returns whether the console has set this CPU's timer.
     pub(crate) fn is_armed(&self, cpu: usize) -> bool {
         let at = self.places.get(cpu);
         at.is_some_and(|at| at.armed_for.load(Ordering::Relaxed) != 0)
     }
 
-    /// Forgets the timer if its time has come, and returns whether it has. It may be a little
-    /// early, by an inexact timer.
+    /// Forgets the timer, at a timer interrupt: the console sets it again if there is something
+    /// left. Returns whether its time has come. It may be a little early, by an inexact timer.
     pub(crate) fn disarm(&self, cpu: usize, now: Nanos) -> bool {
         let Some(place) = self.places.get(cpu) else {
             return false;
         };
-        let armed_for = place.armed_for.load(Ordering::Relaxed);
+        let armed_for = place.armed_for.swap(0, Ordering::Relaxed);
         let span = armed_for.wrapping_sub(place.armed_at.load(Ordering::Relaxed));
         let left = armed_for.wrapping_sub(micros(now)) as isize;
         // A clock that was set back shows more time left than there ever was.
-        let is_due = left <= (span / EARLY_PARTS) as isize || left as usize > span;
-        if is_due {
-            place.armed_for.store(0, Ordering::Relaxed);
-        }
-        is_due
+        left <= (span / EARLY_PARTS) as isize || left as usize > span
     }
 }
 

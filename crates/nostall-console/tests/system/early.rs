@@ -5,7 +5,7 @@ use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{info, machine, open};
+use crate::machine::{Wire, info, machine, open};
 use crate::{PC, lines_end_with, lines_with};
 
 #[test]
@@ -16,7 +16,7 @@ fn records_wait_for_the_port_and_are_sent_by_the_timer() {
     assert_eq!(machine.arrived(), "");
     assert_eq!(machine.timers_set.get(), 0);
     console
-        .open(&machine.port, LineSettings::baud(115_200))
+        .open(Wire(machine), LineSettings::baud(115_200))
         .unwrap();
     info(console, "after it");
     assert!(machine.run_timers(1_000, || console.on_timer()) > 3);
@@ -64,7 +64,7 @@ fn a_clock_without_a_rate_gives_blanks_and_each_call_sends_what_the_port_takes()
         machine.is_calibrated.set(false);
         info(console, "before the port");
         console
-            .open(&machine.port, LineSettings::baud(115_200))
+            .open(Wire(machine), LineSettings::baud(115_200))
             .unwrap();
         for n in 0..9 {
             machine.clock.advance(Nanos::from_millis(2));
@@ -107,16 +107,16 @@ fn a_port_that_does_not_answer_is_refused_and_another_one_takes_its_place() {
     machine.port.with(|uart| uart.sink_mut().clear());
     assert!(
         console
-            .open(&machine.port, LineSettings::baud(100_000))
+            .open(Wire(machine), LineSettings::baud(100_000))
             .is_err()
     );
     console
-        .open(&machine.port, LineSettings::baud(9_600))
+        .open(Wire(machine), LineSettings::baud(9_600))
         .unwrap();
-    let refused = console.with_port(|_| console.open(&machine.port, LineSettings::baud(9_600)));
+    let refused = console.with_port(|_| console.open(Wire(machine), LineSettings::baud(9_600)));
     assert!(refused.unwrap().is_err(), "the port is in use");
     console
-        .open(&machine.port, LineSettings::baud(115_200))
+        .open(Wire(machine), LineSettings::baud(115_200))
         .unwrap();
     assert!(console.settle(Nanos::from_secs(1)));
     assert_eq!(lines_with(&machine.arrived(), "] waits"), 1);

@@ -3,7 +3,7 @@
 use nostall_console::Level;
 use nostall_io::{Clock, Nanos};
 
-use crate::machine::{Console, Machine, info, machine_with, open};
+use crate::machine::{Console, Machine, Wire, info, machine_with, open};
 use crate::{PC, lines_with};
 
 const LINES: usize = 20;
@@ -12,7 +12,7 @@ const LINES: usize = 20;
 fn roomy() -> (&'static Machine, &'static Console) {
     let (machine, console) = machine_with::<2048>(PC);
     console
-        .open(&machine.port, nostall_uart::LineSettings::baud(115_200))
+        .open(Wire(machine), nostall_uart::LineSettings::baud(115_200))
         .unwrap();
     (machine, console)
 }

@@ -5,11 +5,11 @@ use std::cell::{Cell, RefCell};
 use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
-use nostall_io::{Clock, Nanos, Processor};
+use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_uart::{LineSettings, Model};
 
 pub type Port = VirtualPort<Vec<u8>>;
-pub type Console = SystemConsole<&'static Port, Kernel>;
+pub type Console = SystemConsole<Wire, Kernel>;
 
 /// A function that runs in a place of the kernel.
 pub type Hook = Box<dyn Fn()>;
@@ -33,6 +33,25 @@ pub struct Machine {
     pub in_now: RefCell<Option<Hook>>,
     pub in_mask: RefCell<Option<Hook>>,
     pub in_stop: RefCell<Option<Hook>>,
+    /// Runs after each access to the port.
+    pub in_access: RefCell<Option<Hook>>,
+}
+
+/// The port's registers.
+#[derive(Clone, Copy)]
+pub struct Wire(pub &'static Machine);
+
+impl Registers for Wire {
+    fn read8(&self, offset: usize) -> u8 {
+        let value = self.0.port.read8(offset);
+        call(&self.0.in_access);
+        value
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.0.port.write8(offset, value);
+        call(&self.0.in_access);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -116,6 +135,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
         in_now: RefCell::default(),
         in_mask: RefCell::default(),
         in_stop: RefCell::default(),
+        in_access: RefCell::default(),
     }));
     let ring: &'static Ring<[Slot; N]> = Box::leak(Box::new(Ring::new()));
     let console = Box::leak(Box::new(SystemConsole::new(ring, Kernel(machine))));
@@ -126,7 +146,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
 pub fn open(profile: Profile) -> (&'static Machine, &'static Console) {
     let (machine, console) = machine(profile);
     console
-        .open(&machine.port, LineSettings::baud(115_200))
+        .open(Wire(machine), LineSettings::baud(115_200))
         .unwrap();
     (machine, console)
 }

@@ -8,7 +8,7 @@ use nostall_console::{
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{Console, Kernel, info, machine, machine_with, open};
+use crate::machine::{Console, Kernel, Wire, info, machine, machine_with, open};
 use crate::{PC, lines_with};
 
 #[test]
@@ -117,7 +117,7 @@ fn a_second_sink_has_all_records_before_and_beside_the_port_and_in_a_panic() {
     let shown = || screen.sink().0.lock().unwrap().clone();
     assert!(shown().ends_with("] before the port\n"));
     console
-        .open(&machine.port, LineSettings::baud(115_200))
+        .open(Wire(machine), LineSettings::baud(115_200))
         .unwrap();
     info(console, "beside it");
     assert!(shown().ends_with("] beside it\n"));
@@ -139,7 +139,7 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
         SystemConsole::new(ring, Kernel(machine)).with_printer(),
     ));
     console
-        .open(&machine.port, LineSettings::baud(115_200))
+        .open(Wire(machine), LineSettings::baud(115_200))
         .unwrap();
     for n in 0..10 {
         info(console, &format!("line {n}"));
@@ -192,4 +192,51 @@ fn write_all_waits_for_room_and_not_for_the_line() {
     assert!(machine.clock.now() - start < Nanos::from_secs(2));
     // Without room in time.
     assert!(!console.write_all(&text, Nanos::from_millis(1)));
+}
+
+#[test]
+fn a_port_slower_than_its_rate_has_every_line_and_an_interrupt_holds_the_cpu_for_one_fifo() {
+    for profile in [
+        nostall_devices::uart::Profile::HP_DL380_GEN9,
+        nostall_devices::uart::Profile::VM,
+    ] {
+        let (machine, console) = machine_with::<1024>(profile);
+        console
+            .open(Wire(machine), LineSettings::baud(115_200))
+            .unwrap();
+        let mut longest = Nanos::ZERO;
+        let mut held = |act: &dyn Fn()| {
+            let start = machine.clock.now();
+            act();
+            longest = longest.max(machine.clock.now() - start);
+        };
+        for n in 0..300 {
+            held(&|| info(console, &format!("line {n}")));
+        }
+        let interrupts = machine.run_timers(100_000, || held(&|| console.on_timer()));
+        assert_eq!(lines_with(&machine.arrived(), "] line "), 300);
+        assert!(longest < Nanos::from_micros(200), "{longest}");
+        assert!(interrupts < 4 * 300 * 30 / 16, "{interrupts}");
+    }
+}
+
+#[test]
+fn a_second_console_on_the_ring_goes_on_where_the_early_one_stopped() {
+    let (machine, early) = machine_with::<64>(PC);
+    early
+        .open(Wire(machine), LineSettings::baud(115_200))
+        .unwrap();
+    info(early, "of the early console");
+    assert!(early.settle(Nanos::from_secs(1)));
+    let console: &'static Console =
+        Box::leak(Box::new(SystemConsole::new(early.ring(), Kernel(machine))));
+    console.drain().start_at(early.drain().position());
+    console
+        .open(Wire(machine), LineSettings::baud(115_200))
+        .unwrap();
+    info(console, "of the second");
+    assert!(console.settle(Nanos::from_secs(1)));
+    let text = machine.arrived();
+    assert_eq!(lines_with(&text, "of the early console"), 1, "{text}");
+    assert_eq!(lines_with(&text, "of the second"), 1, "{text}");
 }

@@ -119,3 +119,39 @@ fn a_panic_of_another_cpu_leaves_the_port_to_the_first_one() {
     }
     assert_eq!(machine.stops.get(), 1);
 }
+
+#[test]
+fn a_panic_at_every_access_to_the_port_and_every_look_at_the_clock_gets_its_text_out() {
+    let mut places = 0;
+    for at in 0.. {
+        for in_clock in [false, true] {
+            let (machine, console) = open(PC);
+            let place = [&machine.in_access, &machine.in_now][usize::from(in_clock)];
+            let left = std::cell::Cell::new(at);
+            *place.borrow_mut() = Some(Box::new(move || match left.get() {
+                0 => {
+                    left.set(usize::MAX);
+                    console.panic(format_args!("the end"));
+                }
+                usize::MAX => {}
+                more => left.set(more - 1),
+            }));
+            for _ in 0..3 {
+                info(console, "a line that is longer than a FIFO");
+            }
+            console.on_interrupt();
+            machine.run_timers(20, || console.on_timer());
+            if machine.stops.get() == 0 {
+                continue;
+            }
+            places += 1;
+            // One byte may be doubled, or lost, by a panic in the middle of a load.
+            let text = machine.arrived();
+            assert_eq!(lines_with(&text, "] the end"), 1, "{at} {in_clock}: {text}");
+        }
+        if at > 150 {
+            break;
+        }
+    }
+    assert!(places > 200, "{places}");
+}

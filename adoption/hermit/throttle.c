@@ -16,6 +16,13 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal) {
+    (void)signal;
+    stopped = 1;
+}
+
 static double number(const char *name, double otherwise) {
     const char *text = getenv(name);
     return text ? atof(text) : otherwise;
@@ -42,9 +49,10 @@ int main(int count, char **words) {
     close(ends[1]);
 
     // One UART FIFO (16 bytes) is the most that the reader catches up at once.
+    signal(SIGTERM, stop);
     double credit = 0, last = now(), gap = 0;
     unsigned long total = 0, gaps = 0;
-    for (;;) {
+    while (!stopped) {
         if (pause > 0 && total >= pause_at) {
             usleep(pause * 1e6);
             pause = 0;
@@ -70,6 +78,8 @@ int main(int count, char **words) {
     }
 end:
     fclose(out);
+    if (stopped)
+        kill(child, SIGTERM);
     int status;
     waitpid(child, &status, 0);
     fprintf(stderr, "throttle: %lu bytes, longest gap %.1f ms, %lu gaps above 8 ms\n", total, gap * 1e3, gaps);

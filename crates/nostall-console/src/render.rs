@@ -205,6 +205,10 @@ pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
 
 /// Writes [the time](write_time), the CPU's number and the level, which has a colour, as
 /// `[    1.234567]   0 INFO   `.
+///
+/// # Errors
+///
+/// The error of `out`.
 pub fn write_time_cpu_level(record: &Record, out: &mut dyn Write) -> fmt::Result {
     let (colour, level) = match record.level {
         Level::Emergency => (31, "EMERG"),

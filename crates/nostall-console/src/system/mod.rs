@@ -290,7 +290,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Marks the kernel's timer handler, at its top. Dropping the mark sends what the port takes,
-    /// and arms the timer for the rest.
+    /// and arms the timer for the rest. Before that, log calls in the handler store records;
+    /// emergencies are sent at once.
     ///
     /// ```
     /// # use nostall_console::{Platform, SystemConsole};
@@ -310,6 +311,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.places.note(cpu, Mark::Ticked);
         TimerInterrupt {
             console: self,
+            timer: self.places.mark(cpu, Mark::Timer),
             _caused: caused.flatten().filter(|_| is_due),
         }
     }
@@ -489,6 +491,10 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Sends what the sinks take now, and arms the timer for the rest. Returns the time of the
     /// next slice, if there is something left.
     fn slice(&self, priority: Priority, is_printers: bool) -> Option<Nanos> {
+        // The end of a timer handler sends: the handler may take back a timer that is set in it.
+        if priority == Priority::Normal && self.places.has(self.platform.id(), Mark::Timer) {
+            return None;
+        }
         // If the platform logs in here, or in an NMI, the record is left to this slice or the
         // next one.
         let _entered = self.places.enter(self.platform.id())?;
@@ -587,12 +593,17 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 #[must_use = "the console sends when this is dropped"]
 pub struct TimerInterrupt<'c, R: Registers + 'static, P: Platform + 'static> {
     console: &'c SystemConsole<R, P>,
+    timer: Option<Marked<'c>>,
     /// The console has caused it.
     _caused: Option<Marked<'c>>,
 }
 
 impl<R: Registers, P: Platform> Drop for TimerInterrupt<'_, R, P> {
     fn drop(&mut self) {
+        if self.timer.take().is_some() {
+            let console = self.console;
+            console.places.forget_timer(console.platform.id());
+        }
         self.console.send(Priority::Normal);
     }
 }

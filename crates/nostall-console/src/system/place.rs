@@ -28,6 +28,8 @@ pub(crate) enum Mark {
     Ticked = 1 << 5,
     /// A record was left to its slice.
     Left = 1 << 6,
+    /// It handles a timer interrupt, at whose end it sends.
+    Timer = 1 << 7,
 }
 
 /// One CPU's state.
@@ -163,6 +165,13 @@ impl Places {
             place.armed_for.store(armed_for, Ordering::Relaxed);
         }
         is_new || !self.has(cpu, Mark::Ticked)
+    }
+
+    /// Has the next [`arm`](Self::arm) set this CPU's timer.
+    pub(crate) fn forget_timer(&self, cpu: usize) {
+        if let Some(place) = self.places.get(cpu) {
+            place.armed_for.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Returns whether the console has set this CPU's timer.

@@ -116,6 +116,24 @@ fn a_timer_that_is_a_little_early_is_the_consoles() {
 }
 
 #[test]
+fn the_timer_is_set_at_the_end_of_a_timer_handler_and_not_by_log_calls_in_it() {
+    let (machine, console) = roomy();
+    for n in 0..LINES {
+        info(console, &format!("line {n}"));
+    }
+    machine.run_timers(10_000, || {
+        let _in_timer = console.timer_interrupt();
+        let sets = machine.timers_set.get();
+        info(console, "handler");
+        assert_eq!(machine.timers_set.get(), sets);
+        // The handler's bookkeeping: the timer that came is over.
+        machine.timer.set(None);
+    });
+    let text = machine.arrived();
+    assert_eq!(lines_with(&text, "] line "), LINES, "{text}");
+}
+
+#[test]
 fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
     for method in 0..3 {
         let (machine, console) = roomy();

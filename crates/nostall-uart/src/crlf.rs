@@ -1,21 +1,26 @@
 //! Newline expansion, in pieces of any size.
 
-/// Text on its way to a terminal: each LF comes out as CR LF.
+use crate::Newline;
+
+/// Text on its way to a terminal: each LF comes out as CR LF, unless the settings leave it alone.
 ///
 /// The pieces may be cut anywhere: a CR that was the last byte of one is
 /// followed by its LF as the first of the next.
+#[derive(Clone)]
 pub(crate) struct Crlf<'a> {
     rest: &'a [u8],
+    newline: Newline,
     /// The CR of the LF at the front of `rest` has been handed out.
     cr_sent: bool,
 }
 
 impl<'a> Crlf<'a> {
     /// `cr_sent`: `text` begins with an LF whose CR has gone out already.
-    pub(crate) fn new(text: &'a [u8], cr_sent: bool) -> Self {
+    pub(crate) fn new(text: &'a [u8], newline: Newline, cr_sent: bool) -> Self {
         Self {
             rest: text,
-            cr_sent: cr_sent && text.first() == Some(&b'\n'),
+            newline,
+            cr_sent: cr_sent && newline == Newline::CrLf && text.first() == Some(&b'\n'),
         }
     }
 
@@ -29,30 +34,47 @@ impl<'a> Crlf<'a> {
         self.rest.len()
     }
 
-    /// Puts as much into `piece` as fits, and returns what it put there: empty
-    /// only when nothing is left.
+    /// Returns the number of text bytes whose last byte is among the next `line_bytes`.
+    pub(crate) fn text_in(mut self, line_bytes: usize) -> usize {
+        let all = self.rest.len();
+        if line_bytes >= self.remaining() {
+            return all;
+        }
+        for _ in 0..line_bytes {
+            self.next();
+        }
+        all - self.rest.len()
+    }
+
+    /// Puts as much into `piece` as fits, and returns its content: empty only when nothing is
+    /// left.
     pub(crate) fn fill<'p>(&mut self, piece: &'p mut [u8]) -> &'p [u8] {
         let mut len = 0;
         for slot in &mut *piece {
-            let Some((&first, rest)) = self.rest.split_first() else {
-                break;
-            };
-            if first == b'\n' && !self.cr_sent {
-                *slot = b'\r';
-                self.cr_sent = true;
-            } else {
-                *slot = first;
-                self.rest = rest;
-                self.cr_sent = false;
-            }
+            let Some(byte) = self.next() else { break };
+            *slot = byte;
             len += 1;
         }
         &piece[..len]
     }
 
+    fn next(&mut self) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        let is_due = first == b'\n' && self.newline == Newline::CrLf && !self.cr_sent;
+        self.cr_sent = is_due;
+        if is_due {
+            return Some(b'\r');
+        }
+        self.rest = rest;
+        Some(first)
+    }
+
     /// Returns the number of remaining bytes, including CRs.
     pub(crate) fn remaining(&self) -> usize {
-        let newlines = self.rest.iter().filter(|&&byte| byte == b'\n').count();
+        let newlines = match self.newline {
+            Newline::Lf => 0,
+            Newline::CrLf => self.rest.iter().filter(|&&byte| byte == b'\n').count(),
+        };
         self.rest.len() + newlines - usize::from(self.cr_sent)
     }
 }
@@ -65,7 +87,7 @@ mod tests {
     use std::vec::Vec;
 
     fn in_pieces(text: &[u8], size: usize) -> Vec<Vec<u8>> {
-        let mut crlf = Crlf::new(text, false);
+        let mut crlf = Crlf::new(text, Newline::CrLf, false);
         let mut pieces = Vec::new();
         let mut buffer = [0; 32];
         loop {
@@ -91,6 +113,22 @@ mod tests {
     #[test]
     fn every_lf_gets_a_cr_even_one_that_had_one() {
         assert_eq!(in_pieces(b"\n\n\r\n", 16), [b"\r\n\r\n\r\r\n".to_vec()]);
+    }
+
+    #[test]
+    fn an_lf_that_is_left_alone_gets_no_cr_and_counts_once() {
+        let mut lf = Crlf::new(b"\n\n\r\n", Newline::Lf, true);
+        assert_eq!(lf.remaining(), 4);
+        assert_eq!(lf.fill(&mut [0; 16]), b"\n\n\r\n");
+        assert_eq!(lf.remaining(), 0);
+    }
+
+    #[test]
+    fn a_line_feed_counts_as_text_once_its_second_byte_is_out() {
+        for (sent, text) in [(0, 0), (1, 1), (2, 1), (3, 2), (4, 3), (9, 3)] {
+            let crlf = Crlf::new(b"a\nb", Newline::CrLf, false);
+            assert_eq!(crlf.text_in(sent), text, "{sent}");
+        }
     }
 
     proptest! {

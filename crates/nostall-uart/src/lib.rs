@@ -59,12 +59,12 @@
 //!   offers. Automatic RTS and CTS of the later models are not used.
 //! - With [`PowerLoss::Recover`], a port that lost its power is set up again. The bytes of
 //!   the write in whose middle that was are all reported as perhaps lost.
-//! - Each LF is sent as CR LF. Divisors are exact, and a rate that the port misses by more
+//! - Each LF is sent as CR LF, or as it is ([`Newline`]). Divisors are exact, and a rate that the port misses by more
 //!   than 3 % is refused.
 //! - The interrupt-driven [`port`] reports overrun, parity, framing and break in order with
 //!   the data. If the port itself lost a byte between two reads, the place is known to
 //!   within one byte. It has the `embedded-io` traits of the embedded working group
-//!   (features `embedded-io` and `embedded-io-async`), and no DMA.
+//!   (features `embedded-io` and `embedded-io-async`), and no DMA. [`Console`] has `Write`.
 //!
 //! # Looking inside
 //!
@@ -95,6 +95,6 @@ pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
 pub use nostall_io::Offered;
 pub use probe::{Probed, probe, receive_fifo_depth};
-pub use settings::{ConsoleSettings, FlowControl, PowerLoss, Rs485};
+pub use settings::{ConsoleSettings, FlowControl, Newline, PowerLoss, Rs485};
 pub use setup::{NotFound, OpenError};
 pub use strategy::Strategy;

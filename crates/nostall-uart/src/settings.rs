@@ -16,6 +16,8 @@ pub struct ConsoleSettings {
     /// Number of bytes that the transmitter takes when it reports empty, 1 to 128. `None` uses
     /// the model's table; set it if the table is wrong for this port.
     pub transmit_load: Option<usize>,
+    /// Line ends of the text that is written.
+    pub newline: Newline,
     /// Flow control by the other end.
     pub flow_control: FlowControl,
     /// A line that is shared by taking turns.
@@ -40,6 +42,26 @@ impl ConsoleSettings {
     /// A virtual machine's port pauses while its reader on the host is busy; pauses of
     /// 300 ms lose nothing. A port that is stuck costs this time once.
     pub const GIVE_UP_AFTER: Nanos = Nanos::from_millis(500);
+}
+
+/// Line ends of the text that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newline {
+    /// Each LF is sent as CR LF, for a terminal.
+    CrLf,
+    /// Each byte is sent as it is, for a program at the other end or for binary data. A report
+    /// of lost bytes ends in LF as well.
+    Lf,
+}
+
+impl Newline {
+    /// Returns the bytes of a line end.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::CrLf => "\r\n",
+            Self::Lf => "\n",
+        }
+    }
 }
 
 /// Flow control by the other end.
@@ -82,6 +104,7 @@ impl From<LineSettings> for ConsoleSettings {
             line,
             model: None,
             transmit_load: None,
+            newline: Newline::CrLf,
             flow_control: FlowControl::None,
             rs485: None,
             power_loss: PowerLoss::Ignore,

@@ -21,8 +21,9 @@ pub(super) enum Stall {
 /// The ways to use a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// May wait. The port's interrupts are masked until the end, because bytes that leave
-    /// would raise them.
+    /// May wait. A receive interrupt that is enabled is masked until the end: its handler could
+    /// not reach the port. With none enabled, which only this driver can change, there is
+    /// nothing to mask.
     Write,
     /// May wait, and leaves the interrupts alone.
     Flush,
@@ -37,8 +38,8 @@ pub(super) enum Entry {
 /// Dropping it restores the interrupt enables.
 pub(super) struct Entered<'c, R: Registers, C: Clock> {
     console: &'c mut Console<R, C>,
-    /// The interrupt enables to restore.
-    enabled: Option<u8>,
+    /// The interrupt enables to restore, if any interrupt was masked.
+    masked: Option<u8>,
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
@@ -46,18 +47,14 @@ impl<R: Registers, C: Clock> Console<R, C> {
         if self.check_power() || self.fifo_missing && self.in_port == 0 {
             self.recover(entry)?;
         }
-        let enabled = (entry == Entry::Write).then(|| {
-            let enabled = match self.registers.read8(IER) {
-                // The port is gone. A port that returns must not get this value.
-                0xff => 0,
-                enabled => enabled,
-            };
+        let enables = self.enables();
+        let masked = (entry == Entry::Write && enables != 0).then_some(enables);
+        if masked.is_some() {
             self.registers.write8(IER, 0);
-            enabled
-        });
+        }
         Ok(Entered {
             console: self,
-            enabled,
+            masked,
         })
     }
 
@@ -131,8 +128,8 @@ impl<R: Registers, C: Clock> DerefMut for Entered<'_, R, C> {
 
 impl<R: Registers, C: Clock> Drop for Entered<'_, R, C> {
     fn drop(&mut self) {
-        if let Some(enabled) = self.enabled {
-            self.registers.write8(IER, enabled);
+        if let Some(enables) = self.masked {
+            self.registers.write8(IER, enables);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write};
 
+use crate::Newline;
+
 /// Longer than any report: a line end, 20 digits, and the words around them.
 const LONGEST_REPORT: usize = 48;
 
@@ -63,17 +65,18 @@ impl Lost {
 
     /// Puts the next part of the report into `piece`, which is sent next, and returns the
     /// part's length.
-    pub(super) fn fill(&mut self, piece: &mut [u8]) -> usize {
+    pub(super) fn fill(&mut self, piece: &mut [u8], newline: Newline) -> usize {
         if !self.is_due() {
             return 0;
         }
         if !self.report.is_under_way() {
             self.report = Report::default();
-            let line_end = if self.line_is_open { "\r\n" } else { "" };
+            let end = newline.text();
+            let line_end = if self.line_is_open { end } else { "" };
             let up_to = if self.at_most { "up to " } else { "" };
             let lost = self.unreported;
             // It fits.
-            let _ = write!(self.report, "{line_end}[{up_to}{lost} bytes lost]\r\n");
+            let _ = write!(self.report, "{line_end}[{up_to}{lost} bytes lost]{end}");
             self.reported = self.reported.saturating_add(lost);
             self.unreported = 0;
             self.at_most = false;
@@ -144,7 +147,7 @@ mod tests {
         let mut all = Vec::new();
         while lost.is_due() {
             let mut piece = [0; 64];
-            let filled = lost.fill(&mut piece[..room]);
+            let filled = lost.fill(&mut piece[..room], Newline::CrLf);
             all.extend_from_slice(&piece[..filled]);
         }
         String::from_utf8(all).unwrap()

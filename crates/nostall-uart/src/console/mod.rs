@@ -1,5 +1,7 @@
 //! The polled console writer.
 
+#[cfg(feature = "embedded-io")]
+mod embedded;
 mod entry;
 mod lost;
 mod open;
@@ -14,7 +16,7 @@ use nostall_io::{Clock, Counter, Nanos, Offered, Registers, Timeout, count};
 
 use crate::crlf::Crlf;
 use crate::registers::{MSR, THR, lsr, msr};
-use crate::{FlowControl, PowerLoss, Strategy};
+use crate::{FlowControl, Newline, PowerLoss, Strategy};
 
 use entry::{Entered, Entry, Stall};
 pub use state::{Console, LatchedStatus};
@@ -26,6 +28,9 @@ use wait::Room;
 pub struct WriteReport {
     /// Number of bytes given to the transmitter, including inserted CRs.
     pub written: usize,
+    /// Number of text bytes in [`written`](Self::written), from the beginning of the text. An LF
+    /// counts when it is sent, its CR does not.
+    pub text: usize,
     /// Number of bytes given up, including inserted CRs. The port was stuck or held off
     /// ([`timed_out`](Self::timed_out)), or has disappeared. The console reports them on the
     /// line when the port takes bytes again.
@@ -43,12 +48,12 @@ impl WriteReport {
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// Writes `text`, each LF as CR LF, and returns when the last bit is on the
+    /// Writes `text`, each LF as the [settings](crate::Newline) say, and returns when the last bit is on the
     /// line, or with [`Strategy::FifoPaced`] when the last byte is in the FIFO.
     ///
-    /// The port's interrupts are masked meanwhile. A port that stops taking bytes is waited
-    /// for during [`longest_wait`](Self::longest_wait), counted from the last byte that it
-    /// took. Then the rest is dropped, and until the port is ready again each later
+    /// A [receive interrupt](Self::enable_receive) is masked meanwhile. A port that stops taking
+    /// bytes is waited for during [`longest_wait`](Self::longest_wait), counted from the last byte
+    /// that it took. Then the rest is dropped, and until the port is ready again each later
     /// write costs one look. So a port that is stuck costs one bound.
     ///
     /// A write as a whole has no shorter bound than its text: `n` bytes of the line cannot
@@ -62,7 +67,9 @@ impl<R: Registers, C: Clock> Console<R, C> {
         if text.is_empty() {
             return report;
         }
-        let mut text = Crlf::new(text, core::mem::take(&mut self.cr_sent));
+        let cr_sent = core::mem::take(&mut self.cr_sent);
+        let whole = Crlf::new(text, self.settings.newline, cr_sent);
+        let mut text = whole.clone();
         match self.write_out(&mut text, &mut report.written) {
             Ok(()) => {}
             Err(Stall::Stuck) => report.timed_out = true,
@@ -80,6 +87,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.lose_port_content();
             report.dropped += core::mem::take(&mut report.written);
         }
+        report.text = whole.text_in(report.written);
         report
     }
 
@@ -156,7 +164,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
     fn flush_out(&mut self) -> Result<(), Stall> {
         let mut port = self.enter(Entry::Flush)?;
-        let sent = port.send(&mut Crlf::new(&[], false), &mut 0);
+        let sent = port.send(&mut Crlf::new(&[], Newline::Lf, false), &mut 0);
         let drained = sent.and_then(|()| port.drain());
         port.hand_line_back();
         drained
@@ -203,7 +211,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             return Ok(0);
         }
         let mut room = [0; LARGEST_LOAD];
-        let mut rest = Crlf::new(text, self.cr_sent);
+        let mut rest = Crlf::new(text, self.settings.newline, self.cr_sent);
         let load = self.load();
         let found = Room {
             since: Some(now),
@@ -219,7 +227,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Gives the transmitter the next load, put together in `room`. Returns how many bytes
     /// of it are of the text.
     fn give_next(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
-        let report = self.lost.fill(room);
+        let newline = self.settings.newline;
+        let report = self.lost.fill(room, newline);
         // A report that was cut may be followed by one of its own.
         let of_text = match self.lost.is_due() {
             true => 0,

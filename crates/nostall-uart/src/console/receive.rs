@@ -28,13 +28,6 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
     /// Makes the port's registers what `receives` says.
     pub(super) fn set_receive(&mut self) {
-        let enabled = match (self.receives, self.port.model) {
-            (false, _) => 0,
-            // It receives without interrupts unless bits 2 and 3 are both set, whatever its
-            // description says (BCM2835 errata, AUX_MU_IER_REG).
-            (true, Model::Bcm2835Mini) => ier::RECEIVED_DATA | ier::LINE_STATUS | ier::MODEM_STATUS,
-            (true, _) => ier::RECEIVED_DATA | ier::LINE_STATUS,
-        };
         // Without the clear bits, what is in the FIFOs stays there.
         if self.receives && self.port.load > 1 {
             let depth = match self.port.model {
@@ -46,7 +39,18 @@ impl<R: Registers, C: Clock> Console<R, C> {
         }
         let lines = self.registers.read8(MCR) & (mcr::DTR | mcr::RTS);
         self.registers.write8(MCR, lines | self.out2());
-        self.registers.write8(IER, enabled);
+        self.registers.write8(IER, self.enables());
+    }
+
+    /// Returns the port's interrupt enables. Only this driver writes that register.
+    pub(super) const fn enables(&self) -> u8 {
+        match (self.receives, self.port.model) {
+            (false, _) => 0,
+            // It receives without interrupts unless bits 2 and 3 are both set, whatever its
+            // description says (BCM2835 errata, AUX_MU_IER_REG).
+            (true, Model::Bcm2835Mini) => ier::RECEIVED_DATA | ier::LINE_STATUS | ier::MODEM_STATUS,
+            (true, _) => ier::RECEIVED_DATA | ier::LINE_STATUS,
+        }
     }
 
     /// The bit of the modem control register that lets the interrupt through.
@@ -80,9 +84,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 passed += 1;
             }
         }
-        let enabled = self.registers.read8(IER);
         self.registers.write8(IER, 0);
-        self.registers.write8(IER, enabled);
+        self.registers.write8(IER, self.enables());
         passed
     }
 

@@ -82,15 +82,16 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             self.clock.wait_until(shifted);
             self.never_idle = self.status()? & idle != idle;
         } else {
-            if self.strategy == Strategy::FifoPaced
-                && let Room {
-                    since: Some(since),
-                    idle: false,
-                } = self.pace()?
-            {
-                // One byte is left to shift out.
-                let shifted = since + self.port.frame_time;
-                self.clock.sleep_until(shifted);
+            if self.strategy == Strategy::FifoPaced {
+                let room = self.pace()?;
+                if room.idle {
+                    self.in_port = 0;
+                    return Ok(());
+                }
+                if let Some(since) = room.since {
+                    // One byte is left to shift out.
+                    self.clock.sleep_until(since + self.port.frame_time);
+                }
             }
             if let Err(stall) = self.wait_for(idle) {
                 if stall == Stall::Stuck && self.status()? & lsr::THRE != 0 {

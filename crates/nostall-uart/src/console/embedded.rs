@@ -1,0 +1,48 @@
+//! `embedded-io` on a console.
+
+use embedded_io::{ErrorType, Write};
+use nostall_io::{Clock, Registers};
+
+use super::entry::Stall;
+use super::state::Console;
+use crate::crlf::Crlf;
+use crate::port::IoError;
+
+impl<R: Registers, C: Clock> ErrorType for Console<R, C> {
+    type Error = IoError;
+}
+
+/// Unlike [`Console::write`], a write does not drop the rest of a text that the port does not take
+/// in time. It returns the number of text bytes that the port took, and the caller still has the
+/// rest.
+impl<R: Registers, C: Clock> Write for Console<R, C> {
+    /// # Errors
+    ///
+    /// [`IoError::TimedOut`] if the port took no byte in time. [`IoError::Gone`] if it has
+    /// disappeared or lost its power. What it held is then counted as lost and reported on the
+    /// line later.
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let cr_sent = core::mem::take(&mut self.cr_sent);
+        let mut text = Crlf::new(bytes, self.settings.newline, cr_sent);
+        let sent = self.write_out(&mut text, &mut 0);
+        self.cr_sent = text.cr_sent();
+        if sent == Err(Stall::Gone) || self.check_power() {
+            self.lose_port_content();
+            return Err(IoError::Gone);
+        }
+        match bytes.len() - text.text_remaining() {
+            0 => Err(IoError::TimedOut),
+            taken => Ok(taken),
+        }
+    }
+
+    /// # Errors
+    ///
+    /// [`IoError::TimedOut`] if the last byte did not leave in time.
+    fn flush(&mut self) -> Result<(), IoError> {
+        Self::flush(self).map_err(|_| IoError::TimedOut)
+    }
+}

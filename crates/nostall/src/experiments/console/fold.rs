@@ -263,7 +263,7 @@ impl Judge<'_> {
             Some(_) if holds => "spoils the line that a panic cuts, and no other".to_owned(),
             Some(damage) => format!("spoils a line in a panic: {damage}"),
             None if again > 0 => {
-                "brings every line in a panic; what a CPU was sending, again".to_owned()
+                "brings every line in a panic; the one in transit, again".to_owned()
             }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };
@@ -480,7 +480,7 @@ mod tests {
             ),
             (
                 |pair| pair.panicked.checked.sent_again = 2,
-                "brings every line in a panic; what a CPU was sending, again",
+                "brings every line in a panic; the one in transit, again",
             ),
             (
                 |pair| (pair.whole.lost, pair.whole.checked.missing) = (1, 1),

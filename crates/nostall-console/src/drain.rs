@@ -10,7 +10,7 @@ use crate::line::LineState;
 use crate::options::PanicOrder;
 use crate::owner::{Owner, Turn};
 use crate::promise::Promise;
-use crate::render::{LineBuffer, Style};
+use crate::render::{LineBuffer, Rendered, Style};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
@@ -217,6 +217,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if priority < least {
                 break;
             }
+            if priority > Priority::Normal && self.feed.is_unused(priority) {
+                continue;
+            }
             let mut lines = LINES;
             if in_order && priority > Priority::Normal {
                 // Only the rest of a line that is out in part goes before its turn.
@@ -243,39 +246,55 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
         let mut at = self.feed.start(priority, stored);
-        let first = match self.feed.fetch(priority, &mut at, false, search) {
-            Fetched::Record(record) => record,
-            nothing => {
-                lane.advance(stored, at);
-                if at.next != stored.next {
-                    self.tell_place();
-                }
-                return match nothing {
-                    Fetched::Pending => Step::Pending,
-                    Fetched::Scanned | Fetched::Gap => Step::Scanned,
-                    _ => Step::Empty,
-                };
+        let mut fetched = self.feed.fetch(priority, &mut at, false, search);
+        if !matches!(fetched, Fetched::Record(_) | Fetched::Kept(_)) {
+            lane.advance(stored, at);
+            if at.next != stored.next {
+                self.tell_place();
             }
-        };
+            return match fetched {
+                Fetched::Pending => Step::Pending,
+                Fetched::Scanned | Fetched::Gap => Step::Scanned,
+                _ => Step::Empty,
+            };
+        }
         // What is skipped is skipped whatever the sink does.
         lane.advance(stored, at);
         self.close_others(priority, &mut at);
         let before = at;
         let mut bytes = [0; CHUNK];
-        let mut window = LineBuffer::new(&mut bytes);
+        let room = self.sink.load().clamp(1, CHUNK);
+        let mut window = LineBuffer::new(&mut bytes[..room]);
         let style = Style {
             charset: self.options.charset,
-            lane: priority as usize,
             prefix: self.options.prefix,
             escapes_raw: false,
         };
-        let mut sending = [None; LINES];
-        let mut record = first;
+        let mut text = None;
+        let mut sending = [const { None }; LINES];
         for place in &mut sending[..lines] {
-            let gap = lane.gap(at.next);
             let mut settled = at.line;
-            settled.begin(&record, gap, style);
-            let total = settled.render(&record, gap, style, &mut window);
+            let (shape, record) = match fetched {
+                Fetched::Kept(shape) => {
+                    settled.put_head(priority as usize, &mut window);
+                    let kept = &lane.kept;
+                    if !kept.put_into(&mut window, at.next, settled.body_at(), shape.len) {
+                        // An owner that has lost the sink wrote there.
+                        return Step::Pending;
+                    }
+                    (shape, None)
+                }
+                Fetched::Record(record) => {
+                    let gap = lane.gap(at.next);
+                    let text = text.get_or_insert(const { Rendered::new() });
+                    text.render(&record, gap, style);
+                    settled.begin(text.shape, gap);
+                    settled.put(text.text(), priority as usize, &mut window);
+                    (text.shape, Some((record, gap)))
+                }
+                _ => break,
+            };
+            let total = settled.total(shape.len);
             *place = Some(Sending {
                 at,
                 settled,
@@ -284,15 +303,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             });
             at = Position {
                 next: after(at.next),
-                line: LineState::after(&record),
+                line: LineState::after(shape),
             };
-            if window.is_full() || lines == 1 {
+            if window.room() == 0 || lines == 1 {
                 break;
             }
-            match self.feed.fetch(priority, &mut at, true, search) {
-                Fetched::Record(next) => record = next,
-                _ => break,
-            }
+            fetched = self.feed.fetch(priority, &mut at, true, search);
         }
         let bytes = window.into_bytes();
         // If this owner dies before it clears this, it is not known what is out.
@@ -310,7 +326,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         count(Counter::ConsoleBytes, given.taken as u64);
-        lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
+        let out = taken(lane, &sending, text.as_mut(), style, given.taken);
+        lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.tell_place();
         Step::Sent { given }
@@ -418,9 +435,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             next: sequence as usize,
             line: LineState::default(),
         };
-        for lane in &self.feed.lanes {
-            lane.advance(lane.position(), start);
-        }
+        // Lanes of urgent records start no earlier.
+        let lane = &self.feed.lanes[0];
+        lane.advance(lane.position(), start);
         self.tell_place();
     }
 
@@ -459,17 +476,25 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 }
 
 /// A record that is being offered.
-#[derive(Clone, Copy)]
 struct Sending {
     at: Position,
     settled: LineState,
-    record: Record,
+    /// The record and the number of those lost before it, unless its text is kept.
+    record: Option<(Record, u64)>,
     total: usize,
 }
 
-/// Returns a lane's state after `taken` bytes; `None` if all were taken.
-fn taken(lane: &Lane, sending: &[Option<Sending>], mut taken: usize) -> Option<Position> {
-    for sent in sending.iter().flatten() {
+/// Returns a lane's state after `taken` bytes; `None` if all were taken. Keeps the text of the
+/// record that is out in part. `last` is that of the last record.
+fn taken(
+    lane: &Lane,
+    sending: &[Option<Sending>],
+    last: Option<&mut Rendered>,
+    style: Style,
+    mut taken: usize,
+) -> Option<Position> {
+    let mut sending = sending.iter().flatten().peekable();
+    while let Some(sent) = sending.next() {
         let rest = sent.total - sent.settled.offset;
         if taken >= rest {
             taken -= rest;
@@ -478,7 +503,14 @@ fn taken(lane: &Lane, sending: &[Option<Sending>], mut taken: usize) -> Option<P
         if taken == 0 {
             return Some(sent.at);
         }
-        lane.keep(&sent.record);
+        if let Some((record, gap)) = &sent.record
+            && let Some(text) = last
+        {
+            if sending.peek().is_some() {
+                text.render(record, *gap, style);
+            }
+            lane.kept.put(sent.at.next, text);
+        }
         let mut line = sent.settled;
         line.offset += taken;
         return Some(Position {

@@ -164,6 +164,7 @@ mod cursor;
 mod drain;
 mod feed;
 mod flush;
+mod kept;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;

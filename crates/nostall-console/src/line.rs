@@ -9,8 +9,7 @@
 //! there, which no other line begins with. So no text can imitate one, a carriage return before
 //! one does no harm, and a cut one is recognized from its first byte.
 
-use crate::Record;
-use crate::render::{self, LineBuffer, Style};
+use crate::render::{LineBuffer, Shape};
 
 /// Begins the rest of a line, by the lane that sends it.
 const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
@@ -74,40 +73,40 @@ pub(crate) struct LineState {
 }
 
 impl LineState {
-    /// Creates the state of the record after `record`.
-    pub(crate) fn after(record: &Record) -> Self {
+    /// Creates the state of the record after one of this shape.
+    pub(crate) fn after(shape: Shape) -> Self {
         Self {
-            midline: record.continues,
-            after_raw: record.continues && record.raw,
+            midline: shape.continues,
+            after_raw: shape.continues && shape.raw,
             ..Self::default()
         }
     }
 
     /// Creates the state of a record by itself. The rest of a line has no more than that.
-    pub(crate) fn of(record: &Record, style: Style) -> Self {
+    pub(crate) fn of(shape: Shape) -> Self {
         let mut line = Self {
-            midline: record.adjoins,
-            after_raw: record.adjoins && record.raw,
+            midline: shape.adjoins,
+            after_raw: shape.adjoins && shape.raw,
             ..Self::default()
         };
-        line.begin(record, 0, style);
+        line.begin(shape, 0);
         line
     }
 
-    /// Settles what is sent of `record`.
-    pub(crate) fn begin(&mut self, record: &Record, gap: u64, style: Style) {
+    /// Settles what is sent of a record.
+    pub(crate) fn begin(&mut self, shape: Shape, gap: u64) {
         if self.begun {
             return;
         }
         self.begun = true;
         let goes_on = self.mark || self.midline && self.lead != Lead::Break;
-        let adjoins = if record.raw {
+        let adjoins = if shape.raw {
             self.after_raw
         } else {
-            record.adjoins
+            shape.adjoins
         };
         if adjoins && gap == 0 && goes_on {
-            self.from = render::prefix_len(record, style);
+            self.from = shape.prefix;
         } else {
             self.mark = false;
             if self.midline && self.lead == Lead::Nothing {
@@ -118,22 +117,36 @@ impl LineState {
         self.after_raw = false;
     }
 
-    /// Puts what is not out yet into `window`; returns the length of all of it.
-    pub(crate) fn render(
-        &self,
-        record: &Record,
-        gap: u64,
-        style: Style,
-        window: &mut LineBuffer<'_>,
-    ) -> usize {
-        let start = window.start(self.offset);
-        window.put(self.lead.bytes());
+    /// Returns the number of bytes of lead, mark and rest of a body of `len` bytes.
+    pub(crate) fn total(&self, len: usize) -> usize {
+        self.head() + len.saturating_sub(self.from)
+    }
+
+    /// Returns the first byte of the body that is not out yet.
+    pub(crate) fn body_at(&self) -> usize {
+        self.from + self.offset.saturating_sub(self.head())
+    }
+
+    /// Puts what is not out yet of lead and mark.
+    pub(crate) fn put_head(&self, lane: usize, window: &mut LineBuffer<'_>) {
+        let lead = self.lead.bytes();
+        window.put(lead.get(self.offset..).unwrap_or_default());
         if self.mark {
-            window.put(REST[style.lane]);
+            let out = self.offset.saturating_sub(lead.len());
+            window.put(REST[lane].get(out..).unwrap_or_default());
         }
-        window.leave_out(self.from);
-        render::body(record, gap, style, window);
-        window.total() - start
+    }
+
+    /// Puts what is not out yet of lead, mark and body.
+    pub(crate) fn put(&self, body: &[u8], lane: usize, window: &mut LineBuffer<'_>) {
+        self.put_head(lane, window);
+        window.put(body.get(self.body_at()..).unwrap_or_default());
+    }
+
+    /// Returns the number of bytes of lead and mark.
+    fn head(&self) -> usize {
+        let mark = if self.mark { REST[0].len() } else { 0 };
+        self.lead.bytes().len() + mark
     }
 
     /// The line on the wire is not at its beginning, as far as this record is the cause.
@@ -153,8 +166,7 @@ impl LineState {
     /// Another line goes before the rest of this one.
     pub(crate) fn cut(&mut self) {
         if self.offset > 0 {
-            let mark = if self.mark { REST[0].len() } else { 0 };
-            let out = self.offset.saturating_sub(self.lead.bytes().len() + mark);
+            let out = self.offset.saturating_sub(self.head());
             self.from += out;
             self.mark |= out > 0;
         } else {

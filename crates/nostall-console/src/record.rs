@@ -100,25 +100,6 @@ impl Record {
         let (meta, payload) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
         Self::decode(sequence, u64::from_ne_bytes(*time), meta, payload)
     }
-
-    /// Encodes the record for a slot, with its size.
-    pub(crate) fn body(&self) -> (Body, usize) {
-        let meta = Meta {
-            time: self.time,
-            cpu: self.cpu,
-            level: self.level,
-            priority: self.priority,
-            target: "",
-        };
-        let flags = Flags {
-            continues: self.continues,
-            continued: self.continued,
-            adjoins: self.adjoins,
-            cut: self.cut,
-            raw: self.raw,
-        };
-        encode(&meta, flags, self.target(), self.text())
-    }
 }
 
 impl fmt::Debug for Record {

@@ -15,6 +15,7 @@ use crate::{Caller, Offered, Sink};
 #[derive(Debug)]
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
+    load: usize,
     port: SpinMutex<Console<R, C>>,
     spare: SpinMutex<Console<R, C>>,
 }
@@ -25,6 +26,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     pub fn new(console: Console<R, C>) -> Self {
         Self {
             offers: AtomicUsize::new(0),
+            load: console.transmit_load(),
             spare: SpinMutex::new(console.clone()),
             port: SpinMutex::new(console),
         }
@@ -64,6 +66,10 @@ impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
             Caller::Panic => (0, None),
         });
         Offered { taken, ready_at }
+    }
+
+    fn load(&self) -> usize {
+        self.load
     }
 
     fn insist(&self, text: &[u8]) -> Offered {

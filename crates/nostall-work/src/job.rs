@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 /// Work of one kind, such as an experiment's.
@@ -38,6 +39,20 @@ impl Kind {
 pub enum Example {
     /// The serial port's, which prints a line.
     Console,
+    /// The log console's, which measures its own cost: [`ConsoleCost`].
+    ConsoleCost,
+}
+
+/// The greatest cost of a log console's work, in nanoseconds of the guest's clock. In a machine
+/// that counts instructions, each takes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleCost {
+    /// A slice that fills a FIFO with bytes within one record.
+    pub within: u64,
+    /// A slice that fills a FIFO, in which a record begins.
+    pub begins: u64,
+    /// A line of 100 bytes, from the call to the last byte, on a port without a speed.
+    pub line: u64,
 }
 
 impl Job for Example {

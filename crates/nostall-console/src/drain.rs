@@ -18,6 +18,9 @@ use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink
 /// Number of bytes in one offer: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
 
+/// The same for a sink that takes fewer bytes at once.
+const SMALL_CHUNK: usize = 64;
+
 /// Records that are offered at once; short lines are not to leave a FIFO half empty.
 const LINES: usize = 4;
 
@@ -213,12 +216,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
         let in_order =
             turn.caller() == Caller::Panic && self.options.panic_order == PanicOrder::Sequence;
-        for priority in Priority::ALL.into_iter().rev() {
+        let [_, urgent @ ..] = Priority::ALL;
+        let alone = urgent.iter().all(|&priority| self.feed.is_unused(priority));
+        let priorities = if alone {
+            &Priority::ALL[..1]
+        } else {
+            &Priority::ALL
+        };
+        for &priority in priorities.iter().rev() {
             if priority < least {
                 break;
-            }
-            if priority > Priority::Normal && self.feed.is_unused(priority) {
-                continue;
             }
             let mut lines = LINES;
             if in_order && priority > Priority::Normal {
@@ -228,7 +235,18 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 }
                 lines = 1;
             }
-            match self.offer(turn, priority, lines, search) {
+            let from = From {
+                priority,
+                lines,
+                alone,
+            };
+            // More bytes than a FIFO of that size are seldom of use.
+            let offered = if self.sink.load() <= SMALL_CHUNK {
+                self.offer(turn, from, &mut [0; SMALL_CHUNK], search)
+            } else {
+                self.offer(turn, from, &mut [0; CHUNK], search)
+            };
+            match offered {
                 Step::Empty => {}
                 done => return done,
             }
@@ -236,16 +254,19 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Empty
     }
 
-    fn offer(
-        &self,
-        turn: &Turn<'_>,
-        priority: Priority,
-        lines: usize,
-        search: &mut Search,
-    ) -> Step {
+    fn offer(&self, turn: &Turn<'_>, from: From, bytes: &mut [u8], search: &mut Search) -> Step {
+        let From {
+            priority,
+            lines,
+            alone,
+        } = from;
         let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
-        let mut at = self.feed.start(priority, stored);
+        let mut at = if alone {
+            stored
+        } else {
+            self.feed.start(priority, stored)
+        };
         let mut fetched = self.feed.fetch(priority, &mut at, false, search);
         if !matches!(fetched, Fetched::Record(_) | Fetched::Kept(_)) {
             lane.advance(stored, at);
@@ -260,11 +281,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
         // What is skipped is skipped whatever the sink does.
         lane.advance(stored, at);
-        self.close_others(priority, &mut at);
+        if !alone || self.offering.load(Ordering::Relaxed) != 0 {
+            self.close_others(priority, &mut at);
+        }
         let before = at;
-        let mut bytes = [0; CHUNK];
-        let room = self.sink.load().clamp(1, CHUNK);
-        let mut window = LineBuffer::new(&mut bytes[..room]);
+        let mut window = LineBuffer::new(bytes).limit(self.sink.load().max(1));
         let style = Style {
             charset: self.options.charset,
             prefix: self.options.prefix,
@@ -475,6 +496,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 }
 
+/// The records to offer.
+#[derive(Clone, Copy)]
+struct From {
+    priority: Priority,
+    /// Number of lines at most.
+    lines: usize,
+    /// No other lane was ever used.
+    alone: bool,
+}
+
 /// A record that is being offered.
 struct Sending {
     at: Position,
@@ -495,7 +526,7 @@ fn taken(
 ) -> Option<Position> {
     let mut sending = sending.iter().flatten().peekable();
     while let Some(sent) = sending.next() {
-        let rest = sent.total - sent.settled.offset;
+        let rest = sent.total - usize::from(sent.settled.offset);
         if taken >= rest {
             taken -= rest;
             continue;
@@ -512,7 +543,7 @@ fn taken(
             lane.kept.put(sent.at.next, text);
         }
         let mut line = sent.settled;
-        line.offset += taken;
+        line.offset += taken as u16;
         return Some(Position {
             next: sent.at.next,
             line,

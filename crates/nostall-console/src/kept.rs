@@ -68,14 +68,12 @@ impl Kept {
     ) -> bool {
         let end = len.min(from + window.room());
         let mut at = from;
-        for word in self.words.iter().skip(from / WORD) {
-            if at >= end {
-                break;
-            }
-            let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        while at < end {
             let start = at % WORD;
             let stop = (start + end - at).min(WORD);
-            window.put(&bytes[start..stop]);
+            let word = self.words.get(at / WORD);
+            let word = word.map_or(0, |word| word.load(Ordering::Relaxed));
+            window.put_word(word, start, stop);
             at += stop - start;
         }
         self.still(sequence)

@@ -17,11 +17,40 @@ const LONGEST_PREFIX: usize = 64;
 pub(crate) struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
+    /// At most the length of `bytes`.
+    limit: usize,
 }
 
 impl<'a> LineBuffer<'a> {
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, len: 0 }
+        let limit = bytes.len();
+        Self {
+            bytes,
+            len: 0,
+            limit,
+        }
+    }
+
+    /// Uses `limit` bytes at most.
+    pub(crate) fn limit(self, limit: usize) -> Self {
+        Self {
+            limit: limit.min(self.limit),
+            ..self
+        }
+    }
+
+    /// Puts a part of a word in memory.
+    pub(crate) fn put_word(&mut self, word: usize, start: usize, end: usize) {
+        let bytes = word.to_ne_bytes();
+        let fits = start == 0 && end <= self.room();
+        match self.bytes.get_mut(self.len..self.len + WORD) {
+            // Behind the limit, the rest of it does not count.
+            Some(to) if fits => {
+                to.copy_from_slice(&bytes);
+                self.len += end;
+            }
+            _ => self.put(&bytes[start..end]),
+        }
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8]) {
@@ -31,7 +60,7 @@ impl<'a> LineBuffer<'a> {
     }
 
     pub(crate) fn room(&self) -> usize {
-        self.bytes.len() - self.len
+        self.limit - self.len
     }
 
     pub(crate) fn into_bytes(self) -> &'a [u8] {
@@ -124,7 +153,8 @@ impl Rendered {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) charset: Charset,
-    pub(crate) prefix: Prefix,
+    /// `None`: the time.
+    pub(crate) prefix: Option<Prefix>,
     /// Escapes raw text, too: for readers that are no terminal of the program's.
     pub(crate) escapes_raw: bool,
 }
@@ -133,7 +163,7 @@ impl Default for Style {
     fn default() -> Self {
         Self {
             charset: Charset::Utf8,
-            prefix: write_time,
+            prefix: None,
             escapes_raw: true,
         }
     }
@@ -177,12 +207,20 @@ fn raw(text: &[u8], style: Style, window: &mut LineBuffer<'_>) {
 }
 
 fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
-    let mut beginning = Beginning {
-        window,
-        left: LONGEST_PREFIX,
-    };
-    // An error is one of the hook's; the text that it has written counts.
-    let _ = (style.prefix)(record, &mut beginning);
+    match style.prefix {
+        None => {
+            let (text, start) = time(record);
+            window.put(&text[start..]);
+        }
+        Some(prefix) => {
+            let mut beginning = Beginning {
+                window,
+                left: LONGEST_PREFIX,
+            };
+            // An error is one of the hook's; the text that it has written counts.
+            let _ = prefix(record, &mut beginning);
+        }
+    }
     if !record.target().is_empty() {
         escaped(record.target(), style.charset, window);
         window.put(b": ");
@@ -207,6 +245,12 @@ impl Write for Beginning<'_, '_> {
 /// Writes a record's time as `[    1.234567] `, the default beginning of a line. An unknown time
 /// is as many blanks.
 pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
+    let (text, start) = time(record);
+    out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
+}
+
+/// Returns the time as text, from some byte on.
+fn time(record: &Record) -> ([u8; 20], usize) {
     // As wide as the greatest known time, "[9223372036.854775] ".
     let mut text = [b' '; 20];
     let mut start = 5;
@@ -230,7 +274,7 @@ pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
         }
     }
     text[start] = b'[';
-    out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
+    (text, start)
 }
 
 /// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no

@@ -33,19 +33,26 @@ impl<'a> Crlf<'a> {
     /// only when nothing is left.
     pub(crate) fn fill<'p>(&mut self, piece: &'p mut [u8]) -> &'p [u8] {
         let mut len = 0;
-        for slot in &mut *piece {
-            let Some((&first, rest)) = self.rest.split_first() else {
-                break;
-            };
-            if first == b'\n' && !self.cr_sent {
-                *slot = b'\r';
-                self.cr_sent = true;
+        while let Some(&first) = self.rest.first()
+            && len < piece.len()
+        {
+            let room = &mut piece[len..];
+            let copied = if first != b'\n' {
+                let fits = self.rest.len().min(room.len());
+                let run = self.rest[..fits].iter().position(|&byte| byte == b'\n');
+                let run = run.unwrap_or(fits);
+                room[..run].copy_from_slice(&self.rest[..run]);
+                run
+            } else if self.cr_sent {
+                room[0] = b'\n';
+                1
             } else {
-                *slot = first;
-                self.rest = rest;
-                self.cr_sent = false;
-            }
-            len += 1;
+                room[0] = b'\r';
+                0
+            };
+            self.cr_sent = copied == 0;
+            self.rest = &self.rest[copied..];
+            len += copied.max(1);
         }
         &piece[..len]
     }

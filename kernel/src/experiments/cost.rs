@@ -2,18 +2,28 @@
 
 use core::fmt;
 
+use nostall_console::layout::PAYLOAD;
 use nostall_console::{Drain, Level, Meta, Priority, Ring, SinkOptions, Slot, UartSink};
-use nostall_io::Clock;
+use nostall_io::{Clock, Processor};
 use nostall_uart::Console;
 use nostall_work::ConsoleCost;
 
-use crate::arch;
+use crate::arch::{self, Cpu};
 
 /// Lines of each measurement: their lengths are such that a FIFO ends at each of their bytes.
 const LINES: u64 = 60;
 
 /// Bytes of a FIFO.
 const FIFO: u64 = 16;
+
+/// Bytes before a line's text: its time.
+const PREFIX: u64 = 15;
+
+/// First byte of a line's second record.
+const SECOND: u64 = PREFIX + PAYLOAD as u64;
+
+/// Bytes of a line without its carriage return.
+const LINE: u64 = PREFIX + 101;
 
 /// The text of a line, 100 bytes.
 struct Text;
@@ -42,16 +52,20 @@ pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
         log(&RING, clock, format_args!("{Text}"));
     }
     loop {
-        let (record, bytes) = (drain.position(), drain.bytes());
-        let start = clock.now();
-        let next = drain.drain_bounded(0, Priority::Normal, clock);
-        let took = (clock.now() - start).0;
-        let is_full = drain.bytes() - bytes + FIFO / 8 >= FIFO;
-        let is_within = record == drain.position() && record != 0;
-        match is_within {
-            true if is_full => cost.within = cost.within.max(took),
-            false if is_full => cost.begins = cost.begins.max(took),
-            _ => {}
+        let first = drain.bytes();
+        let (next, took) = without_interrupts(clock, || {
+            drain.drain_bounded(0, Priority::Normal, clock)
+        });
+        // A carriage return takes a byte of the FIFO.
+        let is_full = drain.bytes() - first + 1 >= FIFO;
+        // A line is two records.
+        let is_first = |at: u64| matches!(at % LINE, 0 | SECOND);
+        let kind = match (first..drain.bytes()).any(is_first) {
+            true => &mut cost.begins,
+            false => &mut cost.within,
+        };
+        if is_full {
+            *kind = (*kind).max(took);
         }
         let Some(time) = next.time() else { break };
         clock.wait_until(time);
@@ -59,14 +73,24 @@ pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
     let drain = Drain::new(&RING, drain.sink(), options);
     drain.start_at(RING.newest() + 1);
     for _ in 0..LINES {
-        let start = clock.now();
-        log(&RING, clock, format_args!("{Text}"));
-        while let Some(time) = drain.drain_bounded(0, Priority::Normal, clock).time() {
-            clock.wait_until(time);
-        }
-        cost.line = cost.line.max((clock.now() - start).0);
+        let ((), took) = without_interrupts(clock, || {
+            log(&RING, clock, format_args!("{Text}"));
+            while let Some(time) = drain.drain_bounded(0, Priority::Normal, clock).time() {
+                clock.wait_until(time);
+            }
+        });
+        cost.line = cost.line.max(took);
     }
     cost
+}
+
+/// Returns the result of `act` and the nanoseconds that it takes.
+fn without_interrupts<T>(clock: &impl Clock, act: impl FnOnce() -> T) -> (T, u64) {
+    Cpu.without_interrupts(|| {
+        let start = clock.now();
+        let result = act();
+        (result, (clock.now() - start).0)
+    })
 }
 
 fn log(ring: &Ring, clock: &impl Clock, text: fmt::Arguments<'_>) {

@@ -22,6 +22,7 @@ help:
 	@echo 'make traced-kernel a guest kernel whose every function can be traced (nightly Rust)'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
+	@echo 'make minimal-kernel  lints the kernel to copy; make test boots it'
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features,'
 	@echo '                   Linux reads our traces'
 	@echo 'make linux-peer    builds that Linux, in 7 minutes on 2 CPUs (linux/README.md)'
@@ -89,7 +90,7 @@ prose:
 	cargo run --locked --quiet --package nostall-prose
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
-	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
+	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf aarch64-unknown-none
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
@@ -154,6 +155,17 @@ spi-bare-metal:
 	cargo build $(SPI_EXAMPLES) --release --target thumbv6m-none-eabi \
 		--features lm3s6965evb --bin lm3s6965evb
 	scripts/spi-bare-metal target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
+
+MINIMAL_KERNEL := --manifest-path examples/kernel/Cargo.toml --target-dir target/minimal-kernel
+
+# The kernel that a newcomer copies. `make test` boots it.
+.PHONY: minimal-kernel
+minimal-kernel:
+	@scripts/setup check
+	cargo fmt --manifest-path examples/kernel/Cargo.toml --check
+	for target in x86_64-unknown-none riscv64gc-unknown-none-elf; do \
+		cargo clippy --locked $(MINIMAL_KERNEL) --target $$target -- -D warnings || exit 1; \
+	done
 
 # For `nostall run trace --kernel`: prints the paths of the kernels.
 .PHONY: traced-kernel

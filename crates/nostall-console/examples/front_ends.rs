@@ -2,17 +2,23 @@
 //!
 //!     cargo run -p nostall-console --features log,tracing --example front_ends
 
-use nostall_console::{Logger, Ring, RingLayer, Slot};
-use nostall_io::{HostClock, Processor};
+use nostall_console::{EMERGENCY, Platform, Ring, Slot, SystemConsole};
+use nostall_io::{Clock, Mmio, Nanos, Processor};
 use tracing_subscriber::layer::SubscriberExt;
 
 static RING: Ring<[Slot; 64]> = Ring::new();
+static CONSOLE: SystemConsole<Mmio, Kernel> = SystemConsole::new(&RING, Kernel);
 
-/// The only CPU.
-#[derive(Clone, Copy)]
-struct Cpu;
+/// A kernel's services before there is anything.
+struct Kernel;
 
-impl Processor for Cpu {
+impl Clock for Kernel {
+    fn now(&self) -> Nanos {
+        Nanos::UNKNOWN
+    }
+}
+
+impl Processor for Kernel {
     fn id(&self) -> usize {
         0
     }
@@ -21,21 +27,22 @@ impl Processor for Cpu {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (clock, processor) = (HostClock::default(), Cpu);
+impl Platform for Kernel {
+    fn set_timer(&self, _: Nanos) {}
+    fn stop_other_cpus(&self) {}
+}
 
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ANCHOR: log
-    // In a kernel, a `static`, with the kernel's clock and processor.
-    let logger = Box::leak(Box::new(Logger::new(&RING, clock, processor)));
-    log::set_logger(logger).map_err(|error| error.to_string())?;
+    log::set_logger(&CONSOLE).map_err(|error| error.to_string())?;
     log::set_max_level(log::LevelFilter::Info);
 
     log::warn!(target: "scsi", "{} disks", 600);
+    log::error!(target: EMERGENCY, "goes before the backlog");
     // ANCHOR_END: log
 
     // ANCHOR: tracing
-    let layer = RingLayer::new(&RING, clock, processor);
-    let subscriber = tracing_subscriber::registry().with(layer);
+    let subscriber = tracing_subscriber::registry().with(&CONSOLE);
     tracing::subscriber::set_global_default(subscriber)?;
 
     tracing::info!(target: "scsi", disks = 600, "attached");

@@ -1,17 +1,16 @@
-//! The layer for `tracing`.
+//! The layers for `tracing`.
 
-use core::fmt::{self, Write};
+use core::fmt;
 
 use nostall_io::{Clock, Processor};
 use tracing_core::field::{Field, Visit};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use crate::parts::Parts;
 use crate::{Level, Meta, Priority, Ring};
 
-/// Puts events of `tracing` into a ring: the message, then the other fields as
-/// ` name=value`. In any context, as the ring.
+/// Stores events of `tracing` in a ring: the message, then the other fields as ` name=value`. In
+/// any context, as the ring. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 #[derive(Debug)]
 pub struct RingLayer<'r, C, P> {
     ring: &'r Ring,
@@ -37,25 +36,52 @@ where
     P: Processor + 'static,
 {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let target = event.metadata().target();
         let meta = Meta {
             time: self.clock.now(),
             cpu: self.processor.id() as u16,
             level: (*event.metadata().level()).into(),
-            priority: Priority::Normal,
-            target: event.metadata().target(),
+            priority: Priority::of_target(target),
+            target,
         };
-        let mut text = Parts::new(self.ring, &meta);
-        event.record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
-            if field.name() == "message" {
-                let _ = write!(text, "{value:?}");
-            }
-        }));
-        event.record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
-            if field.name() != "message" {
-                let _ = write!(text, " {}={value:?}", field.name());
-            }
-        }));
-        text.finish();
+        self.ring.format(&meta, format_args!("{}", Text(event)));
+    }
+}
+
+/// A layer itself: `registry().with(&CONSOLE)`.
+#[cfg(feature = "uart")]
+impl<S, R, P> Layer<S> for &'static crate::SystemConsole<R, P>
+where
+    S: Subscriber,
+    R: nostall_io::Registers,
+    P: crate::Platform,
+{
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let target = event.metadata().target();
+        let level = (*event.metadata().level()).into();
+        let text = format_args!("{}", Text(event));
+        self.record(level, Priority::of_target(target), target, text);
+    }
+}
+
+/// An event's message and fields.
+struct Text<'a>(&'a Event<'a>);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
+                if field.name() == "message" {
+                    let _ = write!(f, "{value:?}");
+                }
+            }));
+        self.0
+            .record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
+                if field.name() != "message" {
+                    let _ = write!(f, " {}={value:?}", field.name());
+                }
+            }));
+        Ok(())
     }
 }
 

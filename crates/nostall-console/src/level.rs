@@ -51,6 +51,28 @@ pub enum Priority {
     Panic = 2,
 }
 
+/// Target that marks a record of `log` or `tracing` as an emergency.
+///
+/// So does a path below it: `emergency::watchdog`.
+///
+/// ```
+/// # #[cfg(feature = "log")]
+/// log::error!(target: nostall_console::EMERGENCY, "CPU {} is stuck", 1);
+/// ```
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub const EMERGENCY: &str = "emergency";
+
+#[cfg(any(feature = "log", feature = "tracing"))]
+impl Priority {
+    /// Returns the priority of a record with this target.
+    pub(crate) fn of_target(target: &str) -> Self {
+        match target.strip_prefix(EMERGENCY) {
+            Some(rest) if rest.is_empty() || rest.starts_with("::") => Self::Emergency,
+            _ => Self::Normal,
+        }
+    }
+}
+
 impl Priority {
     /// All priorities, the lowest first.
     pub(crate) const ALL: [Self; 3] = [Self::Normal, Self::Emergency, Self::Panic];

@@ -8,7 +8,8 @@
 //!
 //! When not to use it: a program of an operating system has files and threads, and
 //! `tracing-appender`. For a single CPU whose interrupt handlers log nothing, a buffer in a
-//! mutex is smaller.
+//! mutex is smaller and takes half the time. The ring is for NMIs and crashes: no handler waits
+//! for a lock, and a crashed producer keeps none.
 //!
 //! # Example
 //!
@@ -164,6 +165,8 @@ mod cursor;
 mod drain;
 mod feed;
 mod flush;
+#[cfg(feature = "uart")]
+mod input;
 mod kept;
 mod lane;
 #[cfg(feature = "tracing")]
@@ -182,11 +185,15 @@ mod record;
 mod render;
 mod ring;
 mod sequence;
+#[cfg(feature = "uart")]
+mod shared;
 mod sink;
 mod slot;
 #[allow(unsafe_code)] // Memory of the caller's becomes a ring.
 mod storage;
 mod sync;
+#[cfg(feature = "uart")]
+mod system;
 mod tail;
 #[cfg(feature = "uart")]
 mod uart;
@@ -197,15 +204,20 @@ pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
+pub use nostall_io::Offered;
 pub use options::{Charset, OverflowPolicy, PanicOrder, Prefix, SinkOptions};
 pub use record::{Meta, Record};
 pub use render::write_time;
 pub use ring::{Logged, Ring};
-pub use sink::{Caller, Offered, Sink};
+pub use sink::{Caller, Sink};
 pub use slot::Slot;
+#[cfg(feature = "uart")]
+pub use system::{Nmi, Platform, SystemConsole, TimerInterrupt};
 #[cfg(feature = "uart")]
 pub use uart::UartSink;
 pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};

@@ -1,10 +1,11 @@
-//! The front end for `log`.
+//! The front ends for `log`.
 
 use nostall_io::{Clock, Processor};
 
 use crate::{Level, Meta, Priority, Ring};
 
-/// Puts what the `log` crate's macros say into a ring. In any context, as the ring.
+/// Stores the records of `log` in a ring. In any context, as the ring. The target
+/// [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 ///
 /// It sends nothing: the kernel calls [`Drain::drain_bounded`](crate::Drain::drain_bounded).
 #[derive(Debug)]
@@ -36,13 +37,46 @@ impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_,
             time: self.clock.now(),
             cpu: self.processor.id() as u16,
             level: record.level().into(),
-            priority: Priority::Normal,
+            priority: Priority::of_target(record.target()),
             target: record.target(),
         };
         self.ring.format(&meta, *record.args());
     }
 
-    /// Does nothing: to wait for a line is not a logger's business.
+    /// Does nothing: a logger does not wait for a line.
+    fn flush(&self) {}
+}
+
+/// In any context. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
+///
+/// ```
+/// # use nostall_console::{Platform, SystemConsole};
+/// # use nostall_io::Registers;
+/// # fn start<R: Registers + Send, P: Platform + Send + Sync>(
+/// #     console: &'static SystemConsole<R, P>,
+/// # ) -> Result<(), log::SetLoggerError> {
+/// log::set_logger(console)?;
+/// log::set_max_level(log::LevelFilter::Info);
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "uart")]
+impl<R, P> log::Log for crate::SystemConsole<R, P>
+where
+    R: nostall_io::Registers + Send,
+    P: crate::Platform + Send + Sync,
+{
+    /// Always true: `log::set_max_level` filters, and every sink has a level.
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let (level, target) = (record.level().into(), record.target());
+        self.record(level, Priority::of_target(target), target, *record.args());
+    }
+
+    /// Does nothing: a logger does not wait for a line.
     fn flush(&self) {}
 }
 

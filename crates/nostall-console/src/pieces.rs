@@ -36,7 +36,7 @@ impl<'a> Pieces<'a> {
     /// The whole text, if it is one piece.
     #[inline]
     pub(crate) fn single(&self) -> Option<Piece<'a>> {
-        let fits = self.text.len() <= self.room() && !self.text.contains(&b'\n');
+        let fits = self.text.len() <= self.room() && !has_line_feed(self.text);
         fits.then_some(Piece {
             text: self.text,
             continued: self.continued,
@@ -84,6 +84,23 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
+/// Returns whether there is a line feed in `text`.
+///
+/// Compilers make a few vector instructions of this. The search of a slice's `contains` takes
+/// several times as long for the length of a line.
+#[inline]
+fn has_line_feed(text: &[u8]) -> bool {
+    let any = |bytes: &[u8; 16]| bytes.iter().fold(false, |any, &byte| any | (byte == b'\n'));
+    match text.last_chunk() {
+        Some(last) => text
+            .as_chunks()
+            .0
+            .iter()
+            .fold(any(last), |found, chunk| found | any(chunk)),
+        None => text.contains(&b'\n'),
+    }
+}
+
 /// Returns a position to break at: `at` or a little before, not inside a UTF-8 character.
 fn between_characters(text: &[u8], at: usize) -> usize {
     (at.saturating_sub(3).max(1)..=at)
@@ -121,6 +138,19 @@ mod tests {
         assert!(!all[0].continued && all[0].continues && all[1].continued);
         assert!(!all.last().unwrap().continues);
         assert_eq!(all.iter().flat_map(|p| p.text).count(), text.len());
+    }
+
+    #[test]
+    fn a_line_feed_is_found_at_every_place_of_a_text_of_any_size() {
+        for len in 0..=PAYLOAD {
+            let mut text = std::vec![b'x'; len];
+            assert!(!has_line_feed(&text));
+            for at in 0..len {
+                text[at] = b'\n';
+                assert!(has_line_feed(&text), "{at} of {len}");
+                text[at] = b'x';
+            }
+        }
     }
 
     #[test]

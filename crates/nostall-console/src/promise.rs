@@ -40,10 +40,10 @@ impl Promise {
     /// Returns the ready time if it is not reached yet.
     ///
     /// A time that is further off than the promised wait, in either direction, is a
-    /// clock that jumped: the promise is void.
+    /// clock that jumped: the promise is void. So is each promise while the clock has no rate.
     pub(crate) fn ready_at(&self, now: Nanos) -> Option<Nanos> {
         let wait = self.wait.load(Ordering::Relaxed);
-        if wait == 0 {
+        if wait == 0 || !now.is_known() {
             return None;
         }
         let since = self.since.load(Ordering::Relaxed);

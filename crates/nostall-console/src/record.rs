@@ -4,8 +4,9 @@ use core::fmt;
 
 use nostall_io::Nanos;
 
-use crate::layout::{LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD};
+use crate::layout::{BODY_WORDS, LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD, WORD};
 use crate::slot::Body;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::{Level, Priority};
 
 /// Message metadata.
@@ -137,43 +138,112 @@ pub(crate) struct Flags {
     pub(crate) raw: bool,
 }
 
-/// Encodes a record for a slot, and returns its size. Target and text are cut to fit.
+/// A record in the form in which a slot stores it.
+pub(crate) struct Encoded<'a> {
+    meta: [u8; META_BYTES],
+    target: &'a [u8],
+    text: &'a [u8],
+}
+
+impl<'a> Encoded<'a> {
+    /// Encodes a record. Target and text are cut to fit.
+    #[inline(always)]
+    pub(crate) fn new(meta: &Meta<'_>, flags: Flags, target: &'a [u8], text: &'a [u8]) -> Self {
+        let target = &target[..target.len().min(LONGEST_TARGET)];
+        let text = &text[..text.len().min(PAYLOAD - target.len())];
+        let mut bits = meta.priority as u8;
+        if flags.continues {
+            bits |= CONTINUES;
+        }
+        if flags.continued {
+            bits |= CONTINUED;
+        }
+        if flags.adjoins {
+            bits |= ADJOINS;
+        }
+        if flags.cut {
+            bits |= CUT;
+        }
+        if flags.raw {
+            bits |= RAW;
+        }
+        let [low, high] = meta.cpu.to_le_bytes();
+        let mut bytes = [0; META_BYTES];
+        bytes[..8].copy_from_slice(&meta.time.0.to_ne_bytes());
+        bytes[8..].copy_from_slice(&[
+            meta.level as u8,
+            bits,
+            target.len() as u8,
+            text.len() as u8,
+            low,
+            high,
+            0,
+            0,
+        ]);
+        Self {
+            meta: bytes,
+            target,
+            text,
+        }
+    }
+
+    /// Stores the record's words in `body`. Bytes after the text in the last word are 0.
+    ///
+    /// The words come from the caller's text without a copy of it on the stack.
+    #[inline(always)]
+    pub(crate) fn store(&self, body: &[AtomicUsize; BODY_WORDS]) {
+        let (meta, payload) = body.split_at(META_BYTES / WORD);
+        for (place, bytes) in meta.iter().zip(self.meta.as_chunks().0) {
+            place.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        let (start, payload) = payload
+            .split_at_checked(self.target.len() / WORD)
+            .unwrap_or_default();
+        let (whole, rest) = self.target.as_chunks();
+        for (place, bytes) in start.iter().zip(whole) {
+            place.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if rest.is_empty() {
+            let (whole, rest) = self.text.as_chunks();
+            for (place, bytes) in payload.iter().zip(whole) {
+                place.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
+            if let Some(place) = payload.get(whole.len())
+                && !rest.is_empty()
+            {
+                let bytes = last_bytes(self.text, rest.len());
+                place.store(bytes.to_le(), Ordering::Relaxed);
+            }
+            return;
+        }
+        // Each word has the last bytes of one chunk and the first ones of the next.
+        let filled = 8 * rest.len() as u32;
+        let mut partial = last_bytes(self.target, rest.len());
+        let (whole, rest) = self.text.as_chunks();
+        let mut places = payload.iter();
+        for (bytes, place) in whole.iter().zip(places.by_ref()) {
+            let bytes = usize::from_le_bytes(*bytes);
+            place.store((partial | bytes << filled).to_le(), Ordering::Relaxed);
+            partial = bytes >> (usize::BITS - filled);
+        }
+        let bytes = last_bytes(self.text, rest.len());
+        let last = [partial | bytes << filled, bytes >> (usize::BITS - filled)];
+        let left = (filled as usize / 8 + rest.len()).div_ceil(WORD);
+        for (place, word) in places.zip(last).take(left) {
+            place.store(word.to_le(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns the last `count` bytes as the low ones of a word. They are less than a word.
 #[inline]
-pub(crate) fn encode(meta: &Meta<'_>, flags: Flags, target: &[u8], text: &[u8]) -> (Body, usize) {
-    let mut body: Body = [0; _];
-    let target = &target[..target.len().min(LONGEST_TARGET)];
-    let text = &text[..text.len().min(PAYLOAD - target.len())];
-    let mut bits = meta.priority as u8;
-    if flags.continues {
-        bits |= CONTINUES;
+fn last_bytes(bytes: &[u8], count: usize) -> usize {
+    match bytes.last_chunk() {
+        Some(last) if count > 0 => usize::from_le_bytes(*last) >> (8 * (WORD - count)),
+        Some(_) => 0,
+        None => bytes
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | usize::from(byte)),
     }
-    if flags.continued {
-        bits |= CONTINUED;
-    }
-    if flags.adjoins {
-        bits |= ADJOINS;
-    }
-    if flags.cut {
-        bits |= CUT;
-    }
-    if flags.raw {
-        bits |= RAW;
-    }
-    let [low, high] = meta.cpu.to_le_bytes();
-    body[..8].copy_from_slice(&meta.time.0.to_ne_bytes());
-    body[8..META_BYTES].copy_from_slice(&[
-        meta.level as u8,
-        bits,
-        target.len() as u8,
-        text.len() as u8,
-        low,
-        high,
-        0,
-        0,
-    ]);
-    let start = META_BYTES + target.len();
-    let end = start + text.len();
-    body[META_BYTES..start].copy_from_slice(target);
-    body[start..end].copy_from_slice(text);
-    (body, end)
 }

@@ -7,9 +7,9 @@ use crate::layout::{
     PAYLOAD, RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
 };
 use crate::pieces::{Piece, Pieces};
-use crate::record::{Flags, encode};
+use crate::record::{Encoded, Flags};
 use crate::sequence::{after, is_up_to};
-use crate::slot::{Body, Look, Slot};
+use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
 
@@ -103,8 +103,8 @@ impl Ring {
                 raw: true,
                 ..Flags::default()
             };
-            let (body, len) = encode(meta, flags, b"", piece);
-            if !(0..TRIES).any(|_| self.put(self.begin(1), &body, len)) {
+            let record = Encoded::new(meta, flags, b"", piece);
+            if !(0..TRIES).any(|_| self.put(self.begin(1), &record)) {
                 break;
             }
             taken += piece.len();
@@ -131,11 +131,13 @@ impl Ring {
     }
 
     /// Records that one text may take.
+    #[inline]
     pub fn longest_run(&self) -> usize {
         LONGEST_RUN.min(self.slots.len() / 4).max(1)
     }
 
     /// Logs a part of a text.
+    #[inline(always)]
     pub(crate) fn log_part(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
         let pieces = Pieces::new(text, meta.target.len(), part.after.is_some());
         let parted = match pieces.single() {
@@ -156,7 +158,7 @@ impl Ring {
     }
 
     /// The usual case.
-    #[inline]
+    #[inline(always)]
     fn put_single(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
         let target = if part.after.is_some() {
             ""
@@ -172,8 +174,8 @@ impl Ring {
                 cut: false,
                 raw: false,
             };
-            let (body, len) = encode(meta, flags, target.as_bytes(), text);
-            if self.put(sequence, &body, len) {
+            let record = Encoded::new(meta, flags, target.as_bytes(), text);
+            if self.put(sequence, &record) {
                 return Parted {
                     logged: Logged { records: 1, cut: 0 },
                     last: Some(sequence),
@@ -235,13 +237,13 @@ impl Ring {
 
     fn put_piece(&self, meta: &Meta<'_>, piece: Piece<'_>, sequence: usize, flags: Flags) -> bool {
         let target = if piece.continued { "" } else { meta.target };
-        let (body, len) = encode(meta, flags, target.as_bytes(), piece.text);
-        self.put(sequence, &body, len)
+        let record = Encoded::new(meta, flags, target.as_bytes(), piece.text);
+        self.put(sequence, &record)
     }
 
-    #[inline]
-    fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
-        let is_put = self.slot(sequence).put(sequence, body, len);
+    #[inline(always)]
+    fn put(&self, sequence: usize, record: &Encoded<'_>) -> bool {
+        let is_put = self.slot(sequence).put(sequence, record);
         if !is_put {
             self.mark_hole(sequence);
         }

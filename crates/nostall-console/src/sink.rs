@@ -1,6 +1,6 @@
 //! Destinations of a drain.
 
-use nostall_io::Nanos;
+use nostall_io::Offered;
 
 /// A serial port, a zone of persistent RAM, a screen: anything that takes bytes.
 ///
@@ -10,9 +10,13 @@ use nostall_io::Nanos;
 /// waited for. A panic that finds the lock taken has another way in, or none. With feature
 /// `uart` the crate has such a sink for a serial port.
 pub trait Sink {
-    /// Takes the part of `text` that fits now, and returns when to offer more. Never waits
-    /// for the line, whatever the caller. If it panics, and that unwinds, the same is
-    /// offered again.
+    /// Takes the part of `text` that fits now, and returns when to offer more, on the drain's
+    /// clock. Never waits for the line, whatever the caller. If it panics, and that unwinds,
+    /// the same is offered again.
+    ///
+    /// A sink that took nothing although it was ready is offered to again 1 ms later. One
+    /// that goes on taking nothing is offered to less and less often, down to every 10 ms.
+    /// One that is gone is offered to every second.
     fn offer(&self, text: &[u8], caller: Caller) -> Offered;
 
     /// Returns the most bytes that an offer takes, if it is known: a drain renders no more for an
@@ -58,17 +62,4 @@ pub enum Caller {
     Normal,
     /// A panic, for which the other contexts are stopped.
     Panic,
-}
-
-/// Bytes that a sink took, and the time of the next offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offered {
-    /// Number of bytes that need not be offered again.
-    pub taken: usize,
-    /// Time of the next offer on the drain's clock; `None` if the sink has disappeared.
-    ///
-    /// A sink that took nothing although it was ready is offered to again 1 ms later.
-    /// One that goes on taking nothing is offered to less and less often, down to every
-    /// 10 ms; one that is gone, every second.
-    pub ready_at: Option<Nanos>,
 }

@@ -1,6 +1,7 @@
 //! Memory of one record, which may be overwritten while it is read.
 
 use crate::layout::{BODY_WORDS, WORD};
+use crate::record::Encoded;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
@@ -40,25 +41,22 @@ pub(crate) enum Look {
 }
 
 impl Slot {
-    /// Writes record `sequence`, `len` bytes of it; `false` if the slot is not to be had.
-    pub(crate) fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
+    /// Writes record `sequence`. Returns `false` if the slot is occupied.
+    #[inline(always)]
+    pub(crate) fn put(&self, sequence: usize, record: &Encoded<'_>) -> bool {
         let new = sequence << 1;
         if sequence == 0 || !self.claim(new) {
             return false;
         }
         // A reader that sees any of the body also sees that it is in mid-write.
         fence(Ordering::Release);
-        // Behind `len` it is zeros.
-        let words = body.as_chunks::<WORD>().0;
-        for (word, bytes) in self.body.iter().zip(words).take(len.div_ceil(WORD)) {
-            word.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
-        }
+        record.store(&self.body);
         self.state.store(new, Ordering::Release);
         true
     }
 
     /// Replaces an older complete record's state with this incomplete record's.
-    #[inline]
+    #[inline(always)]
     fn claim(&self, new: usize) -> bool {
         let mut old = self.state.load(Ordering::Relaxed);
         for _ in 0..CLAIMS {

@@ -2,7 +2,12 @@
 //! the tests that kill producers with their own.
 
 pub(crate) use core::hint::spin_loop;
+#[cfg(feature = "uart")]
+pub(crate) use portable_atomic::AtomicU8;
 pub(crate) use portable_atomic::{AtomicUsize, Ordering, fence};
+/// A lock that is tried and never waited for.
+#[cfg(feature = "uart")]
+pub(crate) use spin::mutex::SpinMutex as TryLock;
 
 use nostall_io::Nanos;
 

@@ -2,74 +2,154 @@
 
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
-use spin::mutex::SpinMutex;
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::input::Input;
+use crate::shared::Shared;
+use crate::sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 use crate::{Caller, Offered, Sink};
 
-/// A serial port that takes records from a drain and bytes from direct writers.
+/// Received bytes that wait for a reader, at most.
+const INPUT: usize = 256;
+
+/// A serial port that takes records from a drain and bytes from direct writers, and receives.
 ///
 /// One lock protects the port. It is tried and never waited for. A panic that finds it taken
 /// uses the spare: a second driver of the same port. The lock's holder is stopped then, or is
-/// the panicking CPU itself, a few frames below.
+/// the panicking CPU itself, a few frames below. An interrupt handler that finds it taken leaves
+/// its bytes to the holder.
 #[derive(Debug)]
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
-    load: usize,
-    port: SpinMutex<Console<R, C>>,
-    spare: SpinMutex<Console<R, C>>,
+    /// `None` before the port is opened.
+    port: Shared<Option<Console<R, C>>>,
+    spare: TryLock<Option<Console<R, C>>>,
+    /// Bytes that the port takes at once; 0 before it is opened.
+    load: AtomicUsize,
+    input: Input<INPUT>,
 }
 
-impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
-    /// A sink on the port of `console`. The spare is a clone, so `R` must reach the same
-    /// port, for example as a reference to it.
-    pub fn new(console: Console<R, C>) -> Self {
+impl<R, C> UartSink<R, C> {
+    /// Creates a sink without a port, for a `static`. It takes no bytes.
+    pub const fn closed() -> Self {
         Self {
             offers: AtomicUsize::new(0),
-            load: console.transmit_load(),
-            spare: SpinMutex::new(console.clone()),
-            port: SpinMutex::new(console),
+            port: Shared {
+                port: TryLock::new(None),
+                pending: AtomicUsize::new(0),
+            },
+            spare: TryLock::new(None),
+            load: AtomicUsize::new(0),
+            input: Input {
+                bytes: [const { AtomicU8::new(0) }; _],
+                stored: AtomicUsize::new(0),
+                taken: AtomicUsize::new(0),
+                lost: AtomicUsize::new(0),
+                news: AtomicUsize::new(0),
+            },
         }
     }
 }
 
+impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
+    /// Creates a sink on the port of `console`. The spare is a clone, so `R` must reach the same
+    /// port, for example as a reference to it.
+    pub fn new(console: Console<R, C>) -> Self {
+        let sink = Self::closed();
+        sink.open(console);
+        sink
+    }
+
+    /// Gives the sink a port, in place of the one before. Returns whether that was possible: a
+    /// port in use is not replaced.
+    pub fn open(&self, console: Console<R, C>) -> bool {
+        let Some(mut spare) = self.spare.try_lock() else {
+            return false;
+        };
+        let clone = console.clone();
+        let load = console.transmit_load();
+        let is_replaced = self
+            .port
+            .with(|port| *port = Some(console), |port| self.receive_all(port))
+            .is_some();
+        if is_replaced {
+            *spare = Some(clone);
+            self.load.store(load, Ordering::Release);
+        }
+        is_replaced
+    }
+}
+
 impl<R: Registers, C: Clock> UartSink<R, C> {
-    /// Calls `act` with the port, or returns `None` if the port is in use. For direct
-    /// writers, such as standard output on the console's port.
+    /// Returns whether the sink has a port.
+    pub fn is_open(&self) -> bool {
+        self.load.load(Ordering::Acquire) != 0
+    }
+
+    /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
+    /// direct writers.
     ///
     /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
-        let port = self.port.try_lock().or_else(|| match caller {
-            Caller::Normal => None,
-            Caller::Panic => self.spare.try_lock(),
-        });
-        port.map(|mut console| act(&mut console))
+        let mut act = Some(act);
+        let mut act = |port: &mut Option<Console<R, C>>| Some(act.take()?(port.as_mut()?));
+        let done = self.port.with(&mut act, |port| self.receive_all(port));
+        match (done, caller) {
+            (None, Caller::Panic) => act(&mut *self.spare.try_lock()?),
+            (done, _) => done?,
+        }
     }
 
     /// Returns the number of offers so far: slices that changed it have used the port.
     pub fn offers(&self) -> usize {
         self.offers.load(Ordering::Relaxed)
     }
+
+    /// Handles the port's interrupt: receives, and returns the number of bytes, breaks not
+    /// included. Never waits.
+    ///
+    /// If the port is in use, its user receives when it lets go, and this returns 0.
+    pub fn on_interrupt(&self) -> usize {
+        self.port.interrupt(|port| self.receive_all(port))
+    }
+
+    /// Returns the oldest byte that came in, if there is one.
+    pub fn receive(&self) -> Option<u8> {
+        self.input.take()
+    }
+
+    /// Returns the number of received bytes that no reader took in time.
+    pub fn input_lost(&self) -> usize {
+        self.input.lost.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether bytes came in since the last call.
+    pub(crate) fn take_news(&self) -> bool {
+        self.input.take_news()
+    }
+
+    fn receive_all(&self, port: &mut Option<Console<R, C>>) -> usize {
+        let receive = |console: &mut Console<R, C>| console.receive(|byte| self.input.put(byte));
+        port.as_mut().map_or(0, receive)
+    }
 }
 
 impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
-        let offered = self.with(caller, |console| {
-            let offered = console.offer(text);
-            (offered.taken, offered.ready_at)
-        });
-        let (taken, ready_at) = offered.unwrap_or(match caller {
+        let offered = self.with(caller, |console| console.offer(text));
+        offered.unwrap_or(match caller {
             // A direct writer has the port: the drain comes back soon.
-            Caller::Normal => (0, Some(Nanos::ZERO)),
+            Caller::Normal => Offered {
+                taken: 0,
+                ready_at: Some(Nanos::ZERO),
+            },
             // Both are taken: by a panic that crashed in here.
-            Caller::Panic => (0, None),
-        });
-        Offered { taken, ready_at }
+            Caller::Panic => Offered::GONE,
+        })
     }
 
     fn load(&self) -> usize {
-        self.load
+        self.load.load(Ordering::Relaxed)
     }
 
     fn insist(&self, text: &[u8]) -> Offered {

@@ -141,10 +141,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
         fn offer(&self, text: &[u8], caller: Caller) -> Offered {
             if let Some(drain) = self.drain.take() {
                 (self.panic)(drain);
-                return Offered {
-                    taken: 0,
-                    ready_at: None,
-                };
+                return Offered::GONE;
             }
             self.line.offer(text, caller)
         }

@@ -57,10 +57,7 @@ impl<R: Registers, C: Clock> Sink for Serial<'_, R, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         if let Some((drain, then)) = self.then.take() {
             self.port.with(caller, |_| then(drain));
-            return Offered {
-                taken: 0,
-                ready_at: None,
-            };
+            return Offered::GONE;
         }
         self.locked.set(true);
         let offered = self.port.offer(text, caller);

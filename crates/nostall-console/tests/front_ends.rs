@@ -2,7 +2,9 @@
 #![cfg(all(feature = "log", feature = "tracing"))]
 
 use log::Log as _;
-use nostall_console::{Level, Logger, Ring, RingLayer, Slot};
+use nostall_console::{
+    EMERGENCY, Level, Logger, Platform, Priority, Ring, RingLayer, Slot, SystemConsole,
+};
 use nostall_io::{Clock, Nanos, Processor};
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -73,5 +75,78 @@ fn an_event_of_tracing_is_its_message_and_its_fields() {
     assert_eq!(
         records(&RING),
         [("spi".into(), text.into(), Level::Error, 3, Nanos(12))]
+    );
+}
+
+#[test]
+fn the_target_emergency_marks_an_emergency_in_both() {
+    static RING: Ring<[Slot; 64]> = Ring::new();
+    static LOGGER: Logger<'static, Noon, Cpu3> = Logger::new(&RING, Noon, Cpu3);
+    let say = |target| {
+        let mut record = log::Record::builder();
+        LOGGER.log(&record.target(target).args(format_args!("x")).build());
+    };
+    for target in [EMERGENCY, "emergency::watchdog", "emergency_room", "pci"] {
+        say(target);
+    }
+    let subscriber = tracing_subscriber::registry().with(RingLayer::new(&RING, Noon, Cpu3));
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::error!(target: EMERGENCY, "x");
+        tracing::error!(target: "pci", "x");
+    });
+    let mut cursor = nostall_console::Cursor::START;
+    for urgent in [true, true, false, false, true, false] {
+        let nostall_console::Read::Record(record) = cursor.read(&RING) else {
+            panic!("a record is missing");
+        };
+        assert_eq!(record.priority == Priority::Emergency, urgent, "{record:?}");
+    }
+}
+
+impl Clock for Machine {
+    fn now(&self) -> Nanos {
+        Nanos(12)
+    }
+}
+
+/// The services of a kernel.
+struct Machine;
+
+impl Processor for Machine {
+    fn id(&self) -> usize {
+        3
+    }
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        critical()
+    }
+}
+
+impl Platform for Machine {
+    fn set_timer(&self, _: Nanos) {}
+    fn stop_other_cpus(&self) {}
+}
+
+#[test]
+fn a_system_console_is_a_logger_and_a_layer() {
+    static RING: Ring<[Slot; 64]> = Ring::new();
+    static CONSOLE: SystemConsole<nostall_io::Mmio, Machine> = SystemConsole::new(&RING, Machine);
+    let logger: &dyn log::Log = &CONSOLE;
+    let record = log::Record::builder()
+        .level(log::Level::Warn)
+        .target("pci")
+        .args(format_args!("{} bridges", 2))
+        .build();
+    logger.log(&record);
+    let subscriber = tracing_subscriber::registry().with(&CONSOLE);
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::error!(target: "spi", bus = 1, "no answer");
+    });
+    let of = |target: &str, text: &str, level| (target.into(), text.into(), level, 3, Nanos(12));
+    assert_eq!(
+        records(&RING),
+        [
+            of("pci", "2 bridges", Level::Warning),
+            of("spi", "no answer bus=1", Level::Error)
+        ]
     );
 }

@@ -69,10 +69,11 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
+pub use nostall_io::Offered;
 pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Caller, Offered, Sink};
+pub use sink::{Caller, Sink};
 pub use slot::Slot;
 
 use std::array;

@@ -24,6 +24,32 @@ fn a_reader_sees_every_record_once_and_counts_what_it_lost() {
     assert_eq!(cursor.lost, 6);
 }
 
+#[test]
+fn a_target_and_a_text_of_any_size_come_back() {
+    let ring = Ring::<[Slot; 2]>::new();
+    let mut cursor = Cursor::START;
+    let target: String = ('A'..='`').collect();
+    let text: Vec<u8> = (b'a'..).take(PAYLOAD).collect();
+    let step = if cfg!(miri) { 7 } else { 1 };
+    for from in (0..=target.len()).step_by(step) {
+        let target = &target[from..];
+        for len in (0..=PAYLOAD - target.len()).step_by(step) {
+            // The slot's last record filled it.
+            for _ in 0..2 {
+                ring.log(&META, &[0xff; PAYLOAD]);
+            }
+            ring.log(&Meta { target, ..META }, &text[..len]);
+            cursor.next = ring.newest();
+            let Read::Record(record) = cursor.read(&ring) else {
+                panic!("{target} {len}")
+            };
+            assert_eq!(record.target(), target.as_bytes());
+            assert_eq!(record.text(), &text[..len]);
+            assert_eq!((record.time, record.cpu), (META.time, META.cpu));
+        }
+    }
+}
+
 /// Returns the size in bytes of a ring of `slots` slots.
 const fn size(slots: usize) -> usize {
     HEADER_BYTES + slots * SLOT_BYTES

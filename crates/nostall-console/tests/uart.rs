@@ -64,10 +64,7 @@ fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare() {
 fn a_panic_that_interrupts_a_panic_with_the_spare_finds_the_port_gone() {
     let (port, clock) = port();
     let sink = sink(&port, &clock);
-    let gone = Offered {
-        taken: 0,
-        ready_at: None,
-    };
+    let gone = Offered::GONE;
     let both = sink.with(Caller::Panic, |_| {
         sink.with(Caller::Panic, |_| {
             (sink.offer(b"x", Caller::Panic), sink.insist(b"x"))

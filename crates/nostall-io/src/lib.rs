@@ -12,6 +12,10 @@
 //! When not to use it: if your device has typed registers at fixed addresses and
 //! no ports, `safe-mmio` or `tock-registers` alone serve you better.
 //!
+//! The crate has no dependencies. MMIO accesses are its own, because on AArch64 a hypervisor
+//! can emulate only some of the instructions that a compiler may choose: two lines of assembly
+//! for each width replace a crate that also affects kernels without MMIO.
+//!
 //! # Example
 //!
 //! A driver for a device with a FIFO at register 0 and a "room" bit in register
@@ -56,13 +60,20 @@ mod dev_port;
 #[cfg(feature = "std")]
 mod host;
 mod mmio;
+mod offered;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
+#[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
+mod rate;
+#[cfg(target_arch = "riscv64")]
+mod rdtime;
 mod registers;
 mod stall;
 mod time;
 mod timeout;
+#[cfg(target_arch = "x86_64")]
+mod tsc;
 
 #[cfg(target_arch = "x86_64")]
 pub use accumulator::Accumulator;
@@ -72,12 +83,17 @@ pub use dev_port::DevPort;
 #[cfg(feature = "std")]
 pub use host::HostClock;
 pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
+pub use offered::Offered;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;
+#[cfg(target_arch = "riscv64")]
+pub use rdtime::Rdtime;
 pub use registers::Registers;
 #[cfg(feature = "stall-hook")]
 pub use stall::set_stall_hook;
 pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
 pub use time::{Clock, Nanos};
 pub use timeout::Timeout;
+#[cfg(target_arch = "x86_64")]
+pub use tsc::Tsc;

@@ -1,10 +1,7 @@
 //! Memory-mapped registers.
 
 use core::fmt;
-use core::ptr::NonNull;
-
-use safe_mmio::UniqueMmioPointer;
-use safe_mmio::fields::ReadWrite;
+use core::ptr::{self, NonNull};
 
 use crate::Registers;
 
@@ -52,6 +49,17 @@ impl MmioLayout {
         width: Width::Word,
         endian: Endian::Native,
     };
+
+    const fn check(self, address: usize) -> Result<(), MmioError> {
+        if self.stride == 0 || self.stride > 4096 {
+            return Err(MmioError::Stride(self.stride));
+        }
+        let words = matches!(self.width, Width::Word);
+        if words && !(address.is_multiple_of(4) && self.stride.is_multiple_of(4)) {
+            return Err(MmioError::Misaligned);
+        }
+        Ok(())
+    }
 }
 
 /// Why a window cannot be laid out as asked.
@@ -85,9 +93,11 @@ impl core::error::Error for MmioError {}
 /// An access that would leave the window, or that is not aligned to its own
 /// width, reads all ones or writes nothing.
 ///
-/// The access itself is `safe-mmio`'s: volatile, and on AArch64 by instructions
-/// that a hypervisor can emulate.
-#[derive(Debug)]
+/// Each access is one volatile instruction. Any number of CPUs may access the registers at
+/// once, through one window in a `static` or through copies; their order is the driver's
+/// matter. On AArch64 the instruction is a plain `ldr` or `str`, because a hypervisor cannot
+/// emulate the forms with write-back that a compiler may choose.
+#[derive(Clone, Copy, Debug)]
 pub struct Mmio {
     base: NonNull<u8>,
     /// Bytes.
@@ -95,12 +105,13 @@ pub struct Mmio {
     layout: MmioLayout,
 }
 
-// SAFETY: `new`'s contract makes the memory valid from any thread; `Mmio` stays
-// !Sync, so that one thread at a time uses it.
+// SAFETY: the contract of `new` makes the memory valid for accesses from all threads at once.
 unsafe impl Send for Mmio {}
+// SAFETY: as above. `Mmio` itself never changes.
+unsafe impl Sync for Mmio {}
 
 impl Mmio {
-    /// A window of `len` bytes from `base`.
+    /// Creates a window of `len` bytes from `base`.
     ///
     /// # Errors
     ///
@@ -108,43 +119,58 @@ impl Mmio {
     ///
     /// # Safety
     ///
-    /// As long as the window lives, `len` bytes from `base` must be mapped for
-    /// reads and writes, from any CPU, as device memory (or be plain memory, in
-    /// tests); no reference may exist to them, and no other window may use them
-    /// at the same time. Whatever the device does when its registers are read or
-    /// written, DMA included, must not break Rust's rules.
+    /// During the life of the window and its copies, `len` bytes from `base` must be mapped for
+    /// reads and writes on all CPUs, as device memory. In tests, plain memory is allowed, which
+    /// one thread at a time accesses. No reference to them may exist; other windows may. Side
+    /// effects of the device's registers, including DMA, must not break Rust's rules.
     pub unsafe fn new(
         base: NonNull<u8>,
         len: usize,
         layout: MmioLayout,
     ) -> Result<Self, MmioError> {
-        if !(1..=4096).contains(&layout.stride) {
-            return Err(MmioError::Stride(layout.stride));
+        match layout.check(base.addr().get()) {
+            Ok(()) => Ok(Self { base, len, layout }),
+            Err(error) => Err(error),
         }
-        let words = layout.width == Width::Word;
-        if words && (!base.addr().get().is_multiple_of(4) || !layout.stride.is_multiple_of(4)) {
-            return Err(MmioError::Misaligned);
-        }
-        Ok(Self { base, len, layout })
     }
 
-    /// The register at `offset` as a `T`, if it lies in the window and is
-    /// aligned.
-    fn register<T>(&self, offset: usize) -> Option<UniqueMmioPointer<'_, ReadWrite<T>>> {
+    /// Creates a window of `len` bytes from `address`, for a `static`.
+    ///
+    /// ```
+    /// use nostall_io::{Mmio, MmioLayout};
+    ///
+    /// /// The serial port of QEMU's RISC-V machine.
+    /// // SAFETY: the kernel maps it, and a 16550 does no DMA.
+    /// static PORT: Mmio = unsafe { Mmio::at(0x1000_0000, 8, MmioLayout::BYTES) };
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If [`new`](Self::new) would fail, and if `address` is 0. In a `static` that is an error
+    /// of the compiler.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new), with the memory at `address`.
+    pub const unsafe fn at(address: usize, len: usize, layout: MmioLayout) -> Self {
+        match layout.check(address) {
+            Ok(()) => {}
+            Err(MmioError::Stride(_)) => panic!("register stride: must be 1 to 4096 bytes"),
+            Err(_) => panic!("32-bit accesses need an address and a stride of multiples of 4"),
+        }
+        let base = ptr::with_exposed_provenance_mut(address);
+        let base = NonNull::new(base).expect("no window is at address 0");
+        Self { base, len, layout }
+    }
+
+    /// Returns the register at `offset` as a `T`, if it is aligned and lies in the window.
+    fn register<T>(&self, offset: usize) -> Option<*mut T> {
         let start = offset.checked_mul(self.layout.stride.into())?;
-        let end = start.checked_add(size_of::<T>())?;
-        if end > self.len {
+        if start.checked_add(size_of::<T>())? > self.len {
             return None;
         }
-        // SAFETY: `start` lies within the `len` bytes that `new`'s caller vouched for.
-        let register = unsafe { self.base.add(start) }.cast::<ReadWrite<T>>();
-        if !register.is_aligned() {
-            return None;
-        }
-        // SAFETY: aligned and mapped, see above. Nothing else uses it at the same
-        // time: `new`'s contract, `Mmio` is !Sync, and the pointer made here does
-        // not outlive one access.
-        Some(unsafe { UniqueMmioPointer::new(register) })
+        let register = self.base.as_ptr().wrapping_add(start).cast::<T>();
+        register.is_aligned().then_some(register)
     }
 
     const fn big(&self) -> bool {
@@ -156,28 +182,90 @@ impl Mmio {
     }
 }
 
+/// Defines the two functions that access a register of one width.
+macro_rules! accesses {
+    ($read:ident, $write:ident, $type:ident, $load:literal, $store:literal) => {
+        /// Reads a register, or all ones without one.
+        fn $read(register: Option<*mut $type>) -> $type {
+            let Some(register) = register else { return !0 };
+            #[cfg(all(target_arch = "aarch64", not(miri)))]
+            {
+                let value: u32;
+                // SAFETY: `register` is aligned and lies in a window, which is valid according
+                // to the contract of `new`.
+                unsafe {
+                    core::arch::asm!($load, value = out(reg) value, register = in(reg) register,
+                        options(nostack, preserves_flags));
+                }
+                value as $type
+            }
+            #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+            // SAFETY: as above.
+            unsafe {
+                register.read_volatile()
+            }
+        }
+
+        /// Writes a register, if there is one.
+        fn $write(register: Option<*mut $type>, value: $type) {
+            let Some(register) = register else { return };
+            #[cfg(all(target_arch = "aarch64", not(miri)))]
+            // SAFETY: as for reads.
+            unsafe {
+                core::arch::asm!($store, value = in(reg) u32::from(value),
+                    register = in(reg) register, options(nostack, preserves_flags));
+            }
+            #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+            // SAFETY: as for reads.
+            unsafe {
+                register.write_volatile(value);
+            }
+        }
+    };
+}
+
+accesses!(
+    load8,
+    store8,
+    u8,
+    "ldrb {value:w}, [{register}]",
+    "strb {value:w}, [{register}]"
+);
+accesses!(
+    load16,
+    store16,
+    u16,
+    "ldrh {value:w}, [{register}]",
+    "strh {value:w}, [{register}]"
+);
+accesses!(
+    load32,
+    store32,
+    u32,
+    "ldr {value:w}, [{register}]",
+    "str {value:w}, [{register}]"
+);
+
 impl Registers for Mmio {
     fn read8(&self, offset: usize) -> u8 {
         if self.word() {
             return self.read32(offset) as u8;
         }
-        self.register::<u8>(offset).map_or(!0, |mut r| r.read())
+        load8(self.register(offset))
     }
 
     fn write8(&self, offset: usize, value: u8) {
         if self.word() {
             return self.write32(offset, value.into());
         }
-        if let Some(mut register) = self.register(offset) {
-            register.write(value);
-        }
+        store8(self.register(offset), value);
     }
 
     fn read16(&self, offset: usize) -> u16 {
         if self.word() {
             return self.read32(offset) as u16;
         }
-        let raw = self.register::<u16>(offset).map_or(!0, |mut r| r.read());
+        let raw = load16(self.register(offset));
         if self.big() { u16::from_be(raw) } else { raw }
     }
 
@@ -185,27 +273,28 @@ impl Registers for Mmio {
         if self.word() {
             return self.write32(offset, value.into());
         }
-        if let Some(mut register) = self.register(offset) {
-            register.write(if self.big() { value.to_be() } else { value });
-        }
+        let raw = if self.big() { value.to_be() } else { value };
+        store16(self.register(offset), raw);
     }
 
     fn read32(&self, offset: usize) -> u32 {
-        let raw = self.register::<u32>(offset).map_or(!0, |mut r| r.read());
+        let raw = load32(self.register(offset));
         if self.big() { u32::from_be(raw) } else { raw }
     }
 
     fn write32(&self, offset: usize, value: u32) {
-        if let Some(mut register) = self.register(offset) {
-            register.write(if self.big() { value.to_be() } else { value });
-        }
+        let raw = if self.big() { value.to_be() } else { value };
+        store32(self.register(offset), raw);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
     use proptest::prelude::*;
+    use std::format;
 
     /// Memory that begins at a multiple of 4.
     #[repr(align(4))]
@@ -261,6 +350,63 @@ mod tests {
         uart.read_burst(0, &mut seen);
         assert_eq!(&seen, b"cc");
         assert_eq!(memory.0[1], 0);
+    }
+
+    /// A serial port at a fixed address.
+    // SAFETY: never accessed.
+    static PORT: Mmio = unsafe { Mmio::at(0x1000_0000, 32, MmioLayout::WORDS) };
+
+    #[test]
+    fn a_window_lies_in_a_static_without_unsafe_code_of_its_user() {
+        fn shared<T: Send + Sync + Copy>(_: &'static T) {}
+        shared(&PORT);
+        assert_eq!(PORT.read8(8), !0, "outside");
+        assert!(format!("{PORT:?}").contains("0x10000000"));
+    }
+
+    #[test]
+    fn copies_of_a_window_reach_the_same_registers() {
+        let mut memory = Memory([0; 64]);
+        let port = window(&mut memory, MmioLayout::WORDS);
+        let spare = port;
+        port.write8(2, 0x41);
+        assert_eq!(spare.read8(2), 0x41);
+    }
+
+    #[test]
+    fn each_width_has_its_own_bytes() {
+        let mut memory = Memory([0; 64]);
+        let port = window(&mut memory, MmioLayout::BYTES);
+        port.write32(0, 0x4433_2211);
+        port.write16(4, 0x6655);
+        port.write8(6, 0x77);
+        assert_eq!((port.read16(2), port.read8(1)), (0x4433, 0x22));
+        assert_eq!(memory.0[..8], 0x0077_6655_4433_2211_u64.to_ne_bytes());
+        let port = window(&mut memory, MmioLayout::BYTES);
+        assert_eq!(
+            (port.read16(1), port.read32(62)),
+            (!0, !0),
+            "not aligned, outside"
+        );
+    }
+
+    #[test]
+    fn the_layout_of_a_window_at_a_fixed_address_is_checked() {
+        let odd = |address, stride| {
+            // SAFETY: never accessed.
+            std::panic::catch_unwind(move || unsafe {
+                Mmio::at(
+                    address,
+                    8,
+                    MmioLayout {
+                        stride,
+                        ..MmioLayout::WORDS
+                    },
+                )
+            })
+        };
+        assert!(odd(0x1000, 4).is_ok());
+        assert!(odd(0x1001, 4).is_err() && odd(0x1000, 0).is_err() && odd(0, 4).is_err());
     }
 
     #[test]

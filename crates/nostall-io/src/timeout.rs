@@ -198,6 +198,16 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_without_a_rate_counts_looks_and_may_get_its_rate_meanwhile() {
+        assert_eq!(looks(|_| Nanos::UNKNOWN), 10_000);
+        let late = |look| match look {
+            0..100 => Nanos::UNKNOWN,
+            _ => HOUR + PAUSE * look,
+        };
+        assert_eq!(looks(late), 10_000);
+    }
+
+    #[test]
     fn a_jump_ahead_costs_a_quarter_of_a_timeout_or_the_largest_step() {
         let jumping = |look| match look {
             0..100 => PAUSE * look,

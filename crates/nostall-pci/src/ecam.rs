@@ -30,7 +30,9 @@ impl<R: Registers> Ecam<R> {
     ///
     /// It must make each access at its own width, at the very byte that it is given
     /// (`MmioLayout::BYTES`, or `nostall_io::Accumulator`, which old AMD processors need).
-    pub fn new(window: R, segment: u32, buses: RangeInclusive<u8>) -> Self {
+    ///
+    /// Constant, so that it can be in a `static`.
+    pub const fn new(window: R, segment: u32, buses: RangeInclusive<u8>) -> Self {
         Self {
             window,
             segment,

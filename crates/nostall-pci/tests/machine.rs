@@ -2,12 +2,12 @@
 //! Other crates must find the same through our adapters.
 
 use nostall_devices::pci::{EcamWindow, FunctionId, Topology, VirtualBus};
-use nostall_io::Counting;
+use nostall_io::{Counting, Mmio, MmioLayout};
 use nostall_pci::registers::COMMAND;
 use nostall_pci::{
-    Assigned, Bar, BarKind, BarSlot, Capabilities, ConfigAccess, Decoding, Ecam, Express,
-    ExtendedCapabilities, Function, Header, PortType, Ranges, Scan, ScanFault, Unread, assign,
-    bars,
+    Address, Assigned, Bar, BarKind, BarSlot, Capabilities, ConfigAccess, Decoding, ECAM_BUS_SIZE,
+    Ecam, Express, ExtendedCapabilities, Function, Header, PortType, Ranges, Scan, ScanFault,
+    Unread, assign, bars,
 };
 
 fn ranges() -> Ranges {
@@ -390,4 +390,20 @@ mod pci_types {
             [0, 3].map(|offset| unsafe { access.read(PciAddress::new(0, 1, 0, 0), offset) });
         assert_eq!([read, odd], [!0, !0]);
     }
+}
+
+/// As a kernel has it, with a window that its firmware's tables name.
+// SAFETY: never accessed.
+static IN_A_STATIC: Ecam<Mmio> = Ecam::new(
+    unsafe { Mmio::at(0xb000_0000, 256 * ECAM_BUS_SIZE, MmioLayout::BYTES) },
+    0,
+    0..=255,
+);
+
+#[test]
+fn ecam_over_mmio_lies_in_a_static_without_unsafe_code_of_its_user() {
+    fn shared<A: ConfigAccess + Send + Sync>(_: &'static A) {}
+    shared(&IN_A_STATIC);
+    assert_eq!(IN_A_STATIC.buses(), 0..=255);
+    assert!(IN_A_STATIC.reaches(Address::new(255, 31, 7).unwrap(), 0xffc));
 }

@@ -53,6 +53,8 @@
 //!   computes the time of short ones.
 //! - [`Console::offer`] never waits. It looks at a port that is stuck or held off ever more
 //!   seldom, down to once in 10 ms.
+//! - [`Console::enable_receive`] and [`Console::receive`] are the console's input: 49 pasted
+//!   bytes cost 4 interrupts.
 //! - CTS is looked at before each byte. RS-485 lines are turned around for writes and for
 //!   offers. Automatic RTS and CTS of the later models are not used.
 //! - With [`PowerLoss::Recover`], a port that lost its power is set up again. The bytes of
@@ -88,9 +90,10 @@ mod settings;
 mod setup;
 mod strategy;
 
-pub use console::{Accepted, Console, FlushTimeout, LatchedStatus, WriteReport};
+pub use console::{Console, FlushTimeout, LatchedStatus, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
+pub use nostall_io::Offered;
 pub use probe::{Probed, probe, receive_fifo_depth};
 pub use settings::{ConsoleSettings, FlowControl, PowerLoss, Rs485};
 pub use setup::{NotFound, OpenError};

@@ -2,6 +2,7 @@
 
 use nostall_io::Nanos;
 
+use crate::port::TriggerLevel;
 use crate::{LineSettings, Model};
 
 /// Settings of a console. Converted from [`LineSettings`] for the default of the other
@@ -24,6 +25,11 @@ pub struct ConsoleSettings {
     /// Time limit of a write to a port that takes no bytes, from the last byte that it took.
     /// See [`GIVE_UP_AFTER`](Self::GIVE_UP_AFTER).
     pub give_up_after: Nanos,
+    /// Fill level of the receive FIFO at which it interrupts, once
+    /// [`enable_receive`](crate::Console::enable_receive) is called. By default nearly full, so
+    /// that pasted text costs few interrupts. At 14 of 16 bytes, the handler may be late by two
+    /// frames.
+    pub trigger: TriggerLevel,
     /// Called from time to time inside long waits, to tell a watchdog that all is well.
     pub while_waiting: Option<fn()>,
 }
@@ -80,6 +86,7 @@ impl From<LineSettings> for ConsoleSettings {
             rs485: None,
             power_loss: PowerLoss::Ignore,
             give_up_after: Self::GIVE_UP_AFTER,
+            trigger: TriggerLevel::NearlyFull,
             while_waiting: None,
         }
     }

@@ -7,7 +7,7 @@ use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{MCR, THR, mcr, msr};
 use nostall_uart::{
-    Accepted, Console, ConsoleSettings, FlowControl, LineSettings, PowerLoss, Rs485, Strategy,
+    Console, ConsoleSettings, FlowControl, LineSettings, Offered, PowerLoss, Rs485, Strategy,
 };
 
 const LINE: LineSettings = LineSettings::baud(115_200);
@@ -28,7 +28,7 @@ fn an_offer_before_the_predicted_time_returns_it_and_leaves_the_port_alone() {
     let before = port.counts();
     for _ in 0..50 {
         clock.advance(Nanos::from_micros(20));
-        let again = Accepted {
+        let again = Offered {
             taken: 0,
             ready_at: Some(ready_at),
         };
@@ -367,4 +367,33 @@ fn an_offer_sets_a_port_up_again_that_has_lost_its_power() {
         // Without a divisor nothing would have left.
         assert_eq!(port.into_sink(), b"alive", "{strategy}");
     }
+}
+
+#[test]
+fn a_clock_without_a_rate_lets_each_offer_look_at_the_port_and_then_steps_back() {
+    /// Shows no time before it is calibrated.
+    struct Uncalibrated<'c>(&'c VirtualClock, &'c Cell<bool>);
+    impl Clock for Uncalibrated<'_> {
+        fn now(&self) -> Nanos {
+            if self.1.get() {
+                self.0.now()
+            } else {
+                Nanos::UNKNOWN
+            }
+        }
+    }
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let is_calibrated = Cell::new(false);
+    let mut console = Console::open(&port, Uncalibrated(&clock, &is_calibrated), LINE).unwrap();
+    assert_eq!(console.offer(&[b'a'; 16]).taken, 16);
+    let busy = console.offer(&[b'b'; 16]);
+    assert_eq!(busy.taken, 0);
+    assert!(!busy.ready_at.unwrap().is_known());
+    clock.advance(Nanos::from_millis(2));
+    assert_eq!(console.offer(&[b'b'; 16]).taken, 16);
+    is_calibrated.set(true);
+    clock.advance(Nanos::from_millis(2));
+    let offered = console.offer(&[b'c'; 16]);
+    assert_eq!(offered.taken, 16);
+    assert!(offered.ready_at.unwrap() - clock.now() < Nanos::from_millis(2));
 }

@@ -92,6 +92,7 @@ fn documents() -> Vec<Document> {
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "kernel/README.md",
+        "examples/kernel/README.md",
     ];
     let others = others.map(|name| root().join(name)).into_iter();
     let files = others.chain(crates).filter(|path| path.exists());

@@ -36,8 +36,7 @@ pub fn clock_of(device: &Device) -> Option<u64> {
     is_device_memory(&range).then_some(())?;
     let base = NonNull::new(range.start as *mut u8)?;
     let len = (range.end - range.start) as usize;
-    // SAFETY: mapped, as was just looked at; clocks do no DMA, and are looked at by one
-    // piece of work at a time.
+    // SAFETY: mapped on all CPUs, as checked above. Clocks do no DMA.
     let registers = unsafe { Mmio::new(base, len, MmioLayout::WORDS) }.ok()?;
     let core = match registers.read32(CORECLKSEL) & CORECLKSEL_HFCLK {
         0 => pll(hfclk, registers.read32(COREPLLCFG0)),

@@ -30,10 +30,6 @@ pub fn set_serial_port(window: Option<UartWindow>) {
 #[derive(Debug)]
 pub struct SerialPort(Mmio);
 
-// SAFETY: every CPU maps the window at the same address for ever (paging.rs), and an access
-// is one volatile instruction that leaves nothing behind in `self`.
-unsafe impl Sync for SerialPort {}
-
 /// The port under test: the firmware's console or the first 16550 that there is, unless
 /// the machine says something else.
 ///
@@ -102,8 +98,8 @@ fn in_memory(base: u64, layout: MmioLayout) -> SerialPort {
     let Some(start) = start.filter(|_| is_device_memory(&(base..base.saturating_add(len)))) else {
         panic!("no serial port can be at {base:#x}");
     };
-    // SAFETY: the machine or the device tree says that a 16550 is there, and paging.rs
-    // maps it. A 16550 does no DMA. One piece of work at a time uses it.
+    // SAFETY: according to the machine or the device tree, a 16550 is there. paging.rs maps it
+    // on all CPUs. A 16550 does no DMA.
     match unsafe { Mmio::new(start, len as usize, layout) } {
         Ok(window) => SerialPort(window),
         Err(error) => panic!("serial port: {error}"),

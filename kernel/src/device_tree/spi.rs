@@ -122,8 +122,7 @@ impl Found {
     fn window(&self) -> Mmio {
         let base = NonNull::new(self.registers.start as *mut u8).expect("not in the first page");
         let len = (self.registers.end - self.registers.start) as usize;
-        // SAFETY: mapped, as checked in `find`; no DMA. One driver at a time uses the
-        // controller, and the handler writes one register that is not read.
+        // SAFETY: mapped on all CPUs, as checked in `find`; no DMA.
         unsafe { Mmio::new(base, len, MmioLayout::WORDS) }.expect("words, aligned")
     }
 }

@@ -38,15 +38,9 @@ static PLIC: Once<Plic> = Once::new();
 
 /// The controller's registers, and the context of the first CPU's supervisor mode.
 struct Plic {
-    base: NonNull<u8>,
-    len: usize,
+    window: Mmio,
     context: usize,
 }
-
-// SAFETY: the registers do not move; `window` states their users.
-unsafe impl Send for Plic {}
-// SAFETY: as above.
-unsafe impl Sync for Plic {}
 
 /// Returns the controller as the device tree describes it.
 fn device() -> Option<Device> {
@@ -92,7 +86,7 @@ pub fn on_interrupt() {
         return;
     };
     // 0: it was withdrawn meanwhile.
-    let source = plic.window().read32(CLAIM + plic.context * CONTEXT_STRIDE);
+    let source = plic.window.read32(CLAIM + plic.context * CONTEXT_STRIDE);
     if source == 0 {
         return;
     }
@@ -100,7 +94,7 @@ pub fn on_interrupt() {
     if let Some((_, handler)) = handler.filter(|(handled, _)| *handled == source) {
         handler();
     }
-    plic.window()
+    plic.window
         .write32(CLAIM + plic.context * CONTEXT_STRIDE, source);
 }
 
@@ -116,16 +110,17 @@ impl Plic {
                 .position(|pair| pair == (hart, SUPERVISOR_EXTERNAL))?;
             let range = device.registers;
             paging::is_device_memory(&range).then_some(())?;
-            Some(Self {
-                base: NonNull::new(range.start as *mut u8)?,
-                len: (range.end - range.start) as usize,
-                context,
-            })
+            let base = NonNull::new(range.start as *mut u8)?;
+            let len = (range.end - range.start) as usize;
+            // SAFETY: mapped on all CPUs, as checked; it does no DMA.
+            let window = unsafe { Mmio::new(base, len, MmioLayout::WORDS) };
+            let window = window.expect("words, aligned");
+            Some(Self { window, context })
         });
         let Some(plic) = found else {
             panic!("the device tree has no interrupt controller for the first CPU");
         };
-        let window = plic.window();
+        let window = plic.window;
         // A boot loader may have left interrupts enabled, for devices without a driver here.
         for word in 0..SOURCES as usize / 32 {
             window.write32(ENABLE + plic.context * ENABLE_STRIDE + word, 0);
@@ -138,17 +133,11 @@ impl Plic {
 
     /// Enables or disables the interrupts of `source`.
     fn enable(&self, source: u32, on: bool) {
-        let window = self.window();
+        let window = self.window;
         let word = ENABLE + self.context * ENABLE_STRIDE + source as usize / 32;
         let bit = 1 << (source % 32);
         let others = window.read32(word) & !bit;
         window.write32(PRIORITY + source as usize, 1);
         window.write32(word, if on { others | bit } else { others });
-    }
-
-    fn window(&self) -> Mmio {
-        // SAFETY: mapped, as checked; it does no DMA. Only the first CPU uses it, with
-        // interrupts masked, and each window is dropped before the next one exists.
-        unsafe { Mmio::new(self.base, self.len, MmioLayout::WORDS) }.expect("words, aligned")
     }
 }

@@ -42,8 +42,8 @@ impl LocalApic {
             ..MmioLayout::WORDS
         };
         let base = NonNull::new(BASE as *mut u8).expect("not null");
-        // SAFETY: identity-mapped as device memory in paging.rs. Each CPU accesses its own
-        // registers there, and uses one window at a time.
+        // SAFETY: identity-mapped as device memory in paging.rs, on all CPUs. Each accesses its
+        // own registers there, which do no DMA.
         Self(unsafe { Mmio::new(base, 0x400, layout) }.expect("a fixed layout"))
     }
 

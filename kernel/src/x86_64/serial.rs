@@ -30,10 +30,6 @@ pub enum SerialPort {
     Mmio(Mmio),
 }
 
-// SAFETY: every CPU maps the window at the same address for ever (paging.rs), and an access
-// is one volatile instruction that leaves nothing behind in `self`.
-unsafe impl Sync for SerialPort {}
-
 /// The port under test: COM1, unless the machine says something else.
 ///
 /// Panics if it is where nothing is mapped.
@@ -57,9 +53,8 @@ fn in_memory(base: u64, stride: u16) -> Mmio {
     let Some(start) = start.filter(|_| base.saturating_add(len) <= 1 << 32) else {
         panic!("no serial port can be at {base:#x}");
     };
-    // SAFETY: the machine says that a 16550 is there, and paging.rs maps it, below
-    // 4 GiB, as device memory. A 16550 does no DMA. One piece of work at a time
-    // uses it.
+    // SAFETY: the machine has a 16550 there, and paging.rs maps it on all CPUs, below 4 GiB, as
+    // device memory. A 16550 does no DMA.
     match unsafe { Mmio::new(start, len as usize, layout) } {
         Ok(window) => window,
         Err(error) => panic!("serial port: {error}"),

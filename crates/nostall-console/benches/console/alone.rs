@@ -8,10 +8,10 @@ use nostall_console::{Caller, Cursor, Drain, Offered, Priority, Ring, Sink, Sink
 use nostall_io::{Clock, Nanos};
 use thingbuf::ThingBuf;
 
-use crate::peers::{Entry, Nowhere, TEXT, meta};
+use crate::peers::{Entry, Nowhere, Overwriting, RECORDS, meta, text};
 use nostall_bench::{Effort, Limit, Table, Unit};
 
-static RING: Ring<[Slot; 9360]> = Ring::new();
+static RING: Ring<[Slot; RECORDS]> = Ring::new();
 static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
 
 struct All;
@@ -38,18 +38,35 @@ pub fn tables(effort: Effort) {
     let things = ThingBuf::<Entry>::new(8192);
     let small = Ring::<[Slot; 64]>::new();
     let (producer, consumer) = (QUEUE.framed_producer(), QUEUE.framed_consumer());
+    let spinning = spin::Mutex::new(Overwriting::default());
+    let sleeping = std::sync::Mutex::new(Overwriting::default());
     let mut table = Table::new(
         "A record of 60 bytes, its time given, uncontended",
         Unit::Nanoseconds,
     );
-    table.row("Ring::log", Limit::AtMost(60.0), |times| {
+    table.row("overwriting queue in spin::Mutex, push", None, |times| {
         for _ in 0..times {
-            black_box(RING.log(&meta(), black_box(TEXT)));
+            spinning.lock().push(&meta(), text());
+        }
+    });
+    table.row(
+        "overwriting queue in std::sync::Mutex, push",
+        None,
+        |times| {
+            for _ in 0..times {
+                let mut queue = sleeping.lock().expect("nothing panics");
+                queue.push(&meta(), text());
+            }
+        },
+    );
+    table.row("Ring::log", Limit::RatioAtMost(1.5), |times| {
+        for _ in 0..times {
+            black_box(RING.log(&meta(), text()));
         }
     });
     table.row("Ring::log, into a ring of 64 records", None, |times| {
         for _ in 0..times {
-            black_box(small.log(&meta(), black_box(TEXT)));
+            black_box(small.log(&meta(), text()));
         }
     });
     table.row("Ring::format, of three parts", None, |times| {
@@ -60,16 +77,46 @@ pub fn tables(effort: Effort) {
             ));
         }
     });
+    let (mut file, _guard) = tracing_appender::non_blocking(Nowhere);
+    table.row(
+        "tracing-appender 0.2.5, non_blocking, lossy",
+        None,
+        move |times| {
+            for _ in 0..times {
+                let _ = file.write(text());
+            }
+        },
+    );
+    table.print(effort);
+
+    let spinning = spin::Mutex::new(Overwriting::default());
+    let mut table = Table::new(
+        "A record of 60 bytes, logged and read, uncontended",
+        Unit::Nanoseconds,
+    );
+    table.row(
+        "overwriting queue in spin::Mutex, push and pop",
+        None,
+        |times| {
+            for _ in 0..times {
+                spinning.lock().push(&meta(), text());
+                black_box(spinning.lock().pop());
+            }
+        },
+    );
     let mut cursor = Cursor::end(&RING);
-    table.row("Ring::log, and Cursor::read", None, move |times| {
+    table.row("Ring::log, and Cursor::read", None, |times| {
         for _ in 0..times {
-            RING.log(&meta(), black_box(TEXT));
+            RING.log(&meta(), text());
             black_box(cursor.read(&RING));
         }
     });
     table.row("thingbuf 0.1.6, push_ref and pop_ref", None, |times| {
         for _ in 0..times {
-            things.push_ref().expect("there is room").fill();
+            things
+                .push_ref()
+                .expect("there is room")
+                .fill(&meta(), text());
             black_box(&*things.pop_ref().expect("it is there"));
         }
     });
@@ -78,29 +125,21 @@ pub fn tables(effort: Effort) {
         None,
         |times| {
             for _ in 0..times {
-                let mut grant = producer.grant(8 + 60).expect("there is room");
-                grant[..8].copy_from_slice(&black_box(1_234_567_890_u64).to_ne_bytes());
-                grant[8..].copy_from_slice(black_box(TEXT));
-                grant.commit(8 + 60);
+                let (meta, text) = (meta(), text());
+                let len = 8 + text.len();
+                let mut grant = producer.grant(len as u16).expect("there is room");
+                grant[..8].copy_from_slice(&meta.time.0.to_ne_bytes());
+                grant[8..].copy_from_slice(text);
+                grant.commit(len as u16);
                 let read = consumer.read().expect("it is there");
                 black_box(&*read);
                 read.release();
             }
         },
     );
-    let (mut file, _guard) = tracing_appender::non_blocking(Nowhere);
-    table.row(
-        "tracing-appender 0.2.5, non_blocking, lossy",
-        None,
-        move |times| {
-            for _ in 0..times {
-                let _ = file.write(black_box(TEXT));
-            }
-        },
-    );
     table.print(effort);
 
-    let ring = Ring::<[Slot; 9360]>::new();
+    let ring = Ring::<[Slot; RECORDS]>::new();
     let drain = Drain::new(&ring, All, SinkOptions::DEFAULT);
     let mut table = Table::new(
         "A record of 60 bytes, to a sink that takes everything",
@@ -108,7 +147,7 @@ pub fn tables(effort: Effort) {
     );
     table.row("Ring::log, and Drain::drain_bounded", None, |times| {
         for _ in 0..times {
-            ring.log(&meta(), black_box(TEXT));
+            ring.log(&meta(), text());
             let _ = black_box(drain.drain_bounded(0, Priority::Normal, &Still));
         }
     });

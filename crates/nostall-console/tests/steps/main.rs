@@ -62,10 +62,11 @@ pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
 pub use level::{Level, Priority};
+pub use nostall_io::Offered;
 pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Caller, Offered, Sink};
+pub use sink::{Caller, Sink};
 pub use slot::Slot;
 
 use std::cell::Cell;

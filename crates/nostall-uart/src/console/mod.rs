@@ -3,13 +3,14 @@
 mod entry;
 mod lost;
 mod open;
+mod receive;
 mod rs485;
 mod state;
 mod wait;
 
 use core::fmt;
 
-use nostall_io::{Clock, Counter, Nanos, Registers, Timeout, count};
+use nostall_io::{Clock, Counter, Nanos, Offered, Registers, Timeout, count};
 
 use crate::crlf::Crlf;
 use crate::registers::{MSR, THR, lsr, msr};
@@ -39,18 +40,6 @@ impl WriteReport {
     pub const fn is_complete(&self) -> bool {
         self.dropped == 0 && !self.timed_out
     }
-}
-
-/// The part of an offer that the port took, and when to come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// Number of text bytes that need not be offered again.
-    pub taken: usize,
-    /// Time of the next offer; `None` if the port has disappeared.
-    ///
-    /// A time that has passed means at once: [`Nanos::ZERO`] where the port empties
-    /// faster than it is filled.
-    pub ready_at: Option<Nanos>,
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
@@ -111,17 +100,18 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// An offer before the time that the one before has returned costs nothing: it returns
     /// the same time and leaves the port alone. A port that is stuck or held off is looked
     /// at ever more seldom, down to once in 10 ms. The port's interrupt enables are left
-    /// alone.
+    /// alone. While the clock shows [`Nanos::UNKNOWN`], each offer looks at the port once.
     ///
     /// On an RS-485 line the first offer may only turn the line around, and take nothing.
     /// When all text is taken, go on with empty offers, each at the time that the one
     /// before has returned. The line is handed back when an empty offer returns a time that
     /// has passed. [`flush`](Self::flush) does the same, and waits.
-    pub fn offer(&mut self, text: &[u8]) -> Accepted {
+    pub fn offer(&mut self, text: &[u8]) -> Offered {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
-        if now < next_look {
-            return Accepted {
+        // A clock without a rate never reaches the time: look at the port.
+        if now < next_look && now.is_known() {
+            return Offered {
                 taken: 0,
                 ready_at: Some(next_look),
             };
@@ -138,7 +128,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 (0, true)
             }
         };
-        Accepted {
+        Offered {
             taken,
             ready_at: (!gone).then(|| self.pace.next_look(now)),
         }

@@ -76,6 +76,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
             lost: Lost::default(),
             turn: Turn::Listening,
             seen: LatchedStatus::default(),
+            receives: false,
+            front_errors: 0,
         };
         console.configure(Patience::Wait)?;
         // No FIFO that works: there is none to come back.
@@ -111,6 +113,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             None => mcr::RTS,
         };
         registers.write8(MCR, mcr::DTR | ours);
+        self.front_errors = 0;
         self.port.load = if fifos { self.port.full_load } else { 1 };
         self.fifo_missing = self.port.load < self.port.full_load;
         self.outage = None;
@@ -118,6 +121,9 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.never_idle = false;
         self.set_up_failed = false;
         self.turn = Turn::Listening;
+        if self.receives {
+            self.set_receive();
+        }
         Ok(())
     }
 }

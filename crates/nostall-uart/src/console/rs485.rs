@@ -22,7 +22,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             // The clock was set back.
             Turn::Opening(_) => now,
             Turn::Listening => {
-                self.registers.write8(MCR, mcr::DTR | mcr::RTS);
+                self.registers
+                    .write8(MCR, mcr::DTR | mcr::RTS | self.out2());
                 self.clock.now()
             }
         };
@@ -79,7 +80,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     pub(super) fn lower_rts(&mut self) {
-        self.registers.write8(MCR, mcr::DTR);
+        self.registers.write8(MCR, mcr::DTR | self.out2());
         self.turn = Turn::Listening;
     }
 }

@@ -53,6 +53,10 @@ pub struct Console<R, C> {
     pub(super) lost: Lost,
     pub(super) turn: Turn,
     pub(super) seen: LatchedStatus,
+    /// The receive interrupt is enabled.
+    pub(super) receives: bool,
+    /// Errors of the byte at the front of the receive FIFO.
+    pub(super) front_errors: u8,
 }
 
 /// Properties of the port.

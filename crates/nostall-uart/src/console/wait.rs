@@ -277,5 +277,10 @@ impl<R: Registers, C: Clock> Console<R, C> {
     const fn keep_errors(&mut self, status: u8) {
         let errors = lsr::OVERRUN | lsr::PARITY | lsr::FRAMING | lsr::BREAK;
         self.seen.line_status |= status & errors;
+        self.front_errors = match status & lsr::DATA_READY {
+            // Some ports show a break without making a NUL of it.
+            0 => 0,
+            _ => self.front_errors | status & errors,
+        };
     }
 }

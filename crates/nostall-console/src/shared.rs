@@ -1,0 +1,60 @@
+//! A port that several contexts share, none of which waits for another.
+
+use crate::sync::{AtomicUsize, Ordering, TryLock, fence};
+
+/// Rounds of serving after one use. Each one but the first needs an interrupt that came in the
+/// round before, so the last one is not reached.
+const ROUNDS: usize = 64;
+
+/// A lock that is tried and never waited for, and the interrupts that found it taken.
+///
+/// An interrupt handler that finds the lock taken leaves its work to the lock's holder. So no
+/// byte stays in the port, and a controller that looks for edges sees the next one.
+#[derive(Debug)]
+pub(crate) struct Shared<T> {
+    pub(crate) port: TryLock<T>,
+    /// Nonzero if an interrupt is to be served.
+    pub(crate) pending: AtomicUsize,
+}
+
+impl<T> Shared<T> {
+    /// Calls `act` with the port, and then `serve` for each interrupt that came meanwhile.
+    /// Returns `None` if the port is in use.
+    pub(crate) fn with<U>(
+        &self,
+        act: impl FnOnce(&mut T) -> U,
+        serve: impl FnMut(&mut T) -> usize,
+    ) -> Option<U> {
+        // The guard is dropped before the interrupts are looked for.
+        let done = self.port.try_lock().map(|mut port| act(&mut port))?;
+        self.serve_pending(serve);
+        Some(done)
+    }
+
+    /// Calls `serve` for an interrupt, or leaves that to the port's holder. Returns the sum of
+    /// the results.
+    pub(crate) fn interrupt(&self, serve: impl FnMut(&mut T) -> usize) -> usize {
+        self.pending.store(1, Ordering::Relaxed);
+        self.serve_pending(serve)
+    }
+
+    fn serve_pending(&self, mut serve: impl FnMut(&mut T) -> usize) -> usize {
+        let mut served = 0;
+        for _ in 0..ROUNDS {
+            // A handler stores `pending` and then finds the lock taken, or it has let go here
+            // and finds `pending`: one of the two fences is the second.
+            fence(Ordering::SeqCst);
+            if self.pending.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            let Some(mut port) = self.port.try_lock() else {
+                break;
+            };
+            self.pending.store(0, Ordering::Relaxed);
+            // Bytes that come in after the port was read cause an interrupt, which is seen.
+            fence(Ordering::SeqCst);
+            served += serve(&mut port);
+        }
+        served
+    }
+}

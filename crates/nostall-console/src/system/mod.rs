@@ -1,0 +1,599 @@
+//! Log ring, drain, serial port, panic path and receive side in one `static`.
+
+mod place;
+mod platform;
+
+use core::fmt;
+
+use nostall_io::{Nanos, Registers, Timeout};
+use nostall_uart::registers::{LSR, lsr};
+use nostall_uart::{Console, ConsoleSettings, OpenError};
+
+use crate::drain::LONGEST_STEP;
+use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
+use crate::{
+    Caller, Drain, FlushLimits, FlushReport, Level, Meta, Priority, Ring, Sink, SinkOptions,
+    UartSink, flush,
+};
+
+use place::{Mark, Marked, Places};
+pub use platform::Platform;
+
+/// Rounds of a slice. The second one sends a record that an NMI left to the first.
+const ROUNDS: usize = 2;
+
+/// Interval between two looks for the last bit on the line.
+const LOOK_EVERY: Nanos = Nanos::from_micros(10);
+
+/// Panics whose text is formatted. A text that panics each time it is formatted ends there.
+const DEEPEST_PANIC: usize = 4;
+
+/// The console of a kernel, in a `static`: log, standard output, receive, panic.
+///
+/// The kernel supplies a [`Platform`]: a clock, the CPU's number, "arm this CPU's timer", "stop
+/// the other CPUs". `R` reaches the port's registers.
+///
+/// ```
+/// use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
+/// use nostall_io::{Clock, Nanos, Processor};
+/// use nostall_uart::{LineSettings, OpenError};
+///
+/// /// The kernel's services.
+/// #[derive(Clone, Copy)]
+/// struct Kernel;
+///
+/// impl Clock for Kernel {
+///     fn now(&self) -> Nanos {
+///         # Nanos::UNKNOWN /*
+///         TSC.now()
+///         # */
+///     }
+/// }
+///
+/// impl Processor for Kernel {
+///     fn id(&self) -> usize {
+///         0
+///     }
+///     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+///         critical() // between `cli` and the old flag
+///     }
+/// }
+///
+/// impl Platform for Kernel {
+///     fn set_timer(&self, at: Nanos) {
+///         // this CPU's one-shot timer
+///     }
+///     fn stop_other_cpus(&self) {
+///         // an NMI to each
+///     }
+/// }
+/// # type Ports = nostall_io::Mmio;
+///
+/// static RING: Ring<[Slot; 2340]> = Ring::new(); // 256 KiB of zeros
+/// static CONSOLE: SystemConsole<Ports, Kernel> = SystemConsole::new(&RING, Kernel);
+///
+/// fn start(port: Ports) -> Result<(), OpenError> {
+///     CONSOLE.log(Level::Info, "boot", format_args!("waits in the ring"));
+///     CONSOLE.open(port, LineSettings::baud(115_200))
+/// }
+///
+/// fn timer_handler() {
+///     let _in_timer = CONSOLE.timer_interrupt();
+///     // the handler's own work
+/// }
+///
+/// fn serial_handler() {
+///     CONSOLE.on_interrupt();
+///     while let Some(byte) = CONSOLE.receive() {
+///         CONSOLE.write(&[byte]);
+///     }
+/// }
+///
+/// # #[cfg(any())]
+/// #[panic_handler]
+/// fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+///     CONSOLE.panic(format_args!("{info}"));
+///     reset()
+/// }
+/// ```
+///
+/// # Contexts
+///
+/// | context | calls |
+/// | --- | --- |
+/// | any task or interrupt handler | [`log`](Self::log), [`emergency`](Self::emergency), [`write`](Self::write), [`receive`](Self::receive) |
+/// | timer handler | [`timer_interrupt`](Self::timer_interrupt) at its top |
+/// | the port's handler | [`on_interrupt`](Self::on_interrupt) |
+/// | NMI handler | [`nmi`](Self::nmi) at its top, then the first row |
+/// | boot and shutdown | [`settle`](Self::settle), [`write_sync`](Self::write_sync) |
+/// | panic handler | [`panic`](Self::panic) |
+///
+/// No method waits for the line, another CPU or a lock, except [`panic`](Self::panic),
+/// [`settle`](Self::settle) and [`write_sync`](Self::write_sync), which are bounded. The others
+/// send as much as the port takes now, with interrupts masked, for
+/// [`SinkOptions::hold`] at most.
+///
+/// **Early boot.** Before [`open`](Self::open), records wait in the ring. Before there are
+/// timers, [`Platform::set_timer`] does nothing: each call sends what the port takes now, and
+/// `settle` sends the rest. Call [`on_timer`](Self::on_timer) once when timers exist. Before the
+/// clock has a rate it shows [`Nanos::UNKNOWN`]: records have blanks for a time, and each call
+/// looks at the port once.
+///
+/// **NMIs.** An NMI may interrupt `Platform::set_timer` or a slice. So between
+/// [`nmi`](Self::nmi) and its drop, log calls on this CPU store records and do nothing else. The
+/// slice that was interrupted sends them, or the next call on any CPU. Without atomic exchange
+/// (thumbv6m, riscv32imc) NMI handlers must not log.
+///
+/// # Feedback
+///
+/// The console does not feed itself:
+///
+/// - A log call inside its own path only stores a record: in `set_timer`, in `now`, in
+///   `without_interrupts`. There is no recursion, and no second slice on this CPU.
+/// - A timer interrupt that the console caused is part of that path, if its handler takes
+///   [`timer_interrupt`](Self::timer_interrupt). The handler's other interrupts are not.
+/// - A normal record of that path needs a credit. Each record from elsewhere gives one, and one
+///   is kept at most. Without a credit, the record is left out and counted
+///   ([`left_out`](Self::left_out)). The next one that is logged ends with the count. So `n`
+///   lines never become more than `2n + 1`.
+///
+/// CPUs with numbers from 256 on (16 on 32-bit machines) are not protected.
+///
+/// # A printer task
+///
+/// A kernel with threads and without a one-shot timer can print in a preemptible task:
+/// [`with_printer`](Self::with_printer).
+pub struct SystemConsole<R: 'static, P: 'static> {
+    platform: P,
+    drain: Drain<'static, UartSink<R, P>>,
+    also: Option<&'static Drain<'static, dyn Sink + Sync>>,
+    has_printer: bool,
+    places: Places,
+    panics: AtomicUsize,
+}
+
+impl<R: Registers, P: Platform> SystemConsole<R, P> {
+    /// Creates a console on `ring`, without a port: records wait in the ring.
+    pub const fn new(ring: &'static Ring, platform: P) -> Self {
+        let options = SinkOptions::DEFAULT.progress_slot(0);
+        Self {
+            platform,
+            drain: Drain::new(ring, UartSink::closed(), options),
+            also: None,
+            has_printer: false,
+            places: Places::new(),
+            panics: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sets the options of the port's drain: level, prefix, length of a slice.
+    #[must_use]
+    pub const fn with_options(mut self, options: SinkOptions) -> Self {
+        self.drain.feed.level = AtomicUsize::new(options.level as usize);
+        self.drain.options = options;
+        self
+    }
+
+    /// Adds a second sink, for example a screen or a zone of persistent RAM.
+    #[must_use]
+    pub const fn also(mut self, drain: &'static Drain<'static, dyn Sink + Sync>) -> Self {
+        self.also = Some(drain);
+        self
+    }
+
+    /// Leaves sending to a task, which takes the port for one offer at a time and may be
+    /// preempted in between.
+    ///
+    /// Log calls send nothing then, and call [`Platform::set_timer`] with a time that has
+    /// passed: it wakes the task. Only emergencies send what the port takes now. The task:
+    ///
+    /// ```
+    /// # use nostall_console::{Platform, SystemConsole};
+    /// # use nostall_io::{Nanos, Registers};
+    /// fn printer(console: &SystemConsole<impl Registers, impl Platform>) -> ! {
+    ///     loop {
+    ///         sleep(console.printer_step()); // without a time: until it is woken
+    ///     }
+    /// }
+    /// # fn sleep(_: Option<Nanos>) {}
+    /// ```
+    ///
+    /// [`Clock::now`](nostall_io::Clock::now) must not log on such a kernel.
+    #[must_use]
+    pub const fn with_printer(mut self) -> Self {
+        self.has_printer = true;
+        // One offer, and no more.
+        self.drain.options.slice = 1;
+        self
+    }
+}
+
+impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
+    /// Opens the port, enables its receive interrupt, and begins to send what waits in the ring.
+    /// Takes 20 ms at most. A second call replaces the port.
+    ///
+    /// `registers` are cloned for a panic that finds the port in use, so a clone must reach the
+    /// same port.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if no port answers, if it cannot be set up so, or if the port that is
+    /// replaced is in use. Records still wait in the ring then.
+    pub fn open(
+        &self,
+        registers: R,
+        settings: impl Into<ConsoleSettings>,
+    ) -> Result<(), OpenError> {
+        let mut console = Console::open(registers, self.platform.clone(), settings)?;
+        console.enable_receive();
+        if !self.drain.sink().open(console) {
+            return Err(OpenError::Busy);
+        }
+        self.send(Priority::Normal);
+        Ok(())
+    }
+}
+
+impl<R: Registers, P: Platform> SystemConsole<R, P> {
+    /// Logs `text`, and sends what the port takes now.
+    ///
+    /// In any context: nested in another call, in an interrupt handler, in a `Display` that is
+    /// being logged, and in an NMI handler that has taken [`nmi`](Self::nmi).
+    pub fn log(&self, level: Level, target: &str, text: fmt::Arguments<'_>) {
+        self.record(level, Priority::Normal, target, text);
+    }
+
+    /// Logs a text that goes before the backlog, whatever the level of the console: an oops, a
+    /// lockup report.
+    pub fn emergency(&self, target: &str, text: fmt::Arguments<'_>) {
+        self.record(Level::Emergency, Priority::Emergency, target, text);
+    }
+
+    /// Writes a program's output, in order with the log: without time and target, without
+    /// escapes. Returns the number of bytes taken; the caller comes back with the rest.
+    ///
+    /// Never waits. A quarter of the ring is left to the log, so that no program's output
+    /// overwrites it.
+    pub fn write(&self, text: &[u8]) -> usize {
+        let meta = self.meta(Level::Info, Priority::Normal, "");
+        let ring = self.ring();
+        let mut taken = 0;
+        while taken < text.len() {
+            let room = (ring.slots() as u64 * 3 / 4).saturating_sub(self.drain.unread());
+            match ring.log_raw(&meta, &text[taken..], room as usize) {
+                0 => break,
+                more => taken += more,
+            }
+        }
+        self.send(Priority::Normal);
+        taken
+    }
+
+    /// Writes a program's output, and waits until the last bit of it is on the line, for `bound`
+    /// at most. Returns whether that is so.
+    pub fn write_sync(&self, text: &[u8], bound: Nanos) -> bool {
+        let mut timeout = self.timeout(bound);
+        let mut rest = text;
+        loop {
+            rest = &rest[self.write(rest)..];
+            if rest.is_empty() {
+                return self.settle_until(&mut timeout);
+            }
+            if !self.wait_for_slice(&mut timeout) {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until all records are sent and the last bit is on the line, for `bound` at most.
+    /// Returns whether that is so. For early boot and for an orderly shutdown.
+    pub fn settle(&self, bound: Nanos) -> bool {
+        self.settle_until(&mut self.timeout(bound))
+    }
+
+    /// Marks the kernel's timer handler, at its top. Dropping the mark sends what the port takes,
+    /// and arms the timer for the rest.
+    ///
+    /// ```
+    /// # use nostall_console::{Platform, SystemConsole};
+    /// # use nostall_io::Registers;
+    /// fn timer_handler(console: &SystemConsole<impl Registers, impl Platform>) {
+    ///     let _in_timer = console.timer_interrupt();
+    ///     // The handler's own work, which may log.
+    /// }
+    /// ```
+    #[must_use = "the console sends when this is dropped"]
+    pub fn timer_interrupt(&self) -> TimerInterrupt<'_, R, P> {
+        let cpu = self.platform.id();
+        let is_armed = self.places.is_armed(cpu);
+        // First the mark: the clock may log.
+        let caused = is_armed.then(|| self.places.mark(cpu, Mark::Caused));
+        let is_due = is_armed && self.places.disarm(cpu, self.now());
+        self.places.tick(cpu);
+        TimerInterrupt {
+            console: self,
+            _caused: caused.flatten().filter(|_| is_due),
+        }
+    }
+
+    /// Sends what the port takes now, and arms the timer for the rest: for a timer handler that
+    /// logs nothing, and once when timers exist.
+    pub fn on_timer(&self) {
+        drop(self.timer_interrupt());
+    }
+
+    /// Marks an NMI handler, at its top: until the mark is dropped, log calls on this CPU store
+    /// records and do nothing else.
+    #[must_use = "the mark ends when this is dropped"]
+    pub fn nmi(&self) -> Nmi<'_> {
+        let cpu = self.platform.id();
+        Nmi {
+            _mark: self.places.mark(cpu, Mark::Nmi),
+        }
+    }
+
+    /// Handles the port's interrupt: receives, and returns the number of bytes. Never waits.
+    ///
+    /// If the port is in use, its user receives when it lets go. [`Platform::received`] is
+    /// called either way.
+    pub fn on_interrupt(&self) -> usize {
+        let received = self.drain.sink().on_interrupt();
+        self.tell_received();
+        received
+    }
+
+    /// Returns the oldest byte that came in, if there is one. 256 bytes are kept.
+    pub fn receive(&self) -> Option<u8> {
+        self.drain.sink().receive()
+    }
+
+    /// Handles a panic: stops the other CPUs, sends the panic's text, then the backlog, and
+    /// waits for the line, for 10 s at most. It needs no interrupt, no timer and no lock.
+    ///
+    /// May be called again, by a panic in here or on another CPU.
+    pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
+        let panics = self.panics.fetch_add(1, Ordering::AcqRel);
+        let text = match panics {
+            0..DEEPEST_PANIC => text,
+            _ => format_args!("a panic's text panics"),
+        };
+        self.put(Level::Emergency, Priority::Panic, "", text);
+        if panics == 0 {
+            self.platform.stop_other_cpus();
+        }
+        let cpu = self.platform.id();
+        // A clock that logs at each look must not keep the flush.
+        let _inside = self.places.mark(cpu, Mark::Inside);
+        let sink = self.drain.sink();
+        sink.with(Caller::Panic, Console::disable_receive);
+        let (clock, limits) = (&self.platform, FlushLimits::DEFAULT);
+        match self.also {
+            Some(also) => flush(&[&self.drain, also], cpu as u16, clock, limits),
+            None => flush(&[&self.drain], cpu as u16, clock, limits),
+        }
+    }
+
+    /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns when to
+    /// run the next one; `None` means after the next [`Platform::set_timer`].
+    pub fn printer_step(&self) -> Option<Nanos> {
+        let next = self.drain_once(self.platform.id(), Priority::Normal);
+        self.tell_received();
+        next
+    }
+}
+
+impl<R: Registers, P: Platform> SystemConsole<R, P> {
+    /// Sets the level below which normal records are not sent to the port. In any context. A
+    /// panic sends all levels.
+    pub fn set_level(&self, level: Level) {
+        self.drain.set_level(level);
+    }
+
+    /// The ring.
+    pub const fn ring(&self) -> &'static Ring {
+        self.drain.feed.ring
+    }
+
+    /// The drain to the port: lost and unsent records.
+    pub const fn drain(&self) -> &Drain<'static, UartSink<R, P>> {
+        &self.drain
+    }
+
+    /// Returns the number of records of the console's own path that were
+    /// [left out](Self#feedback).
+    pub fn left_out(&self) -> usize {
+        self.places.left_out()
+    }
+
+    /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
+    /// direct writers, which wait for the line.
+    pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
+        let done = self.drain.sink().with(Caller::Normal, act);
+        self.tell_received();
+        done
+    }
+}
+
+impl<R: Registers, P: Platform> SystemConsole<R, P> {
+    /// Stores a record, and sends what the port takes now.
+    pub(crate) fn record(
+        &self,
+        level: Level,
+        priority: Priority,
+        target: &str,
+        text: fmt::Arguments<'_>,
+    ) {
+        self.put(level, priority, target, text);
+        self.send(priority);
+    }
+
+    /// Stores a record, unless the console's own path logs it without a credit.
+    fn put(&self, level: Level, priority: Priority, target: &str, text: fmt::Arguments<'_>) {
+        let cpu = self.platform.id();
+        let is_normal = priority == Priority::Normal;
+        if is_normal && self.places.is_own(cpu) {
+            let Some(left_out) = self.places.spend_credit() else {
+                return;
+            };
+            if left_out > 0 {
+                let text = format_args!("{text} [{left_out} more left out]");
+                self.ring()
+                    .format(&self.meta(level, priority, target), text);
+                return self.places.note(cpu, Mark::Left);
+            }
+        } else if is_normal {
+            self.places.give_credit();
+        }
+        self.ring()
+            .format(&self.meta(level, priority, target), text);
+        self.places.note(cpu, Mark::Left);
+    }
+
+    fn meta<'a>(&self, level: Level, priority: Priority, target: &'a str) -> Meta<'a> {
+        Meta {
+            time: self.now(),
+            cpu: self.platform.id() as u16,
+            level,
+            priority,
+            target,
+        }
+    }
+
+    /// Reads the clock, unless it is the clock that logs.
+    fn now(&self) -> Nanos {
+        match self.places.enter(self.platform.id()) {
+            Some(_entered) => self.platform.now(),
+            None => Nanos::UNKNOWN,
+        }
+    }
+
+    fn timeout(&self, bound: Nanos) -> Timeout {
+        Timeout::new(self.platform.now(), bound).largest_step(LONGEST_STEP)
+    }
+
+    fn send(&self, priority: Priority) {
+        let is_printers = self.has_printer && priority == Priority::Normal;
+        self.slice(priority, is_printers);
+        self.tell_received();
+    }
+
+    fn tell_received(&self) {
+        if self.drain.sink().take_news() {
+            self.platform.received();
+        }
+    }
+
+    /// Sends what the sinks take now, and arms the timer for the rest. Returns the time of the
+    /// next slice, if there is something left.
+    fn slice(&self, priority: Priority, is_printers: bool) -> Option<Nanos> {
+        // If the platform logs in here, or in an NMI, the record is left to this slice or the
+        // next one.
+        let _entered = self.places.enter(self.platform.id())?;
+        self.platform.without_interrupts(|| {
+            let cpu = self.platform.id();
+            let mut next = None;
+            for _ in 0..ROUNDS {
+                if self.places.has(cpu, Mark::Nmi) {
+                    return None;
+                }
+                let inside = self.places.mark(cpu, Mark::Inside)?;
+                self.places.clear(cpu, Mark::Left);
+                next = if is_printers {
+                    Some(Nanos::ZERO)
+                } else {
+                    self.drain_once(cpu, priority)
+                };
+                if let Some(at) = next
+                    && (self.places.arm(cpu, at, self.platform.now()) || self.has_printer)
+                {
+                    self.platform.set_timer(at);
+                }
+                drop(inside);
+                // A record that an NMI or the platform logged after the sinks were looked at.
+                if next.is_some() || !self.places.has(cpu, Mark::Left) {
+                    break;
+                }
+            }
+            next
+        })
+    }
+
+    fn drain_once(&self, cpu: usize, priority: Priority) -> Option<Nanos> {
+        let (cpu, clock) = (cpu as u16, &self.platform);
+        let also = self
+            .also
+            .map(|also| also.drain_bounded(cpu, priority, clock));
+        let also = also.and_then(|next| next.time());
+        if !self.drain.sink().is_open() {
+            return also;
+        }
+        let next = self.drain.drain_bounded(cpu, priority, clock).time();
+        next.into_iter().chain(also).min()
+    }
+
+    /// Runs a slice, and waits for the time of the next one. Returns `false` if there is none,
+    /// or no time left.
+    fn wait_for_slice(&self, timeout: &mut Timeout) -> bool {
+        let Some(at) = self.slice(Priority::Normal, false) else {
+            return false;
+        };
+        let clock = &self.platform;
+        let nap = (at - clock.now()).max(LOOK_EVERY).min(timeout.left());
+        timeout.poll(clock, nap, STILL, spin_loop);
+        !timeout.is_over()
+    }
+
+    fn settle_until(&self, timeout: &mut Timeout) -> bool {
+        while self.wait_for_slice(timeout) {}
+        if self.drain.unread() > 0 {
+            return false;
+        }
+        loop {
+            let is_idle = self.with_port(|console| {
+                let idle = lsr::THRE | lsr::TEMT;
+                console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
+            });
+            if is_idle == Some(true) {
+                return true;
+            }
+            if timeout.is_over() || !self.drain.sink().is_open() {
+                return false;
+            }
+            timeout.poll(
+                &self.platform,
+                LOOK_EVERY.min(timeout.left()),
+                STILL,
+                spin_loop,
+            );
+        }
+    }
+}
+
+/// A timer interrupt. The console sends when this is dropped.
+#[must_use = "the console sends when this is dropped"]
+pub struct TimerInterrupt<'c, R: Registers + 'static, P: Platform + 'static> {
+    console: &'c SystemConsole<R, P>,
+    /// The console has caused it.
+    _caused: Option<Marked<'c>>,
+}
+
+impl<R: Registers, P: Platform> Drop for TimerInterrupt<'_, R, P> {
+    fn drop(&mut self) {
+        self.console.send(Priority::Normal);
+    }
+}
+
+/// An NMI, in which log calls only store records.
+#[derive(Debug)]
+#[must_use = "the mark ends when this is dropped"]
+pub struct Nmi<'c> {
+    _mark: Option<Marked<'c>>,
+}
+
+impl<R, P> fmt::Debug for SystemConsole<R, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemConsole")
+            .field("drain", &self.drain)
+            .finish_non_exhaustive()
+    }
+}

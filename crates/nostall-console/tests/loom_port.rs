@@ -1,0 +1,239 @@
+//! The hand-over of the port's interrupts and of received bytes, in every order of the steps of
+//! three contexts (loom).
+//!
+//! The crate's own files are included. Only the atomics and the lock are loom's.
+#![cfg(target_pointer_width = "64")]
+#![allow(dead_code, missing_docs)]
+
+#[path = "../src/input.rs"]
+mod input;
+#[path = "../src/shared.rs"]
+mod shared;
+
+mod sync {
+    use std::ops::{Deref, DerefMut};
+
+    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+    use loom::sync::{Mutex, MutexGuard};
+
+    /// A lock with the orders of `spin`'s.
+    #[derive(Debug)]
+    pub(crate) struct TryLock<T> {
+        is_locked: AtomicUsize,
+        data: Mutex<T>,
+    }
+
+    impl<T> TryLock<T> {
+        pub(crate) fn new(data: T) -> Self {
+            Self {
+                is_locked: AtomicUsize::new(0),
+                data: Mutex::new(data),
+            }
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            self.is_locked
+                .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                .ok()?;
+            Some(Guard {
+                lock: self,
+                data: Some(self.data.lock().unwrap()),
+            })
+        }
+    }
+
+    pub(crate) struct Guard<'l, T> {
+        lock: &'l TryLock<T>,
+        data: Option<MutexGuard<'l, T>>,
+    }
+
+    impl<T> Deref for Guard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            self.data.as_ref().unwrap()
+        }
+    }
+
+    impl<T> DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.data.as_mut().unwrap()
+        }
+    }
+
+    impl<T> Drop for Guard<'_, T> {
+        fn drop(&mut self) {
+            self.data = None;
+            self.lock.is_locked.store(0, Ordering::Release);
+        }
+    }
+}
+
+use std::array;
+
+use input::Input;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+use shared::Shared;
+use sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
+
+/// A port, its driver's lock, and the bytes that were received.
+struct Machine {
+    /// Number of bytes in the receive FIFO. The interrupt line is high while it is not 0.
+    fifo: AtomicUsize,
+    port: Shared<()>,
+    received: AtomicUsize,
+    edges: AtomicUsize,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self {
+            fifo: AtomicUsize::new(0),
+            port: Shared {
+                port: TryLock::new(()),
+                pending: AtomicUsize::new(0),
+            },
+            received: AtomicUsize::new(0),
+            edges: AtomicUsize::new(0),
+        }
+    }
+
+    /// Empties the FIFO.
+    fn serve(&self) -> usize {
+        let bytes = self.fifo.swap(0, Ordering::SeqCst);
+        self.received.fetch_add(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    fn uses_port(&self) {
+        self.port.with(|()| (), |()| self.serve());
+    }
+
+    /// A byte comes in. A controller that looks for edges calls the handler only if the line
+    /// was low.
+    fn byte_comes_in(&self) {
+        if self.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.port.interrupt(|()| self.serve());
+        }
+    }
+}
+
+fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(test);
+}
+
+#[test]
+fn a_handler_a_slice_and_a_direct_writer_leave_no_byte_in_the_port() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        let others = [0, 1].map(|_| {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.uses_port())
+        });
+        machine.byte_comes_in();
+        machine.byte_comes_in();
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(
+            machine.fifo.load(Ordering::SeqCst),
+            0,
+            "no edge comes any more"
+        );
+        assert_eq!(machine.received.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn two_handlers_and_a_slice_leave_no_byte_in_the_port() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        let handlers = [0, 1].map(|_| {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.byte_comes_in())
+        });
+        machine.uses_port();
+        for handler in handlers {
+            handler.join().unwrap();
+        }
+        assert_eq!(machine.fifo.load(Ordering::SeqCst), 0);
+        assert_eq!(machine.received.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_handler_that_interrupts_the_ports_user_is_served_while_another_uses_the_port() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        let other = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.uses_port())
+        };
+        let used = machine
+            .port
+            .with(|()| machine.byte_comes_in(), |()| machine.serve());
+        if used.is_none() {
+            machine.byte_comes_in();
+        }
+        other.join().unwrap();
+        assert_eq!(machine.fifo.load(Ordering::SeqCst), 0);
+        assert_eq!(machine.received.load(Ordering::Relaxed), 1);
+    });
+}
+
+fn input<const N: usize>() -> Input<N> {
+    Input {
+        bytes: array::from_fn(|_| AtomicU8::new(0)),
+        stored: AtomicUsize::new(0),
+        taken: AtomicUsize::new(0),
+        lost: AtomicUsize::new(0),
+        news: AtomicUsize::new(0),
+    }
+}
+
+#[test]
+fn two_readers_take_each_byte_once_and_in_order() {
+    model(3, || {
+        let input = Arc::new(input::<2>());
+        let reader = {
+            let input = Arc::clone(&input);
+            thread::spawn(move || [input.take(), input.take()])
+        };
+        for byte in 1..=3 {
+            input.put(byte);
+        }
+        let mine = input.take();
+        let theirs = reader.join().unwrap();
+        assert!(theirs[0].is_none() || theirs[1].is_none_or(|byte| Some(byte) > theirs[0]));
+        let rest: Vec<_> = std::iter::from_fn(|| input.take()).collect();
+        let mut all: Vec<_> = theirs
+            .into_iter()
+            .flatten()
+            .chain(mine)
+            .chain(rest)
+            .collect();
+        all.sort_unstable();
+        let lost = input.lost.load(Ordering::Relaxed);
+        assert_eq!(all.len() + lost, 3, "{all:?}");
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+    });
+}
+
+#[test]
+fn a_reader_that_was_told_of_news_finds_the_byte() {
+    model(3, || {
+        let input = Arc::new(input::<4>());
+        let owner = {
+            let input = Arc::clone(&input);
+            thread::spawn(move || input.put(7))
+        };
+        if input.take_news() {
+            assert_eq!(input.take(), Some(7));
+        }
+        owner.join().unwrap();
+        assert!(input.take() != Some(7) || input.take_news());
+    });
+}

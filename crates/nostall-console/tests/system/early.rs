@@ -1,0 +1,123 @@
+//! Before the port, before timers, before the clock has a rate; and orderly shutdown.
+
+use nostall_console::Level;
+use nostall_devices::uart::Profile;
+use nostall_io::{Clock, Nanos};
+use nostall_uart::LineSettings;
+
+use crate::machine::{info, machine, open};
+use crate::{PC, lines_end_with, lines_with};
+
+#[test]
+fn records_wait_for_the_port_and_are_sent_by_the_timer() {
+    let (machine, console) = machine(PC);
+    info(console, "before the port");
+    assert!(!console.settle(Nanos::from_secs(1)));
+    assert_eq!(machine.arrived(), "");
+    assert_eq!(machine.timers_set.get(), 0);
+    console
+        .open(&machine.port, LineSettings::baud(115_200))
+        .unwrap();
+    info(console, "after it");
+    assert!(machine.run_timers(1_000, || console.on_timer()) > 3);
+    let ends = ["] before the port", "] after it"];
+    assert!(lines_end_with(&machine.arrived(), &ends));
+    assert_eq!(machine.masks.get(), 0);
+}
+
+#[test]
+fn settle_sends_all_without_timers_and_gives_up_at_its_bound() {
+    let (machine, console) = open(PC);
+    machine.has_timers.set(false);
+    for n in 0..20 {
+        info(console, &format!("line {n}"));
+    }
+    let start = machine.clock.now();
+    assert!(!console.settle(Nanos::from_millis(3)));
+    assert!(machine.clock.now() - start < Nanos::from_millis(6));
+    assert!(console.settle(Nanos::from_secs(1)));
+    // The last bit is out.
+    let sent = machine.port.with(|uart| uart.sink_mut().clone());
+    assert!(String::from_utf8(sent).unwrap().ends_with("] line 19\r\n"));
+}
+
+#[test]
+fn without_timers_each_call_sends_what_the_port_takes_and_the_first_timer_goes_on() {
+    let (machine, console) = open(PC);
+    machine.has_timers.set(false);
+    for n in 0..10 {
+        machine.clock.advance(Nanos::from_millis(2));
+        info(console, &format!("line {n}"));
+    }
+    let bytes = console.drain().bytes();
+    assert!((100..=160).contains(&bytes), "{bytes}");
+    machine.has_timers.set(true);
+    console.on_timer();
+    machine.run_timers(1_000, || console.on_timer());
+    assert_eq!(lines_with(&machine.arrived(), "] line "), 10);
+}
+
+#[test]
+fn a_clock_without_a_rate_gives_blanks_and_each_call_sends_what_the_port_takes() {
+    for profile in [PC, Profile::VM] {
+        let (machine, console) = machine(profile);
+        machine.is_calibrated.set(false);
+        info(console, "before the port");
+        console
+            .open(&machine.port, LineSettings::baud(115_200))
+            .unwrap();
+        for n in 0..9 {
+            machine.clock.advance(Nanos::from_millis(2));
+            info(console, &format!("line {n}"));
+        }
+        assert!(console.drain().bytes() > 130);
+        assert!(console.settle(Nanos::from_secs(1)), "in polls of the clock");
+        machine.is_calibrated.set(true);
+        info(console, "calibrated");
+        machine.run_timers(1_000, || console.on_timer());
+        let text = machine.arrived();
+        let blanks = text
+            .lines()
+            .filter(|line| line.starts_with("[            ]"));
+        assert_eq!(blanks.count(), 10, "{text}");
+        assert!(
+            text.lines().last().unwrap().starts_with("[    0.0"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_level_is_changed_at_run_time() {
+    let (machine, console) = open(PC);
+    console.set_level(Level::Warning);
+    info(console, "left out");
+    console.log(Level::Error, "disk", format_args!("sent"));
+    console.set_level(Level::Debug);
+    console.log(Level::Debug, "", format_args!("sent too"));
+    assert!(console.settle(Nanos::from_secs(1)));
+    let ends = ["] disk: sent", "] sent too"];
+    assert!(lines_end_with(&machine.arrived(), &ends));
+}
+
+#[test]
+fn a_port_that_does_not_answer_is_refused_and_another_one_takes_its_place() {
+    let (machine, console) = machine(PC);
+    info(console, "waits");
+    machine.port.with(|uart| uart.sink_mut().clear());
+    assert!(
+        console
+            .open(&machine.port, LineSettings::baud(100_000))
+            .is_err()
+    );
+    console
+        .open(&machine.port, LineSettings::baud(9_600))
+        .unwrap();
+    let refused = console.with_port(|_| console.open(&machine.port, LineSettings::baud(9_600)));
+    assert!(refused.unwrap().is_err(), "the port is in use");
+    console
+        .open(&machine.port, LineSettings::baud(115_200))
+        .unwrap();
+    assert!(console.settle(Nanos::from_secs(1)));
+    assert_eq!(lines_with(&machine.arrived(), "] waits"), 1);
+}

@@ -1,0 +1,159 @@
+//! A machine in virtual time: a serial port, a timer, and a kernel around a console.
+
+use std::cell::{Cell, RefCell};
+
+use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Profile, Uart, VirtualPort};
+use nostall_io::{Clock, Nanos, Processor};
+use nostall_uart::{LineSettings, Model};
+
+pub type Port = VirtualPort<Vec<u8>>;
+pub type Console = SystemConsole<&'static Port, Kernel>;
+
+/// A function that runs in a place of the kernel.
+pub type Hook = Box<dyn Fn()>;
+
+/// The parts of the machine that the kernel's code reaches.
+pub struct Machine {
+    pub port: Port,
+    pub clock: VirtualClock,
+    pub cpu: Cell<usize>,
+    /// The time of this CPU's timer.
+    pub timer: Cell<Option<Nanos>>,
+    /// Set once the kernel has timers.
+    pub has_timers: Cell<bool>,
+    pub timers_set: Cell<usize>,
+    pub masks: Cell<usize>,
+    pub stops: Cell<usize>,
+    pub wakes: Cell<usize>,
+    /// The clock shows no time before this is set.
+    pub is_calibrated: Cell<bool>,
+    pub in_set_timer: RefCell<Option<Hook>>,
+    pub in_now: RefCell<Option<Hook>>,
+    pub in_mask: RefCell<Option<Hook>>,
+    pub in_stop: RefCell<Option<Hook>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Kernel(pub &'static Machine);
+
+/// The duration of one read of the clock.
+const LOOK: Nanos = Nanos(500);
+
+fn call(hook: &RefCell<Option<Hook>>) {
+    if let Ok(hook) = hook.try_borrow()
+        && let Some(hook) = &*hook
+    {
+        hook();
+    }
+}
+
+impl Clock for Kernel {
+    fn now(&self) -> Nanos {
+        call(&self.0.in_now);
+        self.0.clock.advance(LOOK);
+        match self.0.is_calibrated.get() {
+            true => self.0.clock.now(),
+            false => Nanos::UNKNOWN,
+        }
+    }
+}
+
+impl Processor for Kernel {
+    fn id(&self) -> usize {
+        self.0.cpu.get()
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        call(&self.0.in_mask);
+        self.0.masks.set(self.0.masks.get() + 1);
+        let done = critical();
+        self.0.masks.set(self.0.masks.get() - 1);
+        done
+    }
+}
+
+impl Platform for Kernel {
+    fn set_timer(&self, at: Nanos) {
+        self.0.timers_set.set(self.0.timers_set.get() + 1);
+        if self.0.has_timers.get() {
+            self.0.timer.set(Some(at));
+        }
+        call(&self.0.in_set_timer);
+    }
+
+    fn stop_other_cpus(&self) {
+        self.0.stops.set(self.0.stops.get() + 1);
+        call(&self.0.in_stop);
+    }
+
+    fn received(&self) {
+        self.0.wakes.set(self.0.wakes.get() + 1);
+    }
+}
+
+/// A machine, and a console on a ring of 64 records whose port is not open yet.
+pub fn machine(profile: Profile) -> (&'static Machine, &'static Console) {
+    machine_with::<64>(profile)
+}
+
+/// The same, with a ring of so many records.
+pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'static Console) {
+    let (port, clock) = Uart::in_virtual_time_as(Model::Uart16550A, profile, Vec::new());
+    let machine = Box::leak(Box::new(Machine {
+        port,
+        clock,
+        cpu: Cell::new(0),
+        timer: Cell::new(None),
+        has_timers: Cell::new(true),
+        timers_set: Cell::new(0),
+        masks: Cell::new(0),
+        stops: Cell::new(0),
+        wakes: Cell::new(0),
+        is_calibrated: Cell::new(true),
+        in_set_timer: RefCell::default(),
+        in_now: RefCell::default(),
+        in_mask: RefCell::default(),
+        in_stop: RefCell::default(),
+    }));
+    let ring: &'static Ring<[Slot; N]> = Box::leak(Box::new(Ring::new()));
+    let console = Box::leak(Box::new(SystemConsole::new(ring, Kernel(machine))));
+    (machine, console)
+}
+
+/// The same, with its port open.
+pub fn open(profile: Profile) -> (&'static Machine, &'static Console) {
+    let (machine, console) = machine(profile);
+    console
+        .open(&machine.port, LineSettings::baud(115_200))
+        .unwrap();
+    (machine, console)
+}
+
+impl Machine {
+    /// Runs the timer's interrupts until none is set any more, or `handler` ran `most` times.
+    /// Returns the number of interrupts.
+    pub fn run_timers(&self, most: usize, mut handler: impl FnMut()) -> usize {
+        for interrupts in 0..most {
+            let Some(at) = self.timer.take() else {
+                return interrupts;
+            };
+            self.clock.wait_until(at);
+            handler();
+        }
+        most
+    }
+
+    /// Returns the text that has arrived, without CRs.
+    pub fn arrived(&self) -> String {
+        // The last byte leaves the port.
+        self.clock.advance(Nanos::from_millis(10));
+        let sent = self.port.with(|uart| uart.sink_mut().clone());
+        String::from_utf8(sent).unwrap().replace('\r', "")
+    }
+}
+
+pub fn info(console: &Console, text: &str) {
+    console.log(Level::Info, "", format_args!("{text}"));
+}

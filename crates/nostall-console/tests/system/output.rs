@@ -1,0 +1,178 @@
+//! Standard output, emergencies, a second sink, a printer task.
+
+use std::sync::Mutex;
+
+use nostall_console::{
+    Caller, Drain, Level, Offered, Ring, Sink, SinkOptions, Slot, SystemConsole,
+};
+use nostall_io::{Clock, Nanos};
+use nostall_uart::LineSettings;
+
+use crate::machine::{Console, Kernel, info, machine, machine_with, open};
+use crate::{PC, lines_with};
+
+#[test]
+fn output_is_in_order_with_the_log_without_prefix_and_without_escapes() {
+    let (machine, console) = open(PC);
+    assert_eq!(console.write(b"first\n"), 6);
+    info(console, "logged");
+    assert_eq!(console.write(b"\x1b[1mlogin:\x1b[0m "), 15);
+    assert_eq!(console.write(b"root\n"), 5);
+    info(console, "logged again");
+    machine.run_timers(1_000, || console.on_timer());
+    let text = machine.arrived();
+    let (first, rest) = text.split_once('\n').unwrap();
+    assert_eq!(first, "first");
+    let (logged, rest) = rest.split_once('\n').unwrap();
+    assert!(logged.ends_with("] logged"));
+    let (login, again) = rest.split_once('\n').unwrap();
+    assert_eq!(login, "\x1b[1mlogin:\x1b[0m root");
+    assert!(again.ends_with("] logged again\n"), "{text}");
+}
+
+#[test]
+fn output_leaves_a_quarter_of_the_ring_to_the_log_and_comes_back_with_the_rest() {
+    let (machine, console) = open(PC);
+    let text: Vec<u8> = (0..20_000_u32).map(|n| b'a' + (n % 26) as u8).collect();
+    let mut sent = console.write(&text);
+    // 48 records of 88 bytes, and what the port took.
+    assert!((48 * 80..50 * 92).contains(&sent), "{sent}");
+    assert_eq!(console.write(&text[sent..]), 0);
+    for n in 0..10 {
+        info(console, &format!("line {n}"));
+    }
+    machine.run_timers(100_000, || {
+        console.on_timer();
+        sent += console.write(&text[sent..]);
+    });
+    assert_eq!(sent, text.len());
+    assert_eq!(console.drain().lost(), 0);
+    let arrived = machine.arrived();
+    assert_eq!(lines_with(&arrived, "] line "), 10);
+    let letters: String = arrived
+        .lines()
+        .filter(|line| !line.contains("] line "))
+        .collect();
+    assert_eq!(letters.as_bytes(), text);
+}
+
+#[test]
+fn a_synchronous_write_returns_when_the_last_bit_is_out_or_at_its_bound() {
+    let (machine, console) = open(PC);
+    machine.has_timers.set(false);
+    info(console, "before");
+    let text = [b'x'; 9_000];
+    assert!(console.write_sync(&text, Nanos::from_secs(2)));
+    let sent = machine.port.with(|uart| uart.sink_mut().len());
+    assert!(sent > 9_000 && machine.port.with(|uart| uart.lost()) == 0);
+    let start = machine.clock.now();
+    assert!(!console.write_sync(&text, Nanos::from_millis(20)));
+    assert!(machine.clock.now() - start < Nanos::from_millis(25));
+}
+
+#[test]
+fn an_emergency_goes_before_the_backlog_and_the_backlog_comes_after_it() {
+    let (machine, console) = open(PC);
+    for n in 0..5 {
+        info(console, &format!("line {n}"));
+    }
+    console.emergency("watchdog", format_args!("CPU 1 is stuck"));
+    machine.run_timers(1_000, || console.on_timer());
+    let text = machine.arrived();
+    let urgent = text.find("] watchdog: CPU 1 is stuck\n").unwrap();
+    assert!(urgent < text.find("] line 1\n").unwrap(), "{text}");
+    assert_eq!(lines_with(&text, "] line "), 4, "{text}");
+}
+
+/// A screen that takes all.
+#[derive(Default)]
+struct Screen(Mutex<String>);
+
+impl Sink for Screen {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
+        self.0
+            .lock()
+            .unwrap()
+            .push_str(str::from_utf8(text).unwrap());
+        Offered {
+            taken: text.len(),
+            ready_at: Some(Nanos::ZERO),
+        }
+    }
+}
+
+#[test]
+fn a_second_sink_has_all_records_before_and_beside_the_port_and_in_a_panic() {
+    let (machine, _) = machine(PC);
+    let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
+    let screen: &'static Drain<'static, Screen> = Box::leak(Box::new(Drain::new(
+        ring,
+        Screen::default(),
+        SinkOptions::DEFAULT,
+    )));
+    let console: &'static Console = Box::leak(Box::new(
+        SystemConsole::new(ring, Kernel(machine)).also(screen),
+    ));
+    info(console, "before the port");
+    let shown = || screen.sink().0.lock().unwrap().clone();
+    assert!(shown().ends_with("] before the port\n"));
+    console
+        .open(&machine.port, LineSettings::baud(115_200))
+        .unwrap();
+    info(console, "beside it");
+    assert!(shown().ends_with("] beside it\n"));
+    assert!(console.settle(Nanos::from_secs(1)));
+    let report = console.panic(format_args!("the end"));
+    assert_eq!(report.complete, 2);
+    assert!(shown().ends_with("] the end\n"));
+    let text = machine.arrived();
+    for line in ["] before the port", "] beside it", "] the end"] {
+        assert_eq!(lines_with(&text, line), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
+    let (machine, _) = machine_with::<64>(PC);
+    let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
+    let console: &'static Console = Box::leak(Box::new(
+        SystemConsole::new(ring, Kernel(machine)).with_printer(),
+    ));
+    console
+        .open(&machine.port, LineSettings::baud(115_200))
+        .unwrap();
+    for n in 0..10 {
+        info(console, &format!("line {n}"));
+    }
+    assert_eq!(console.drain().sink().offers(), 0);
+    assert_eq!(
+        machine.timers_set.get(),
+        11,
+        "opening the port wakes it, too"
+    );
+    assert_eq!(machine.timer.get(), Some(Nanos::ZERO));
+    let mut steps = 0;
+    let mut offers = 0;
+    while let Some(at) = console.printer_step() {
+        steps += 1;
+        let now = console.drain().sink().offers();
+        assert!(now - offers <= 1);
+        offers = now;
+        machine.clock.wait_until(at);
+    }
+    assert!(steps > 20, "{steps}");
+    assert_eq!(lines_with(&machine.arrived(), "] line "), 10);
+    // An emergency does not wait for the task, nor does a settle.
+    console.emergency("", format_args!("urgent"));
+    assert!(console.drain().sink().offers() > offers);
+    console.log(Level::Info, "", format_args!("settled"));
+    assert!(console.settle(Nanos::from_secs(1)));
+    let text = machine.arrived();
+    assert_eq!(
+        (
+            lines_with(&text, "] urgent"),
+            lines_with(&text, "] settled")
+        ),
+        (1, 1)
+    );
+}

@@ -1,0 +1,121 @@
+//! Panics in every place.
+
+use std::fmt;
+
+use nostall_io::Clock;
+use nostall_uart::registers::IER;
+
+use crate::machine::{Console, info, open};
+use crate::{PC, lines_with};
+
+use nostall_io::Registers;
+
+#[test]
+fn a_panic_stops_the_others_sends_its_text_first_and_then_the_backlog() {
+    let (machine, console) = open(PC);
+    for n in 0..10 {
+        info(console, &format!("line {n}"));
+    }
+    let timers = machine.timers_set.get();
+    let report = console.panic(format_args!("the end"));
+    assert_eq!((report.complete, report.incomplete), (1, 0));
+    assert_eq!((machine.stops.get(), machine.timers_set.get()), (1, timers));
+    assert_eq!(machine.port.read8(IER), 0, "no interrupt of the port's");
+    let text = machine.arrived();
+    assert!(text.find("] the end\n") < text.find("] line 1\n"), "{text}");
+    assert!(lines_with(&text, "line 9") == 1);
+    // From now on, records are only stored.
+    let offers = console.drain().sink().offers();
+    info(console, "after it");
+    console.on_timer();
+    assert_eq!(
+        (console.drain().sink().offers(), machine.timers_set.get()),
+        (offers, timers)
+    );
+}
+
+#[test]
+fn a_panic_in_each_method_of_the_platform_and_with_the_port_in_use_gets_out() {
+    for place in 0..5 {
+        let (machine, console) = open(PC);
+        let panics = move || {
+            if machine.wakes.replace(1) == 0 {
+                console.panic(format_args!("the end"));
+            }
+        };
+        match place {
+            0 => *machine.in_set_timer.borrow_mut() = Some(Box::new(panics)),
+            1 => *machine.in_now.borrow_mut() = Some(Box::new(panics)),
+            2 => *machine.in_mask.borrow_mut() = Some(Box::new(panics)),
+            3 => *machine.in_stop.borrow_mut() = Some(Box::new(panics)),
+            _ => {}
+        }
+        match place {
+            3 => {
+                console.panic(format_args!("the first one"));
+            }
+            4 => {
+                console.with_port(|_| panics()).unwrap();
+            }
+            _ => info(console, "a line that is longer than a FIFO"),
+        }
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] the end"), 1, "place {place}: {text}");
+        assert_eq!(machine.stops.get(), 1, "place {place}");
+    }
+}
+
+#[test]
+fn a_text_that_panics_each_time_ends_in_a_constant_one() {
+    struct Broken(&'static Console);
+    impl fmt::Display for Broken {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // The kernel's panic handler prints the same again.
+            self.0.panic(format_args!("{}", Broken(self.0)));
+            Err(fmt::Error)
+        }
+    }
+    let (machine, console) = open(PC);
+    console.panic(format_args!("{}", Broken(console)));
+    let text = machine.arrived();
+    assert_eq!(lines_with(&text, "] a panic's text panics"), 1, "{text}");
+}
+
+#[test]
+fn a_clock_that_logs_does_not_keep_a_panic_from_its_end() {
+    let (machine, console) = open(PC);
+    *machine.in_now.borrow_mut() = Some(Box::new(move || info(console, "of the clock")));
+    let start = machine.clock.now();
+    let report = console.panic(format_args!("the end"));
+    *machine.in_now.borrow_mut() = None;
+    assert_eq!(report.complete, 1);
+    assert!((machine.clock.now() - start).0 < 1_000_000_000);
+    assert_eq!(lines_with(&machine.arrived(), "] the end"), 1);
+}
+
+#[test]
+fn a_panic_before_the_port_is_open_returns_at_once() {
+    let (machine, console) = crate::machine::machine(PC);
+    let report = console.panic(format_args!("early"));
+    assert_eq!((report.complete, report.incomplete), (0, 1));
+    assert_eq!(machine.stops.get(), 1);
+}
+
+#[test]
+fn a_panic_of_another_cpu_leaves_the_port_to_the_first_one() {
+    let (machine, console) = open(PC);
+    info(console, "a line");
+    assert!(console.settle(nostall_io::Nanos::from_secs(1)));
+    *machine.in_stop.borrow_mut() = Some(Box::new(move || {
+        // The second CPU panics before it is stopped.
+        machine.cpu.set(1);
+        console.panic(format_args!("of the second"));
+        machine.cpu.set(0);
+    }));
+    console.panic(format_args!("of the first"));
+    let text = machine.arrived();
+    for end in ["] of the first", "] of the second", "] a line"] {
+        assert_eq!(lines_with(&text, end), 1, "{text}");
+    }
+    assert_eq!(machine.stops.get(), 1);
+}

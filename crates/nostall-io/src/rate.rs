@@ -1,0 +1,103 @@
+//! The rate of a counter, which becomes known after the first reads.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Nanos;
+
+/// Nanoseconds of a second, times 2^32.
+const SECOND: u64 = 1_000_000_000 << 32;
+
+/// Rate of a counter that all CPUs share.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    /// Nanoseconds of a step, times 2^32; 0 as long as the rate is not known.
+    scale: AtomicU64,
+}
+
+impl Rate {
+    pub(crate) const fn unknown() -> Self {
+        Self {
+            scale: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the rate in hertz. A rate of 0, or of more than 2^32 GHz, is unknown.
+    pub(crate) fn set(&self, hz: u64) {
+        let scale = SECOND.checked_div(hz).unwrap_or(0);
+        // One word: a reader sees all of it or nothing.
+        self.scale.store(scale, Ordering::Relaxed);
+    }
+
+    /// Returns the time after so many steps.
+    #[inline]
+    pub(crate) fn time(&self, ticks: u64) -> Nanos {
+        let scale = self.scale.load(Ordering::Relaxed);
+        if scale == 0 {
+            return Nanos::UNKNOWN;
+        }
+        let time = (u128::from(ticks) * u128::from(scale)) >> 32;
+        Nanos(time.min(i64::MAX as u128) as u64)
+    }
+
+    /// Returns the first number of steps at which the time is at least `at`.
+    pub(crate) fn ticks_at(&self, at: Nanos) -> Option<u64> {
+        let scale = self.scale.load(Ordering::Relaxed);
+        if scale == 0 || !at.is_known() {
+            return None;
+        }
+        let ticks = (u128::from(at.0) << 32).div_ceil(scale.into());
+        Some(u64::try_from(ticks).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(hz: u64) -> Rate {
+        let rate = Rate::unknown();
+        rate.set(hz);
+        rate
+    }
+
+    #[test]
+    fn without_a_rate_no_time_is_known() {
+        for rate in [Rate::unknown(), rate(0), rate(u64::MAX)] {
+            assert_eq!(rate.time(0), Nanos::UNKNOWN);
+            assert_eq!(rate.time(u64::MAX), Nanos::UNKNOWN);
+            assert_eq!(rate.ticks_at(Nanos(1)), None);
+        }
+        assert_eq!(rate(1_000).ticks_at(Nanos::UNKNOWN), None);
+    }
+
+    #[test]
+    fn a_second_has_as_many_steps_as_the_rate() {
+        for hz in [1, 32_768, 10_000_000, 1_000_000_000, 3_187_200_000] {
+            let time = rate(hz).time(hz).0;
+            assert!(
+                (999_999_999..=1_000_000_000).contains(&time),
+                "{hz}: {time}"
+            );
+        }
+        // An hour of a CPU at 3 GHz is right to within 10 us.
+        let hour = rate(2_999_999_999).time(2_999_999_999 * 3_600).0;
+        assert!(3_600_000_000_000 - hour < 10_000, "{hour}");
+    }
+
+    #[test]
+    fn a_time_beyond_all_known_ones_is_the_last_known_one() {
+        assert_eq!(rate(1).time(u64::MAX), Nanos(i64::MAX as u64));
+        assert!(rate(1).time(u64::MAX).is_known());
+    }
+
+    proptest! {
+        #[test]
+        fn a_timer_that_is_set_for_a_time_is_never_early(hz in 1u64..=6_000_000_000, at: u32) {
+            let (rate, at) = (rate(hz), Nanos(u64::from(at) * 1_000));
+            let ticks = rate.ticks_at(at).unwrap();
+            prop_assert!(rate.time(ticks) >= at);
+            prop_assert!(ticks == 0 || rate.time(ticks - 1) < at, "and not a step late");
+        }
+    }
+}

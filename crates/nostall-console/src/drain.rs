@@ -295,7 +295,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let mut sending = [const { None }; LINES];
         for place in &mut sending[..lines] {
             let mut settled = at.line;
-            let (shape, record) = match fetched {
+            let (shape, record, is_new) = match fetched {
                 Fetched::Kept(shape) => {
                     settled.put_head(priority as usize, &mut window);
                     let kept = &lane.kept;
@@ -303,7 +303,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         // An owner that has lost the sink wrote there.
                         return Step::Pending;
                     }
-                    (shape, None)
+                    (shape, None, false)
                 }
                 Fetched::Record(record) => {
                     let gap = lane.gap(at.next);
@@ -311,7 +311,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     text.render(&record, gap, style);
                     settled.begin(text.shape, gap);
                     settled.put(text.text(), priority as usize, &mut window);
-                    (text.shape, Some((record, gap)))
+                    // The last record's text is at hand.
+                    let is_last = window.room() == 0 || lines == 1;
+                    (text.shape, (!is_last).then_some((record, gap)), true)
                 }
                 _ => break,
             };
@@ -320,6 +322,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 at,
                 settled,
                 record,
+                is_new,
                 total,
             });
             at = Position {
@@ -510,8 +513,10 @@ struct From {
 struct Sending {
     at: Position,
     settled: LineState,
-    /// The record and the number of those lost before it, unless its text is kept.
+    /// The record and the number of those lost before it, if others may follow in the offer.
     record: Option<(Record, u64)>,
+    /// Its text is not kept yet.
+    is_new: bool,
     total: usize,
 }
 
@@ -534,10 +539,12 @@ fn taken(
         if taken == 0 {
             return Some(sent.at);
         }
-        if let Some((record, gap)) = &sent.record
-            && let Some(text) = last
+        if let Some(text) = last
+            && sent.is_new
         {
-            if sending.peek().is_some() {
+            if let Some((record, gap)) = &sent.record
+                && sending.peek().is_some()
+            {
                 text.render(record, *gap, style);
             }
             lane.kept.put(sent.at.next, text);

@@ -293,9 +293,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         };
         let mut text = None;
         let mut sending = [const { None }; LINES];
-        for place in &mut sending[..lines] {
+        // Not in `sending`, which is filled for every offer.
+        let mut records = [const { None }; LINES];
+        for (place, at_hand) in sending.iter_mut().zip(&mut records).take(lines) {
             let mut settled = at.line;
-            let (shape, record, is_new) = match fetched {
+            let (shape, is_new) = match fetched {
                 Fetched::Kept(shape) => {
                     settled.put_head(priority as usize, &mut window);
                     let kept = &lane.kept;
@@ -303,7 +305,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         // An owner that has lost the sink wrote there.
                         return Step::Pending;
                     }
-                    (shape, None, false)
+                    (shape, false)
                 }
                 Fetched::Record(record) => {
                     let gap = lane.gap(at.next);
@@ -311,9 +313,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     text.render(&record, gap, style);
                     settled.begin(text.shape, gap);
                     settled.put(text.text(), priority as usize, &mut window);
-                    // The last record's text is at hand.
-                    let is_last = window.room() == 0 || lines == 1;
-                    (text.shape, (!is_last).then_some((record, gap)), true)
+                    // Of the last record, there is the text.
+                    if window.room() > 0 && lines > 1 {
+                        *at_hand = Some((record, gap));
+                    }
+                    (text.shape, true)
                 }
                 _ => break,
             };
@@ -321,7 +325,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             *place = Some(Sending {
                 at,
                 settled,
-                record,
                 is_new,
                 total,
             });
@@ -350,7 +353,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         count(Counter::ConsoleBytes, given.taken as u64);
-        let out = taken(lane, &sending, text.as_mut(), style, given.taken);
+        let out = taken(lane, &sending, &records, text.as_mut(), style, given.taken);
         lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.tell_place();
@@ -513,24 +516,24 @@ struct From {
 struct Sending {
     at: Position,
     settled: LineState,
-    /// The record and the number of those lost before it, if others may follow in the offer.
-    record: Option<(Record, u64)>,
     /// Its text is not kept yet.
     is_new: bool,
     total: usize,
 }
 
 /// Returns a lane's state after `taken` bytes; `None` if all were taken. Keeps the text of the
-/// record that is out in part. `last` is that of the last record.
+/// record that is out in part. `records` are those with the numbers of records lost before them,
+/// if others may follow in the offer; `last` is the text of the last one.
 fn taken(
     lane: &Lane,
     sending: &[Option<Sending>],
+    records: &[Option<(Record, u64)>],
     last: Option<&mut Rendered>,
     style: Style,
     mut taken: usize,
 ) -> Option<Position> {
-    let mut sending = sending.iter().flatten().peekable();
-    while let Some(sent) = sending.next() {
+    let mut sending = sending.iter().flatten().zip(records).peekable();
+    while let Some((sent, record)) = sending.next() {
         let rest = sent.total - usize::from(sent.settled.offset);
         if taken >= rest {
             taken -= rest;
@@ -542,7 +545,7 @@ fn taken(
         if let Some(text) = last
             && sent.is_new
         {
-            if let Some((record, gap)) = &sent.record
+            if let Some((record, gap)) = record
                 && sending.peek().is_some()
             {
                 text.render(record, *gap, style);

@@ -49,7 +49,7 @@ pub enum Example {
 pub struct ConsoleCost {
     /// A slice that fills a FIFO with bytes within one record.
     pub within: u64,
-    /// A slice that fills a FIFO, in which a record begins.
+    /// A slice that fills a FIFO, in which a record begins, or two if the first one is short.
     pub begins: u64,
     /// A line of 100 bytes, from the call to the last byte, on a port without a speed.
     pub line: u64,

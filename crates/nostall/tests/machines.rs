@@ -410,7 +410,7 @@ fn the_drivers_example_prints_in_a_kernel() {
 }
 
 #[test]
-fn a_slice_costs_2000_instructions_within_a_record_and_a_line_15000_to_the_wire() {
+fn a_slice_costs_2000_instructions_within_a_record_4000_where_two_begin_and_a_line_17500() {
     let Some(qemu) = qemu("a_slice_costs_2000_instructions") else {
         return;
     };
@@ -436,8 +436,8 @@ fn a_slice_costs_2000_instructions_within_a_record_and_a_line_15000_to_the_wire(
     assert_eq!(ran.serial.len() % (15 + 100 + 2), 0);
     assert!(ran.serial.len() > 10_000);
     assert!(cost.within <= 2_000, "{cost:?}");
-    assert!(cost.begins <= 3_500, "{cost:?}");
-    assert!(cost.line <= 15_000, "{cost:?}");
+    assert!(cost.begins <= 4_000, "{cost:?}");
+    assert!(cost.line <= 17_500, "{cost:?}");
     let least = cost.within.min(cost.begins).min(cost.line);
     assert!(least > 100, "not measured: {cost:?}");
 }

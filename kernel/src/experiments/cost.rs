@@ -53,9 +53,8 @@ pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
     }
     loop {
         let first = drain.bytes();
-        let (next, took) = without_interrupts(clock, || {
-            drain.drain_bounded(0, Priority::Normal, clock)
-        });
+        let (next, took) =
+            without_interrupts(clock, || drain.drain_bounded(0, Priority::Normal, clock));
         // A carriage return takes a byte of the FIFO.
         let is_full = drain.bytes() - first + 1 >= FIFO;
         // A line is two records.

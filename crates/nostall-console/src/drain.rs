@@ -10,13 +10,16 @@ use crate::line::LineState;
 use crate::options::PanicOrder;
 use crate::owner::{Owner, Turn};
 use crate::promise::Promise;
-use crate::render::{LineBuffer, Style};
+use crate::render::{LineBuffer, Rendered, Style};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
 
 /// Number of bytes in one offer: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
+
+/// The same for a sink that takes fewer bytes at once.
+const SMALL_CHUNK: usize = 64;
 
 /// Records that are offered at once; short lines are not to leave a FIFO half empty.
 const LINES: usize = 4;
@@ -213,7 +216,14 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
         let in_order =
             turn.caller() == Caller::Panic && self.options.panic_order == PanicOrder::Sequence;
-        for priority in Priority::ALL.into_iter().rev() {
+        let [_, urgent @ ..] = Priority::ALL;
+        let alone = urgent.iter().all(|&priority| self.feed.is_unused(priority));
+        let priorities = if alone {
+            &Priority::ALL[..1]
+        } else {
+            &Priority::ALL
+        };
+        for &priority in priorities.iter().rev() {
             if priority < least {
                 break;
             }
@@ -225,7 +235,18 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 }
                 lines = 1;
             }
-            match self.offer(turn, priority, lines, search) {
+            let from = From {
+                priority,
+                lines,
+                alone,
+            };
+            // More bytes than a FIFO of that size are seldom of use.
+            let offered = if self.sink.load() <= SMALL_CHUNK {
+                self.offer(turn, from, &mut [0; SMALL_CHUNK], search)
+            } else {
+                self.offer(turn, from, &mut [0; CHUNK], search)
+            };
+            match offered {
                 Step::Empty => {}
                 done => return done,
             }
@@ -233,66 +254,88 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Empty
     }
 
-    fn offer(
-        &self,
-        turn: &Turn<'_>,
-        priority: Priority,
-        lines: usize,
-        search: &mut Search,
-    ) -> Step {
+    fn offer(&self, turn: &Turn<'_>, from: From, bytes: &mut [u8], search: &mut Search) -> Step {
+        let From {
+            priority,
+            lines,
+            alone,
+        } = from;
         let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
-        let mut at = self.feed.start(priority, stored);
-        let first = match self.feed.fetch(priority, &mut at, false, search) {
-            Fetched::Record(record) => record,
-            nothing => {
-                lane.advance(stored, at);
-                if at.next != stored.next {
-                    self.tell_place();
-                }
-                return match nothing {
-                    Fetched::Pending => Step::Pending,
-                    Fetched::Scanned | Fetched::Gap => Step::Scanned,
-                    _ => Step::Empty,
-                };
-            }
+        let mut at = if alone {
+            stored
+        } else {
+            self.feed.start(priority, stored)
         };
+        let mut fetched = self.feed.fetch(priority, &mut at, false, search);
+        if !matches!(fetched, Fetched::Record(_) | Fetched::Kept(_)) {
+            lane.advance(stored, at);
+            if at.next != stored.next {
+                self.tell_place();
+            }
+            return match fetched {
+                Fetched::Pending => Step::Pending,
+                Fetched::Scanned | Fetched::Gap => Step::Scanned,
+                _ => Step::Empty,
+            };
+        }
         // What is skipped is skipped whatever the sink does.
         lane.advance(stored, at);
-        self.close_others(priority, &mut at);
+        if !alone || self.offering.load(Ordering::Relaxed) != 0 {
+            self.close_others(priority, &mut at);
+        }
         let before = at;
-        let mut bytes = [0; CHUNK];
-        let mut window = LineBuffer::new(&mut bytes);
+        let mut window = LineBuffer::new(bytes).limit(self.sink.load().max(1));
         let style = Style {
             charset: self.options.charset,
-            lane: priority as usize,
             prefix: self.options.prefix,
             escapes_raw: false,
         };
-        let mut sending = [None; LINES];
-        let mut record = first;
-        for place in &mut sending[..lines] {
-            let gap = lane.gap(at.next);
+        let mut text = None;
+        let mut sending = [const { None }; LINES];
+        // Not in `sending`, which is filled for every offer.
+        let mut records = [const { None }; LINES];
+        for (place, at_hand) in sending.iter_mut().zip(&mut records).take(lines) {
             let mut settled = at.line;
-            settled.begin(&record, gap, style);
-            let total = settled.render(&record, gap, style, &mut window);
+            let (shape, is_new) = match fetched {
+                Fetched::Kept(shape) => {
+                    settled.put_head(priority as usize, &mut window);
+                    let kept = &lane.kept;
+                    if !kept.put_into(&mut window, at.next, settled.body_at(), shape.len) {
+                        // An owner that has lost the sink wrote there.
+                        return Step::Pending;
+                    }
+                    (shape, false)
+                }
+                Fetched::Record(record) => {
+                    let gap = lane.gap(at.next);
+                    let text = text.get_or_insert(const { Rendered::new() });
+                    text.render(&record, gap, style);
+                    settled.begin(text.shape, gap);
+                    settled.put(text.text(), priority as usize, &mut window);
+                    // Of the last record, there is the text.
+                    if window.room() > 0 && lines > 1 {
+                        *at_hand = Some((record, gap));
+                    }
+                    (text.shape, true)
+                }
+                _ => break,
+            };
+            let total = settled.total(shape.len);
             *place = Some(Sending {
                 at,
                 settled,
-                record,
+                is_new,
                 total,
             });
             at = Position {
                 next: after(at.next),
-                line: LineState::after(&record),
+                line: LineState::after(shape),
             };
-            if window.is_full() || lines == 1 {
+            if window.room() == 0 || lines == 1 {
                 break;
             }
-            match self.feed.fetch(priority, &mut at, true, search) {
-                Fetched::Record(next) => record = next,
-                _ => break,
-            }
+            fetched = self.feed.fetch(priority, &mut at, true, search);
         }
         let bytes = window.into_bytes();
         // If this owner dies before it clears this, it is not known what is out.
@@ -310,7 +353,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         count(Counter::ConsoleBytes, given.taken as u64);
-        lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
+        let out = taken(lane, &sending, &records, text.as_mut(), style, given.taken);
+        lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.tell_place();
         Step::Sent { given }
@@ -418,9 +462,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             next: sequence as usize,
             line: LineState::default(),
         };
-        for lane in &self.feed.lanes {
-            lane.advance(lane.position(), start);
-        }
+        // Lanes of urgent records start no earlier.
+        let lane = &self.feed.lanes[0];
+        lane.advance(lane.position(), start);
         self.tell_place();
     }
 
@@ -458,19 +502,39 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 }
 
-/// A record that is being offered.
+/// The records to offer.
 #[derive(Clone, Copy)]
+struct From {
+    priority: Priority,
+    /// Number of lines at most.
+    lines: usize,
+    /// No other lane was ever used.
+    alone: bool,
+}
+
+/// A record that is being offered.
 struct Sending {
     at: Position,
     settled: LineState,
-    record: Record,
+    /// Its text is not kept yet.
+    is_new: bool,
     total: usize,
 }
 
-/// Returns a lane's state after `taken` bytes; `None` if all were taken.
-fn taken(lane: &Lane, sending: &[Option<Sending>], mut taken: usize) -> Option<Position> {
-    for sent in sending.iter().flatten() {
-        let rest = sent.total - sent.settled.offset;
+/// Returns a lane's state after `taken` bytes; `None` if all were taken. Keeps the text of the
+/// record that is out in part. `records` are those with the numbers of records lost before them,
+/// if others may follow in the offer; `last` is the text of the last one.
+fn taken(
+    lane: &Lane,
+    sending: &[Option<Sending>],
+    records: &[Option<(Record, u64)>],
+    last: Option<&mut Rendered>,
+    style: Style,
+    mut taken: usize,
+) -> Option<Position> {
+    let mut sending = sending.iter().flatten().zip(records).peekable();
+    while let Some((sent, record)) = sending.next() {
+        let rest = sent.total - usize::from(sent.settled.offset);
         if taken >= rest {
             taken -= rest;
             continue;
@@ -478,9 +542,18 @@ fn taken(lane: &Lane, sending: &[Option<Sending>], mut taken: usize) -> Option<P
         if taken == 0 {
             return Some(sent.at);
         }
-        lane.keep(&sent.record);
+        if let Some(text) = last
+            && sent.is_new
+        {
+            if let Some((record, gap)) = record
+                && sending.peek().is_some()
+            {
+                text.render(record, *gap, style);
+            }
+            lane.kept.put(sent.at.next, text);
+        }
         let mut line = sent.settled;
-        line.offset += taken;
+        line.offset += taken as u16;
         return Some(Position {
             next: sent.at.next,
             line,

@@ -3,6 +3,7 @@
 use nostall_io::Nanos;
 
 use crate::lane::{Lane, Position};
+use crate::render::Shape;
 use crate::sequence::{after, is_before, is_past};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Cursor, Priority, Read, Record, Ring};
@@ -27,6 +28,8 @@ pub(crate) struct Search {
 #[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
 pub(crate) enum Fetched {
     Record(Record),
+    /// The next record is out in part, and its text is kept.
+    Kept(Shape),
     /// Records are lost before the next one, which is to be told first.
     Gap,
     /// The next record is incomplete.
@@ -62,9 +65,9 @@ impl Feed<'_> {
     ) -> Fetched {
         let lane = &self.lanes[priority as usize];
         if at.line.begun
-            && let Some(record) = lane.copied(at.next)
+            && let Some(shape) = lane.kept.shape(at.next)
         {
-            return Fetched::Record(record);
+            return Fetched::Kept(shape);
         }
         loop {
             if !self.ring.has(at.next, priority) {
@@ -128,6 +131,13 @@ impl Feed<'_> {
             }
         }
         at
+    }
+
+    /// Returns whether no record of this priority or above was ever logged.
+    pub(crate) fn is_unused(&self, priority: Priority) -> bool {
+        let lane = &self.lanes[priority as usize];
+        // A lane that was used moves on with the others.
+        lane.next.load(Ordering::Relaxed) == 0 && !self.ring.has(0, priority)
     }
 
     /// Returns whether a record of this priority or above is left.

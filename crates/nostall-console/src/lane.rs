@@ -1,9 +1,8 @@
 //! A drain's place among the records of one priority and above.
 
-use crate::Record;
+use crate::kept::Kept;
 use crate::line::LineState;
 use crate::sequence::is_past;
-use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// A drain's position. Its owner changes it, one step per exchange, so that an owner that
@@ -19,8 +18,8 @@ pub(crate) struct Lane {
     pub(crate) gap_at: AtomicUsize,
     /// The last record that was in mid-write for too long; it may be complete by now.
     pub(crate) given_up: AtomicUsize,
-    /// A copy of a record that is out in part: the ring's may be overwritten.
-    pub(crate) copy: Slot,
+    /// The text of a record that is out in part.
+    pub(crate) kept: Kept,
 }
 
 /// State of a lane, read for one step.
@@ -86,20 +85,6 @@ impl Lane {
     /// Returns whether `sequence`, if it belongs to this lane, was already sent.
     pub(crate) fn has_sent(&self, sequence: usize) -> bool {
         is_past(self.position().next, sequence) && self.given_up.load(Ordering::Relaxed) != sequence
-    }
-
-    /// The copy of a record that is out in part.
-    pub(crate) fn copied(&self, sequence: usize) -> Option<Record> {
-        match self.copy.look(sequence) {
-            Look::Complete(body) => Some(Record::of(sequence as u64, &body)),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn keep(&self, record: &Record) {
-        let sequence = record.sequence as usize;
-        // If an owner died in here, there is no copy any more, and a line may be lost.
-        let _ = self.copy.put(sequence, &record.encoded());
     }
 
     /// Records lost before `sequence`.

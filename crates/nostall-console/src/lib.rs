@@ -147,8 +147,9 @@
 //! # Bounds
 //!
 //! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
-//! marked, and counted. A slice makes offers of 256 bytes while the sink is ready and
-//! takes bytes. It ends after [`SinkOptions::slice`] bytes, [`SinkOptions::hold`], or 256 records
+//! marked, and counted. A slice makes offers of 256 bytes at most, or of
+//! [`Sink::load`], while the sink is ready and takes bytes. Each record becomes text once: a line
+//! that is out in part is kept as text, and the next offer goes on at its byte. It ends after [`SinkOptions::slice`] bytes, [`SinkOptions::hold`], or 256 records
 //! that this sink leaves out. A sink that takes nothing is offered to less and less often,
 //! down to every 10 ms. A panic's flush ends after [`FlushLimits::total`] and the time of one
 //! more offer to each sink. It polls the clock and counts the polls, so that no clock can
@@ -170,6 +171,7 @@ mod feed;
 mod flush;
 #[cfg(feature = "uart")]
 mod input;
+mod kept;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;

@@ -9,49 +9,56 @@
 //! there, which no other line begins with. So no text can imitate one, a carriage return before
 //! one does no harm, and a cut one is recognized from its first byte.
 
-use crate::Record;
-use crate::render::{self, LineBuffer, Style};
+use crate::render::{LineBuffer, Shape};
 
 /// Begins the rest of a line, by the lane that sends it.
 const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
 
 /// Text before a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Lead {
     #[default]
     Nothing,
     /// Ends the line before, whose rest never came.
     Break,
     /// Closes the line of this lane, which is cut and goes on later.
-    Cut(usize),
+    Cut0,
+    Cut1,
+    Cut2,
     /// Closes all lines that are open, which are sent again from their beginnings.
     Again,
 }
 
 impl Lead {
-    const ALL: [Self; 6] = [
-        Self::Nothing,
-        Self::Break,
-        Self::Cut(0),
-        Self::Cut(1),
-        Self::Cut(2),
-        Self::Again,
-    ];
+    const fn cut(lane: usize) -> Self {
+        match lane {
+            0 => Self::Cut0,
+            1 => Self::Cut1,
+            _ => Self::Cut2,
+        }
+    }
 
     const fn bytes(self) -> &'static [u8] {
         match self {
             Self::Nothing => b"",
             Self::Break => b"\n",
-            Self::Cut(0) => b"\n{cut 0}\n",
-            Self::Cut(1) => b"\n{cut 1}\n",
-            Self::Cut(_) => b"\n{cut 2}\n",
+            Self::Cut0 => b"\n{cut 0}\n",
+            Self::Cut1 => b"\n{cut 1}\n",
+            Self::Cut2 => b"\n{cut 2}\n",
             Self::Again => b"\n{again}\n",
         }
     }
 
-    fn number(self) -> usize {
-        let same = |lead: &Self| lead.bytes() == self.bytes();
-        Self::ALL.iter().position(same).unwrap_or(0)
+    const fn from_number(number: usize) -> Self {
+        match number & 7 {
+            1 => Self::Break,
+            2 => Self::Cut0,
+            3 => Self::Cut1,
+            4 => Self::Cut2,
+            5 => Self::Again,
+            _ => Self::Nothing,
+        }
     }
 }
 
@@ -59,9 +66,9 @@ impl Lead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineState {
     /// Number of sent bytes of lead, mark and rest of the body.
-    pub(crate) offset: usize,
+    pub(crate) offset: u16,
     /// The first byte of the body that is to be sent.
-    from: usize,
+    from: u16,
     /// The rest is settled: it does not depend on what came before any more.
     pub(crate) begun: bool,
     lead: Lead,
@@ -74,40 +81,40 @@ pub(crate) struct LineState {
 }
 
 impl LineState {
-    /// Creates the state of the record after `record`.
-    pub(crate) fn after(record: &Record) -> Self {
+    /// Creates the state of the record after one of this shape.
+    pub(crate) fn after(shape: Shape) -> Self {
         Self {
-            midline: record.continues,
-            after_raw: record.continues && record.raw,
+            midline: shape.continues,
+            after_raw: shape.continues && shape.raw,
             ..Self::default()
         }
     }
 
     /// Creates the state of a record by itself. The rest of a line has no more than that.
-    pub(crate) fn of(record: &Record, style: Style) -> Self {
+    pub(crate) fn of(shape: Shape) -> Self {
         let mut line = Self {
-            midline: record.adjoins,
-            after_raw: record.adjoins && record.raw,
+            midline: shape.adjoins,
+            after_raw: shape.adjoins && shape.raw,
             ..Self::default()
         };
-        line.begin(record, 0, style);
+        line.begin(shape, 0);
         line
     }
 
-    /// Settles what is sent of `record`.
-    pub(crate) fn begin(&mut self, record: &Record, gap: u64, style: Style) {
+    /// Settles what is sent of a record.
+    pub(crate) fn begin(&mut self, shape: Shape, gap: u64) {
         if self.begun {
             return;
         }
         self.begun = true;
         let goes_on = self.mark || self.midline && self.lead != Lead::Break;
-        let adjoins = if record.raw {
+        let adjoins = if shape.raw {
             self.after_raw
         } else {
-            record.adjoins
+            shape.adjoins
         };
         if adjoins && gap == 0 && goes_on {
-            self.from = render::prefix_len(record, style);
+            self.from = shape.prefix as u16;
         } else {
             self.mark = false;
             if self.midline && self.lead == Lead::Nothing {
@@ -118,22 +125,45 @@ impl LineState {
         self.after_raw = false;
     }
 
-    /// Puts what is not out yet into `window`; returns the length of all of it.
-    pub(crate) fn render(
-        &self,
-        record: &Record,
-        gap: u64,
-        style: Style,
-        window: &mut LineBuffer<'_>,
-    ) -> usize {
-        let start = window.start(self.offset);
-        window.put(self.lead.bytes());
-        if self.mark {
-            window.put(REST[style.lane]);
+    /// Returns the number of bytes of lead, mark and rest of a body of `len` bytes.
+    pub(crate) fn total(&self, len: usize) -> usize {
+        self.head() + len.saturating_sub(self.from.into())
+    }
+
+    /// Returns the first byte of the body that is not out yet.
+    pub(crate) fn body_at(&self) -> usize {
+        usize::from(self.from) + self.out()
+    }
+
+    /// Puts what is not out yet of lead and mark.
+    pub(crate) fn put_head(&self, lane: usize, window: &mut LineBuffer<'_>) {
+        if self.head() == 0 {
+            return;
         }
-        window.leave_out(self.from);
-        render::body(record, gap, style, window);
-        window.total() - start
+        let lead = self.lead.bytes();
+        let offset = usize::from(self.offset);
+        window.put(lead.get(offset..).unwrap_or_default());
+        if self.mark {
+            let out = offset.saturating_sub(lead.len());
+            window.put(REST[lane].get(out..).unwrap_or_default());
+        }
+    }
+
+    /// Puts what is not out yet of lead, mark and body.
+    pub(crate) fn put(&self, body: &[u8], lane: usize, window: &mut LineBuffer<'_>) {
+        self.put_head(lane, window);
+        window.put(body.get(self.body_at()..).unwrap_or_default());
+    }
+
+    /// Returns the number of bytes of the body that are out, not counting those before `from`.
+    fn out(&self) -> usize {
+        usize::from(self.offset).saturating_sub(self.head())
+    }
+
+    /// Returns the number of bytes of lead and mark.
+    fn head(&self) -> usize {
+        let mark = if self.mark { REST[0].len() } else { 0 };
+        self.lead.bytes().len() + mark
     }
 
     /// The line on the wire is not at its beginning, as far as this record is the cause.
@@ -141,21 +171,21 @@ impl LineState {
         if self.offset == 0 {
             self.midline || self.closes()
         } else {
-            self.offset != self.lead.bytes().len()
+            usize::from(self.offset) != self.lead.bytes().len()
         }
     }
 
     /// Returns whether it still has to close another line.
     fn closes(&self) -> bool {
-        matches!(self.lead, Lead::Cut(_) | Lead::Again) && self.offset < self.lead.bytes().len()
+        !matches!(self.lead, Lead::Nothing | Lead::Break)
+            && usize::from(self.offset) < self.lead.bytes().len()
     }
 
     /// Another line goes before the rest of this one.
     pub(crate) fn cut(&mut self) {
         if self.offset > 0 {
-            let mark = if self.mark { REST[0].len() } else { 0 };
-            let out = self.offset.saturating_sub(self.lead.bytes().len() + mark);
-            self.from += out;
+            let out = self.out();
+            self.from += out as u16;
             self.mark |= out > 0;
         } else {
             self.mark |= self.midline && self.lead != Lead::Break;
@@ -172,7 +202,7 @@ impl LineState {
         (self.lead, self.offset) = if other.closes() {
             (other.lead, other.offset)
         } else {
-            (Lead::Cut(lane), 0)
+            (Lead::cut(lane), 0)
         };
     }
 
@@ -220,20 +250,26 @@ const TAG: u32 = LEAD + 3;
 impl LineState {
     /// Encodes the state in a word, with its record.
     pub(crate) fn pack(self, sequence: usize) -> usize {
-        let flags = [self.begun, self.mark, self.midline, self.after_raw];
-        let bits = (FLAGS..).zip(flags).map(|(bit, is)| usize::from(is) << bit);
-        let lead = self.lead.number() << LEAD;
-        self.offset | self.from << OFFSET_BITS | bits.sum::<usize>() | lead | sequence << TAG
+        let flag = |bit: u32, is: bool| usize::from(is) << (FLAGS + bit);
+        usize::from(self.offset)
+            | usize::from(self.from) << OFFSET_BITS
+            | flag(0, self.begun)
+            | flag(1, self.mark)
+            | flag(2, self.midline)
+            | flag(3, self.after_raw)
+            | (self.lead as usize) << LEAD
+            | sequence << TAG
     }
 
     /// Decodes a word if it belongs to this record.
+    #[inline]
     pub(crate) fn unpack(word: usize, sequence: usize) -> Option<Self> {
         let is = |flag: u32| word >> (FLAGS + flag) & 1 != 0;
-        (word >> TAG == sequence << TAG >> TAG).then(|| Self {
-            offset: word & ((1 << OFFSET_BITS) - 1),
-            from: word >> OFFSET_BITS & ((1 << OFFSET_BITS) - 1),
+        ((word ^ sequence << TAG) >> TAG == 0).then(|| Self {
+            offset: (word & ((1 << OFFSET_BITS) - 1)) as u16,
+            from: (word >> OFFSET_BITS & ((1 << OFFSET_BITS) - 1)) as u16,
             begun: is(0),
-            lead: *Lead::ALL.get(word >> LEAD & 7).unwrap_or(&Lead::Nothing),
+            lead: Lead::from_number(word >> LEAD),
             mark: is(1),
             midline: is(2),
             after_raw: is(3),

@@ -4,7 +4,7 @@ use core::fmt;
 
 use nostall_io::Nanos;
 
-use crate::{Level, Record, render};
+use crate::{Level, Record};
 
 /// Writes the beginning of a line, before its target: time, CPU, level, colour, or nothing.
 ///
@@ -32,8 +32,8 @@ pub struct SinkOptions {
     /// Progress slot: the one of four words in the ring's memory that stores this sink's
     /// progress, for readers of a crashed machine's memory. Each sink has its own, or none.
     pub progress_slot: Option<u8>,
-    /// Beginning of each line.
-    pub prefix: Prefix,
+    /// Beginning of each line; `None` for the [time](crate::write_time).
+    pub prefix: Option<Prefix>,
     /// Order of the records in a panic.
     pub panic_order: PanicOrder,
 }
@@ -50,7 +50,7 @@ impl SinkOptions {
         charset: Charset::Utf8,
         pending: Nanos::from_millis(10),
         progress_slot: None,
-        prefix: render::write_time,
+        prefix: None,
         panic_order: PanicOrder::PanicFirst,
     };
 
@@ -104,7 +104,10 @@ impl SinkOptions {
     /// # let _ = without;
     /// ```
     pub const fn prefix(self, prefix: Prefix) -> Self {
-        Self { prefix, ..self }
+        Self {
+            prefix: Some(prefix),
+            ..self
+        }
     }
 
     /// Sets the order of the records in a panic.

@@ -101,25 +101,6 @@ impl Record {
         let (meta, payload) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
         Self::decode(sequence, u64::from_ne_bytes(*time), meta, payload)
     }
-
-    /// Encodes the record for a slot.
-    pub(crate) fn encoded(&self) -> Encoded<'_> {
-        let meta = Meta {
-            time: self.time,
-            cpu: self.cpu,
-            level: self.level,
-            priority: self.priority,
-            target: "",
-        };
-        let flags = Flags {
-            continues: self.continues,
-            continued: self.continued,
-            adjoins: self.adjoins,
-            cut: self.cut,
-            raw: self.raw,
-        };
-        Encoded::new(&meta, flags, self.target(), self.text())
-    }
 }
 
 impl fmt::Debug for Record {

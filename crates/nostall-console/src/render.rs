@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write};
 
+use crate::kept::LINE_WORDS;
+use crate::layout::WORD;
 use crate::options::{Charset, Prefix};
 use crate::{Level, Record};
 
@@ -11,57 +13,54 @@ const CUT: &[u8] = b"[cut]";
 /// Most bytes of a prefix.
 const LONGEST_PREFIX: usize = 64;
 
-/// The bytes to be sent, as far as there is room for them.
+/// Bytes, as far as there is room for them.
 pub(crate) struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
-    /// Number of bytes that are already sent: counted, not stored.
-    skip: usize,
-    /// Number of bytes to omit: not counted either.
-    leave_out: usize,
-    total: usize,
+    /// At most the length of `bytes`.
+    limit: usize,
 }
 
 impl<'a> LineBuffer<'a> {
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        let limit = bytes.len();
         Self {
             bytes,
             len: 0,
-            skip: 0,
-            leave_out: 0,
-            total: 0,
+            limit,
         }
     }
 
-    /// A line starts, of which `skip` bytes are out.
-    pub(crate) fn start(&mut self, skip: usize) -> usize {
-        self.skip = skip;
-        self.total
+    /// Uses `limit` bytes at most.
+    pub(crate) fn limit(self, limit: usize) -> Self {
+        Self {
+            limit: limit.min(self.limit),
+            ..self
+        }
     }
 
-    pub(crate) fn leave_out(&mut self, bytes: usize) {
-        self.leave_out = bytes;
+    /// Puts a part of a word in memory.
+    pub(crate) fn put_word(&mut self, word: usize, start: usize, end: usize) {
+        let bytes = word.to_ne_bytes();
+        let fits = start == 0 && end <= self.room();
+        match self.bytes.get_mut(self.len..self.len + WORD) {
+            // Behind the limit, the rest of it does not count.
+            Some(to) if fits => {
+                to.copy_from_slice(&bytes);
+                self.len += end;
+            }
+            _ => self.put(&bytes[start..end]),
+        }
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8]) {
-        let left_out = self.leave_out.min(bytes.len());
-        self.leave_out -= left_out;
-        let bytes = &bytes[left_out..];
-        self.total += bytes.len();
-        let skipped = self.skip.min(bytes.len());
-        self.skip -= skipped;
-        let bytes = &bytes[skipped..];
-        let fits = bytes.len().min(self.bytes.len() - self.len);
+        let fits = bytes.len().min(self.room());
         self.bytes[self.len..][..fits].copy_from_slice(&bytes[..fits]);
         self.len += fits;
     }
 
-    pub(crate) fn total(&self) -> usize {
-        self.total
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.len == self.bytes.len()
+    pub(crate) fn room(&self) -> usize {
+        self.limit - self.len
     }
 
     pub(crate) fn into_bytes(self) -> &'a [u8] {
@@ -76,13 +75,86 @@ impl Write for LineBuffer<'_> {
     }
 }
 
+/// Size of a record's text, and its relation to its neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) len: usize,
+    /// Bytes before the record's own text, which the rest of a line does not have.
+    pub(crate) prefix: usize,
+    pub(crate) adjoins: bool,
+    pub(crate) continues: bool,
+    pub(crate) raw: bool,
+}
+
+impl Shape {
+    pub(crate) fn pack(self) -> usize {
+        let flags = [self.adjoins, self.continues, self.raw];
+        let bits = (20..).zip(flags).map(|(bit, is)| usize::from(is) << bit);
+        self.len | self.prefix << 10 | bits.sum::<usize>()
+    }
+
+    pub(crate) fn unpack(word: usize) -> Self {
+        let is = |bit: u32| word >> bit & 1 != 0;
+        Self {
+            len: word & 0x3ff,
+            prefix: word >> 10 & 0x3ff,
+            adjoins: is(20),
+            continues: is(21),
+            raw: is(22),
+        }
+    }
+}
+
+/// A record as text.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    bytes: [u8; LINE_WORDS * WORD],
+    pub(crate) shape: Shape,
+}
+
+impl Rendered {
+    pub(crate) const fn new() -> Self {
+        Self {
+            bytes: [0; _],
+            shape: Shape {
+                len: 0,
+                prefix: 0,
+                adjoins: false,
+                continues: false,
+                raw: false,
+            },
+        }
+    }
+
+    /// Renders `record`, and a line before it if records are lost before it.
+    pub(crate) fn render(&mut self, record: &Record, gap: u64, style: Style) {
+        let mut text = LineBuffer::new(&mut self.bytes);
+        let prefix = body(record, gap, style, &mut text);
+        self.shape = Shape {
+            len: text.len,
+            prefix,
+            adjoins: record.adjoins,
+            continues: record.continues,
+            raw: record.raw,
+        };
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.bytes[..self.shape.len]
+    }
+
+    pub(crate) fn words(&self) -> &[[u8; WORD]] {
+        let words = self.bytes.as_chunks().0;
+        &words[..self.shape.len.div_ceil(WORD)]
+    }
+}
+
 /// Format of a sink's lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) charset: Charset,
-    /// The lane that sends them.
-    pub(crate) lane: usize,
-    pub(crate) prefix: Prefix,
+    /// `None`: the time.
+    pub(crate) prefix: Option<Prefix>,
     /// Escapes raw text, too: for readers that are no terminal of the program's.
     pub(crate) escapes_raw: bool,
 }
@@ -91,33 +163,34 @@ impl Default for Style {
     fn default() -> Self {
         Self {
             charset: Charset::Utf8,
-            lane: 0,
-            prefix: write_time,
+            prefix: None,
             escapes_raw: true,
         }
     }
 }
 
-/// Puts `[    1.234567] target: text`, and a line before if records are lost before it.
-///
-/// At most 476 bytes: 36 for those lost, 64 of the prefix, four for each byte, 8 more.
-pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut LineBuffer<'_>) {
+/// Puts `[    1.234567] target: text`, and a line before if records are lost before it. Returns
+/// the number of bytes before the text.
+fn body(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> usize {
     // None of these fails.
     if gap > 0 {
         let plural = if gap == 1 { "" } else { "s" };
-        let _ = writeln!(window, "[{gap} record{plural} lost]");
+        let _ = writeln!(line, "[{gap} record{plural} lost]");
     }
     if record.raw {
-        return raw(record.text(), style, window);
+        raw(record.text(), style, line);
+        return 0;
     }
-    prefix(record, style, window);
-    escaped(record.text(), style.charset, window);
+    prefix(record, style, line);
+    let prefix = line.len;
+    escaped(record.text(), style.charset, line);
     if record.cut {
-        window.put(CUT);
+        line.put(CUT);
     }
     if !record.continues {
-        window.put(b"\n");
+        line.put(b"\n");
     }
+    prefix
 }
 
 /// Puts bytes of a program's output.
@@ -133,22 +206,21 @@ fn raw(text: &[u8], style: Style, window: &mut LineBuffer<'_>) {
     }
 }
 
-/// Returns the length of the prefix and the target.
-pub(crate) fn prefix_len(record: &Record, style: Style) -> usize {
-    let mut window = LineBuffer::new(&mut []);
-    if !record.raw {
-        prefix(record, style, &mut window);
-    }
-    window.total()
-}
-
 fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
-    let mut beginning = Beginning {
-        window,
-        left: LONGEST_PREFIX,
-    };
-    // An error is one of the hook's; the text that it has written counts.
-    let _ = (style.prefix)(record, &mut beginning);
+    match style.prefix {
+        None => {
+            let (text, start) = time(record);
+            window.put(&text[start..]);
+        }
+        Some(prefix) => {
+            let mut beginning = Beginning {
+                window,
+                left: LONGEST_PREFIX,
+            };
+            // An error is one of the hook's; the text that it has written counts.
+            let _ = prefix(record, &mut beginning);
+        }
+    }
     if !record.target().is_empty() {
         escaped(record.target(), style.charset, window);
         window.put(b": ");
@@ -177,6 +249,12 @@ impl Write for Beginning<'_, '_> {
 ///
 /// Those of `out`.
 pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
+    let (text, start) = time(record);
+    out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
+}
+
+/// Returns the time as text, from some byte on.
+fn time(record: &Record) -> ([u8; 20], usize) {
     // As wide as the greatest known time, "[9223372036.854775] ".
     let mut text = [b' '; 20];
     let mut start = 5;
@@ -200,7 +278,7 @@ pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
         }
     }
     text[start] = b'[';
-    out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
+    (text, start)
 }
 
 /// Writes [the time](write_time), the CPU's number and the level, which has a colour, as
@@ -227,11 +305,10 @@ pub fn write_time_cpu_level(record: &Record, out: &mut dyn Write) -> fmt::Result
 /// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no
 /// UTF-8.
 fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
-    // Nearly every text, which is not to be taken apart at each offer of it.
-    if text.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
-        return window.put(text);
-    }
-    for chunk in text.utf8_chunks() {
+    // Nearly every text is plain to its end.
+    let (plain, rest) = text.split_at(plain_len(text));
+    window.put(plain);
+    for chunk in rest.utf8_chunks() {
         let mut rest = chunk.valid();
         while let Some(at) = rest.find(|c: char| !mode.passes(c)) {
             let (plain, special) = rest.split_at(at);
@@ -246,8 +323,34 @@ fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
     }
 }
 
+/// Returns a number of bytes that are printable ASCII at the beginning of `text`: all of them, or
+/// not many fewer.
+fn plain_len(text: &[u8]) -> usize {
+    /// A word of these bytes.
+    const fn all(byte: u8) -> usize {
+        usize::from_ne_bytes([byte; WORD])
+    }
+    let (words, last) = text.as_chunks::<WORD>();
+    // A borrow or a carry only comes from a byte that is not plain itself.
+    let is_plain = |word: &[u8; WORD]| {
+        let word = usize::from_ne_bytes(*word);
+        let below = word.wrapping_sub(all(b' '));
+        let above = word.wrapping_add(all(1));
+        (word | below | above) & all(0x80) == 0
+    };
+    match words.iter().position(|word| !is_plain(word)) {
+        Some(at) => at * WORD,
+        None => {
+            let plain = last.iter().take_while(|byte| matches!(byte, b' '..=b'~'));
+            words.len() * WORD + plain.count()
+        }
+    }
+}
+
 fn hex(bytes: &[u8], window: &mut LineBuffer<'_>) {
-    for byte in bytes {
-        let _ = write!(window, "\\x{byte:02x}");
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for &byte in bytes {
+        let digit = |digit: u8| DIGITS[usize::from(digit & 0xf)];
+        window.put(&[b'\\', b'x', digit(byte >> 4), digit(byte)]);
     }
 }

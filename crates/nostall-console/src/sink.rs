@@ -19,6 +19,12 @@ pub trait Sink {
     /// One that is gone is offered to every second.
     fn offer(&self, text: &[u8], caller: Caller) -> Offered;
 
+    /// Returns the most bytes that an offer takes, if it is known: a drain renders no more for an
+    /// offer. The default is no limit.
+    fn load(&self) -> usize {
+        usize::MAX
+    }
+
     /// Takes the beginning of `text` although its time has not come. A panic's flush calls
     /// this if the clock stands still, so that the time that [`offer`](Self::offer) named
     /// will not come. May wait for the line, bounded by polls. A sink that took nothing
@@ -37,6 +43,9 @@ pub trait Sink {
 impl<S: Sink + ?Sized> Sink for &S {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         (**self).offer(text, caller)
+    }
+    fn load(&self) -> usize {
+        (**self).load()
     }
     fn insist(&self, text: &[u8]) -> Offered {
         (**self).insist(text)

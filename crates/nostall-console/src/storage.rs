@@ -6,6 +6,7 @@ use core::ptr;
 
 use crate::drain::Drain;
 use crate::feed::Feed;
+use crate::kept::Kept;
 use crate::lane::Lane;
 use crate::layout::{CONSTANT_BYTES, HEADER_BYTES, SLOT_BYTES};
 use crate::owner::Owner;
@@ -64,7 +65,11 @@ impl<'r, S: Sink> Drain<'r, S> {
                         gap: AtomicUsize::new(0),
                         gap_at: AtomicUsize::new(0),
                         given_up: AtomicUsize::new(0),
-                        copy: slot(),
+                        kept: Kept {
+                            state: AtomicUsize::new(0),
+                            shape: AtomicUsize::new(0),
+                            words: [const { AtomicUsize::new(0) }; _],
+                        },
                     }
                 }; 3],
                 pending: [const { AtomicUsize::new(0) }; 2],

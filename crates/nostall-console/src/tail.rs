@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::line::LineState;
-use crate::render::{LineBuffer, Style};
+use crate::render::{LineBuffer, Rendered, Style};
 use crate::sequence::{after, is_up_to};
 use crate::{Cursor, Read, Record, Ring};
 
@@ -21,34 +21,38 @@ impl Ring {
             lost: 0,
         };
         let mut total = 0;
-        self.each(cursor, end, |line, record| total += len(line, record));
+        self.each(cursor, end, |line, text, _| {
+            total += line.total(text.shape.len)
+        });
         // It starts with a line, and not with the rest of one.
         let mut over = total.saturating_sub(room.len());
         let mut first = None;
-        self.each(cursor, end, |line, record| {
+        self.each(cursor, end, |line, text, sequence| {
             if over > 0 {
-                over = over.saturating_sub(len(line, record));
-            } else if first.is_none() && !record.adjoins {
-                first = Some(record.sequence);
+                over = over.saturating_sub(line.total(text.shape.len));
+            } else if first.is_none() && !text.shape.adjoins {
+                first = Some(sequence);
             }
         });
         cursor.next = first.unwrap_or(after(end) as u64);
         let mut window = LineBuffer::new(room);
-        self.each(cursor, end, |line, record| {
-            line.render(record, 0, Style::default(), &mut window);
+        self.each(cursor, end, |line, text, _| {
+            line.put(text.text(), 0, &mut window);
         });
         window.into_bytes()
     }
 
     /// Calls `act` with every complete record up to `end`.
-    fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(LineState, &Record)) {
+    fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(LineState, &Rendered, u64)) {
         let mut line = LineState::default();
+        let mut text = Rendered::new();
         while is_up_to(cursor.next as usize, end) {
             match cursor.read(self) {
                 Read::Record(record) => {
-                    line.begin(&record, 0, Style::default());
-                    act(line, &record);
-                    line = LineState::after(&record);
+                    text.render(&record, 0, Style::default());
+                    line.begin(text.shape, 0);
+                    act(line, &text, record.sequence);
+                    line = LineState::after(text.shape);
                 }
                 Read::Pending => cursor.skip(),
                 Read::Empty => break,
@@ -57,18 +61,15 @@ impl Ring {
     }
 }
 
-fn len(line: LineState, record: &Record) -> usize {
-    line.render(record, 0, Style::default(), &mut LineBuffer::new(&mut []))
-}
-
 /// Writes the record as a drain with default options sends it, with a line feed at the end of its
 /// line. Raw text is escaped except for its line feeds.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; 1024];
         let mut window = LineBuffer::new(&mut bytes);
-        let style = Style::default();
-        LineState::of(self, style).render(self, 0, style, &mut window);
+        let mut text = Rendered::new();
+        text.render(self, 0, Style::default());
+        LineState::of(text.shape).put(text.text(), 0, &mut window);
         f.write_str(str::from_utf8(window.into_bytes()).map_err(|_| fmt::Error)?)
     }
 }

@@ -152,6 +152,10 @@ impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
         })
     }
 
+    fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
     fn insist(&self, text: &[u8]) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
         let sent = self.with(Caller::Panic, |console| {

@@ -12,6 +12,8 @@ mod cursor;
 mod drain;
 #[path = "../src/feed.rs"]
 mod feed;
+#[path = "../src/kept.rs"]
+mod kept;
 #[path = "../src/lane.rs"]
 mod lane;
 #[path = "../src/level.rs"]
@@ -78,6 +80,7 @@ use std::array;
 
 use drain::Step;
 use feed::{Feed, LOOKS, Search};
+use kept::Kept;
 use lane::Lane;
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -339,7 +342,11 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
                 gap: AtomicUsize::new(0),
                 gap_at: AtomicUsize::new(0),
                 given_up: AtomicUsize::new(0),
-                copy: slot(),
+                kept: Kept {
+                    state: AtomicUsize::new(0),
+                    shape: AtomicUsize::new(0),
+                    words: array::from_fn(|_| AtomicUsize::new(0)),
+                },
             }),
             pending: array::from_fn(|_| AtomicUsize::new(0)),
             lost: AtomicUsize::new(0),

@@ -50,10 +50,29 @@ impl<'a> Crlf<'a> {
     /// left.
     pub(crate) fn fill<'p>(&mut self, piece: &'p mut [u8]) -> &'p [u8] {
         let mut len = 0;
-        for slot in &mut *piece {
-            let Some(byte) = self.next() else { break };
-            *slot = byte;
-            len += 1;
+        while let Some(&first) = self.rest.first()
+            && len < piece.len()
+        {
+            let room = &mut piece[len..];
+            let copied = if first != b'\n' || self.newline == Newline::Lf {
+                let fits = self.rest.len().min(room.len());
+                let run = match self.newline {
+                    Newline::CrLf => self.rest[..fits].iter().position(|&byte| byte == b'\n'),
+                    Newline::Lf => None,
+                };
+                let run = run.unwrap_or(fits);
+                room[..run].copy_from_slice(&self.rest[..run]);
+                run
+            } else if self.cr_sent {
+                room[0] = b'\n';
+                1
+            } else {
+                room[0] = b'\r';
+                0
+            };
+            self.cr_sent = copied == 0;
+            self.rest = &self.rest[copied..];
+            len += copied.max(1);
         }
         &piece[..len]
     }

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 /// Work of one kind, such as an experiment's.
@@ -33,7 +34,7 @@ impl Kind {
 }
 
 /// An example that comes with a driver: `example:console`, `example:system-console`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, VariantArray)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Example {
     /// The serial port's, which prints a line.
@@ -41,6 +42,20 @@ pub enum Example {
     /// The kernel's own console on the serial port, with its log so far. Panics after it are
     /// printed there.
     SystemConsole,
+    /// The log console's, which measures its own cost: [`ConsoleCost`].
+    ConsoleCost,
+}
+
+/// The greatest cost of a log console's work, in nanoseconds of the guest's clock. In a machine
+/// that counts instructions, each takes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleCost {
+    /// A slice that fills a FIFO with bytes within one record.
+    pub within: u64,
+    /// A slice that fills a FIFO, in which a record begins, or two if the first one is short.
+    pub begins: u64,
+    /// A line of 100 bytes, from the call to the last byte, on a port without a speed.
+    pub line: u64,
 }
 
 impl Job for Example {

@@ -262,7 +262,7 @@ mod tests {
     fn every_piece_of_work_survives_the_command_line() {
         survive(uart::Job::ours());
         survive([script::Job].into_iter());
-        survive([Example::Console, Example::SystemConsole].into_iter());
+        survive(Example::VARIANTS.iter().copied());
         survive([BusCheck].into_iter());
         survive(pstore::Job::all());
         survive(pci_jobs());

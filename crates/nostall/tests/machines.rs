@@ -13,7 +13,7 @@ use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
 use nostall_work::uart::{Driver, Job, Writes};
-use nostall_work::{BusCheck, Example, Failure, Report};
+use nostall_work::{BusCheck, ConsoleCost, Example, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
@@ -407,6 +407,39 @@ fn the_drivers_example_prints_in_a_kernel() {
     let lines = lines.map(|line| line.split_once("] ").map_or(line, |(_, text)| text));
     let expected = ["nothing stalls, 4 times", "not even now", ""];
     assert!(lines.eq(expected), "{serial}");
+}
+
+#[test]
+fn a_slice_costs_2000_instructions_within_a_record_4000_where_two_begin_and_a_line_17500() {
+    let Some(qemu) = qemu("a_slice_costs_2000_instructions") else {
+        return;
+    };
+    // One instruction takes one nanosecond there.
+    let args = ["-icount", "shift=0,sleep=off"].map(OsString::from);
+    let work = [Example::ConsoleCost.into()];
+    let guest = Guest {
+        qemu_args: &args,
+        ..guest(KERNEL, &work)
+    };
+    let limits = Limits {
+        serial_bytes: 100_000,
+        ..LIMITS
+    };
+    let ran = qemu
+        .run(&guest, &limits, Ending::Done, &mut |_| {})
+        .unwrap();
+    let told = ran.told::<ConsoleCost>().unwrap();
+    let [(0, cost)] = told[..] else {
+        panic!("{told:?}")
+    };
+    // Each line of 100 bytes, its time, and its end, was sent.
+    assert_eq!(ran.serial.len() % (15 + 100 + 2), 0);
+    assert!(ran.serial.len() > 10_000);
+    assert!(cost.within <= 2_000, "{cost:?}");
+    assert!(cost.begins <= 4_000, "{cost:?}");
+    assert!(cost.line <= 17_500, "{cost:?}");
+    let least = cost.within.min(cost.begins).min(cost.line);
+    assert!(least > 100, "not measured: {cost:?}");
 }
 
 static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");

@@ -1,6 +1,7 @@
 //! The experiments, and other work of a list: one module and one entry each.
 
 mod console;
+mod cost;
 mod example;
 mod pci;
 pub mod pstore;
@@ -69,9 +70,10 @@ pub fn run(
         }),
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
         &mut kind(|BusCheck, _| arch::bus_check::run()),
-        &mut kind(|example, _| match example {
+        &mut kind(|example, item| match example {
             Example::Console => example::run(),
             Example::SystemConsole => system_console::run(clock),
+            Example::ConsoleCost => report::tell(item, cost::measure(clock)),
         }),
         &mut kind(|failure, _| fail::now(failure, cpus, clock)),
     ];

@@ -13,6 +13,8 @@ mod drain;
 mod feed;
 #[path = "../../src/flush.rs"]
 mod flush;
+#[path = "../../src/kept.rs"]
+mod kept;
 #[path = "../../src/lane.rs"]
 mod lane;
 #[path = "../../src/layout.rs"]

@@ -1,0 +1,87 @@
+//! The text of a record that is out in part.
+
+use crate::layout::{LONGEST_PAYLOAD, WORD};
+use crate::render::{LineBuffer, Rendered, Shape};
+use crate::sequence::is_before;
+use crate::sync::{AtomicUsize, Ordering, fence};
+
+/// Words of the longest text: of those lost before it, the prefix, four bytes for each byte, and
+/// the marks at the end.
+pub(crate) const LINE_WORDS: usize = (36 + 64 + 4 * LONGEST_PAYLOAD + 8).div_ceil(WORD);
+
+/// Bit of an incomplete text; the other bits are the record's sequence.
+const BUSY: usize = 1;
+
+/// A record as text: the ring's may be overwritten, and each record is rendered once.
+///
+/// The owner of a sink writes it; an owner that has lost the sink may still do so. So its state
+/// changes as that of a slot, and a reader checks it twice.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) state: AtomicUsize,
+    pub(crate) shape: AtomicUsize,
+    pub(crate) words: [AtomicUsize; LINE_WORDS],
+}
+
+impl Kept {
+    /// Keeps the text of a newer record. If an owner dies in here, there is no text any more, and
+    /// the rest of a line may be lost.
+    pub(crate) fn put(&self, sequence: usize, text: &Rendered) {
+        let new = sequence << 1;
+        let old = self.state.load(Ordering::Relaxed);
+        // Acquires, so that every word of the old text comes before the new one's.
+        let is_mine = old & BUSY == 0
+            && is_before(old, new)
+            && self
+                .state
+                .compare_exchange(old, new | BUSY, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if !is_mine {
+            return;
+        }
+        // A reader that sees any of the text also sees that it is incomplete.
+        fence(Ordering::Release);
+        self.shape.store(text.shape.pack(), Ordering::Relaxed);
+        for (word, bytes) in self.words.iter().zip(text.words()) {
+            word.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.state.store(new, Ordering::Release);
+    }
+
+    /// Returns the shape of this record's text, if it is kept.
+    pub(crate) fn shape(&self, sequence: usize) -> Option<Shape> {
+        if self.state.load(Ordering::Acquire) != sequence << 1 {
+            return None;
+        }
+        let shape = self.shape.load(Ordering::Relaxed);
+        self.still(sequence).then(|| Shape::unpack(shape))
+    }
+
+    /// Puts as much of `len` bytes of text, from byte `from` on, as there is room for. Returns
+    /// `false` if it is not this record's any more.
+    pub(crate) fn put_into(
+        &self,
+        window: &mut LineBuffer<'_>,
+        sequence: usize,
+        from: usize,
+        len: usize,
+    ) -> bool {
+        let end = len.min(from + window.room());
+        let mut at = from;
+        while at < end {
+            let start = at % WORD;
+            let stop = (start + end - at).min(WORD);
+            let word = self.words.get(at / WORD);
+            let word = word.map_or(0, |word| word.load(Ordering::Relaxed));
+            window.put_word(word, start, stop);
+            at += stop - start;
+        }
+        self.still(sequence)
+    }
+
+    fn still(&self, sequence: usize) -> bool {
+        // If any of it was newer, so is the state now.
+        fence(Ordering::Acquire);
+        self.state.load(Ordering::Relaxed) == sequence << 1
+    }
+}

@@ -1,13 +1,9 @@
 //! The text of a record that is out in part.
 
-use crate::layout::{LONGEST_PAYLOAD, WORD};
-use crate::render::{LineBuffer, Rendered, Shape};
+use crate::layout::WORD;
+use crate::render::{LINE_WORDS, LineBuffer, Rendered, Shape};
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
-
-/// Words of the longest text: of those lost before it, the prefix, four bytes for each byte, and
-/// the marks at the end.
-pub(crate) const LINE_WORDS: usize = (36 + 64 + 4 * LONGEST_PAYLOAD + 8).div_ceil(WORD);
 
 /// Bit of an incomplete text; the other bits are the record's sequence.
 const BUSY: usize = 1;

@@ -1,16 +1,9 @@
 //! Options of a drain.
 
-use core::fmt;
-
 use nostall_io::Nanos;
 
-use crate::{Level, Record};
-
-/// Writes the beginning of a line, before its target: time, CPU, level, colour, or nothing.
-///
-/// At most 64 bytes of it are sent, and they are not escaped. A function of the record alone: if
-/// an owner dies, the line may be sent again with the same beginning.
-pub type Prefix = fn(&Record, &mut dyn fmt::Write) -> fmt::Result;
+use crate::Level;
+use crate::prefix::Prefix;
 
 /// Per-sink options.
 #[derive(Clone, Copy, Debug)]

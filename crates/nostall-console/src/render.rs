@@ -2,16 +2,20 @@
 
 use core::fmt::{self, Write};
 
-use crate::kept::LINE_WORDS;
-use crate::layout::WORD;
-use crate::options::{Charset, Prefix};
-use crate::{Level, Record};
+use crate::Record;
+use crate::layout::{LONGEST_PAYLOAD, WORD};
+use crate::options::Charset;
+use crate::prefix::{Prefix, time};
 
 /// Marks the end of a text that was cut off.
 const CUT: &[u8] = b"[cut]";
 
 /// Most bytes of a prefix.
 const LONGEST_PREFIX: usize = 64;
+
+/// Words of the longest text: of those lost before it, the prefix, four bytes for each byte, and
+/// the marks at the end.
+pub(crate) const LINE_WORDS: usize = (36 + LONGEST_PREFIX + 4 * LONGEST_PAYLOAD + 8).div_ceil(WORD);
 
 /// Bytes, as far as there is room for them.
 pub(crate) struct LineBuffer<'a> {
@@ -240,66 +244,6 @@ impl Write for Beginning<'_, '_> {
         self.window.put(text.as_bytes());
         Ok(())
     }
-}
-
-/// Writes a record's time as `[    1.234567] `, the default beginning of a line. An unknown time
-/// is as many blanks.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
-    let (text, start) = time(record);
-    out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
-}
-
-/// Returns the time as text, from some byte on.
-fn time(record: &Record) -> ([u8; 20], usize) {
-    // As wide as the greatest known time, "[9223372036.854775] ".
-    let mut text = [b' '; 20];
-    let mut start = 5;
-    text[18] = b']';
-    if record.time.is_known() {
-        let micros = record.time.0 / 1_000;
-        let mut digits = (micros % 1_000_000) as u32;
-        for digit in text[12..18].iter_mut().rev() {
-            *digit = b'0' + (digits % 10) as u8;
-            digits /= 10;
-        }
-        text[11] = b'.';
-        let mut seconds = micros / 1_000_000;
-        for at in (1..11).rev() {
-            text[at] = b'0' + (seconds % 10) as u8;
-            start = start.min(at - 1);
-            seconds /= 10;
-            if seconds == 0 {
-                break;
-            }
-        }
-    }
-    text[start] = b'[';
-    (text, start)
-}
-
-/// Writes [the time](write_time), the CPU's number and the level, which has a colour, as
-/// `[    1.234567]   0 INFO   `.
-///
-/// # Errors
-///
-/// The error of `out`.
-pub fn write_time_cpu_level(record: &Record, out: &mut dyn Write) -> fmt::Result {
-    let (colour, level) = match record.level {
-        Level::Emergency => (31, "EMERG"),
-        Level::Alert => (31, "ALERT"),
-        Level::Critical => (31, "CRIT"),
-        Level::Error => (31, "ERROR"),
-        Level::Warning => (33, "WARN"),
-        Level::Notice => (36, "NOTICE"),
-        Level::Info => (32, "INFO"),
-        Level::Debug => (34, "DEBUG"),
-    };
-    write_time(record, out)?;
-    write!(out, "{:>3} \x1b[{colour}m{level:<6}\x1b[0m ", record.cpu)
 }
 
 /// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no

@@ -31,6 +31,8 @@ mod owner;
 mod parts;
 #[path = "../../src/pieces.rs"]
 mod pieces;
+#[path = "../../src/prefix.rs"]
+mod prefix;
 #[path = "../../src/promise.rs"]
 mod promise;
 #[path = "../../src/record.rs"]

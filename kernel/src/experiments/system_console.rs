@@ -12,6 +12,7 @@ static PORT: Once<SerialPort> = Once::new();
 
 /// Opens the console, logs a line, and sleeps until this CPU's timer has sent the whole log.
 /// The console stays open.
+#[inline(never)] // Its locals are not to be on the stack of other work.
 pub fn run(clock: &impl Clock) {
     cpu::set_handlers(Handlers {
         timer: on_timer,

@@ -445,8 +445,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
     }
 
-    /// Sets the level below which normal records are left out, from the next record on. In any
-    /// context.
+    /// Sets the level below which normal records are left out, from the next record on. A
+    /// program's output is sent at each level. In any context.
     pub fn set_level(&self, level: Level) {
         self.feed.level.store(level as usize, Ordering::Relaxed);
     }

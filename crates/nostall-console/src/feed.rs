@@ -158,6 +158,7 @@ impl Feed<'_> {
         let urgent = record.priority as usize;
         record.priority >= priority
             && (all_levels
+                || record.raw
                 || record.priority > Priority::Normal
                 || record.level as usize <= self.level.load(Ordering::Relaxed))
             && !self.lanes[priority as usize + 1..=urgent]

@@ -177,6 +177,17 @@ fn a_level_that_is_set_later_holds_from_the_next_record_on() {
 }
 
 #[test]
+fn a_programs_output_is_sent_whatever_the_level() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
+    drain.set_level(Level::Emergency);
+    ring.log(&META, b"left out");
+    ring.log_raw(&META, b"prompt> ", 64);
+    drain_all(&drain, Priority::Normal);
+    assert_eq!(drain.sink().text(), "prompt> ");
+}
+
+#[test]
 fn a_panic_sends_records_of_all_levels() {
     let ring = Ring::<[Slot; 64]>::new();
     let options = SinkOptions::DEFAULT.level(Level::Error);

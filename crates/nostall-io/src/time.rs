@@ -102,6 +102,9 @@ pub trait Clock {
     /// Returns at `deadline` or soon after; at once if it has passed. Keeps the
     /// CPU: for waits of microseconds, and where no other code may run meanwhile.
     ///
+    /// Returns at once if `deadline` [is not known](Nanos::is_known) and the clock's time is:
+    /// the clock has got its rate since the deadline was computed, and never reaches it.
+    ///
     /// As implemented here, it reads the clock in a loop. It returns early if the clock
     /// stops or is set back: after as many reads without progress as there are nanoseconds
     /// to wait, at least 1,000 and at most 16,384. A clock whose steps are longer than that
@@ -110,7 +113,10 @@ pub trait Clock {
         let mut latest = self.now();
         let patience = (deadline - latest).0.clamp(1_000, 16_384);
         let mut without_progress = 0;
-        while latest < deadline && without_progress < patience {
+        while latest < deadline
+            && without_progress < patience
+            && (deadline.is_known() || !latest.is_known())
+        {
             core::hint::spin_loop();
             let now = self.now();
             if now > latest {
@@ -241,6 +247,20 @@ mod tests {
         };
         clock.wait_until(clock.now() + Nanos::from_micros(5));
         assert!((5_000..5_010).contains(&clock.reads.get()));
+    }
+
+    #[test]
+    fn a_wait_until_an_unknown_time_ends_once_the_clock_has_a_rate() {
+        let clock = Broken {
+            reads: Cell::new(0),
+            shown: |read| match read {
+                0..=1 => Nanos::UNKNOWN,
+                2..100_000 => Nanos(10) * read,
+                _ => panic!("endless"),
+            },
+        };
+        // The rate becomes known after the deadline was computed.
+        clock.wait_until(clock.now() + Nanos::from_micros(5));
     }
 
     #[test]

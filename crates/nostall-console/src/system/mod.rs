@@ -216,6 +216,10 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     /// `registers` are cloned for a panic that finds the port in use, so a clone must reach the
     /// same port.
     ///
+    /// Without OUT2 between the port and a level-triggered controller, as on most machines that
+    /// are no PC, call this before the controller enables the port's interrupt. The search for
+    /// the port raises it.
+    ///
     /// # Errors
     ///
     /// [`OpenError`] if no port answers, if it cannot be set up so, or if the port that is
@@ -226,8 +230,16 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let mut console = Console::open(registers, self.platform.clone(), settings)?;
-        console.enable_receive();
-        if !self.drain.sink().open(console) {
+        let sink = self.drain.sink();
+        // A level-triggered interrupt of a port that is not in the sink yet would never end.
+        let is_open = self.platform.without_interrupts(|| {
+            console.enable_receive();
+            let is_open = sink.open(console);
+            // Bytes that came in before have made their edge: no interrupt follows.
+            sink.on_interrupt();
+            is_open
+        });
+        if !is_open {
             return Err(OpenError::Busy);
         }
         self.send(Priority::Normal);
@@ -381,7 +393,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns when to
     /// run the next one; `None` means after the next [`Platform::set_timer`].
     pub fn printer_step(&self) -> Option<Nanos> {
-        let next = self.drain_once(self.platform.id(), Priority::Normal);
+        // Masked for the offer: a level-triggered interrupt of a port in use would never end.
+        let offer = || self.drain_once(self.platform.id(), Priority::Normal);
+        let next = self.platform.without_interrupts(offer);
         self.tell_received();
         next
     }
@@ -389,7 +403,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Sets the level below which normal records are not sent to the port. In any context. A
-    /// panic sends all levels.
+    /// panic sends all levels, and output that is [written](Self::write) has none.
     pub fn set_level(&self, level: Level) {
         self.drain.set_level(level);
     }
@@ -412,6 +426,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
     /// direct writers, which wait for the line.
+    ///
+    /// If the port's interrupt is level-triggered, mask it meanwhile, at the controller or the
+    /// CPU: its handler cannot receive, so it would run again and again.
     pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
         let done = self.drain.sink().with(Caller::Normal, act);
         self.tell_received();
@@ -569,10 +586,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             return false;
         }
         loop {
-            let is_idle = self.with_port(|console| {
+            let look = |console: &mut Console<R, P>| {
                 let idle = lsr::THRE | lsr::TEMT;
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
-            });
+            };
+            // Masked: a level-triggered interrupt of a port in use would never end.
+            let is_idle = self.platform.without_interrupts(|| self.with_port(look));
             if is_idle == Some(true) {
                 return true;
             }

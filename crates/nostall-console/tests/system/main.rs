@@ -3,6 +3,7 @@
 mod early;
 mod feedback;
 mod input;
+mod interrupts;
 mod machine;
 mod output;
 mod panics;

@@ -1,0 +1,124 @@
+//! The port's interrupt while a context with interrupts enabled opens the port or has it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use nostall_console::{Ring, Slot, SystemConsole};
+use nostall_io::{Nanos, Registers};
+use nostall_uart::LineSettings;
+use nostall_uart::registers::{IER, MCR, mcr};
+
+use crate::PC;
+use crate::machine::{Console, Kernel, Machine, Wire, info, machine, open};
+
+/// Adds a controller that looks for levels: after each access with interrupts enabled, the handler
+/// runs for as long as the line is high. Returns the most runs in a row.
+fn level_triggered(machine: &'static Machine, console: &'static Console) -> Rc<Cell<usize>> {
+    let most = Rc::new(Cell::new(0));
+    let (seen, inside) = (most.clone(), Cell::new(false));
+    *machine.in_access.borrow_mut() = Some(Box::new(move || {
+        if machine.masks.get() > 0 || inside.replace(true) {
+            return;
+        }
+        let mut runs = 0;
+        while runs < 100 && machine.port.with(|uart| uart.interrupt()).is_some() {
+            console.on_interrupt();
+            runs += 1;
+        }
+        seen.set(seen.get().max(runs));
+        inside.set(false);
+    }));
+    most
+}
+
+#[test]
+fn a_level_triggered_interrupt_while_settle_has_the_port_ends() {
+    let (machine, console) = open(PC);
+    info(console, "a line");
+    machine
+        .port
+        .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
+    let most = level_triggered(machine, console);
+    console.settle(Nanos::from_secs(1));
+    assert!(most.get() < 100, "the handler runs for ever: livelock");
+}
+
+/// Opens the port, for a controller that looks for levels or for edges. Bytes come in as soon as
+/// the interrupt is enabled. Returns the most runs of the handler in a row.
+fn bytes_come_in_while_open(
+    machine: &'static Machine,
+    console: &'static Console,
+    levels: bool,
+) -> usize {
+    let (inside, came, was_high) = (Cell::new(false), Cell::new(false), Cell::new(false));
+    let most = Rc::new(Cell::new(0));
+    let seen = most.clone();
+    *machine.in_access.borrow_mut() = Some(Box::new(move || {
+        if inside.replace(true) {
+            return;
+        }
+        if machine.port.read8(MCR) & mcr::OUT2 != 0
+            && machine.port.read8(IER) != 0
+            && !came.replace(true)
+        {
+            machine
+                .port
+                .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
+        }
+        let is_high = || {
+            let passes = machine.port.read8(MCR) & mcr::OUT2 != 0;
+            passes && machine.port.with(|uart| uart.interrupt()).is_some()
+        };
+        let mut runs = 0;
+        while machine.masks.get() == 0 && is_high() && (levels || !was_high.get()) && runs < 100 {
+            was_high.set(true);
+            console.on_interrupt();
+            runs += 1;
+        }
+        if !is_high() {
+            was_high.set(false);
+        }
+        seen.set(seen.get().max(runs));
+        inside.set(false);
+    }));
+    console
+        .open(Wire(machine), LineSettings::baud(115_200))
+        .unwrap();
+    *machine.in_access.borrow_mut() = None;
+    most.get()
+}
+
+#[test]
+fn bytes_that_come_in_while_the_port_is_opened_are_received() {
+    let (machine, console) = machine(PC);
+    bytes_come_in_while_open(machine, console, false);
+    let interrupt = machine.port.with(|uart| uart.interrupt());
+    assert_eq!(interrupt, None, "no edge comes any more");
+    assert_eq!(std::iter::from_fn(|| console.receive()).count(), 14);
+}
+
+#[test]
+fn a_level_triggered_interrupt_while_the_port_is_opened_ends() {
+    let (machine, console) = machine(PC);
+    let runs = bytes_come_in_while_open(machine, console, true);
+    assert!(runs < 100, "the handler runs for ever: livelock");
+}
+
+#[test]
+fn a_level_triggered_interrupt_while_a_printer_task_has_the_port_ends() {
+    let (machine, _) = machine(PC);
+    let ring = Box::leak(Box::new(Ring::<[Slot; 64]>::new()));
+    let kernel = Kernel(machine);
+    let console: &'static Console =
+        Box::leak(Box::new(SystemConsole::new(ring, kernel).with_printer()));
+    console
+        .open(Wire(machine), LineSettings::baud(115_200))
+        .unwrap();
+    info(console, "a line");
+    machine
+        .port
+        .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
+    let most = level_triggered(machine, console);
+    let _ = console.printer_step();
+    assert!(most.get() < 100, "the handler runs for ever: livelock");
+}

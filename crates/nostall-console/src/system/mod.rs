@@ -10,6 +10,7 @@ use nostall_uart::registers::{LSR, lsr};
 use nostall_uart::{Console, ConsoleSettings, OpenError};
 
 use crate::drain::LONGEST_STEP;
+use crate::sequence::is_past;
 use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
 use crate::{
     Caller, Drain, FlushLimits, FlushReport, Level, Meta, Priority, Ring, Sink, SinkOptions,
@@ -297,8 +298,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.write_until(text, &mut timeout) && self.settle_until(&mut timeout)
     }
 
-    /// Waits until all records are sent and the last bit is on the line, for `bound` at most.
-    /// Returns whether that is so. For early boot and for an orderly shutdown.
+    /// Waits until all records of the time of the call are sent and their last bit is on the
+    /// line, for `bound` at most. Returns whether that is so. Does not wait for records that are
+    /// added meanwhile. For early boot and for an orderly shutdown.
     pub fn settle(&self, bound: Nanos) -> bool {
         self.settle_until(&mut self.timeout(bound))
     }
@@ -585,11 +587,19 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     fn settle_until(&self, timeout: &mut Timeout) -> bool {
-        while self.wait_for_slice(timeout) {}
-        if self.drain.unread() > 0 {
+        let newest = self.ring().newest();
+        let is_sent = || newest == 0 || is_past(self.drain.position() as usize, newest as usize);
+        while !is_sent() && self.wait_for_slice(timeout) {}
+        if !is_sent() {
             return false;
         }
+        let bytes = || self.drain.bytes() as usize;
+        let (start, load) = (bytes(), self.drain.sink().load());
         loop {
+            // If later bytes keep the port busy: its FIFO has room for these after the others.
+            if bytes().wrapping_sub(start) > load {
+                return true;
+            }
             let is_idle = self.with_port(|console| {
                 let idle = lsr::THRE | lsr::TEMT;
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()

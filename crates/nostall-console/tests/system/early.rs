@@ -1,11 +1,13 @@
 //! Before the port, before timers, before the clock has a rate; and orderly shutdown.
 
+use std::cell::Cell;
+
 use nostall_console::Level;
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{Wire, info, machine, open};
+use crate::machine::{Wire, info, machine, machine_with, open};
 use crate::{PC, lines_end_with, lines_with};
 
 #[test]
@@ -39,6 +41,42 @@ fn settle_sends_all_without_timers_and_gives_up_at_its_bound() {
     // The last bit is out.
     let sent = machine.port.with(|uart| uart.sink_mut().clone());
     assert!(String::from_utf8(sent).unwrap().ends_with("] line 19\r\n"));
+}
+
+#[test]
+fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sends() {
+    // At least as many bytes as the line takes, and far more.
+    for every in [Nanos::from_millis(2), Nanos::from_micros(100)] {
+        let (machine, console) = machine_with::<4096>(PC);
+        console
+            .open(Wire(machine), LineSettings::baud(115_200))
+            .unwrap();
+        for n in 0..10 {
+            info(console, &format!("line {n}"));
+        }
+        let (is_in, last) = (Cell::new(false), Cell::new(Nanos::ZERO));
+        *machine.in_now.borrow_mut() = Some(Box::new(move || {
+            if machine.masks.get() > 0 || is_in.replace(true) {
+                return;
+            }
+            machine.cpu.set(1);
+            if machine.clock.now() - last.get() >= every {
+                last.set(machine.clock.now());
+                info(console, "of CPU 1, as long as those of CPU 0");
+            }
+            console.on_timer();
+            machine.cpu.set(0);
+            is_in.set(false);
+        }));
+        let start = machine.clock.now();
+        assert!(console.settle(Nanos::from_millis(200)));
+        let took = machine.clock.now() - start;
+        *machine.in_now.borrow_mut() = None;
+        assert!(took < Nanos::from_millis(60), "{took}");
+        // Without time for one more byte.
+        let sent = machine.port.with(|uart| uart.sink_mut().clone());
+        assert!(String::from_utf8(sent).unwrap().contains("] line 9\r\n"));
+    }
 }
 
 #[test]

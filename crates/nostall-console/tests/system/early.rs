@@ -45,12 +45,13 @@ fn settle_sends_all_without_timers_and_gives_up_at_its_bound() {
 
 #[test]
 fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sends() {
-    // At least as many bytes as the line takes, and far more.
-    for every in [Nanos::from_millis(2), Nanos::from_micros(100)] {
+    // The other CPU sends as soon as the port is ready, so the port is seldom seen idle.
+    for phase in 0..20 {
         let (machine, console) = machine_with::<4096>(PC);
         console
             .open(Wire(machine), LineSettings::baud(115_200))
             .unwrap();
+        machine.clock.advance(Nanos::from_micros(phase * 37));
         for n in 0..10 {
             info(console, &format!("line {n}"));
         }
@@ -60,7 +61,7 @@ fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sen
                 return;
             }
             machine.cpu.set(1);
-            if machine.clock.now() - last.get() >= every {
+            if machine.clock.now() - last.get() >= Nanos::from_millis(1) {
                 last.set(machine.clock.now());
                 info(console, "of CPU 1, as long as those of CPU 0");
             }
@@ -68,14 +69,14 @@ fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sen
             machine.cpu.set(0);
             is_in.set(false);
         }));
-        let start = machine.clock.now();
-        assert!(console.settle(Nanos::from_millis(200)));
-        let took = machine.clock.now() - start;
+        assert!(console.settle(Nanos::from_millis(200)), "phase {phase}");
         *machine.in_now.borrow_mut() = None;
-        assert!(took < Nanos::from_millis(60), "{took}");
-        // Without time for one more byte.
+        // The last byte has arrived, and a few FIFOs of later ones.
         let sent = machine.port.with(|uart| uart.sink_mut().clone());
-        assert!(String::from_utf8(sent).unwrap().contains("] line 9\r\n"));
+        let sent = String::from_utf8(sent).unwrap();
+        let end = "] line 9\r\n";
+        let later = sent.len() - sent.find(end).unwrap() - end.len();
+        assert!(later <= 4 * 16, "phase {phase}: {later}");
     }
 }
 

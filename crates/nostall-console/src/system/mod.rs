@@ -153,7 +153,9 @@ const DEEPEST_PANIC: usize = 4;
 /// line's time. A kernel with a periodic tick and no one-shot timer takes no mark. It calls
 /// [`on_timer`](Self::on_timer) at the end of the tick's handler, and loses none.
 ///
-/// CPUs with numbers from 256 on (16 on 32-bit machines) are not protected.
+/// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,
+/// but records of their timer handlers and of `set_timer` are not limited: these must not log. A
+/// record that one of them logs during another one's NMI waits for the next call on any CPU.
 ///
 /// # A printer task
 ///
@@ -328,10 +330,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 false => self.places.mark(cpu, Mark::Early),
             }
         });
+        let has_own = self.places.has_own(cpu);
+        let timer = has_own.then(|| self.places.mark(cpu, Mark::Timer));
         self.places.note(cpu, Mark::Ticked);
         TimerInterrupt {
             console: self,
-            timer: self.places.mark(cpu, Mark::Timer),
+            timer: timer.flatten(),
             _own: own.flatten(),
         }
     }

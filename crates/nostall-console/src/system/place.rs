@@ -4,7 +4,7 @@ use nostall_io::Nanos;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// CPUs that have a place; those with greater numbers do without.
+/// CPUs that have a place of their own; those with greater numbers share one more.
 const CPUS: usize = if usize::BITS < 64 { 16 } else { 256 };
 
 /// Credits that are kept when all records are sent.
@@ -49,24 +49,21 @@ struct Place {
 /// A mark, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Marked<'p> {
-    place: Option<&'p Place>,
+    place: &'p Place,
     mark: Mark,
 }
 
 impl Drop for Marked<'_> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            place
-                .marks
-                .fetch_and(!(self.mark as usize), Ordering::AcqRel);
-        }
+        let marks = &self.place.marks;
+        marks.fetch_and(!(self.mark as usize), Ordering::AcqRel);
     }
 }
 
 /// The places of all CPUs, and the records that the console's own path may log.
 #[derive(Debug)]
 pub(crate) struct Places {
-    places: [Place; CPUS],
+    places: [Place; CPUS + 1],
     /// Number of records that the own path may log: no more than came from elsewhere.
     credits: AtomicUsize,
     /// Nonzero if a record has come from elsewhere after the last one that certainly was of the
@@ -94,11 +91,21 @@ impl Places {
         }
     }
 
+    fn place(&self, cpu: usize) -> &Place {
+        &self.places[cpu.min(CPUS)]
+    }
+
+    /// Returns whether this CPU's place is its own. The marks of a shared one keep the console
+    /// from recursion, and say nothing about one CPU's timer or records.
+    pub(crate) fn has_own(&self, cpu: usize) -> bool {
+        cpu < CPUS
+    }
+
     /// Sets a mark, unless it is set.
     pub(crate) fn mark(&self, cpu: usize, mark: Mark) -> Option<Marked<'_>> {
-        let place = self.places.get(cpu);
+        let place = self.place(cpu);
         let bit = mark as usize;
-        let is_new = place.is_none_or(|at| at.marks.fetch_or(bit, Ordering::AcqRel) & bit == 0);
+        let is_new = place.marks.fetch_or(bit, Ordering::AcqRel) & bit == 0;
         is_new.then(|| Marked { place, mark })
     }
 
@@ -112,29 +119,27 @@ impl Places {
     }
 
     pub(crate) fn has(&self, cpu: usize, mark: Mark) -> bool {
-        let at = self.places.get(cpu);
-        at.is_some_and(|at| at.marks.load(Ordering::Acquire) & mark as usize != 0)
+        self.place(cpu).marks.load(Ordering::Acquire) & mark as usize != 0
     }
 
     /// Sets a mark for good.
     pub(crate) fn note(&self, cpu: usize, mark: Mark) {
-        if let Some(at) = self.places.get(cpu) {
-            at.marks.fetch_or(mark as usize, Ordering::AcqRel);
-        }
+        let marks = &self.place(cpu).marks;
+        marks.fetch_or(mark as usize, Ordering::AcqRel);
     }
 
     /// Clears a mark, and returns whether it was set.
     pub(crate) fn clear(&self, cpu: usize, mark: Mark) -> bool {
         let bit = mark as usize;
-        let at = self.places.get(cpu);
-        at.is_some_and(|at| at.marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
+        self.place(cpu).marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 }
 
 impl Places {
     /// Returns whether a record of this CPU is one of the console's own path, or may be one.
     pub(crate) fn is_own(&self, cpu: usize) -> bool {
-        (self.is_certainly_own(cpu) || self.has(cpu, Mark::Early)) && !self.has(cpu, Mark::Nmi)
+        let may_be = self.is_certainly_own(cpu) || self.has(cpu, Mark::Early);
+        self.has_own(cpu) && may_be && !self.has(cpu, Mark::Nmi)
     }
 
     fn is_certainly_own(&self, cpu: usize) -> bool {
@@ -175,37 +180,30 @@ impl Places {
     /// Stores the time for which the console sets this CPU's timer. Returns `false` if it is set
     /// for that time already, since this CPU's last timer interrupt.
     pub(crate) fn arm(&self, cpu: usize, at: Nanos) -> bool {
-        let Some(place) = self.places.get(cpu) else {
-            return true;
-        };
+        let place = self.place(cpu);
         let armed_for = micros(at);
         let is_new = place.armed_for.load(Ordering::Relaxed) != armed_for;
         if is_new {
             place.awaited.store(armed_for, Ordering::Relaxed);
             place.armed_for.store(armed_for, Ordering::Relaxed);
         }
-        is_new || !self.has(cpu, Mark::Ticked)
+        is_new || !self.has(cpu, Mark::Ticked) || !self.has_own(cpu)
     }
 
     /// Has the next [`arm`](Self::arm) set this CPU's timer.
     pub(crate) fn forget_timer(&self, cpu: usize) {
-        if let Some(place) = self.places.get(cpu) {
-            place.armed_for.store(0, Ordering::Relaxed);
-        }
+        self.place(cpu).armed_for.store(0, Ordering::Relaxed);
     }
 
     /// Returns whether an interrupt of this CPU's timer may be the console's.
     pub(crate) fn is_awaited(&self, cpu: usize) -> bool {
-        let at = self.places.get(cpu);
-        at.is_some_and(|at| at.awaited.load(Ordering::Relaxed) != 0)
+        self.has_own(cpu) && self.place(cpu).awaited.load(Ordering::Relaxed) != 0
     }
 
     /// Forgets the timer, at a timer interrupt: the console sets it again if there is something
     /// left. Returns whether its time has come.
     pub(crate) fn disarm(&self, cpu: usize, now: Nanos) -> bool {
-        let Some(place) = self.places.get(cpu) else {
-            return false;
-        };
+        let place = self.place(cpu);
         place.armed_for.store(0, Ordering::Relaxed);
         let is_due = micros(now) >= place.awaited.load(Ordering::Relaxed);
         if is_due {

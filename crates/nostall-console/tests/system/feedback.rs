@@ -331,6 +331,30 @@ fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
 }
 
 #[test]
+fn a_platform_that_logs_on_a_cpu_without_a_place_of_its_own_does_not_recurse() {
+    for method in 0..3 {
+        let (machine, console) = roomy();
+        machine.cpu.set(300);
+        let hook = [&machine.in_set_timer, &machine.in_now, &machine.in_mask][method];
+        let depth = std::rc::Rc::new(std::cell::Cell::new(0));
+        let inside = depth.clone();
+        *hook.borrow_mut() = Some(Box::new(move || {
+            inside.set(inside.get() + 1);
+            assert!(inside.get() < 8, "method {method} recurses");
+            info(console, "of the platform");
+            inside.set(inside.get() - 1);
+        }));
+        for n in 0..LINES {
+            info(console, &format!("line {n}"));
+        }
+        *hook.borrow_mut() = None;
+        machine.run_timers(10_000, || console.on_timer());
+        assert_eq!(lines_with(&machine.arrived(), "] line "), LINES);
+        assert_eq!((machine.masks.get(), depth.get()), (0, 0));
+    }
+}
+
+#[test]
 fn a_display_that_logs_has_both_lines_sent() {
     struct Chatty(&'static Console);
     impl std::fmt::Display for Chatty {

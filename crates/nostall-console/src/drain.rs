@@ -1,5 +1,6 @@
 //! Taking a ring's records to a sink, in slices that wait for nothing.
 
+use core::array;
 use core::fmt;
 
 use nostall_io::{Clock, Counter, Nanos, Timeout, count};
@@ -23,6 +24,10 @@ const SMALL_CHUNK: usize = 64;
 
 /// Records that are offered at once; short lines are not to leave a FIFO half empty.
 const LINES: usize = 4;
+
+/// Bytes of an offer for which no other record is begun: that costs as much as an offer, and a
+/// serial port adds a carriage return to the line before.
+const LEAST: usize = 4;
 
 /// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_millis(1);
@@ -167,7 +172,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     fn left_now(&self, priority: Priority, at: Nanos) -> Next {
         if self.feed.has_more(priority) {
             Next::At(at)
-        } else if self.feed.has_more(Priority::Normal) {
+        } else if priority > Priority::Normal && self.feed.has_more(Priority::Normal) {
             Next::Backlog(at)
         } else {
             Next::Empty
@@ -279,22 +284,26 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 _ => Step::Empty,
             };
         }
-        // What is skipped is skipped whatever the sink does.
-        lane.advance(stored, at);
+        // What is skipped is skipped whatever the sink does. Before the rest of a line, nothing is.
+        if matches!(fetched, Fetched::Record(_)) {
+            lane.advance(stored, at);
+        }
         if !alone || self.offering.load(Ordering::Relaxed) != 0 {
             self.close_others(priority, &mut at);
         }
         let before = at;
-        let mut window = LineBuffer::new(bytes).limit(self.sink.load().max(1));
+        let load = self.sink.load().max(1);
+        let mut window = LineBuffer::new(bytes).limit(load);
+        let least = LEAST.min(load);
         let style = Style {
             charset: self.options.charset,
             prefix: self.options.prefix,
             escapes_raw: false,
         };
         let mut text = None;
-        let mut sending = [const { None }; LINES];
-        // Not in `sending`, which is filled for every offer.
-        let mut records = [const { None }; LINES];
+        // Constants would be copied to them for every offer.
+        let mut sending: [_; LINES] = array::from_fn(|_| None);
+        let mut records: [_; LINES] = array::from_fn(|_| None);
         for (place, at_hand) in sending.iter_mut().zip(&mut records).take(lines) {
             let mut settled = at.line;
             let (shape, is_new) = match fetched {
@@ -314,7 +323,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     settled.begin(text.shape, gap);
                     settled.put(text.text(), priority as usize, &mut window);
                     // Of the last record, there is the text.
-                    if window.room() > 0 && lines > 1 {
+                    if window.room() >= least && lines > 1 {
                         *at_hand = Some((record, gap));
                     }
                     (text.shape, true)
@@ -332,7 +341,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 next: after(at.next),
                 line: LineState::after(shape),
             };
-            if window.room() == 0 || lines == 1 {
+            if window.room() < least || lines == 1 {
                 break;
             }
             fetched = self.feed.fetch(priority, &mut at, true, search);

@@ -144,7 +144,8 @@ impl Feed<'_> {
     pub(crate) fn has_more(&self, least: Priority) -> bool {
         Priority::ALL
             .into_iter()
-            .filter(|priority| *priority >= least)
+            .filter(|&priority| priority >= least)
+            .filter(|&priority| priority == Priority::Normal || !self.is_unused(priority))
             .any(|priority| {
                 let lane = &self.lanes[priority as usize];
                 let at = self.start(priority, lane.position());

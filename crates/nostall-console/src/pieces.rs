@@ -1,5 +1,7 @@
 //! A text as records: one a line, and more where a line is longer than a record.
 
+use nostall_io::line_feed_in;
+
 use crate::layout::{LONGEST_TARGET, PAYLOAD};
 
 /// Rest of a text.
@@ -67,12 +69,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let room = self.room();
         let window = &self.text[..self.text.len().min(room + 1)];
-        // Most lines have no line feed; a search for whether there is one is faster.
-        let line_feed = match window.contains(&b'\n') {
-            true => window.iter().position(|&byte| byte == b'\n'),
-            false => None,
-        };
-        let (len, skip, continues) = match line_feed {
+        let (len, skip, continues) = match line_feed_in(window) {
             Some(at) => (at, 1, false),
             None if window.len() <= room => (window.len(), 0, false),
             None => (between_characters(window, room), 0, true),

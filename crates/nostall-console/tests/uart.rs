@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use common::{At, Looked, META, P, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
@@ -73,4 +75,26 @@ fn a_panic_that_interrupts_a_panic_with_the_spare_finds_the_port_gone() {
     assert_eq!(both.flatten(), Some((gone, gone)));
     sink.finish();
     assert_eq!(sink.offers(), 2);
+}
+
+#[test]
+fn no_record_is_rendered_for_the_byte_that_a_carriage_return_takes() {
+    static RENDERED: AtomicUsize = AtomicUsize::new(0);
+    let (port, clock) = port();
+    let ring = Ring::<[Slot; 16]>::new();
+    let options = SinkOptions::DEFAULT.prefix(|_, _| {
+        RENDERED.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let drain = Drain::new(&ring, sink(&port, &clock), options);
+    for _ in 0..10 {
+        // A FIFO, with line feed and carriage return.
+        ring.log(&META, b"fourteen bytes");
+    }
+    while let Some(time) = drain.drain_bounded(0, Priority::Normal, &clock).time() {
+        clock.sleep_until(time);
+    }
+    assert_eq!(RENDERED.load(Ordering::Relaxed), 10);
+    assert_eq!(drain.sink().offers(), 10);
+    assert_eq!(port.into_sink(), b"fourteen bytes\r\n".repeat(10));
 }

@@ -72,6 +72,7 @@ mod rate;
 mod rdtime;
 mod registers;
 mod stall;
+mod text;
 mod time;
 mod timeout;
 #[cfg(target_arch = "x86_64")]
@@ -95,6 +96,7 @@ pub use registers::Registers;
 #[cfg(feature = "stall-hook")]
 pub use stall::set_stall_hook;
 pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
+pub use text::line_feed_in;
 pub use time::{Clock, Nanos};
 pub use timeout::Timeout;
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,7 @@
 //! Newline expansion, in pieces of any size.
 
+use nostall_io::line_feed_in;
+
 use crate::Newline;
 
 /// Text on its way to a terminal: each LF comes out as CR LF, unless the settings leave it alone.
@@ -57,7 +59,7 @@ impl<'a> Crlf<'a> {
             let copied = if first != b'\n' || self.newline == Newline::Lf {
                 let fits = self.rest.len().min(room.len());
                 let run = match self.newline {
-                    Newline::CrLf => self.rest[..fits].iter().position(|&byte| byte == b'\n'),
+                    Newline::CrLf => line_feed_in(&self.rest[..fits]),
                     Newline::Lf => None,
                 };
                 let run = run.unwrap_or(fits);

@@ -50,9 +50,9 @@ pub enum Example {
 /// that counts instructions, each takes one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleCost {
-    /// A slice that fills a FIFO with bytes within one record.
+    /// A slice that fills a FIFO, within one record.
     pub within: u64,
-    /// A slice that fills a FIFO, in which a record begins, or two if the first one is short.
+    /// A slice that fills a FIFO, in which a record begins.
     pub begins: u64,
     /// A line of 100 bytes, from the call to the last byte, on a port without a speed.
     pub line: u64,

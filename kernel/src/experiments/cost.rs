@@ -4,17 +4,21 @@ use core::fmt;
 
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{Drain, Level, Meta, Priority, Ring, SinkOptions, Slot, UartSink};
-use nostall_io::{Clock, Processor};
+use nostall_io::{Clock, Processor, Registers};
 use nostall_uart::Console;
 use nostall_work::ConsoleCost;
 
 use crate::arch::{self, Cpu};
 
-/// Lines of each measurement: their lengths are such that a FIFO ends at each of their bytes.
-const LINES: u64 = 60;
+/// Lines of each measurement.
+const LINES: u64 = 12;
 
-/// Bytes of a FIFO.
-const FIFO: u64 = 16;
+/// Bytes of a line's text.
+const TEXT: usize = 100;
+
+/// Lengths of lines whose slices are measured. With so many, a FIFO ends nearly anywhere in a
+/// line.
+const LENGTHS: usize = 16;
 
 /// Bytes before a line's text: its time.
 const PREFIX: u64 = 15;
@@ -22,18 +26,16 @@ const PREFIX: u64 = 15;
 /// First byte of a line's second record.
 const SECOND: u64 = PREFIX + PAYLOAD as u64;
 
-/// Bytes of a line without its carriage return.
-const LINE: u64 = PREFIX + 101;
-
-/// The text of a line, 100 bytes.
-struct Text;
+/// The text of a line, in pieces.
+struct Text(usize);
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for _ in 0..4 {
-            f.write_str("a text of 25 bytes, a log")?;
+        const PIECE: &str = "a text of 25 bytes, a log";
+        for _ in 0..self.0 / PIECE.len() {
+            f.write_str(PIECE)?;
         }
-        Ok(())
+        f.write_str(&PIECE[..self.0 % PIECE.len()])
     }
 }
 
@@ -48,32 +50,17 @@ pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
     let options = SinkOptions::DEFAULT;
     let drain = Drain::new(&RING, UartSink::new(console), options.slice(1));
     let mut cost = ConsoleCost::default();
-    for _ in 0..LINES {
-        log(&RING, clock, format_args!("{Text}"));
-    }
-    loop {
-        let first = drain.bytes();
-        let (next, took) =
-            without_interrupts(clock, || drain.drain_bounded(0, Priority::Normal, clock));
-        // A carriage return takes a byte of the FIFO.
-        let is_full = drain.bytes() - first + 1 >= FIFO;
-        // A line is two records.
-        let is_first = |at: u64| matches!(at % LINE, 0 | SECOND);
-        let kind = match (first..drain.bytes()).any(is_first) {
-            true => &mut cost.begins,
-            false => &mut cost.within,
-        };
-        if is_full {
-            *kind = (*kind).max(took);
+    for text in TEXT..TEXT + LENGTHS {
+        for _ in 0..LINES {
+            log(&RING, clock, format_args!("{}", Text(text)));
         }
-        let Some(time) = next.time() else { break };
-        clock.wait_until(time);
+        slices(&drain, clock, text, &mut cost);
     }
     let drain = Drain::new(&RING, drain.sink(), options);
     drain.start_at(RING.newest() + 1);
     for _ in 0..LINES {
         let ((), took) = without_interrupts(clock, || {
-            log(&RING, clock, format_args!("{Text}"));
+            log(&RING, clock, format_args!("{}", Text(TEXT)));
             while let Some(time) = drain.drain_bounded(0, Priority::Normal, clock).time() {
                 clock.wait_until(time);
             }
@@ -81,6 +68,31 @@ pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
         cost.line = cost.line.max(took);
     }
     cost
+}
+
+/// Measures the slices that send lines with texts of this size.
+fn slices<C: Clock>(
+    drain: &Drain<'_, UartSink<impl Registers, impl Clock>>,
+    clock: &C,
+    text: usize,
+    cost: &mut ConsoleCost,
+) {
+    let start = drain.bytes();
+    let line = PREFIX + text as u64 + 1;
+    loop {
+        let first = drain.bytes();
+        let (next, took) =
+            without_interrupts(clock, || drain.drain_bounded(0, Priority::Normal, clock));
+        // A line is two records.
+        let is_first = |at: u64| matches!((at - start) % line, 0 | SECOND);
+        let kind = match (first..drain.bytes()).any(is_first) {
+            true => &mut cost.begins,
+            false => &mut cost.within,
+        };
+        *kind = (*kind).max(took);
+        let Some(time) = next.time() else { break };
+        clock.wait_until(time);
+    }
 }
 
 /// Returns the result of `act` and the nanoseconds that it takes.

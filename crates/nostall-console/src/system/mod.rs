@@ -10,6 +10,7 @@ use nostall_uart::registers::{LSR, lsr};
 use nostall_uart::{Console, ConsoleSettings, OpenError};
 
 use crate::drain::LONGEST_STEP;
+use crate::sequence::is_past;
 use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
 use crate::{
     Caller, Drain, FlushLimits, FlushReport, Level, Meta, Priority, Ring, Sink, SinkOptions,
@@ -131,14 +132,30 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// - A log call inside its own path only stores a record: in `set_timer`, in `now`, in
 ///   `without_interrupts`. There is no recursion, and no second slice on this CPU.
-/// - A timer interrupt that the console caused is part of that path, if its handler takes
-///   [`timer_interrupt`](Self::timer_interrupt). The handler's other interrupts are not.
-/// - A normal record of that path needs a credit. Each record from elsewhere gives one, and one
-///   is kept at most. Without a credit, the record is left out and counted
-///   ([`left_out`](Self::left_out)). The next one that is logged ends with the count. So `n`
-///   lines never become more than `2n + 1`.
+/// - A timer interrupt that the console may have caused is part of that path, if its handler
+///   takes [`timer_interrupt`](Self::timer_interrupt): from `set_timer` until an interrupt at its
+///   time or later. Interrupts of this CPU while no time is set are from elsewhere.
+/// - A normal record of that path costs a credit, and gives none. Each record from elsewhere
+///   gives one. Of an interrupt at the console's time or later, the first record since one came
+///   from elsewhere is stored. Of an earlier interrupt, which may be another source's, each is
+///   stored while there are credits.
+/// - Without a credit, the record is left out and counted ([`left_out`](Self::left_out)). The
+///   next one that is logged ends with the count.
 ///
-/// CPUs with numbers from 256 on (16 on 32-bit machines) are not protected.
+/// So `n` records from elsewhere never become more than `2n`, whatever the timer's precision.
+/// When all records are sent, at most 16 credits are kept for later: `2n + 16` from then on.
+///
+/// A record of `now` or `without_interrupts` before the mask counts as from elsewhere, at most
+/// two a log call. With such a platform, `n` log calls give at most `6n` records.
+/// [`write`](Self::write) is not limited: a timer handler must not write at each interrupt.
+///
+/// A tick of another source loses no record if its handler's lines take up to half of the
+/// line's time. A kernel with a periodic tick and no one-shot timer takes no mark. It calls
+/// [`on_timer`](Self::on_timer) at the end of the tick's handler, and loses none.
+///
+/// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,
+/// but records of their timer handlers and of `set_timer` are not limited: these must not log. A
+/// record that one of them logs during another one's NMI waits for the next call on any CPU.
 ///
 /// # A printer task
 ///
@@ -295,8 +312,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.write_until(text, &mut timeout) && self.settle_until(&mut timeout)
     }
 
-    /// Waits until all records are sent and the last bit is on the line, for `bound` at most.
-    /// Returns whether that is so. For early boot and for an orderly shutdown.
+    /// Waits until all records of the time of the call are sent and their last bit is on the
+    /// line, for `bound` at most. Returns whether that is so. Does not wait for records that are
+    /// added meanwhile. For early boot and for an orderly shutdown.
     pub fn settle(&self, bound: Nanos) -> bool {
         self.settle_until(&mut self.timeout(bound))
     }
@@ -316,20 +334,26 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     #[must_use = "the console sends when this is dropped"]
     pub fn timer_interrupt(&self) -> TimerInterrupt<'_, R, P> {
         let cpu = self.platform.id();
-        let is_armed = self.places.is_armed(cpu);
-        // First the mark: the clock may log.
-        let caused = is_armed.then(|| self.places.mark(cpu, Mark::Caused));
-        let is_due = is_armed && self.places.disarm(cpu, self.now());
+        let own = self.places.is_awaited(cpu).then(|| {
+            // First the mark: the clock may log.
+            let caused = self.places.mark(cpu, Mark::Caused);
+            match self.places.disarm(cpu, self.now()) {
+                true => caused,
+                false => self.places.mark(cpu, Mark::Early),
+            }
+        });
+        let has_own = self.places.has_own(cpu);
+        let timer = has_own.then(|| self.places.mark(cpu, Mark::Timer));
         self.places.note(cpu, Mark::Ticked);
         TimerInterrupt {
             console: self,
-            timer: self.places.mark(cpu, Mark::Timer),
-            _caused: caused.flatten().filter(|_| is_due),
+            timer: timer.flatten(),
+            _own: own.flatten(),
         }
     }
 
     /// Sends what the port takes now, and arms the timer for the rest: for a timer handler that
-    /// logs nothing, and once when timers exist.
+    /// logs nothing, for the end of a periodic tick's handler, and once when timers exist.
     pub fn on_timer(&self) {
         drop(self.timer_interrupt());
     }
@@ -454,7 +478,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let cpu = self.platform.id();
         let is_normal = priority == Priority::Normal;
         if is_normal && self.places.is_own(cpu) {
-            let Some(left_out) = self.places.spend_credit() else {
+            let Some(left_out) = self.places.spend_credit(cpu) else {
                 return;
             };
             if left_out > 0 {
@@ -530,11 +554,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                     self.drain_once(cpu, priority)
                 };
                 if let Some(at) = next
-                    && (self.places.arm(cpu, at, self.platform.now()) || self.has_printer)
+                    && (self.places.arm(cpu, at) || self.has_printer)
                 {
                     self.platform.set_timer(at);
                 }
                 drop(inside);
+                if next.is_none() {
+                    self.places.trim_credits();
+                }
                 // A record that an NMI or the platform logged after the sinks were looked at.
                 if next.is_some() || !self.places.has(cpu, Mark::Left) {
                     break;
@@ -581,11 +608,19 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     fn settle_until(&self, timeout: &mut Timeout) -> bool {
-        while self.wait_for_slice(timeout) {}
-        if self.drain.unread() > 0 {
+        let newest = self.ring().newest();
+        let is_sent = || newest == 0 || is_past(self.drain.position() as usize, newest as usize);
+        while !is_sent() && self.wait_for_slice(timeout) {}
+        if !is_sent() {
             return false;
         }
+        let bytes = || self.drain.bytes() as usize;
+        let (start, load) = (bytes(), self.drain.sink().load());
         loop {
+            // If later bytes keep the port busy: its FIFO has room for these after the others.
+            if bytes().wrapping_sub(start) > load {
+                return true;
+            }
             let look = |console: &mut Console<R, P>| {
                 let idle = lsr::THRE | lsr::TEMT;
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
@@ -613,8 +648,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 pub struct TimerInterrupt<'c, R: Registers + 'static, P: Platform + 'static> {
     console: &'c SystemConsole<R, P>,
     timer: Option<Marked<'c>>,
-    /// The console has caused it.
-    _caused: Option<Marked<'c>>,
+    /// The console has caused it, or may have.
+    _own: Option<Marked<'c>>,
 }
 
 impl<R: Registers, P: Platform> Drop for TimerInterrupt<'_, R, P> {

@@ -4,11 +4,11 @@ use nostall_io::Nanos;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// CPUs that have a place; those with greater numbers do without.
+/// CPUs that have a place of their own; those with greater numbers share one more.
 const CPUS: usize = if usize::BITS < 64 { 16 } else { 256 };
 
-/// Fraction of a timer's span by which its interrupt may be early.
-const EARLY_PARTS: usize = 16;
+/// Credits that are kept when all records are sent.
+const KEPT: usize = 16;
 
 /// A fact about a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) enum Mark {
     Inside = 1 << 2,
     /// It handles an NMI.
     Nmi = 1 << 3,
-    /// It handles a timer interrupt that the console caused.
+    /// It handles a timer interrupt at or after the time that the console asked for.
     Caused = 1 << 4,
     /// It has handled a timer interrupt.
     Ticked = 1 << 5,
@@ -30,41 +30,45 @@ pub(crate) enum Mark {
     Left = 1 << 6,
     /// It handles a timer interrupt, at whose end it sends.
     Timer = 1 << 7,
+    /// It handles a timer interrupt before that time, which the console may have caused.
+    Early = 1 << 8,
 }
 
 /// One CPU's state.
 #[derive(Debug)]
 struct Place {
     marks: AtomicUsize,
-    /// Time for which the console has set the timer, and when it did so, in microseconds. 0: it
-    /// is not set.
+    /// Time for which the console has set the timer since its last interrupt, in microseconds.
+    /// 0: it has not.
     armed_for: AtomicUsize,
-    armed_at: AtomicUsize,
+    /// Time that the console last asked for, until an interrupt comes then or later. An early one
+    /// leaves it: a timer that is shared may interrupt at that time, too.
+    awaited: AtomicUsize,
 }
 
 /// A mark, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Marked<'p> {
-    place: Option<&'p Place>,
+    place: &'p Place,
     mark: Mark,
 }
 
 impl Drop for Marked<'_> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            place
-                .marks
-                .fetch_and(!(self.mark as usize), Ordering::AcqRel);
-        }
+        let marks = &self.place.marks;
+        marks.fetch_and(!(self.mark as usize), Ordering::AcqRel);
     }
 }
 
 /// The places of all CPUs, and the records that the console's own path may log.
 #[derive(Debug)]
 pub(crate) struct Places {
-    places: [Place; CPUS],
-    /// Nonzero if the console's own path may log a record.
-    credit: AtomicUsize,
+    places: [Place; CPUS + 1],
+    /// Number of records that the own path may log: no more than came from elsewhere.
+    credits: AtomicUsize,
+    /// Nonzero if a record has come from elsewhere after the last one that certainly was of the
+    /// own path.
+    is_fresh: AtomicUsize,
     /// Number of records that it was refused, in all and since a record told it.
     left_out: AtomicUsize,
     untold: AtomicUsize,
@@ -77,20 +81,31 @@ impl Places {
                 Place {
                     marks: AtomicUsize::new(0),
                     armed_for: AtomicUsize::new(0),
-                    armed_at: AtomicUsize::new(0),
+                    awaited: AtomicUsize::new(0),
                 }
             }; _],
-            credit: AtomicUsize::new(0),
+            credits: AtomicUsize::new(0),
+            is_fresh: AtomicUsize::new(0),
             left_out: AtomicUsize::new(0),
             untold: AtomicUsize::new(0),
         }
     }
 
+    fn place(&self, cpu: usize) -> &Place {
+        &self.places[cpu.min(CPUS)]
+    }
+
+    /// Returns whether this CPU's place is its own. The marks of a shared one keep the console
+    /// from recursion, and say nothing about one CPU's timer or records.
+    pub(crate) fn has_own(&self, cpu: usize) -> bool {
+        cpu < CPUS
+    }
+
     /// Sets a mark, unless it is set.
     pub(crate) fn mark(&self, cpu: usize, mark: Mark) -> Option<Marked<'_>> {
-        let place = self.places.get(cpu);
+        let place = self.place(cpu);
         let bit = mark as usize;
-        let is_new = place.is_none_or(|at| at.marks.fetch_or(bit, Ordering::AcqRel) & bit == 0);
+        let is_new = place.marks.fetch_or(bit, Ordering::AcqRel) & bit == 0;
         is_new.then(|| Marked { place, mark })
     }
 
@@ -104,46 +119,56 @@ impl Places {
     }
 
     pub(crate) fn has(&self, cpu: usize, mark: Mark) -> bool {
-        let at = self.places.get(cpu);
-        at.is_some_and(|at| at.marks.load(Ordering::Acquire) & mark as usize != 0)
+        self.place(cpu).marks.load(Ordering::Acquire) & mark as usize != 0
     }
 
     /// Sets a mark for good.
     pub(crate) fn note(&self, cpu: usize, mark: Mark) {
-        if let Some(at) = self.places.get(cpu) {
-            at.marks.fetch_or(mark as usize, Ordering::AcqRel);
-        }
+        let marks = &self.place(cpu).marks;
+        marks.fetch_or(mark as usize, Ordering::AcqRel);
     }
 
     /// Clears a mark, and returns whether it was set.
     pub(crate) fn clear(&self, cpu: usize, mark: Mark) -> bool {
         let bit = mark as usize;
-        let at = self.places.get(cpu);
-        at.is_some_and(|at| at.marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
+        self.place(cpu).marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 }
 
 impl Places {
-    /// Returns whether a record of this CPU is one of the console's own path.
+    /// Returns whether a record of this CPU is one of the console's own path, or may be one.
     pub(crate) fn is_own(&self, cpu: usize) -> bool {
-        let has = |mark| self.has(cpu, mark);
-        (has(Mark::Inside) || has(Mark::Caused)) && !has(Mark::Nmi)
+        let may_be = self.is_certainly_own(cpu) || self.has(cpu, Mark::Early);
+        self.has_own(cpu) && may_be && !self.has(cpu, Mark::Nmi)
+    }
+
+    fn is_certainly_own(&self, cpu: usize) -> bool {
+        self.has(cpu, Mark::Inside) || self.has(cpu, Mark::Caused)
     }
 
     /// A record from elsewhere lets the own path log one.
     pub(crate) fn give_credit(&self) {
-        self.credit.store(1, Ordering::Relaxed);
+        self.credits.fetch_add(1, Ordering::Relaxed);
+        self.is_fresh.store(1, Ordering::Relaxed);
     }
 
     /// Returns the number of records that were left out since the last one, if the own path may
     /// log one now. Else counts one more.
-    pub(crate) fn spend_credit(&self) -> Option<usize> {
-        if self.credit.swap(0, Ordering::Relaxed) != 0 {
+    pub(crate) fn spend_credit(&self, cpu: usize) -> Option<usize> {
+        let may = !self.is_certainly_own(cpu) || self.is_fresh.swap(0, Ordering::Relaxed) != 0;
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let take = |credits: usize| credits.checked_sub(1);
+        if may && self.credits.fetch_update(set, fetch, take).is_ok() {
             return Some(self.untold.swap(0, Ordering::Relaxed));
         }
         self.untold.fetch_add(1, Ordering::Relaxed);
         self.left_out.fetch_add(1, Ordering::Relaxed);
         None
+    }
+
+    /// All records are sent: credits of a long backlog must not feed a later one.
+    pub(crate) fn trim_credits(&self) {
+        self.credits.fetch_min(KEPT, Ordering::Relaxed);
     }
 
     pub(crate) fn left_out(&self) -> usize {
@@ -154,43 +179,37 @@ impl Places {
 impl Places {
     /// Stores the time for which the console sets this CPU's timer. Returns `false` if it is set
     /// for that time already, since this CPU's last timer interrupt.
-    pub(crate) fn arm(&self, cpu: usize, at: Nanos, now: Nanos) -> bool {
-        let Some(place) = self.places.get(cpu) else {
-            return true;
-        };
+    pub(crate) fn arm(&self, cpu: usize, at: Nanos) -> bool {
+        let place = self.place(cpu);
         let armed_for = micros(at);
         let is_new = place.armed_for.load(Ordering::Relaxed) != armed_for;
         if is_new {
-            place.armed_at.store(micros(now), Ordering::Relaxed);
+            place.awaited.store(armed_for, Ordering::Relaxed);
             place.armed_for.store(armed_for, Ordering::Relaxed);
         }
-        is_new || !self.has(cpu, Mark::Ticked)
+        is_new || !self.has(cpu, Mark::Ticked) || !self.has_own(cpu)
     }
 
     /// Has the next [`arm`](Self::arm) set this CPU's timer.
     pub(crate) fn forget_timer(&self, cpu: usize) {
-        if let Some(place) = self.places.get(cpu) {
-            place.armed_for.store(0, Ordering::Relaxed);
-        }
+        self.place(cpu).armed_for.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether the console has set this CPU's timer.
-    pub(crate) fn is_armed(&self, cpu: usize) -> bool {
-        let at = self.places.get(cpu);
-        at.is_some_and(|at| at.armed_for.load(Ordering::Relaxed) != 0)
+    /// Returns whether an interrupt of this CPU's timer may be the console's.
+    pub(crate) fn is_awaited(&self, cpu: usize) -> bool {
+        self.has_own(cpu) && self.place(cpu).awaited.load(Ordering::Relaxed) != 0
     }
 
     /// Forgets the timer, at a timer interrupt: the console sets it again if there is something
-    /// left. Returns whether its time has come. It may be a little early, by an inexact timer.
+    /// left. Returns whether its time has come.
     pub(crate) fn disarm(&self, cpu: usize, now: Nanos) -> bool {
-        let Some(place) = self.places.get(cpu) else {
-            return false;
-        };
-        let armed_for = place.armed_for.swap(0, Ordering::Relaxed);
-        let span = armed_for.wrapping_sub(place.armed_at.load(Ordering::Relaxed));
-        let left = armed_for.wrapping_sub(micros(now)) as isize;
-        // A clock that was set back shows more time left than there ever was.
-        left <= (span / EARLY_PARTS) as isize || left as usize > span
+        let place = self.place(cpu);
+        place.armed_for.store(0, Ordering::Relaxed);
+        let is_due = micros(now) >= place.awaited.load(Ordering::Relaxed);
+        if is_due {
+            place.awaited.store(0, Ordering::Relaxed);
+        }
+        is_due
     }
 }
 

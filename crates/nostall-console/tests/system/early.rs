@@ -1,11 +1,13 @@
 //! Before the port, before timers, before the clock has a rate; and orderly shutdown.
 
+use std::cell::Cell;
+
 use nostall_console::Level;
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{Wire, info, machine, open};
+use crate::machine::{Wire, info, machine, machine_with, open};
 use crate::{PC, lines_end_with, lines_with};
 
 #[test]
@@ -39,6 +41,43 @@ fn settle_sends_all_without_timers_and_gives_up_at_its_bound() {
     // The last bit is out.
     let sent = machine.port.with(|uart| uart.sink_mut().clone());
     assert!(String::from_utf8(sent).unwrap().ends_with("] line 19\r\n"));
+}
+
+#[test]
+fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sends() {
+    // The other CPU sends as soon as the port is ready, so the port is seldom seen idle.
+    for phase in 0..20 {
+        let (machine, console) = machine_with::<4096>(PC);
+        console
+            .open(Wire(machine), LineSettings::baud(115_200))
+            .unwrap();
+        machine.clock.advance(Nanos::from_micros(phase * 37));
+        for n in 0..10 {
+            info(console, &format!("line {n}"));
+        }
+        let (is_in, last) = (Cell::new(false), Cell::new(Nanos::ZERO));
+        *machine.in_now.borrow_mut() = Some(Box::new(move || {
+            if machine.masks.get() > 0 || is_in.replace(true) {
+                return;
+            }
+            machine.cpu.set(1);
+            if machine.clock.now() - last.get() >= Nanos::from_millis(1) {
+                last.set(machine.clock.now());
+                info(console, "of CPU 1, as long as those of CPU 0");
+            }
+            console.on_timer();
+            machine.cpu.set(0);
+            is_in.set(false);
+        }));
+        assert!(console.settle(Nanos::from_millis(200)), "phase {phase}");
+        *machine.in_now.borrow_mut() = None;
+        // The last byte has arrived, and a few FIFOs of later ones.
+        let sent = machine.port.with(|uart| uart.sink_mut().clone());
+        let sent = String::from_utf8(sent).unwrap();
+        let end = "] line 9\r\n";
+        let later = sent.len() - sent.find(end).unwrap() - end.len();
+        assert!(later <= 4 * 16, "phase {phase}: {later}");
+    }
 }
 
 #[test]

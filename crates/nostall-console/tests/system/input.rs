@@ -67,7 +67,7 @@ fn an_interrupt_in_the_middle_of_a_slice_is_served_at_its_end() {
     let (machine, console) = open(PC);
     // The second look at the clock is inside of the port's driver.
     *machine.in_now.borrow_mut() = Some(Box::new(move || {
-        if machine.masks.get() > 0 && machine.stops.get() < 4 {
+        if machine.masks.get() > 0 && machine.stops.get() < 3 {
             machine.stops.set(machine.stops.get() + 1);
             machine
                 .port
@@ -78,7 +78,7 @@ fn an_interrupt_in_the_middle_of_a_slice_is_served_at_its_end() {
     info(console, "a line");
     *machine.in_now.borrow_mut() = None;
     assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
-    assert_eq!(received(console).len(), 4 * 14);
+    assert_eq!(received(console).len(), 3 * 14);
     assert!(machine.wakes.get() >= 1);
 }
 

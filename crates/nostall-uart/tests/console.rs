@@ -241,7 +241,6 @@ fn with_crlf_off_every_byte_is_sent_as_it_is_and_a_report_of_lost_bytes_ends_in_
         clock.wait_until(offered.ready_at.unwrap());
     }
     console.flush().unwrap();
-    drop(console);
     let sent = port.inner().with(|uart| uart.sink_mut().clone());
     assert_eq!(sent, b"one\n\r\n\xff\n[5 bytes lost]\n\noffered\n");
 }
@@ -299,7 +298,6 @@ fn embedded_io_writes_the_text_once_although_the_port_pauses_in_the_middle() {
             }
             Write::flush(&mut console).unwrap();
             assert_eq!(console.lost(), 0);
-            drop(console);
             let sent = port.inner().with(|uart| uart.sink_mut().clone());
             assert_eq!(sent, crlf(text), "{strategy} after {good}");
         }

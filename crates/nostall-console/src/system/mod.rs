@@ -150,7 +150,7 @@ const DEEPEST_PANIC: usize = 4;
 /// [`write`](Self::write) is not limited: a timer handler must not write at each interrupt.
 ///
 /// A tick of another source loses no record if its handler's lines take up to half of the
-/// line's time. A kernel with a periodic tick and no one-shot timer takes no mark. It calls
+/// line's time. A kernel with a periodic tick, without a one-shot timer, takes no mark. It calls
 /// [`on_timer`](Self::on_timer) at the end of the tick's handler, and loses none.
 ///
 /// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,

@@ -149,9 +149,10 @@ const DEEPEST_PANIC: usize = 4;
 /// two a log call. With such a platform, `n` log calls give at most `6n` records.
 /// [`write`](Self::write) is not limited: a timer handler must not write at each interrupt.
 ///
-/// A tick of another source loses no record if its handler's lines take up to half of the
-/// line's time. A kernel with a periodic tick, without a one-shot timer, takes no mark. It calls
-/// [`on_timer`](Self::on_timer) at the end of the tick's handler, and loses none.
+/// A tick of another source loses no record while its handler logs at most as many as come from
+/// elsewhere: with lines of equal length, up to half of the port's rate. A kernel with only a
+/// periodic tick takes no mark. It calls [`on_timer`](Self::on_timer) at the end of the tick's
+/// handler, and loses none.
 ///
 /// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,
 /// but records of their timer handlers and of `set_timer` are not limited: these must not log. A

@@ -17,9 +17,12 @@ pub trait Platform: Clock + Processor {
     /// calls [`on_timer`](crate::SystemConsole::on_timer).
     ///
     /// Does nothing before there are timers. A kernel with a printer task wakes it here, at
-    /// this time at the latest. An interrupt before that time does no harm, so a slot that is
-    /// shared may keep the earlier one of two times. After each interrupt the console sets its
-    /// time again, at the mark's drop: a handler that clears the slot does so before.
+    /// this time at the latest. An interrupt before that time does no harm.
+    ///
+    /// A slot may be shared, for example with the scheduler, if each user keeps the earlier one of
+    /// two times. The console sets a time once, and again after each interrupt, at the mark's
+    /// drop. So a handler that clears the slot does so before, and no other code takes the time
+    /// back.
     fn set_timer(&self, at: Nanos);
 
     /// Stops the other CPUs for a panic, in bounded time. Called once, with the panic's text

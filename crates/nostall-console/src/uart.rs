@@ -79,6 +79,12 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 }
 
 impl<R: Registers, C: Clock> UartSink<R, C> {
+    /// Takes the port out while it is set up anew: slices wait, and a panic uses the spare. Returns
+    /// `None` if the port is in use.
+    pub(crate) fn take_out(&self) -> Option<Option<Console<R, C>>> {
+        self.port.with(Option::take, |port| self.receive_all(port))
+    }
+
     /// Returns whether the sink has a port.
     pub fn is_open(&self) -> bool {
         self.load.load(Ordering::Acquire) != 0
@@ -90,11 +96,14 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
         let mut act = Some(act);
-        let mut act = |port: &mut Option<Console<R, C>>| Some(act.take()?(port.as_mut()?));
+        let mut act = |port: &mut Option<Console<R, C>>| {
+            let port = port.as_mut()?;
+            Some(act.take()?(port))
+        };
         let done = self.port.with(&mut act, |port| self.receive_all(port));
-        match (done, caller) {
+        match (done.flatten(), caller) {
             (None, Caller::Panic) => act(&mut *self.spare.try_lock()?),
-            (done, _) => done?,
+            (done, _) => done,
         }
     }
 

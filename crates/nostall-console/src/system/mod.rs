@@ -241,14 +241,20 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     /// # Errors
     ///
     /// [`OpenError`] if no port answers, if it cannot be set up so, or if the port that is
-    /// replaced is in use. Records still wait in the ring then.
+    /// replaced is in use. The console keeps its old port then, if it has one.
     pub fn open(
         &self,
         registers: R,
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
-        let mut console = Console::open(registers, self.platform.clone(), settings)?;
         let sink = self.drain.sink();
+        let before = sink.take_out().ok_or(OpenError::Busy)?;
+        let opened = Console::open(registers, self.platform.clone(), settings);
+        let mut console = opened.inspect_err(|_| {
+            if let Some(before) = before {
+                sink.open(before);
+            }
+        })?;
         // A level-triggered interrupt of a port that is not in the sink yet would never end.
         let is_open = self.platform.without_interrupts(|| {
             console.enable_receive();

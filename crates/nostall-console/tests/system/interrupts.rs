@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use nostall_console::{Ring, Slot, SystemConsole};
-use nostall_io::{Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::LineSettings;
 use nostall_uart::registers::{IER, MCR, mcr};
 
-use crate::PC;
 use crate::machine::{Console, Kernel, Machine, Wire, info, machine, open};
+use crate::{PC, lines_with};
 
 /// Adds a controller that looks for levels: after each access with interrupts enabled, the handler
 /// runs for as long as the line is high. Returns the most runs in a row.
@@ -121,4 +121,33 @@ fn a_level_triggered_interrupt_while_a_printer_task_has_the_port_ends() {
     let most = level_triggered(machine, console);
     let _ = console.printer_step();
     assert!(most.get() < 100, "the handler runs for ever: livelock");
+}
+
+#[test]
+fn a_second_open_of_the_same_port_leaves_it_to_no_slice_meanwhile() {
+    let (machine, console) = open(PC);
+    for n in 0..30 {
+        info(console, &format!("line {n}"));
+    }
+    // The timer's interrupt comes in the middle of the set-up.
+    let busy = Cell::new(false);
+    *machine.in_access.borrow_mut() = Some(Box::new(move || {
+        if machine.masks.get() == 0 && !busy.replace(true) {
+            if machine
+                .timer
+                .get()
+                .is_some_and(|at| at <= machine.clock.now())
+            {
+                machine.timer.set(None);
+                console.on_timer();
+            }
+            busy.set(false);
+        }
+    }));
+    let opened = console.open(Wire(machine), LineSettings::baud(115_200));
+    *machine.in_access.borrow_mut() = None;
+    assert!(opened.is_ok(), "{opened:?}");
+    assert!(console.settle(Nanos::from_secs(1)));
+    let text = machine.arrived();
+    assert_eq!(lines_with(&text, "] line "), 30, "{text}");
 }

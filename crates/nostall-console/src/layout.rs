@@ -59,6 +59,8 @@ pub(crate) const WORD: usize = size_of::<usize>();
 pub const STATE_WORDS: usize = 1;
 /// Words of what is in a slot.
 pub(crate) const BODY_WORDS: usize = SLOT_BYTES / WORD - STATE_WORDS;
+/// Contents of a slot as bytes.
+pub(crate) type Body = [u8; BODY_WORDS * WORD];
 /// Number of bytes before the target.
 pub(crate) const META_BYTES: usize = 16;
 /// Number of bytes of target and text in a record: 88 with words of 8 bytes, 92 with words of

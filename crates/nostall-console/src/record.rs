@@ -4,8 +4,7 @@ use core::fmt;
 
 use nostall_io::Nanos;
 
-use crate::layout::{BODY_WORDS, LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD, WORD};
-use crate::slot::Body;
+use crate::layout::{BODY_WORDS, Body, LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD, WORD};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Level, Priority};
 

@@ -1,6 +1,6 @@
 //! Memory of one record, which may be overwritten while it is read.
 
-use crate::layout::{BODY_WORDS, WORD};
+use crate::layout::{BODY_WORDS, Body, WORD};
 use crate::record::Encoded;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
@@ -11,9 +11,6 @@ const BUSY: usize = 1;
 /// Changes of a slot's state that a producer retries. Each time, another producer with a
 /// sequence of the same slot has overtaken this one.
 const CLAIMS: usize = 4;
-
-/// Contents of a slot as bytes.
-pub(crate) type Body = [u8; BODY_WORDS * WORD];
 
 /// Memory of one record.
 ///

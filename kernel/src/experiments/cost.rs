@@ -40,6 +40,8 @@ impl fmt::Display for Text {
 }
 
 /// Measures slices of a FIFO, and whole lines.
+// Its drains need kilobytes of stack, which other work does not have to spare.
+#[inline(never)]
 pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
     static RING: Ring<[Slot; 256]> = Ring::new();
     let port = arch::serial_port();

@@ -14,7 +14,7 @@ use x86_64::structures::paging::{PageTable, PageTableFlags as Flags, PhysFrame};
 use super::cpus::{MAX_CPUS, TRAMPOLINE};
 
 /// Bytes from one CPU's stack to the next, the guard page below it included.
-pub const STACK_STRIDE: usize = 13 * PAGE;
+pub const STACK_STRIDE: usize = 11 * PAGE;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;

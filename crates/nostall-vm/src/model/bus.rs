@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::registers::LSR;
+use nostall_uart::registers::{LSR, lsr};
 
 use super::cpus::ModelMachine;
 use super::polls::Polls;
@@ -190,12 +190,19 @@ impl Registers for ModelPort<'_> {
         }
         let until = Nanos(self.status_until.load(Relaxed));
         if now < until {
-            self.skip(from, now, until);
-            return self.status.load(Relaxed);
+            let value = self.status.load(Relaxed);
+            if value & lsr::TEMT == 0 {
+                self.skip(from, now, until);
+            }
+            return value;
         }
         self.polls.look(from, now);
         self.with(now, |uart| {
             let value = uart.read(offset);
+            // An idle transmitter is polled for nothing: the next look is another write's first.
+            if value & lsr::TEMT != 0 {
+                self.polls.end();
+            }
             let until = uart.next_event().map_or(u64::MAX, |at| at.0);
             self.status.store(value, Relaxed);
             self.status_until.store(until, Relaxed);

@@ -149,7 +149,12 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
-        let offered = self.with(caller, |console| console.offer(text));
+        let offered = self.with(caller, |console| {
+            if caller == Caller::Panic {
+                console.hurry();
+            }
+            console.offer(text)
+        });
         offered.unwrap_or(match caller {
             // A direct writer has the port: the drain comes back soon.
             Caller::Normal => Offered {

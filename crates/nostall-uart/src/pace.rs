@@ -128,6 +128,11 @@ impl Pace {
         self.look_after(now, pause);
     }
 
+    /// Lets the next offer of a busy port look in short steps again: for a panic, which waits.
+    pub(crate) fn hurry(&mut self) {
+        self.busy_looks = self.busy_looks.min(1);
+    }
+
     /// The same for an offer. A port that stays busy is looked at ever more seldom.
     pub(crate) fn busy_for_offer(&mut self, now: Nanos) {
         self.busy(now);

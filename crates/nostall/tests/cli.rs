@@ -87,9 +87,9 @@ fn check_figures(figures: &HashMap<(String, String), f64>) {
         assert_eq!(figure(strategy, "bytes"), 22_454.0);
         assert!(figure(strategy, "ns_per_byte") > 0.0);
     }
-    // Four accesses per write, in addition to two per byte.
+    // One access per write, in addition to two per byte.
     let byte_polled = figure("byte-polled", "bus_accesses_per_byte");
-    assert_eq!(byte_polled, (2.0 * 22_454.0 + 4.0) / 22_454.0);
+    assert_eq!(byte_polled, (2.0 * 22_454.0 + 1.0) / 22_454.0);
     assert!(figure("fifo-polled", "bus_accesses_per_byte") <= 1.07);
     assert!(figure("fifo-burst", "bus_accesses_per_byte") <= 1.07);
     assert!(figure("fifo-burst", "register_instructions_per_byte") <= 0.13);

@@ -19,6 +19,8 @@ pub(super) struct Polls {
     first: AtomicU64,
     /// End of the last read.
     last: AtomicU64,
+    /// Pause before the last read.
+    pause: AtomicU64,
     /// Longest wait: after the first read, reads are evenly spaced for this long.
     bound: AtomicU64,
 }
@@ -29,6 +31,7 @@ impl Polls {
         Self {
             first: AtomicU64::new(NONE),
             last: AtomicU64::new(NONE),
+            pause: AtomicU64::new(NONE),
             bound: AtomicU64::new(0),
         }
     }
@@ -52,12 +55,20 @@ impl Polls {
         let last = Nanos(self.last.load(Relaxed));
         self.last.store(now.0, Relaxed);
         let first = self.first.load(Relaxed);
-        if first == NONE {
+        let pause = from - last;
+        let before = self.pause.load(Relaxed);
+        // A look at another distance is one of another CPU, such as a panic's.
+        if first == NONE || before != NONE && before != pause.0 {
             self.first.store(now.0, Relaxed);
+            self.pause.store(NONE, Relaxed);
+            return None;
+        }
+        self.pause.store(pause.0, Relaxed);
+        if before == NONE {
             return None;
         }
         let until = Nanos(first) + Nanos(self.bound.load(Relaxed));
-        Some((from - last, until))
+        Some((pause, until))
     }
 
     /// Moves the end of the last poll to `now`, after skipped polls.

@@ -136,14 +136,15 @@ pub(super) fn check(logged: &Logged, wire: &LineOutput) -> Checked {
             checked.cut += 1;
             // A mark that was cut itself comes again.
             if !is_begun(line) {
-                let whole = cut.whole(line);
+                let whole = cut.whole(strip_cr(line));
                 fragments.push(mem::replace(&mut cut.begun[lane], whole));
             }
         } else if line == AGAIN || next == AGAIN {
             if line != AGAIN {
                 lines.next();
                 if !is_begun(line) {
-                    fragments.push(cut.whole(line));
+                    // The CR of its own end may be out already.
+                    fragments.push(cut.whole(strip_cr(line)));
                 }
             }
             fragments.extend(cut.begun.iter_mut().map(mem::take));

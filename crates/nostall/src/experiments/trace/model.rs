@@ -99,7 +99,7 @@ mod tests {
         console.flush().unwrap();
         clock.sleep_until(clock.now() + PROFILE.settling_time());
         let warm = one_byte(&mut console);
-        assert_eq!(cold.0, Nanos(8_500));
+        assert_eq!(cold.0, Nanos(3_400));
         assert_eq!(warm, cold);
     }
 }

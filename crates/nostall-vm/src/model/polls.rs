@@ -5,12 +5,16 @@
 //! While no other event can happen, all polls take the same time, so any number of them is one
 //! multiplication.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nostall_io::Nanos;
 
 /// Marks that no poll is pending.
 const NONE: u64 = u64::MAX;
+
+/// Nanoseconds between two polls of one wait: a microsecond at first.
+const PAUSES: RangeInclusive<u64> = 1..=20_000;
 
 /// Reads of the line status in a row, with no other access between them.
 #[derive(Debug)]
@@ -57,8 +61,10 @@ impl Polls {
         let first = self.first.load(Relaxed);
         let pause = from - last;
         let before = self.pause.load(Relaxed);
-        // A look at another distance is one of another CPU, such as a panic's.
-        if first == NONE || before != NONE && before != pause.0 {
+        // A look at another distance is one of another CPU, such as a panic's, or of another write
+        // to a port that is stuck.
+        let is_poll = PAUSES.contains(&pause.0) && (before == NONE || before == pause.0);
+        if first == NONE || !is_poll {
             self.first.store(now.0, Relaxed);
             self.pause.store(NONE, Relaxed);
             return None;

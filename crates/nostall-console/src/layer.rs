@@ -59,8 +59,8 @@ where
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let target = event.metadata().target();
         let level = (*event.metadata().level()).into();
-        let text = format_args!("{}", Text(event));
-        self.record(level, Priority::of_target(target), target, text);
+        let priority = Priority::of_target(target);
+        self.record(level, priority, target, format_args!("{}", Text(event)));
     }
 }
 

@@ -306,7 +306,7 @@ fn arrival(outcome: &FloodOutcome) -> Result<String, String> {
     Ok(match lost {
         0 => format!("brings all {} lines once, as logged", checked.arrived),
         n => format!(
-            "brings {} lines once, as logged; {n} records lost, and told",
+            "brings {} lines once, as logged; {n} lost, and told",
             checked.arrived
         ),
     })

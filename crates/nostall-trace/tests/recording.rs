@@ -331,12 +331,15 @@ fn more_names_than_room_give_records_without_a_name() {
 #[test]
 fn a_name_whose_writing_was_cut_hides_no_later_name() {
     use nostall_trace::layout::{NAMES_USED, REGION_HEADER};
+    use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
     let memory = memory(8192);
-    let base = memory.as_mut_ptr();
+    let len = memory.len();
+    let base = NonNull::from(memory).cast::<u8>();
+    // SAFETY: the memory is leaked, and this test reaches it through `base` only.
+    let region = unsafe { Region::format_at(base, len, &TWO) }.unwrap();
     // SAFETY: the word is inside and aligned, and all access is atomic from here on.
-    let word = |at: usize| unsafe { AtomicU64::from_ptr(base.add(at).cast()) };
-    let region = Region::format(memory, &TWO).unwrap();
+    let word = |at: usize| unsafe { AtomicU64::from_ptr(base.as_ptr().add(at).cast()) };
     let before = region.name("before");
     // A CPU reserved 24 bytes and stopped there. Another one stopped in the middle of the text.
     word(NAMES_USED).fetch_add(48, Ordering::Relaxed);

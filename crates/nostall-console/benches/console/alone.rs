@@ -77,6 +77,16 @@ pub fn tables(effort: Effort) {
             ));
         }
     });
+    let mut unshared = Overwriting::default();
+    table.row(
+        "an overwriting queue, not shared: the limit",
+        None,
+        move |times| {
+            for _ in 0..times {
+                black_box(&mut unshared).push(&meta(), text());
+            }
+        },
+    );
     let (mut file, _guard) = tracing_appender::non_blocking(Nowhere);
     table.row(
         "tracing-appender 0.2.5, non_blocking, lossy",
@@ -101,6 +111,17 @@ pub fn tables(effort: Effort) {
             for _ in 0..times {
                 spinning.lock().push(&meta(), text());
                 black_box(spinning.lock().pop());
+            }
+        },
+    );
+    let mut unshared = Overwriting::default();
+    table.row(
+        "an overwriting queue, not shared: the limit",
+        None,
+        move |times| {
+            for _ in 0..times {
+                black_box(&mut unshared).push(&meta(), text());
+                black_box(unshared.pop());
             }
         },
     );

@@ -14,7 +14,9 @@ use embassy_sync::blocking_mutex::raw::{CriticalSectionRawMutex, NoopRawMutex};
 use embassy_sync::mutex::Mutex as AsyncMutex;
 use embedded_hal::spi::SpiDevice;
 use embedded_hal_async::spi::SpiDevice as AsyncDevice;
-use embedded_hal_bus::spi::{CriticalSectionDevice, MutexDevice, NoDelay, RefCellDevice};
+use embedded_hal_bus::spi::{
+    CriticalSectionDevice, ExclusiveDevice, MutexDevice, NoDelay, RefCellDevice,
+};
 use nostall_spi::controllers::Loopback;
 use nostall_spi::{Bare, Bus, Config, Threads, Transfer};
 
@@ -58,6 +60,8 @@ fn blocking(effort: Effort) {
         CriticalSectionDevice::new(&section, Pin::default(), NoDelay).expect("the pin works");
     let cell = RefCell::new(Nowhere(None));
     let mut by_cell = RefCellDevice::new(&cell, Pin::default(), NoDelay).expect("the pin works");
+    let mut exclusive =
+        ExclusiveDevice::new(Nowhere(None), Pin::default(), NoDelay).expect("the pin works");
     let embassy = BlockingMutex::<CriticalSectionRawMutex, _>::new(RefCell::new(Nowhere(None)));
     let mut by_embassy = EmbassyBlocking::new(&embassy, Pin::default());
 
@@ -95,6 +99,9 @@ fn blocking(effort: Effort) {
         });
         table.row("embassy blocking, critical section", None, |n| {
             send(&mut by_embassy, n);
+        });
+        table.row("not shared, ExclusiveDevice: the limit", None, |n| {
+            send(&mut exclusive, n);
         });
         table.row("nostall, SpiDevice", Limit::RatioAtMost(1.5), |n| {
             send(&mut device, n);

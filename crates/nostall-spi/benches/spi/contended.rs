@@ -1,12 +1,16 @@
 //! Four threads and one bus.
 
+use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use embassy_embedded_hal::shared_bus::blocking::spi::SpiDevice as EmbassyBlocking;
+use embassy_sync::blocking_mutex::Mutex as BlockingMutex;
+use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
 use embedded_hal::spi::SpiDevice;
-use embedded_hal_bus::spi::{MutexDevice, NoDelay};
+use embedded_hal_bus::spi::{CriticalSectionDevice, MutexDevice, NoDelay};
 use nostall_spi::{Bus, Config, Controller, Threads};
 
 use crate::parts::{Fifo, Nowhere, Pin, bus, settings};
@@ -152,9 +156,17 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     let ours = bus(message, Threads::new(), Config::DEFAULT);
     let fifo: Bus<_, _> = Bus::new(Fifo::new(message), Threads::new(), Config::DEFAULT);
     let mutex = Mutex::new(Nowhere(message));
+    let section = critical_section::Mutex::new(RefCell::new(Nowhere(message)));
+    let embassy = BlockingMutex::<CriticalSectionRawMutex, _>::new(RefCell::new(Nowhere(message)));
     let alone = Mutex::new(Nowhere(message));
     let mut one = Vec::new();
-    let (mut by_mutex, mut by_us, mut by_fifo) = (Vec::new(), Vec::new(), Vec::new());
+    let [
+        mut by_mutex,
+        mut by_section,
+        mut by_embassy,
+        mut by_us,
+        mut by_fifo,
+    ] = [const { Vec::new() }; 5];
     let measure = || {
         for _ in 0..rounds {
             // The rate of one thread alone.
@@ -168,6 +180,13 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
             one.push(f64::from(sent) / start.elapsed().as_secs_f64());
             by_mutex.push(round(THREADS, NONE, span, message, |_| {
                 MutexDevice::new(&mutex, Pin::default(), NoDelay).expect("the pin works")
+            }));
+            by_section.push(round(THREADS, NONE, span, message, |_| {
+                CriticalSectionDevice::new(&section, Pin::default(), NoDelay)
+                    .expect("the pin works")
+            }));
+            by_embassy.push(round(THREADS, NONE, span, message, |_| {
+                EmbassyBlocking::new(&embassy, Pin::default())
             }));
             by_us.push(round(THREADS, NONE, span, message, |line| {
                 ours.device(settings(line)).expect("it can")
@@ -184,16 +203,19 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     println!(
         "                                messages/s  of one's  wait: median      99.9 %     longest  fewest/most"
     );
-    println!("  one thread alone              {limit:10.0}     1.000");
-    let [peer, ours_over_hal, ours_over_fifo] = [by_mutex, by_us, by_fifo].map(|all| medians(&all));
+    println!("  one thread alone: the limit   {limit:10.0}     1.000");
+    let [peer, by_section, by_embassy, ours_over_hal, ours_over_fifo] =
+        [by_mutex, by_section, by_embassy, by_us, by_fifo].map(|all| medians(&all));
     for (name, round) in [
         ("embedded-hal-bus MutexDevice", &peer),
+        ("hal-bus CriticalSectionDevice", &by_section),
+        ("embassy blocking SpiDevice", &by_embassy),
         ("caller, over SpiBus", &ours_over_hal),
         ("caller, over a FIFO", &ours_over_fifo),
     ] {
         let [median, rare, longest] = round.waits;
         println!(
-            "  {name:28}  {:10.0} {:9.3} {median:10.1} us {rare:8.0} us {longest:8.0} us {:12.2}",
+            "  {name:29} {:10.0} {:9.3} {median:10.1} us {rare:8.0} us {longest:8.0} us {:12.2}",
             round.messages_a_second,
             round.messages_a_second / limit,
             round.share,

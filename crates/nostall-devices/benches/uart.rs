@@ -1,0 +1,129 @@
+//! A guest's accesses to the serial port's model, beside vm-superio's and beside a bare store.
+//!
+//! A VMM adds an exit of some microseconds to each. These tables have the models' own part.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::io;
+
+use nostall_bench::{Effort, Table, Unit, main as bench};
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Line, Serial, Uart};
+use nostall_io::HostClock;
+use nostall_uart::registers::{FCR, LSR, THR, fcr};
+
+/// A terminal that takes every byte at once.
+struct Terminal;
+
+impl io::Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(black_box(bytes).len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An interrupt line that nothing is connected to.
+struct NoInterrupt;
+
+impl vm_superio::Trigger for NoInterrupt {
+    type E = Infallible;
+
+    fn trigger(&self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+/// The registers that a guest reaches.
+trait Port {
+    fn read(&mut self, offset: usize) -> u8;
+    fn write(&mut self, offset: usize, value: u8);
+}
+
+impl<C: nostall_io::Clock> Port for Serial<(), C, Terminal> {
+    fn read(&mut self, offset: usize) -> u8 {
+        Serial::read(self, offset)
+    }
+    fn write(&mut self, offset: usize, value: u8) {
+        Serial::write(self, offset, value).expect("it cannot fail");
+    }
+}
+
+type Superio = vm_superio::Serial<NoInterrupt, vm_superio::serial::NoEvents, Terminal>;
+
+impl Port for Superio {
+    fn read(&mut self, offset: usize) -> u8 {
+        vm_superio::Serial::read(self, offset as u8)
+    }
+    fn write(&mut self, offset: usize, value: u8) {
+        vm_superio::Serial::write(self, offset as u8, value).expect("it cannot fail");
+    }
+}
+
+/// A register file without a device: the limit.
+struct Bare([u8; 8]);
+
+impl Port for Bare {
+    fn read(&mut self, offset: usize) -> u8 {
+        self.0[offset]
+    }
+    fn write(&mut self, offset: usize, value: u8) {
+        self.0[offset] = value;
+    }
+}
+
+/// Adds a row for each port, with FIFOs enabled.
+fn rows(table: &mut Table<'_>, act: impl Fn(&mut dyn Port) + Copy + 'static) {
+    let superio = Superio::new(NoInterrupt, Terminal);
+    let host = Uart::new(HostClock::new(), Line::AtOnce, Terminal);
+    let virtual_time = Uart::new(VirtualClock::new(), Line::AtOnce, Terminal);
+    let ports: [(&str, Box<dyn Port>); 4] = [
+        ("a bare register file: the limit", Box::new(Bare([0; 8]))),
+        ("vm-superio 0.8.2", Box::new(superio)),
+        ("nostall, host's clock", Box::new(Serial::new(host, ()))),
+        (
+            "nostall, virtual time",
+            Box::new(Serial::new(virtual_time, ())),
+        ),
+    ];
+    for (name, mut port) in ports {
+        port.write(FCR, fcr::ENABLE);
+        table.row(name, None, move |times| {
+            for _ in 0..times {
+                act(&mut *port);
+            }
+        });
+    }
+}
+
+fn tables(effort: Effort) {
+    let mut table = Table::new("A look at the line status", Unit::Nanoseconds);
+    rows(&mut table, |port| {
+        black_box(port.read(black_box(LSR)));
+    });
+    table.print(effort);
+
+    let mut table = Table::new("A byte: a look, and the byte", Unit::Nanoseconds);
+    rows(&mut table, |port| {
+        black_box(port.read(black_box(LSR)));
+        port.write(black_box(THR), b'x');
+    });
+    table.print(effort);
+
+    let mut table = Table::new(
+        "A FIFO of 16 bytes: a look, and the bytes",
+        Unit::Nanoseconds,
+    );
+    rows(&mut table, |port| {
+        black_box(port.read(black_box(LSR)));
+        for byte in black_box(b"sixteen letters!") {
+            port.write(THR, *byte);
+        }
+    });
+    table.print(effort);
+}
+
+fn main() {
+    bench(&[("uart", tables)]);
+}

@@ -1,6 +1,6 @@
 //! A port that several contexts share, none of which waits for another.
 
-use crate::sync::{AtomicUsize, Ordering, TryLock, fence};
+use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 
 /// Rounds of serving after one use. Each one but the first needs an interrupt that came in the
 /// round before, so the last one is not reached.
@@ -25,10 +25,22 @@ impl<T> Shared<T> {
         act: impl FnOnce(&mut T) -> U,
         serve: impl FnMut(&mut T) -> usize,
     ) -> Option<U> {
-        // The guard is dropped before the interrupts are looked for.
-        let done = self.port.try_lock().map(|mut port| act(&mut port))?;
-        self.serve_pending(serve);
+        let mut port = self.take()?;
+        let done = act(&mut port);
+        self.give_back(port, serve);
         Some(done)
+    }
+
+    /// Takes the port, or returns `None` if it is in use: for a user that waits.
+    pub(crate) fn take(&self) -> Option<Guard<'_, T>> {
+        self.port.try_lock()
+    }
+
+    /// Ends the use of a port that was [taken](Self::take). Calls `serve` for each interrupt that
+    /// came meanwhile.
+    pub(crate) fn give_back(&self, port: Guard<'_, T>, serve: impl FnMut(&mut T) -> usize) {
+        drop(port);
+        self.serve_pending(serve);
     }
 
     /// Calls `serve` for an interrupt, or leaves that to the port's holder. Returns the sum of

@@ -79,6 +79,8 @@ use sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 
 /// A port, its driver's lock, and the bytes that were received.
 struct Machine {
+    /// The port's interrupt is enabled. Only the lock's holder changes it.
+    enabled: AtomicUsize,
     /// Number of bytes in the receive FIFO. The interrupt line is high while it is not 0.
     fifo: AtomicUsize,
     port: Shared<()>,
@@ -89,6 +91,7 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         Self {
+            enabled: AtomicUsize::new(1),
             fifo: AtomicUsize::new(0),
             port: Shared {
                 port: TryLock::new(()),
@@ -110,6 +113,25 @@ impl Machine {
         self.port.with(|()| (), |()| self.serve());
     }
 
+    /// Uses the port for a long time, with interrupts enabled except at both ends.
+    fn writes_directly(&self, meanwhile: impl FnOnce()) {
+        let Some(port) = self.port.take() else {
+            return;
+        };
+        self.enabled.swap(0, Ordering::SeqCst);
+        meanwhile();
+        self.enabled.swap(1, Ordering::SeqCst);
+        self.port.give_back(port, |()| self.serve());
+    }
+
+    /// Runs the handler for as long as the line is high, as a controller does that looks for
+    /// levels, `most` times. Returns the number of runs.
+    fn handles_level(&self, most: usize) -> usize {
+        let is_high = || now(&self.enabled) != 0 && now(&self.fifo) != 0;
+        let run = |_: &usize| is_high() && self.port.interrupt(|()| self.serve()) < usize::MAX;
+        (0..most).take_while(run).count()
+    }
+
     /// A byte comes in. A controller that looks for edges calls the handler only if the line
     /// was low.
     fn byte_comes_in(&self) {
@@ -117,6 +139,11 @@ impl Machine {
             self.port.interrupt(|()| self.serve());
         }
     }
+}
+
+/// Reads a register or a wire, which shows no old value.
+fn now(wire: &AtomicUsize) -> usize {
+    wire.fetch_add(0, Ordering::SeqCst)
 }
 
 fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -180,6 +207,32 @@ fn a_handler_that_interrupts_the_ports_user_is_served_while_another_uses_the_por
         }
         other.join().unwrap();
         assert_eq!(machine.fifo.load(Ordering::SeqCst), 0);
+        assert_eq!(machine.received.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_level_triggered_handler_ends_on_a_direct_writers_cpu_and_on_another_one_beside_a_slice() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        machine.fifo.store(1, Ordering::SeqCst);
+        let slice = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.uses_port())
+        };
+        let handler = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.handles_level(2))
+        };
+        machine.writes_directly(|| {
+            let runs = machine.handles_level(2);
+            assert_eq!(runs, 0, "the writer would never go on");
+        });
+        slice.join().unwrap();
+        handler.join().unwrap();
+        // The users are gone, so one run ends it.
+        assert!(machine.handles_level(9) <= 1);
+        assert_eq!((now(&machine.enabled), now(&machine.fifo)), (1, 0));
         assert_eq!(machine.received.load(Ordering::Relaxed), 1);
     });
 }

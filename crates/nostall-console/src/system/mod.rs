@@ -248,26 +248,27 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let sink = self.drain.sink();
-        let before = sink.take_out().ok_or(OpenError::Busy)?;
+        // A level-triggered interrupt of a port that is not in the sink would never end.
+        let taken = self.platform.without_interrupts(|| sink.take_out());
+        let before = taken.ok_or(OpenError::Busy)?;
         let opened = Console::open(registers, self.platform.clone(), settings);
-        let mut console = opened.inspect_err(|_| {
-            if let Some(before) = before {
-                sink.open(before);
-            }
-        })?;
-        // A level-triggered interrupt of a port that is not in the sink yet would never end.
+        let (console, result) = match opened {
+            Ok(console) => (Some(console), Ok(())),
+            Err(error) => (before, Err(error)),
+        };
         let is_open = self.platform.without_interrupts(|| {
+            let mut console = console?;
             console.enable_receive();
             let is_open = sink.open(console);
             // Bytes that came in before have made their edge: no interrupt follows.
             sink.on_interrupt();
-            is_open
+            Some(is_open)
         });
-        if !is_open {
+        if is_open == Some(false) {
             return Err(OpenError::Busy);
         }
         self.send(Priority::Normal);
-        Ok(())
+        result
     }
 }
 
@@ -458,10 +459,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
     /// direct writers, which wait for the line.
     ///
-    /// If the port's interrupt is level-triggered, mask it meanwhile, at the controller or the
-    /// CPU: its handler cannot receive, so it would run again and again.
+    /// The port's own interrupt is masked meanwhile, at the port: its handler cannot receive, so
+    /// a level-triggered one would never end. Bytes that come in then wait in the port's FIFO.
     pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
-        let done = self.drain.sink().with(Caller::Normal, act);
+        let sink = self.drain.sink();
+        let mut port = self.platform.without_interrupts(|| sink.take())?;
+        let done = port.as_mut().map(act);
+        self.platform.without_interrupts(|| sink.give_back(port));
         self.tell_received();
         done
     }
@@ -633,7 +637,10 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
             };
             // Masked: a level-triggered interrupt of a port in use would never end.
-            let is_idle = self.platform.without_interrupts(|| self.with_port(look));
+            let sink = self.drain.sink();
+            let look = || sink.with(Caller::Normal, look);
+            let is_idle = self.platform.without_interrupts(look);
+            self.tell_received();
             if is_idle == Some(true) {
                 return true;
             }

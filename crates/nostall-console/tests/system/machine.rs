@@ -32,6 +32,8 @@ pub struct Machine {
     pub in_set_timer: RefCell<Option<Hook>>,
     pub in_now: RefCell<Option<Hook>>,
     pub in_mask: RefCell<Option<Hook>>,
+    /// Runs when interrupts come back.
+    pub after_mask: RefCell<Option<Hook>>,
     pub in_stop: RefCell<Option<Hook>>,
     /// Runs after each access to the port.
     pub in_access: RefCell<Option<Hook>>,
@@ -89,6 +91,9 @@ impl Processor for Kernel {
         self.0.masks.set(self.0.masks.get() + 1);
         let done = critical();
         self.0.masks.set(self.0.masks.get() - 1);
+        if self.0.masks.get() == 0 {
+            call(&self.0.after_mask);
+        }
         done
     }
 }
@@ -134,6 +139,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
         in_set_timer: RefCell::default(),
         in_now: RefCell::default(),
         in_mask: RefCell::default(),
+        after_mask: RefCell::default(),
         in_stop: RefCell::default(),
         in_access: RefCell::default(),
     }));

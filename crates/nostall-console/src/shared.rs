@@ -3,8 +3,11 @@
 use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 
 /// Rounds of serving after one use. Each one but the first needs an interrupt that came in the
-/// round before, so the last one is not reached.
-const ROUNDS: usize = 64;
+/// round before.
+const ROUNDS: usize = 4;
+
+/// Number of bytes after which no further round begins.
+const MOST: usize = 256;
 
 /// A lock that is tried and never waited for, and the interrupts that found it taken.
 ///
@@ -15,6 +18,8 @@ pub(crate) struct Shared<T> {
     pub(crate) port: TryLock<T>,
     /// Nonzero if an interrupt is to be served.
     pub(crate) pending: AtomicUsize,
+    /// Nonzero if a user left that to a later one, because its rounds were over.
+    pub(crate) late: AtomicUsize,
 }
 
 impl<T> Shared<T> {
@@ -50,13 +55,30 @@ impl<T> Shared<T> {
         self.serve_pending(serve)
     }
 
+    /// Returns whether interrupts were left to a later user.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed) != 0
+    }
+
+    /// Calls `serve` for interrupts that were left to a later user. Returns whether they are left
+    /// once more.
+    pub(crate) fn serve_late(&self, serve: impl FnMut(&mut T) -> usize) -> bool {
+        self.late.store(0, Ordering::Relaxed);
+        self.serve_pending(serve);
+        self.is_late()
+    }
+
     fn serve_pending(&self, mut serve: impl FnMut(&mut T) -> usize) -> usize {
         let mut served = 0;
-        for _ in 0..ROUNDS {
+        for round in 0..=ROUNDS {
             // A handler stores `pending` and then finds the lock taken, or it has let go here
             // and finds `pending`: one of the two fences is the second.
             fence(Ordering::SeqCst);
             if self.pending.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            if round == ROUNDS || served >= MOST {
+                self.late.store(1, Ordering::Relaxed);
                 break;
             }
             let Some(mut port) = self.port.try_lock() else {

@@ -36,6 +36,7 @@ impl<R, C> UartSink<R, C> {
             port: Shared {
                 port: TryLock::new(None),
                 pending: AtomicUsize::new(0),
+                late: AtomicUsize::new(0),
             },
             spare: TryLock::new(None),
             load: AtomicUsize::new(0),
@@ -137,9 +138,20 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Handles the port's interrupt: receives, and returns the number of bytes, breaks not
     /// included. Never waits.
     ///
-    /// If the port is in use, its user receives when it lets go, and this returns 0.
+    /// If the port is in use, its user receives when it lets go, and this returns 0. One use
+    /// receives a bounded number of bytes. If another interrupt comes then, the next use receives.
     pub fn on_interrupt(&self) -> usize {
         self.port.interrupt(|port| self.receive_all(port))
+    }
+
+    /// Returns whether bytes were left to a later use of the port.
+    pub(crate) fn is_late(&self) -> bool {
+        self.port.is_late()
+    }
+
+    /// Receives bytes that were left to a later use. Returns whether bytes are left once more.
+    pub(crate) fn serve_late(&self) -> bool {
+        self.is_late() && self.port.serve_late(|port| self.receive_all(port))
     }
 
     /// Returns the oldest byte that came in, if there is one.

@@ -96,6 +96,7 @@ impl Machine {
             port: Shared {
                 port: TryLock::new(()),
                 pending: AtomicUsize::new(0),
+                late: AtomicUsize::new(0),
             },
             received: AtomicUsize::new(0),
             edges: AtomicUsize::new(0),
@@ -188,6 +189,31 @@ fn two_handlers_and_a_slice_leave_no_byte_in_the_port() {
         }
         assert_eq!(machine.fifo.load(Ordering::SeqCst), 0);
         assert_eq!(machine.received.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_byte_that_a_user_leaves_after_its_rounds_is_noted_for_a_later_one() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        // Each one receives as much as one use may.
+        let serve = |machine: &Machine| machine.serve() * 256;
+        let comes_in = move |machine: &Machine| {
+            if machine.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
+                machine.port.interrupt(|()| serve(machine));
+            }
+        };
+        let handlers = [0, 1].map(|_| {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || comes_in(&machine))
+        });
+        comes_in(&machine);
+        for handler in handlers {
+            handler.join().unwrap();
+        }
+        assert!(now(&machine.fifo) == 0 || machine.port.is_late());
+        assert!(!machine.port.serve_late(|()| serve(&machine)));
+        assert_eq!(now(&machine.fifo), 0);
     });
 }
 

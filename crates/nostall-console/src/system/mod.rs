@@ -121,6 +121,10 @@ const DEEPEST_PANIC: usize = 4;
 /// clock has a rate it shows [`Nanos::UNKNOWN`]: records have blanks for a time, and each call
 /// looks at the port once.
 ///
+/// **Tasks.** A task may be preempted, may migrate and may end in any call. Two tasks of a CPU
+/// that stay in the path leave the next four lines of that CPU in the ring, without a time.
+/// Their CPU's later lines, and the calls of other CPUs, send them.
+///
 /// **NMIs.** An NMI may interrupt `Platform::set_timer` or a slice. So between
 /// [`nmi`](Self::nmi) and its drop, log calls on this CPU store records and do nothing else. The
 /// slice that was interrupted sends them, or the next call on any CPU. Without atomic exchange
@@ -148,6 +152,7 @@ const DEEPEST_PANIC: usize = 4;
 /// A record of `now` or `without_interrupts` before the mask counts as from elsewhere, at most
 /// two a log call. With such a platform, `n` log calls give at most `6n` records.
 /// [`write`](Self::write) is not limited: a timer handler must not write at each interrupt.
+/// `without_interrupts` may log before it masks interrupts, and not after it has let them through.
 ///
 /// A tick of another source loses no record while its handler logs at most as many as come from
 /// elsewhere: with lines of equal length, up to half of the port's rate. A kernel with only a
@@ -155,7 +160,8 @@ const DEEPEST_PANIC: usize = 4;
 /// handler, and loses none.
 ///
 /// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,
-/// but records of their timer handlers and of `set_timer` are not limited: these must not log. A
+/// but records of their timer handlers and of `set_timer` are not limited: these must not log.
+/// No record is left out there. A
 /// record that one of them logs during another one's NMI waits for the next call on any CPU.
 ///
 /// # A printer task
@@ -329,7 +335,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Marks the kernel's timer handler, at its top. Dropping the mark sends what the port takes,
     /// and arms the timer for the rest. Before that, log calls in the handler store records;
-    /// emergencies are sent at once.
+    /// emergencies are sent at once. A handler that switches tasks drops the mark before it does.
     ///
     /// ```
     /// # use nostall_console::{Platform, SystemConsole};
@@ -361,7 +367,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Sends what the port takes now, and arms the timer for the rest: for a timer handler that
-    /// logs nothing, for the end of a periodic tick's handler, and once when timers exist.
+    /// logs nothing, for the end of a periodic tick's handler, and once when timers exist. Call it
+    /// with preemption off.
     pub fn on_timer(&self) {
         drop(self.timer_interrupt());
     }
@@ -382,7 +389,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// called either way.
     pub fn on_interrupt(&self) -> usize {
         let received = self.drain.sink().on_interrupt();
-        self.tell_received();
+        self.leave_port();
         received
     }
 
@@ -466,7 +473,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let mut port = self.platform.without_interrupts(|| sink.take())?;
         let done = port.as_mut().map(act);
         self.platform.without_interrupts(|| sink.give_back(port));
-        self.tell_received();
+        self.leave_port();
         done
     }
 }
@@ -488,7 +495,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     fn put(&self, level: Level, priority: Priority, target: &str, text: fmt::Arguments<'_>) {
         let cpu = self.platform.id();
         let is_normal = priority == Priority::Normal;
-        if is_normal && self.places.is_own(cpu) {
+        // The own path does not migrate. A task that does has looked at another CPU's marks.
+        let is_own = || self.places.is_own(cpu) && self.platform.id() == cpu;
+        if is_normal && is_own() {
             let Some(left_out) = self.places.spend_credit(cpu) else {
                 return;
             };
@@ -534,6 +543,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.tell_received();
     }
 
+    /// Ends a use of the port outside of a slice: a slice receives what was left to a later use.
+    fn leave_port(&self) {
+        match self.drain.sink().is_late() {
+            true => self.send(Priority::Normal),
+            false => self.tell_received(),
+        }
+    }
+
     fn tell_received(&self) {
         if self.drain.sink().take_news() {
             self.platform.received();
@@ -549,8 +566,10 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
         // If the platform logs in here, or in an NMI, the record is left to this slice or the
         // next one.
-        let _entered = self.places.enter(self.platform.id())?;
+        let entered = self.places.enter(self.platform.id())?;
         self.platform.without_interrupts(|| {
+            // Until interrupts come back: then, another task may run before this one goes on.
+            let _entered = entered;
             let cpu = self.platform.id();
             let mut next = None;
             for _ in 0..ROUNDS {
@@ -588,11 +607,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             .also
             .map(|also| also.drain_bounded(cpu, priority, clock));
         let also = also.and_then(|next| next.time());
-        if !self.drain.sink().is_open() {
+        let sink = self.drain.sink();
+        if !sink.is_open() {
             return also;
         }
         let next = self.drain.drain_bounded(cpu, priority, clock).time();
-        next.into_iter().chain(also).min()
+        let late = sink.serve_late().then_some(Nanos::ZERO);
+        next.into_iter().chain(also).chain(late).min()
     }
 
     /// Runs a slice, and waits for the time of the next one. Returns `false` if there is none,
@@ -640,7 +661,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             let sink = self.drain.sink();
             let look = || sink.with(Caller::Normal, look);
             let is_idle = self.platform.without_interrupts(look);
-            self.tell_received();
+            self.leave_port();
             if is_idle == Some(true) {
                 return true;
             }

@@ -35,6 +35,8 @@ pub struct Machine {
     /// Runs when interrupts come back.
     pub after_mask: RefCell<Option<Hook>>,
     pub in_stop: RefCell<Option<Hook>>,
+    /// Runs after the CPU's number was read.
+    pub after_id: RefCell<Option<Hook>>,
     /// Runs after each access to the port.
     pub in_access: RefCell<Option<Hook>>,
 }
@@ -83,7 +85,9 @@ impl Clock for Kernel {
 
 impl Processor for Kernel {
     fn id(&self) -> usize {
-        self.0.cpu.get()
+        let id = self.0.cpu.get();
+        call(&self.0.after_id);
+        id
     }
 
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
@@ -141,6 +145,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
         in_mask: RefCell::default(),
         after_mask: RefCell::default(),
         in_stop: RefCell::default(),
+        after_id: RefCell::default(),
         in_access: RefCell::default(),
     }));
     let ring: &'static Ring<[Slot; N]> = Box::leak(Box::new(Ring::new()));

@@ -1,10 +1,13 @@
 //! A port that several contexts share, none of which waits for another.
 
-use crate::sync::{AtomicUsize, Ordering, TryLock, fence};
+use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 
 /// Rounds of serving after one use. Each one but the first needs an interrupt that came in the
-/// round before, so the last one is not reached.
-const ROUNDS: usize = 64;
+/// round before.
+const ROUNDS: usize = 4;
+
+/// Number of bytes after which no further round begins.
+const MOST: usize = 256;
 
 /// A lock that is tried and never waited for, and the interrupts that found it taken.
 ///
@@ -15,6 +18,8 @@ pub(crate) struct Shared<T> {
     pub(crate) port: TryLock<T>,
     /// Nonzero if an interrupt is to be served.
     pub(crate) pending: AtomicUsize,
+    /// Nonzero if a user left that to a later one, because its rounds were over.
+    pub(crate) late: AtomicUsize,
 }
 
 impl<T> Shared<T> {
@@ -25,10 +30,22 @@ impl<T> Shared<T> {
         act: impl FnOnce(&mut T) -> U,
         serve: impl FnMut(&mut T) -> usize,
     ) -> Option<U> {
-        // The guard is dropped before the interrupts are looked for.
-        let done = self.port.try_lock().map(|mut port| act(&mut port))?;
-        self.serve_pending(serve);
+        let mut port = self.take()?;
+        let done = act(&mut port);
+        self.give_back(port, serve);
         Some(done)
+    }
+
+    /// Takes the port, or returns `None` if it is in use: for a user that waits.
+    pub(crate) fn take(&self) -> Option<Guard<'_, T>> {
+        self.port.try_lock()
+    }
+
+    /// Ends the use of a port that was [taken](Self::take). Calls `serve` for each interrupt that
+    /// came meanwhile.
+    pub(crate) fn give_back(&self, port: Guard<'_, T>, serve: impl FnMut(&mut T) -> usize) {
+        drop(port);
+        self.serve_pending(serve);
     }
 
     /// Calls `serve` for an interrupt, or leaves that to the port's holder. Returns the sum of
@@ -38,13 +55,30 @@ impl<T> Shared<T> {
         self.serve_pending(serve)
     }
 
+    /// Returns whether interrupts were left to a later user.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed) != 0
+    }
+
+    /// Calls `serve` for interrupts that were left to a later user. Returns whether they are left
+    /// once more.
+    pub(crate) fn serve_late(&self, serve: impl FnMut(&mut T) -> usize) -> bool {
+        self.late.store(0, Ordering::Relaxed);
+        self.serve_pending(serve);
+        self.is_late()
+    }
+
     fn serve_pending(&self, mut serve: impl FnMut(&mut T) -> usize) -> usize {
         let mut served = 0;
-        for _ in 0..ROUNDS {
+        for round in 0..=ROUNDS {
             // A handler stores `pending` and then finds the lock taken, or it has let go here
             // and finds `pending`: one of the two fences is the second.
             fence(Ordering::SeqCst);
             if self.pending.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            if round == ROUNDS || served >= MOST {
+                self.late.store(1, Ordering::Relaxed);
                 break;
             }
             let Some(mut port) = self.port.try_lock() else {

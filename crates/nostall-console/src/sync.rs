@@ -7,7 +7,7 @@ pub(crate) use portable_atomic::AtomicU8;
 pub(crate) use portable_atomic::{AtomicUsize, Ordering, fence};
 /// A lock that is tried and never waited for.
 #[cfg(feature = "uart")]
-pub(crate) use spin::mutex::SpinMutex as TryLock;
+pub(crate) use spin::mutex::{SpinMutex as TryLock, SpinMutexGuard as Guard};
 
 use nostall_io::Nanos;
 

@@ -5,7 +5,7 @@ use nostall_uart::{Console, Strategy};
 
 use crate::input::Input;
 use crate::shared::Shared;
-use crate::sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
+use crate::sync::{AtomicU8, AtomicUsize, Guard, Ordering, TryLock};
 use crate::{Caller, Offered, Sink};
 
 /// Received bytes that wait for a reader, at most.
@@ -36,6 +36,7 @@ impl<R, C> UartSink<R, C> {
             port: Shared {
                 port: TryLock::new(None),
                 pending: AtomicUsize::new(0),
+                late: AtomicUsize::new(0),
             },
             spare: TryLock::new(None),
             load: AtomicUsize::new(0),
@@ -79,10 +80,30 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 }
 
 impl<R: Registers, C: Clock> UartSink<R, C> {
-    /// Takes the port out while it is set up anew: slices wait, and a panic uses the spare. Returns
-    /// `None` if the port is in use.
+    /// Takes the port out while it is set up anew, with its interrupt disabled. Slices wait, and
+    /// a panic uses the spare. Returns `None` if the port is in use. To be called with interrupts
+    /// masked.
     pub(crate) fn take_out(&self) -> Option<Option<Console<R, C>>> {
-        self.port.with(Option::take, |port| self.receive_all(port))
+        let take = |port: &mut Option<Console<R, C>>| {
+            let mut port = port.take();
+            port.as_mut().map(Console::disable_receive);
+            port
+        };
+        self.port.with(take, |port| self.receive_all(port))
+    }
+
+    /// Takes the port for a user that waits, with its interrupt masked. To be called with
+    /// interrupts masked: until its own is, its handler cannot end a level-triggered interrupt.
+    pub(crate) fn take(&self) -> Option<Guard<'_, Option<Console<R, C>>>> {
+        let mut port = self.port.take()?;
+        port.as_mut()?.pause_receive();
+        Some(port)
+    }
+
+    /// Ends the use of a port that was [taken](Self::take). To be called with interrupts masked.
+    pub(crate) fn give_back(&self, mut port: Guard<'_, Option<Console<R, C>>>) {
+        port.as_mut().map(Console::resume_receive);
+        self.port.give_back(port, |port| self.receive_all(port));
     }
 
     /// Returns whether the sink has a port.
@@ -93,7 +114,9 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
     /// direct writers.
     ///
-    /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare.
+    /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare. If the
+    /// port's interrupt is level-triggered, mask interrupts on this CPU meanwhile: its handler
+    /// cannot receive, so it would run again and again.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
         let mut act = Some(act);
         let mut act = |port: &mut Option<Console<R, C>>| {
@@ -115,9 +138,20 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Handles the port's interrupt: receives, and returns the number of bytes, breaks not
     /// included. Never waits.
     ///
-    /// If the port is in use, its user receives when it lets go, and this returns 0.
+    /// If the port is in use, its user receives when it lets go, and this returns 0. One use
+    /// receives a bounded number of bytes. If another interrupt comes then, the next use receives.
     pub fn on_interrupt(&self) -> usize {
         self.port.interrupt(|port| self.receive_all(port))
+    }
+
+    /// Returns whether bytes were left to a later use of the port.
+    pub(crate) fn is_late(&self) -> bool {
+        self.port.is_late()
+    }
+
+    /// Receives bytes that were left to a later use. Returns whether bytes are left once more.
+    pub(crate) fn serve_late(&self) -> bool {
+        self.is_late() && self.port.serve_late(|port| self.receive_all(port))
     }
 
     /// Returns the oldest byte that came in, if there is one.

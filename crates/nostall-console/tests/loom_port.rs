@@ -79,6 +79,8 @@ use sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 
 /// A port, its driver's lock, and the bytes that were received.
 struct Machine {
+    /// The port's interrupt is enabled. Only the lock's holder changes it.
+    enabled: AtomicUsize,
     /// Number of bytes in the receive FIFO. The interrupt line is high while it is not 0.
     fifo: AtomicUsize,
     port: Shared<()>,
@@ -89,10 +91,12 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         Self {
+            enabled: AtomicUsize::new(1),
             fifo: AtomicUsize::new(0),
             port: Shared {
                 port: TryLock::new(()),
                 pending: AtomicUsize::new(0),
+                late: AtomicUsize::new(0),
             },
             received: AtomicUsize::new(0),
             edges: AtomicUsize::new(0),
@@ -110,6 +114,25 @@ impl Machine {
         self.port.with(|()| (), |()| self.serve());
     }
 
+    /// Uses the port for a long time, with interrupts enabled except at both ends.
+    fn writes_directly(&self, meanwhile: impl FnOnce()) {
+        let Some(port) = self.port.take() else {
+            return;
+        };
+        self.enabled.swap(0, Ordering::SeqCst);
+        meanwhile();
+        self.enabled.swap(1, Ordering::SeqCst);
+        self.port.give_back(port, |()| self.serve());
+    }
+
+    /// Runs the handler for as long as the line is high, as a controller does that looks for
+    /// levels, `most` times. Returns the number of runs.
+    fn handles_level(&self, most: usize) -> usize {
+        let is_high = || now(&self.enabled) != 0 && now(&self.fifo) != 0;
+        let run = |_: &usize| is_high() && self.port.interrupt(|()| self.serve()) < usize::MAX;
+        (0..most).take_while(run).count()
+    }
+
     /// A byte comes in. A controller that looks for edges calls the handler only if the line
     /// was low.
     fn byte_comes_in(&self) {
@@ -117,6 +140,11 @@ impl Machine {
             self.port.interrupt(|()| self.serve());
         }
     }
+}
+
+/// Reads a register or a wire, which shows no old value.
+fn now(wire: &AtomicUsize) -> usize {
+    wire.fetch_add(0, Ordering::SeqCst)
 }
 
 fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -165,6 +193,31 @@ fn two_handlers_and_a_slice_leave_no_byte_in_the_port() {
 }
 
 #[test]
+fn a_byte_that_a_user_leaves_after_its_rounds_is_noted_for_a_later_one() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        // Each one receives as much as one use may.
+        let serve = |machine: &Machine| machine.serve() * 256;
+        let comes_in = move |machine: &Machine| {
+            if machine.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
+                machine.port.interrupt(|()| serve(machine));
+            }
+        };
+        let handlers = [0, 1].map(|_| {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || comes_in(&machine))
+        });
+        comes_in(&machine);
+        for handler in handlers {
+            handler.join().unwrap();
+        }
+        assert!(now(&machine.fifo) == 0 || machine.port.is_late());
+        assert!(!machine.port.serve_late(|()| serve(&machine)));
+        assert_eq!(now(&machine.fifo), 0);
+    });
+}
+
+#[test]
 fn a_handler_that_interrupts_the_ports_user_is_served_while_another_uses_the_port() {
     model(3, || {
         let machine = Arc::new(Machine::new());
@@ -180,6 +233,32 @@ fn a_handler_that_interrupts_the_ports_user_is_served_while_another_uses_the_por
         }
         other.join().unwrap();
         assert_eq!(machine.fifo.load(Ordering::SeqCst), 0);
+        assert_eq!(machine.received.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_level_triggered_handler_ends_on_a_direct_writers_cpu_and_on_another_one_beside_a_slice() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        machine.fifo.store(1, Ordering::SeqCst);
+        let slice = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.uses_port())
+        };
+        let handler = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.handles_level(2))
+        };
+        machine.writes_directly(|| {
+            let runs = machine.handles_level(2);
+            assert_eq!(runs, 0, "the writer would never go on");
+        });
+        slice.join().unwrap();
+        handler.join().unwrap();
+        // The users are gone, so one run ends it.
+        assert!(machine.handles_level(9) <= 1);
+        assert_eq!((now(&machine.enabled), now(&machine.fifo)), (1, 0));
         assert_eq!(machine.received.load(Ordering::Relaxed), 1);
     });
 }

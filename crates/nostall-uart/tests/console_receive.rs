@@ -109,6 +109,31 @@ fn receiving_leaves_the_interrupt_on_after_writes_offers_and_a_loss_of_power() {
 }
 
 #[test]
+fn a_pause_of_the_receive_interrupt_outlasts_writes_and_a_loss_of_power() {
+    let settings = ConsoleSettings {
+        power_loss: PowerLoss::Recover,
+        ..LINE.into()
+    };
+    let (port, _, mut console) = console(Model::Uart16550A, settings);
+    console.pause_receive();
+    port.with(|uart| (0..14).for_each(|byte| uart.receive(byte)));
+    assert_eq!(port.with(|uart| uart.interrupt()), None);
+    let _ = console.write(b"written");
+    port.with(Uart::reset);
+    let _ = console.write(b"again");
+    assert_eq!(port.read8(MCR), mcr::DTR | mcr::RTS | mcr::OUT2);
+    assert_eq!(port.read8(IER), 0);
+    port.with(|uart| (0..14).for_each(|byte| uart.receive(byte)));
+    console.resume_receive();
+    assert!(port.with(|uart| uart.interrupt()).is_some());
+    // Without a receive interrupt, none is enabled.
+    console.disable_receive();
+    console.pause_receive();
+    console.resume_receive();
+    assert_eq!(port.read8(IER), 0);
+}
+
+#[test]
 fn a_break_is_no_byte_and_errors_are_latched_also_by_a_poll_of_the_transmitter() {
     let (port, clock, mut console) = console(Model::Uart16550A, LINE.into());
     for polls in [false, true] {

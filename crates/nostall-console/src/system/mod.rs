@@ -121,6 +121,10 @@ const DEEPEST_PANIC: usize = 4;
 /// clock has a rate it shows [`Nanos::UNKNOWN`]: records have blanks for a time, and each call
 /// looks at the port once.
 ///
+/// **Tasks.** A task may be preempted, may migrate and may end in any call. Two tasks of a CPU
+/// that stay in the path leave the next four lines of that CPU in the ring, without a time.
+/// Their CPU's later lines, and the calls of other CPUs, send them.
+///
 /// **NMIs.** An NMI may interrupt `Platform::set_timer` or a slice. So between
 /// [`nmi`](Self::nmi) and its drop, log calls on this CPU store records and do nothing else. The
 /// slice that was interrupted sends them, or the next call on any CPU. Without atomic exchange
@@ -148,6 +152,7 @@ const DEEPEST_PANIC: usize = 4;
 /// A record of `now` or `without_interrupts` before the mask counts as from elsewhere, at most
 /// two a log call. With such a platform, `n` log calls give at most `6n` records.
 /// [`write`](Self::write) is not limited: a timer handler must not write at each interrupt.
+/// `without_interrupts` may log before it masks interrupts, and not after it has let them through.
 ///
 /// A tick of another source loses no record while its handler logs at most as many as come from
 /// elsewhere: with lines of equal length, up to half of the port's rate. A kernel with only a
@@ -155,7 +160,8 @@ const DEEPEST_PANIC: usize = 4;
 /// handler, and loses none.
 ///
 /// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,
-/// but records of their timer handlers and of `set_timer` are not limited: these must not log. A
+/// but records of their timer handlers and of `set_timer` are not limited: these must not log.
+/// No record is left out there. A
 /// record that one of them logs during another one's NMI waits for the next call on any CPU.
 ///
 /// # A printer task
@@ -248,26 +254,27 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let sink = self.drain.sink();
-        let before = sink.take_out().ok_or(OpenError::Busy)?;
+        // A level-triggered interrupt of a port that is not in the sink would never end.
+        let taken = self.platform.without_interrupts(|| sink.take_out());
+        let before = taken.ok_or(OpenError::Busy)?;
         let opened = Console::open(registers, self.platform.clone(), settings);
-        let mut console = opened.inspect_err(|_| {
-            if let Some(before) = before {
-                sink.open(before);
-            }
-        })?;
-        // A level-triggered interrupt of a port that is not in the sink yet would never end.
+        let (console, result) = match opened {
+            Ok(console) => (Some(console), Ok(())),
+            Err(error) => (before, Err(error)),
+        };
         let is_open = self.platform.without_interrupts(|| {
+            let mut console = console?;
             console.enable_receive();
             let is_open = sink.open(console);
             // Bytes that came in before have made their edge: no interrupt follows.
             sink.on_interrupt();
-            is_open
+            Some(is_open)
         });
-        if !is_open {
+        if is_open == Some(false) {
             return Err(OpenError::Busy);
         }
         self.send(Priority::Normal);
-        Ok(())
+        result
     }
 }
 
@@ -328,7 +335,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Marks the kernel's timer handler, at its top. Dropping the mark sends what the port takes,
     /// and arms the timer for the rest. Before that, log calls in the handler store records;
-    /// emergencies are sent at once.
+    /// emergencies are sent at once. A handler that switches tasks drops the mark before it does.
     ///
     /// ```
     /// # use nostall_console::{Platform, SystemConsole};
@@ -360,7 +367,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Sends what the port takes now, and arms the timer for the rest: for a timer handler that
-    /// logs nothing, for the end of a periodic tick's handler, and once when timers exist.
+    /// logs nothing, for the end of a periodic tick's handler, and once when timers exist. Call it
+    /// with preemption off.
     pub fn on_timer(&self) {
         drop(self.timer_interrupt());
     }
@@ -381,7 +389,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// called either way.
     pub fn on_interrupt(&self) -> usize {
         let received = self.drain.sink().on_interrupt();
-        self.tell_received();
+        self.leave_port();
         received
     }
 
@@ -458,11 +466,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
     /// direct writers, which wait for the line.
     ///
-    /// If the port's interrupt is level-triggered, mask it meanwhile, at the controller or the
-    /// CPU: its handler cannot receive, so it would run again and again.
+    /// The port's own interrupt is masked meanwhile, at the port: its handler cannot receive, so
+    /// a level-triggered one would never end. Bytes that come in then wait in the port's FIFO.
     pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
-        let done = self.drain.sink().with(Caller::Normal, act);
-        self.tell_received();
+        let sink = self.drain.sink();
+        let mut port = self.platform.without_interrupts(|| sink.take())?;
+        let done = port.as_mut().map(act);
+        self.platform.without_interrupts(|| sink.give_back(port));
+        self.leave_port();
         done
     }
 }
@@ -484,7 +495,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     fn put(&self, level: Level, priority: Priority, target: &str, text: fmt::Arguments<'_>) {
         let cpu = self.platform.id();
         let is_normal = priority == Priority::Normal;
-        if is_normal && self.places.is_own(cpu) {
+        // The own path does not migrate. A task that does has looked at another CPU's marks.
+        let is_own = || self.places.is_own(cpu) && self.platform.id() == cpu;
+        if is_normal && is_own() {
             let Some(left_out) = self.places.spend_credit(cpu) else {
                 return;
             };
@@ -530,6 +543,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.tell_received();
     }
 
+    /// Ends a use of the port outside of a slice: a slice receives what was left to a later use.
+    fn leave_port(&self) {
+        match self.drain.sink().is_late() {
+            true => self.send(Priority::Normal),
+            false => self.tell_received(),
+        }
+    }
+
     fn tell_received(&self) {
         if self.drain.sink().take_news() {
             self.platform.received();
@@ -545,8 +566,10 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
         // If the platform logs in here, or in an NMI, the record is left to this slice or the
         // next one.
-        let _entered = self.places.enter(self.platform.id())?;
+        let entered = self.places.enter(self.platform.id())?;
         self.platform.without_interrupts(|| {
+            // Until interrupts come back: then, another task may run before this one goes on.
+            let _entered = entered;
             let cpu = self.platform.id();
             let mut next = None;
             for _ in 0..ROUNDS {
@@ -584,11 +607,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             .also
             .map(|also| also.drain_bounded(cpu, priority, clock));
         let also = also.and_then(|next| next.time());
-        if !self.drain.sink().is_open() {
+        let sink = self.drain.sink();
+        if !sink.is_open() {
             return also;
         }
         let next = self.drain.drain_bounded(cpu, priority, clock).time();
-        next.into_iter().chain(also).min()
+        let late = sink.serve_late().then_some(Nanos::ZERO);
+        next.into_iter().chain(also).chain(late).min()
     }
 
     /// Runs a slice, and waits for the time of the next one. Returns `false` if there is none,
@@ -633,7 +658,10 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
             };
             // Masked: a level-triggered interrupt of a port in use would never end.
-            let is_idle = self.platform.without_interrupts(|| self.with_port(look));
+            let sink = self.drain.sink();
+            let look = || sink.with(Caller::Normal, look);
+            let is_idle = self.platform.without_interrupts(look);
+            self.leave_port();
             if is_idle == Some(true) {
                 return true;
             }

@@ -10,6 +10,10 @@ const CPUS: usize = if usize::BITS < 64 { 16 } else { 256 };
 /// Credits that are kept when all records are sent.
 const KEPT: usize = 16;
 
+/// Contexts that are refused the console's own path until one of the two marks of an older one is
+/// taken from it.
+const REFUSALS: usize = 8;
+
 /// A fact about a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -44,6 +48,8 @@ struct Place {
     /// Time that the console last asked for, until an interrupt comes then or later. An early one
     /// leaves it: a timer that is shared may interrupt at that time, too.
     awaited: AtomicUsize,
+    /// Number of contexts that found both marks of the path set since one was cleared.
+    refused: AtomicUsize,
 }
 
 /// A mark, until this is dropped.
@@ -57,6 +63,9 @@ impl Drop for Marked<'_> {
     fn drop(&mut self) {
         let marks = &self.place.marks;
         marks.fetch_and(!(self.mark as usize), Ordering::AcqRel);
+        if matches!(self.mark, Mark::Entering | Mark::EnteringAgain) {
+            self.place.refused.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -82,6 +91,7 @@ impl Places {
                     marks: AtomicUsize::new(0),
                     armed_for: AtomicUsize::new(0),
                     awaited: AtomicUsize::new(0),
+                    refused: AtomicUsize::new(0),
                 }
             }; _],
             credits: AtomicUsize::new(0),
@@ -112,10 +122,19 @@ impl Places {
     /// Enters the console's own path. Returns `None` if this CPU is in it twice: then the
     /// platform's code has logged while it logged.
     ///
-    /// Once is not enough, because a task may be pre-empted between this and the mask.
+    /// Once is not enough, because a task may be preempted between this and the mask. Two tasks
+    /// may, or may end there. So after [`REFUSALS`] in a row, one context takes a mark over. A
+    /// platform that logs as often in one call gets one level deeper, and no more: until a mark
+    /// is cleared, none is taken over again.
     pub(crate) fn enter(&self, cpu: usize) -> Option<Marked<'_>> {
-        self.mark(cpu, Mark::Entering)
-            .or_else(|| self.mark(cpu, Mark::EnteringAgain))
+        let again = || self.mark(cpu, Mark::EnteringAgain);
+        let entered = self.mark(cpu, Mark::Entering).or_else(again);
+        if entered.is_some() || self.place(cpu).refused.fetch_add(1, Ordering::Relaxed) != REFUSALS
+        {
+            return entered;
+        }
+        self.clear(cpu, Mark::EnteringAgain);
+        again()
     }
 
     pub(crate) fn has(&self, cpu: usize, mark: Mark) -> bool {

@@ -1,5 +1,7 @@
 //! The receive side.
 
+use std::cell::Cell;
+
 use nostall_io::{Clock, Nanos};
 
 use crate::PC;
@@ -53,7 +55,8 @@ fn an_interrupt_that_finds_the_port_in_use_is_served_by_its_user() {
         machine
             .port
             .with(|uart| (0..14).for_each(|n| uart.receive(n)));
-        assert!(machine.port.with(|uart| uart.interrupt()).is_some());
+        // It came on another CPU, before this user masked it.
+        assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
         console.on_interrupt()
     });
     assert_eq!(handled, Some(0));
@@ -80,6 +83,38 @@ fn an_interrupt_in_the_middle_of_a_slice_is_served_at_its_end() {
     assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
     assert_eq!(received(console).len(), 3 * 14);
     assert!(machine.wakes.get() >= 1);
+}
+
+#[test]
+fn bytes_that_never_end_hold_a_call_for_a_bounded_number_and_the_timer_receives_the_rest() {
+    for place in 0..4 {
+        let (machine, console) = open(PC);
+        let inside = Cell::new(false);
+        // Another CPU has the port's interrupts.
+        *machine.in_access.borrow_mut() = Some(Box::new(move || {
+            if !inside.replace(true) {
+                machine.port.with(|uart| uart.receive(b'x'));
+                console.on_interrupt();
+                inside.set(false);
+            }
+        }));
+        let masks = machine.masks.get();
+        match place {
+            0 => info(console, "a line"),
+            1 => assert!(console.with_port(|_| ()).is_some()),
+            2 => assert!(console.on_interrupt() > 0),
+            _ => assert_eq!(console.write(b"x"), 1),
+        }
+        *machine.in_access.borrow_mut() = None;
+        let bytes = || received(console).len() + console.drain().sink().input_lost();
+        let first = bytes();
+        assert!((1..=1_024).contains(&first), "{place}: {first}");
+        assert_eq!(machine.masks.get(), masks);
+        machine.run_timers(100, || console.on_timer());
+        assert!(bytes() > 0, "{place}");
+        let left = machine.port.with(|uart| uart.interrupt());
+        assert_eq!(left, None, "{place}: no edge comes any more");
+    }
 }
 
 #[test]

@@ -11,23 +11,28 @@ use nostall_uart::registers::{IER, MCR, mcr};
 use crate::machine::{Console, Kernel, Machine, Wire, info, machine, open};
 use crate::{PC, lines_with};
 
-/// Adds a controller that looks for levels: after each access with interrupts enabled, the handler
-/// runs for as long as the line is high. Returns the most runs in a row.
+/// Adds a controller that looks for levels, behind OUT2. After each access with interrupts enabled, and as
+/// they come back, the handler runs for as long as the line is high. Returns the most runs in a
+/// row.
 fn level_triggered(machine: &'static Machine, console: &'static Console) -> Rc<Cell<usize>> {
     let most = Rc::new(Cell::new(0));
     let (seen, inside) = (most.clone(), Cell::new(false));
-    *machine.in_access.borrow_mut() = Some(Box::new(move || {
+    let look = Rc::new(move || {
         if machine.masks.get() > 0 || inside.replace(true) {
             return;
         }
         let mut runs = 0;
-        while runs < 100 && machine.port.with(|uart| uart.interrupt()).is_some() {
+        let passes = || machine.port.read8(MCR) & mcr::OUT2 != 0;
+        while runs < 100 && passes() && machine.port.with(|uart| uart.interrupt()).is_some() {
             console.on_interrupt();
             runs += 1;
         }
         seen.set(seen.get().max(runs));
         inside.set(false);
-    }));
+    });
+    let hook = look.clone();
+    *machine.in_access.borrow_mut() = Some(Box::new(move || hook()));
+    *machine.after_mask.borrow_mut() = Some(Box::new(move || look()));
     most
 }
 
@@ -41,6 +46,45 @@ fn a_level_triggered_interrupt_while_settle_has_the_port_ends() {
     let most = level_triggered(machine, console);
     console.settle(Nanos::from_secs(1));
     assert!(most.get() < 100, "the handler runs for ever: livelock");
+}
+
+#[test]
+fn a_level_triggered_interrupt_in_a_direct_write_ends_and_its_bytes_are_received_after_it() {
+    let (machine, console) = open(PC);
+    machine
+        .port
+        .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
+    let most = level_triggered(machine, console);
+    console.with_port(|port| port.write(b"direct"));
+    assert!(most.get() < 100, "the handler runs for ever: livelock");
+    assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
+    assert_eq!(std::iter::from_fn(|| console.receive()).count(), 14);
+    // The port interrupts again.
+    machine
+        .port
+        .with(|uart| (0..14).for_each(|_| uart.receive(b'y')));
+    assert!(machine.port.with(|uart| uart.interrupt()).is_some());
+}
+
+#[test]
+fn a_level_triggered_interrupt_while_the_port_is_opened_again_ends() {
+    for settings in [LineSettings::baud(115_200), LineSettings::baud(100_000)] {
+        let (machine, console) = open(PC);
+        machine
+            .port
+            .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
+        let most = level_triggered(machine, console);
+        let opened = console.open(Wire(machine), settings);
+        *machine.in_access.borrow_mut() = None;
+        assert_eq!(opened.is_err(), settings == LineSettings::baud(100_000));
+        assert!(most.get() < 100, "the handler runs for ever: livelock");
+        // The port interrupts again.
+        assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
+        machine
+            .port
+            .with(|uart| (0..14).for_each(|_| uart.receive(b'y')));
+        assert!(machine.port.with(|uart| uart.interrupt()).is_some());
+    }
 }
 
 /// Opens the port, for a controller that looks for levels or for edges. Bytes come in as soon as

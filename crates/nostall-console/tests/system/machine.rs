@@ -32,7 +32,11 @@ pub struct Machine {
     pub in_set_timer: RefCell<Option<Hook>>,
     pub in_now: RefCell<Option<Hook>>,
     pub in_mask: RefCell<Option<Hook>>,
+    /// Runs when interrupts come back.
+    pub after_mask: RefCell<Option<Hook>>,
     pub in_stop: RefCell<Option<Hook>>,
+    /// Runs after the CPU's number was read.
+    pub after_id: RefCell<Option<Hook>>,
     /// Runs after each access to the port.
     pub in_access: RefCell<Option<Hook>>,
 }
@@ -81,7 +85,9 @@ impl Clock for Kernel {
 
 impl Processor for Kernel {
     fn id(&self) -> usize {
-        self.0.cpu.get()
+        let id = self.0.cpu.get();
+        call(&self.0.after_id);
+        id
     }
 
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
@@ -89,6 +95,9 @@ impl Processor for Kernel {
         self.0.masks.set(self.0.masks.get() + 1);
         let done = critical();
         self.0.masks.set(self.0.masks.get() - 1);
+        if self.0.masks.get() == 0 {
+            call(&self.0.after_mask);
+        }
         done
     }
 }
@@ -134,7 +143,9 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
         in_set_timer: RefCell::default(),
         in_now: RefCell::default(),
         in_mask: RefCell::default(),
+        after_mask: RefCell::default(),
         in_stop: RefCell::default(),
+        after_id: RefCell::default(),
         in_access: RefCell::default(),
     }));
     let ring: &'static Ring<[Slot; N]> = Box::leak(Box::new(Ring::new()));

@@ -7,6 +7,7 @@ mod interrupts;
 mod machine;
 mod output;
 mod panics;
+mod tasks;
 
 use nostall_devices::uart::Profile;
 

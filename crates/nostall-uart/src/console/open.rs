@@ -77,6 +77,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             turn: Turn::Listening,
             seen: LatchedStatus::default(),
             receives: false,
+            is_paused: false,
             front_errors: 0,
         };
         console.configure(Patience::Wait)?;

@@ -26,6 +26,21 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.set_receive();
     }
 
+    /// Masks the receive interrupt until [`resume_receive`](Self::resume_receive).
+    ///
+    /// For a user that shares the port with the interrupt's handler and waits with interrupts
+    /// enabled. A level-triggered interrupt whose handler cannot reach the port never ends.
+    pub fn pause_receive(&mut self) {
+        self.is_paused = true;
+        self.registers.write8(IER, 0);
+    }
+
+    /// Ends a [pause](Self::pause_receive). Bytes that came in meanwhile interrupt now.
+    pub fn resume_receive(&mut self) {
+        self.is_paused = false;
+        self.registers.write8(IER, self.enables());
+    }
+
     /// Makes the port's registers what `receives` says.
     pub(super) fn set_receive(&mut self) {
         // Without the clear bits, what is in the FIFOs stays there.
@@ -44,7 +59,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
     /// Returns the port's interrupt enables. Only this driver writes that register.
     pub(super) const fn enables(&self) -> u8 {
-        match (self.receives, self.port.model) {
+        match (self.receives && !self.is_paused, self.port.model) {
             (false, _) => 0,
             // It receives without interrupts unless bits 2 and 3 are both set, whatever its
             // description says (BCM2835 errata, AUX_MU_IER_REG).

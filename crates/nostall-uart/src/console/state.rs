@@ -55,6 +55,8 @@ pub struct Console<R, C> {
     pub(super) seen: LatchedStatus,
     /// The receive interrupt is enabled.
     pub(super) receives: bool,
+    /// And it is masked until [`resume_receive`](Self::resume_receive).
+    pub(super) is_paused: bool,
     /// Errors of the byte at the front of the receive FIFO.
     pub(super) front_errors: u8,
 }

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
+.PHONY: help setup run report report-test readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-trace
 
@@ -15,6 +15,7 @@ help:
 	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`,'
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
+	@echo 'make report        every figure as a page with charts, docs/report.html'
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
@@ -24,7 +25,8 @@ help:
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
 	@echo 'make minimal-kernel  lints the kernel to copy; make test boots it'
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features,'
-	@echo '                   Linux reads our traces'
+	@echo '                   Linux reads our traces, pages of figures in a browser'
+	@echo 'make report-test   pages of figures in headless Chromium, with screenshots'
 	@echo 'make linux-peer    builds that Linux, in 7 minutes on 2 CPUs (linux/README.md)'
 	@echo 'make msrv          the oldest supported Rust'
 	@echo 'make miri          the crates with unsafe code, under Miri'
@@ -41,6 +43,27 @@ setup:
 run: setup
 	@cargo build --release --locked --package nostall
 	@cargo run --release --locked --quiet --package nostall -- run $(ARGS)
+
+# The page that the README's picture leads to. ARGS are options of `nostall run all`.
+report: setup
+	@cargo build --release --locked --package nostall
+	@mkdir -p target
+	@cargo run --release --locked --quiet --package nostall -- run all $(ARGS) \
+		--json target/report.json --report docs/report.html
+
+# Pages in headless Chromium: of one document, of two, of a hostile one, and the repository's.
+REPORT_TEST := target/report-test
+REPORT := cargo run --release --locked --quiet --package nostall -- report
+report-test:
+	@scripts/setup run
+	@scripts/setup chromium
+	@mkdir -p $(REPORT_TEST)
+	cargo run --release --locked --quiet --package nostall -- run all --on model \
+		--json $(REPORT_TEST)/model.json --report $(REPORT_TEST)/model.html >$(REPORT_TEST)/model.txt
+	$(REPORT) $(REPORT_TEST)/model.json crates/nostall/fixtures/report/hostile.json -o $(REPORT_TEST)/two.html
+	$(REPORT) crates/nostall/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
+	scripts/report-test $(REPORT_TEST) $(REPORT_TEST)/model.html $(REPORT_TEST)/two.html \
+		$(REPORT_TEST)/hostile.html docs/report.html
 
 # The README's table, as the tour prints it here. Every row has to run.
 readme-table: setup
@@ -94,7 +117,7 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces
+full: loom stress spi-features kills linux-traces report-test
 
 # A program that records is killed at random points. Each record that it wrote must be there.
 kills:

@@ -8,6 +8,7 @@ mod kernel;
 #[cfg(unix)]
 mod pci;
 mod pstore;
+mod report;
 // Uses Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
@@ -37,6 +38,7 @@ enum Command {
     Pci(pci::Args),
     Postmortem(Box<postmortem::Args>),
     Pstore(Box<pstore::Args>),
+    Report(report::Args),
     Run(experiments::Args),
     #[cfg(target_os = "linux")]
     Spi(spi::Args),
@@ -56,6 +58,7 @@ pub fn main() -> ExitCode {
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
         Command::Pstore(args) => pstore::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Run(args) => experiments::run(args),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),

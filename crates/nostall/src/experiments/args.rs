@@ -11,6 +11,8 @@ use nostall_devices::uart::Profile;
 use nostall_vm::Device;
 use nostall_vm::qemu::QemuBoard;
 
+use super::files::Files;
+
 /// Arguments of every experiment. Each narrows `--on`, `--machine` and `--cpus` to the values
 /// that it can take, using [`on`], [`boards`] and [`cpus`].
 #[derive(clap::Args)]
@@ -30,9 +32,8 @@ pub struct Common {
     #[arg(long, value_name = "N")]
     pub cpus: Option<u16>,
 
-    /// Write the figures to FILE as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub files: Files,
 
     /// Guest kernel to boot, instead of the one inside this command
     #[arg(long, value_name = "FILE")]

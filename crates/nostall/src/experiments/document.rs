@@ -1,16 +1,17 @@
 //! The JSON document that holds the figures of an experiment.
 
-use std::fs::{self, File};
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nostall_vm::qemu::Qemu;
 use serde::Serialize;
 
 use super::figure::Figure;
+use super::files::Files;
 use super::on::On;
 use super::table::host_cpus;
 use crate::escape::json_document;
+use crate::report::file::replace;
+use crate::report::page::{Summary, page};
+use crate::report::source::Source;
 
 #[derive(Serialize)]
 struct Document<'a, F> {
@@ -43,36 +44,34 @@ struct Kvm {
     uart: &'static str,
 }
 
-/// Fails if the file of `--json` cannot be written, before a run takes its time. Leaves no new
-/// file, and opens no pipe.
-pub fn probe(path: &Path) -> Result<()> {
-    let is_new = !path.exists();
-    if !is_new && !path.is_file() && !path.is_dir() {
+/// Results of a document.
+pub struct Results<'a, F> {
+    pub machines: Vec<&'a On>,
+    pub figures: Vec<Figure>,
+    /// Further lists.
+    pub found: F,
+}
+
+/// Writes the results to the files that are named. An old file is replaced as a whole.
+pub fn write(files: &Files, results: &Results<'_, impl Serialize>, summary: Summary) -> Result<()> {
+    if !files.are_named() {
         return Ok(());
     }
-    let name = || option(path);
-    File::options()
-        .append(true)
-        .create(true)
-        .open(path)
-        .with_context(name)?;
-    if is_new {
-        fs::remove_file(path).with_context(name)?;
+    let [json, report] = Files::OPTIONS;
+    let text = document(results)?;
+    if let Some(path) = &files.json {
+        replace(json, path, &text)?;
+    }
+    if let Some(path) = &files.report {
+        let source = Source::parse("this run".to_owned(), text)?;
+        replace(report, path, &page(&[source], summary))?;
     }
     Ok(())
 }
 
-/// Writes the document of results from these machines to the file of `--json`.
-pub fn write(path: &Path, on: &[&On], results: &[Figure], found: &impl Serialize) -> Result<()> {
-    fs::write(path, document(on, results, found)?).with_context(|| option(path))
-}
-
-fn option(path: &Path) -> String {
-    format!("--json {}", path.display())
-}
-
-/// Returns the document of results from these machines, with a line's end.
-fn document(on: &[&On], results: &[Figure], found: &impl Serialize) -> Result<String> {
+/// Returns the document of these results, with a line's end.
+fn document(results: &Results<'_, impl Serialize>) -> Result<String> {
+    let on = &results.machines;
     let qemus = on.iter().filter_map(|on| match on {
         On::Qemu { qemu, .. } => Some(qemu),
         _ => None,
@@ -92,8 +91,8 @@ fn document(on: &[&On], results: &[Figure], found: &impl Serialize) -> Result<St
             machine: board.filter(|_| is_only),
             kvm: on.iter().find_map(|on| kvm(on)),
         },
-        results,
-        found,
+        results: &results.figures,
+        found: &results.found,
     };
     Ok(json_document(&document)?)
 }

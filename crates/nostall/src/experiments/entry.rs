@@ -6,12 +6,13 @@ use clap::{ArgMatches, Command};
 use super::experiment::{self, Experiment};
 use super::tour::ran::{self, Make};
 use super::tour::row::Part;
+use crate::report::page::Summary;
 
 /// An experiment, whatever its arguments.
 pub struct Entry {
     pub name: &'static str,
     pub command: fn(Command) -> Command,
-    pub parse: fn(&ArgMatches) -> Result<Run, clap::Error>,
+    pub parse: fn(&ArgMatches, Summary) -> Result<Run, clap::Error>,
     pub tour: Part,
     /// Makes a run of the tour.
     pub make: Make,
@@ -24,9 +25,9 @@ impl Entry {
         Self {
             name,
             command: E::augment_args,
-            parse: |matches| {
+            parse: |matches, summary| {
                 let experiment = E::from_arg_matches(matches)?;
-                Ok(Box::new(move || experiment::run(&experiment)))
+                Ok(Box::new(move || experiment::run(&experiment, summary)))
             },
             tour,
             make: ran::make::<E>,

@@ -13,9 +13,11 @@ use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
-use super::document;
+use super::document::{self, Results};
 use super::figure::Figures;
+use super::files::Files;
 use super::on::{self, On};
+use crate::report::page::Summary;
 
 /// An experiment, which is its own arguments.
 pub trait Experiment: clap::Args {
@@ -128,31 +130,36 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
 }
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
-pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
-    let common = experiment.common();
-    common.json.as_deref().map_or(Ok(()), document::probe)?;
+pub fn run<E: Experiment>(experiment: &E, summary: Summary) -> Result<()> {
+    let files = &experiment.common().files;
+    files.probe()?;
     let (on, mut answer) = answer(experiment)?;
 
     // Files first: a reader of our output may stop reading.
-    let written = common.json.as_ref().map_or(Ok(()), |file| {
-        let arguments = env::args_os().skip(1);
-        let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
-        answer.figures.set_command(&command_line(arguments));
-        document::write(file, &[&on], &answer.figures, &answer.found)
-    });
+    let arguments = env::args_os().skip(1);
+    let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
+    answer.figures.set_command(&command_line(arguments));
+    let results = Results {
+        machines: vec![&on],
+        figures: answer.figures.to_vec(),
+        found: answer.found,
+    };
+    let written = document::write(files, &results, summary);
     // The table is not lost with the file.
     print(&answer.text)?;
     written?;
     answer.failure.map_or(Ok(()), |failure| bail!(failure))
 }
 
-/// Returns the command line with these arguments, for a shell. `--json` is left out.
-fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
+/// Returns the command line with these arguments, for a shell. Files of figures are left out.
+pub fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
     let mut line = "nostall".to_owned();
     while let Some(argument) = arguments.next() {
-        if argument == "--json" {
+        let option = argument.split('=').next().unwrap_or_default();
+        let names_file = Files::OPTIONS.contains(&option);
+        if names_file && option == argument {
             arguments.next();
-        } else if !argument.starts_with("--json=") {
+        } else if !names_file {
             line.push(' ');
             line += &quoted(&argument);
         }
@@ -209,6 +216,10 @@ mod tests {
         assert_eq!(
             given(&["run", "uart", "--json", "f", "--bytes", "9", "--json=f"]),
             "nostall run uart --bytes 9"
+        );
+        assert_eq!(
+            given(&["run", "--report", "f", "pci", "--report=f"]),
+            "nostall run pci"
         );
         assert_eq!(given(&["run", "it's"]), r"nostall run 'it'\''s'");
     }

@@ -1,11 +1,13 @@
 //! `nostall run`: the experiments, each in a folder of its own.
 
+mod all;
 mod args;
 pub mod console;
 mod document;
 mod entry;
 mod experiment;
 pub(crate) mod figure;
+mod files;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kvm;
 mod on;
@@ -19,14 +21,16 @@ pub mod trace;
 pub mod uart;
 mod verdict;
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command, FromArgMatches, value_parser};
+use clap::{ArgMatches, Command, FromArgMatches};
 use entry::{Entry, Run};
+use files::Files;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) use kvm::uart_mode;
+
+use crate::report::page::Part;
+use crate::report::source::Source;
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[
@@ -45,15 +49,12 @@ impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
         let experiments = EXPERIMENTS.iter();
         let experiments = experiments.map(|one| (one.command)(Command::new(one.name)));
-        let json = Arg::new("json").long("json").value_name("FILE");
-        let json = json.value_parser(value_parser!(PathBuf));
-        let json = json.help("Write the tour's figures to FILE as JSON");
-        command
+        <Files as clap::Args>::augment_args(command)
             .about("Run the tour, or one experiment: compare ways of doing I/O on a machine")
             .long_about(ABOUT)
-            .arg(json)
             .subcommands(experiments)
-            .override_usage("nostall run [--json FILE]\n       nostall run EXPERIMENT [OPTIONS]")
+            .subcommand(all::command())
+            .override_usage(USAGE)
             .after_help(MORE)
             .subcommand_value_name("EXPERIMENT")
             .subcommand_help_heading("Experiments")
@@ -67,6 +68,11 @@ impl clap::Args for Args {
     }
 }
 
+const USAGE: &str = "\
+nostall run [--json FILE] [--report FILE.html]
+       nostall run EXPERIMENT [OPTIONS]
+       nostall run all [OPTIONS]";
+
 const ABOUT: &str = "\
 Run the tour, or one experiment: compare ways of doing I/O on a machine
 
@@ -74,25 +80,32 @@ Without an experiment, runs a short form of each in about a minute, and prints o
 row whose machine (QEMU, KVM) is not there shows the reason.
 
 With an experiment, runs that one in full. Boots a virtual PC, or a RISC-V machine, with \
-nostall's reference kernel, or runs on models.";
+nostall's reference kernel, or runs on models. `all` runs each in full, one after the other.";
 
 const MORE: &str = "\
 Exit status of the tour: 0 if every row that could run is right, 1 if an exact count differs, a \
 figure is missing or a run fails. Rows on models and threads can always run.
 
-`nostall run EXPERIMENT --help` has an experiment's options and examples.";
+`nostall run EXPERIMENT --help` has an experiment's options and examples. `--report FILE.html`
+makes a page with charts, for a browser; `nostall report` makes one of recorded figures.";
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let json = matches.get_one::<PathBuf>("json").cloned();
+        let files = Files::from_arg_matches(matches)?;
         let Some((name, matches)) = matches.subcommand() else {
-            let tour = move || tour::run(EXPERIMENTS, json.as_deref());
+            let tour = move || tour::run(EXPERIMENTS, &files, summary);
             return Ok(Self(Box::new(tour)));
         };
-        if json.is_some() {
+        let given = [files.json.is_some(), files.report.is_some()];
+        let given = Files::OPTIONS.iter().zip(given).find(|(_, given)| *given);
+        if let Some((option, _)) = given {
             let message =
-                format!("--json before '{name}' belongs to the tour: give it after '{name}'");
+                format!("{option} before '{name}' belongs to the tour: give it after '{name}'");
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+        }
+        if name == all::NAME {
+            let all = all::All::from_arg_matches(matches)?;
+            return Ok(Self(Box::new(move || all.run(EXPERIMENTS, summary))));
         }
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| {
@@ -101,13 +114,18 @@ impl FromArgMatches for Args {
             let message = format!("there is no experiment '{name}': they are {names}");
             clap::Error::raw(ErrorKind::InvalidSubcommand, message)
         })?;
-        (entry.parse)(matches).map(Self)
+        (entry.parse)(matches, summary).map(Self)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// Returns the tour's rows of a document of figures.
+pub fn summary(source: &Source) -> Vec<Part> {
+    tour::summary::summary(EXPERIMENTS, source)
 }
 
 /// Runs the experiment that the arguments name, or the tour if they name none.

@@ -1,6 +1,7 @@
 //! Experiment console: a flood of messages on a slow serial console.
 
 mod check;
+mod drawing;
 mod fold;
 mod guest;
 mod input;
@@ -24,6 +25,7 @@ use nostall_vm::Device;
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
+use crate::report::drawing::Drawings;
 pub use check::{Checked, Damage};
 use fold::Folded;
 use outcome::RATE;
@@ -100,7 +102,7 @@ impl Experiment for Args {
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
     type Input = input::Log;
-    type Found = ();
+    type Found = Drawings;
 
     fn common(&self) -> &Common {
         &self.common
@@ -138,7 +140,7 @@ impl Experiment for Args {
         input::read(self.input.as_deref())
     }
 
-    fn measure(&self, on: &On, _: Option<&str>, log: &input::Log) -> Result<Answer> {
+    fn measure(&self, on: &On, _: Option<&str>, log: &input::Log) -> Result<Answer<Drawings>> {
         let args = run::ConsoleArgs {
             cpus: self.cpus(),
             profile: self.profile,
@@ -161,7 +163,7 @@ impl Experiment for Args {
         Ok(Answer {
             text: text.join("\n\n"),
             figures,
-            found: (),
+            found: drawing::drawings(&floods),
             failure: fold::failure(&verdicts),
         })
     }

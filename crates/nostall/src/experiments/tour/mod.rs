@@ -6,29 +6,31 @@ mod expected;
 pub mod ran;
 pub mod row;
 mod runs;
+pub mod summary;
 mod table;
-
-use std::path::Path;
 
 use anyhow::{Result, bail};
 
 use super::document;
 use super::entry::Entry;
 use super::experiment::print;
+use super::files::Files;
+use crate::report::drawing::DRAWINGS;
+use crate::report::page::Summary;
+use ran::gathered;
 use runs::Runs;
 
-/// Runs the tour, and writes its figures to `json`.
-pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
+/// Runs the tour, and writes its figures to `files`.
+pub fn run(entries: &'static [Entry], files: &Files, summary: Summary) -> Result<()> {
     // A path that cannot be written is reported before the runs take a minute.
-    json.map_or(Ok(()), document::probe)?;
-    let runs = Runs::of(entries);
+    files.probe()?;
+    let tour = Tour::of(entries);
     // Files first: a reader of the output may stop reading.
-    let written = json.map_or(Ok(()), |path| {
-        document::write(path, &runs.machines(), &runs.figures(), &())
-    });
-    print(&table::text(entries, &runs))?;
-    let mut faults = runs.faults();
-    faults.extend(table::faults(entries, &runs));
+    let mut all = gathered(tour.runs.made());
+    all.found.retain(|name, _| name == DRAWINGS);
+    let written = document::write(files, &all, summary);
+    print(&tour.text)?;
+    let mut faults = tour.faults;
     faults.extend(written.err().map(|error| format!("{error:#}")));
     if !faults.is_empty() {
         bail!(
@@ -37,4 +39,26 @@ pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Result of the tour.
+pub struct Tour {
+    pub runs: Runs,
+    /// The table.
+    pub text: String,
+    pub faults: Vec<String>,
+}
+
+impl Tour {
+    /// Makes every run of the tour.
+    pub fn of(entries: &'static [Entry]) -> Self {
+        let runs = Runs::of(entries);
+        let mut faults = runs.faults();
+        faults.extend(table::faults(entries, &runs));
+        Self {
+            text: table::text(entries, &runs),
+            faults,
+            runs,
+        }
+    }
 }

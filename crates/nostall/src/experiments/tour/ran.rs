@@ -3,10 +3,13 @@
 use anyhow::Result;
 use clap::Command;
 use nostall_vm::Error;
+use serde_json::{Map, Value};
 
+use crate::experiments::document::Results;
 use crate::experiments::experiment::{self, Experiment};
 use crate::experiments::figure::Figure;
 use crate::experiments::on::On;
+use crate::report::drawing::DRAWINGS;
 
 /// Makes a run of one experiment.
 pub type Make = fn(arguments: &[&str]) -> Result<Ran>;
@@ -15,7 +18,11 @@ pub type Make = fn(arguments: &[&str]) -> Result<Ran>;
 pub enum Ran {
     Answered {
         on: On,
+        /// For people.
+        text: String,
         figures: Vec<Figure>,
+        /// Further lists of the experiment.
+        found: Map<String, Value>,
         failure: Option<String>,
     },
     /// The machine is not there.
@@ -32,7 +39,12 @@ pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
     match experiment::answer(&experiment) {
         Ok((on, answer)) => Ok(Ran::Answered {
             on,
+            text: answer.text,
             figures: answer.figures.to_vec(),
+            found: match serde_json::to_value(answer.found)? {
+                Value::Object(found) => found,
+                _ => Map::new(),
+            },
             failure: answer.failure,
         }),
         Err(error) => match error.downcast_ref() {
@@ -40,4 +52,49 @@ pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
             _ => Err(error),
         },
     }
+}
+
+impl Ran {
+    /// Gives every figure the command line that measures it again.
+    pub fn set_command(&mut self, command: &str) {
+        if let Self::Answered { figures, .. } = self {
+            for figure in figures {
+                figure.command = Some(command.to_owned());
+            }
+        }
+    }
+}
+
+/// Gathers the figures of several runs. Drawings are kept once each, and other lists of the first
+/// run that has one.
+pub fn gathered<'a>(runs: impl Iterator<Item = &'a Ran>) -> Results<'a, Map<String, Value>> {
+    let mut all = Results {
+        machines: Vec::new(),
+        figures: Vec::new(),
+        found: Map::new(),
+    };
+    for run in runs {
+        let Ran::Answered {
+            on, figures, found, ..
+        } = run
+        else {
+            continue;
+        };
+        all.machines.push(on);
+        all.figures.extend_from_slice(figures);
+        for (name, list) in found {
+            let Some(known) = all.found.get_mut(name) else {
+                all.found.insert(name.clone(), list.clone());
+                continue;
+            };
+            if let (DRAWINGS, Value::Array(known), Value::Array(new)) = (&**name, known, list) {
+                for drawing in new {
+                    if !known.contains(drawing) {
+                        known.push(drawing.clone());
+                    }
+                }
+            }
+        }
+    }
+    all
 }

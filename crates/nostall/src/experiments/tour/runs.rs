@@ -16,7 +16,6 @@ use super::ran::Ran;
 use super::row::{self, Pick, Value};
 use crate::experiments::entry::Entry;
 use crate::experiments::figure::Figure;
-use crate::experiments::on::On;
 use crate::experiments::progress;
 
 /// All runs, by their arguments.
@@ -76,18 +75,9 @@ impl Runs {
         on.get()
     }
 
-    /// The figures of all runs, in the order of the runs' arguments.
-    pub fn figures(&self) -> Vec<Figure> {
-        self.0.values().flat_map(figures).cloned().collect()
-    }
-
-    /// The machines that ran.
-    pub fn machines(&self) -> Vec<&On> {
-        let answered = |ran| match ran {
-            &Ok(Ran::Answered { ref on, .. }) => Some(on),
-            _ => None,
-        };
-        self.0.values().filter_map(answered).collect()
+    /// The runs that were made, in the order of their arguments.
+    pub fn made(&self) -> impl Iterator<Item = &Ran> {
+        self.0.values().filter_map(|ran| ran.as_ref().ok())
     }
 
     /// Everything that is wrong with a run: an error, its own verdict, or an exact figure that
@@ -145,11 +135,7 @@ fn make_one(entries: &[Entry], run: &str) -> Result<Ran> {
     let entry = entries.iter().find(|one| one.name == *name);
     let entry = entry.ok_or_else(|| anyhow::anyhow!("there is no experiment {name}"))?;
     let mut ran = (entry.make)(arguments)?;
-    if let Ran::Answered { figures, .. } = &mut ran {
-        for figure in figures {
-            figure.command = Some(format!("nostall run {run}"));
-        }
-    }
+    ran.set_command(&format!("nostall run {run}"));
     Ok(ran)
 }
 
@@ -180,9 +166,11 @@ fn key(figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
+    use serde_json::Map;
 
     use super::*;
     use crate::experiments::EXPERIMENTS;
+    use crate::experiments::on::On;
 
     fn faults(run: &'static str, ran: Result<Ran>) -> Vec<String> {
         Runs(BTreeMap::from([(run, ran)])).faults()
@@ -199,7 +187,9 @@ mod tests {
         };
         Ok(Ran::Answered {
             on: On::Model,
+            text: String::new(),
             figures: vec![figure],
+            found: Map::new(),
             failure: failure.map(str::to_owned),
         })
     }

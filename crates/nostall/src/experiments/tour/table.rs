@@ -118,7 +118,7 @@ fn shared(lines: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
 
 impl Row {
     /// Returns the cells from `before` to `factor`; `None` where a figure is missing.
-    fn cells(&self, find: impl Fn(&Pick, &str) -> Option<f64>) -> [Option<String>; 5] {
+    pub(super) fn cells(&self, find: impl Fn(&Pick, &str) -> Option<f64>) -> [Option<String>; 5] {
         let of = |pick: &Pick, value: Value| value(&|metric| find(pick, metric));
         let cell = |value: Option<f64>| Some(self.unit.text(value?));
         let none = || Some("-".to_owned());

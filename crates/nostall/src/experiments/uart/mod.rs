@@ -1,5 +1,6 @@
 //! Experiment uart: a text sent over the serial port with each strategy.
 
+mod drawing;
 mod fold;
 pub(super) mod input;
 pub mod model;
@@ -23,6 +24,7 @@ use super::on::{On, on_qemu};
 use super::progress::Bar;
 use super::table::cpus as cpus_in_words;
 use super::verdict::closing;
+use crate::report::drawing::Drawings;
 use fold::{Folded, single_writes};
 use input::NamedText;
 use model::PlannedFault;
@@ -104,7 +106,7 @@ impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
     type Input = NamedText;
-    type Found = ();
+    type Found = Drawings;
 
     fn common(&self) -> &Common {
         &self.common
@@ -135,7 +137,7 @@ impl Experiment for Args {
         input::read(self.input.as_deref(), self.bytes)
     }
 
-    fn measure(&self, on: &On, note: Option<&str>, text: &NamedText) -> Result<Answer> {
+    fn measure(&self, on: &On, note: Option<&str>, text: &NamedText) -> Result<Answer<Drawings>> {
         let jobs: Vec<_> = Job::ours().collect();
         let plan = UartPlan {
             jobs: &jobs,
@@ -188,7 +190,7 @@ impl Experiment for Args {
             text: parts.join("\n\n"),
             failure: folded.failure(),
             figures: folded.figures,
-            found: (),
+            found: drawing::drawings()?,
         })
     }
 }

@@ -1,0 +1,339 @@
+//! Pictures of a page: bars of the figures that explain a stall, and recorded time lines.
+
+use nostall_devices::uart::Profile;
+use serde::Serialize;
+
+use super::drawing::Drawing;
+use super::group::Group;
+use super::source::{Figure, Source};
+use super::text::{place, value};
+
+/// Figure that explains a stall.
+struct Key {
+    path: &'static str,
+    metric: &'static str,
+    title: &'static str,
+    /// Machines whose figures are drawn. All are in the table.
+    drawn: &'static [&'static str],
+}
+
+const fn key(
+    path: &'static str,
+    metric: &'static str,
+    title: &'static str,
+    drawn: &'static [&'static str],
+) -> Key {
+    Key {
+        path,
+        metric,
+        title,
+        drawn,
+    }
+}
+
+const EVERYWHERE: &[&str] = &["kvm", "qemu", "model", "host-threads"];
+
+const KEYS: &[Key] = &[
+    key(
+        "uart",
+        "stalled_ns_per_byte",
+        "Time for which a byte holds the CPU",
+        &["model"],
+    ),
+    key(
+        "uart",
+        "exits_per_byte",
+        "VM exits for each byte",
+        EVERYWHERE,
+    ),
+    key(
+        "uart",
+        "bus_accesses_per_byte",
+        "Accesses to the port for each byte",
+        &["qemu"],
+    ),
+    key(
+        "uart",
+        "register_instructions_per_byte",
+        "Instructions to the port for each byte",
+        &[],
+    ),
+    key("uart", "ns_per_byte", "Time for each byte", &[]),
+    key(
+        "pstore",
+        "ns_per_record",
+        "Time for each trace record",
+        EVERYWHERE,
+    ),
+    key(
+        "pci",
+        "exits_per_read",
+        "VM exits for each configuration read",
+        &["kvm"],
+    ),
+    key(
+        "pci",
+        "exits_per_init",
+        "VM exits to initialise all devices",
+        &["kvm"],
+    ),
+    key("pci", "exits_per_scan", "VM exits to scan the bus", &[]),
+    key(
+        "pci",
+        "bus_accesses_per_read",
+        "Accesses for each configuration read",
+        &["qemu"],
+    ),
+    key(
+        "pci",
+        "ns_per_read",
+        "Time for each configuration read",
+        &["qemu"],
+    ),
+    key(
+        "spi",
+        "wakeups_per_message",
+        "Wake-ups of the worker for each message",
+        EVERYWHERE,
+    ),
+    key("spi", "wakeups", "Wake-ups of the worker", &[]),
+    key("spi", "teardowns", "Teardowns of the hardware", &[]),
+    key(
+        "spi",
+        "context_switches_per_second",
+        "Context switches a second",
+        &[],
+    ),
+    key(
+        "console",
+        "longest_hold_ns",
+        "Longest time for which a CPU is held",
+        EVERYWHERE,
+    ),
+    key(
+        "console",
+        "panic_first_byte_ns",
+        "From a panic to its first byte on the line",
+        &[],
+    ),
+    key("console", "records_lost", "Records lost", &[]),
+    key(
+        "trace",
+        "traced_polls_of_2500",
+        "Polls of the line status, 2,500 bytes",
+        EVERYWHERE,
+    ),
+    key(
+        "trace",
+        "stalled_ns_of_2500",
+        "Time for which the CPU is held, 2,500 bytes",
+        &[],
+    ),
+];
+
+/// Returns the plain name of a metric, if it explains a stall.
+pub fn title(path: &str, metric: &str) -> Option<&'static str> {
+    let mut keys = KEYS.iter();
+    Some(
+        keys.find(|key| (key.path, key.metric) == (path, metric))?
+            .title,
+    )
+}
+
+/// Value that nothing can go below.
+#[derive(Serialize)]
+pub struct Limit {
+    pub value: f64,
+    pub text: String,
+    pub why: &'static str,
+}
+
+/// Returns the limit of a metric in one document, if it is known.
+pub fn limit(group: &Group<'_>, source: usize, metric: &str) -> Option<Limit> {
+    let of = |strategy, metric| group.value(source, strategy, metric);
+    let (limit, why, unit) = match (group.path, metric) {
+        ("uart", "exits_per_byte") => (0.0, "no exit", "1/B"),
+        ("uart", "bus_accesses_per_byte") => (1.0, "each byte is written once", "1/B"),
+        ("uart", "register_instructions_per_byte") => {
+            (1.0 / 16.0, "one instruction for a FIFO of 16 bytes", "1/B")
+        }
+        ("uart", "stalled_ns_per_byte") => {
+            let access = profile(group)?.access.0 as f64;
+            (access, "each byte is written once", "ns/B")
+        }
+        ("pstore", "ns_per_record") => {
+            let mut records = group.strategies.iter();
+            let records =
+                records.find_map(|one| of(one, "records").filter(|records| *records > 0.0));
+            let untraced = of("untraced", "bytes")? * 1e3 / of("untraced", "mb_per_s")?;
+            (untraced / records?, "the same work without records", "ns")
+        }
+        ("pci", "ns_per_read") => (of("ram", "ns_per_read")?, "a read of RAM", "ns"),
+        ("pci", metric) if metric.starts_with("exits_per_") => (0.0, "no exit", "1"),
+        ("spi", "wakeups_per_message") => {
+            let messages = of("caller", "messages").filter(|messages| *messages > 0.0)?;
+            (1.0 / messages, "one wake-up in the whole run", "1")
+        }
+        ("console", "longest_hold_ns") if group.on == "model" => {
+            let profile = profile(group)?;
+            let (access, slow) = (profile.access.0 as f64, profile.slow_access);
+            let slowest = if slow.every > 0 {
+                slow.takes.0 as f64
+            } else {
+                access
+            };
+            (16.0 * access + slowest, "one FIFO is filled", "ns")
+        }
+        _ => return None,
+    };
+    let limit = Some(limit).filter(|limit| limit.is_finite())?;
+    Some(Limit {
+        value: limit,
+        text: value(Some(limit), unit),
+        why,
+    })
+}
+
+fn profile(group: &Group<'_>) -> Option<Profile> {
+    let mut all = Profile::ALL.into_iter();
+    all.find(|profile| Some(profile.name) == group.profile)
+}
+
+/// Picture of a page.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Picture<'a> {
+    Bars(Bars<'a>),
+    Lanes(Lanes<'a>),
+}
+
+/// Values of one metric as bars.
+#[derive(Serialize)]
+pub struct Bars<'a> {
+    pub title: String,
+    pub on: &'a str,
+    pub command: Option<&'a str>,
+    pub limit: Option<Limit>,
+    bars: Vec<Bar<'a>>,
+}
+
+#[derive(Serialize)]
+struct Bar<'a> {
+    strategy: &'a str,
+    source: &'a str,
+    value: f64,
+    text: String,
+    range: Option<String>,
+}
+
+/// Time lines of strategies on one port.
+#[derive(Serialize)]
+pub struct Lanes<'a> {
+    pub title: String,
+    pub on: &'a str,
+    pub lines: Vec<&'a Drawing>,
+}
+
+/// Returns the pictures of a path: first time lines, then bars.
+pub fn pictures<'a>(path: &str, sources: &'a [Source], groups: &[&Group<'a>]) -> Vec<Picture<'a>> {
+    let mut all = lanes(path, sources);
+    for key in KEYS.iter().filter(|key| key.path == path) {
+        let drawn = |group: &&&Group<'_>| key.drawn.contains(&group.on);
+        let mut best: Vec<(String, f64, Bars<'a>)> = Vec::new();
+        for group in groups.iter().filter(drawn) {
+            let Some(bars) = bars(key, sources, group) else {
+                continue;
+            };
+            // Runs that differ in a number are one comparison; the longest is drawn.
+            let command = group.command.unwrap_or_default();
+            let alike = format!(
+                "{} {:?} {}",
+                group.on,
+                group.profile,
+                command.replace(|c: char| c.is_ascii_digit(), "")
+            );
+            let lengths = group.strategies.iter();
+            let lengths = lengths.filter_map(|one| group.value(group.sources[0], one, "bytes"));
+            let length = lengths.fold(0.0, f64::max);
+            match best.iter_mut().find(|(known, ..)| *known == alike) {
+                Some(known) if known.1 < length => (known.1, known.2) = (length, bars),
+                Some(_) => {}
+                None => best.push((alike, length, bars)),
+            }
+        }
+        all.extend(best.into_iter().map(|(_, _, bars)| Picture::Bars(bars)));
+    }
+    all
+}
+
+fn bars<'a>(key: &Key, sources: &'a [Source], group: &Group<'a>) -> Option<Bars<'a>> {
+    let metric = *group.metrics.iter().find(|metric| **metric == key.metric)?;
+    let mut bars = Vec::new();
+    for &source in &group.sources {
+        for &strategy in &group.strategies {
+            let Some(figure) = group.get(source, strategy, metric) else {
+                continue;
+            };
+            let Some(number) = figure.value else { continue };
+            bars.push(Bar {
+                strategy,
+                source: &sources[source].name,
+                value: number,
+                text: value(Some(number), &figure.unit),
+                range: range(figure),
+            });
+        }
+    }
+    let port = group
+        .profile
+        .map_or(String::new(), |port| format!(", {port}"));
+    (bars.len() > 1).then(|| Bars {
+        title: format!("{}{port}: {}", key.title, place(group.on)),
+        on: group.on,
+        command: group.command,
+        limit: limit(group, group.sources[0], metric),
+        bars,
+    })
+}
+
+/// Returns the spread of a figure's measurements, if there is one.
+pub fn range(figure: &Figure) -> Option<String> {
+    let (low, high) = figure.low.zip(figure.high)?;
+    let text = |number| value(Some(number), &figure.unit);
+    (low != high).then(|| format!("{} to {}", text(low), text(high)))
+}
+
+/// Returns the recorded time lines of a path, those of one port together.
+fn lanes<'a>(path: &str, sources: &'a [Source]) -> Vec<Picture<'a>> {
+    let mut all: Vec<(usize, Lanes<'a>, &'a str)> = Vec::new();
+    for (source, document) in sources.iter().enumerate() {
+        for line in document.drawings.iter().filter(|line| line.path == path) {
+            let port = &*line.profile;
+            let known = all
+                .iter_mut()
+                .find(|(of, lanes, known)| (*of, lanes.on, *known) == (source, &*line.on, port));
+            if let Some((_, lanes, _)) = known {
+                lanes.lines.push(line);
+                continue;
+            }
+            let thing = match path {
+                "console" => "CPUs held by the console",
+                "uart" => "A CPU fills a FIFO",
+                path => path,
+            };
+            let name = match sources.len() {
+                1 => String::new(),
+                _ => format!(" ({})", document.name),
+            };
+            let lanes = Lanes {
+                title: format!("{thing}, {port}: {}{name}", place(&line.on)),
+                on: &line.on,
+                lines: vec![line],
+            };
+            all.push((source, lanes, port));
+        }
+    }
+    all.into_iter()
+        .map(|(_, lanes, _)| Picture::Lanes(lanes))
+        .collect()
+}

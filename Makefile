@@ -32,6 +32,7 @@ help:
 	@echo 'make public-api    the public items of every library, into docs/api'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
 	@echo 'make install-check `cargo install` gives working commands'
+	@echo 'make package       packages every published crate, and builds each from its package'
 
 setup:
 	@scripts/setup run
@@ -94,7 +95,7 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces
+full: loom stress spi-features kills linux-traces package
 
 # A program that records is killed at random points. Each record that it wrote must be there.
 kills:
@@ -265,6 +266,12 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 postmortem-static:
 	@scripts/setup no_std $(STATIC)
 	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
+
+# The guest kernels are built in two folders and compared, and the command is packaged with them.
+.PHONY: package
+package:
+	@scripts/setup check
+	scripts/package
 
 # First without the guest kernel, so that the command that stays installed is complete.
 install-check: setup

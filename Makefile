@@ -34,6 +34,11 @@ help:
 	@echo 'make public-api    the public items of every library, into docs/api'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
 	@echo 'make install-check `cargo install` gives working commands'
+	@echo 'make features      every pair of features; minimal-versions: the oldest dependencies'
+	@echo 'make deny          licences, origins and advisories of the dependencies'
+	@echo 'make semver        the public items against a release (BASELINE=REVISION)'
+	@echo 'make mutants       faults that no test notices, in MUTANTS="nostall-io"'
+	@echo 'make package       packages every published crate, and builds each from its package'
 
 setup:
 	@scripts/setup run
@@ -86,7 +91,7 @@ test:
 	@scripts/setup trace-tools
 	cargo test --locked --all-features
 
-check: prose
+check: prose spelling
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --all-features -- -D warnings
@@ -112,12 +117,55 @@ prose:
 	@scripts/setup check
 	cargo run --locked --quiet --package nostall-prose
 
+# typos.toml has the words that are no mistakes.
+.PHONY: spelling
+spelling:
+	@scripts/setup spelling
+	PATH="$$(scripts/setup print-tools):$$PATH" typos
+
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf aarch64-unknown-none
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces report-test
+full: loom stress spi-features kills linux-traces report-test features minimal-versions deny mutants package
+
+# Every pair of features of each crate.
+.PHONY: features
+features:
+	@scripts/setup cargo-tools cargo-hack
+	cargo hack check --locked --feature-powerset --depth 2 --workspace --exclude nostall-kernel
+
+.PHONY: minimal-versions
+minimal-versions:
+	@scripts/setup nightly
+	scripts/minimal-versions
+
+# Licences, bans and origins of the dependencies (deny.toml), then their advisories, whose database
+# is fetched.
+.PHONY: deny
+deny:
+	@scripts/setup cargo-tools cargo-deny
+	cargo deny check licenses bans sources
+	@cargo deny fetch db >/dev/null 2>&1 || { \
+		echo 'deny: the database of advisories cannot be fetched, and is not checked'; exit 0; }; \
+	cargo deny check advisories
+
+# The public items of each library against those of a release.
+BASELINE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
+.PHONY: semver
+semver:
+	@scripts/setup cargo-tools cargo-semver-checks
+	@[ -n '$(BASELINE)' ] || { echo 'semver: no release is tagged: give BASELINE=REVISION'; exit 1; }
+	cargo semver-checks --all-features --baseline-rev $(BASELINE) \
+		$(patsubst %,--package %,$(filter-out nostall nostall-bench nostall-trace-macros,$(PUBLIC_API_CRATES)))
+
+# Each fault that is put into these crates must make a test fail (.cargo/mutants.toml).
+MUTANTS ?= nostall-io
+.PHONY: mutants
+mutants:
+	@scripts/setup cargo-tools cargo-mutants
+	cargo mutants --output target $(MUTANTS:%=--package %)
 
 # A program that records is killed at random points. Each record that it wrote must be there.
 kills:
@@ -288,6 +336,12 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 postmortem-static:
 	@scripts/setup no_std $(STATIC)
 	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
+
+# The guest kernels are built in two folders and compared, and the command is packaged with them.
+.PHONY: package
+package:
+	@scripts/setup check
+	scripts/package
 
 # First without the guest kernel, so that the command that stays installed is complete.
 install-check: setup

@@ -2,9 +2,12 @@
 //!
 //! `NOSTALL_KERNEL=FILE` embeds that file instead of the kernel for its architecture. A
 //! relative name starts at the workspace's root, and an empty file (`/dev/null`) stands for
-//! no kernel. No kernel is embedded without an architecture's bare-metal target or the
-//! kernel's sources (a crate from a registry has neither). The command then reports what to
-//! do when it needs that kernel.
+//! no kernel.
+//!
+//! A checkout builds its kernels. A crate from a registry lacks their sources, and has the kernels
+//! themselves in `kernels/` (`scripts/package`). Their bytes do not depend on the folders of the
+//! build. No kernel is embedded if both are missing, or a checkout has no bare-metal target for
+//! an architecture. The command then reports what to do when it needs that kernel.
 
 use std::env;
 use std::fs;
@@ -50,16 +53,38 @@ fn main() {
             Some((kernel, machine)) if machine.is_none_or(|machine| machine == elf) => {
                 kernel.clone()
             }
-            _ => build(&out, target).map_or_else(Vec::new, |kernel| fs::read(kernel).unwrap()),
+            _ => {
+                let ours = match root().join("kernel/Cargo.toml").is_file() {
+                    true => build(&out, target),
+                    false => packaged(&name(target)),
+                };
+                ours.map_or_else(Vec::new, |kernel| fs::read(kernel).unwrap())
+            }
         };
-        let embedded = out.join(format!("nostall-kernel-{target}"));
+        let embedded = out.join(name(target));
         fs::write(&embedded, kernel).unwrap();
         println!("cargo::rustc-env={variable}={}", embedded.display());
     }
 }
 
 fn root() -> PathBuf {
-    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..")
+    manifest_dir().join("../..")
+}
+
+fn manifest_dir() -> PathBuf {
+    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap())
+}
+
+/// Returns the file name of a target's kernel.
+fn name(target: &str) -> String {
+    format!("nostall-kernel-{target}")
+}
+
+/// Returns the kernel that a crate from a registry has, or `None`.
+fn packaged(name: &str) -> Option<PathBuf> {
+    let kernel = manifest_dir().join("kernels").join(name);
+    println!("cargo::rerun-if-changed={}", kernel.display());
+    kernel.is_file().then_some(kernel)
 }
 
 /// Reads the kernel of `NOSTALL_KERNEL`, and its number in ELF files, which is `None` if the
@@ -82,12 +107,9 @@ fn read(given: &Path) -> (Vec<u8>, Option<u16>) {
     (kernel, Some(machine))
 }
 
-/// Builds the kernel. Returns `None` if the sources or the target are missing.
+/// Builds the kernel. Returns `None` if the target is missing.
 fn build(out: &Path, target: &str) -> Option<PathBuf> {
     let root = root();
-    if !root.join("kernel/Cargo.toml").is_file() {
-        return None;
-    }
     for source in [
         "kernel",
         "crates/nostall-console",
@@ -140,8 +162,8 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
         .arg(&folder)
         .current_dir(&root)
         // The outer build's flags do not apply to the kernel, and neither do those of the user's
-        // configuration. Flags from this variable take precedence, even if empty.
-        .env("CARGO_ENCODED_RUSTFLAGS", "")
+        // configuration. Flags from this variable take precedence.
+        .env("CARGO_ENCODED_RUSTFLAGS", remapped_folders(&root))
         .env_remove("RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CARGO_BUILD_TARGET")
@@ -153,6 +175,21 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
         String::from_utf8_lossy(&output.stderr)
     );
     Some(folder.join(target).join("kernel/nostall-kernel"))
+}
+
+/// Returns rustc's flags that keep the folders of this build out of the kernel's messages.
+fn remapped_folders(root: &Path) -> String {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
+    let registries = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok());
+    let registries = registries.into_iter().flatten().flatten();
+    let root = root.canonicalize().unwrap();
+    registries
+        .map(|registry| (registry.path(), "/registry"))
+        .chain([(root, "/nostall")])
+        .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
+        .collect::<Vec<_>>()
+        .join("\x1f")
 }
 
 /// Returns the folder of the target's libraries, which may not exist.

@@ -162,6 +162,7 @@
 //! `Drain`'s `Debug` shows its owner's word: 0, or four times the CPU plus 1, plus the
 //! priority.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -101,6 +101,7 @@
 //! The models are plain state machines with `Debug`; print one between two
 //! accesses.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -52,6 +52,7 @@
 //! test: `register_instructions` is what the CPU issued, `bus_accesses` what the
 //! device saw. The two differ only where one instruction moves many values.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 
 #[cfg(target_arch = "x86_64")]

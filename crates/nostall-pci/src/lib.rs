@@ -92,6 +92,7 @@
 //! [`Selector::choose`] made, and every [`ScanFault`] and [`AssignFault`]: each names the
 //! function and says what is wrong with it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 // Two adapters implement traits that have unsafe methods.
 #![deny(unsafe_code)]

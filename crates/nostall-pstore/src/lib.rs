@@ -87,6 +87,7 @@
 //! Dump the region and run `nostall postmortem FILE`. It reports where the zones are, and
 //! their contents.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 
 #[cfg(feature = "alloc")]

@@ -117,6 +117,7 @@
 //! gate's word: bit 0 is owned, bit 1 is that a release looks at the line, and the bits
 //! from 8 on are the devices in line.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 

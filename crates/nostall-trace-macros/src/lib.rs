@@ -1,4 +1,6 @@
-//! The attribute `traced` of nostall-trace, which exports it.
+#![doc = include_str!("../README.md")]
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -60,6 +60,7 @@
 //! A region explains itself: [`layout`] describes every byte, and names are stored in the region.
 //! [`Recorder::dump`] reads it while CPUs record; [`Recorder::lost`] counts lost records.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod cells;
@@ -134,8 +135,3 @@ pub use zones::{Symbols, ZoneEvents};
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
-
-/// The example of nostall-trace-macros, which cannot depend on this crate.
-#[cfg(all(doctest, feature = "macros"))]
-#[doc = include_str!("../../nostall-trace-macros/README.md")]
-pub struct MacrosReadme;

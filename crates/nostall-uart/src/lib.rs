@@ -71,6 +71,7 @@
 //! Wrap the window in `nostall_io::Counting` to see what a write did to the bus,
 //! and read the [`WriteReport`] of every write: it is how a lost byte shows.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -42,6 +42,8 @@
 //! [`Ran`] keeps every report and every byte of the serial line, and the errors carry what QEMU
 //! or the guest said last.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod error;
 mod exits;
 mod guest;

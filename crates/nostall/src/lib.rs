@@ -1,5 +1,6 @@
 //! The `nostall` command, as a library for its tests. See `nostall --help`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 pub mod experiments;

@@ -1,0 +1,122 @@
+//! Manifests and licences of the crates that are published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap()
+}
+
+/// A published crate: its folder, and its entry in the metadata of the workspace.
+struct Package {
+    folder: PathBuf,
+    metadata: Value,
+}
+
+impl Package {
+    fn name(&self) -> &str {
+        self.metadata["name"].as_str().unwrap()
+    }
+
+    /// Returns the dependencies on crates of this workspace.
+    fn siblings(&self) -> impl Iterator<Item = &Value> {
+        let dependencies = self.metadata["dependencies"].as_array().unwrap();
+        dependencies.iter().filter(|found| found["path"].is_string())
+    }
+}
+
+fn published() -> Vec<Package> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let output = cargo.current_dir(root()).output().unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    // An empty list stands for `publish = false`.
+    let packages = packages.filter(|package| package["publish"].is_null());
+    let packages = packages.map(|metadata| Package {
+        folder: Path::new(metadata["manifest_path"].as_str().unwrap())
+            .parent()
+            .unwrap()
+            .to_owned(),
+        metadata: metadata.clone(),
+    });
+    let packages = packages.collect::<Vec<_>>();
+    assert!(packages.len() > 10, "{}", packages.len());
+    packages
+}
+
+/// Fails with one line for each fault of a published crate.
+fn each(faults: impl Fn(&Package) -> Vec<String>) {
+    let packages = published();
+    let lines = packages.iter().flat_map(|package| {
+        let faults = faults(package).into_iter();
+        faults.map(|fault| format!("{}: {fault}", package.name()))
+    });
+    let lines = lines.collect::<Vec<_>>();
+    assert!(lines.is_empty(), "{}", lines.join("\n"));
+}
+
+#[test]
+fn every_published_crate_has_the_metadata_that_the_registry_shows() {
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let line = workspace.lines().find_map(|l| l.strip_prefix("repository = "));
+    let repository = line.map(|line| Value::from(line.trim_matches('"')));
+    each(|package| {
+        let name = package.name();
+        let metadata = &package.metadata;
+        let list = |key: &str| metadata[key].as_array().map_or(0, Vec::len);
+        let docs_rs = &metadata["metadata"]["docs"]["rs"];
+        let library = package.folder.join("src/lib.rs");
+        let library = fs::read_to_string(library).unwrap_or_default();
+        let page = Value::from(format!("https://docs.rs/{name}"));
+        [
+            (Some(&metadata["repository"]) == repository.as_ref(), "repository"),
+            (metadata["documentation"] == page, "documentation"),
+            (metadata["description"].is_string(), "description"),
+            (metadata["license"] == "MIT OR Apache-2.0", "license"),
+            (metadata["rust_version"].is_string(), "rust-version"),
+            (metadata["readme"] == "README.md", "readme"),
+            ((1..=5).contains(&list("keywords")), "1 to 5 keywords"),
+            ((1..=5).contains(&list("categories")), "1 to 5 categories"),
+            (docs_rs["all-features"] == true, "all-features on docs.rs"),
+            (docs_rs["targets"].is_array(), "targets on docs.rs"),
+            (
+                library.contains("#![cfg_attr(docsrs, feature(doc_cfg))]"),
+                "features in its documentation (doc_cfg)",
+            ),
+        ]
+        .into_iter()
+        .filter(|(holds, _)| !holds)
+        .map(|(_, fault)| fault.to_owned())
+        .collect()
+    });
+}
+
+#[test]
+fn every_published_crate_has_the_licences_of_the_repository() {
+    each(|package| {
+        ["LICENSE-APACHE", "LICENSE-MIT"]
+            .into_iter()
+            .filter(|name| {
+                fs::read(package.folder.join(name)).ok() != fs::read(root().join(name)).ok()
+            })
+            .map(str::to_owned)
+            .collect()
+    });
+}
+
+/// A version would make the registry ask for that crate, which may itself need this one.
+#[test]
+fn a_published_crate_needs_its_siblings_in_tests_by_path_only_and_else_by_version() {
+    each(|package| {
+        package
+            .siblings()
+            .filter(|sibling| (sibling["kind"] == "dev") != (sibling["req"] == "*"))
+            .map(|sibling| format!("{} {}", sibling["kind"], sibling["name"]))
+            .collect()
+    });
+}

@@ -10,6 +10,7 @@ pub(crate) mod figure;
 mod kvm;
 mod on;
 pub mod pci;
+mod peers;
 mod progress;
 pub mod pstore;
 pub mod spi;

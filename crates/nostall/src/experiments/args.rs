@@ -12,6 +12,7 @@ use nostall_vm::Device;
 use nostall_vm::qemu::QemuBoard;
 
 use super::files::Files;
+use super::peers::PeerArg;
 
 /// Arguments of every experiment. Each narrows `--on`, `--machine` and `--cpus` to the values
 /// that it can take, using [`on`], [`boards`] and [`cpus`].
@@ -42,6 +43,13 @@ pub struct Common {
     /// One more argument for QEMU; may be given again
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub qemu_arg: Vec<OsString>,
+
+    /// Systems to measure beside nostall, separated by commas
+    ///
+    /// Each Linux is built with `make linux-peer` and boots in QEMU, in turn with nostall's
+    /// kernel.
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub peers: Vec<PeerArg>,
 }
 
 /// Where an experiment runs.

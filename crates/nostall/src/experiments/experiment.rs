@@ -17,6 +17,7 @@ use super::document::{self, Results};
 use super::figure::Figures;
 use super::files::Files;
 use super::on::{self, On};
+use super::peers::{self, PeerArg};
 use crate::report::page::Summary;
 
 /// An experiment, which is its own arguments.
@@ -29,6 +30,9 @@ pub trait Experiment: clap::Args {
 
     /// CPUs of the guest, if `--cpus` names no number.
     const CPUS: u16 = 1;
+
+    /// The comparison with Linux, where there is one.
+    const PEERS: Option<&'static peers::Part> = None;
 
     /// What is read before a machine is looked for, so that mistakes in arguments come first.
     type Input;
@@ -126,7 +130,30 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         kvm: experiment.kvm_options(),
     };
-    wish.on_best(|on, note| experiment.measure(on, note, &input))
+    let (on, mut answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;
+    add_peers(experiment, &input, &mut answer);
+    Ok((on, answer))
+}
+
+/// Adds the rows of the peers that the arguments name.
+fn add_peers<E: Experiment>(experiment: &E, input: &E::Input, answer: &mut Answer<E::Found>) {
+    let common = experiment.common();
+    let linuxes = PeerArg::linuxes(&common.peers);
+    if linuxes.is_empty() {
+        return;
+    }
+    let text = match E::PEERS {
+        None => "Linux has no rows in this experiment.".to_owned(),
+        Some(part) => {
+            let compared = peers::compare(part, &linuxes, common.kernel.as_deref(), |on| {
+                Ok(experiment.measure(on, None, input)?.figures.to_vec())
+            });
+            answer.figures.add(compared.figures);
+            compared.text
+        }
+    };
+    answer.text += "\n\n";
+    answer.text += &text;
 }
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.

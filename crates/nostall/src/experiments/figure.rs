@@ -105,6 +105,11 @@ impl Figures {
         }
     }
 
+    /// Adds figures of other systems.
+    pub fn add(&mut self, figures: Vec<Figure>) {
+        self.all.extend(figures);
+    }
+
     /// The figures of one row of a table.
     pub fn row(&self, strategy: &'static str) -> Row<'_> {
         Row {

@@ -12,6 +12,7 @@ mod files;
 mod kvm;
 mod on;
 pub mod pci;
+mod peers;
 mod progress;
 pub mod pstore;
 pub mod spi;

@@ -50,11 +50,16 @@ impl Column {
         self
     }
 
-    pub fn cell(&self, row: &Row<'_>) -> String {
-        let value = match self.value {
+    /// Returns the row's value, if it has one.
+    pub fn value(&self, row: &Row<'_>) -> Option<f64> {
+        match self.value {
             Value::Metric(metric) => row.get(metric),
             Value::Derived(value) => value(row),
-        };
+        }
+    }
+
+    pub fn cell(&self, row: &Row<'_>) -> String {
+        let value = self.value(row);
         value.map_or_else(|| self.missing.to_owned(), self.show)
     }
 }

@@ -4,6 +4,7 @@ mod fold;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
 pub mod model;
+mod peers;
 pub mod run;
 mod table;
 pub(super) mod tour;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
+use super::peers::Part;
 use super::progress::Busy;
 use super::table::cpus as cpus_in_words;
 use super::verdict::closing;
@@ -61,6 +63,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
     type Input = ();
     type Found = Devices;
 

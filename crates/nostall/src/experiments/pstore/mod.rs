@@ -1,6 +1,7 @@
 //! Experiment pstore: records that survive a crash.
 
 mod fold;
+mod peers;
 pub mod run;
 mod text;
 mod threads;
@@ -14,6 +15,7 @@ use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
+use super::peers::Part;
 use super::progress::Busy;
 use super::table::{cpus_on_host, host_cpus};
 
@@ -56,6 +58,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const CPUS: u16 = CPUS;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
     type Input = ();
     type Found = ();
 

@@ -4,6 +4,7 @@ mod card;
 mod fold;
 mod host;
 pub mod model;
+mod peers;
 pub mod run;
 mod text;
 mod threads;
@@ -20,6 +21,7 @@ use nostall_work::spi::FRAMES;
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
+use super::peers::Part;
 use super::progress::Busy;
 use super::table::{cpus_on_host, host_cpus};
 use card::Card;
@@ -78,6 +80,7 @@ impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
     type Input = Card;
     type Found = fold::Files;
 

@@ -4,6 +4,7 @@ mod drawing;
 mod fold;
 pub(super) mod input;
 pub mod model;
+mod peers;
 pub mod run;
 mod table;
 pub(super) mod tour;
@@ -21,6 +22,7 @@ use nostall_work::uart::Job;
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
+use super::peers::Part;
 use super::progress::Bar;
 use super::table::cpus as cpus_in_words;
 use super::verdict::closing;
@@ -105,6 +107,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
     type Input = NamedText;
     type Found = Drawings;
 

@@ -1,0 +1,306 @@
+//! Boots of the peers, alternating with those of nostall's kernel.
+
+use anyhow::Result;
+use nostall_vm::qemu::{Qemu, QemuBoard};
+
+use super::boot::boot;
+use super::counts;
+use super::linux::{Build, Linux};
+use super::report::{self, Key, Measured};
+use crate::experiments::figure::{Figure, Figures};
+use crate::experiments::on::On;
+use crate::experiments::progress::Busy;
+use crate::experiments::table::{Column, table};
+use crate::kernel;
+
+/// Boots of each system. The second half has the reverse order of the first.
+const ROUNDS: usize = 4;
+
+/// The comparison with Linux in one experiment.
+pub struct Part {
+    /// The experiment's name, which Linux finds on its command line.
+    pub path: &'static str,
+    /// CPUs of Linux.
+    pub cpus: u16,
+    /// Nostall's strategy beside the peers and its machine. It is left out where nostall's
+    /// kernel does not measure the same thing.
+    pub ours: Option<(&'static str, QemuBoard)>,
+    /// Columns of the table.
+    pub columns: &'static [Column],
+    /// Lines below the table.
+    pub legend: &'static str,
+}
+
+/// One system of the comparison, with its values.
+struct System {
+    name: &'static str,
+    /// The build of Linux, or `None` for nostall.
+    build: Option<Build>,
+    values: Vec<(Key, Vec<f64>)>,
+    failure: Option<String>,
+}
+
+/// Result of a comparison.
+pub struct Compared {
+    /// Table and notes.
+    pub text: String,
+    pub figures: Vec<Figure>,
+}
+
+/// Measures the peers beside nostall. `ours` runs the experiment once in QEMU.
+///
+/// A peer that is missing or fails has a line in the text, and no rows.
+pub fn compare(
+    part: &Part,
+    peers: &[Linux],
+    kernel: Option<&std::path::Path>,
+    ours: impl FnMut(&On) -> Result<Vec<Figure>>,
+) -> Compared {
+    let mut systems = Vec::new();
+    let mut notes = Vec::new();
+    for peer in peers {
+        match peer.find() {
+            Ok(build) => systems.push(System::new(peer.name(), Some(build))),
+            Err(missing) => notes.push(missing),
+        }
+    }
+    // Without a peer, nothing stands beside nostall.
+    if !systems.is_empty() {
+        let busy = Busy::new("booting Linux and nostall in turn");
+        if let Some((strategy, board)) = part.ours {
+            match machine(board, kernel) {
+                Ok(on) => {
+                    systems.push(System::new(NOSTALL, None));
+                    measure(part, &mut systems, with_strategy(strategy, on, ours));
+                }
+                Err(error) => notes.push(format!("{NOSTALL}: {error:#}")),
+            }
+        } else {
+            measure(part, &mut systems, || Ok(Vec::new()));
+        }
+        drop(busy);
+    }
+    for system in &mut systems {
+        if let Some(why) = system.failure.take() {
+            notes.push(format!("{}: not measured: {why}", system.name));
+            system.values.clear();
+        }
+    }
+    let figures = figures(part, &systems);
+    Compared {
+        text: text(part, &figures, &notes),
+        figures: figures.to_vec(),
+    }
+}
+
+/// Name of nostall's rows among the peers'.
+const NOSTALL: &str = "nostall";
+
+impl System {
+    const fn new(name: &'static str, build: Option<Build>) -> Self {
+        Self {
+            name,
+            build,
+            values: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn add(&mut self, measured: Vec<Measured>) {
+        for Measured { key, value } in measured {
+            match self.values.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) => values.push(value),
+                None => self.values.push((key, vec![value])),
+            }
+        }
+    }
+}
+
+/// Finds the machine that boots nostall's kernel.
+fn machine(board: QemuBoard, kernel: Option<&std::path::Path>) -> Result<On> {
+    Ok(On::Qemu {
+        kernel: kernel::find(kernel, board.architecture())?,
+        qemu: Qemu::find(board)?,
+    })
+}
+
+/// Returns a closure that runs `ours` once, and keeps the figures of `strategy`.
+fn with_strategy(
+    strategy: &'static str,
+    on: On,
+    mut ours: impl FnMut(&On) -> Result<Vec<Figure>>,
+) -> impl FnMut() -> Result<Vec<Measured>> {
+    move || {
+        let figures = ours(&on)?.into_iter();
+        let kept = figures.filter(|figure| figure.strategy == strategy && figure.profile.is_none());
+        let measured = kept.map(|figure| Measured {
+            key: Key {
+                way: None,
+                metric: figure.metric,
+                unit: figure.unit,
+            },
+            value: figure.value,
+        });
+        Ok(measured.collect())
+    }
+}
+
+/// Boots every system in turn, and once more each Linux whose device accesses are counted.
+fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result<Vec<Measured>>) {
+    let words = format!("nostall={}", part.path);
+    for round in 0..ROUNDS {
+        let mut order: Vec<_> = systems.iter_mut().collect();
+        if round >= ROUNDS / 2 {
+            order.reverse();
+        }
+        for system in order {
+            if system.failure.is_some() {
+                continue;
+            }
+            let measured = match &system.build {
+                Some(build) => boot(build, &words, part.cpus, false)
+                    .and_then(|output| report::parse(&output.report)),
+                None => ours().map_err(|error| format!("{error:#}")),
+            };
+            match measured {
+                Ok(measured) => system.add(measured),
+                Err(why) => system.failure = Some(why),
+            }
+        }
+    }
+    for system in systems {
+        let (Some(build), None) = (&system.build, &system.failure) else {
+            continue;
+        };
+        match boot(build, &format!("{words} nostall.once"), part.cpus, true) {
+            Ok(output) => system.add(counts::count(&output.trace)),
+            Err(why) => system.failure = Some(why),
+        }
+    }
+}
+
+/// Returns the figures: medians, with the quartiles as `low` and `high`.
+fn figures(part: &Part, systems: &[System]) -> Figures {
+    let mut figures = Figures::new(part.path, "qemu");
+    for system in systems {
+        for (key, values) in &system.values {
+            let mut values = values.clone();
+            values.sort_unstable_by(f64::total_cmp);
+            let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
+            let mut record = figures.record(system.name);
+            if let Some(way) = key.way {
+                record = record.on_port(way);
+            }
+            if let Some(figure) = record.value(&key.metric, key.unit, at(2)) {
+                figure.n = values.len();
+                if values.len() > 1 {
+                    (figure.low, figure.high) = (Some(at(1)), Some(at(3)));
+                }
+            }
+        }
+    }
+    figures
+}
+
+fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
+    let mut rows: Vec<(&'static str, Option<&'static str>)> = Vec::new();
+    for figure in figures.iter() {
+        let row = (figure.strategy, figure.profile);
+        let is_shown = |column: &Column| {
+            let found = figures.row(row.0);
+            let found = row.1.map_or(found, |way| found.on_port(way));
+            column.value(&found).is_some()
+        };
+        if !rows.contains(&row) && part.columns.iter().any(is_shown) {
+            rows.push(row);
+        }
+    }
+    let mut parts = Vec::new();
+    if !rows.is_empty() {
+        let lines = rows.iter().map(|&(name, way)| {
+            let row = figures.row(name);
+            let row = way.map_or(row, |way| row.on_port(way));
+            ([name, way.unwrap_or("")], row)
+        });
+        parts.push(table(["beside Linux", ""], part.columns, lines));
+        parts.push(part.legend.to_owned());
+        parts.push(format!(
+            "Medians of boots in turn in the same machine (q35), {ROUNDS} of each; --json also has \
+             the\nquartiles. nostall is its best strategy above. bus: accesses in QEMU's trace."
+        ));
+    }
+    parts.extend((!notes.is_empty()).then(|| notes.join("\n")));
+    parts.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::table::whole;
+
+    const PART: Part = Part {
+        path: "uart",
+        cpus: 1,
+        ours: None,
+        columns: &[Column::of("time", "ns_per_byte", whole)],
+        legend: "time: of a byte.",
+    };
+
+    fn system(name: &'static str, values: &[f64]) -> System {
+        let mut system = System::new(name, None);
+        for &value in values {
+            let key = Key {
+                way: None,
+                metric: "ns_per_byte".to_owned(),
+                unit: "ns/B",
+            };
+            system.add(vec![Measured { key, value }]);
+        }
+        system
+    }
+
+    #[test]
+    fn a_peers_figure_is_a_median_between_its_quartiles() {
+        let figures = figures(
+            &PART,
+            &[system("linux-6.1", &[50.0, 10.0, 30.0, 20.0, 40.0])],
+        );
+        let figure = &figures[0];
+        assert_eq!(
+            (figure.strategy, figure.n, figure.value),
+            ("linux-6.1", 5, 30.0)
+        );
+        assert_eq!((figure.low, figure.high), (Some(20.0), Some(40.0)));
+    }
+
+    #[test]
+    fn every_round_boots_every_system_and_half_way_the_order_is_reversed() {
+        let mut systems = [system("nostall", &[])];
+        let mut boots = 0;
+        measure(&PART, &mut systems, || {
+            boots += 1;
+            Ok(Vec::new())
+        });
+        assert_eq!(boots, ROUNDS);
+    }
+
+    #[test]
+    fn a_system_that_fails_is_not_booted_again_and_has_no_rows() {
+        let mut systems = [system("nostall", &[1.0])];
+        let mut boots = 0;
+        measure(&PART, &mut systems, || {
+            boots += 1;
+            Err(anyhow::anyhow!("it hung"))
+        });
+        assert_eq!((boots, systems[0].failure.as_deref()), (1, Some("it hung")));
+    }
+
+    #[test]
+    fn a_table_without_rows_is_its_notes() {
+        let none = figures(&PART, &[]);
+        assert_eq!(
+            text(&PART, &none, &["linux-6.1: not built".to_owned()]),
+            "linux-6.1: not built"
+        );
+    }
+}

@@ -64,7 +64,12 @@ pub type Sink<'a> = dyn FnMut(TableNumber, RecordBatch) -> Result<()> + 'a;
 /// # Errors
 ///
 /// Those of `sink` alone.
-pub fn decode(source: Source<'_>, input: u64, options: &Options, sink: &mut Sink<'_>) -> Result<()> {
+pub fn decode(
+    source: Source<'_>,
+    input: u64,
+    options: &Options,
+    sink: &mut Sink<'_>,
+) -> Result<()> {
     let start = Instant::now();
     let mut dump = Dump::new(input, options, sink);
     match dump.open(source) {
@@ -226,8 +231,10 @@ impl<'a> Dump<'a> {
             bytes,
             unverified: Vec::new(),
         };
+        self.trust(Trust::Unchecked);
         let log = self.log("dmesg", Trust::Unchecked, None);
-        self.text(&log, &text);
+        let crashes = self.text(&log, &text);
+        self.merge(&log, crashes);
     }
 
     fn image(&mut self, image: &Image) {

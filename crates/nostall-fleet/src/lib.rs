@@ -4,6 +4,7 @@
 //! - [`decode`]: one input as rows of these tables.
 //! - [`crash`]: panics and oopses in a log, and the signature of a stack.
 //! - [`export`]: many inputs into files, in batches that a killed run resumes.
+//! - [`synth`]: a fleet of made dumps with known answers.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ pub mod manifest;
 pub mod names;
 pub mod output;
 pub mod schema;
+pub mod synth;
 pub mod tables;
 
 mod line;

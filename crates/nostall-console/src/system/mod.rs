@@ -421,7 +421,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         // A clock that logs at each look must not keep the flush.
         let _inside = self.places.mark(cpu, Mark::Inside);
         let sink = self.drain.sink();
-        sink.with(Caller::Panic, Console::disable_receive);
+        sink.with(Caller::Panic, Console::take_over);
         let (clock, limits) = (&self.platform, FlushLimits::DEFAULT);
         match self.also {
             Some(also) => flush(&[&self.drain, also], cpu as u16, clock, limits),

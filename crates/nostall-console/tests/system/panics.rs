@@ -3,9 +3,10 @@
 use std::fmt;
 
 use nostall_io::Clock;
+use nostall_uart::LineSettings;
 use nostall_uart::registers::IER;
 
-use crate::machine::{Console, info, open};
+use crate::machine::{Console, Wire, info, open};
 use crate::{PC, lines_with};
 
 use nostall_io::Registers;
@@ -118,6 +119,29 @@ fn a_panic_of_another_cpu_leaves_the_port_to_the_first_one() {
         assert_eq!(lines_with(&text, end), 1, "{text}");
     }
     assert_eq!(machine.stops.get(), 1);
+}
+
+#[test]
+fn a_panic_at_every_access_of_a_second_open_gets_its_text_out() {
+    for at in 0.. {
+        let (machine, console) = open(PC);
+        let left = std::cell::Cell::new(at);
+        *machine.in_access.borrow_mut() = Some(Box::new(move || match left.get() {
+            0 => {
+                left.set(usize::MAX);
+                console.panic(format_args!("the end"));
+            }
+            usize::MAX => {}
+            more => left.set(more - 1),
+        }));
+        let _ = console.open(Wire(machine), LineSettings::baud(115_200));
+        if machine.stops.get() == 0 {
+            assert!(at > 50, "{at}");
+            break;
+        }
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] the end"), 1, "{at}: {text}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use nostall_io::{Clock, Registers};
 use super::lost::Lost;
 use super::state::{CANARY, Console, LARGEST_LOAD, LatchedStatus, Port, Turn};
 use crate::probe::{designware_load, probe};
-use crate::registers::{IER, LSR, MCR, SCR, lsr, mcr};
+use crate::registers::{IER, LCR, LSR, MCR, SCR, lcr, lsr, mcr};
 use crate::setup::{Patience, answers, program, wait_until};
 use crate::{ConsoleSettings, Model, OpenError, PowerLoss, Strategy};
 
@@ -86,6 +86,24 @@ impl<R: Registers, C: Clock> Console<R, C> {
         console.fifo_missing = false;
         console.pace = console.port.pace();
         Ok(console)
+    }
+
+    /// Takes the port for a panic: disables its interrupts. If another driver of the port was
+    /// stopped in the middle of its set-up, or a test of the port, sets it up again. Never waits.
+    pub fn take_over(&mut self) {
+        let line = lcr::DLAB
+            | match self.port.model {
+                // Its word length is not what the data sheet says (BCM2835 errata, AUX_MU_LCR_REG).
+                Model::Bcm2835Mini => 0,
+                _ => lcr::WORD_LENGTH,
+            };
+        let differs = self.registers.read8(LCR) ^ self.settings.line.lcr();
+        if differs & line != 0 || self.registers.read8(MCR) & mcr::LOOP != 0 {
+            // A port that stays busy is left as it is.
+            let _ = self.configure(Patience::OneLook);
+            self.pace = self.port.pace();
+        }
+        self.disable_receive();
     }
 
     /// Makes the port what the settings say.

@@ -98,12 +98,7 @@ where
         cpu.stored();
         cpu.stop_others();
         flush(&[&self.drain], cpu.id() as u16, cpu, FlushLimits::DEFAULT);
-        cpu.held(Hold {
-            context: Context::Panic,
-            from,
-            owner_from: from,
-            until: cpu.now(),
-        });
+        cpu.owned(Context::Panic, from);
     }
 
     fn is_idle(&self) -> bool {

@@ -27,8 +27,18 @@ pub trait Cpu: Clock + Processor {
     /// Told when a message is in the ring, and nothing else has happened yet.
     fn stored(&self) {}
 
-    /// Told of each time that this CPU was held by the console, when it is over.
+    /// Takes each time that the console held this CPU, when it is over.
     fn held(&self, _: Hold) {}
+
+    /// Reports the [`Hold`] of a CPU that had the console from `from` until now.
+    fn owned(&self, context: Context, from: Nanos) {
+        self.held(Hold {
+            context,
+            from,
+            owner_from: from,
+            until: self.now(),
+        });
+    }
 }
 
 /// What a CPU is doing.

@@ -197,19 +197,10 @@ where
         cpu.stored();
         self.panicking.store(true, Ordering::Release);
         cpu.stop_others();
-        loop {
+        self.position.print_in_panic(self.ring, || {
             while self.next_line(|line| self.write(line, Caller::Panic)) {}
-            // A stopped CPU may be in the middle of a write, which never completes.
-            if !self.position.skip_pending(self.ring) {
-                break;
-            }
-        }
-        cpu.held(Hold {
-            context: Context::Panic,
-            from,
-            owner_from: from,
-            until: cpu.now(),
         });
+        cpu.owned(Context::Panic, from);
     }
 
     fn is_idle(&self) -> bool {

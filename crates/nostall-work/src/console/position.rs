@@ -60,9 +60,20 @@ impl Position {
         Some((line, cursor))
     }
 
+    /// Prints all records in a panic, in order: `print` does until the next one is incomplete.
+    pub(super) fn print_in_panic(&self, ring: &Ring, mut print: impl FnMut()) {
+        loop {
+            print();
+            // A stopped CPU may be in the middle of a write, which never completes.
+            if !self.skip_pending(ring) {
+                break;
+            }
+        }
+    }
+
     /// Gives up the next record, whose producer was stopped in mid-write. Returns whether there
     /// was one.
-    pub(super) fn skip_pending(&self, ring: &Ring) -> bool {
+    fn skip_pending(&self, ring: &Ring) -> bool {
         let mut cursor = self.cursor();
         let is_pending = cursor.unread(ring) > 0;
         if is_pending {

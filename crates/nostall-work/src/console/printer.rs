@@ -206,12 +206,7 @@ where
         self.ring.log(meta, text);
         cpu.stored();
         if context == Context::Interrupt && cpu.without_interrupts(|| self.take_over(cpu)) {
-            cpu.held(Hold {
-                context,
-                from,
-                owner_from: from,
-                until: cpu.now(),
-            });
+            cpu.owned(context, from);
             return Role::Owner;
         }
         self.wake(cpu);
@@ -242,22 +237,13 @@ where
         self.runs_on.store(PANIC, Ordering::SeqCst);
         cpu.stop_others();
         let mut interrupted = self.holder.load(Ordering::SeqCst) != 0;
-        loop {
+        self.position.print_in_panic(self.ring, || {
             self.with(cpu, Caller::Panic, |console| {
                 self.print_all(console, interrupted, u64::MAX);
             });
             interrupted = false;
-            // A stopped CPU may be in the middle of a write, which never completes.
-            if !self.position.skip_pending(self.ring) {
-                break;
-            }
-        }
-        cpu.held(Hold {
-            context: Context::Panic,
-            from,
-            owner_from: from,
-            until: cpu.now(),
         });
+        cpu.owned(Context::Panic, from);
     }
 
     fn is_idle(&self) -> bool {

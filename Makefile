@@ -6,7 +6,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
-	install-check public-api postmortem-static \
+	install-check public-api static postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-trace
 
 # Without a message, a long build looks like a hang.
@@ -30,6 +30,7 @@ help:
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api'
+	@echo 'make static        nostall as one file for any Linux of this processor, and its tests'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
 	@echo 'make install-check `cargo install` gives working commands'
 
@@ -265,6 +266,15 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 postmortem-static:
 	@scripts/setup no_std $(STATIC)
 	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
+
+# The whole command likewise, with its guest kernels. The tests run it in an empty folder with an
+# empty environment.
+static:
+	@scripts/setup run
+	@scripts/setup no_std $(STATIC)
+	cargo build --locked --release --package nostall --target $(STATIC)
+	NOSTALL_STATIC=$$(scripts/setup print-target-folder)/$(STATIC)/release/nostall \
+		cargo test --locked --package nostall --test anywhere
 
 # First without the guest kernel, so that the command that stays installed is complete.
 install-check: setup

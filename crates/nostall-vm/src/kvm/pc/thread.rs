@@ -1,13 +1,12 @@
 //! A thread that runs a virtual CPU and can be stopped.
 
 use std::io;
-use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler, unblock_signal};
 
 use super::vm::failed;
 use crate::Error;
@@ -62,9 +61,9 @@ impl<T> CpuThread<T> {
         let start = Instant::now();
         // A signal just before the guest is entered has no effect, so it is repeated.
         while let Some(thread) = self.thread.as_ref().filter(|thread| !thread.is_finished()) {
-            // SAFETY: the thread has not been joined: its handle is good. The signal
-            // has a handler (`heed_signals`).
-            unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGRTMIN()) };
+            // The signal has a handler (`heed_signals`). A thread that has just ended is not
+            // reached, and needs no signal.
+            let _ = thread.kill(SIGRTMIN());
             if start.elapsed() > STOPPING {
                 // The thread owns all that it needs, and may end later.
                 return;

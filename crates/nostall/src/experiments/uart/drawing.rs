@@ -132,6 +132,7 @@ fn cpu(accesses: &[Access], start: Nanos, end: Nanos) -> Vec<Bar> {
                 from_ns: from,
                 until_ns: until,
                 kind: kind.to_owned(),
+                base: 0.0,
                 share: 1.0,
             }),
         }
@@ -168,6 +169,7 @@ fn fifo(accesses: &[Access], start: Nanos, frame: Nanos) -> (Vec<Bar>, Nanos) {
                 from_ns: (from - start).0 as f64,
                 until_ns: (until - start).0 as f64,
                 kind: "bytes in the FIFO".to_owned(),
+                base: 0.0,
                 share: (f64::from(level) / FIFO).min(1.0),
             });
         }

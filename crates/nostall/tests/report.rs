@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -145,7 +146,6 @@ fn all_runs_every_experiment_and_writes_one_document() {
 #[test]
 fn an_experiment_that_fails_costs_its_figures_only_and_the_exit_status_says_so() {
     let dir = TempDir::new().unwrap();
-    // The console has no model of so many CPUs, and the trace has 8 at most.
     let args = [
         "run", "all", "--on", "kvm", "--kernel", "none", "--json", "f.json",
     ];
@@ -161,4 +161,31 @@ fn an_experiment_that_fails_costs_its_figures_only_and_the_exit_status_says_so()
     let document = fs::read_to_string(dir.path().join("f.json")).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["results"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_the_old_files_and_no_others() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("p.html"), "old").unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_nostall"))
+        .current_dir(dir.path())
+        .args([
+            "run", "all", "--on", "model", "--report", "p.html", "--json", "f.json",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let begun = lines.any(|line| line.unwrap().starts_with("$ nostall run pstore"));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(begun);
+    let files = fs::read_dir(dir.path()).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files, ["p.html"]);
+    assert_eq!(
+        fs::read_to_string(dir.path().join("p.html")).unwrap(),
+        "old"
+    );
 }

@@ -40,6 +40,9 @@ pub struct Bar {
     pub until_ns: f64,
     /// Activity, in words.
     pub kind: String,
+    /// Lower end of the bar in lanes, where another one is below it.
+    #[serde(default)]
+    pub base: f64,
     /// Height of the bar in lanes: a share of time, or of a FIFO.
     pub share: f64,
 }

@@ -48,7 +48,7 @@
       Plot.ruleX([0]),
     ];
     if (picture.limit && picture.limit.value > 0) {
-      marks.push(Plot.ruleX([picture.limit.value], { stroke: "var(--mark)", strokeDasharray: "4 3" }));
+      marks.push(Plot.ruleX([picture.limit.value], { stroke: "var(--text)", strokeWidth: 1.5, strokeDasharray: "4 3" }));
     }
     const svg = Plot.plot({
       width, height: rows.length * 28 + 34, marginLeft: left, marginRight: 78, marginTop: 4,
@@ -104,7 +104,7 @@
         .map((bar) => ({ ...bar, name: line.lanes[bar.lane] }));
       const events = line.marks.map((mark) => ({ ...mark, name: line.lanes[mark.lane] }));
       const svg = Plot.plot({
-        width, height: line.lanes.length * 26 + 26, marginLeft: 52, marginRight: 12, marginTop: 6,
+        width, height: line.lanes.length * 26 + 26, marginLeft: 52, marginRight: 24, marginTop: 6,
         marginBottom: 20,
         style: { background: "transparent", color: "var(--text)", fontSize: "12px" },
         x: { domain: [0, span], label: null, tickFormat: time0, ticks: Math.max(2, Math.floor(width / 110)) },
@@ -114,7 +114,8 @@
         marks: [
           Plot.rect(line.lanes, { x1: 0, x2: line.span_ns, y1: 0, y2: 1, fy: (d) => d, fill: "var(--panel)", ariaLabel: "lane" }),
           Plot.rect(rows, {
-            x1: "from_ns", x2: "until_ns", y1: 0, y2: (row) => Math.min(1, Math.max(row.share, 0.06)),
+            x1: "from_ns", x2: "until_ns", y1: "base",
+            y2: (row) => Math.min(1, row.base + Math.max(row.share, 0.06)),
             fy: "name", fill: "kind", ariaLabel: "held",
           }),
           Plot.dot(events, { x: "at_ns", y: 1, fy: "name", symbol: "triangle", rotate: 180, r: 4, fill: "var(--warn)", title: "text" }),

@@ -144,7 +144,7 @@ fn machines(sources: &[Source]) -> Markup {
                     thead {
                         tr {
                             th { "" }
-                            @for source in sources { th { (source.name) } }
+                            @for source in sources { th.text { (source.name) } }
                         }
                     }
                     tbody {
@@ -282,7 +282,7 @@ fn figure(n: usize, picture: &Picture<'_>) -> Markup {
         figure {
             figcaption {
                 b { (title) } " "
-                @if on == "model" { (badge(on)) }
+                (badge(on))
                 @if let Picture::Bars(bars) = picture {
                     @if let Some(limit) = &bars.limit {
                         br; "Limit: " (limit.text) ", " (limit.why) "."
@@ -352,7 +352,7 @@ fn table(group: &Group<'_>, sources: &[Source], metrics: &[&str]) -> Markup {
                         @for strategy in &group.strategies {
                             th colspan=(group.sources.len()) { (strategy) }
                         }
-                        @if has_limits { th rowspan=(rows) { "limit" } }
+                        @if has_limits { th.text rowspan=(rows) { "limit" } }
                     }
                     @if several {
                         tr {

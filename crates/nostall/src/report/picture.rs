@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::drawing::Drawing;
 use super::group::Group;
 use super::source::{Figure, Source};
-use super::text::{place, value};
+use super::text::value;
 
 /// Figure that explains a stall.
 struct Key {
@@ -288,7 +288,7 @@ fn bars<'a>(key: &Key, sources: &'a [Source], group: &Group<'a>) -> Option<Bars<
         .profile
         .map_or(String::new(), |port| format!(", {port}"));
     (bars.len() > 1).then(|| Bars {
-        title: format!("{}{port}: {}", key.title, place(group.on)),
+        title: format!("{}{port}", key.title),
         on: group.on,
         command: group.command,
         limit: limit(group, group.sources[0], metric),
@@ -326,7 +326,7 @@ fn lanes<'a>(path: &str, sources: &'a [Source]) -> Vec<Picture<'a>> {
                 _ => format!(" ({})", document.name),
             };
             let lanes = Lanes {
-                title: format!("{thing}, {port}: {}{name}", place(&line.on)),
+                title: format!("{thing}, {port}{name}"),
                 on: &line.on,
                 lines: vec![line],
             };

@@ -81,30 +81,34 @@ fn lane(outcome: &FloodOutcome, cpu: usize) -> Vec<Bar> {
         add(kind, owner, until);
     }
     let mut bars: Vec<Bar> = Vec::new();
+    let mut below = [0.0_f64; COLUMNS];
     for (kind, name) in KINDS.iter().enumerate() {
-        for (at, column) in shares.iter().enumerate() {
-            let share = shown(column[kind]);
-            let (from, until) = (at as f64 * width, (at + 1) as f64 * width);
+        for (at, (column, base)) in shares.iter().zip(&mut below).enumerate() {
+            let share = shown(column[kind]).min(1.0 - *base);
+            if share <= 0.0 {
+                continue;
+            }
+            let bar = Bar {
+                lane: cpu,
+                from_ns: (at as f64 * width).round(),
+                until_ns: ((at + 1) as f64 * width).round(),
+                kind: (*name).to_owned(),
+                base: *base,
+                share,
+            };
+            *base += share;
             match bars.last_mut() {
-                _ if share == 0.0 => {}
-                Some(last)
-                    if last.kind == *name
-                        && last.share == share
-                        && last.until_ns == from.round() =>
-                {
-                    last.until_ns = until.round();
-                }
-                _ => bars.push(Bar {
-                    lane: cpu,
-                    from_ns: from.round(),
-                    until_ns: until.round(),
-                    kind: (*name).to_owned(),
-                    share,
-                }),
+                Some(last) if is_continued(last, &bar) => last.until_ns = bar.until_ns,
+                _ => bars.push(bar),
             }
         }
     }
     bars
+}
+
+fn is_continued(last: &Bar, bar: &Bar) -> bool {
+    let form = |bar: &Bar| (bar.base, bar.share);
+    last.kind == bar.kind && form(last) == form(bar) && last.until_ns == bar.from_ns
 }
 
 /// Rounds a share. A short hold stays visible.

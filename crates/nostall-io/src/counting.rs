@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use crate::Registers;
 
-/// What has passed through a [`Counting`] window.
+/// Numbers of accesses through a [`Counting`] window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Single reads.
@@ -35,7 +35,7 @@ impl Counts {
 impl core::ops::Sub for Counts {
     type Output = Self;
 
-    /// What was counted between two readings of the same window.
+    /// Returns the accesses between two readings of the same window.
     fn sub(self, earlier: Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(earlier.reads),
@@ -73,7 +73,7 @@ impl<R> Counting<R> {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the numbers of accesses so far.
     pub fn counts(&self) -> Counts {
         self.counts.get()
     }

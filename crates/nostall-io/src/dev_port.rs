@@ -28,7 +28,7 @@ impl DevPort {
     ///
     /// # Errors
     ///
-    /// What opening `/dev/port` gives: not found, or no permission.
+    /// Returns the error of opening `/dev/port`: not found, or no permission.
     pub fn open(base: u16, len: u16) -> io::Result<Self> {
         Self::open_file(Path::new("/dev/port"), base, len)
     }

@@ -433,8 +433,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked of it, a window stays in its memory (Miri would
-        /// say), and reads back what it wrote.
+        /// A window stays in its memory for every access (Miri reports others), and reads
+        /// back the values that it wrote.
         #[test]
         fn any_access_is_inside_or_reads_all_ones(
             stride in 1u16..=16,

@@ -32,8 +32,8 @@ impl Ports {
     /// # Safety
     ///
     /// The code must run where port instructions are allowed (ring 0, or with
-    /// the I/O privilege). Whatever the device does when its ports are read or
-    /// written, DMA included, must not break Rust's rules.
+    /// the I/O privilege). No action of the device on a read or write of its
+    /// ports, DMA included, may break Rust's rules.
     pub const unsafe fn new(base: u16, len: u16) -> Self {
         Self {
             base,
@@ -167,8 +167,8 @@ impl Registers for Ports {
 mod tests {
     use super::*;
 
-    // What the port instructions do is proved in QEMU, by the reference kernel's
-    // bus check; here only what never reaches one.
+    // The reference kernel's bus check tests the port instructions in QEMU. These tests are
+    // for accesses that reach no port.
 
     #[test]
     fn an_access_outside_the_window_reads_all_ones() {

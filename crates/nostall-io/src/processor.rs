@@ -1,4 +1,4 @@
-//! What a driver may ask of the CPU it runs on.
+//! A driver's interface to the CPU that it runs on.
 
 /// The CPU that runs this code.
 ///

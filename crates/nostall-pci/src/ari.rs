@@ -77,7 +77,7 @@ fn wanted<A: ConfigAccess + ?Sized>(
         return Ok(false);
     }
     match Function::read(access, below) {
-        // What is wrong with it is reported when the scan comes to it.
+        // The scan reports its fault when it reaches the device.
         Ok(None) | Err(_) => Ok(false),
         Ok(Some(device)) => {
             let express = Capabilities::new(access, &device).find(crate::Capability::PCIE);

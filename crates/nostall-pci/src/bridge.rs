@@ -131,7 +131,7 @@ pub(crate) fn windows<A: ConfigAccess + ?Sized>(
     ends: [u64; 3],
 ) -> Result<[bool; 3], AccessError> {
     close(access, address)?;
-    // What a closed window leaves in its base: ones, if there is a base.
+    // A closed window has ones in its base, if there is a base.
     let io = access.read8(address, IO_BASE)?;
     let prefetchable = access.read16(address, PREFETCHABLE_BASE)?;
     let wide = prefetchable & 0xf == 1 || ends[2] <= 1 << 32;

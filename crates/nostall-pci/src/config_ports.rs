@@ -22,9 +22,9 @@ const ENABLE: u32 = 1 << 31;
 
 /// Configuration space by the port pair 0xCF8 and 0xCFC of a PC.
 ///
-/// An access takes two bus accesses, and in a virtual machine two exits; and since the
-/// first says what the second is about, nothing may come between them: they are made under
-/// one lock with interrupts masked. What interrupts all the same (an NMI) must not use it.
+/// An access takes two bus accesses, and in a virtual machine two exits. The first selects the
+/// register for the second, so both are made under one lock with interrupts masked. The
+/// handler of an NMI, which interrupts all the same, must not use it.
 ///
 /// They reach the first 256 registers of each function of segment 0, and no others.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use crate::{Address, BusFault, Buses, ConfigAccess, Function, ScanFault};
 ///
 /// It goes down through bridges: all of a bus, then the buses below it, lower numbers
 /// first. Where buses are numbered in depth first order, as all firmware does, the
-/// functions come in the order of their addresses. What is wrong on the way is reported
-/// in passing, after the function that it is about, and the scan goes on without it.
+/// functions come in the order of their addresses. A fault is reported after its function,
+/// and the scan continues without the faulty part.
 ///
 /// It asks a device for more functions only if function 0 says that there are any, and
 /// below a port of PCI Express it asks for device 0 only: a link has no other, and some
@@ -21,8 +21,8 @@ use crate::{Address, BusFault, Buses, ConfigAccess, Function, ScanFault};
 /// one; a bridge's capabilities are read up to that of PCI Express. Nothing is written,
 /// unless [`enabling_ari`](Self::enabling_ari) asks for it.
 ///
-/// Whatever the devices say, it visits a bus at most once, and makes at most 256 steps on
-/// it.
+/// For all answers of the devices, it visits a bus at most once, and makes at most 256 steps
+/// on it.
 #[derive(Clone, Debug)]
 pub struct Scan<'a, A: ?Sized> {
     access: &'a A,

@@ -25,13 +25,21 @@ impl Package {
     /// Returns the dependencies on crates of this workspace.
     fn siblings(&self) -> impl Iterator<Item = &Value> {
         let dependencies = self.metadata["dependencies"].as_array().unwrap();
-        dependencies.iter().filter(|found| found["path"].is_string())
+        dependencies
+            .iter()
+            .filter(|found| found["path"].is_string())
     }
 }
 
 fn published() -> Vec<Package> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    cargo.args([
+        "metadata",
+        "--no-deps",
+        "--offline",
+        "--format-version",
+        "1",
+    ]);
     let output = cargo.current_dir(root()).output().unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
@@ -63,7 +71,9 @@ fn each(faults: impl Fn(&Package) -> Vec<String>) {
 #[test]
 fn every_published_crate_has_the_metadata_that_the_registry_shows() {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let line = workspace.lines().find_map(|l| l.strip_prefix("repository = "));
+    let line = workspace
+        .lines()
+        .find_map(|l| l.strip_prefix("repository = "));
     let repository = line.map(|line| Value::from(line.trim_matches('"')));
     each(|package| {
         let name = package.name();
@@ -74,7 +84,10 @@ fn every_published_crate_has_the_metadata_that_the_registry_shows() {
         let library = fs::read_to_string(library).unwrap_or_default();
         let page = Value::from(format!("https://docs.rs/{name}"));
         [
-            (Some(&metadata["repository"]) == repository.as_ref(), "repository"),
+            (
+                Some(&metadata["repository"]) == repository.as_ref(),
+                "repository",
+            ),
             (metadata["documentation"] == page, "documentation"),
             (metadata["description"].is_string(), "description"),
             (metadata["license"] == "MIT OR Apache-2.0", "license"),

@@ -43,6 +43,10 @@ fn every_claim_of_the_threat_model_names_tests_of_its_crate() {
     assert!(claims > 20, "{claims}");
     for part in ["guest", "image", "device", "log text"] {
         let heads = document.lines().filter(|line| line.starts_with("### "));
-        assert_eq!(heads.filter(|head| head.contains(part)).count(), 1, "{part}");
+        assert_eq!(
+            heads.filter(|head| head.contains(part)).count(),
+            1,
+            "{part}"
+        );
     }
 }

@@ -26,12 +26,12 @@ pub trait Load {
 /// where.
 pub trait Memory: Load {
     /// Stores `bytes` from `at` on, lowest address first, in pieces as wide as
-    /// this memory takes; stores of one thread are not reordered. What would lie
-    /// outside is not stored.
+    /// this memory takes. Stores of one thread are not reordered. Bytes beyond the end
+    /// are not stored.
     fn store(&self, at: usize, bytes: &[u8]);
 
     /// Stores `words` side by side from `at` on, which need not be aligned, as
-    /// [`store`](Self::store) would. What would lie outside is not stored.
+    /// [`store`](Self::store) would. Bytes beyond the end are not stored.
     #[inline]
     fn store_words(&self, at: usize, words: &[u64]) {
         for (i, word) in words.iter().enumerate() {

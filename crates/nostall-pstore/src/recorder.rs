@@ -187,8 +187,8 @@ impl<M: Memory, S: Stamp> Dropping<Recorder<'_, M, S>> {
 }
 
 /// A recorder that masks interrupts while it records, so that their handlers may
-/// record too. What cannot be masked (an NMI) is dropped where it interrupts a
-/// record, and counted.
+/// record too. A record of an NMI, which cannot be masked, is dropped and counted if it
+/// interrupts another record.
 #[derive(Debug)]
 pub struct Masking<R, P> {
     recorder: Dropping<R>,

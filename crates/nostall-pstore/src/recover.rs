@@ -34,7 +34,7 @@ use crate::trace::RecordFormat;
 ///         }
 ///     }
 /// }
-/// // What its CPUs did last: the newest at the end.
+/// // The last calls of its CPUs, the newest at the end.
 /// for trace in recovered.traces::<2>(RecordFormat::NATIVE).unwrap() {
 ///     let _ = (trace.record.cpu, trace.record.ip, trace.suspect);
 /// }

@@ -69,7 +69,7 @@ pub enum PreviousContents {
 
 impl<'c, M: Memory> Zone<'c, M> {
     /// The zone that is all of `memory`, of a given kind, with error correction if
-    /// a code is given. What it holds is kept if it can be: recover it
+    /// a code is given. Its contents are kept if possible: recover them
     /// before you append.
     ///
     /// `linux` is the version of the kernel that is to read it, which matters to

@@ -1,5 +1,5 @@
-//! A program that records on several threads is killed at random points. What a thread has
-//! recorded before is in the file, and nothing else.
+//! A program that records on several threads is killed at random points. The file has each
+//! thread's records from before that point, and nothing else.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};

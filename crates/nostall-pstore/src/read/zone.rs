@@ -345,8 +345,7 @@ impl Ecc {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a zone. What is wrong with it, if anything, is its
-    /// [`state`](PreviousBootZone::state).
+    /// Opens a zone. Its [`state`](PreviousBootZone::state) has its faults.
     pub fn open<M: Load + ?Sized>(self, memory: &'a M, place: Place) -> PreviousBootZone<'a, M> {
         PreviousBootZone::open(self, memory, place)
     }

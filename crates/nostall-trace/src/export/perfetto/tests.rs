@@ -127,7 +127,7 @@ fn export(source: &mut Events) -> File {
     File::decode(&perfetto.finish().unwrap()[..]).unwrap()
 }
 
-/// What Perfetto reads from a file: an end closes the innermost slice of its track.
+/// Slices that Perfetto reads from a file: an end closes the innermost slice of its track.
 #[derive(Debug, Default)]
 struct Read {
     calls: Vec<Call>,

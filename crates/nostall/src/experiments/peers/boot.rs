@@ -179,7 +179,7 @@ impl Files {
 }
 
 /// Returns the command line of Linux. `panic=-1` ends the machine on a panic. The timer's check
-/// fails on a busy host.
+/// fails on a busy host. The reserved memory is that of ramoops (`linux/init/init.c`).
 fn command_line(words: &str) -> String {
-    format!("console=ttyS0,115200 quiet no_timer_check panic=-1 {words}")
+    format!("console=ttyS0,115200 quiet no_timer_check panic=-1 memmap=4M$0xc000000 {words}")
 }

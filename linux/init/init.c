@@ -4,8 +4,10 @@
  * names the measurements; `nostall.once` asks for one short round. Reports go to QEMU's debug
  * console. The machine ends after them, and after a failed step, which its console then shows.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -183,11 +186,37 @@ static void console(void)
 	measure("what=printk way=printed count=200");
 }
 
-/* Logs until the watchdog reports the CPU, on a port as slow as a real one. */
+/* Keeps this process on one CPU. */
+static void stay_on(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		failed("sched_setaffinity");
+}
+
+/*
+ * CPU 1 logs without a pause, as a driver does that finds many devices. On CPU 0 the clock source
+ * is changed meanwhile, which needs every CPU for a moment: its stopper thread waits for CPU 1.
+ */
 static void flood(void)
 {
+	pid_t other = fork();
+
+	if (other < 0)
+		failed("fork");
+	if (!other) {
+		stay_on(0);
+		sleep(1);
+		put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm");
+		_exit(0);
+	}
+	stay_on(1);
 	put("/proc/sys/kernel/printk", "8");
-	measure("what=printk way=printed count=4000");
+	measure("what=printk way=printed count=3000");
+	waitpid(other, NULL, 0);
 }
 
 int main(void)

@@ -28,7 +28,7 @@ help:
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features,'
 	@echo '                   Linux reads our traces, pages of figures in a browser, the static command'
 	@echo 'make report-test   pages of figures in headless Chromium, with screenshots'
-	@echo 'make linux-peer    builds that Linux, in 7 minutes on 2 CPUs (linux/README.md)'
+	@echo 'make linux-peer    builds the Linux kernels for --peers, 25 minutes on 2 CPUs (linux/README.md)'
 	@echo 'make msrv          the oldest supported Rust'
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
@@ -175,16 +175,19 @@ kills:
 		--package nostall-trace --features program --test kill -- --nocapture
 
 # A Linux that shows function traces in persistent memory, which Debian's kernels do not.
+# LINUX_VARIANTS="6.1 6.12" builds those alone.
 LINUX_PEER = $(shell cargo metadata --no-deps --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/tmp
 .PHONY: linux-peer linux-traces
 linux-peer:
 	@scripts/setup linux-source
-	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER)/linux-6.12
+	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER) $(LINUX_VARIANTS)
 
 linux-traces: linux-peer
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
 		cargo test --locked --package nostall --test linux_reads -- trace
+	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
+		cargo test --locked --package nostall --test peers
 
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60

@@ -7,6 +7,7 @@ mod guest;
 mod input;
 pub mod model;
 pub mod outcome;
+mod peers;
 mod picture;
 pub mod qemu;
 mod run;
@@ -25,6 +26,7 @@ use nostall_vm::Device;
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
+use super::peers::Part;
 use crate::report::drawing::Drawings;
 pub use check::{Checked, Damage};
 use fold::Folded;
@@ -101,6 +103,7 @@ impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
     type Input = input::Log;
     type Found = Drawings;
 

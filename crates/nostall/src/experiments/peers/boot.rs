@@ -8,7 +8,7 @@ use nostall_vm::process::{MemoryFile, Running, name, spawn};
 
 use super::counts;
 use super::linux::Build;
-use super::report;
+use super::report::{self, Measured};
 use crate::escape::escape;
 
 /// Limit of one boot. The longest takes 20 s, and several times that on a busy host.
@@ -36,22 +36,23 @@ struct Files {
     said: MemoryFile,
 }
 
-/// Output of one boot.
-pub struct Output {
-    /// The report of Linux.
-    pub report: Vec<u8>,
-    /// QEMU's trace, empty if it was not asked for.
-    pub trace: Vec<u8>,
+/// What QEMU does beside running the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing: times are measured.
+    Times,
+    /// It records device accesses, which are counted.
+    Accesses,
 }
 
 /// Boots the build with these words on its command line, on the same machine as nostall's
-/// kernel. `is_traced` lets QEMU record device accesses.
+/// kernel, and returns the values that are watched.
 ///
 /// # Errors
 ///
 /// A text with the reason and the end of the console's output.
-pub fn boot(build: &Build, words: &str, cpus: u16, is_traced: bool) -> Result<Output, String> {
-    boot_within(LIMIT, build, words, cpus, is_traced)
+pub fn boot(build: &Build, words: &str, cpus: u16, watch: Watch) -> Result<Vec<Measured>, String> {
+    boot_within(LIMIT, build, words, cpus, watch)
 }
 
 fn boot_within(
@@ -59,8 +60,8 @@ fn boot_within(
     build: &Build,
     words: &str,
     cpus: u16,
-    is_traced: bool,
-) -> Result<Output, String> {
+    watch: Watch,
+) -> Result<Vec<Measured>, String> {
     let file = || MemoryFile::new(&[]).map_err(|error| error.to_string());
     let files = Files {
         reports: file()?,
@@ -68,15 +69,9 @@ fn boot_within(
         trace: file()?,
         said: file()?,
     };
-    let ended = files.run(limit, build, words, cpus, is_traced);
-    let read = |file: &MemoryFile, most| file.read_from(0, most).map_err(|error| error.to_string());
-    match ended {
-        Ok(()) => Ok(Output {
-            report: read(&files.reports, report::LONGEST)?,
-            trace: read(&files.trace, counts::LONGEST)?,
-        }),
-        Err(why) => Err(files.with_last_words(&why)),
-    }
+    let ended = files.run(limit, build, words, cpus, watch);
+    let measured = ended.and_then(|()| files.measured(watch));
+    measured.map_err(|why| files.with_last_words(&why))
 }
 
 impl Files {
@@ -86,11 +81,11 @@ impl Files {
         build: &Build,
         words: &str,
         cpus: u16,
-        is_traced: bool,
+        watch: Watch,
     ) -> Result<(), String> {
         let start = Instant::now();
         let qemu = self
-            .start(build, words, cpus, is_traced)
+            .start(build, words, cpus, watch)
             .map_err(|error| format!("QEMU does not start: {error}"))?;
         loop {
             match qemu.ended().map_err(|error| error.to_string())? {
@@ -111,7 +106,7 @@ impl Files {
         build: &Build,
         words: &str,
         cpus: u16,
-        is_traced: bool,
+        watch: Watch,
     ) -> std::io::Result<Running> {
         let port = |id, number| format!("file,id={id},path={}", name(number));
         let mut command = Command::new("qemu-system-x86_64");
@@ -132,7 +127,7 @@ impl Files {
             .stdin(Stdio::null())
             .stdout(self.said.to_stdio()?)
             .stderr(self.said.to_stdio()?);
-        if is_traced {
+        if watch == Watch::Accesses {
             command.args(["-D", &name(TRACE)]);
             for event in counts::EVENTS {
                 command.args(["-trace", event]);
@@ -144,6 +139,19 @@ impl Files {
             (&self.trace, TRACE),
         ];
         spawn(command, &files)
+    }
+
+    /// Returns the values of a machine that has ended.
+    fn measured(&self, watch: Watch) -> Result<Vec<Measured>, String> {
+        let read = |file: &MemoryFile, most| {
+            let content = file.read_from(0, most);
+            content.map_err(|error| error.to_string())
+        };
+        let measured = report::parse(&read(&self.reports, report::LONGEST)?)?;
+        Ok(match watch {
+            Watch::Times => measured,
+            Watch::Accesses => counts::count(&read(&self.trace, counts::LONGEST)?),
+        })
     }
 
     /// Refuses a machine that floods one of its files.
@@ -179,7 +187,83 @@ impl Files {
 }
 
 /// Returns the command line of Linux. `panic=-1` ends the machine on a panic. The timer's check
-/// fails on a busy host.
+/// fails on a busy host. The reserved memory is that of ramoops (`linux/init/init.c`).
 fn command_line(words: &str) -> String {
-    format!("console=ttyS0,115200 quiet no_timer_check panic=-1 {words}")
+    format!("console=ttyS0,115200 quiet no_timer_check panic=-1 memmap=4M$0xc000000 {words}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Returns a kernel that sends a line over the serial port, and then executes `end`.
+    ///
+    /// QEMU loads it as a multiboot image (Multiboot Specification 0.6.96, 3.1.3): the header has
+    /// the addresses.
+    fn kernel(end: &[u8]) -> Vec<u8> {
+        const AT: u32 = 0x10_0000;
+        const MAGIC: u32 = 0x1bad_b002;
+        const HAS_ADDRESSES: u32 = 1 << 16;
+        const TEXT: &[u8] = b"the last words\n\0";
+        let code = AT + 32;
+        let text = code + 18 + end.len() as u32;
+        let header = [
+            MAGIC,
+            HAS_ADDRESSES,
+            0_u32.wrapping_sub(MAGIC).wrapping_sub(HAS_ADDRESSES),
+            AT, // of the header
+            AT, // load from
+            0,  // all of the file
+            0,  // no bss
+            code,
+        ];
+        let mut kernel: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+        kernel.push(0xbe); // mov esi, text
+        kernel.extend(text.to_le_bytes());
+        kernel.extend([0x66, 0xba, 0xf8, 0x03]); // mov dx, 0x3f8
+        kernel.extend([0xac, 0x84, 0xc0, 0x74, 0x03]); // again: lodsb; test al, al; jz end
+        kernel.extend([0xee, 0xeb, 0xf8, 0x90]); // out dx, al; jmp again; nop
+        kernel.extend(end);
+        kernel.extend(TEXT);
+        kernel
+    }
+
+    /// Boots such a kernel, or returns `None` where there is no QEMU.
+    fn boot(end: &[u8], limit: u64) -> Option<String> {
+        let found = Command::new("qemu-system-x86_64").arg("--version").output();
+        found.ok()?;
+        let dir = TempDir::new().unwrap();
+        let build = Build {
+            kernel: dir.path().join("vmlinuz"),
+            initramfs: dir.path().join("initramfs"),
+        };
+        fs::write(&build.kernel, kernel(end)).unwrap();
+        fs::write(&build.initramfs, "nothing").unwrap();
+        let limit = Duration::from_secs(limit);
+        boot_within(limit, &build, "", 1, Watch::Times).err()
+    }
+
+    #[test]
+    fn a_peer_that_hangs_is_given_up_and_its_last_words_are_shown() {
+        // jmp to itself
+        if let Some(error) = boot(&[0xeb, 0xfe], 15) {
+            let expected = "it has not ended within 15 s; its console ends with\n";
+            assert!(error.starts_with(expected), "{error}");
+            assert!(error.contains("the last words"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_ends_without_a_report_is_refused_with_its_last_words() {
+        // lidt [0]; int3: without a table of interrupts the machine resets, and ends.
+        if let Some(error) = boot(&[0x0f, 0x01, 0x1d, 0, 0, 0, 0, 0xcc], 120) {
+            let expected = "it ended without a report; its console ends with\n";
+            assert!(error.starts_with(expected), "{error}");
+            assert!(error.contains("the last words"), "{error}");
+        }
+    }
 }

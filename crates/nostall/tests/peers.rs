@@ -1,0 +1,278 @@
+//! `nostall run --peers`: Linux beside nostall, and peers that are missing or fail.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+use common::qemu;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Returns `nostall run` with peers from this folder.
+fn nostall(peers: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin("nostall"));
+    command
+        .arg("run")
+        .args(args)
+        .env("NOSTALL_LINUX_PEERS", peers)
+        .stdin(Stdio::null());
+    command
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A kernel file that QEMU refuses.
+fn refused(dir: &Path, peer: &str) {
+    let folder = dir.join(peer);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("vmlinuz"), "no kernel").unwrap();
+    fs::write(folder.join("initramfs"), "").unwrap();
+}
+
+#[test]
+fn the_help_lists_every_peer() {
+    let output = nostall(Path::new("/"), &["uart", "--help"])
+        .output()
+        .unwrap();
+    let help = stdout(&output);
+    for peer in [
+        "linux-6.1:",
+        "linux-6.1-before:",
+        "linux-6.1-after:",
+        "linux-6.12:",
+        "linux-6.12-rt:",
+        "crates:",
+        "all:",
+        "none:",
+    ] {
+        assert!(help.contains(peer), "{peer}: {help}");
+    }
+}
+
+#[test]
+fn an_unknown_peer_is_refused_with_the_list_of_peers() {
+    let output = nostall(Path::new("/"), &["uart", "--peers", "linux-5.0"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("linux-6.12-rt"), "{error}");
+}
+
+#[test]
+fn a_peer_that_is_not_built_has_a_line_with_the_command_that_builds_it() {
+    let dir = TempDir::new().unwrap();
+    let args = [
+        "uart",
+        "--on",
+        "model",
+        "--bytes",
+        "100",
+        "--peers",
+        "linux-6.1,linux-6.12",
+    ];
+    let output = nostall(dir.path(), &args).output().unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    for peer in ["linux-6.1", "linux-6.12"] {
+        let line =
+            format!("{peer}: not built; in a checkout of nostall, `make linux-peer` builds it");
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+    assert!(text.contains("Every byte arrived"), "{text}");
+}
+
+#[test]
+fn a_peer_that_fails_costs_its_rows_only() {
+    if qemu("a_peer_that_fails").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    refused(dir.path(), "linux-6.1");
+    let args = [
+        "uart",
+        "--on",
+        "model",
+        "--bytes",
+        "100",
+        "--peers",
+        "linux-6.1",
+    ];
+    let output = nostall(dir.path(), &args)
+        .args(["--json", "figures"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("linux-6.1: not measured: QEMU ended with exit status: 1"),
+        "{text}"
+    );
+    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let figures = document["results"].as_array().unwrap();
+    assert!(!figures.is_empty());
+    assert!(
+        figures.iter().all(|figure| figure["on"] == "model"),
+        "{document}"
+    );
+}
+
+#[test]
+fn an_experiment_without_rows_of_linux_says_so() {
+    let args = ["trace", "--on", "model", "--peers", "all"];
+    let output = nostall(Path::new("/"), &args).output().unwrap();
+    let text = stdout(&output);
+    assert!(
+        text.contains("Linux has no rows in this experiment."),
+        "{text}"
+    );
+}
+
+/// Returns the processes whose command line has `part`.
+fn processes_with(part: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = all.filter_map(|one| fs::read_to_string(one.path().join("cmdline")).ok());
+    lines
+        .filter(|line| line.starts_with("qemu") && line.contains(part))
+        .collect()
+}
+
+#[test]
+fn a_killed_run_leaves_no_machine_and_no_file() {
+    if qemu("a_killed_run").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("linux-6.1");
+    refused(dir.path(), "linux-6.1");
+    // A multiboot image whose code is a jump to itself.
+    let (at, magic, flags) = (0x10_0000_u32, 0x1bad_b002_u32, 0x1_0000_u32);
+    let check = 0_u32.wrapping_sub(magic).wrapping_sub(flags);
+    let header = [magic, flags, check, at, at, 0, 0, at + 32];
+    let mut kernel: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    kernel.extend([0xeb, 0xfe]);
+    fs::write(folder.join("vmlinuz"), kernel).unwrap();
+    let args = [
+        "uart",
+        "--on",
+        "model",
+        "--bytes",
+        "100",
+        "--peers",
+        "linux-6.1",
+    ];
+    let mut run = nostall(dir.path(), &args)
+        .args(["--json", "figures"])
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let part = folder.to_str().unwrap();
+    // Generous: a busy host takes seconds to start a process.
+    let wait = |is_over: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_over() && start.elapsed() < Duration::from_secs(60) {
+            sleep(Duration::from_millis(20));
+        }
+        is_over()
+    };
+    assert!(
+        wait(&|| !processes_with(part).is_empty()),
+        "QEMU was not started"
+    );
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(wait(&|| processes_with(part).is_empty()), "QEMU is left");
+    assert!(!dir.path().join("figures").exists());
+}
+
+/// Returns the builds of `make linux-peer`, if they are there. With `NOSTALL_REQUIRE_LINUX_PEER`
+/// their absence is an error.
+fn built() -> Option<&'static Path> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let is_built = folder.join("linux-6.1/initramfs").exists();
+    let is_required = std::env::var_os("NOSTALL_REQUIRE_LINUX_PEER").is_some();
+    assert!(
+        is_built || !is_required,
+        "there is no Linux: run make linux-peer"
+    );
+    is_built.then_some(folder)
+}
+
+/// Returns the figures of a run beside Linux, or `None` where Linux or QEMU is missing.
+fn beside_linux(args: &[&str]) -> Option<Vec<Value>> {
+    qemu("beside_linux")?;
+    let dir = TempDir::new().unwrap();
+    let output = nostall(built()?, args)
+        .args(["--json", "figures"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    Some(document["results"].as_array().unwrap().clone())
+}
+
+/// Returns a figure's value.
+fn value(figures: &[Value], strategy: &str, profile: Option<&str>, metric: &str) -> f64 {
+    let found = figures.iter().find(|figure| {
+        figure["strategy"] == strategy
+            && figure["profile"].as_str() == profile
+            && figure["metric"] == metric
+    });
+    let found = found.unwrap_or_else(|| panic!("{strategy} {profile:?} {metric}: {figures:#?}"));
+    found["value"].as_f64().unwrap()
+}
+
+#[test]
+fn linux_reads_configuration_space_with_two_accesses_using_ports_and_one_using_memory() {
+    let args = [
+        "pci",
+        "--on",
+        "model",
+        "--peers",
+        "linux-6.1,linux-6.1-after",
+    ];
+    let Some(figures) = beside_linux(&args) else {
+        return;
+    };
+    let accesses = |strategy, way| value(&figures, strategy, way, "bus_accesses_per_read");
+    assert_eq!(accesses("linux-6.1", None), 2.0);
+    assert_eq!(accesses("linux-6.1", Some("ports")), 2.0);
+    assert_eq!(accesses("linux-6.1", Some("ecam")), 1.0);
+    assert_eq!(accesses("linux-6.1-after", None), 1.0);
+    assert_eq!(accesses("nostall", None), 1.0);
+}
+
+#[test]
+fn linux_before_its_fix_reads_the_line_status_for_each_byte_and_after_it_once_a_fifo() {
+    let args = [
+        "uart",
+        "--on",
+        "model",
+        "--bytes",
+        "100",
+        "--peers",
+        "linux-6.1,linux-6.1-before",
+    ];
+    let Some(figures) = beside_linux(&args) else {
+        return;
+    };
+    let metric = "bus_accesses_per_byte_of_a_2500_byte_write";
+    let before = value(&figures, "linux-6.1-before", None, metric);
+    let after = value(&figures, "linux-6.1", None, metric);
+    assert!(before >= 2.0, "{before}");
+    assert!(after < before, "{after} {before}");
+    assert!(value(&figures, "nostall", None, metric) < after);
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * First program of a Linux that is a peer. The word `nostall=PATH` of the kernel's command line
+ * names the measurements; `nostall.once` asks for one short round. Reports go to QEMU's debug
+ * console. The machine ends after them, and after a failed step, which its console then shows.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/io.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEBUG_CONSOLE 0xe9
+#define TRACING "/sys/kernel/debug/tracing/"
+#define RECORD "/sys/kernel/debug/pstore/record_ftrace"
+/* Of the memory that `memmap` of the command line reserves. */
+#define REGION "mem_size=0x40000 record_size=0 console_size=0 pmsg_size=0 ftrace_size=0x40000 "
+
+static int is_once;
+
+static void end(void)
+{
+	/* The console's last bytes leave the port first. */
+	tcdrain(1);
+	reboot(RB_POWER_OFF);
+	_exit(1);
+}
+
+static void failed(const char *step)
+{
+	printf("nostall: %s: %s\n", step, strerror(errno));
+	fflush(stdout);
+	end();
+}
+
+static void say(const char *format, ...)
+{
+	char line[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	for (char *byte = line; *byte; byte++)
+		outb(*byte, DEBUG_CONSOLE);
+}
+
+static void insert(const char *file, const char *parameters)
+{
+	int module = open(file, O_RDONLY | O_CLOEXEC);
+
+	if (module < 0)
+		failed(file);
+	if (syscall(SYS_finit_module, module, parameters, 0) && errno != ECANCELED)
+		failed(parameters[0] ? parameters : file);
+	close(module);
+}
+
+static void measure(const char *parameters)
+{
+	char all[128];
+
+	snprintf(all, sizeof(all), "%s%s", parameters, is_once ? " once=1" : "");
+	insert("/nostall_peer.ko", all);
+}
+
+static void put_into(const char *path, const char *text, int flags)
+{
+	int file = open(path, O_WRONLY | O_CLOEXEC | flags);
+
+	if (file < 0 || write(file, text, strlen(text)) < 0)
+		failed(path);
+	close(file);
+}
+
+static void put(const char *path, const char *text)
+{
+	put_into(path, text, 0);
+}
+
+static long long nanoseconds(struct timeval time)
+{
+	return time.tv_sec * 1000000000LL + time.tv_usec * 1000LL;
+}
+
+/* Writes to a device once for each size, as the test program of Linux's fix does. */
+static void write_to(const char *device, const char *way)
+{
+	static const int sizes[] = { 1, 2500, 11500 };
+	static char text[11500];
+	int file = open(device, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+	if (file < 0)
+		failed(device);
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = 'a' + i % 26;
+	for (int i = 0; i < 3; i++) {
+		struct rusage before, after;
+		struct timespec start, stop;
+
+		getrusage(RUSAGE_SELF, &before);
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		for (int sent = 0; sent < sizes[i];) {
+			ssize_t some = write(file, text + sent, sizes[i] - sent);
+
+			if (some < 0)
+				failed(device);
+			sent += some;
+		}
+		/* A device that is no terminal has sent all when the write returns. */
+		tcdrain(file);
+		clock_gettime(CLOCK_MONOTONIC, &stop);
+		getrusage(RUSAGE_SELF, &after);
+		say("figure %s ns_of_a_%d_byte_write ns %lld 1\n", way, sizes[i],
+		    (stop.tv_sec - start.tv_sec) * 1000000000LL + stop.tv_nsec - start.tv_nsec);
+		say("figure %s user_ns_of_a_%d_byte_write ns %lld 1\n", way, sizes[i],
+		    nanoseconds(after.ru_utime) - nanoseconds(before.ru_utime));
+		say("figure %s system_ns_of_a_%d_byte_write ns %lld 1\n", way, sizes[i],
+		    nanoseconds(after.ru_stime) - nanoseconds(before.ru_stime));
+	}
+	close(file);
+}
+
+static void uart(void)
+{
+	measure("what=uart");
+	if (is_once)
+		return;
+	insert("/nostall_peer.ko", "what=serco");
+	write_to("/dev/serco", "sertest");
+	write_to("/dev/ttyS0", "tty");
+}
+
+/* Measures with every function recorded that `filter` names, but those that store the records. */
+static void record(const char *region, const char *filter, const char *parameters)
+{
+	insert("/ramoops.ko", region);
+	put(TRACING "set_ftrace_notrace", ":mod:ramoops");
+	put(TRACING "set_ftrace_notrace", ":mod:reed_solomon");
+	put(TRACING "set_ftrace_notrace", "pstore_*");
+	put(TRACING "set_ftrace_notrace", "_raw_spin_*");
+	put_into(TRACING "set_ftrace_filter", filter, O_TRUNC);
+	put(RECORD, "1");
+	measure(parameters);
+	put(RECORD, "0");
+	if (syscall(SYS_delete_module, "ramoops", 0))
+		failed("rmmod ramoops");
+}
+
+/*
+ * With ECC, ramoops encodes a block again for each record, which takes so long that only the
+ * functions at the core of dd are recorded.
+ */
+static void pstore(void)
+{
+	if (is_once)
+		return;
+	insert("/reed_solomon.ko", "");
+	measure("what=pstore way=untraced count=5000");
+	record(REGION "mem_address=0xc000000 ecc=0", "*", "what=pstore way=ecc-0 count=5000");
+	record(REGION "mem_address=0xc200000 ecc=16", "vfs_*",
+	       "what=pstore way=ecc-16 count=500");
+}
+
+static void console(void)
+{
+	if (is_once)
+		return;
+	put("/proc/sys/kernel/printk", "1");
+	measure("what=printk way=hidden count=200");
+	put("/proc/sys/kernel/printk", "8");
+	measure("what=printk way=printed count=200");
+}
+
+/* Keeps this process on one CPU. */
+static void stay_on(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		failed("sched_setaffinity");
+}
+
+/*
+ * CPU 1 logs without a pause, as a driver does that finds many devices. On CPU 0 the clock source
+ * is changed meanwhile, which needs every CPU for a moment: its stopper thread waits for CPU 1.
+ */
+static void flood(void)
+{
+	pid_t other = fork();
+
+	if (other < 0)
+		failed("fork");
+	if (!other) {
+		stay_on(0);
+		sleep(1);
+		put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm");
+		_exit(0);
+	}
+	stay_on(1);
+	put("/proc/sys/kernel/printk", "8");
+	measure("what=printk way=printed count=3000");
+	waitpid(other, NULL, 0);
+}
+
+int main(void)
+{
+	char line[1024] = "";
+	const char *path;
+	struct utsname name;
+	int file;
+
+	if (mount("devtmpfs", "/dev", "devtmpfs", 0, "") && errno != EBUSY)
+		failed("/dev");
+	if (mount("proc", "/proc", "proc", 0, "") || mount("sysfs", "/sys", "sysfs", 0, ""))
+		failed("/proc and /sys");
+	if (mount("debugfs", "/sys/kernel/debug", "debugfs", 0, ""))
+		failed("/sys/kernel/debug");
+	/* An open terminal lets the console use the FIFO. */
+	file = open("/dev/ttyS0", O_RDWR | O_NOCTTY);
+	if (file < 0 || dup2(file, 1) < 0 || ioperm(DEBUG_CONSOLE, 1, 1))
+		failed("/dev/ttyS0");
+	file = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
+	if (file < 0 || read(file, line, sizeof(line) - 1) < 0)
+		failed("/proc/cmdline");
+	is_once = strstr(line, "nostall.once") != NULL;
+	path = strstr(line, "nostall=");
+	path = path ? path + strlen("nostall=") : "";
+
+	uname(&name);
+	say("nostall-peer 1 %s\n", name.release);
+	if (!strncmp(path, "uart", 4))
+		uart();
+	else if (!strncmp(path, "pci", 3))
+		measure("what=pci");
+	else if (!strncmp(path, "spi", 3) && !is_once)
+		measure("what=spi");
+	else if (!strncmp(path, "pstore", 6))
+		pstore();
+	else if (!strncmp(path, "console", 7))
+		console();
+	else if (!strncmp(path, "flood", 5))
+		flood();
+	say("done\n");
+	end();
+}

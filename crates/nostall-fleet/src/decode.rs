@@ -54,6 +54,8 @@ pub enum Source<'a> {
     Path(&'a Path),
     /// Bytes of a dump.
     Bytes(&'a [u8]),
+    /// Bytes of a dump, with their path in a store of objects.
+    Named(&'a Path, &'a [u8]),
 }
 
 /// Receives the rows of a table, as they are decoded.
@@ -78,7 +80,7 @@ pub fn decode(
         Err(error) => dump.facts.error = Some(format!("{error:#}")),
     }
     let path = match source {
-        Source::Path(path) => Some(path),
+        Source::Path(path) | Source::Named(path, _) => Some(path),
         Source::Bytes(_) => None,
     };
     dump.finish(path, options.timings.then(|| start.elapsed().as_nanos()))
@@ -196,7 +198,7 @@ impl<'a> Dump<'a> {
 
     fn open(&mut self, source: Source<'_>) -> Result<Opened> {
         let bytes = match source {
-            Source::Bytes(bytes) => bytes.to_vec(),
+            Source::Bytes(bytes) | Source::Named(_, bytes) => bytes.to_vec(),
             Source::Path(path) => {
                 let file = image::open_file(path)?;
                 let meta = file.metadata()?;

@@ -451,7 +451,7 @@ fn an_input_that_is_no_dump_is_a_row_with_its_error() {
         ("fifo", "error", "a pipe or device"),
         ("zero", "error", "a pipe or device"),
         ("nonexistent", "error", "No such file"),
-        ("a\0b", "error", "nul byte"),
+        ("a\0b", "error", "NUL byte"),
         ("\u{fffd}", "error", "No such file"),
         ("below", "error", "Not a directory"),
         ("self", "error", "symbolic links"),

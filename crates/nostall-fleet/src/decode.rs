@@ -1,7 +1,7 @@
 //! One input as rows of the tables.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +13,7 @@ use nostall_postmortem::decompress::starts_with_reason;
 use nostall_postmortem::detect::FoundRegion;
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::image::{self, DumpFormat, Image};
-use nostall_postmortem::log_ring::{self, LogEntry};
+use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
 use nostall_postmortem::symbols::{Symbols, kernel_offset};
 use nostall_postmortem::trace_region::{self, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Record, Text, Unpack};
@@ -54,6 +54,8 @@ pub enum Source<'a> {
     Path(&'a Path),
     /// Bytes of a dump.
     Bytes(&'a [u8]),
+    /// Bytes of a dump, with their path in a store of objects.
+    Named(&'a Path, &'a [u8]),
 }
 
 /// Receives the rows of a table, as they are decoded.
@@ -78,7 +80,7 @@ pub fn decode(
         Err(error) => dump.facts.error = Some(format!("{error:#}")),
     }
     let path = match source {
-        Source::Path(path) => Some(path),
+        Source::Path(path) | Source::Named(path, _) => Some(path),
         Source::Bytes(_) => None,
     };
     dump.finish(path, options.timings.then(|| start.elapsed().as_nanos()))
@@ -171,10 +173,8 @@ impl<'a> Dump<'a> {
     }
 
     fn push(&mut self, table: TableNumber, cells: &[Cell<'_>]) {
-        let mut row = Vec::with_capacity(2 + cells.len());
-        row.extend([self.input, Cell::text(self.hash.as_deref())]);
-        row.extend_from_slice(cells);
-        self.rows[table].push(&row);
+        let about = [self.input, Cell::text(self.hash.as_deref())];
+        self.rows[table].push(about.iter().chain(cells));
         self.counts[table] += 1;
         if self.rows[table].is_full() {
             self.send(table);
@@ -196,18 +196,19 @@ impl<'a> Dump<'a> {
 
     fn open(&mut self, source: Source<'_>) -> Result<Opened> {
         let bytes = match source {
-            Source::Bytes(bytes) => bytes.to_vec(),
+            Source::Bytes(bytes) | Source::Named(_, bytes) => bytes.to_vec(),
             Source::Path(path) => {
-                let file = image::open_file(path)?;
-                let meta = file.metadata()?;
+                // Before it is opened, which some devices take for a command.
+                let meta = fs::metadata(path)?;
                 if meta.is_dir() {
                     // A directory is in the list of inputs only if it could not be read.
-                    std::fs::read_dir(path)?;
+                    fs::read_dir(path)?;
                     bail!("a directory");
                 }
                 if !meta.is_file() {
                     bail!("a pipe or device: copy its bytes to a file");
                 }
+                let file = image::open_file(path)?;
                 self.facts.size = Some(meta.len());
                 if meta.len() > MOST_READ {
                     self.hash = Some(hash_of(&file)?);
@@ -430,8 +431,20 @@ impl<'a> Dump<'a> {
             for at in log_ring::find(bytes) {
                 let address = start + skip + at as u64;
                 let is_inside = decoded.iter().any(|region| region.contains(&address));
-                if !is_inside && let Ok(ring) = log_ring::decode(&bytes[at..]) {
-                    self.log_ring(&ring);
+                if is_inside {
+                    continue;
+                }
+                match log_ring::decode(&bytes[at..]) {
+                    Ok(ring) => self.log_ring(&ring),
+                    // It goes on in a hole of the file, or in the next segment.
+                    Err(NotARing::Short { whole }) => {
+                        if let Some(bytes) = image.read(address, whole)
+                            && let Ok(ring) = log_ring::decode(&bytes)
+                        {
+                            self.log_ring(&ring);
+                        }
+                    }
+                    Err(_) => {}
                 }
             }
         }

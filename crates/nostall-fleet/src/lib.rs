@@ -6,7 +6,14 @@
 //! - [`export`]: many inputs into files, in batches that a killed run resumes.
 //! - [`synth`]: a fleet of made dumps with known answers.
 
+//!
+//! When not to use it: for one dump, `nostall postmortem` prints its records.
+
 #![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub mod cli;
 pub mod crash;

@@ -42,6 +42,7 @@ pub struct Head {
 
 /// The sums of an export.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sums {
     /// Number of inputs of the shard.
     pub inputs: u64,
@@ -174,8 +175,12 @@ impl Manifest {
     }
 
     fn advance(&mut self) -> Result<()> {
-        // The line with the sums is no input.
-        self.next = serde_json::from_str(&line(&mut self.lines)?).ok();
+        let line = line(&mut self.lines)?;
+        let is_end = serde_json::from_str::<Sums>(&line).is_ok();
+        self.next = match is_end {
+            true => None,
+            false => Some(serde_json::from_str(&line).context("a line is damaged")?),
+        };
         Ok(())
     }
 

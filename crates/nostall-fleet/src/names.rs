@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use nostall_postmortem::symbols::Symbols;
 
 /// Where symbols come from.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Maps {
     /// Nowhere: addresses have no names.
     #[default]
@@ -16,7 +16,7 @@ pub enum Maps {
     /// From one file, for every dump.
     One(Arc<Symbols>),
     /// From a directory with a file for each release.
-    Releases(Releases),
+    Releases(Arc<Releases>),
 }
 
 /// A directory of symbols.
@@ -44,10 +44,10 @@ impl Maps {
             "--symbols {}: cannot be read",
             path.display()
         );
-        Ok(Self::Releases(Releases {
+        Ok(Self::Releases(Arc::new(Releases {
             folder: path.to_owned(),
             loaded: Mutex::default(),
-        }))
+        })))
     }
 
     /// Returns the symbols of a kernel, linked where its file says.

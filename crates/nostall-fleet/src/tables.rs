@@ -113,15 +113,17 @@ impl Rows {
     /// # Panics
     ///
     /// If the values are not of the table's columns.
-    pub fn push(&mut self, cells: &[Cell<'_>]) {
-        assert_eq!(cells.len(), self.columns.len(), "{}", self.table.name);
-        for (number, (column, cell)) in self.columns.iter_mut().zip(cells).enumerate() {
+    pub fn push<'c>(&mut self, cells: impl Iterator<Item = &'c Cell<'c>>) {
+        let mut number = 0;
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
             let Some(bytes) = column.push(cell) else {
                 let name = self.table.columns[number].name;
-                panic!("{} is no value of column {name}", format_args!("{cell:?}"));
+                panic!("{cell:?} is no value of column {name}");
             };
             self.bytes += bytes;
+            number += 1;
         }
+        assert_eq!(number, self.columns.len(), "{}", self.table.name);
         self.rows += 1;
     }
 

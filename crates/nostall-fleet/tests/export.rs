@@ -314,8 +314,21 @@ fn a_manifest_of_another_export_is_refused_with_what_differs() {
         assert_eq!(again.status.code(), Some(1));
         assert!(error.contains("is of another export"), "{error}");
     }
-    // The manifest alone is enough to go on.
+    // A line that is damaged is no end of the list.
     let manifest = out.join("manifest.jsonl");
+    let sound = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, sound.replacen("{\"input\":5", "{\"inp", 1)).unwrap();
+    let again = command()
+        .arg("export")
+        .arg("--out")
+        .arg(&out)
+        .arg(made.dumps())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(error.contains("a line is damaged"), "{error}");
+    fs::write(&manifest, sound).unwrap();
+    // The manifest alone is enough to go on.
     let summary = export(&out, &["--manifest", manifest.to_str().unwrap()], &[]);
     assert!(summary.contains("1 were there"), "{summary}");
 }
@@ -451,7 +464,7 @@ fn an_input_that_is_no_dump_is_a_row_with_its_error() {
         ("fifo", "error", "a pipe or device"),
         ("zero", "error", "a pipe or device"),
         ("nonexistent", "error", "No such file"),
-        ("a\0b", "error", "nul byte"),
+        ("a\0b", "error", "NUL byte"),
         ("\u{fffd}", "error", "No such file"),
         ("below", "error", "Not a directory"),
         ("self", "error", "symbolic links"),

@@ -18,6 +18,7 @@ help:
 	@echo 'make report        every figure as a page with charts, docs/report.html'
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
+	@echo 'make reference     the options of every command, into docs/src/options.md'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make traced-kernel a guest kernel whose every function can be traced (nightly Rust)'
@@ -84,6 +85,12 @@ expected:
 	@scripts/setup run
 	NOSTALL_RECORD=1 NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_KVM=1 \
 		cargo test --locked --package nostall --test tour
+
+# The options of every command, into the book.
+.PHONY: reference
+reference:
+	@scripts/setup run
+	NOSTALL_RECORD=1 cargo test --locked --package nostall --test front the_options_in_the_book
 
 test:
 	@scripts/setup run

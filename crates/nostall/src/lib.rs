@@ -22,19 +22,57 @@ mod vm;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use nostall_postmortem::cli::{self as postmortem, escape, output};
+
+/// The answer to a command line without a command: one screen of 24 lines and 80 columns.
+const FRONT: &str = "\
+nostall shows where kernels stall on slow I/O, and reads what a crash left.
+
+  run         Compare ways of doing I/O on QEMU, KVM or a model
+  postmortem  Decode the records in a crashed machine's memory
+  trace       Report on traces: nostall's, Linux's trace.dat, crash images
+  pstore      Plan persistent memory for crash records, and make images of it
+  uart        Examine this machine's serial ports
+  pci         List PCI devices of this host, or of a dump
+  spi         Measure this board's SPI buses
+  vm          Boot a Linux kernel whose console and PCI reads make few exits
+  report      Draw figures of `nostall run` as one page of HTML
+  completions Print completions for a shell
+
+Examples:
+  nostall run                     the tour: every experiment in about a minute
+  nostall run uart --on model     four ways to print on a serial port
+  nostall postmortem memory.elf   the last records of a crashed machine
+
+`nostall COMMAND --help` has the options. `-q` prints errors and results alone.
+";
 
 /// Shows where kernels stall on slow I/O, and that they need not.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
+    /// Print no explanations and no progress on stderr, only errors
+    #[arg(long, short, global = true)]
+    quiet: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+}
+
+/// Returns the command line's description, for the reference in the book.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Print completions of commands and options for a shell
+    Completions {
+        /// Shell to print them for
+        shell: Shell,
+    },
     #[cfg(unix)]
     Pci(pci::Args),
     Postmortem(Box<Postmortem>),
@@ -74,7 +112,19 @@ impl Postmortem {
 
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let Cli { quiet, command } = Cli::parse();
+    if quiet {
+        output::be_quiet();
+    }
+    let Some(command) = command else {
+        return finish(output::to_stdout(|out| out.write_all(FRONT.as_bytes())));
+    };
+    finish(match command {
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "nostall", &mut script);
+            output::to_stdout(|out| out.write_all(&script))
+        }
         Command::Postmortem(command) => return command.run(),
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
@@ -90,7 +140,10 @@ pub fn main() -> ExitCode {
         Command::Uart(args) => uart::run(&args),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Vm(args) => vm::run(&args),
-    };
+    })
+}
+
+fn finish(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output::fail(&error),

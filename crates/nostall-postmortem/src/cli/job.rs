@@ -15,7 +15,7 @@ use super::input::Input;
 use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
-use super::output::{Style, note, to_stdout};
+use super::output::{self, Style, note, to_stdout};
 use super::part::{Buffer, Part};
 use super::region::{self, Meant, Region};
 use super::rings::{self, Ring};
@@ -88,13 +88,13 @@ impl Job<'_> {
             let end = to_stdout(|out| json::end(&file, status, *records, message.as_deref(), out));
             if let Err(error) = end {
                 status = Status::Error;
-                note(format_args!("{error:#}"));
+                output::error(format_args!("{error:#}"));
             }
         }
         if let Some(message) = outcome.message
             && (status == Status::Error || !self.args.quiet)
         {
-            note(format_args!("{message}"));
+            output::error(format_args!("{message}"));
         }
         status
     }

@@ -2,20 +2,40 @@
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style as Ansi};
 use anyhow::{Context, Result};
 
-/// Prints a line on standard error.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on the process prints no explanations.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether explanations and progress are unwanted.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints an explanation on standard error, unless the process is quiet.
 pub fn note(line: std::fmt::Arguments<'_>) {
+    if !is_quiet() {
+        error(line);
+    }
+}
+
+/// Prints an error on standard error.
+pub fn error(line: std::fmt::Arguments<'_>) {
     // Without a standard error, the work goes on.
     let _ = writeln!(io::stderr(), "nostall: {line}");
 }
 
-/// Prints an error and returns the status for it. Without a stderr, only the status remains.
+/// Prints an error and returns the status for it. Without a standard error, only the status remains.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
-    note(format_args!("{error:#}"));
+    self::error(format_args!("{error:#}"));
     ExitCode::FAILURE
 }
 

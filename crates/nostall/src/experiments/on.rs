@@ -9,7 +9,7 @@ use nostall_vm::{Error, Machine, Need, Ran};
 use super::args::{Common, Given, OnArg};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use super::kvm::{self, OnKvm};
-use crate::kernel;
+use crate::{kernel, output};
 
 /// A machine, and what it needs.
 pub enum On {
@@ -111,8 +111,8 @@ impl Wish<'_> {
                 }
                 Err(error) if is_last => return Err(error),
                 Err(error) => {
-                    eprintln!("nostall: {error}");
-                    eprintln!("nostall: going on with --on {}", able[n + 1].name());
+                    output::note(format_args!("{error}"));
+                    output::note(format_args!("going on with --on {}", able[n + 1].name()));
                     continue;
                 }
             };
@@ -120,7 +120,9 @@ impl Wish<'_> {
                 // What is not the machine's fault would fail on another one as well.
                 Err(error) if !is_last && error.is::<nostall_vm::Error>() => {
                     let name = found.name();
-                    eprintln!("nostall: going on without --on {name}, which failed: {error}");
+                    output::note(format_args!(
+                        "going on without --on {name}, which failed: {error}"
+                    ));
                 }
                 measured => return Ok((found, measured?)),
             }

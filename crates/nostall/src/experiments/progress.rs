@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use nostall_postmortem::cli::output::is_quiet;
 
 thread_local! {
     static IS_HIDDEN: Cell<bool> = const { Cell::new(false) };
@@ -18,7 +19,7 @@ pub fn hidden<T>(work: impl FnOnce() -> T) -> T {
 }
 
 fn show(bar: ProgressBar) -> ProgressBar {
-    match IS_HIDDEN.get() {
+    match IS_HIDDEN.get() || is_quiet() {
         true => ProgressBar::hidden(),
         false => bar,
     }

@@ -19,7 +19,7 @@ use nostall_spi::{BitOrder, Mode, Polarity, Select, Settings, Wires};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
-use crate::output::{note, to_stdout};
+use crate::output::{self, note, to_stdout};
 use board::{Board, Set, shown};
 use message::{Payload, hex};
 use ways::{MOST_THREADS, Measured, Row, Way, Ways};
@@ -307,7 +307,7 @@ impl Drop for AsItWas {
         if is.is_ok_and(|is| is != self.mode) {
             let options = SpidevOptions::new().mode(self.mode).build();
             if let Err(error) = self.file.configure(&options) {
-                note(format_args!("the mode could not be set back: {error}"));
+                output::error(format_args!("the mode could not be set back: {error}"));
             }
         }
     }

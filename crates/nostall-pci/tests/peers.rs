@@ -89,7 +89,7 @@ fn a_bus_is_scanned_with_a_quarter_of_the_reads_of_virtio_drivers() {
             .map(|(at, _)| at.device << 3 | at.function)
             .collect()
     });
-    let pci_types = reads(|access| with_pci_types(access));
+    let pci_types = reads(with_pci_types);
     // One read for each absent function, two more for each present one.
     assert_eq!(virtio_drivers, (places.to_vec(), 256 + 2 * 7));
     // One read for each device, seven more for the device with several functions; then class and

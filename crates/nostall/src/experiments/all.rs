@@ -99,23 +99,25 @@ impl All {
             let command = self.command_of(entry.name);
             print(&format!("\n$ {command}"))?;
             let options: Vec<_> = self.options.iter().map(|one| &**one).collect();
-            match (entry.make)(&options) {
+            let why = match (entry.make)(&options) {
                 Ok(mut ran) => {
                     ran.set_command(&command);
-                    match &ran {
+                    let why = match &ran {
                         Ran::Answered { text, failure, .. } => {
                             print(text)?;
-                            faults.extend(failure.iter().map(|why| format!("{command}: {why}")));
+                            failure.clone()
                         }
-                        Ran::Lacks(why) => note(format_args!("{command}: not run: {why}")),
-                    }
+                        Ran::Lacks(why) => Some(format!("not run: {why}")),
+                    };
                     runs.push(ran);
+                    why
                 }
-                Err(error) => {
-                    // The experiments that follow take minutes: say it now, too.
-                    note(format_args!("{command}: {error:#}"));
-                    faults.push(format!("{command}: {error:#}"));
-                }
+                Err(error) => Some(line(&error)),
+            };
+            if let Some(why) = why {
+                // The experiments that follow take minutes.
+                note(format_args!("{command}: {why}"));
+                faults.push(format!("{command}: {why}"));
             }
         }
         let of_tour = tour.iter().flat_map(|tour| tour.runs.made());
@@ -132,4 +134,12 @@ impl All {
         let words = ["run".to_owned(), name.to_owned()];
         command_line(words.into_iter().chain(self.options.iter().cloned()))
     }
+}
+
+/// Returns an error without the usage that follows a wrong option.
+fn line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let is_usage = error.is::<clap::Error>();
+    let end = text.find("\n").filter(|_| is_usage).unwrap_or(text.len());
+    text[..end].trim_start_matches("error: ").to_owned()
 }

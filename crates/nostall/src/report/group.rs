@@ -1,6 +1,7 @@
 //! Figures that may be compared: those of one run on one machine, from every document.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use super::source::{Figure, Source};
 
@@ -38,10 +39,11 @@ impl<'a> Group<'a> {
         };
         for &(source, figure) in figures {
             let key = (source, &*figure.strategy, &*figure.metric);
-            if group.cells.contains_key(&key) {
-                group.others.push(figure);
-            } else {
-                group.cells.insert(key, figure);
+            match group.cells.entry(key) {
+                Entry::Vacant(cell) => {
+                    cell.insert(figure);
+                }
+                Entry::Occupied(_) => group.others.push(figure),
             }
         }
         group
@@ -93,6 +95,6 @@ pub fn groups(sources: &[Source]) -> Vec<Group<'_>> {
 
 /// Returns each value once, in the order of the first ones.
 pub fn distinct<T: Copy + Eq + std::hash::Hash>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     values.filter(|value| seen.insert(*value)).collect()
 }

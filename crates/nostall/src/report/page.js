@@ -66,7 +66,7 @@
   // The unit of an axis is that of its values.
   function short(rows) {
     const unit = /^[-\d.,e]+ (ns|us|ms|s)(\/B)?$/.exec(rows[0].text);
-    if (!unit) return "~s";
+    if (!unit) return (value) => value.toLocaleString("en");
     return (ns) => (ns === 0 ? "0" : time(ns) + (unit[2] ?? ""));
   }
 

@@ -244,14 +244,8 @@ pub fn pictures<'a>(path: &str, sources: &'a [Source], groups: &[&Group<'a>]) ->
             let Some(bars) = bars(key, sources, group) else {
                 continue;
             };
-            // Runs that differ in a number are one comparison; the longest is drawn.
-            let command = group.command.unwrap_or_default();
-            let alike = format!(
-                "{} {:?} {}",
-                group.on,
-                group.profile,
-                command.replace(|c: char| c.is_ascii_digit(), "")
-            );
+            // Runs that differ in their length are one comparison; the longest is drawn.
+            let alike = format!("{} {:?} {}", group.on, group.profile, kind_of_run(group));
             let lengths = group.strategies.iter();
             let lengths = lengths.filter_map(|one| group.value(group.sources[0], one, "bytes"));
             let length = lengths.fold(0.0, f64::max);
@@ -264,6 +258,21 @@ pub fn pictures<'a>(path: &str, sources: &'a [Source], groups: &[&Group<'a>]) ->
         all.extend(best.into_iter().map(|(_, _, bars)| Picture::Bars(bars)));
     }
     all
+}
+
+/// Returns the command without the options that change the length of a run or name its machine.
+fn kind_of_run(group: &Group<'_>) -> String {
+    let mut words = group.command.unwrap_or_default().split([' ', '=']);
+    let mut kind = String::new();
+    while let Some(word) = words.next() {
+        if ["--on", "--bytes", "--frames"].contains(&word) {
+            words.next();
+        } else {
+            kind += word;
+            kind.push(' ');
+        }
+    }
+    kind
 }
 
 fn bars<'a>(key: &Key, sources: &'a [Source], group: &Group<'a>) -> Option<Bars<'a>> {

@@ -180,8 +180,8 @@ mod linux {
         (files, decoded)
     }
 
-    pub fn main(is_bench: bool) {
-        let (number, distinct) = if is_bench { (10_000, 1000) } else { (10, 10) };
+    pub fn main(number: usize) {
+        let distinct = (number as u64 / 10).max(10);
         for (name, ecc) in [
             ("without error correction", 0),
             ("with error correction", 16),

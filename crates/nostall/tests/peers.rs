@@ -276,3 +276,63 @@ fn linux_before_its_fix_reads_the_line_status_for_each_byte_and_after_it_once_a_
     assert!(after < before, "{after} {before}");
     assert!(value(&figures, "nostall", None, metric) < after);
 }
+
+#[test]
+fn linux_tears_the_bus_down_after_each_message_and_before_its_fix_wakes_a_thread_for_it() {
+    let args = [
+        "spi",
+        "--on",
+        "model",
+        "--frames",
+        "100",
+        "--peers",
+        "linux-6.1,linux-6.1-before",
+    ];
+    let Some(figures) = beside_linux(&args) else {
+        return;
+    };
+    let teardowns = value(&figures, "linux-6.1", None, "teardowns_per_message");
+    let woken = |strategy| value(&figures, strategy, None, "wakeups_per_message");
+    assert_eq!(teardowns, 1.0);
+    assert!(woken("linux-6.1-before") > 0.1, "{figures:?}");
+    assert!(woken("linux-6.1") < 0.01, "{figures:?}");
+    assert!(woken("nostall") < 0.01, "{figures:?}");
+}
+
+#[test]
+fn linux_records_functions_with_and_without_ecc() {
+    let args = [
+        "pstore",
+        "--on",
+        "model",
+        "--peers",
+        "linux-6.1,linux-6.1-before",
+    ];
+    let Some(figures) = beside_linux(&args) else {
+        return;
+    };
+    for peer in ["linux-6.1", "linux-6.1-before"] {
+        assert_eq!(value(&figures, peer, Some("untraced"), "records"), 0.0);
+        assert!(value(&figures, peer, Some("ecc-0"), "records") > 100_000.0);
+        assert!(value(&figures, peer, Some("ecc-16"), "records") >= 1_000.0);
+    }
+}
+
+#[test]
+fn linux_prints_and_hides_messages() {
+    let args = [
+        "console",
+        "--on",
+        "model",
+        "--profile",
+        "vm",
+        "--peers",
+        "linux-6.1",
+    ];
+    let Some(figures) = beside_linux(&args) else {
+        return;
+    };
+    for way in ["printed", "hidden"] {
+        assert!(value(&figures, "linux-6.1", Some(way), "ns_per_printk") > 0.0);
+    }
+}

@@ -85,10 +85,22 @@ pub fn compare(
             system.values.clear();
         }
     }
+    keep_common(&mut systems);
     let figures = figures(part, &systems);
     Compared {
         text: text(part, &figures, &notes),
         figures: figures.to_vec(),
+    }
+}
+
+/// Leaves nostall the values that a peer has too.
+fn keep_common(systems: &mut [System]) {
+    let peers = systems.iter().filter(|system| system.build.is_some());
+    let known: Vec<_> = peers
+        .flat_map(|system| system.values.iter().map(|(key, _)| key.metric.clone()))
+        .collect();
+    for system in systems.iter_mut().filter(|system| system.build.is_none()) {
+        system.values.retain(|(key, _)| known.contains(&key.metric));
     }
 }
 
@@ -233,9 +245,13 @@ fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
         parts.push(table(["beside Linux", ""], part.columns, lines));
         parts.push(part.legend.to_owned());
         parts.push(format!(
-            "Medians of boots in turn in the same machine (q35), {ROUNDS} of each; --json also has \
-             the\nquartiles. nostall is its best strategy above. bus: accesses in QEMU's trace."
+            "Medians of {ROUNDS} boots each, in turn, in QEMU; --json also has the quartiles."
         ));
+        if let Some((strategy, _)) = part.ours {
+            parts.push(format!(
+                "nostall: {strategy} of its kernel. bus: accesses to the device."
+            ));
+        }
     }
     parts.extend((!notes.is_empty()).then(|| notes.join("\n")));
     parts.join("\n\n")
@@ -291,6 +307,24 @@ mod tests {
         };
         let mut systems = [failed, system("nostall", &[])];
         measure(&PART, &mut systems, || panic!("booted"));
+    }
+
+    #[test]
+    fn nostall_has_no_value_that_no_peer_has() {
+        let mut alone = [system("nostall", &[1.0])];
+        keep_common(&mut alone);
+        assert!(alone[0].values.is_empty());
+        let build = Build {
+            kernel: "vmlinuz".into(),
+            initramfs: "initramfs".into(),
+        };
+        let peer = System {
+            build: Some(build),
+            ..system("linux-6.1", &[2.0])
+        };
+        let mut both = [peer, system("nostall", &[1.0])];
+        keep_common(&mut both);
+        assert_eq!(both[1].values[0].1, [1.0]);
     }
 
     #[test]

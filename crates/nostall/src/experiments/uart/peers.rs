@@ -8,7 +8,7 @@ use crate::experiments::table::{Column, hundredths, time};
 pub const PEERS: Part = Part {
     path: "uart",
     cpus: 1,
-    ours: Some(("fifo-paced", QemuBoard::Q35)),
+    ours: Some(("fifo-burst", QemuBoard::Q35)),
     columns: &[
         Column::of(
             "16 B: bus/B",

@@ -24,7 +24,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use nostall_postmortem::cli::{self as postmortem, escape, output};
+use nostall_fleet::cli::Postmortem;
+use nostall_postmortem::cli::{escape, output};
 
 /// The answer to a command line without a command: one screen of 24 lines and 80 columns.
 const FRONT: &str = "\
@@ -75,7 +76,7 @@ enum Command {
     },
     #[cfg(unix)]
     Pci(pci::Args),
-    Postmortem(Box<Postmortem>),
+    Postmortem(Postmortem),
     Pstore(Box<pstore::Args>),
     Report(report::Args),
     Run(experiments::Args),
@@ -86,28 +87,6 @@ enum Command {
     Uart(uart::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Vm(Box<vm::Args>),
-}
-
-/// Show the records in the memory of a crashed machine: Linux's pstore and traces, nostall's log
-#[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-struct Postmortem {
-    #[command(subcommand)]
-    fleet: Option<nostall_fleet::cli::Command>,
-    #[command(flatten)]
-    one: Option<postmortem::Args>,
-}
-
-impl Postmortem {
-    fn run(&self) -> ExitCode {
-        match (&self.fleet, &self.one) {
-            (Some(fleet), _) => nostall_fleet::cli::run(fleet),
-            (None, Some(args)) => {
-                postmortem::run(args).unwrap_or_else(|error| output::fail(&error))
-            }
-            (None, None) => unreachable!("clap requires an image"),
-        }
-    }
 }
 
 /// Runs the command with the process's arguments.

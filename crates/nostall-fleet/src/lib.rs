@@ -1,5 +1,30 @@
 //! Turns the memory of many crashed machines into tables for query engines.
 //!
 //! - [`schema`]: the tables `dumps`, `records`, `calls` and `crashes`, with units.
+//! - [`decode`]: one input as rows of these tables.
+//! - [`crash`]: panics and oopses in a log, and the signature of a stack.
+//! - [`export`]: many inputs into files, in batches that a killed run resumes.
+//! - [`synth`]: a fleet of made dumps with known answers.
 
+//!
+//! When not to use it: for one dump, `nostall postmortem` prints its records.
+
+#![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+pub mod cli;
+pub mod crash;
+pub mod decode;
+pub mod export;
+pub mod list;
+pub mod manifest;
+pub mod names;
+pub mod output;
 pub mod schema;
+pub mod synth;
+pub mod tables;
+
+mod line;

@@ -584,7 +584,7 @@ impl Kind {
             Int => DataType::Int32,
             Bool => DataType::Boolean,
             Text => DataType::Utf8,
-            Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Time => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
             Texts => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
             Ranges => {
                 let range = DataType::Struct(range_fields());

@@ -173,8 +173,8 @@ fn lz4_count(bits: u8, rest: &mut impl Iterator<Item = u8>) -> Option<usize> {
     Some(count)
 }
 
-/// Whether the first line is `Reason#N PartM`: `Panic#1 Part1` (fs/pstore/platform.c).
-pub(crate) fn starts_with_reason(text: &[u8]) -> bool {
+/// Returns whether the first line is `Reason#N PartM`: `Panic#1 Part1` (fs/pstore/platform.c).
+pub fn starts_with_reason(text: &[u8]) -> bool {
     let number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Some(hash) = line.iter().position(|byte| *byte == b'#') else {

@@ -35,7 +35,7 @@ struct Cli {
 enum Command {
     #[cfg(unix)]
     Pci(pci::Args),
-    Postmortem(Box<postmortem::Args>),
+    Postmortem(Box<Postmortem>),
     Pstore(Box<pstore::Args>),
     Run(experiments::Args),
     #[cfg(target_os = "linux")]
@@ -47,12 +47,32 @@ enum Command {
     Vm(Box<vm::Args>),
 }
 
+/// Show the records in the memory of a crashed machine: Linux's pstore and traces, nostall's log
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct Postmortem {
+    #[command(subcommand)]
+    fleet: Option<nostall_fleet::cli::Command>,
+    #[command(flatten)]
+    one: Option<postmortem::Args>,
+}
+
+impl Postmortem {
+    fn run(&self) -> ExitCode {
+        match (&self.fleet, &self.one) {
+            (Some(fleet), _) => nostall_fleet::cli::run(fleet),
+            (None, Some(args)) => {
+                postmortem::run(args).unwrap_or_else(|error| output::fail(&error))
+            }
+            (None, None) => unreachable!("clap requires an image"),
+        }
+    }
+}
+
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Postmortem(args) => {
-            return postmortem::run(&args).unwrap_or_else(|error| output::fail(&error));
-        }
+        Command::Postmortem(command) => return command.run(),
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
         Command::Pstore(args) => pstore::run(&args),

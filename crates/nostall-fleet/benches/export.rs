@@ -1,0 +1,289 @@
+//! Cost of `export` beside decoding alone: `cargo bench -p nostall-fleet`.
+//!
+//! Each row is a process of its own, so that its CPU time and its memory are its own. CPU time is
+//! compared, because it depends less on other work of the machine. Without `--bench`, which cargo
+//! passes, ten dumps are measured.
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeSet;
+    use std::fmt::Write;
+    use std::fs::{self, File};
+    use std::hint::black_box;
+    use std::path::{Path, PathBuf};
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use nostall_fleet::synth::Fleet;
+    use nostall_postmortem::image::Image;
+    use nostall_postmortem::{Content, Decoded, Unpack};
+    use nostall_pstore::Writer;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    /// Threads of each row.
+    const JOBS: usize = 2;
+
+    /// Workers of the extrapolation, each with as many CPUs as threads here.
+    const WORKERS: f64 = 50.0;
+
+    /// Cost of a process.
+    struct Cost {
+        wall: f64,
+        cpu: f64,
+        peak: u64,
+    }
+
+    /// Decodes the inputs of a list, and makes no table.
+    pub fn alone(list: &Path) {
+        let list = fs::read_to_string(list).unwrap();
+        let paths: Vec<&str> = list.lines().collect();
+        let next = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..JOBS {
+                scope.spawn(|| {
+                    while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        decode(Path::new(path));
+                    }
+                });
+            }
+        });
+    }
+
+    fn decode(path: &Path) {
+        let Ok(image) = Image::open(path) else {
+            return;
+        };
+        for found in image.detect().convincing() {
+            let Some(bytes) = image.read(found.start, found.geometry.len()) else {
+                continue;
+            };
+            let decoded = Decoded::new(
+                &bytes,
+                &found.geometry,
+                Writer::HeaderFirst,
+                Unpack::ByTrying,
+            );
+            decoded.zones().for_each(|zone| drop(black_box(zone)));
+            for record in decoded.records() {
+                if let Content::Ftrace(calls) = &record.content {
+                    calls.iter().for_each(|call| drop(black_box(call)));
+                }
+                black_box(record.stored);
+            }
+        }
+    }
+
+    /// Makes a list of `number` inputs of a fleet, of which each occurs several times.
+    fn list(folder: &Path, distinct: u64, number: usize, ecc: usize) -> PathBuf {
+        let mut fleet = Fleet::new(distinct, 1);
+        fleet.sizes = [128 << 10, 1 << 20];
+        fleet.ecc = Some(ecc);
+        let mut answers = Default::default();
+        let mut paths = Vec::new();
+        for dump in 0..distinct {
+            let (path, bytes) = fleet.dump(dump, &mut answers).unwrap();
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, bytes).unwrap();
+            paths.push(path);
+        }
+        let all = paths.iter().cycle().take(number);
+        let lines = all.fold(String::new(), |mut lines, path| {
+            writeln!(lines, "{}", path.display()).unwrap();
+            lines
+        });
+        let list = folder.join(format!("list-{number}"));
+        fs::write(&list, lines).unwrap();
+        list
+    }
+
+    /// Runs a process, and returns its cost: its CPU time from `/proc/PID/stat` after its end, and
+    /// its peak of memory as seen before.
+    fn run(mut command: Command) -> Cost {
+        let start = Instant::now();
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let proc = PathBuf::from(format!("/proc/{}", child.id()));
+        let mut peak = 0;
+        loop {
+            let status = fs::read_to_string(proc.join("status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            peak = peak.max(kib.unwrap_or(0) << 10);
+            let stat = fs::read_to_string(proc.join("stat")).unwrap();
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            let fields: Vec<&str> = fields.split(' ').collect();
+            if fields[0] == "Z" {
+                let ticks: u64 = fields[11..13]
+                    .iter()
+                    .map(|it| it.parse::<u64>().unwrap())
+                    .sum();
+                assert!(child.wait().unwrap().success());
+                return Cost {
+                    wall: start.elapsed().as_secs_f64(),
+                    // Linux counts 100 a second for programs, on every machine.
+                    cpu: ticks as f64 / 100.0,
+                    peak,
+                };
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn export(list: &Path, out: &Path) -> Cost {
+        let _ = fs::remove_dir_all(out);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nostall-fleet"));
+        command
+            .args(["export", "--jobs", &JOBS.to_string(), "--out"])
+            .arg(out);
+        command.arg(format!("@{}", list.display()));
+        run(command)
+    }
+
+    /// Returns the bytes of the files, and of the records decoded into them.
+    fn bytes(out: &Path) -> (u64, i64) {
+        let (mut files, mut decoded) = (0, 0);
+        for entry in fs::read_dir(out).unwrap() {
+            let path = entry.unwrap().path();
+            if path
+                .extension()
+                .is_none_or(|extension| extension != "parquet")
+            {
+                continue;
+            }
+            files += fs::metadata(&path).unwrap().len();
+            if path
+                .file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("dumps-")
+            {
+                let file = File::open(path).unwrap();
+                let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+                    .unwrap()
+                    .build();
+                for rows in reader.unwrap() {
+                    let rows = rows.unwrap();
+                    let column = rows.column_by_name("decoded").unwrap();
+                    decoded += column
+                        .as_primitive::<Int64Type>()
+                        .values()
+                        .iter()
+                        .sum::<i64>();
+                }
+            }
+        }
+        (files, decoded)
+    }
+
+    pub fn main(is_bench: bool) {
+        let (number, distinct) = if is_bench { (10_000, 1000) } else { (10, 10) };
+        for (name, ecc) in [
+            ("without error correction", 0),
+            ("with error correction", 16),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let many = list(folder.path(), distinct, number, ecc);
+            let few = folder.path().join("few");
+            let lines = fs::read_to_string(&many).unwrap();
+            let first: Vec<&str> = lines.lines().take(100).collect();
+            fs::write(&few, first.join("\n")).unwrap();
+            let input: u64 = lines
+                .lines()
+                .map(|path| fs::metadata(path).unwrap().len())
+                .sum();
+            let out = folder.path().join("out");
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.arg("--alone").arg(&many);
+            let alone = run(command);
+            let whole = export(&many, &out);
+            let (files, decoded) = bytes(&out);
+            let small = export(&few, &out);
+            let rate = |cost: &Cost| input as f64 / 1e6 / cost.cpu;
+            let each = |cost: &Cost, number: usize| 1e3 * cost.cpu / number as f64;
+            println!(
+                "\n{number} dumps of 128 KiB to 1 MiB, {name}: {} MB, {JOBS} threads",
+                input / 1_000_000
+            );
+            println!(
+                "  decoding alone   {:8.0} MB a CPU second, {:.1} s",
+                rate(&alone),
+                alone.wall
+            );
+            println!(
+                "  export           {:8.0} MB a CPU second, {:.1} s",
+                rate(&whole),
+                whole.wall
+            );
+            println!("  ratio            {:8.2}", rate(&whole) / rate(&alone));
+            println!(
+                "  cost per dump    {:8.2} ms of CPU time; of {} dumps {:.2} ms",
+                each(&whole, number),
+                first.len(),
+                each(&small, first.len())
+            );
+            println!(
+                "  peak memory      {:8} MB; of {} dumps {} MB",
+                whole.peak / 1_000_000,
+                first.len(),
+                small.peak / 1_000_000
+            );
+            println!(
+                "  Parquet          {:8.3} of the decoded record bytes ({} of {} MB)",
+                files as f64 / decoded as f64,
+                files / 1_000_000,
+                decoded / 1_000_000
+            );
+            let cpus = WORKERS * JOBS as f64;
+            println!(
+                "  1,000,000 dumps  {:8.1} min on {WORKERS} workers with {JOBS} CPUs each",
+                1e6 * each(&whole, number) / 1e3 / cpus / 60.0
+            );
+            assert!(whole.peak < 500_000_000, "memory");
+        }
+        fixtures();
+    }
+
+    /// The recorded dumps, which are not as regular as made ones.
+    fn fixtures() {
+        const FIXTURES: &str = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../nostall-pstore/tests/fixtures"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let fixtures = fs::read_dir(FIXTURES)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().join("image.bin"));
+        let fixtures: BTreeSet<_> = fixtures.filter(|path| path.exists()).collect();
+        let lines: Vec<_> = fixtures
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let list = folder.path().join("list");
+        fs::write(&list, lines.join("\n")).unwrap();
+        let out = folder.path().join("out");
+        export(&list, &out);
+        let (files, decoded) = bytes(&out);
+        println!(
+            "\n{} recorded dumps: Parquet {:.3} of the decoded record bytes ({files} of {decoded})",
+            fixtures.len(),
+            files as f64 / decoded as f64
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match &arguments[1..] {
+        [mode, list] if mode == "--alone" => linux::alone(list.as_ref()),
+        arguments => linux::main(arguments.iter().any(|argument| argument == "--bench")),
+    }
+}
+
+/// Other systems have no `/proc`.
+#[cfg(not(target_os = "linux"))]
+fn main() {}

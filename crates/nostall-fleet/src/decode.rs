@@ -1,0 +1,951 @@
+//! One input as rows of the tables.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow, bail};
+use arrow_array::RecordBatch;
+use nostall_postmortem::decompress::starts_with_reason;
+use nostall_postmortem::detect::FoundRegion;
+use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
+use nostall_postmortem::image::{self, DumpFormat, Image};
+use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
+use nostall_postmortem::symbols::{Symbols, kernel_offset};
+use nostall_postmortem::trace_region::{self, TraceRegion};
+use nostall_postmortem::{Calls, Content, Decoded, Record, Text, Unpack};
+use nostall_pstore::{ByteOrder, Trust, Writer, ZoneKind, ZoneState};
+use nostall_trace::linux::Formats;
+use nostall_trace::model::{EventKind, Source as _, TimeUnit};
+use sha2::{Digest, Sha256};
+
+use crate::crash::{self, Crash, Parser};
+use crate::line;
+use crate::names::Maps;
+use crate::tables::{CALLS, CRASHES, Cell, DUMPS, RECORDS, Rows, TableNumber};
+
+/// Longest file that is read into memory. A longer one is mapped.
+const MOST_READ: u64 = 16 << 20;
+
+/// Most ramoops regions of an input.
+const MOST_REGIONS: usize = 64;
+
+/// Most bytes of a line. A longer one is several rows.
+const LONGEST_LINE: usize = 16 << 10;
+
+/// What is decoded, and how.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Symbols of the kernels that crashed.
+    pub maps: Maps,
+    /// Leaves text out.
+    pub redact: bool,
+    /// Fills the column `decode_time`.
+    pub timings: bool,
+}
+
+/// An input.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A file.
+    Path(&'a Path),
+    /// Bytes of a dump.
+    Bytes(&'a [u8]),
+    /// Bytes of a dump, with their path in a store of objects.
+    Named(&'a Path, &'a [u8]),
+}
+
+/// Receives the rows of a table, as they are decoded.
+pub type Sink<'a> = dyn FnMut(TableNumber, RecordBatch) -> Result<()> + 'a;
+
+/// Decodes an input. Of a bad one, the row of the table of dumps has the error.
+///
+/// # Errors
+///
+/// Those of `sink` alone.
+pub fn decode(
+    source: Source<'_>,
+    input: u64,
+    options: &Options,
+    sink: &mut Sink<'_>,
+) -> Result<()> {
+    let start = Instant::now();
+    let mut dump = Dump::new(input, options, sink);
+    match dump.open(source) {
+        Ok(Opened::Image(image)) => dump.image(&image),
+        Ok(Opened::Text(bytes)) => dump.text_file(bytes),
+        Err(error) => dump.facts.error = Some(format!("{error:#}")),
+    }
+    let path = match source {
+        Source::Path(path) | Source::Named(path, _) => Some(path),
+        Source::Bytes(_) => None,
+    };
+    dump.finish(path, options.timings.then(|| start.elapsed().as_nanos()))
+}
+
+/// Sends the row of an input that the decoder failed on.
+///
+/// # Errors
+///
+/// Those of `sink` alone.
+pub fn failed(path: &Path, input: u64, options: &Options, sink: &mut Sink<'_>) -> Result<()> {
+    let mut dump = Dump::new(input, options, sink);
+    dump.facts.error = Some("a fault of the decoder: please report this dump".to_owned());
+    dump.finish(Some(path), None)
+}
+
+/// An input with its bytes.
+enum Opened {
+    Image(Image),
+    Text(Vec<u8>),
+}
+
+/// What is known of an input, for its row.
+#[derive(Default)]
+struct Facts {
+    size: Option<u64>,
+    format: Option<&'static str>,
+    error: Option<String>,
+    release: Option<String>,
+    build: Option<String>,
+    build_id: Option<String>,
+    offset: Option<u64>,
+    /// Microseconds since 1970.
+    time: Option<i64>,
+    uptime: Option<i64>,
+    regions: u32,
+    first: Option<First>,
+    trust: Option<Trust>,
+    corrected: u64,
+    bad_blocks: u64,
+    damaged: u32,
+    log_rings: u32,
+    traces: u32,
+    decoded: u64,
+    /// Number of records, rings and traces of each source so far.
+    numbers: [(&'static str, i32); 8],
+}
+
+/// The first region.
+struct First {
+    start: u64,
+    found: FoundRegion,
+}
+
+/// An input that is being decoded.
+struct Dump<'a> {
+    input: Cell<'static>,
+    hash: Option<String>,
+    options: &'a Options,
+    rows: [Rows; 4],
+    counts: [i64; 4],
+    sink: &'a mut Sink<'a>,
+    sent: Result<()>,
+    facts: Facts,
+    /// Crashes, with the time and the worth of their log.
+    crashes: Vec<(Crash, (Option<i64>, Trust))>,
+}
+
+/// What a log's lines have in common.
+struct Log {
+    source: &'static str,
+    number: i32,
+    trust: Trust,
+    time: Option<i64>,
+}
+
+impl<'a> Dump<'a> {
+    fn new(input: u64, options: &'a Options, sink: &'a mut Sink<'_>) -> Self {
+        Self {
+            input: Cell::long(input),
+            hash: None,
+            options,
+            rows: [DUMPS, RECORDS, CALLS, CRASHES].map(Rows::new),
+            counts: [0; 4],
+            sink,
+            sent: Ok(()),
+            facts: Facts::default(),
+            crashes: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, table: TableNumber, cells: &[Cell<'_>]) {
+        let about = [self.input, Cell::text(self.hash.as_deref())];
+        self.rows[table].push(about.iter().chain(cells));
+        self.counts[table] += 1;
+        if self.rows[table].is_full() {
+            self.send(table);
+        }
+    }
+
+    fn send(&mut self, table: TableNumber) {
+        if let Some(batch) = self.rows[table].take()
+            && self.sent.is_ok()
+        {
+            self.sent = (self.sink)(table, batch);
+        }
+    }
+
+    /// Whether no more rows are wanted.
+    fn is_stopped(&self) -> bool {
+        self.sent.is_err()
+    }
+
+    fn open(&mut self, source: Source<'_>) -> Result<Opened> {
+        let bytes = match source {
+            Source::Bytes(bytes) | Source::Named(_, bytes) => bytes.to_vec(),
+            Source::Path(path) => {
+                // Before it is opened, which some devices take for a command.
+                let meta = fs::metadata(path)?;
+                if meta.is_dir() {
+                    // A directory is in the list of inputs only if it could not be read.
+                    fs::read_dir(path)?;
+                    bail!("a directory");
+                }
+                if !meta.is_file() {
+                    bail!("a pipe or device: copy its bytes to a file");
+                }
+                let file = image::open_file(path)?;
+                self.facts.size = Some(meta.len());
+                if meta.len() > MOST_READ {
+                    self.hash = Some(hash_of(&file)?);
+                    return Ok(Opened::Image(Image::open(path)?));
+                }
+                image::read_to_end(&file, image::MAX_READ)?
+            }
+        };
+        self.facts.size = Some(bytes.len() as u64);
+        self.hash = Some(hex(&Sha256::digest(&bytes)));
+        if starts_with_reason(&bytes) {
+            return Ok(Opened::Text(bytes));
+        }
+        Ok(Opened::Image(Image::from_bytes(bytes)?))
+    }
+
+    /// A file of Linux's `/sys/fs/pstore`, as systemd-pstore archives it.
+    fn text_file(&mut self, bytes: Vec<u8>) {
+        self.facts.format = Some("text");
+        let text = Text {
+            bytes,
+            unverified: Vec::new(),
+        };
+        self.trust(Trust::Unchecked);
+        let log = self.log("dmesg", Trust::Unchecked, None);
+        let crashes = self.text(&log, &text);
+        self.merge(&log, crashes);
+    }
+
+    fn image(&mut self, image: &Image) {
+        self.facts.format = Some(match image.format() {
+            DumpFormat::Raw => "raw",
+            DumpFormat::ElfCore => "elf",
+            DumpFormat::Lime => "lime",
+        });
+        self.facts.build_id = build_id(image);
+        let detection = image.detect();
+        let mut decoded = Vec::new();
+        for found in detection.convincing().iter().take(MOST_REGIONS) {
+            let whole = image.read(found.start, found.geometry.len());
+            let Some(bytes) = whole.or_else(|| image.read(found.start, found.len)) else {
+                self.facts.error = Some(format!("the region at {:#x} is scattered", found.start));
+                continue;
+            };
+            decoded.push(found.start..found.start.saturating_add(bytes.len() as u64));
+            self.region(found, &bytes);
+        }
+        let traces = trace_region::find(image, &(0..u64::MAX), &decoded);
+        decoded.extend(traces.iter().map(TraceRegion::range));
+        self.log_rings(image, &decoded);
+        for trace in &traces {
+            self.trace(trace);
+        }
+        for buffer in RingBuffer::find(image, 0..u64::MAX) {
+            if !decoded
+                .iter()
+                .any(|region| region.contains(&buffer.address))
+            {
+                self.ring_buffer(image, &buffer);
+            }
+        }
+    }
+
+    fn region(&mut self, found: &FoundRegion, bytes: &[u8]) {
+        self.facts.regions += 1;
+        self.facts.first.get_or_insert_with(|| First {
+            start: found.start,
+            found: found.clone(),
+        });
+        let decoded = Decoded::new(
+            bytes,
+            &found.geometry,
+            Writer::HeaderFirst,
+            Unpack::ByTrying,
+        );
+        for zone in decoded.zones() {
+            self.facts.damaged += u32::from(matches!(zone.state, ZoneState::Damaged(_)));
+            let ecc = zone.ecc.unwrap_or_default();
+            self.facts.corrected += ecc.corrected_bytes as u64;
+            self.facts.bad_blocks += ecc.bad_blocks as u64;
+        }
+        // From the crash itself; the console's are used if it has none.
+        let mut has_dmesg_crash = false;
+        for record in decoded.records() {
+            if self.is_stopped() {
+                return;
+            }
+            self.trust(record.trust);
+            let source = match record.kind() {
+                ZoneKind::Console => "console",
+                kind => kind.name(),
+            };
+            match &record.content {
+                Content::Ftrace(calls) => self.calls(&record, calls),
+                Content::Dmesg(dmesg) => {
+                    let is_known = dmesg.header_trust != Trust::Unverified;
+                    let header = dmesg
+                        .header
+                        .filter(|header| is_known && header.seconds != 0);
+                    let time = header.map(|header| {
+                        let micros = i64::try_from(header.micros).unwrap_or(0);
+                        header
+                            .seconds
+                            .saturating_mul(1_000_000)
+                            .saturating_add(micros)
+                    });
+                    self.facts.time = self.facts.time.max(time);
+                    let log = self.log(source, record.trust, time);
+                    let crashes = self.text(&log, &dmesg.text);
+                    has_dmesg_crash |= !crashes.is_empty();
+                    self.merge(&log, crashes);
+                }
+                Content::Console(text) | Content::Pmsg(text) => {
+                    let log = self.log(source, record.trust, None);
+                    let crashes = self.text(&log, text);
+                    if record.kind() == ZoneKind::Console && !has_dmesg_crash {
+                        self.merge(&log, crashes);
+                    }
+                }
+            }
+        }
+    }
+
+    fn trust(&mut self, trust: Trust) {
+        self.facts.trust = self.facts.trust.max(Some(trust));
+    }
+
+    fn log(&mut self, source: &'static str, trust: Trust, time: Option<i64>) -> Log {
+        Log {
+            source,
+            number: self.number(source),
+            trust,
+            time,
+        }
+    }
+
+    /// Returns the number of the next record of a source.
+    fn number(&mut self, source: &'static str) -> i32 {
+        let numbers = &mut self.facts.numbers;
+        let free = numbers
+            .iter()
+            .position(|(known, _)| *known == source || known.is_empty());
+        let Some((known, next)) = numbers.get_mut(free.unwrap_or(0)) else {
+            return 0;
+        };
+        *known = source;
+        *next += 1;
+        *next - 1
+    }
+
+    fn merge(&mut self, log: &Log, crashes: Vec<Crash>) {
+        let crashes = crashes
+            .into_iter()
+            .map(|crash| (crash, (log.time, log.trust)));
+        crash::merge(&mut self.crashes, crashes);
+    }
+
+    /// Adds the lines of a text, and returns the crashes in them.
+    fn text(&mut self, log: &Log, text: &Text) -> Vec<Crash> {
+        let mut parser = Parser::default();
+        let mut known = text.bytes.clone();
+        for range in &text.unverified {
+            known[range.clone()].fill(0);
+        }
+        self.facts.offset = self.facts.offset.or_else(|| kernel_offset(&known));
+        self.facts.decoded += text.bytes.len() as u64;
+        let (mut at, mut sequence, mut uptime) = (0, 0, None);
+        while at < text.bytes.len() && !self.is_stopped() {
+            let rest = &text.bytes[at..];
+            let rest = &rest[..rest.len().min(LONGEST_LINE)];
+            let end = memchr::memchr(b'\n', rest);
+            let raw = &rest[..end.unwrap_or(rest.len())];
+            let lossy = String::from_utf8_lossy(raw);
+            let (about, words) = line::about(&lossy);
+            let prefix = lossy.len() - words.len();
+            let unverified = within(&text.unverified, at + prefix..at + raw.len());
+            if log.source != "pmsg" {
+                parser.line(words, about.time);
+                self.kernel(words);
+                uptime = about.time.or(uptime);
+            }
+            let shown = (!self.options.redact).then_some(words);
+            self.push(
+                RECORDS,
+                &[
+                    Cell::Text(log.source),
+                    Cell::Int(log.number),
+                    Cell::Long(sequence),
+                    Cell::maybe_int(about.cpu),
+                    Cell::maybe_long(about.time),
+                    Cell::maybe_int(about.level),
+                    Cell::text(shown),
+                    Cell::long(words.len()),
+                    ranges(&unverified),
+                    Cell::Text(log.trust.name()),
+                ],
+            );
+            sequence += 1;
+            at += raw.len() + usize::from(end.is_some());
+        }
+        self.facts.uptime = self.facts.uptime.max(uptime);
+        parser.finish()
+    }
+
+    /// Reads the release and the build from the kernel's first line.
+    fn kernel(&mut self, line: &str) {
+        if let Some(rest) = line.strip_prefix("Linux version ")
+            && let Some((release, rest)) = rest.split_once(' ')
+        {
+            self.facts.release = Some(release.to_owned());
+            let build = rest.find(" #").map(|at| rest[at + 1..].trim().to_owned());
+            self.facts.build = build.or(self.facts.build.take());
+        }
+    }
+
+    fn log_rings(&mut self, image: &Image, decoded: &[Range<u64>]) {
+        for (start, bytes) in image.data_ranges() {
+            let skip = start.next_multiple_of(64) - start;
+            let bytes = bytes.get(skip as usize..).unwrap_or_default();
+            for at in log_ring::find(bytes) {
+                let address = start + skip + at as u64;
+                let is_inside = decoded.iter().any(|region| region.contains(&address));
+                if is_inside {
+                    continue;
+                }
+                match log_ring::decode(&bytes[at..]) {
+                    Ok(ring) => self.log_ring(&ring),
+                    // It goes on in a hole of the file, or in the next segment.
+                    Err(NotARing::Short { whole }) => {
+                        if let Some(bytes) = image.read(address, whole)
+                            && let Ok(ring) = log_ring::decode(&bytes)
+                        {
+                            self.log_ring(&ring);
+                        }
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn log_ring(&mut self, ring: &log_ring::LogRing<'_>) {
+        self.facts.log_rings += 1;
+        self.facts.damaged += u32::try_from(ring.missing()).unwrap_or(u32::MAX);
+        self.trust(Trust::Unchecked);
+        let log = self.log("ring", Trust::Unchecked, None);
+        let mut parser = Parser::default();
+        for entry in ring.records() {
+            let LogEntry::Record(record) = entry else {
+                self.facts.damaged += 1;
+                continue;
+            };
+            if self.is_stopped() {
+                return;
+            }
+            let text = String::from_utf8_lossy(record.text());
+            let time = record.time.is_known().then_some(record.time.0);
+            let time = time.and_then(|time| i64::try_from(time).ok());
+            parser.line(&text, time);
+            self.facts.uptime = self.facts.uptime.max(time);
+            self.facts.decoded += record.text().len() as u64;
+            let shown = (!self.options.redact).then_some(&*text);
+            self.push(
+                RECORDS,
+                &[
+                    Cell::Text(log.source),
+                    Cell::Int(log.number),
+                    Cell::long(record.sequence),
+                    Cell::Int(record.cpu.into()),
+                    Cell::maybe_long(time),
+                    Cell::Int(record.level as i32),
+                    Cell::text(shown),
+                    Cell::long(record.text().len()),
+                    Cell::Null,
+                    Cell::Text(log.trust.name()),
+                ],
+            );
+        }
+        self.merge(&log, parser.finish());
+    }
+
+    /// Adds the calls in ramoops' trace zones.
+    fn calls(&mut self, record: &Record<'_>, calls: &Calls<'_>) {
+        self.facts.decoded += record.stored as u64;
+        let number = self.number("ftrace");
+        let symbols = self.options.maps.of(self.facts.release.as_deref());
+        let symbols = symbols.as_deref();
+        let offset = self.facts.offset.or_else(|| {
+            let addresses = calls.iter().map(|call| call.record.ip);
+            symbols.and_then(|symbols| Some(symbols.solve_offset(addresses)?.offset))
+        });
+        if symbols.is_some() {
+            self.facts.offset = offset;
+        }
+        let offset = offset.unwrap_or(0);
+        for (sequence, call) in calls.iter().enumerate() {
+            if self.is_stopped() {
+                return;
+            }
+            let [symbol, parent] =
+                [call.record.ip, call.record.parent].map(|address| name(symbols, address, offset));
+            self.push(
+                CALLS,
+                &[
+                    Cell::Text("ftrace"),
+                    Cell::Int(number),
+                    Cell::long(sequence),
+                    Cell::Int(call.record.cpu.into()),
+                    Cell::long(call.record.stamp),
+                    Cell::Null,
+                    Cell::Text("call"),
+                    Cell::address(call.record.ip),
+                    Cell::address(call.record.parent),
+                    symbol.0,
+                    symbol.1,
+                    parent.0,
+                    parent.1,
+                    Cell::Null,
+                    Cell::Bool(call.suspect),
+                    Cell::Text(call.trust.name()),
+                ],
+            );
+        }
+    }
+
+    /// Adds the events of a trace of nostall-trace.
+    fn trace(&mut self, region: &TraceRegion<'_>) {
+        self.facts.traces += 1;
+        self.trust(Trust::Unchecked);
+        let number = self.number("trace");
+        if self.facts.build_id.is_none() && !region.header.build_id.as_bytes().is_empty() {
+            self.facts.build_id = Some(hex(region.header.build_id.as_bytes()));
+        }
+        let symbols = self.options.maps.of(self.facts.release.as_deref());
+        let symbols = symbols.map(|symbols| {
+            let offset = region.load_offset().unwrap_or(0);
+            Symbols::clone(&symbols).with_offset(offset)
+        });
+        let mut source = match region.source(symbols.as_ref()) {
+            Ok(source) => source,
+            Err(_) => {
+                self.facts.damaged += 1;
+                return;
+            }
+        };
+        let is_nanoseconds = source.unit() == TimeUnit::Nanoseconds;
+        let (mut calls, mut records) = (0, 0);
+        while !self.is_stopped()
+            && let Ok(Some(event)) = source.next_event()
+        {
+            let text = |name| Cell::Text(source.catalog().text(name));
+            let unknown = Cell::Null;
+            let (kind, function, caller, duration) = match event.kind {
+                EventKind::Enter { function, .. } => ("enter", text(function), unknown, None),
+                EventKind::Exit {
+                    function, duration, ..
+                } => ("exit", function.map_or(unknown, text), unknown, duration),
+                EventKind::Call { function, caller } => {
+                    ("call", text(function), caller.map_or(unknown, text), None)
+                }
+                EventKind::Lost { records } => {
+                    self.facts.damaged = self
+                        .facts
+                        .damaged
+                        .saturating_add(u32::try_from(records).unwrap_or(1));
+                    continue;
+                }
+                kind => {
+                    let words = match kind {
+                        EventKind::Stall {
+                            condition,
+                            duration,
+                            ..
+                        } => {
+                            format!("stall: {} {duration}", source.catalog().text(condition))
+                        }
+                        EventKind::Counter { counter, value } => {
+                            format!("{} = {value}", source.catalog().text(counter))
+                        }
+                        EventKind::Mark { text } => source.catalog().text(text).to_owned(),
+                        _ => String::new(),
+                    };
+                    self.event("trace", number, records, event.cpu, event.time, &words);
+                    records += 1;
+                    continue;
+                }
+            };
+            self.facts.decoded += 16;
+            let stamp = Cell::long(event.time);
+            let (stamp, time) = if is_nanoseconds {
+                (unknown, stamp)
+            } else {
+                (stamp, unknown)
+            };
+            self.push(
+                CALLS,
+                &[
+                    Cell::Text("trace"),
+                    Cell::Int(number),
+                    Cell::Long(calls),
+                    Cell::int(event.cpu),
+                    stamp,
+                    time,
+                    Cell::Text(kind),
+                    unknown,
+                    unknown,
+                    function,
+                    unknown,
+                    caller,
+                    unknown,
+                    if is_nanoseconds {
+                        Cell::maybe_long(duration)
+                    } else {
+                        unknown
+                    },
+                    Cell::Bool(false),
+                    Cell::Text(Trust::Unchecked.name()),
+                ],
+            );
+            calls += 1;
+        }
+    }
+
+    /// Adds an event that is no call.
+    fn event(
+        &mut self,
+        source: &'static str,
+        number: i32,
+        sequence: i64,
+        cpu: u32,
+        time: u64,
+        words: &str,
+    ) {
+        self.facts.decoded += words.len() as u64;
+        let shown = (!self.options.redact).then_some(words);
+        self.push(
+            RECORDS,
+            &[
+                Cell::Text(source),
+                Cell::Int(number),
+                Cell::Long(sequence),
+                Cell::int(cpu),
+                Cell::long(time),
+                Cell::Null,
+                Cell::text(shown),
+                Cell::long(words.len()),
+                Cell::Null,
+                Cell::Text(Trust::Unchecked.name()),
+            ],
+        );
+    }
+
+    /// Adds the records of a ring buffer of Linux.
+    fn ring_buffer(&mut self, image: &Image, buffer: &RingBuffer) {
+        self.facts.traces += 1;
+        self.facts.damaged += buffer
+            .cpus
+            .iter()
+            .map(|cpu| cpu.damaged().count() as u32)
+            .sum::<u32>();
+        self.trust(Trust::Unchecked);
+        let number = self.number("ftrace-ring");
+        let symbols = self.options.maps.of(self.facts.release.as_deref());
+        let symbols = symbols.map(|symbols| Symbols::clone(&symbols));
+        let with = |symbols| Kernel::new(image, buffer, symbols, Formats::default(), None);
+        // Symbols of another build name nothing.
+        let Ok(kernel) = with(symbols).or_else(|_| with(None)) else {
+            return;
+        };
+        self.facts.offset = self.facts.offset.or(kernel.offset());
+        let mut text = TraceText::new(&kernel, buffer);
+        let mut merge = Merge::new(image, buffer, MergeBy::Boot);
+        let (mut calls, mut records) = (0, 0);
+        while !self.is_stopped()
+            && let Some(record) = merge.next(image, buffer)
+        {
+            let (kind, ip, parent, duration) = match kernel.entry(&record.payload) {
+                Entry::Call { ip, parent } | Entry::Repeats { ip, parent, .. } => {
+                    ("call", ip, Some(parent), None)
+                }
+                Entry::Enter { function, .. } => ("enter", function, None, None),
+                Entry::Exit {
+                    function, duration, ..
+                } => ("exit", function, None, Some(duration)),
+                _ => {
+                    let mut bytes = Vec::new();
+                    text.body(&record, None, &mut bytes);
+                    let words = String::from_utf8_lossy(&bytes);
+                    let words = words.trim_end_matches('\n');
+                    let cpu = u32::try_from(record.cpu).unwrap_or(u32::MAX);
+                    self.event("ftrace-ring", number, records, cpu, record.time, words);
+                    records += 1;
+                    continue;
+                }
+            };
+            self.facts.decoded += record.payload.len() as u64 + 4;
+            let symbol = |address: u64| match kernel.function(address) {
+                Some(symbol) => (Cell::Text(symbol.name), Cell::long(symbol.offset)),
+                None => (Cell::Null, Cell::Null),
+            };
+            let (function, caller) = (symbol(ip), parent.map_or((Cell::Null, Cell::Null), symbol));
+            self.push(
+                CALLS,
+                &[
+                    Cell::Text("ftrace-ring"),
+                    Cell::Int(number),
+                    Cell::Long(calls),
+                    Cell::int(record.cpu),
+                    Cell::Null,
+                    Cell::long(record.time),
+                    Cell::Text(kind),
+                    Cell::address(ip),
+                    Cell::address(parent),
+                    function.0,
+                    function.1,
+                    caller.0,
+                    caller.1,
+                    Cell::maybe_long(duration),
+                    Cell::Bool(false),
+                    Cell::Text(record.trust.name()),
+                ],
+            );
+            calls += 1;
+        }
+    }
+
+    /// Adds the crashes and the row of the input, and sends all rows.
+    fn finish(mut self, path: Option<&Path>, nanoseconds: Option<u128>) -> Result<()> {
+        let crashes = std::mem::take(&mut self.crashes);
+        for (crash, _) in crashes.iter().rev() {
+            let release = self.facts.release.take();
+            self.facts.release = release.or_else(|| crash.release.clone());
+            let build = self.facts.build.take();
+            self.facts.build = build.or_else(|| crash.build.clone());
+        }
+        for (sequence, (crash, (time, trust))) in crashes.iter().enumerate() {
+            self.crash(sequence, crash, *time, *trust);
+        }
+        self.dump(path, nanoseconds);
+        // Engines read the row of an input only when it is complete.
+        for table in [RECORDS, CALLS, CRASHES, DUMPS] {
+            self.send(table);
+        }
+        self.sent
+    }
+
+    fn crash(&mut self, sequence: usize, crash: &Crash, time: Option<i64>, trust: Trust) {
+        let frames = crash.frames();
+        let signature = crash::signature(&frames);
+        let release = crash.release.clone().or_else(|| self.facts.release.clone());
+        let shown = |text: Option<&str>| match text {
+            Some(text) if !self.options.redact => Some(text.to_owned()),
+            _ => None,
+        };
+        let (reason, panic) = (shown(Some(&crash.reason)), shown(crash.panic.as_deref()));
+        self.push(
+            CRASHES,
+            &[
+                Cell::int(sequence),
+                Cell::Text(if crash.panic.is_some() {
+                    "panic"
+                } else {
+                    "oops"
+                }),
+                Cell::Text(crash.class),
+                Cell::text(reason.as_deref()),
+                Cell::text(panic.as_deref()),
+                Cell::text(signature.as_deref()),
+                if frames.is_empty() {
+                    Cell::Null
+                } else {
+                    Cell::Texts(&frames)
+                },
+                if crash.stack.is_empty() {
+                    Cell::Null
+                } else {
+                    Cell::Texts(&crash.stack)
+                },
+                Cell::text(crash.taint.as_deref()),
+                Cell::maybe_int(crash.cpu),
+                Cell::text(release.as_deref()),
+                Cell::maybe_long(crash.uptime),
+                time.map_or(Cell::Null, Cell::Time),
+                Cell::Text(trust.name()),
+            ],
+        );
+    }
+
+    fn dump(&mut self, path: Option<&Path>, nanoseconds: Option<u128>) {
+        let facts = std::mem::take(&mut self.facts);
+        let counts = self.counts;
+        let has_any = facts.regions + facts.log_rings + facts.traces > 0;
+        let has_rows = counts[RECORDS] + counts[CALLS] > 0;
+        let (status, reason) = match () {
+            () if has_rows => ("records", None),
+            () if facts.error.is_some() => ("error", None),
+            () if facts.damaged > 0 => ("damaged", Some("no record can be read")),
+            () if has_any => ("empty", Some("no record was written")),
+            () => ("none", Some("no region, log ring or trace")),
+        };
+        let redact = self.options.redact;
+        let error = facts.error.as_deref().or(reason).filter(|_| !redact);
+        let shown = path.filter(|_| !redact).map(|path| path.to_string_lossy());
+        let machine = path.and_then(|path| machine(path, redact));
+        let first = facts.first.as_ref();
+        let params = first.map(|first| first.found.params);
+        let geometry = first.map(|first| &first.found.geometry);
+        self.push(
+            DUMPS,
+            &[
+                Cell::text(shown.as_deref()),
+                Cell::text(machine.as_deref()),
+                Cell::maybe_long(facts.size),
+                Cell::text(facts.format),
+                Cell::Text(status),
+                Cell::text(error),
+                Cell::text(facts.release.as_deref()),
+                Cell::text(facts.build.as_deref()),
+                Cell::text(facts.build_id.as_deref()),
+                Cell::address(facts.offset),
+                facts.time.map_or(Cell::Null, Cell::Time),
+                Cell::maybe_long(facts.uptime),
+                Cell::int(facts.regions),
+                Cell::address(first.map(|first| first.start)),
+                Cell::maybe_long(params.map(|params| params.mem_size)),
+                Cell::maybe_long(params.map(|params| params.record_size)),
+                Cell::maybe_long(params.map(|params| params.console_size)),
+                Cell::maybe_long(params.map(|params| params.ftrace_size)),
+                Cell::maybe_long(params.map(|params| params.pmsg_size)),
+                Cell::maybe_int(params.map(|params| params.ecc)),
+                Cell::maybe_int(
+                    geometry.map(|geometry| geometry.zones_of(ZoneKind::Ftrace).count()),
+                ),
+                Cell::text(geometry.map(|geometry| geometry.record_format.name())),
+                Cell::text(geometry.map(|geometry| match geometry.order {
+                    ByteOrder::Little => "little",
+                    ByteOrder::Big => "big",
+                })),
+                Cell::text(facts.trust.map(Trust::name)),
+                Cell::long(facts.corrected),
+                Cell::long(facts.bad_blocks),
+                Cell::int(facts.damaged),
+                Cell::int(facts.log_rings),
+                Cell::int(facts.traces),
+                Cell::Long(counts[RECORDS]),
+                Cell::Long(counts[CALLS]),
+                Cell::Long(counts[CRASHES]),
+                Cell::long(facts.decoded),
+                Cell::maybe_long(nanoseconds),
+            ],
+        );
+    }
+}
+
+/// Returns the name of the machine, which is that of the directory.
+fn machine(path: &Path, redact: bool) -> Option<String> {
+    let name = path.parent()?.file_name()?.to_string_lossy();
+    Some(match redact {
+        true => hex(&Sha256::digest(name.as_bytes())[..8]),
+        false => name.into_owned(),
+    })
+}
+
+/// Returns a function's name and the distance from its start.
+fn name(symbols: Option<&Symbols>, address: u64, offset: u64) -> (Cell<'_>, Cell<'_>) {
+    let symbol = symbols.and_then(|symbols| symbols.lookup(address.wrapping_sub(offset)));
+    symbol.map_or((Cell::Null, Cell::Null), |symbol| {
+        (Cell::Text(symbol.name), Cell::long(symbol.offset))
+    })
+}
+
+/// Returns the parts of ranges within a part of a text, counted from its start.
+fn within(ranges: &[Range<usize>], part: Range<usize>) -> Vec<Range<usize>> {
+    let first = ranges.partition_point(|range| range.end <= part.start);
+    let some = ranges[first..]
+        .iter()
+        .take_while(|range| range.start < part.end);
+    some.map(|range| range.start.max(part.start) - part.start..range.end.min(part.end) - part.start)
+        .collect()
+}
+
+fn ranges(ranges: &[Range<usize>]) -> Cell<'_> {
+    match ranges {
+        [] => Cell::Null,
+        ranges => Cell::Ranges(ranges),
+    }
+}
+
+/// Returns the build ID of the kernel's VMCOREINFO, which lies in its memory as text.
+fn build_id(image: &Image) -> Option<String> {
+    let finder = memchr::memmem::Finder::new(b"BUILD-ID=");
+    let mut found = BTreeSet::new();
+    for (_, bytes) in image.data_ranges() {
+        for at in finder.find_iter(bytes).take(64) {
+            let digits = bytes[at + 9..]
+                .iter()
+                .take_while(|byte| byte.is_ascii_hexdigit());
+            let digits: Vec<u8> = digits.take(64).copied().collect();
+            if digits.len() >= 32 {
+                found.extend(String::from_utf8(digits));
+            }
+        }
+    }
+    // Two different ones say nothing.
+    match found.len() {
+        1 => found.pop_first(),
+        _ => None,
+    }
+}
+
+fn hash_of(mut file: &File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(&chunk[..count]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Decodes an input into whole tables, for programs. `options` as for a fleet.
+///
+/// # Errors
+///
+/// None but those of Arrow, if a table is larger than it can hold.
+pub fn tables(source: Source<'_>, options: &Options) -> Result<[Vec<RecordBatch>; 4]> {
+    let mut all: [Vec<RecordBatch>; 4] = Default::default();
+    decode(source, 0, options, &mut |table, batch| {
+        all.get_mut(table)
+            .ok_or_else(|| anyhow!("no such table"))?
+            .push(batch);
+        Ok(())
+    })?;
+    Ok(all)
+}

@@ -1,0 +1,263 @@
+//! `export`: many dumps into tables.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, anyhow};
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use indicatif::{ProgressBar, ProgressStyle};
+use nostall_postmortem::cli::number;
+
+use crate::decode::{self, Options, Source};
+use crate::list::Shard;
+use crate::manifest::{Entry, Head, Manifest};
+use crate::names::Maps;
+use crate::output::{Batch, Format};
+use crate::tables::{DUMPS, TableNumber};
+
+/// Batches of rows of an input that wait for the writer.
+const QUEUE: usize = 2;
+
+/// Turn many dumps into tables: Parquet or JSON lines
+///
+/// Writes dumps (one row an input), records (one a line of a log), calls (one a function entry or
+/// exit) and crashes (one a panic or oops) to DIR. Their columns are in the book
+/// (docs/src/fleet.md).
+///
+/// The inputs are listed in DIR/manifest.jsonl first, in batches. Each batch is one set of files,
+/// the same for any --jobs. An export that was killed goes on with its first incomplete batch
+/// when the same command runs again. A dump that cannot be read is a row with its error.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Directory for the files, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+
+    /// Format of the files
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Decode one of N parts of the inputs. The hash of a path, as listed, is its part
+    #[arg(long, value_name = "I/N", value_parser = Shard::parse)]
+    pub shard: Option<Shard>,
+
+    /// The list of the inputs in batches. If there is none, it is made; DIR/manifest.jsonl unless
+    /// given
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+
+    /// Threads that decode; as many as there are CPUs unless given
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+
+    /// Leave text out: paths, lines of logs, messages. Signatures, counts and names of functions
+    /// stay
+    #[arg(long)]
+    pub redact: bool,
+
+    /// Names for addresses: a file for all dumps, or a directory with System.map-RELEASE (also
+    /// .gz) or vmlinux-RELEASE of each kernel
+    #[arg(long, value_name = "PATH")]
+    pub symbols: Option<PathBuf>,
+
+    /// Fill the column decode_time. Files then differ from run to run
+    #[arg(long)]
+    pub timings: bool,
+
+    /// Bytes of inputs in a batch
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = number::parse)]
+    pub batch: u64,
+
+    /// Dumps: files, directories (all files in them and below), @FILE or - for a list of paths
+    #[arg(value_name = "INPUT", required_unless_present = "manifest")]
+    pub inputs: Vec<PathBuf>,
+}
+
+/// Numbers of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Inputs decoded.
+    pub inputs: u64,
+    /// Rows of the tables written: dumps, records, calls, crashes.
+    pub rows: [u64; 4],
+    /// Inputs that could not be read.
+    pub errors: u64,
+    /// Bytes of records decoded.
+    pub decoded: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Batches that were there.
+    pub skipped: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [_, records, calls, crashes] = self.rows;
+        write!(
+            f,
+            "{} dumps, {} of them unreadable: {records} records, {calls} calls, {crashes} crashes; \
+             {} batches written, {} were there",
+            self.inputs, self.errors, self.batches, self.skipped
+        )
+    }
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// If the manifest is of another export, or a file cannot be written.
+pub fn run(args: &Args) -> Result<Summary> {
+    let out = &args.out;
+    fs::create_dir_all(out).with_context(|| format!("--out {}", out.display()))?;
+    let options = Options {
+        maps: args.symbols.as_deref().map_or(Ok(Maps::None), Maps::load)?,
+        redact: args.redact,
+        timings: args.timings,
+    };
+    let shard = args.shard.unwrap_or(Shard::ALL);
+    let head = Head::new(
+        args.format,
+        shard,
+        (args.redact, args.timings),
+        args.symbols.as_deref(),
+        args.batch,
+        &args.inputs,
+    );
+    let name = shard.name();
+    let unless_given =
+        || out.join(format!("manifest-{name}").trim_end_matches('-').to_owned() + ".jsonl");
+    let path = args.manifest.clone().unwrap_or_else(unless_given);
+    let mut manifest = Manifest::open(&path, &head, shard, &args.inputs, out)?;
+    let jobs = args.jobs.map_or_else(
+        || thread::available_parallelism().map_or(1, Into::into),
+        Into::into,
+    );
+    let bar = bar(manifest.sums.inputs);
+    let mut summary = Summary::default();
+    while let Some((number, entries)) = manifest.batch()? {
+        if Batch::is_there(out, args.format, &name, number) {
+            summary.skipped += 1;
+            // The rate is that of the inputs decoded now.
+            bar.set_length(
+                bar.length()
+                    .unwrap_or(0)
+                    .saturating_sub(entries.len() as u64),
+            );
+            continue;
+        }
+        let mut files = Batch::new(out, args.format, &name, number)?;
+        decode_all(&entries, &options, jobs, &bar, &mut |table, rows| {
+            summary.add(table, &rows);
+            files.write(table, &rows)
+        })?;
+        files.finish()?;
+        summary.inputs += entries.len() as u64;
+        summary.batches += 1;
+    }
+    bar.finish_and_clear();
+    Ok(summary)
+}
+
+impl Summary {
+    fn add(&mut self, table: TableNumber, rows: &RecordBatch) {
+        self.rows[table] += rows.num_rows() as u64;
+        if table == DUMPS {
+            let column = |name| rows.column_by_name(name);
+            let status = column("status").map(|column| column.as_string::<i32>());
+            let is_error = |status: &Option<&str>| *status == Some("error");
+            self.errors += status.into_iter().flatten().filter(is_error).count() as u64;
+            let decoded = column("decoded");
+            let decoded =
+                decoded.map(|column| column.as_primitive::<arrow_array::types::Int64Type>());
+            let decoded = decoded.into_iter().flatten().flatten();
+            self.decoded += decoded
+                .map(|bytes| u64::try_from(bytes).unwrap_or(0))
+                .sum::<u64>();
+        }
+    }
+}
+
+/// A bar with rate and time left, on a terminal.
+fn bar(inputs: u64) -> ProgressBar {
+    let bar = ProgressBar::new(inputs);
+    let template = "{wide_bar} {pos} of {len} dumps, {per_sec}, {eta} left";
+    let style = ProgressStyle::with_template(template);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+type Rows = (TableNumber, RecordBatch);
+
+/// Decodes the inputs on `jobs` threads, and hands their rows to `each` in the inputs' order.
+///
+/// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and twice as many inputs
+/// as threads are begun.
+fn decode_all(
+    entries: &[Entry],
+    options: &Options,
+    jobs: usize,
+    bar: &ProgressBar,
+    each: &mut dyn FnMut(TableNumber, RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let (work, taken) = mpsc::channel::<(&Entry, SyncSender<Rows>)>();
+    let taken = Mutex::new(taken);
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(entries.len()) {
+            scope.spawn(|| {
+                // The first input is taken first, so the one that is waited for is under way.
+                while let Ok((entry, rows)) = next(&taken) {
+                    one(entry, options, &rows);
+                }
+            });
+        }
+        // Dropped with an error of `each`: the threads then stop.
+        let work = work;
+        let mut begun: VecDeque<Receiver<Rows>> = VecDeque::new();
+        let mut waiting = entries.iter();
+        loop {
+            for entry in waiting
+                .by_ref()
+                .take((2 * jobs).saturating_sub(begun.len()))
+            {
+                let (rows, receiver) = mpsc::sync_channel(QUEUE);
+                work.send((entry, rows))
+                    .map_err(|_| anyhow!("no thread decodes"))?;
+                begun.push_back(receiver);
+            }
+            let Some(first) = begun.pop_front() else {
+                return Ok(());
+            };
+            for (table, rows) in first {
+                each(table, rows)?;
+            }
+            bar.inc(1);
+        }
+    })
+}
+
+fn next<T>(work: &Mutex<Receiver<T>>) -> Result<T, mpsc::RecvError> {
+    work.lock().unwrap_or_else(PoisonError::into_inner).recv()
+}
+
+/// Decodes an input. A fault of the decoder is an error of this input alone.
+fn one(entry: &Entry, options: &Options, rows: &SyncSender<Rows>) {
+    let mut send = |table, batch| {
+        let sent = rows.send((table, batch));
+        sent.map_err(|_| anyhow!("the rows are not wanted any more"))
+    };
+    let decode = || decode::decode(Source::Path(&entry.path), entry.input, options, &mut send);
+    // An error is that of the receiver, which has its own.
+    if catch_unwind(AssertUnwindSafe(decode)).is_err() {
+        let _ = decode::failed(&entry.path, entry.input, options, &mut |table, batch| {
+            Ok(rows.send((table, batch))?)
+        });
+    }
+}

@@ -1,0 +1,255 @@
+//! The manifest: all inputs of an export in batches, fixed before the first is decoded.
+//!
+//! It has one JSON object a line: a head with the options, each input with its number and batch,
+//! and an end with the sums. An export that was killed is resumed from it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::list::{self, Shard, path_of};
+use crate::output::Format;
+use crate::schema;
+
+/// Version of the manifest.
+const VERSION: u32 = 1;
+
+/// Most inputs of a batch.
+const MOST_INPUTS: u64 = 16 << 10;
+
+/// Bytes that an input of any size counts for in a batch.
+const LEAST: u64 = 4 << 10;
+
+/// Bytes at the end of a manifest in which its last line is.
+const END: u64 = 4 << 10;
+
+/// Everything that the files depend on besides the inputs' bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    nostall_manifest: u32,
+    schema: u32,
+    format: Format,
+    shard: [u64; 2],
+    redact: bool,
+    timings: bool,
+    symbols: Option<String>,
+    batch_bytes: u64,
+    inputs: Vec<String>,
+}
+
+/// The sums of an export.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sums {
+    /// Number of inputs of the shard.
+    pub inputs: u64,
+    /// Number of batches.
+    pub batches: u64,
+    /// Bytes of the inputs, when they were listed.
+    pub bytes: u64,
+}
+
+/// An input, as a line.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    input: u64,
+    batch: u64,
+    path: String,
+    /// The path's bytes, if they are no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<Vec<u8>>,
+}
+
+/// An input of a batch.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its number, counted over all shards.
+    pub input: u64,
+    /// Its path as listed.
+    pub path: PathBuf,
+}
+
+impl Head {
+    /// The head of an export's manifest.
+    pub fn new(
+        format: Format,
+        shard: Shard,
+        (redact, timings): (bool, bool),
+        symbols: Option<&Path>,
+        batch_bytes: u64,
+        inputs: &[PathBuf],
+    ) -> Self {
+        let name = |path: &Path| path.to_string_lossy().into_owned();
+        Self {
+            nostall_manifest: VERSION,
+            schema: schema::VERSION,
+            format,
+            shard: [shard.number, shard.of],
+            redact,
+            timings,
+            symbols: symbols.map(name),
+            batch_bytes,
+            inputs: inputs.iter().map(|path| name(path)).collect(),
+        }
+    }
+
+    /// Checks that a manifest is of this export.
+    fn check(&self, found: &Self) -> Result<()> {
+        let mut found = found.clone();
+        if self.inputs.is_empty() {
+            found.inputs.clear();
+        }
+        let is = |value: &Self| serde_json::to_value(value).unwrap_or_default();
+        let (wanted, found) = (is(self), is(&found));
+        let differs = wanted
+            .as_object()
+            .into_iter()
+            .flatten()
+            .find(|(key, value)| found.get(key) != Some(value));
+        differs.map_or(Ok(()), |(key, value)| {
+            let other = found.get(key).map(ToString::to_string).unwrap_or_default();
+            Err(anyhow!(
+                "is of another export: its {key} is {other}, and not {value}; give the same options, \
+                 or another --out or --manifest"
+            ))
+        })
+    }
+}
+
+/// A manifest that is read batch by batch.
+pub struct Manifest {
+    lines: BufReader<File>,
+    next: Option<Line>,
+    /// The sums.
+    pub sums: Sums,
+}
+
+impl Manifest {
+    /// Opens the manifest at `path`, or makes it. `out` is left out of the inputs.
+    ///
+    /// # Errors
+    ///
+    /// If it is of an export with other options, or of one that runs, or cannot be written.
+    pub fn open(
+        path: &Path,
+        head: &Head,
+        shard: Shard,
+        inputs: &[PathBuf],
+        out: &Path,
+    ) -> Result<Self> {
+        if !path.exists() {
+            ensure!(
+                !inputs.is_empty(),
+                "there is no manifest {} yet: give inputs",
+                path.display()
+            );
+            make(path, head, shard, inputs, out)?;
+        }
+        Self::read(path, head).with_context(|| format!("manifest {}", path.display()))
+    }
+
+    fn read(path: &Path, head: &Head) -> Result<Self> {
+        let mut file = File::open(path)?;
+        file.try_lock().context("another export uses it")?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(END)))?;
+        let mut end = Vec::new();
+        (&file).take(END).read_to_end(&mut end)?;
+        let end = end.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+        let sums = serde_json::from_slice(end.unwrap_or_default());
+        let sums = sums.context("its last line has no sums: it is cut off, or no manifest")?;
+        file.seek(SeekFrom::Start(0))?;
+        let mut lines = BufReader::new(file);
+        let found = serde_json::from_str(&line(&mut lines)?).context("its first line")?;
+        head.check(&found)?;
+        let mut manifest = Self {
+            lines,
+            next: None,
+            sums,
+        };
+        manifest.advance()?;
+        Ok(manifest)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let line = line(&mut self.lines)?;
+        let is_end = serde_json::from_str::<Sums>(&line).is_ok();
+        self.next = match is_end {
+            true => None,
+            false => Some(serde_json::from_str(&line).context("a line is damaged")?),
+        };
+        Ok(())
+    }
+
+    /// Reads the next batch: its number and its inputs.
+    ///
+    /// # Errors
+    ///
+    /// If the manifest cannot be read.
+    pub fn batch(&mut self) -> Result<Option<(u64, Vec<Entry>)>> {
+        let Some(number) = self.next.as_ref().map(|line| line.batch) else {
+            return Ok(None);
+        };
+        let mut entries = Vec::new();
+        while let Some(line) = self.next.take_if(|line| line.batch == number) {
+            entries.push(Entry {
+                input: line.input,
+                path: line
+                    .bytes
+                    .map_or_else(|| line.path.into(), |bytes| path_of(&bytes)),
+            });
+            self.advance()?;
+        }
+        Ok(Some((number, entries)))
+    }
+}
+
+fn line(lines: &mut impl BufRead) -> Result<String> {
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    Ok(line)
+}
+
+/// Lists all inputs, and writes the manifest under its name when it is complete.
+fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let file = File::create(&part).with_context(|| path.display().to_string())?;
+    let mut file = BufWriter::new(file);
+    writeln!(file, "{}", serde_json::to_string(head)?)?;
+    let mut sums = Sums::default();
+    let (mut input, mut batch, mut batch_inputs, mut batch_bytes) = (0, 0, 0, 0);
+    list::all(inputs, out, &mut |path| {
+        input += 1;
+        if !shard.has(path) {
+            return Ok(());
+        }
+        let size = fs::metadata(path).map_or(0, |meta| meta.len());
+        let weight = size.max(LEAST);
+        let is_full = batch_inputs == MOST_INPUTS || batch_bytes + weight > head.batch_bytes;
+        if batch_inputs > 0 && is_full {
+            (batch, batch_inputs, batch_bytes) = (batch + 1, 0, 0);
+        }
+        batch_inputs += 1;
+        batch_bytes += weight;
+        sums.inputs += 1;
+        sums.bytes = sums.bytes.saturating_add(size);
+        let bytes = path.to_str().is_none();
+        let line = Line {
+            input: input - 1,
+            batch,
+            path: path.to_string_lossy().into_owned(),
+            bytes: bytes.then(|| path.as_os_str().as_encoded_bytes().to_vec()),
+        };
+        writeln!(file, "{}", serde_json::to_string(&line)?)?;
+        Ok(())
+    })?;
+    sums.batches = if sums.inputs == 0 { 0 } else { batch + 1 };
+    writeln!(file, "{}", serde_json::to_string(&sums)?)?;
+    file.into_inner()?.sync_all()?;
+    fs::rename(&part, path)?;
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Symbols of the kernels of a fleet.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, ensure};
+use nostall_postmortem::symbols::Symbols;
+
+/// Where symbols come from.
+#[derive(Clone, Debug, Default)]
+pub enum Maps {
+    /// Nowhere: addresses have no names.
+    #[default]
+    None,
+    /// From one file, for every dump.
+    One(Arc<Symbols>),
+    /// From a directory with a file for each release.
+    Releases(Arc<Releases>),
+}
+
+/// A directory of symbols.
+#[derive(Debug)]
+pub struct Releases {
+    folder: PathBuf,
+    loaded: Mutex<HashMap<String, Option<Arc<Symbols>>>>,
+}
+
+impl Maps {
+    /// Loads the symbols in a file, or takes a directory with files `System.map-RELEASE`,
+    /// `System.map-RELEASE.gz` or `vmlinux-RELEASE`.
+    ///
+    /// # Errors
+    ///
+    /// If the file has no symbols. The error begins with the option.
+    pub fn load(path: &Path) -> Result<Self> {
+        if !path.is_dir() {
+            return Ok(Self::One(Arc::new(nostall_postmortem::cli::load_symbols(
+                path,
+            )?)));
+        }
+        ensure!(
+            path.read_dir().is_ok(),
+            "--symbols {}: cannot be read",
+            path.display()
+        );
+        Ok(Self::Releases(Arc::new(Releases {
+            folder: path.to_owned(),
+            loaded: Mutex::default(),
+        })))
+    }
+
+    /// Returns the symbols of a kernel, linked where its file says.
+    pub fn of(&self, release: Option<&str>) -> Option<Arc<Symbols>> {
+        match self {
+            Self::None => None,
+            Self::One(symbols) => Some(Arc::clone(symbols)),
+            Self::Releases(releases) => releases.of(release?),
+        }
+    }
+}
+
+impl Releases {
+    /// Most releases that are remembered: dumps may be made to have any.
+    const MOST: usize = 64;
+
+    fn of(&self, release: &str) -> Option<Arc<Symbols>> {
+        // The release is text of the crashed machine, and no path.
+        let is_plain =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '~');
+        if !release.chars().all(is_plain) {
+            return None;
+        }
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = loaded.get(release) {
+            return known.clone();
+        }
+        let names = ["System.map-@", "System.map-@.gz", "vmlinux-@"];
+        let paths = names.map(|name| self.folder.join(name.replace('@', release)));
+        let found = paths
+            .iter()
+            .find_map(|path| Symbols::load(path).ok().map(Arc::new));
+        if loaded.len() == Self::MOST {
+            loaded.clear();
+        }
+        loaded.insert(release.to_owned(), found.clone());
+        found
+    }
+}

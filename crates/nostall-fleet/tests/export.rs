@@ -1,0 +1,512 @@
+//! `nostall-fleet export`, on made fleets whose answers are known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use nostall_fleet::synth::Fleet;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_nostall-fleet"))
+}
+
+/// Runs an export, and returns its summary.
+fn export(out: &Path, arguments: &[&str], inputs: &[&Path]) -> String {
+    let mut command = command();
+    command
+        .arg("export")
+        .arg("--out")
+        .arg(out)
+        .args(arguments)
+        .args(inputs);
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    // Not a terminal, so no bar.
+    assert_eq!(error, "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A fleet in a directory, with its answers.
+struct Made {
+    folder: TempDir,
+    answers: Value,
+}
+
+impl Made {
+    fn new(dumps: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("fleet");
+        let made = command()
+            .args([
+                "synth",
+                "--dumps",
+                &dumps.to_string(),
+                "--seed",
+                "7",
+                "--out",
+            ])
+            .arg(&out)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let answers = serde_json::from_slice(&fs::read(out.join("answers.json")).unwrap()).unwrap();
+        Self { folder, answers }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn dumps(&self) -> PathBuf {
+        self.path("fleet/dumps")
+    }
+}
+
+/// Returns the names and bytes of all files with tables.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
+    let tables = named.filter(|(name, _)| !name.starts_with('.') && !name.starts_with("manifest"));
+    tables
+        .map(|(name, path)| (name, fs::read(path).unwrap()))
+        .collect()
+}
+
+/// Reads the rows of a table of Parquet files.
+fn rows(folder: &Path, table: &str) -> Vec<RecordBatch> {
+    let names = files(folder).into_keys();
+    let names = names.filter(|name| name.starts_with(&format!("{table}-")));
+    names
+        .flat_map(|name| {
+            let file = File::open(folder.join(name)).unwrap();
+            let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+            let metadata = builder
+                .metadata()
+                .file_metadata()
+                .key_value_metadata()
+                .unwrap();
+            assert!(
+                metadata
+                    .iter()
+                    .any(|it| { it.key == "nostall.schema" && it.value.as_deref() == Some("1") })
+            );
+            builder
+                .build()
+                .unwrap()
+                .map(|batch| batch.unwrap())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn texts(batches: &[RecordBatch], column: &str) -> Vec<Option<String>> {
+    let text = |batch: &RecordBatch| {
+        let column = batch
+            .column_by_name(column)
+            .unwrap()
+            .as_string::<i32>()
+            .clone();
+        column
+            .iter()
+            .map(|text| text.map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(text).collect()
+}
+
+fn numbers(batches: &[RecordBatch], column: &str) -> Vec<i64> {
+    let number = |batch: &RecordBatch| {
+        batch
+            .column_by_name(column)
+            .unwrap()
+            .as_primitive::<Int64Type>()
+            .values()
+            .to_vec()
+    };
+    batches.iter().flat_map(number).collect()
+}
+
+fn count(values: impl IntoIterator<Item = Option<String>>) -> BTreeMap<String, u64> {
+    values
+        .into_iter()
+        .fold(BTreeMap::new(), |mut counts, value| {
+            *counts.entry(value.unwrap_or_default()).or_default() += 1;
+            counts
+        })
+}
+
+#[test]
+fn every_known_answer_of_a_fleet_is_in_the_tables_of_two_shards() {
+    let made = Made::new(150);
+    let out = made.path("out");
+    let symbols = made.path("fleet/symbols");
+    let symbols = symbols.to_str().unwrap();
+    for shard in ["1/2", "2/2"] {
+        export(
+            &out,
+            &["--shard", shard, "--symbols", symbols],
+            &[&made.dumps()],
+        );
+    }
+    let dumps = rows(&out, "dumps");
+    let status: BTreeMap<String, u64> =
+        serde_json::from_value(made.answers["status"].clone()).unwrap();
+    assert_eq!(count(texts(&dumps, "status")), status);
+    let corrected: i64 = numbers(&dumps, "corrected").iter().sum();
+    assert_eq!(Some(corrected), made.answers["corrected"].as_i64());
+    assert!(corrected > 0);
+    let paths: BTreeSet<_> = texts(&dumps, "path").into_iter().collect();
+    assert_eq!(paths.len(), 150, "each input is in one shard");
+    let inputs: BTreeSet<_> = numbers(&dumps, "input").into_iter().collect();
+    assert_eq!(inputs, (0..150).collect());
+
+    let crashes = rows(&out, "crashes");
+    let known = made.answers["crashes"].as_object().unwrap();
+    let known = known
+        .iter()
+        .map(|(signature, it)| (signature.clone(), it["crashes"].as_u64().unwrap()));
+    assert_eq!(count(texts(&crashes, "signature")), known.collect());
+    let builds = texts(&dumps, "kernel")
+        .into_iter()
+        .zip(texts(&dumps, "kernel_build"));
+    let builds = builds.filter_map(|(kernel, build)| Some(format!("{} {}", kernel?, build?)));
+    let wanted = made.answers["builds"].as_object().unwrap();
+    let wanted = wanted
+        .iter()
+        .map(|(build, it)| (build.clone(), it["dumps"].as_u64().unwrap()));
+    assert_eq!(count(builds.map(Some)), wanted.collect());
+
+    // Functions that were called before one crash alone, which needs symbols and KASLR offsets.
+    let crashed: BTreeMap<i64, String> = numbers(&crashes, "input")
+        .into_iter()
+        .zip(texts(&crashes, "signature").into_iter().flatten())
+        .collect();
+    let calls = rows(&out, "calls");
+    let mut before: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let inputs = numbers(&calls, "input");
+    for (input, symbol) in inputs.iter().zip(texts(&calls, "symbol")) {
+        if let (Some(symbol), Some(signature)) = (symbol, crashed.get(input)) {
+            before.entry(symbol).or_default().insert(signature);
+        }
+    }
+    let mut only: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (symbol, signatures) in &before {
+        if let Some(signature) = signatures.first().filter(|_| signatures.len() == 1) {
+            only.entry(signature).or_default().insert(symbol);
+        }
+    }
+    let wanted: BTreeMap<&str, BTreeSet<&str>> =
+        serde::Deserialize::deserialize(&made.answers["only_before"]).unwrap();
+    // Recorded crashes have no symbols here, and a crash that none but they have has no calls.
+    assert_eq!(only, wanted);
+}
+
+#[test]
+fn files_are_the_same_for_any_number_of_threads() {
+    let made = Made::new(60);
+    for format in ["parquet", "jsonl"] {
+        let [one, eight] = ["1", "8"].map(|jobs| {
+            let out = made.path(&format!("{format}-{jobs}"));
+            let arguments = ["--jobs", jobs, "--format", format, "--batch", "4M"];
+            export(&out, &arguments, &[&made.dumps()]);
+            files(&out)
+        });
+        assert!(
+            one.len() >= 8,
+            "two batches of four tables: {:?}",
+            one.keys()
+        );
+        assert!(
+            one == eight,
+            "{format}: {:?} and {:?}",
+            one.keys(),
+            eight.keys()
+        );
+    }
+}
+
+#[test]
+fn an_export_that_is_killed_and_run_again_gives_the_same_files() {
+    let made = Made::new(120);
+    let (whole, killed) = (made.path("whole"), made.path("killed"));
+    let arguments = ["--jobs", "1", "--batch", "512K"];
+    export(&whole, &arguments, &[&made.dumps()]);
+    let whole = files(&whole);
+    let mut child = command()
+        .arg("export")
+        .arg("--out")
+        .arg(&killed)
+        .args(arguments)
+        .arg(made.dumps())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !killed.join("dumps-00001-00.parquet").exists() {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before its second batch"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let half = files(&killed);
+    assert!(half.len() < whole.len(), "it ended before it was killed");
+    for (name, bytes) in &half {
+        assert!(whole.get(name) == Some(bytes), "{name} is not complete");
+    }
+    let summary = export(&killed, &arguments, &[&made.dumps()]);
+    assert!(!summary.contains(" 0 were there"), "{summary}");
+    assert!(files(&killed) == whole);
+    let hidden = fs::read_dir(&killed)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let parts: Vec<_> = hidden
+        .filter(|name| name.to_string_lossy().ends_with(".part"))
+        .collect();
+    assert_eq!(parts, Vec::<std::ffi::OsString>::new());
+    // A third run has nothing to do.
+    let before = fs::metadata(killed.join("dumps-00000-00.parquet"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    let summary = export(
+        &killed,
+        &["--jobs", "1", "--batch", "512K"],
+        &[&made.dumps()],
+    );
+    assert!(summary.contains(" 0 batches written"), "{summary}");
+    let after = fs::metadata(killed.join("dumps-00000-00.parquet"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_manifest_of_another_export_is_refused_with_what_differs() {
+    let made = Made::new(10);
+    let out = made.path("out");
+    export(&out, &[], &[&made.dumps()]);
+    for arguments in [
+        &["--redact"][..],
+        &["--format", "jsonl"],
+        &["--batch", "1M"],
+    ] {
+        let again = command()
+            .arg("export")
+            .arg("--out")
+            .arg(&out)
+            .args(arguments)
+            .arg(made.dumps())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&again.stderr);
+        assert_eq!(again.status.code(), Some(1));
+        assert!(error.contains("is of another export"), "{error}");
+    }
+    // A line that is damaged is no end of the list.
+    let manifest = out.join("manifest.jsonl");
+    let sound = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, sound.replacen("{\"input\":5", "{\"inp", 1)).unwrap();
+    let again = command()
+        .arg("export")
+        .arg("--out")
+        .arg(&out)
+        .arg(made.dumps())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(error.contains("a line is damaged"), "{error}");
+    fs::write(&manifest, sound).unwrap();
+    // The manifest alone is enough to go on.
+    let summary = export(&out, &["--manifest", manifest.to_str().unwrap()], &[]);
+    assert!(summary.contains("1 were there"), "{summary}");
+}
+
+#[test]
+fn redacted_files_have_no_text_and_the_same_signatures() {
+    let made = Made::new(60);
+    let symbols = made.path("fleet/symbols");
+    let symbols = ["--symbols", symbols.to_str().unwrap()];
+    let (open, redacted) = (made.path("open"), made.path("redacted"));
+    export(&open, &symbols, &[&made.dumps()]);
+    export(
+        &redacted,
+        &[&symbols[..], &["--redact"]].concat(),
+        &[&made.dumps()],
+    );
+    let jsonl = made.path("jsonl");
+    export(
+        &jsonl,
+        &[&symbols[..], &["--redact", "--format", "jsonl"]].concat(),
+        &[&made.dumps()],
+    );
+    let mut all = String::new();
+    for (_, bytes) in files(&jsonl) {
+        all += &String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap();
+    }
+    for text in [
+        "Linux version",
+        "apparmor",
+        "host-0",
+        ".bin",
+        "Fatal",
+        "not syncing",
+        "audit",
+        "BUG:",
+        "BIOS",
+        "user space started",
+        "Kernel Offset",
+        "jbd2/vda1",
+        "the file is empty",
+    ] {
+        assert!(!all.contains(text), "{text}");
+    }
+    for (table, column) in [
+        ("crashes", "signature"),
+        ("crashes", "class"),
+        ("calls", "symbol"),
+        ("dumps", "kernel"),
+    ] {
+        let of = |out| count(texts(&rows(out, table), column));
+        assert_eq!(of(&open), of(&redacted), "{column}");
+        assert!(of(&redacted).len() > 2, "{column}");
+    }
+    for (table, column) in [("records", "bytes"), ("dumps", "calls")] {
+        assert_eq!(
+            numbers(&rows(&open, table), column),
+            numbers(&rows(&redacted, table), column)
+        );
+    }
+    for (table, column) in [
+        ("records", "text"),
+        ("dumps", "path"),
+        ("dumps", "error"),
+        ("crashes", "reason"),
+        ("crashes", "panic"),
+    ] {
+        assert!(
+            texts(&rows(&redacted, table), column)
+                .iter()
+                .all(Option::is_none),
+            "{column}"
+        );
+        assert!(
+            texts(&rows(&open, table), column)
+                .iter()
+                .any(Option::is_some),
+            "{column}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_input_that_is_no_dump_is_a_row_with_its_error() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let inputs = path("inputs");
+    fs::create_dir_all(inputs.join("a/b")).unwrap();
+    symlink(&inputs, inputs.join("a/b/loop")).unwrap();
+    symlink("self", inputs.join("self")).unwrap();
+    fs::write(inputs.join("a/nothing"), b"").unwrap();
+    fs::write(inputs.join("a/text"), b"no dump\n").unwrap();
+    fs::write(inputs.join("packed.gz"), b"\x1f\x8b\x08\0\0\0\0\0\0\0").unwrap();
+    let fifo = path("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let list = path("list");
+    let mut lines = format!("{}\n/dev/zero\n/nonexistent\n", fifo.display()).into_bytes();
+    lines.extend(b"a\0b\n\n/\xff\n");
+    // A file is no directory, even for a superuser, to whom no file is unreadable.
+    lines.extend(inputs.join("a/text/below").to_str().unwrap().bytes());
+    fs::write(&list, &lines).unwrap();
+    let out = path("out");
+    let at_list = PathBuf::from(format!("@{}", list.display()));
+    export(&out, &[], &[&inputs, &at_list, &inputs.join("self")]);
+    let dumps = rows(&out, "dumps");
+    let name = |path: Option<String>| {
+        let path = path.unwrap();
+        Path::new(&path)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    let names = texts(&dumps, "path").into_iter().map(name);
+    let found: Vec<_> = names
+        .zip(texts(&dumps, "status").into_iter().flatten())
+        .zip(texts(&dumps, "error").into_iter().flatten())
+        .collect();
+    let wanted = [
+        ("nothing", "error", "the file is empty"),
+        ("text", "none", "no region"),
+        ("packed.gz", "error", "gzip"),
+        ("fifo", "error", "a pipe or device"),
+        ("zero", "error", "a pipe or device"),
+        ("nonexistent", "error", "No such file"),
+        ("a\0b", "error", "NUL byte"),
+        ("\u{fffd}", "error", "No such file"),
+        ("below", "error", "Not a directory"),
+        ("self", "error", "symbolic links"),
+    ];
+    assert_eq!(found.len(), wanted.len(), "{found:#?}");
+    for (((name, status), error), wanted) in found.iter().zip(wanted) {
+        assert_eq!((&**name, &**status), (wanted.0, wanted.1));
+        assert!(error.contains(wanted.2), "{name}: {error}");
+    }
+
+    let endless = command()
+        .args(["export", "@/dev/zero", "--out"])
+        .arg(path("zero"))
+        .output()
+        .unwrap();
+    assert_eq!(endless.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&endless.stderr);
+    assert!(error.contains("is this a list?"), "{error}");
+}
+
+#[test]
+fn a_fleet_is_the_same_for_the_same_seed_and_another_for_another() {
+    let bytes = |seed| {
+        let fleet = Fleet::new(20, seed);
+        let mut answers = Default::default();
+        (0..20)
+            .map(|number| fleet.dump(number, &mut answers).unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert!(bytes(1) == bytes(1));
+    assert!(bytes(1) != bytes(2));
+}
+
+#[test]
+fn recorded_dumps_are_those_of_the_fixtures() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in ["plain", "ecc16"] {
+        let packed = File::open(here.join(format!("fixtures/{name}.bin.zst"))).unwrap();
+        let fixture = here.join(format!("../nostall-pstore/tests/fixtures/{name}/image.bin"));
+        assert!(
+            zstd::decode_all(packed).unwrap() == fs::read(fixture).unwrap(),
+            "{name}"
+        );
+    }
+}

@@ -31,6 +31,9 @@ help:
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
+	@echo 'make python-test   the Python package, in an environment of its own (python/README.md)'
+	@echo 'make fleet         2,000 made dumps: export, DuckDB and Spark, compared with the known answers'
+	@echo 'make fleet-duckdb  the same with 400 dumps, without Spark; the hooks of examples/fleet'
 	@echo 'make install-check `cargo install` gives working commands'
 
 setup:
@@ -94,7 +97,7 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces
+full: loom stress spi-features kills linux-traces fleet
 
 # A program that records is killed at random points. Each record that it wrote must be there.
 kills:
@@ -102,8 +105,7 @@ kills:
 		--package nostall-trace --features program --test kill -- --nocapture
 
 # A Linux that shows function traces in persistent memory, which Debian's kernels do not.
-LINUX_PEER = $(shell cargo metadata --no-deps --format-version 1 | \
-	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/tmp
+LINUX_PEER = $(TARGET_FOLDER)/tmp
 .PHONY: linux-peer linux-traces
 linux-peer:
 	@scripts/setup linux-source
@@ -265,6 +267,38 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 postmortem-static:
 	@scripts/setup no_std $(STATIC)
 	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
+
+# The Python package. Its workspace and its environment are apart from the rest; the crates that
+# both build are built once.
+TARGET_FOLDER = $(shell cargo metadata --no-deps --format-version 1 | \
+	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+PYTHON_ENV = $(TARGET_FOLDER)/python-env
+.PHONY: python python-test
+python:
+	@scripts/setup python
+	VIRTUAL_ENV='$(PYTHON_ENV)' CARGO_TARGET_DIR='$(TARGET_FOLDER)' \
+		'$(PYTHON_ENV)/bin/maturin' develop --quiet --release --locked --manifest-path python/Cargo.toml
+
+python-test: python
+	cargo fmt --manifest-path python/Cargo.toml --check
+	cargo clippy --locked --release --manifest-path python/Cargo.toml --target-dir '$(TARGET_FOLDER)' -- -D warnings
+	cd python && '$(PYTHON_ENV)/bin/python' -m pytest
+
+# The examples of docs/src/fleet.md on a made fleet, and their hooks.
+TRY_FLEET = '$(PYTHON_ENV)/bin/python' examples/fleet/try_fleet.py \
+	--command '$(TARGET_FOLDER)/release/nostall-fleet' --work '$(TARGET_FOLDER)/tmp/fleet'
+.PHONY: fleet fleet-command fleet-duckdb
+fleet-command:
+	cargo build --locked --release --package nostall-fleet
+
+fleet-duckdb: fleet-command
+	@scripts/setup python
+	PATH='$(TARGET_FOLDER)/release':"$$PATH" '$(PYTHON_ENV)/bin/python' -m pytest examples/fleet
+	$(TRY_FLEET) --dumps 400 --batch 4M
+
+fleet: fleet-command python
+	@scripts/setup spark
+	$(TRY_FLEET) --dumps 2000 --spark
 
 # First without the guest kernel, so that the command that stays installed is complete.
 install-check: setup

@@ -277,7 +277,7 @@ PYTHON_ENV = $(TARGET_FOLDER)/python-env
 python:
 	@scripts/setup python
 	VIRTUAL_ENV='$(PYTHON_ENV)' CARGO_TARGET_DIR='$(TARGET_FOLDER)' \
-		'$(PYTHON_ENV)/bin/maturin' develop --quiet --release --locked --manifest-path python/Cargo.toml
+		'$(PYTHON_ENV)/bin/maturin' develop --release --locked --manifest-path python/Cargo.toml
 
 python-test: python
 	cargo fmt --manifest-path python/Cargo.toml --check
@@ -298,6 +298,7 @@ fleet-duckdb: fleet-command
 
 fleet: fleet-command python
 	@scripts/setup spark
+	PATH='$(TARGET_FOLDER)/release':"$$PATH" '$(PYTHON_ENV)/bin/python' -m pytest examples/fleet
 	$(TRY_FLEET) --dumps 2000 --spark
 
 # First without the guest kernel, so that the command that stays installed is complete.

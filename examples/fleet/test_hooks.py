@@ -94,9 +94,7 @@ def test_an_export_that_was_killed_goes_on_at_the_next_call(machine):
         (machine.dumps / f"{number}").write_bytes(DUMP.read_bytes() + bytes([number]))
     # A batch a dump, so that there is a half.
     hook = machine.start(NOSTALL_EXPORT="--batch 64K --jobs 1")
-    for _ in range(60_000):
-        if list(machine.state.glob("tables/*/dumps-*")):
-            break
+    while hook.poll() is None and not list(machine.state.glob("tables/*/dumps-*")):
         time.sleep(0.001)
     os.killpg(hook.pid, signal.SIGKILL)
     hook.wait()

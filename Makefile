@@ -36,6 +36,9 @@ help:
 	@echo 'make public-api    the public items of every library, into docs/api'
 	@echo 'make static        nostall as one file for any Linux of this processor, and its tests'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
+	@echo 'make python-test   the Python package, in an environment of its own (python/README.md)'
+	@echo 'make fleet         2,000 made dumps: export, DuckDB and Spark, compared with the known answers'
+	@echo 'make fleet-duckdb  the same with 400 dumps, without Spark; the hooks of examples/fleet'
 	@echo 'make install-check `cargo install` gives working commands'
 	@echo 'make features      every pair of features; minimal-versions: the oldest dependencies'
 	@echo 'make deny          licences, origins and advisories of the dependencies'
@@ -137,7 +140,7 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces report-test static features minimal-versions deny mutants package
+full: loom stress spi-features kills linux-traces report-test static features minimal-versions deny mutants package fleet
 
 # Every pair of features of each crate.
 .PHONY: features
@@ -183,8 +186,7 @@ kills:
 
 # A Linux that shows function traces in persistent memory, which Debian's kernels do not.
 # LINUX_VARIANTS="6.1 6.12" builds those alone.
-LINUX_PEER = $(shell cargo metadata --no-deps --format-version 1 | \
-	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/tmp
+LINUX_PEER = $(TARGET_FOLDER)/tmp
 .PHONY: linux-peer linux-traces
 linux-peer:
 	@scripts/setup linux-source
@@ -378,6 +380,39 @@ static:
 package:
 	@scripts/setup check
 	scripts/package
+
+# The Python package. Its workspace and its environment are apart from the rest; the crates that
+# both build are built once.
+TARGET_FOLDER = $(shell cargo metadata --no-deps --format-version 1 | \
+	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+PYTHON_ENV = $(TARGET_FOLDER)/python-env
+.PHONY: python python-test
+python:
+	@scripts/setup python
+	VIRTUAL_ENV='$(PYTHON_ENV)' CARGO_TARGET_DIR='$(TARGET_FOLDER)' \
+		'$(PYTHON_ENV)/bin/maturin' develop --release --locked --manifest-path python/Cargo.toml
+
+python-test: python
+	cargo fmt --manifest-path python/Cargo.toml --check
+	cargo clippy --locked --release --manifest-path python/Cargo.toml --target-dir '$(TARGET_FOLDER)' -- -D warnings
+	cd python && '$(PYTHON_ENV)/bin/python' -m pytest
+
+# The examples of docs/src/fleet.md on a made fleet, and their hooks.
+TRY_FLEET = '$(PYTHON_ENV)/bin/python' examples/fleet/try_fleet.py \
+	--command '$(TARGET_FOLDER)/release/nostall-fleet' --work '$(TARGET_FOLDER)/tmp/fleet'
+.PHONY: fleet fleet-command fleet-duckdb
+fleet-command:
+	cargo build --locked --release --package nostall-fleet
+
+fleet-duckdb: fleet-command
+	@scripts/setup python
+	PATH='$(TARGET_FOLDER)/release':"$$PATH" '$(PYTHON_ENV)/bin/python' -m pytest examples/fleet
+	$(TRY_FLEET) --dumps 400 --batch 4M
+
+fleet: fleet-command python
+	@scripts/setup spark
+	PATH='$(TARGET_FOLDER)/release':"$$PATH" '$(PYTHON_ENV)/bin/python' -m pytest examples/fleet
+	$(TRY_FLEET) --dumps 2000 --spark
 
 # First without the guest kernel, so that the command that stays installed is complete.
 install-check: setup

@@ -91,10 +91,15 @@ pub fn decode(
 /// # Errors
 ///
 /// Those of `sink` alone.
-pub fn failed(path: &Path, input: u64, options: &Options, sink: &mut Sink<'_>) -> Result<()> {
+pub fn failed(
+    path: Option<&Path>,
+    input: u64,
+    options: &Options,
+    sink: &mut Sink<'_>,
+) -> Result<()> {
     let mut dump = Dump::new(input, options, sink);
     dump.facts.error = Some("a fault of the decoder: please report this dump".to_owned());
-    dump.finish(Some(path), None)
+    dump.finish(path, None)
 }
 
 /// An input with its bytes.

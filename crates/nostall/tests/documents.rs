@@ -92,7 +92,9 @@ fn documents() -> Vec<Document> {
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "kernel/README.md",
+        "examples/fleet/README.md",
         "examples/kernel/README.md",
+        "python/README.md",
     ];
     let others = others.map(|name| root().join(name)).into_iter();
     let files = others.chain(crates).filter(|path| path.exists());

@@ -1,0 +1,54 @@
+"""The comparison with the known answers, and the printing."""
+
+import json
+from datetime import datetime, timezone
+
+import pytest
+
+import report
+
+TIME = datetime(2026, 11, 20, 23, 32, 10, 689671, tzinfo=timezone.utc)
+ANSWERS = {
+    "new_this_week": [{"signature": "a1"}],
+    "builds": [{"build": "6.1 #1", "dumps": 3, "crashed": 2}],
+    "machines": [{"machine": "host-1", "first": TIME, "last": TIME}],
+    "only_before": [
+        {"signature": "a1", "symbol": "one"},
+        {"signature": "a1", "symbol": "two"},
+    ],
+}
+KNOWN = {
+    "new_this_week": ["a1"],
+    "builds": {"6.1 #1": {"dumps": 3, "crashes": 2}},
+    "machines": {"host-1": [1795217530, 1795217530]},
+    "only_before": {"a1": ["one", "two"]},
+}
+WRONG = {
+    "new_this_week": ["a1", "a2"],
+    "builds": {"6.1 #1": {"dumps": 3, "crashes": 3}},
+    "machines": {"host-1": [1795217530, 1795217531]},
+    "only_before": {"a1": ["one"]},
+}
+
+
+def test_the_known_answers_pass(tmp_path):
+    (tmp_path / "known").write_text(json.dumps(KNOWN))
+    report.check(ANSWERS, tmp_path / "known")
+
+
+@pytest.mark.parametrize("name", list(KNOWN))
+def test_one_other_answer_is_an_error_that_names_its_query(tmp_path, name):
+    (tmp_path / "known").write_text(json.dumps({**KNOWN, name: WRONG[name]}))
+    with pytest.raises(SystemExit, match=f"{name} differs"):
+        report.check(ANSWERS, tmp_path / "known")
+
+
+def test_every_query_is_compared():
+    assert list(report.queries()) == list(KNOWN)
+
+
+def test_an_answer_is_printed_with_its_first_rows(capsys):
+    report.show("name", ["frames", "rate"], [(["panic", "oops"], 0.5)] * 11)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:3] == ["== name: 11 rows", "frames  rate", "panic < oops  0.500"]
+    assert printed[11:] == ["panic < oops  0.500", "...", ""]

@@ -256,8 +256,11 @@ fn one(entry: &Entry, options: &Options, rows: &SyncSender<Rows>) {
     let decode = || decode::decode(Source::Path(&entry.path), entry.input, options, &mut send);
     // An error is that of the receiver, which has its own.
     if catch_unwind(AssertUnwindSafe(decode)).is_err() {
-        let _ = decode::failed(Some(&entry.path), entry.input, options, &mut |table, batch| {
-            Ok(rows.send((table, batch))?)
-        });
+        let _ = decode::failed(
+            Some(&entry.path),
+            entry.input,
+            options,
+            &mut |table, batch| Ok(rows.send((table, batch))?),
+        );
     }
 }

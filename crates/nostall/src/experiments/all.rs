@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use super::args::Common;
 use super::document;
 use super::entry::Entry;
-use super::experiment::{command_line, print};
+use super::experiment::command_line;
 use super::tour::Tour;
 use super::tour::ran::{Ran, gathered};
 use crate::output::note;
@@ -91,20 +91,20 @@ impl All {
         let mut faults = Vec::new();
         let tour = self.has_tour.then(|| Tour::of(entries));
         if let Some(tour) = &tour {
-            print(&tour.text)?;
+            files.print(&tour.text)?;
             faults.extend_from_slice(&tour.faults);
         }
         let mut runs = Vec::new();
         for entry in entries {
             let command = self.command_of(entry.name);
-            print(&format!("\n$ {command}"))?;
+            files.print(&format!("\n$ {command}"))?;
             let options: Vec<_> = self.options.iter().map(|one| &**one).collect();
             let why = match (entry.make)(&options) {
                 Ok(mut ran) => {
                     ran.set_command(&command);
                     let why = match &ran {
                         Ran::Answered { text, failure, .. } => {
-                            print(text)?;
+                            files.print(text)?;
                             failure.clone()
                         }
                         Ran::Lacks(why) => Some(format!("not run: {why}")),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::env;
 use std::fmt::Display;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -173,7 +173,7 @@ pub fn run<E: Experiment>(experiment: &E, summary: Summary) -> Result<()> {
     };
     let written = document::write(files, &results, summary);
     // The table is not lost with the file.
-    print(&answer.text)?;
+    files.print(&answer.text)?;
     written?;
     answer.failure.map_or(Ok(()), |failure| bail!(failure))
 }
@@ -200,16 +200,6 @@ fn quoted(argument: &str) -> Cow<'_, str> {
     match !argument.is_empty() && argument.chars().all(is_plain) {
         true => argument.into(),
         false => format!("'{}'", argument.replace('\'', r"'\''")).into(),
-    }
-}
-
-/// Prints to stdout. A reader that has gone away has seen enough.
-pub fn print(text: &str) -> Result<()> {
-    match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("standard output")
-        }
-        _ => Ok(()),
     }
 }
 

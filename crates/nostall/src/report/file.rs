@@ -5,11 +5,20 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nostall_postmortem::cli::output;
 use tempfile::Builder;
+
+/// Whether `path` stands for standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
 
 /// Fails if the file of `option` cannot be written, before a run takes its time. Leaves no new
 /// file, and opens no pipe.
 pub fn probe(option: &str, path: &Path) -> Result<()> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     let is_new = !path.exists();
     if !is_new && !path.is_file() && !path.is_dir() {
         return Ok(());
@@ -28,6 +37,9 @@ pub fn probe(option: &str, path: &Path) -> Result<()> {
 
 /// Writes the file of `option`. A reader finds the old contents or all of the new ones.
 pub fn replace(option: &str, path: &Path, contents: &str) -> Result<()> {
+    if is_stdout(path) {
+        return output::to_stdout(|out| out.write_all(contents.as_bytes()));
+    }
     let written = match fs::canonicalize(path) {
         // A pipe or a terminal has no old contents.
         Ok(real) if !real.is_file() => fs::write(real, contents),

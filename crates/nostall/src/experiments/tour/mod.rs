@@ -13,7 +13,6 @@ use anyhow::{Result, bail};
 
 use super::document;
 use super::entry::Entry;
-use super::experiment::print;
 use super::files::Files;
 use crate::report::drawing::DRAWINGS;
 use crate::report::page::Summary;
@@ -29,7 +28,7 @@ pub fn run(entries: &'static [Entry], files: &Files, summary: Summary) -> Result
     let mut all = gathered(tour.runs.made());
     all.found.retain(|name, _| name == DRAWINGS);
     let written = document::write(files, &all, summary);
-    print(&tour.text)?;
+    files.print(&tour.text)?;
     let mut faults = tour.faults;
     faults.extend(written.err().map(|error| format!("{error:#}")));
     if !faults.is_empty() {

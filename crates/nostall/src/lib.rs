@@ -21,7 +21,8 @@ mod vm;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use nostall_postmortem::cli::{self as postmortem, escape, output};
+use nostall_fleet::cli::Postmortem;
+use nostall_postmortem::cli::{escape, output};
 
 /// Shows where kernels stall on slow I/O, and that they need not.
 #[derive(Parser)]
@@ -35,7 +36,7 @@ struct Cli {
 enum Command {
     #[cfg(unix)]
     Pci(pci::Args),
-    Postmortem(Box<Postmortem>),
+    Postmortem(Postmortem),
     Pstore(Box<pstore::Args>),
     Run(experiments::Args),
     #[cfg(target_os = "linux")]
@@ -45,28 +46,6 @@ enum Command {
     Uart(uart::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Vm(Box<vm::Args>),
-}
-
-/// Show the records in the memory of a crashed machine: Linux's pstore and traces, nostall's log
-#[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-struct Postmortem {
-    #[command(subcommand)]
-    fleet: Option<nostall_fleet::cli::Command>,
-    #[command(flatten)]
-    one: Option<postmortem::Args>,
-}
-
-impl Postmortem {
-    fn run(&self) -> ExitCode {
-        match (&self.fleet, &self.one) {
-            (Some(fleet), _) => nostall_fleet::cli::run(fleet),
-            (None, Some(args)) => {
-                postmortem::run(args).unwrap_or_else(|error| output::fail(&error))
-            }
-            (None, None) => unreachable!("clap requires an image"),
-        }
-    }
 }
 
 /// Runs the command with the process's arguments.

@@ -109,6 +109,8 @@ def main() -> None:
     args = parser.parse_args()
     spark = SparkSession.builder.appName("nostall decode").getOrCreate()
     spark.conf.set("spark.sql.parquet.compression.codec", "zstd")
+    # Spark's own type has no time zone for other engines.
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     rows = decoded(spark, args)
     # A dump is decoded once; four writes read its rows from the workers' disks.
     rows.persist(StorageLevel.DISK_ONLY)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="scripts/setup spark")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 # Workers import spark_decode: as a script, Spark sends it to them.
 os.environ["PYTHONPATH"] = str(Path(__file__).parent)

@@ -73,12 +73,15 @@ def same_rows(one: Path, other: Path) -> None:
     """Checks that Spark decoded the rows that `export` decoded."""
     for table in ["dumps", "records", "calls", "crashes"]:
         [left, right] = (
-            f"SELECT * FROM read_parquet('{files}')"
+            f"SELECT * FROM read_parquet('{files}', hive_partitioning = false)"
             for files in [f"{one}/{table}-*.parquet", f"{other}/{table}/run=1/*.parquet"]
         )
+        [types, others] = (duckdb.sql(rows).types for rows in [left, right])
+        if types != others:
+            raise SystemExit(f"{table}: the types differ\n  {types}\n  {others}")
         query = f"SELECT count(*) FROM (({left} EXCEPT ALL {right}) UNION ALL ({right} EXCEPT ALL {left}))"
-        [differ] = duckdb.sql(query).fetchone()
-        [rows] = duckdb.sql(f"SELECT count(*) FROM ({left})").fetchone()
+        [(differ,)] = duckdb.sql(query).fetchall()
+        [(rows,)] = duckdb.sql(f"SELECT count(*) FROM ({left})").fetchall()
         if differ or not rows:
             raise SystemExit(f"{table}: {differ} of {rows} rows differ")
         print(f"{table}: Spark decoded the same {rows} rows")

@@ -41,7 +41,7 @@ fn fail(dir: &Path, args: &[&str]) -> String {
 
 /// Returns a script of data that a page carries.
 fn embedded(page: &str, id: &str) -> Value {
-    let (_, rest) = page.split_once(&format!("<script id=\"{id}\"")).unwrap();
+    let (_, rest) = page.split_once(&format!(" id=\"{id}\"")).unwrap();
     let (_, rest) = rest.split_once('>').unwrap();
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What every device at the end of the wires does.
+//! Behaviour of every device at the end of the wires.
 
 /// A device at the end of the wires: a target, as the wires' other end is the
 /// controller. Mode 0, most significant bit first.
@@ -9,8 +9,8 @@ pub trait Target {
     /// Its chip-select line is asserted.
     fn select(&mut self);
 
-    /// Eight clocks, while it is selected: what it takes in, and what it puts out
-    /// meanwhile.
+    /// Clocks eight bits while the device is selected: takes in `byte`, and returns the byte that
+    /// it puts out meanwhile.
     fn exchange(&mut self, byte: u8) -> u8;
 
     /// Its chip-select line is released.

@@ -48,7 +48,7 @@ pub struct FoundFunction {
 pub struct FoundBar {
     /// The first register.
     pub register: u16,
-    /// What is behind it.
+    /// Kind of range behind it.
     pub kind: FoundBarKind,
     /// How many address bits it decodes.
     pub bits: u8,
@@ -58,7 +58,7 @@ pub struct FoundBar {
     pub size: u64,
 }
 
-/// What is behind a BAR.
+/// Kind of range behind a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FoundBarKind {
@@ -84,7 +84,7 @@ pub struct FoundCapability {
 }
 
 impl FoundFunction {
-    /// Of what its header, its windows and its BARs tell.
+    /// Collects the fields of a function's header, windows and BARs.
     pub fn new(function: &Function, windows: &BridgeWindows, bars: &Bars) -> Self {
         let windows = [&windows.io, &windows.memory, &windows.prefetchable];
         let Function { address, .. } = function;

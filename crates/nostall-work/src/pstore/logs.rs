@@ -33,12 +33,12 @@ impl<'a> Logs<'a> {
         })
     }
 
-    /// What is printed.
+    /// Appends printed text.
     pub fn print(&mut self, text: &[u8]) {
         self.console.append_text(text);
     }
 
-    /// The kernel's log, because it dies.
+    /// Stores the kernel's log, because the kernel panics.
     pub fn panic(&mut self, now: Nanos, log: &[u8]) {
         let words = DumpHeader {
             seconds: (now.0 / 1_000_000_000).cast_signed(),

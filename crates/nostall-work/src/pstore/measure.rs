@@ -120,7 +120,7 @@ impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
     }
 }
 
-/// Counts what is recorded.
+/// Counts the recorded calls.
 struct Counted<T> {
     trace: T,
     records: u64,
@@ -143,7 +143,7 @@ impl<M: Memory, S: Stamp> Tracer for Recorder<'_, M, S> {
     }
 }
 
-/// One CPU's access to what all share.
+/// One CPU's access to the shared state.
 struct LockedTracer<'a, L: RawMutex, R> {
     cpu: u8,
     lock: &'a LockedRecorder<L, R>,

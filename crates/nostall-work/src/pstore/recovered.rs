@@ -51,7 +51,7 @@ pub enum Recovered {
 pub enum TextKind {
     /// The log that a dying kernel wrote.
     Dmesg,
-    /// What it had printed.
+    /// Text that it had printed.
     Console,
 }
 

@@ -1,4 +1,4 @@
-//! The experiment, and what it comes to.
+//! The experiment, and its result.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -54,7 +54,7 @@ impl Strategy {
     }
 }
 
-/// Receives `frames` frames on `machine`, and measures what that takes.
+/// Receives `frames` frames on `machine`, and measures the cost.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn can<M: CanMachine>(
     let rest = || {
         clock.sleep_until(clock.now() + SOON);
         let wakeups = u64::from(bus.statistics().wakeups);
-        // A machine that stood still tells nothing more.
+        // A machine that stood still gives no further figures.
         if let Ok(seen) = *seen.lock()
             && clock.now() - seen.end < IDLE_TIMEOUT
         {

@@ -1,4 +1,4 @@
-//! The tables by which a kernel finds what this machine has (ACPI 6.5, section 5).
+//! The tables in which a kernel finds this machine's devices (ACPI 6.5, section 5).
 
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{
@@ -46,7 +46,7 @@ impl Tables {
         self.bytes
     }
 
-    /// Adds a table and tells its address.
+    /// Adds a table and returns its address.
     pub fn add(&mut self, table: &dyn Aml) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let address = self.start + self.bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! Errors, and what the caller can do about each.
+//! Errors, and the caller's options after each.
 
 use core::fmt;
 
@@ -8,8 +8,7 @@ use crate::settings::{Mode, WordSize};
 
 /// Why a message was not run, or not to its end.
 ///
-/// Transfers are counted from 0. Whatever it is, the device is deselected and the
-/// bus goes on.
+/// Transfers are counted from 0. After any error, the device is deselected and the bus goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +19,7 @@ pub enum Error {
     Invalid {
         /// Which.
         transfer: usize,
-        /// What of it.
+        /// Reason of the refusal.
         why: Invalid,
     },
     /// The bus is busy, and the caller must not wait. Try later, or submit.
@@ -106,7 +105,7 @@ impl embedded_hal::spi::Error for Error {
     }
 }
 
-/// What of a device or a transfer cannot be had.
+/// Property of a device or a transfer that the controller does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Invalid {
@@ -169,11 +168,11 @@ impl core::error::Error for Invalid {}
 pub enum Fault {
     /// Nothing answers any more.
     Gone,
-    /// It cannot be set to what the transfer needs.
+    /// The transfer needs settings that the controller does not have.
     Refused,
     /// It said that it had finished, and had not.
     Short,
-    /// What lies underneath gave this error.
+    /// The driver underneath gave this error.
     Bus(ErrorKind),
     /// The operating system gave this error number.
     System(i32),

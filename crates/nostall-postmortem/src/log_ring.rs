@@ -54,13 +54,13 @@ impl fmt::Display for NotARing {
 
 impl std::error::Error for NotARing {}
 
-/// What is at a record's place.
+/// Contents of a record's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "one is decoded at a time")]
 pub enum LogEntry {
     /// The record.
     Record(Record),
-    /// Its sequence; it was begun, and not completed when the machine died.
+    /// Its sequence; it was begun, and not completed when the machine crashed.
     Unfinished(u64),
 }
 
@@ -74,7 +74,7 @@ impl LogEntry {
     }
 }
 
-/// Reads the ring that `bytes` start with, whatever machine it is of. More may follow it.
+/// Reads the ring that `bytes` start with, from a machine of any kind. More may follow it.
 ///
 /// # Errors
 ///
@@ -167,7 +167,7 @@ impl<'a> LogRing<'a> {
 
     /// The records, from the oldest, as many as there are slots for at most.
     ///
-    /// Of a damaged ring, those that are what and where they should be.
+    /// Of a damaged ring, the sound records in their own places.
     pub fn records(&self) -> impl Iterator<Item = LogEntry> + use<'a> {
         let image = *self;
         let sequences = self.sequences();

@@ -1,4 +1,4 @@
-//! What a trace zone's bytes say of the format of the records in them.
+//! Record format of a trace zone, from the evidence of its bytes.
 
 use std::vec::Vec;
 
@@ -9,7 +9,7 @@ use nostall_pstore::{RecordFormat, TraceRecord};
 /// Records looked at in each zone: the newest.
 const ENOUGH: usize = 128;
 
-/// What is known of a trace zone's records, if they are of one format.
+/// Properties of a trace zone's records, if they are of one format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     /// The format.

@@ -97,7 +97,7 @@ impl RingBuffer {
             (address, address, u64::MAX)
         };
         let known = Meta::read(image, version, first_meta).filter(Meta::is_plausible)?;
-        // The search for the other CPUs looks at sub-buffers, too.
+        // The search for the other CPUs reads sub-buffers, too.
         *budget = budget.checked_sub(4 * GONE)?;
         // The first CPU's description may start behind the header and the tracer's words.
         let header = known.header(first_meta - address);

@@ -4,7 +4,7 @@ use nostall_trace::linux::{Page, PageForm};
 
 use crate::image::Image;
 
-/// What a sub-buffer is worth.
+/// Trust level of a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageState {

@@ -44,8 +44,8 @@ impl Bytes {
         // Files in /proc say 0 and have something.
         if meta.is_file() && meta.len() > 0 {
             // SAFETY: the mapping is only ever read, as bytes, for which every value is valid.
-            // memmap2 asks that the file be left alone while it is mapped; no program can force
-            // that on others, and the documentation of `image` says what happens otherwise.
+            // memmap2 asks that the file be left alone while it is mapped. No program can force
+            // that on others; the documentation of `image` describes the consequences.
             if let Ok(map) = unsafe { Mmap::map(&file) } {
                 return Ok((file, Self::Mapped(map)));
             }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 
-/// The most runs of data that are told apart; the rest of a file beyond them counts as data.
+/// The most runs of data that are distinguished; the rest of a file beyond them counts as data.
 const MAX_EXTENTS: usize = 1 << 22;
 
 /// A file without holes.

@@ -79,7 +79,7 @@ impl Linux {
         })
     }
 
-    /// The tty that has `port`, if Linux knows one.
+    /// Returns the tty that has `port`, if Linux has one.
     pub fn tty_at(&self, port: u16) -> Option<Tty> {
         let entries = fs::read_dir(self.sys.join("class/tty")).ok()?;
         entries

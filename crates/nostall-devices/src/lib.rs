@@ -34,8 +34,8 @@
 //! assert_eq!(port.into_sink(), b"x");
 //! ```
 //!
-//! In a VMM the same model has no clock of its own to advance. After each access,
-//! and at the time that it names, its interrupt line is looked at:
+//! In a VMM the same model has no clock of its own to advance. After each access, and at the time
+//! that it names, the VMM reads its interrupt line:
 //!
 //! ```
 //! use nostall_devices::uart::{Line, Uart};

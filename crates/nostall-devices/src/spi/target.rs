@@ -3,8 +3,8 @@
 /// A device at the end of the wires: a target, as the wires' other end is the
 /// controller. Mode 0, most significant bit first.
 ///
-/// With `std`, an `Rc<RefCell<_>>` of one is one too: to look at it, and to change it,
-/// while it is connected.
+/// With `std`, an `Rc<RefCell<_>>` of one is one too: to inspect it, and to change it, while it is
+/// connected.
 pub trait Target {
     /// Its chip-select line is asserted.
     fn select(&mut self);

@@ -46,8 +46,7 @@ pub(super) struct Latches {
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,
-    /// The time that everything here is true of: when the clock was last
-    /// looked at. No answer is made of two times.
+    /// Time of the state here: the last reading of the clock. No answer mixes two times.
     pub(super) now: Nanos,
     pub(super) line: Line,
     pub(super) chip: Chip,

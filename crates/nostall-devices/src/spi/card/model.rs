@@ -231,7 +231,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         }
     }
 
-    /// ACMD41. A host that does not know high capacity waits for ever.
+    /// ACMD41. A host that does not support high capacity waits for ever.
     fn initialise(&mut self, argument: u32) {
         const HIGH_CAPACITY: u32 = 1 << 30;
         if argument & HIGH_CAPACITY != 0 && self.ready.is_none() {

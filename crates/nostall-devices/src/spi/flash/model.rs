@@ -43,9 +43,8 @@ pub enum FlashFault {
 
 /// A NOR flash like ISSI's IS25WP256, at the end of the wires.
 ///
-/// It does not know: more than one data wire, protection of blocks, SFDP, one-time
-/// programmable rows, suspension, deep power-down. In addresses, bits beyond its size
-/// do not count.
+/// Not modelled: more than one data wire, protection of blocks, SFDP, one-time programmable rows,
+/// suspension, deep power-down. In addresses, bits beyond its size do not count.
 pub struct Flash<C> {
     clock: C,
     memory: Vec<u8>,

@@ -76,7 +76,7 @@ impl MapChanges {
 impl Add for MapChanges {
     type Output = Self;
 
-    /// Both.
+    /// Returns the sum of both.
     fn add(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),

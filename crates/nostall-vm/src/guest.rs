@@ -117,7 +117,7 @@ pub struct Limits {
     pub start: Duration,
     /// Without a byte on any channel, after that.
     pub silence: Duration,
-    /// In all.
+    /// Longest duration of the whole run.
     pub total: Duration,
     /// Bytes on the serial line.
     pub serial_bytes: u64,

@@ -37,7 +37,7 @@ impl GuestRam {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn share(&self) -> io::Result<File> {
         self.file.share()
     }

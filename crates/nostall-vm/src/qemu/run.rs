@@ -32,8 +32,8 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it
-    /// does not even tell its version.
+    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it does not report
+    /// its version.
     pub fn find(board: QemuBoard) -> Result<Self, Error> {
         let architecture = board.architecture();
         let version =

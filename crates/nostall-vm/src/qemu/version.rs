@@ -9,7 +9,7 @@ use crate::Error;
 use crate::guest::{LOOK, QEMU_BYTES};
 use crate::process::{MemoryFile, spawn};
 
-/// How long QEMU has to tell its version.
+/// Time limit for QEMU to report its version.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Returns the version that `program` reports within `limit`.

@@ -55,8 +55,8 @@ impl Tables {
     }
 }
 
-/// All tables of a machine with one CPU, to lie at `start`: their bytes, and where
-/// the RSDP, the first to look for, is.
+/// All tables of a machine with one CPU, to lie at `start`: their bytes, and the address of the
+/// RSDP, the first to search for.
 pub fn tables(start: u64) -> (Vec<u8>, u64) {
     let mut tables = Tables::at(start);
     // Nothing is described by AML: the header alone.

@@ -26,7 +26,7 @@ pub struct Capabilities {
     pub coalesced_ports: bool,
     /// Interrupt controllers and a timer of its own.
     pub interrupts: bool,
-    /// Telling the time stamp counter's rate.
+    /// Reading the time stamp counter's rate.
     pub tsc_rate: bool,
     /// Statistics in binary form.
     pub statistics: bool,

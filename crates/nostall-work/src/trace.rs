@@ -41,7 +41,7 @@ pub const PROFILE: Profile = Profile::HP_DL380_GEN9;
 /// Sizes of the article's two sendings.
 pub const SIZES: [u32; 2] = [1, 2_500];
 
-/// A job.
+/// Job of the trace experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
     /// Sends so many bytes with this strategy and records it: `send:byte-polled:1`.

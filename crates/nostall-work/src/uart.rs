@@ -21,7 +21,7 @@ pub enum Writes {
 }
 
 impl Writes {
-    /// Both.
+    /// Both ways of writing.
     pub const ALL: [Self; 2] = [Self::Whole, Self::Lines];
 
     /// The stable word for it.

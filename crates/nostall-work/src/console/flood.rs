@@ -66,9 +66,9 @@ pub struct PerCpu {
 /// A report of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// When.
+    /// Time of the report.
     pub at: Nanos,
-    /// Which detector.
+    /// Detector that fired, and its finding.
     pub what: What,
     /// Printing it made the interrupt handler the console's owner.
     pub cascaded: bool,

@@ -54,7 +54,7 @@ pub struct FoundBar {
     pub bits: u8,
     /// Where it is.
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -77,7 +77,7 @@ pub enum FoundBarKind {
 pub struct FoundCapability {
     /// Its first register; that of an extended one is above 255.
     pub register: u16,
-    /// Which one.
+    /// Capability ID.
     pub id: u16,
     /// The 16 bits after ID and pointer, or an extended one's version.
     pub word: u16,

@@ -208,7 +208,7 @@ where
         }
     }
 
-    /// The last bus of segment 0 that ECAM gets to, where it is there: ports tell of no end.
+    /// The last bus of segment 0 that ECAM gets to, where it is there: ports have no such end.
     fn last_bus(&self) -> u8 {
         let reached = |bus: &u8| {
             let address = Address::from_devfn(0, *bus, 0);

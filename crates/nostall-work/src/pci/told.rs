@@ -55,7 +55,7 @@ pub enum Told {
     Tree(Tree),
     /// Whether all methods there are have found the same.
     Compared {
-        /// They have.
+        /// Whether they agree.
         equal: bool,
     },
     /// Bus numbers, windows and BARs have been given out.
@@ -84,7 +84,7 @@ pub enum Told {
     },
     /// It has found no more than these.
     VirtioDriversDone {
-        /// How many.
+        /// Number of functions found.
         functions: u32,
     },
 }
@@ -95,9 +95,9 @@ pub type Capabilities = heapless::Vec<FoundCapability, 16>;
 /// Summary of one method's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// Which.
+    /// Method of the walk.
     pub method: Method,
-    /// How many functions.
+    /// Number of functions found.
     pub functions: u32,
     /// On how many buses, counted with those that are empty.
     pub buses: u32,

@@ -1,4 +1,4 @@
-//! The logs of a kernel that may die at any moment.
+//! The logs of a kernel that may crash at any moment.
 
 use nostall_io::Nanos;
 use nostall_pstore::{DumpHeader, Layout, Ram, Zone, ZoneKind};

@@ -74,8 +74,7 @@ fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
     Some(zone)
 }
 
-/// The zones of the first three CPUs, with their numbers. The others' are emptied,
-/// as they are looked at.
+/// The zones of the first three CPUs, with their numbers. The others' are emptied as they are read.
 fn one_each<Z>(mut zones: impl Iterator<Item = Z>) -> Option<[(u8, Z); 3]> {
     let three = [(0, zones.next()?), (1, zones.next()?), (2, zones.next()?)];
     zones.for_each(drop);

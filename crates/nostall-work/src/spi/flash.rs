@@ -1,8 +1,8 @@
 //! A flash: its identification, and a sector that is erased, written and read back.
 //!
-//! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of
-//! four bytes; ISSI's IS25WP256 has them all. Neither document was at hand: it is written
-//! as we know such chips, and was tried on QEMU's model and on ours.
+//! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of four bytes;
+//! ISSI's IS25WP256 has them all. Neither document was at hand. The driver is written from
+//! experience, and was tried on QEMU's model and on ours.
 
 use core::fmt;
 
@@ -46,7 +46,7 @@ const WRITABLE: u8 = 1 << 1;
 /// Longer than any such chip takes to erase a sector; a page is a hundredth of that.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// How often the status is looked at.
+/// Interval at which the status is read.
 const LOOK: Nanos = Nanos::from_micros(100);
 
 /// Why it could not go on.
@@ -120,7 +120,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     fn try_sector(&self, tell: &mut dyn FnMut(Told)) -> Result<(), Failed> {
         let id = self.identify()?;
         tell(Told::FlashId(id));
-        // The third byte of every maker that we know: the size's logarithm.
+        // The third byte of every known maker: the size's logarithm.
         if !(0x19..=0x22).contains(&id[2]) {
             return Err(Failed::Small(id));
         }

@@ -35,7 +35,7 @@ pub enum Told {
         entry: u32,
         /// Its short name.
         short: ShortName,
-        /// Bytes.
+        /// Size in bytes.
         size: u32,
         /// It is a directory; not entered.
         directory: bool,
@@ -51,7 +51,7 @@ pub enum Told {
     },
     /// So much has been read of files: reported now and then, as a card may be large.
     Progress {
-        /// In all.
+        /// Bytes read so far, of all files.
         bytes: u64,
     },
     /// The whole root directory has been read.

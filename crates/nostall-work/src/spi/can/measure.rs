@@ -102,7 +102,7 @@ pub fn can<M: CanMachine>(
     let start = *start.lock();
     let seen = (*seen.lock()).map_err(Failed::Bus)?;
     let submitted = (*submitted.lock()).map_err(Failed::Bus)?;
-    // First: to look at the controller is to have the bus.
+    // First: reading the controller takes the bus.
     let statistics = bus.statistics();
     let far = bus.with_controller(|wired| (wired.far.sent, wired.far.overflows()));
     let (sent, overflows) = far.ok_or(Failed::Held)?;

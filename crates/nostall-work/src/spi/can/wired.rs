@@ -235,7 +235,7 @@ mod tests {
         frame[0] = 0x90;
         chip.sync(&mut [Transfer::in_place(&mut frame)]).unwrap();
         assert_eq!(frame[1..], to_receive(0).received());
-        // Sent, and looked at.
+        // Sent, and checked.
         let mut load = [0x40; 14];
         load[1..].copy_from_slice(&to_send(0).to_transmit());
         chip.write(&load).unwrap();

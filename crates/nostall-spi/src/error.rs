@@ -17,7 +17,7 @@ pub enum Error {
     /// This transfer cannot be run on this controller, or not at all. Nothing was
     /// moved.
     Invalid {
-        /// Which.
+        /// Index of the transfer.
         transfer: usize,
         /// Reason of the refusal.
         why: Invalid,
@@ -29,7 +29,7 @@ pub enum Error {
     /// The message does not fit into the bus's memory for a submitted message, which has
     /// room for this many bytes. Run it with `sync`, or give the bus more memory.
     TooLongToStore {
-        /// Bytes.
+        /// Bytes of the bus's memory for one message.
         room: usize,
     },
     /// The message has more transfers than a submitted message may have. Run it with
@@ -53,14 +53,14 @@ pub enum Error {
     /// The transfer took more than twice its time and a grace. The controller was
     /// reset.
     Timeout {
-        /// Which.
+        /// Index of the transfer.
         transfer: usize,
     },
     /// The controller failed in this transfer. It was reset.
     Failed {
-        /// Which.
+        /// Index of the transfer.
         transfer: usize,
-        /// How.
+        /// Fault of the controller.
         fault: Fault,
     },
 }

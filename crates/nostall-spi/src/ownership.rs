@@ -617,7 +617,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             place.state = State::Waiting;
             place.since = now;
             let (device, ticket) = (place.device, place.ticket);
-            // From here on, each way out leaves the line looked at.
+            // From here on, each way out leaves the line checked.
             self.forfeit(line, None, now, timeout);
             if line.abandoned {
                 fresh = line.stored[index].waker.take();

@@ -18,7 +18,7 @@ const SHORT: Nanos = Nanos::from_micros(50);
 /// on the CPU, a slow memory.
 pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
 
-/// How often a controller is looked at whose interrupt cannot be waited for.
+/// Poll interval of a controller whose interrupt cannot be waited for.
 const INTERVAL: Nanos = Nanos::from_micros(1);
 
 /// Cost of a look at a clock that stands still.

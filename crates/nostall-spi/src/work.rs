@@ -176,7 +176,7 @@ where
     }
 
     /// When a future in line, or one that waits for the controller without a timer, is to be
-    /// looked at.
+    /// checked.
     fn next_end(&self, now: Nanos) -> Nanos {
         let interrupt = self.rare.with(|rare| rare.interrupt.deadline());
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);

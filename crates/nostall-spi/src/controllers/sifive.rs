@@ -93,7 +93,7 @@ pub struct Sifive<R> {
     off: bool,
     /// The interrupt is enabled.
     enabled: bool,
-    /// Frames sent of which nothing has come back, when last looked.
+    /// Frames sent whose answers had not come back at the last check.
     under_way: usize,
     /// Frames of a message that was ended, which are still to come back.
     stale: usize,

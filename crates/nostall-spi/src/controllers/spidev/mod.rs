@@ -75,7 +75,7 @@ impl Spidev {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let device = spidev::Spidev::open(path)?;
         Ok(Self {

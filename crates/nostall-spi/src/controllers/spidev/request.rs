@@ -84,8 +84,8 @@ pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Whether Linux will take these transfers at once, as far as can be known: how it
-/// rounds, it does not tell.
+/// Whether Linux will take these transfers at once, as far as can be known: Linux does not report
+/// how it rounds.
 pub fn fits<M: Message + ?Sized>(
     bufsiz: usize,
     settings: &Settings,

@@ -273,7 +273,7 @@ fn room(body: &[u8], limit: usize) -> Vec<u8> {
 }
 
 fn zstd(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-    /// A window that every decoder should know (RFC 8878, section 3.1.1.1.2); allocated at once.
+    /// A window that every decoder should support (RFC 8878, section 3.1.1.1.2); allocated at once.
     const WINDOW: u64 = 8 << 20;
 
     let invalid = Error::Invalid(Compression::Zstd);

@@ -456,7 +456,7 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
     (1..=MOST_CPUS).rev().find(fits).unwrap_or(1)
 }
 
-/// Where to look, and how much there is.
+/// Returns the range to search: its start and its size.
 fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
     let segments = image.segments();
     let first = segments.first().map_or(0, |segment| segment.physical);

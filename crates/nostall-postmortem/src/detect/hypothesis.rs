@@ -10,7 +10,7 @@ use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, SIGNATURE, Zo
 pub(super) struct Traces {
     /// Bytes of each.
     pub(super) zone: usize,
-    /// How many.
+    /// Number of trace zones.
     pub(super) count: usize,
     /// Bytes that Linux was given for all: a power of two.
     pub(super) total: usize,
@@ -30,7 +30,7 @@ impl Traces {
 pub(super) struct Records {
     /// Bytes of each.
     pub(super) zone: usize,
-    /// How many.
+    /// Number of dmesg zones.
     pub(super) count: usize,
 }
 

@@ -6,7 +6,7 @@ use super::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, ZoneHeader};
 use nostall_pstore::{RecordFormat, TraceRecord};
 
-/// Records looked at in each zone: the newest.
+/// Records read in each zone: the newest.
 const ENOUGH: usize = 128;
 
 /// Properties of a trace zone's records, if they are of one format.
@@ -24,8 +24,8 @@ pub(super) struct Look {
     pub(super) records: usize,
 }
 
-/// The best format of the records of the zone that starts at `at`, whose header is
-/// `header`; `None` if there are too few to tell, or none is plausible.
+/// Returns the best format of the records of the zone that starts at `at`, whose header is
+/// `header`. `None` if there are too few records, or no format is plausible.
 pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrder) -> Option<Look> {
     let data = at.checked_add(HEADER)?;
     if !run.holds(data, header.size as usize) || header.start > header.size {

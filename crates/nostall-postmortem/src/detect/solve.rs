@@ -31,7 +31,7 @@ const KEPT_EACH: usize = 6;
 /// passes by chance, and more only where bytes are all the same.
 const CHECKS: usize = 6;
 
-/// Bits by which trace zones are too bad to be looked at further.
+/// Bits by which trace zones are too bad to be examined further.
 const MUCH: i32 = 40;
 
 /// So many headers lie within no zone's data by chance.

@@ -11,7 +11,7 @@ use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
 use crate::image::Image;
 
-/// Most ring buffers that are looked for: an image may be filled with them on purpose.
+/// Most ring buffers that are searched for: an image may be filled with them on purpose.
 pub const MOST: usize = 64;
 
 /// Most CPUs of a ring buffer.

@@ -52,7 +52,7 @@ pub enum Entry<'p> {
     Print {
         /// Address in the function that wrote it.
         ip: u64,
-        /// Text.
+        /// Text of the record.
         text: &'p [u8],
     },
     /// Bytes from `trace_marker_raw`.

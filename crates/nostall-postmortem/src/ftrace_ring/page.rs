@@ -43,7 +43,7 @@ impl PageState {
 pub struct PageReport {
     /// Its number among the CPU's sub-buffers.
     pub index: u32,
-    /// State.
+    /// State of the sub-buffer.
     pub state: PageState,
     /// Number of readable records.
     pub records: u32,

@@ -66,7 +66,7 @@ impl Bytes {
         }
     }
 
-    /// Starts to read these bytes of the file, which will be looked at next.
+    /// Starts to read these bytes of the file, which will be read next.
     pub(super) fn prefetch(&self, offset: usize, len: usize) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
@@ -79,7 +79,7 @@ impl Bytes {
 ///
 /// # Errors
 ///
-/// The system's.
+/// Returns the operating system's error.
 pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);

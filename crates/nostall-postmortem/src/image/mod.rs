@@ -5,7 +5,7 @@
 //! LiME dumps. Known formats that it cannot read (compressed dumps and archives) are refused; the
 //! error has the command that makes them readable.
 //!
-//! A regular file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a
+//! A regular file is mapped, not read: a 4 GiB image costs the pages that are read. Holes of a
 //! sparse file are found with `SEEK_DATA` and are not in [`Image::data_ranges`]. [`Image::detect`]
 //! searches these ranges only, so its time and memory follow the data, not the size.
 //!

@@ -84,9 +84,9 @@ pub trait Experiment: clap::Args {
 
 /// Result of an experiment.
 pub struct Answer<F = ()> {
-    /// For people.
+    /// Text for people.
     pub text: String,
-    /// For programs.
+    /// Figures for programs.
     pub figures: Figures,
     /// Further lists in the document for programs.
     pub found: F,

@@ -206,7 +206,7 @@ fn safe(name: &str) -> Cow<'_, str> {
     escape(name.as_bytes())
 }
 
-/// Bytes.
+/// A size in bytes.
 struct Size(u64);
 
 impl fmt::Display for Size {

@@ -432,7 +432,7 @@ mod tests {
             let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
             let probe = findings.probe.unwrap();
             if model != Model::Bcm2835Mini {
-                // Only registers beyond the eight of a 16550 tell a DesignWare.
+                // Only registers beyond the eight of a 16550 identify a DesignWare.
                 let found = match model {
                     Model::DesignWare => Model::Uart16550A,
                     model => model,

@@ -42,7 +42,7 @@ impl fmt::Display for User {
 }
 
 impl Linux {
-    /// This machine's.
+    /// Returns this machine's sysfs and procfs.
     pub fn here() -> Self {
         Self {
             sys: "/sys".into(),

@@ -45,7 +45,7 @@ impl Logged {
         }
     }
 
-    /// All that a dead machine's ring holds.
+    /// Collects all records that a crashed machine's ring holds.
     pub(super) fn found(records: impl Iterator<Item = Record>) -> Self {
         let mut logged = Self::new();
         let mut open = false;

@@ -1,4 +1,4 @@
-//! `nostall pstore plan`: how Linux divides a region, and how to tell it to.
+//! `nostall pstore plan`: how Linux divides a region, and its parameters for that.
 
 mod boot;
 mod json;

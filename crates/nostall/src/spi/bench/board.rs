@@ -114,7 +114,7 @@ impl Set {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn of(device: &Spidev) -> std::io::Result<Self> {
         let options = device.query_configuration()?;
         Ok(Self {

@@ -31,8 +31,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Of so many bytes. Those of one `sender` differ from all others', as far as a
-    /// byte can tell.
+    /// Of so many bytes. Those of one `sender` differ from all others', as far as a byte can.
     pub fn new(what: &Payload, bytes: usize, sender: usize) -> Self {
         let sent = match what {
             Payload::Bytes(given) => {

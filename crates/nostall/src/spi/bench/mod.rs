@@ -27,7 +27,7 @@ use ways::{MOST_THREADS, Measured, Row, Way, Ways};
 /// Each way's turns. A disturbance of one disturbs the others too.
 const ROUNDS: u32 = 5;
 
-/// Lengths that tell one cost from another, beside the longest there is.
+/// Lengths that separate one cost from another, beside the longest there is.
 const LENGTHS: [usize; 3] = [4, 64, 1024];
 
 /// Measure an SPI bus of this board, through Linux's spidev

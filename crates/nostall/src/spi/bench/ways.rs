@@ -113,7 +113,7 @@ impl<'a> Ways<'a> {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn open(
         path: &Path,
         board: &'a Board,

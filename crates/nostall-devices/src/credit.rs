@@ -2,9 +2,9 @@
 
 /// Exits that pay for costly work on the host.
 ///
-/// A guest earns with what costs it an exit, and spends on work that takes its host as long
-/// as many exits. Without credit, the work is put off, and the guest goes on trapping: so
-/// it earns again. Whatever it does, its host's work stays in proportion to its own exits.
+/// A guest earns with exits, and spends on work that takes its host as long as many exits. Without
+/// credit, the work is put off, and the guest goes on trapping: it earns again. So the host's work
+/// always stays in proportion to the guest's own exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
     /// Negative after work that cost more than can be saved up.

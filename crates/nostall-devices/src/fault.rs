@@ -20,7 +20,7 @@ pub enum Fault {
     AllOnes,
     /// The other end drops CTS, for good.
     NoCts,
-    /// The transmit FIFO takes half of what it says; the rest is lost.
+    /// The transmit FIFO accepts half of its advertised bytes; the rest is lost.
     ShortFifo,
     /// The port loses its power for a moment: its registers are as after a
     /// reset, its FIFOs empty. Afterwards it works.
@@ -40,9 +40,8 @@ impl Fault {
         Self::SlowReads,
     ];
 
-    /// What a slow read takes longer than others: four times the slowest that
-    /// was measured on the slow machine ("Improving the Kernel TTY throughput":
-    /// 12.8 us).
+    /// Extra time of a slow read: four times the slowest read that was measured on the slow machine
+    /// ("Improving the Kernel TTY throughput": 12.8 us).
     pub const SLOW_READ: Nanos = Nanos::from_micros(50);
 
     /// Returns the stable word.
@@ -50,7 +49,7 @@ impl Fault {
         self.into()
     }
 
-    /// What a read shows instead of `value`.
+    /// Returns the value that a read of the register returns instead of `value`.
     pub(crate) const fn shown(self, offset: usize, value: u8) -> u8 {
         match (self, offset) {
             (Self::StuckStatus, LSR) => value & !(lsr::THRE | lsr::TEMT),
@@ -60,7 +59,7 @@ impl Fault {
         }
     }
 
-    /// What happens inside the port when the fault begins.
+    /// Changes the port's own state when the fault begins.
     pub(crate) fn begin<C: Clock, W: Write>(self, uart: &mut Uart<C, W>) {
         match self {
             Self::NoCts => uart.set_modem_lines(uart.modem_lines() & !msr::CTS),
@@ -70,8 +69,8 @@ impl Fault {
         }
     }
 
-    /// Whether it can be made from outside the port, by changing what its
-    /// registers show.
+    /// Returns whether the fault can be made outside the port, by changing the values of its
+    /// registers.
     const fn shows_outside(self) -> bool {
         matches!(self, Self::StuckStatus | Self::AllOnes | Self::NoCts)
     }
@@ -79,8 +78,8 @@ impl Fault {
 
 /// A window onto any device that fails after some accesses.
 ///
-/// It can only change what the registers show: [`Fault::StuckStatus`],
-/// [`Fault::AllOnes`] and [`Fault::NoCts`]. The model has all of them:
+/// It can only change the values of register reads: [`Fault::StuckStatus`], [`Fault::AllOnes`] and
+/// [`Fault::NoCts`]. The model has all of them:
 /// [`VirtualPort::with_fault`](crate::uart::VirtualPort::with_fault).
 #[derive(Debug)]
 pub struct Faulty<R> {

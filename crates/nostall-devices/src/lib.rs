@@ -1,11 +1,9 @@
 //! Device models: the other end of the wire.
 //!
-//! A model knows no hypervisor. It is given accesses and told the time, and
-//! answers as its data sheet says; what a guest does to it cannot make it grow,
-//! hang or panic. Under the tests of nostall's drivers it runs in virtual time,
-//! where a 115,200-baud line takes none and every figure is exact and
-//! repeatable; in a VMM it runs by the host's clock, and can be saved and
-//! restored.
+//! A model is independent of the hypervisor. It takes accesses and the time, and answers as its
+//! data sheet says. No access of a guest makes it grow, hang or panic. Under the tests of nostall's
+//! drivers it runs in virtual time, where a 115,200-baud line takes none and every figure is exact
+//! and repeatable. In a VMM it runs with the host's clock, and can be saved and restored.
 //!
 //! - [`uart`]: the 16550 and its family;
 //! - [`pci`]: a host bridge with configuration functions behind it, and its ECAM
@@ -36,8 +34,8 @@
 //! assert_eq!(port.into_sink(), b"x");
 //! ```
 //!
-//! In a VMM the same model has no clock of its own to advance. After each access,
-//! and at the time that it names, its interrupt line is looked at:
+//! In a VMM the same model has no clock of its own to advance. After each access, and at the time
+//! that it names, the VMM reads its interrupt line:
 //!
 //! ```
 //! use nostall_devices::uart::{Line, Uart};

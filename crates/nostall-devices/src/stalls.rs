@@ -37,7 +37,7 @@ impl Stalls {
         durations.fold(Nanos::ZERO, |sum, duration| sum + duration)
     }
 
-    /// Returns what a counter has risen by.
+    /// Returns the increase of a counter.
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counted.get(counter.name()).copied().unwrap_or(0)
     }

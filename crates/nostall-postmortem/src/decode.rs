@@ -58,20 +58,20 @@ pub struct Decoded<'a> {
     pub(crate) unpack: Unpack,
 }
 
-/// What a zone looks like.
+/// State of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReport {
-    /// Where it lies, and what it should hold.
+    /// Where it lies, and its expected contents.
     pub place: Place,
     /// Whether there is anything to be read.
     pub state: ZoneState,
     /// The header that was read by.
     pub header: ZoneHeader,
-    /// What the header is worth.
+    /// Trust level of the header.
     pub header_trust: Trust,
     /// Of a trace zone: the kernel that wrote it.
     pub version: Option<LinuxVersion>,
-    /// What the parity bytes say, if there are any.
+    /// Result of the parity check, if there are parity bytes.
     pub ecc: Option<Ecc>,
     /// Whether older contents were overwritten.
     pub full: bool,
@@ -88,25 +88,25 @@ pub struct Record<'a> {
     pub stored: usize,
     /// Whether older contents were overwritten.
     pub full: bool,
-    /// What the parity bytes say, if there are any.
+    /// Result of the parity check, if there are parity bytes.
     pub ecc: Option<Ecc>,
     /// The worth of the zone's header; of several zones, of the worst one. If it is
     /// `Unverified`, none of the contents need ever have been written.
     pub header_trust: Trust,
     /// The worth of the worst of its bytes, the header's included.
     pub trust: Trust,
-    /// What was recorded.
+    /// Contents of the record.
     pub content: Content<'a>,
 }
 
-/// What was recorded.
+/// Contents of a record.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
     /// A kernel log.
     Dmesg(Dmesg),
     /// The console's output.
     Console(Text),
-    /// What user space wrote.
+    /// Messages of user space.
     Pmsg(Text),
     /// Function entries.
     Ftrace(Calls<'a>),
@@ -126,7 +126,7 @@ pub struct Dmesg {
     pub text: Text,
 }
 
-/// Whether a text is what was written.
+/// Whether a text is as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// It was not compressed.
@@ -168,7 +168,7 @@ struct Counts {
 type Cpus = [u64; 4];
 
 impl Record<'_> {
-    /// What it is.
+    /// Returns its kind.
     pub const fn kind(&self) -> ZoneKind {
         match self.content {
             Content::Dmesg(_) => ZoneKind::Dmesg,
@@ -180,8 +180,8 @@ impl Record<'_> {
 }
 
 impl<'a> Decoded<'a> {
-    /// Decodes all of `region`, with care ([`CorrectionPolicy::Careful`]). Of what lies outside
-    /// of it, it says so.
+    /// Decodes all of `region`, with care ([`CorrectionPolicy::Careful`]). Zones outside of it are
+    /// reported as such.
     pub fn new(region: &'a [u8], geometry: &'a Geometry, writer: Writer, unpack: Unpack) -> Self {
         Self {
             region,

@@ -1,8 +1,8 @@
 //! Decompression of dmesg bodies, as Linux's pstore compresses them.
 //!
-//! A record says only that it is compressed, not how: [`find`] tries all and accepts what ends
-//! exactly where the body does and begins with Linux's `Reason#N PartM` line. Output is bounded by
-//! the caller's `limit`, whatever the body says.
+//! A record says only that it is compressed, not how: [`find`] tries all. It accepts a text that
+//! ends exactly where the body does and begins with Linux's `Reason#N PartM` line. Output is
+//! bounded by the caller's `limit`, for any body.
 //!
 //! ```
 //! use nostall_pstore::compress::deflate_raw;
@@ -19,11 +19,11 @@ use std::io::Read;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use zlib_rs::{Inflate, InflateFlush, Status};
 
-/// A compression that Linux's pstore knows, by the name that `pstore.compress=` has for it.
+/// A compression that Linux's pstore supports, with the name that `pstore.compress=` has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnknownCompression, parse_err_fn = unknown)]
 pub enum Compression {
-    /// `deflate`: raw deflate, no zlib header. What Linux uses if nothing is said.
+    /// `deflate`: raw deflate, no zlib header. Linux's default.
     Deflate,
     /// `lz4`, and `lz4hc`, whose output is the same format: one block, no frame, no size.
     #[strum(to_string = "lz4", serialize = "lz4hc")]
@@ -35,7 +35,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All of them, those first that are the least likely to accept what is not theirs.
+    /// All of them, first those that are the least likely to accept data of others.
     pub const ALL: [Self; 4] = [Self::Zstd, Self::Deflate, Self::Lzo, Self::Lz4];
 }
 
@@ -72,7 +72,7 @@ pub enum Error {
         "{compression} data ends {rest} bytes before the record does; it may be of another compression"
     )]
     Trailing {
-        /// As what it was read.
+        /// Compression that was tried.
         compression: Compression,
         /// How many bytes follow the end.
         rest: usize,
@@ -100,7 +100,7 @@ pub fn decompress(compression: Compression, body: &[u8], limit: usize) -> Result
 
 /// Finds out how a dmesg body is compressed, and decompresses it to at most `limit` bytes.
 ///
-/// Accepted is only what uses all of `body` and yields a text whose first line is Linux's
+/// Accepts only a compression that uses all of `body` and yields a text whose first line is Linux's
 /// `Reason#N PartM`.
 pub fn find(body: &[u8], limit: usize) -> Option<(Compression, Vec<u8>)> {
     Compression::ALL.into_iter().find_map(|compression| {
@@ -213,7 +213,7 @@ pub(crate) fn drain(
     Ok((read, out))
 }
 
-/// The same, and whatever comes before an error is in `out`.
+/// The same, and the bytes before an error are in `out`.
 fn drain_into(
     inflate: &mut Inflate,
     body: &[u8],
@@ -266,14 +266,14 @@ fn lzo(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Room for what a body can become: LZ4 and LZO make at most 255 bytes of one (a length byte of a
-/// match), and a few dozen of the first few.
+/// Returns a buffer that any decompressed body fits in. LZ4 and LZO make at most 255 bytes of one
+/// (a length byte of a match). Of the first few, they make a few dozen.
 fn room(body: &[u8], limit: usize) -> Vec<u8> {
     vec![0; limit.min(body.len().saturating_mul(255).saturating_add(64))]
 }
 
 fn zstd(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-    /// A window that every decoder should know (RFC 8878, section 3.1.1.1.2); allocated at once.
+    /// A window that every decoder should support (RFC 8878, section 3.1.1.1.2); allocated at once.
     const WINDOW: u64 = 8 << 20;
 
     let invalid = Error::Invalid(Compression::Zstd);

@@ -6,7 +6,7 @@ use nostall_pstore::RecordFormat;
 use nostall_pstore::{ByteOrder, ZoneKind};
 use nostall_pstore::{Layout, Place};
 
-/// Where a region's zones lie, and how what is in them is to be understood.
+/// Where a region's zones lie, and how to decode their contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// The zones, in the order of their addresses; offsets count from the region's

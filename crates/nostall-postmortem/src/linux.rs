@@ -44,17 +44,15 @@ pub struct Worth {
 }
 
 impl Decoded<'_> {
-    /// Returns the files that Linux 6.1 shows of the region: the next boot's kernel being
-    /// of the version that wrote, with the same parameters, and the same compression. It
-    /// knows the names of functions if it is the very same kernel, loaded at the same
-    /// address: `symbols`.
+    /// Returns the files that Linux 6.1 shows of the region. This assumes that the next boot's
+    /// kernel is of the version that wrote, with the same parameters and compression. `symbols`
+    /// gives the names of functions, if it is the very same kernel, loaded at the same address.
     ///
-    /// That includes what Linux does not do well. Zones with parity have a notice at the
-    /// end, the trace's as well: its records are then read from total size modulo record
-    /// size on, which is in the middle of one. An empty dmesg record ends all. Of zones in
-    /// disorder there is nothing. Linux also shows bytes that failed error correction, so
-    /// [`LinuxFile::write_to`] reports them. To know what is really in a region use
-    /// [`records`](Self::records).
+    /// That includes Linux's faults. Zones with parity have a notice at the end, the trace's as
+    /// well. The trace's records are then read from total size modulo record size on, in the middle
+    /// of one. An empty dmesg record ends all. Of zones in disorder there is nothing. Linux also
+    /// shows bytes that failed error correction, so [`LinuxFile::write_to`] reports them. For the
+    /// real contents of a region use [`records`](Self::records).
     pub fn linux_files<'s>(&'s self, symbols: Option<&'s Symbols>) -> Vec<LinuxFile<'s>> {
         let zones_of = |kind| self.filled(CorrectionPolicy::Faithful, kind);
         // All records' buffers are made by the first one's size.
@@ -125,8 +123,8 @@ impl LinuxFile<'_> {
         }
     }
 
-    /// Writes the file's bytes, and returns what they are worth. A trace is read and
-    /// printed meanwhile, so a large one needs no more memory than a small one.
+    /// Writes the file's bytes, and returns their trust level. A trace is read and printed
+    /// meanwhile, so a large one needs no more memory than a small one.
     ///
     /// # Errors
     ///

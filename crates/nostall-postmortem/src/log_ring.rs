@@ -8,7 +8,7 @@ use nostall_console::layout::{
     STATE_WORDS, VERSION,
 };
 
-/// Slots of the largest ring that is believed: 14 GiB.
+/// Slots of the largest ring that is accepted: 14 GiB.
 const LARGEST: u64 = 1 << 27;
 
 /// A ring's memory.
@@ -27,7 +27,7 @@ pub enum NotARing {
     Signature,
     /// They are of a later version of this crate.
     Version(u8),
-    /// The sizes that they tell are impossible.
+    /// The sizes in its header are impossible.
     Sizes,
     /// They end before the ring does, which is so long.
     Short {
@@ -54,13 +54,13 @@ impl fmt::Display for NotARing {
 
 impl std::error::Error for NotARing {}
 
-/// What is at a record's place.
+/// Contents of a record's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "one is decoded at a time")]
 pub enum LogEntry {
     /// The record.
     Record(Record),
-    /// Its sequence; it was begun, and not completed when the machine died.
+    /// Its sequence; it was begun, and not completed when the machine crashed.
     Unfinished(u64),
 }
 
@@ -74,7 +74,7 @@ impl LogEntry {
     }
 }
 
-/// Reads the ring that `bytes` start with, whatever machine it is of. More may follow it.
+/// Reads the ring that `bytes` start with, from a machine of any kind. More may follow it.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
     {
         return Err(NotARing::Sizes);
     }
-    // Even a machine of 32 bits can tell how long it is, or that it cannot be.
+    // Even a machine of 32 bits can compute its length, or that it is impossible.
     let len = (number as usize)
         .checked_mul(SLOT_BYTES)
         .filter(|len| len.checked_add(HEADER_BYTES).is_some())
@@ -167,7 +167,7 @@ impl<'a> LogRing<'a> {
 
     /// The records, from the oldest, as many as there are slots for at most.
     ///
-    /// Of a damaged ring, those that are what and where they should be.
+    /// Of a damaged ring, the sound records in their own places.
     pub fn records(&self) -> impl Iterator<Item = LogEntry> + use<'a> {
         let image = *self;
         let sequences = self.sequences();
@@ -184,9 +184,9 @@ impl<'a> LogRing<'a> {
             .count()
     }
 
-    /// How many records there are from this one to the newest, both included; 0 if it is
-    /// after that. Sequences themselves tell it for machines of 64 bits alone: others'
-    /// wrap, from the greatest to 1.
+    /// How many records there are from this one to the newest, both included; 0 if it is after
+    /// that. Sequences alone give it only for machines of 64 bits: others' wrap, from the greatest
+    /// to 1.
     pub fn since(&self, sequence: u64) -> u64 {
         let newest = self.newest();
         let since = newest.wrapping_add(1).wrapping_sub(sequence);

@@ -35,7 +35,7 @@ pub struct TraceRegion<'a> {
     /// Region from its header on. Without a header and names, the zones alone. Bytes that the
     /// image lacks are zeros.
     pub bytes: Cow<'a, [u8]>,
-    /// Header. A lost one is made up of what the zones contain.
+    /// Header. A lost one is reconstructed from the zones' contents.
     pub header: RegionHeader,
     /// State of the header.
     pub state: HeaderState,

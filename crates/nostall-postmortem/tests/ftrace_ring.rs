@@ -1,4 +1,4 @@
-//! Linux's persistent ring buffers: what the next boot of Linux showed comes out, line for line.
+//! Linux's persistent ring buffers: our output equals that of Linux's next boot, line for line.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -278,7 +278,7 @@ fn a_number_whose_slot_was_occupied_is_no_damage() {
             ring.format(&META, format_args!("{n}"));
         }
     });
-    // Record 4's producer died during the write, so record 20 found its slot occupied and noted
+    // Record 4's producer crashed during the write, so record 20 found its slot occupied and noted
     // that.
     ring[HEADER_BYTES + 4 * SLOT_BYTES..][..8].copy_from_slice(&9_u64.to_ne_bytes());
     ring[128 + 20 % 16 * 8..][..8].copy_from_slice(&20_u64.to_ne_bytes());

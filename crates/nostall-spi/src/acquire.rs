@@ -118,8 +118,8 @@ where
         self.looks >= FAIR_LOOKS || waited >= FAIR
     }
 
-    /// Looks whether the bus is to be had. Returns the end of the wait; before that, the
-    /// waker will be woken when it is time to look again.
+    /// Tries to acquire the bus. Returns the end of the wait; before that, the waker will be woken
+    /// when it is time to try again.
     fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let Look { waker, now, waited } = look;

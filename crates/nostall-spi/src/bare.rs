@@ -38,8 +38,8 @@ impl<C: Clock> Platform for Bare<C> {
     }
 }
 
-/// A clock made of a delay, which every HAL has: the sum of what was waited. A look at it
-/// counts as a microsecond, so that each wait ends.
+/// A clock made of a delay, which every HAL has: the sum of its delays. A reading of it counts as a
+/// microsecond, so that each wait ends.
 #[derive(Debug)]
 pub struct DelayClock<D>(Mutex<RefCell<(D, u64)>>);
 

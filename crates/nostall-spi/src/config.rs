@@ -18,10 +18,10 @@ pub enum Submitted {
 pub struct Config {
     /// The context that runs a message which was submitted to an idle bus.
     pub submitted: Submitted,
-    /// Idle time before the hardware is put to sleep. It is found by looking once in this
-    /// time whether anything has happened, so it takes up to twice as long: a look at the
-    /// clock after every message would cost more than a short message. With 0, the worker
-    /// puts an idle bus to sleep whenever it is [called](crate::Bus::call_worker).
+    /// Idle time before the hardware is put to sleep. Activity is checked once in this time, so it
+    /// takes up to twice as long. Reading the clock after every message would cost more than a
+    /// short message. With 0, the worker puts an idle bus to sleep whenever it is
+    /// [called](crate::Bus::call_worker).
     pub idle_timeout: Nanos,
     /// Longest wait for the bus. Also the time after which a waiter that was woken for the
     /// bus and has not come loses its place, and an owner that has not moved counts as

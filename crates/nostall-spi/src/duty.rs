@@ -43,7 +43,7 @@ pub(crate) struct Duty {
     pub(crate) early: bool,
     /// Messages run when `look` was set.
     pub(crate) seen: u32,
-    /// When to look next whether anything has happened.
+    /// Time of the next check for activity.
     pub(crate) look: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! Errors, and what the caller can do about each.
+//! Errors, and the caller's options after each.
 
 use core::fmt;
 
@@ -8,8 +8,7 @@ use crate::settings::{Mode, WordSize};
 
 /// Why a message was not run, or not to its end.
 ///
-/// Transfers are counted from 0. Whatever it is, the device is deselected and the
-/// bus goes on.
+/// Transfers are counted from 0. After any error, the device is deselected and the bus goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,9 +17,9 @@ pub enum Error {
     /// This transfer cannot be run on this controller, or not at all. Nothing was
     /// moved.
     Invalid {
-        /// Which.
+        /// Index of the transfer.
         transfer: usize,
-        /// What of it.
+        /// Reason of the refusal.
         why: Invalid,
     },
     /// The bus is busy, and the caller must not wait. Try later, or submit.
@@ -30,7 +29,7 @@ pub enum Error {
     /// The message does not fit into the bus's memory for a submitted message, which has
     /// room for this many bytes. Run it with `sync`, or give the bus more memory.
     TooLongToStore {
-        /// Bytes.
+        /// Bytes of the bus's memory for one message.
         room: usize,
     },
     /// The message has more transfers than a submitted message may have. Run it with
@@ -54,14 +53,14 @@ pub enum Error {
     /// The transfer took more than twice its time and a grace. The controller was
     /// reset.
     Timeout {
-        /// Which.
+        /// Index of the transfer.
         transfer: usize,
     },
     /// The controller failed in this transfer. It was reset.
     Failed {
-        /// Which.
+        /// Index of the transfer.
         transfer: usize,
-        /// How.
+        /// Fault of the controller.
         fault: Fault,
     },
 }
@@ -106,7 +105,7 @@ impl embedded_hal::spi::Error for Error {
     }
 }
 
-/// What of a device or a transfer cannot be had.
+/// Property of a device or a transfer that the controller does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Invalid {
@@ -169,11 +168,11 @@ impl core::error::Error for Invalid {}
 pub enum Fault {
     /// Nothing answers any more.
     Gone,
-    /// It cannot be set to what the transfer needs.
+    /// The transfer needs settings that the controller does not have.
     Refused,
     /// It said that it had finished, and had not.
     Short,
-    /// What lies underneath gave this error.
+    /// The driver underneath gave this error.
     Bus(ErrorKind),
     /// The operating system gave this error number.
     System(i32),

@@ -87,8 +87,8 @@ pub(crate) struct Look<'a> {
     pub(crate) waited: Nanos,
 }
 
-/// Looks again and again until the wait ends. A look that continues returns the time of the
-/// next one at the latest. With `blocks`, the future is ready at its first poll.
+/// Calls `look` until the wait ends. A look that continues returns the time of the next one at the
+/// latest. With `blocks`, the future is ready at its first poll.
 pub(crate) async fn until<P: Platform, T>(
     blocks: bool,
     platform: &P,

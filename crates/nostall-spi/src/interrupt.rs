@@ -10,7 +10,7 @@ use nostall_io::Nanos;
 pub(crate) struct Interrupt {
     came: bool,
     waker: Option<Waker>,
-    /// When the owner looks again without an interrupt, if it has no timer of its own.
+    /// Time at which the owner polls without an interrupt, if it has no timer of its own.
     deadline: Nanos,
 }
 

@@ -58,9 +58,9 @@
 //! - **One line.** Waiters and stored messages share one line, in the order of arrival. It
 //!   is only touched in a critical section. The word that decides ownership mirrors it, so
 //!   a caller that finds the word clear need not look at the line.
-//! - **No lost wake-up.** While contexts sleep in line, the owner's release looks at the
-//!   line, or a context in line is awake: it takes the bus, waits again or leaves, and
-//!   whichever it does, the next one is woken or the owner is told to look.
+//! - **No lost wake-up.** While contexts sleep in line, the owner's release checks the line, or a
+//!   context in line is awake. That context takes the bus, waits again or leaves. In each case, the
+//!   next one is woken or the owner is asked to check.
 //! - **Order.** Within a device it is strict: no message runs while an earlier one of the
 //!   same device is in line. Between devices, a running caller may overtake those in line.
 //!   A waiter that has waited for 500 us, or was overtaken at 16 looks, is granted the bus
@@ -93,14 +93,13 @@
 //!
 //! # Bounds
 //!
-//! A transfer has twice its time, at the clock that was set, and 200 ms; then it is
-//! stopped and fails. A caller waits for the bus no longer than
-//! [`Config::lock_timeout`]. Every wait counts its looks too. At a clock that stands still, a
-//! look counts as 10 ns, and a pause of the platform as 200 us at most. A bus has 64 devices
-//! at a time. A full line is an error. A critical section is as long as a walk through the
-//! line. Whatever ends a message (an error, a time-out, a panic of a
-//! driver, callback or waker, a dropped future, a worker that ends), the device is
-//! deselected and the bus goes on.
+//! A transfer has twice its time, at the clock that was set, and 200 ms; then it is stopped and
+//! fails. A caller waits for the bus no longer than [`Config::lock_timeout`]. Every wait counts its
+//! looks too. At a clock that stands still, a look counts as 10 ns, and a pause of the platform as
+//! 200 us at most. A bus has 64 devices at a time. A full line is an error. A critical section is
+//! as long as a walk through the line. When a message ends early, the device is deselected and the
+//! bus goes on. Causes are an error, a time-out, a panic of a driver, callback or waker, a dropped
+//! future, a worker that ends.
 //!
 //! The owner calls callbacks and wakers: they are short, may submit, and must not wait for
 //! the bus. Devices are not dropped in interrupt handlers.
@@ -113,15 +112,15 @@
 //!
 //! # Looking inside
 //!
-//! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows the
-//! gate's word: bit 0 is owned, bit 1 is that a release looks at the line, and the bits
-//! from 8 on are the devices in line.
+//! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows the gate's
+//! word. Bit 0 is owned, and bit 1 is that a release checks the line. The bits from 8 on are the
+//! devices in line.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
-// From the bottom to the top: each uses what is above it here.
+// From the bottom to the top: each uses the modules above it here.
 mod sync;
 
 // State, and the protocol on it.

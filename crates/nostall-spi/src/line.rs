@@ -99,7 +99,7 @@ pub(crate) struct Line<const W: usize, const S: usize> {
     pub(crate) called: bool,
 }
 
-/// A release of the bus has to look at the line.
+/// A release of the bus has to check the line.
 pub(crate) const LOOK: u32 = 2;
 
 /// The bit of the gate that says: a message of this device may be in the line.
@@ -241,7 +241,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
         owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
     }
 
-    /// A context that sleeps in line and has not looked for `timeout`.
+    /// A context that sleeps in line and has not checked for `timeout`.
     pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Place> {
         let mut places = self.waiters.iter_mut().chain(&mut self.stored);
         places.find(|place| {

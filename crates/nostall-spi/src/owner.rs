@@ -17,8 +17,8 @@ use crate::transfer::Message;
 /// for ever.
 const IN_A_ROW: usize = 64;
 
-/// The same for a caller, before it frees the bus. More, because what it leaves needs a
-/// wake-up of the worker; it is reached only while others submit as fast as the bus runs.
+/// The same for a caller, before it frees the bus. More, because the messages that it leaves need a
+/// wake-up of the worker. It is reached only while others submit as fast as the bus runs.
 const BEFORE_FREEING: usize = 1024;
 
 /// Result of a message that was begun and is not run to its end.
@@ -64,7 +64,7 @@ where
         self.token.take()
     }
 
-    /// Takes a free bus to run stored messages, whatever is in line.
+    /// Takes a free bus to run stored messages, for any contents of the line.
     pub(crate) fn take_any(bus: &'b Bus<C, P, W, S, B>) -> Option<Self> {
         let token = bus.ownership.take_any()?;
         Some(Self::new(bus, token))

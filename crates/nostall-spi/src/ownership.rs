@@ -10,8 +10,8 @@
 //!
 //! 1. One [`Token`] at most exists; `OWNED` is set while it does, or while a waiter is
 //!    [granted](State::Granted) the bus.
-//! 2. While waiters sleep in line, one of these holds: `LOOK` and `OWNED` are set, so that
-//!    the owner's release looks; or a context in line is [notified](State::Notified) or
+//! 2. While waiters sleep in line, one of these holds. `LOOK` and `OWNED` are set, so that the
+//!    owner's release checks the line. Or a context in line is [notified](State::Notified) or
 //!    granted, and has to take the bus, to wait again, or to leave.
 //! 3. No context runs a message while an earlier one of the same device is in line.
 //! 4. [`Owed`](State::Owed) is only set while the bus is owned: that owner hands over.
@@ -459,7 +459,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Takes the bus if it is free, whatever is in line: for those that run stored
+    /// Takes the bus if it is free, for any contents of the line: for owners that run stored
     /// messages.
     pub(crate) fn take_any(&self) -> Option<Token> {
         if self.is_owned() {
@@ -617,7 +617,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             place.state = State::Waiting;
             place.since = now;
             let (device, ticket) = (place.device, place.ticket);
-            // From here on, each way out leaves the line looked at.
+            // From here on, each way out leaves the line checked.
             self.forfeit(line, None, now, timeout);
             if line.abandoned {
                 fresh = line.stored[index].waker.take();

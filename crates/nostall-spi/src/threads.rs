@@ -191,8 +191,8 @@ impl<C, const W: usize, const S: usize, const B: usize> Drop for Serving<'_, C, 
 where
     C: Controller,
 {
-    /// Also when the controller's driver has panicked. From now on, callers see that there
-    /// is no worker; what it was called for before is seen to here.
+    /// Also when the controller's driver has panicked. From now on, callers see that there is no
+    /// worker; messages that it was called for before are handled here.
     fn drop(&mut self) {
         let platform = self.0.platform();
         platform.serves.store(0, Ordering::Release);

@@ -5,7 +5,7 @@ use nostall_io::Nanos;
 
 use crate::settings::{Settings, Wire, WordSize};
 
-/// What a transfer needs besides its operation.
+/// Options of a transfer besides its operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Fastest clock in hertz, instead of the device's.
@@ -48,7 +48,7 @@ impl Options {
 pub struct Transfer<'a> {
     /// The bytes to move.
     pub operation: Operation<'a, u8>,
-    /// What it needs besides.
+    /// Its further options.
     pub options: Options,
 }
 

@@ -18,7 +18,7 @@ const SHORT: Nanos = Nanos::from_micros(50);
 /// on the CPU, a slow memory.
 pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
 
-/// How often a controller is looked at whose interrupt cannot be waited for.
+/// Poll interval of a controller whose interrupt cannot be waited for.
 const INTERVAL: Nanos = Nanos::from_micros(1);
 
 /// Cost of a look at a clock that stands still.
@@ -93,7 +93,7 @@ impl<P: Platform> Waiting<'_, P> {
         }
     }
 
-    /// Returns what the wait counts where the clock stands still.
+    /// Returns the time that the wait counts as, where the clock stands still.
     fn wait_once(&self, held: &mut Held, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
@@ -130,7 +130,7 @@ impl<P: Platform> Waiting<'_, P> {
         self.rare.with(interrupt)
     }
 
-    /// Returns what the wait counts where the clock stands still.
+    /// Returns the time that the wait counts as, where the clock stands still.
     fn block_once(&self, held: &mut Held, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {

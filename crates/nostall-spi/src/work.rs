@@ -96,7 +96,7 @@ where
     async fn work_round<F: Face<C>>(&self) -> bool {
         self.ownership.answer();
         let Some(owner) = Owner::take_any(self) else {
-            // The owner runs what is stored.
+            // The owner runs the stored messages.
             self.rest_later();
             self.rouse_without_worker();
             return false;
@@ -116,7 +116,7 @@ where
         owner.release_now();
     }
 
-    /// If the hardware was to be put to sleep: looks again an idle timeout later.
+    /// Schedules another check one idle timeout later, if the hardware was to be put to sleep.
     fn rest_later(&self) {
         if self.with_duty(|duty| take(&mut duty.tired)) {
             self.look_later();
@@ -151,7 +151,7 @@ where
         let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
-            // The owner runs what is stored; afterwards, the hardware is awake.
+            // The owner runs the stored messages; afterwards, the hardware is awake.
             let look = time + self.config.idle_timeout.max(Nanos::from_millis(1));
             return Some(look.min(self.next_end(time)));
         };
@@ -176,7 +176,7 @@ where
     }
 
     /// When a future in line, or one that waits for the controller without a timer, is to be
-    /// looked at.
+    /// checked.
     fn next_end(&self, now: Nanos) -> Nanos {
         let interrupt = self.rare.with(|rare| rare.interrupt.deadline());
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
@@ -208,7 +208,7 @@ where
         }
     }
 
-    /// Looks an idle timeout later whether anything has happened, and sets the timer.
+    /// Sets the timer to check one idle timeout later for activity since.
     #[cold]
     fn look_later(&self) {
         let messages = self.counters.messages();
@@ -266,9 +266,9 @@ where
         self.rouse_without_worker();
     }
 
-    /// A worker that has ended just before it was called leaves to others the messages
-    /// that it was called for. It says so before it looks at the line for the last time;
-    /// this is called after the messages were put there.
+    /// A worker that has ended just before it was called leaves to others the messages that it was
+    /// called for. It says so before it checks the line for the last time; this is called after the
+    /// messages were put there.
     fn rouse_without_worker(&self) {
         if !self.has_worker() {
             self.ownership.answer();

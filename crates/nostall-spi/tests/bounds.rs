@@ -423,7 +423,7 @@ fn a_new_device_does_not_wait_behind_a_leaked_future_of_a_dropped_one() {
 }
 
 thread_local! {
-    /// The bus of a clock that looks at it.
+    /// The bus that the clock inspects.
     static SEEN: Cell<Option<&'static Bus<Probed, Curious, 4, 4, 16>>> = const { Cell::new(None) };
 }
 
@@ -708,7 +708,7 @@ fn an_awaited_delay_ends_though_the_clock_stands_still_or_is_set_back() {
     }
 }
 
-/// A clock that shows another time after so many looks only.
+/// A clock whose time changes only after so many readings.
 #[derive(Default)]
 struct Ticks(Cell<u64>);
 

@@ -1,4 +1,4 @@
-//! Our own controllers, on models of what they drive.
+//! Our own controllers, on models of their hardware.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use nostall_spi::controllers::sifive::{Completion, mask};
 use nostall_spi::controllers::{Loopback, Sifive};
 use nostall_spi::{Bare, Bus, Config, Error, Fault, Invalid, Platform, Select, Settings, Transfer};
 
-/// A SiFive controller with its FIFOs and its line's speed, in virtual time; what is
-/// sent comes back with all its bits turned over.
+/// A SiFive controller with its FIFOs and its line's speed, in virtual time. It receives each sent
+/// word with all bits inverted.
 struct Chip {
     clock: VirtualClock,
     registers: [u32; 32],

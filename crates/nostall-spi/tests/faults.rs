@@ -237,7 +237,7 @@ fn a_controller_that_vanishes_fails_every_message_until_it_is_back() {
     for _ in 0..2 {
         assert_eq!(device.write(&[1]), failed(0, Fault::Gone));
     }
-    // What is queued fails too, and is not left there.
+    // Queued messages fail too, and do not stay in the queue.
     let mut kept: Vec<_> = (0..3)
         .map(|_| device.submit(&mut [Transfer::write(&[1])]).unwrap())
         .collect();
@@ -336,7 +336,7 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
     assert_eq!(bus.device(asked).unwrap().settings().clock, 16_000_000);
 }
 
-/// Its chip selects and its settings panic when told.
+/// A controller whose chip selects and settings panic on demand.
 struct Fragile {
     probed: Probed,
     panics: Arc<Mutex<Option<Panics>>>,

@@ -19,7 +19,7 @@ use w25q32jv::W25q32jv;
 struct Chip {
     memory: Vec<u8>,
     writable: bool,
-    /// Status reads until what it does is done.
+    /// Status reads until the current operation is done.
     busy: u32,
     selected: bool,
     /// Of the command since it was selected.
@@ -54,7 +54,7 @@ impl Chip {
             % Self::SIZE
     }
 
-    /// What a command does, it does when the chip is released.
+    /// A command takes effect when the chip is released.
     fn release(&mut self) {
         let command = std::mem::take(&mut self.received);
         self.received.clone_from(&command);

@@ -306,7 +306,7 @@ fn what_a_fixed_bus_is_not_set_to_is_refused() {
     pins.iter_mut().for_each(MockPin::done);
 }
 
-/// The mocks, which want to be told that it was all.
+/// Releases the mocks; the caller checks that all expected calls were made.
 fn take(bus: HalBus) -> (Spi<u8>, [MockPin; 2]) {
     let parts = bus.into_controller().release();
     (parts.0.release(), parts.1)

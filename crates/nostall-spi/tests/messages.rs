@@ -1,4 +1,4 @@
-//! What a message does to the wires, to the last edge.
+//! Effects of a message on the wires, to the last edge.
 
 mod common;
 
@@ -277,8 +277,7 @@ fn everything_is_counted() {
 }
 
 proptest! {
-    /// Whatever is sent, by whatever kind of transfer, arrives as it is; and what
-    /// comes back comes to where it should.
+    /// Data of any kind of transfer arrives unchanged, and received data reaches its buffer.
     #[test]
     fn bytes_arrive_as_they_are(
         messages in prop::collection::vec(

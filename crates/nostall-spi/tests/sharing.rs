@@ -326,7 +326,7 @@ mod threads {
     #[test]
     fn interrupts_wake_the_context_that_waits_for_them() {
         let (bus, probe) = shared(Config::DEFAULT);
-        // So slow that its time is not over whatever the machine does: 1 Hz.
+        // So slow that its time is not over, however loaded the machine is: 1 Hz.
         let device = bus.device(Settings::new(1, Select::line(1))).unwrap();
         probe.next(&[Act::Interrupts; 50]);
         thread::scope(|scope| {

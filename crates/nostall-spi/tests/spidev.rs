@@ -78,7 +78,7 @@ impl Flash {
     }
 }
 
-/// Of the mode, what Settings say (linux/spi/spi.h).
+/// Mode bits that `Settings` define (linux/spi/spi.h).
 const OURS: u32 = 0x5f;
 
 fn settings() -> Settings {
@@ -213,7 +213,7 @@ fn a_sector_is_erased_written_and_read_back() {
     };
     let device = flash.device();
     id(&device);
-    // What is to be written is not there before, whatever is.
+    // The pattern differs from the page's old contents, for any contents.
     let mut page = [0; 256];
     let read = |page: &mut [u8; 256]| {
         device
@@ -224,7 +224,7 @@ fn a_sector_is_erased_written_and_read_back() {
     let pattern: [u8; 256] = std::array::from_fn(|i| !page[i] ^ (i as u8 & 1));
     assert_ne!(page, pattern);
 
-    // Enabled, deselected and told what to do, in one message.
+    // Write-enabled, deselected, read and given the erase command, in one message.
     let mut enabled = [0];
     device
         .sync(&mut [
@@ -333,7 +333,7 @@ fn what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on() {
     let before = flash.mode();
     // More data wires, for example, as the device tree says.
     assert_eq!(before & !OURS, at_first & !OURS);
-    // What one cannot do another can: then it does it, and says so in its mode.
+    // Controllers differ: the message succeeds, or it fails and the mode lacks the flag.
     for (wish, flag) in [
         (
             Settings {

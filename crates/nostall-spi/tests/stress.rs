@@ -223,7 +223,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
                     tally.timed_out.push(number);
                 }
             }
-            // A future that was dropped was running it, and its handle is told so.
+            // A future that was dropped was running it, and its handle gets this error.
             Err(Error::Failed {
                 fault: Fault::Dropped,
                 ..

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nostall_io::Nanos;
 
-/// Exits to user space by reason, and what needed none.
+/// Exits to user space by reason, and events that need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exits {
     /// Reads of ports.
@@ -76,7 +76,7 @@ impl MapChanges {
 impl Add for MapChanges {
     type Output = Self;
 
-    /// Both.
+    /// Returns the sum of both.
     fn add(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
@@ -104,9 +104,8 @@ pub struct ExitLog {
     pub total: Exits,
     /// Changes of mapped memory before the guest started; in no other number.
     pub maps_at_start: MapChanges,
-    /// For each report those since the report before it, or since the start: what
-    /// the guest did that is reported, and not the reporting itself. Of the first
-    /// 65,536 reports.
+    /// For each of the first 65,536 reports, the exits since the report before it, or since the
+    /// start. They are the exits of the reported work, without those of the reporting itself.
     pub before_report: Vec<Exits>,
 }
 

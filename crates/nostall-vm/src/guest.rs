@@ -1,4 +1,4 @@
-//! What is run in a machine, when it has failed, and what it came to.
+//! Guests of a machine, their failures and their results.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,15 +15,15 @@ use crate::{Error, GuestRam};
 /// Bytes that QEMU may say itself: a warning or two, or a short trace.
 pub(crate) const QEMU_BYTES: u64 = 16 << 20;
 
-/// Time between two looks at a run. A look also hands over the writes that KVM collected: well
+/// Time between two checks of a run. A check also hands over the writes that KVM collected: well
 /// within the 10 ms that are promised.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 /// Bytes of RAM besides the input's.
 const RAM_BESIDES_INPUT: u64 = 128 << 20;
 
-/// What the guest writes to QEMU's `isa-debug-exit`, or to what stands for it
-/// elsewhere, comes out as 2n + 1.
+/// Exit status after a write to QEMU's `isa-debug-exit`, or to its replacement elsewhere: 2n + 1
+/// for a written n.
 pub(crate) const SUCCESS: i32 = 2 * 0x10 + 1;
 pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
 
@@ -50,7 +50,7 @@ impl<J: Job> From<J> for Work {
     }
 }
 
-/// What is to be run in a machine.
+/// Guest to be run in a machine.
 #[derive(Clone, Copy)]
 pub struct Guest<'a> {
     /// The kernel, an ELF file: on a PC one with a PVH entry, on RISC-V one that is entered
@@ -62,16 +62,15 @@ pub struct Guest<'a> {
     pub work: &'a [Work],
     /// How often all of it is to be done.
     pub repeat: u16,
-    /// What the work is about: the text to send.
+    /// Input of the work: the text to send.
     pub input: &'a [u8],
     /// Its RAM, if that is to outlive it; else it has its own, of as much as the
     /// input needs.
     pub ram: Option<&'a GuestRam>,
-    /// What is behind its SPI controllers; QEMU's `sifive_u` alone has any. One of a kind
-    /// at most.
+    /// Devices behind its SPI controllers; QEMU's `sifive_u` alone has any. One of a kind at most.
     pub drives: &'a [Drive<'a>],
-    /// Further arguments for QEMU; no other machine looks at them. With an accelerator
-    /// among them, ours is left out.
+    /// Further arguments for QEMU; other machines ignore them. With an accelerator among them, ours
+    /// is left out.
     pub qemu_args: &'a [OsString],
 }
 
@@ -118,7 +117,7 @@ pub struct Limits {
     pub start: Duration,
     /// Without a byte on any channel, after that.
     pub silence: Duration,
-    /// In all.
+    /// Longest duration of the whole run.
     pub total: Duration,
     /// Bytes on the serial line.
     pub serial_bytes: u64,
@@ -177,9 +176,9 @@ impl Limits {
 /// A run that came to its end.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// What the guest reported, in order.
+    /// The guest's reports, in order.
     pub reports: Vec<Report>,
-    /// What arrived at the serial line's other end.
+    /// Bytes that arrived at the serial line's other end.
     pub serial: Vec<u8>,
     /// From the machine's start to the first report.
     pub first_report: Duration,
@@ -261,7 +260,7 @@ fn not_a_report(line: &str) -> Error {
     Error::NotAReport(line.chars().take(200).collect())
 }
 
-/// What the guest says of its own end, for a person.
+/// Returns the guest's report of its own failure, for the user.
 fn failure(report: &Report) -> Option<String> {
     match report {
         Report::Panic { cpu, message } => Some(format!("panic on CPU {cpu}: {message}")),

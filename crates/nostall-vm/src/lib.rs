@@ -1,9 +1,8 @@
 //! Machines to run things on.
 //!
-//! - [`qemu`]: a child process that boots a kernel on an emulated PC or RISC-V machine. Whatever
-//!   the guest does (never starts, dies, hangs, floods its serial line), a run
-//!   ends in bounded time, with an error that says what happened, and leaves no
-//!   process and no file behind.
+//! - [`qemu`]: a child process that boots a kernel on an emulated PC or RISC-V machine. Even if the
+//!   guest never starts, crashes, hangs or floods its serial line, a run ends in bounded time. Its
+//!   error describes the failure, and no process and no file is left behind.
 //! - [`kvm`] (x86-64 Linux): a machine of our own in this process, by the host's
 //!   KVM, with the device models of [`nostall_devices`]. Exits are counted, and the
 //!   serial port can be offered without most of them. It boots stock Linux kernels too
@@ -11,8 +10,8 @@
 //! - [`model`]: no guest; several CPUs in virtual time, that share a serial port.
 //! - [`process`]: a child process that cannot outlive this one, and files that leave no trace.
 //!
-//! QEMU and KVM are behind one trait, [`Machine`]. The crate knows no experiment: those are in
-//! the command, `nostall`.
+//! QEMU and KVM are behind one trait, [`Machine`]. The crate has no experiment: those are in the
+//! command, `nostall`.
 //!
 //! When not to use it: but for `kvm::linux` it boots kernels that speak nostall's
 //! [reports](nostall_work::Report), not operating systems in general. Linux only.
@@ -39,8 +38,8 @@
 //!
 //! # Looking inside
 //!
-//! [`Ran`] keeps every report and every byte of the serial line, and the errors carry what QEMU
-//! or the guest said last.
+//! [`Ran`] keeps every report and every byte of the serial line. The errors carry the last output
+//! of QEMU or the guest.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

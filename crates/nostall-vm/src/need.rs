@@ -1,6 +1,6 @@
 //! Devices and CPUs that an experiment needs.
 
-/// What an experiment needs of a machine.
+/// Requirements of an experiment on a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Need<'a> {
     /// Devices.

@@ -23,7 +23,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn new(content: &[u8]) -> io::Result<Self> {
         let mut file = File::from(rustix::fs::memfd_create("nostall", MemfdFlags::CLOEXEC)?);
         file.write_all(content)?;
@@ -34,7 +34,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     #[allow(clippy::len_without_is_empty, reason = "no user needs it")]
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
@@ -44,7 +44,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn resize(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
@@ -53,7 +53,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn read_from(&self, start: u64, limit: u64) -> io::Result<Vec<u8>> {
         let len = self.len()?.saturating_sub(start).min(limit);
         let mut content = vec![0; usize::try_from(len).map_err(io::Error::other)?];
@@ -65,7 +65,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn read_last(&self, limit: u64) -> io::Result<Vec<u8>> {
         self.read_from(self.len()?.saturating_sub(limit), limit)
     }
@@ -74,7 +74,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn share(&self) -> io::Result<File> {
         self.0.try_clone()
     }
@@ -83,7 +83,7 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn to_stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
@@ -104,7 +104,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
         self.child().try_wait()
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use crate::process::MemoryFile;
 
-/// Guest RAM in a file that the machine and this process share. The next guest finds what an
-/// earlier one left in it, and the host can read it after the guest has ended. It starts as
+/// Guest RAM in a file that the machine and this process share. The next guest finds the contents
+/// that an earlier one left, and the host can read it after the guest has ended. It starts as
 /// zeros, allocates only written pages, and is freed when dropped.
 pub struct GuestRam {
     pub(crate) file: MemoryFile,
@@ -37,7 +37,7 @@ impl GuestRam {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn share(&self) -> io::Result<File> {
         self.file.share()
     }

@@ -102,7 +102,7 @@ pub enum Timer {
     None,
 }
 
-/// What a guest is to do: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
+/// Work of a guest: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkList<'a> {
     /// How many CPUs the machine has that can run a kernel; all are to be started. 1 if
@@ -110,10 +110,9 @@ pub struct WorkList<'a> {
     pub cpus: u16,
     /// How often the whole list is to be done. 1 if not given.
     pub repeat: u16,
-    /// Where the serial port is; `None` if the guest is to know: a PC's, or as the
-    /// device tree tells.
+    /// Where the serial port is. With `None`, the guest uses a PC's port or the device tree's.
     pub window: Option<UartWindow>,
-    /// What interrupts a CPU. Its own timer, if not given.
+    /// Interrupt source of a CPU. Its own timer, if not given.
     pub timer: Timer,
     words: &'a str,
 }

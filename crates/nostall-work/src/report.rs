@@ -14,9 +14,9 @@ pub const FIRMWARE_DONE: &str = "nostall: from here on this line is the kernel's
 
 /// One report: an event of the guest itself, or a result of a job.
 ///
-/// `T` is the result type of the job's experiment, such as [`spi::Told`](crate::spi::Told). A
-/// guest that does not know it can still report an [`Event`]. The host reads
-/// `T` as any JSON value first, and as the experiment's type once it knows the job.
+/// `T` is the result type of the job's experiment, such as [`spi::Told`](crate::spi::Told). A guest
+/// without that type can still report an [`Event`]. The host reads `T` as any JSON value first, and
+/// as the experiment's type once it knows the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

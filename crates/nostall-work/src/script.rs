@@ -50,7 +50,7 @@ pub struct Told {
     pub values: Values,
 }
 
-/// What one line of a script says.
+/// Step of a script, one line of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Write a register.
@@ -102,7 +102,7 @@ pub fn steps(script: &[u8]) -> impl Iterator<Item = Result<(usize, Step), BadLin
         })
 }
 
-/// Makes the accesses and tells `read` each value that was read.
+/// Makes the accesses, and passes each value that was read to `read`.
 ///
 /// # Errors
 ///

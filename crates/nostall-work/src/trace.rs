@@ -41,7 +41,7 @@ pub const PROFILE: Profile = Profile::HP_DL380_GEN9;
 /// Sizes of the article's two sendings.
 pub const SIZES: [u32; 2] = [1, 2_500];
 
-/// A job.
+/// Job of the trace experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
     /// Sends so many bytes with this strategy and records it: `send:byte-polled:1`.
@@ -159,7 +159,7 @@ pub enum Told {
 /// Calls, as many as one report holds.
 pub type Calls = heapless::Vec<(u64, u64), 16>;
 
-/// Calls of a CPU that are told one by one.
+/// Calls of a CPU that are reported one by one.
 const LAST: usize = 128;
 
 /// Returns the options of a job's trace.
@@ -178,7 +178,7 @@ pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'st
     }
 }
 
-/// Reads the trace of a crash, and tells `found` what it holds of each CPU.
+/// Reads the trace of a crash, and reports each CPU's part of it to `found`.
 pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
     let Ok(region) = nostall_trace::recover(image) else {
         return;
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Returns what is told of `calls` nested calls, the innermost of which do not return.
+    /// Returns the reports of `calls` nested calls, the innermost of which do not return.
     fn told(calls: usize, returned: usize) -> Vec<Told> {
         static SITE: Site = Site::new("a scope", module_path!());
         let mut memory = vec![0; 1 << 16];

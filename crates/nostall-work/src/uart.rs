@@ -21,7 +21,7 @@ pub enum Writes {
 }
 
 impl Writes {
-    /// Both.
+    /// Both ways of writing.
     pub const ALL: [Self; 2] = [Self::Whole, Self::Lines];
 
     /// The stable word for it.
@@ -35,7 +35,7 @@ impl Writes {
 pub enum Driver {
     /// Ours, by this strategy.
     Ours(Strategy),
-    /// The `uart_16550` crate's. It knows no newlines: to be given text without.
+    /// The `uart_16550` crate's. It does not convert newlines: its text must have none.
     Uart16550,
 }
 
@@ -109,7 +109,7 @@ impl FromStr for Job {
     }
 }
 
-/// What sending the text came to.
+/// Result of sending the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// Bytes given to the transmitter, inserted CRs included.
@@ -128,8 +128,8 @@ pub struct Sent {
     pub stalled_ns: u64,
 }
 
-/// Sends `text` as `job` says. `granted` tells what a second task on the same CPU
-/// has had of it so far.
+/// Sends `text` as `job` says. `granted` returns the CPU time that a second task on the same CPU
+/// has had so far.
 pub fn send<R: Registers, C: Clock>(
     console: &mut Console<Counting<R>, C>,
     job: Job,
@@ -176,7 +176,7 @@ impl Before {
         }
     }
 
-    /// Adds the times and the accesses since then to what was sent.
+    /// Adds the times and the accesses since then to the result.
     pub(crate) fn measured<R: Registers, C: Clock>(
         self,
         console: &Console<Counting<R>, C>,

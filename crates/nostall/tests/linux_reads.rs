@@ -274,7 +274,7 @@ fn a_linux_that_fails_is_quoted() {
     assert!(error.contains("ramoops"), "{error}");
 }
 
-/// What user space wrote.
+/// Message of user space.
 const PMSG: &[u8] = b"a service: it is started\n";
 
 /// Returns a region with user space's messages and a function trace of each CPU, written by nostall-pstore's recorder for a

@@ -307,7 +307,7 @@ fn counts(survey: &PciSurvey, operation: Operation, strategy: Strategy) -> (u64,
     (measured.bus_accesses, one.exits)
 }
 
-/// One bus access by memory, two by ports, whatever is done.
+/// Checks for one bus access by memory and two by ports, for every operation.
 fn check_counts(survey: &PciSurvey) {
     use Strategy::{Ecam, Ports};
     assert_eq!(counts(survey, READ, Ports).0, 2_000);
@@ -350,7 +350,7 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
         assert!(survey.equal);
         assert_eq!(survey.measurings.len(), 2 * measure.len());
         check_counts(&survey);
-        // What is chosen is what is used.
+        // The chosen method is the one used.
         assert_eq!(counts(&survey, READ, Strategy::Auto), (auto, None));
         assert_eq!(counts(&survey, READ, Strategy::Ram).0, 1_000);
     }
@@ -380,7 +380,7 @@ fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
     check_exits(&survey);
 }
 
-/// Every access is an exit, unless the machine shows what there is to read.
+/// Every access is an exit, unless the machine maps readable registers.
 fn check_exits(survey: &PciSurvey) {
     use Strategy::{Ecam, EcamShadow, Ports};
     for operation in [READ, WRITE, Operation::Scan, Operation::Init] {

@@ -92,7 +92,7 @@ fn is_exact(figure: &Value, run: &str) -> bool {
                     && !metric.ends_with("_scan")
                     && !metric.ends_with("_init")
         }
-        // What was collected is also taken by a timer.
+        // Collected writes are also taken by a timer.
         "kvm" if run.contains("mmio-readonly") && metric.starts_with("exits_") => false,
         "kvm" => {
             is_one_of(&["bytes", "functions", "buses", "faults"])

@@ -1,6 +1,6 @@
 //! Base address registers.
 
-/// What a base address register asks for.
+/// Address range that a base address register asks for.
 ///
 /// A guest that writes all ones to it reads back the size, as PCI Local Bus 3.0,
 /// 6.2.5.1, says: the bits below the size and the type bits do not change.

@@ -16,7 +16,7 @@ use super::registers::{
     command, header_type, id, status,
 };
 
-/// What a function is to be; [`build`](Self::build) makes it.
+/// Builder of a function; [`build`](Self::build) makes it.
 #[derive(Debug)]
 pub struct FunctionBuilder {
     header: Header,
@@ -34,7 +34,7 @@ pub struct FunctionBuilder {
     volatile: Vec<(Range<usize>, Box<dyn Volatile>)>,
 }
 
-/// What a function is for (PCI Code and ID Assignment 1.11, 1).
+/// Class code of a function (PCI Code and ID Assignment 1.11, 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// Base class.
@@ -58,8 +58,8 @@ pub enum Pin {
     D,
 }
 
-/// What a bridge forwards beside memory, which every bridge does (PCI-to-PCI
-/// Bridge Architecture 1.2, 3.2.5).
+/// Windows of a bridge beside the memory window, which every bridge has (PCI-to-PCI Bridge
+/// Architecture 1.2, 3.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowKinds {
     /// I/O ports.
@@ -97,7 +97,7 @@ impl Function {
     }
 
     /// A bridge to another bus: a type 1 header. Conventional, unless
-    /// [`express`](FunctionBuilder::express) says what else.
+    /// [`express`](FunctionBuilder::express) sets another type.
     pub fn bridge(vendor: u16, device: u16) -> FunctionBuilder {
         FunctionBuilder::new(Header::Bridge, vendor, device, Class::PCI_BRIDGE)
     }
@@ -163,7 +163,7 @@ impl FunctionBuilder {
         self
     }
 
-    /// What a bridge forwards; an endpoint forwards nothing.
+    /// Sets the windows that a bridge forwards; an endpoint forwards nothing.
     #[must_use]
     pub fn windows(mut self, windows: WindowKinds) -> Self {
         self.windows = windows;
@@ -387,7 +387,7 @@ impl FunctionBuilder {
         Ok(())
     }
 
-    /// Tells where the PCI Express capability is.
+    /// Returns the offset of the PCI Express capability.
     fn lay_capabilities(&mut self, space: &mut Space) -> Result<Option<usize>, BuildError> {
         if let Some(port) = self.express {
             self.capabilities.insert(0, port.capability());
@@ -415,7 +415,7 @@ impl FunctionBuilder {
         Ok(express)
     }
 
-    /// Tells where the ARI capability is.
+    /// Returns the offset of the ARI capability.
     fn lay_extended(&self, space: &mut Space) -> Result<Option<usize>, BuildError> {
         if self.express.is_none() && !self.extended.is_empty() {
             return Err(BuildError::NotExpress);

@@ -1,4 +1,4 @@
-//! Capabilities: what a function has beyond its header.
+//! Capabilities: a function's registers beyond its header.
 
 use super::registers::id;
 
@@ -21,7 +21,7 @@ pub struct ExtendedCapability {
     pub(super) body: Body,
 }
 
-/// Bytes, and what a guest's write does to each.
+/// Bytes, and the effect of a guest's write on each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,

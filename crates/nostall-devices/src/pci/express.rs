@@ -3,17 +3,16 @@
 use super::capability::Capability;
 use super::registers::id;
 
-/// What a function is in the PCI Express fabric (PCI Express Base 4.0, 7.5.3.2,
-/// device/port type).
+/// Role of a function in the PCI Express fabric (PCI Express Base 4.0, 7.5.3.2, device/port type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortType {
     /// An endpoint behind a port.
     Endpoint,
     /// A root port: one device behind it.
     RootPort,
-    /// The port of a switch that looks to the root.
+    /// The port of a switch that faces the root.
     Upstream,
-    /// A port of a switch that looks away from it: one device behind it.
+    /// A port of a switch that faces away from the root: one device behind it.
     Downstream,
     /// A bridge to a conventional bus.
     ToConventional,
@@ -53,9 +52,8 @@ impl PortType {
         !matches!(self, Self::RootComplexEndpoint)
     }
 
-    /// The capability of version 2, 60 bytes: a link of one lane at 2.5 GT/s that
-    /// is up; a port that looks away from the root forwards to ARI devices, if it
-    /// is told to. No slots.
+    /// Returns the capability of version 2, 60 bytes. Its link of one lane at 2.5 GT/s is up. A
+    /// port that faces away from the root can forward to ARI devices, if enabled. No slots.
     pub(super) fn capability(self) -> Capability {
         let mut r = Registers::default();
         r.set(0x02, 2 | u16::from(self.number()) << 4, 0);

@@ -15,11 +15,11 @@ use super::registers::{
 
 pub(super) type Image = Box<[u8; SIZE]>;
 
-/// A function: its 4 KiB of configuration space, and what a guest may change in
-/// it. Made by [`Function::endpoint`] or [`Function::bridge`].
+/// A function: its 4 KiB of configuration space, and the bits of it that a guest may change. Made
+/// by [`Function::endpoint`] or [`Function::bridge`].
 pub struct Function {
     pub(super) bytes: Image,
-    /// What a reset makes of `bytes`.
+    /// Value of `bytes` after a reset.
     pub(super) after_reset: Image,
     /// Bits that a guest's write changes.
     pub(super) writable: Image,
@@ -27,7 +27,7 @@ pub struct Function {
     pub(super) clears: Image,
     pub(super) header: Header,
     pub(super) port: Option<PortType>,
-    /// Where the capabilities are that the tree looks at.
+    /// Offsets of the capabilities that the tree reads.
     pub(super) express: Option<usize>,
     pub(super) ari: Option<usize>,
     pub(super) bars: Vec<(usize, Bar)>,
@@ -58,11 +58,11 @@ pub enum Decoding {
 /// The device behind registers that memory cannot stand for: a read of them has
 /// an effect, or they change without a write.
 pub trait Volatile: fmt::Debug + Send {
-    /// The guest reads `data.len()` bytes at `register`. `data` holds what is
-    /// stored there; the device replaces what is its own.
+    /// The guest reads `data.len()` bytes at `register`. `data` holds the stored bytes; the device
+    /// replaces its own bytes.
     fn read(&mut self, register: u16, data: &mut [u8]);
 
-    /// The guest wrote `data`. What the masks let through is stored already.
+    /// The guest wrote `data`. The bits that the masks let through are stored already.
     fn write(&mut self, register: u16, data: &[u8]);
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Header {
     Bridge,
 }
 
-/// What a bridge's registers say of where accesses go.
+/// Routing registers of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Routing {
     pub(super) secondary: u8,
@@ -128,8 +128,8 @@ impl Function {
         }
     }
 
-    /// The device's own write: of any bits, at any register. What lies outside of
-    /// the space (256 bytes, without the PCI Express capability) is left out.
+    /// The device's own write: of any bits, at any register. Bytes outside of the space (256 bytes,
+    /// without the PCI Express capability) are left out.
     pub fn store(&mut self, register: u16, bytes: &[u8]) {
         let size = self.size();
         for (at, &new) in (usize::from(register)..size).zip(bytes) {
@@ -137,8 +137,8 @@ impl Function {
         }
     }
 
-    /// What is stored at `register`, as far as `N` bytes lie in the space; all
-    /// ones beyond it. No volatile register's device is asked.
+    /// Returns the bytes stored at `register`, as far as `N` bytes lie in the space; all ones
+    /// beyond it. No volatile register's device is asked.
     pub fn stored<const N: usize>(&self, register: u16) -> [u8; N] {
         let mut bytes = [0xff; N];
         let from = self.bytes.iter().skip(usize::from(register));
@@ -149,9 +149,8 @@ impl Function {
         bytes
     }
 
-    /// Puts every register to what it was when the function was built: what was
-    /// stored since is gone too. What the device of volatile registers holds is its
-    /// own business.
+    /// Resets every register to its value when the function was built: stored values are gone too.
+    /// The device of volatile registers keeps its own values.
     pub fn reset(&mut self) {
         self.bytes.copy_from_slice(&*self.after_reset);
     }
@@ -243,7 +242,7 @@ impl Function {
         self.header == Header::Bridge
     }
 
-    /// Bytes of space: what is beyond reads all ones.
+    /// Returns the size of the space in bytes. Registers beyond it read all ones.
     pub(super) fn size(&self) -> usize {
         match self.express {
             Some(_) => SIZE,
@@ -251,7 +250,7 @@ impl Function {
         }
     }
 
-    /// Devices that answer for some of these registers beside what is stored.
+    /// Devices that answer for some of these registers beside the stored bytes.
     fn devices(
         &mut self,
         register: usize,
@@ -297,8 +296,8 @@ impl Function {
         u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 
-    /// What the tree knows: whether its device has several functions, and which
-    /// comes next. Resets do not change it.
+    /// Stores the function's neighbours: whether its device has several functions, and which comes
+    /// next. Resets do not change it.
     pub(super) fn set_siblings(&mut self, multi_function: bool, next: u8) {
         let bit = header_type::MULTI_FUNCTION;
         for image in [&mut self.bytes, &mut self.after_reset] {

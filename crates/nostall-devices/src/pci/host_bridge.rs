@@ -58,8 +58,8 @@ impl HostBridge {
         self.first..=self.last
     }
 
-    /// How many bytes its ECAM window has. It starts with the first bus; ACPI's
-    /// MCFG table tells where bus 0 would be, even if that is before the window.
+    /// Returns the size of its ECAM window in bytes. It starts with the first bus. ACPI's MCFG
+    /// table holds the address of bus 0, even if that is before the window.
     pub fn ecam_size(&self) -> u64 {
         (u64::from(self.last - self.first) + 1) << 20
     }
@@ -200,9 +200,9 @@ impl HostBridge {
         self.tree.add(Some(bridge), devfn(device, function)?, what)
     }
 
-    /// Pulls a function out. Its place reads all ones, and so does what is behind
-    /// it, until something else is put in. (Telling the guest is the VMM's
-    /// business: a slot's status is [`store`](Self::store)d in its port.)
+    /// Pulls a function out. Its place and the functions behind it read all ones, until another
+    /// function is put in. (The VMM notifies the guest: it [`store`](Self::store)s the slot's
+    /// status in its port.)
     pub fn remove(&mut self, id: FunctionId) -> Option<Function> {
         self.tree.remove(id)
     }

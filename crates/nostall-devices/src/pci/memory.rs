@@ -8,21 +8,20 @@ use thiserror::Error;
 use super::registers::SIZE;
 use super::shadow::{Change, Contents, Run, Shadow};
 
-/// What a guest sees of a [`Shadow`], in plain memory: it does what the shadow
-/// says, as a VMM would with its mappings. For tests, and machines without a
-/// hypervisor.
+/// A guest's view of a [`Shadow`], in plain memory. It applies the shadow's changes, as a VMM would
+/// with its mappings. For tests, and machines without a hypervisor.
 #[derive(Debug, Default)]
 pub struct ShadowMemory {
     /// By offset: a run, and its memory if it is not all ones.
     mapped: BTreeMap<u64, (Run, Option<Pages>)>,
-    /// What was done so far.
+    /// Actions so far.
     counts: ShadowCounts,
 }
 
 /// Pages with memory of their own, by offset. All others share one page of ones.
 type Pages = BTreeMap<u64, Box<[u8; SIZE]>>;
 
-/// How often a VMM had to act, by what it costs.
+/// Number of a VMM's actions, by their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShadowCounts {
     /// Mappings made or taken away.
@@ -55,7 +54,7 @@ impl ShadowMemory {
         Self::default()
     }
 
-    /// Does what a shadow says; `shadow` is asked for the contents of new runs.
+    /// Applies a shadow's changes; `shadow` gives the contents of new runs.
     ///
     /// # Errors
     ///
@@ -164,7 +163,7 @@ impl ShadowMemory {
         true
     }
 
-    /// What it had to do so far.
+    /// Returns the number of actions so far.
     pub fn counts(&self) -> ShadowCounts {
         self.counts
     }

@@ -57,7 +57,7 @@
 //! [`Topology`] is a ready-made machine with one device of each kind. With [`VirtualBus`], a
 //! driver in this process reaches a bridge, and accesses that would be exits are counted.
 //!
-//! # What a guest can and cannot do
+//! # Limits of a guest
 //!
 //! Writes change only the bits in a function's write masks. Bridges forward accesses according
 //! to their current secondary and subordinate numbers. Loops and reversed ranges lead nowhere.

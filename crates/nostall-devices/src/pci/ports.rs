@@ -6,7 +6,7 @@ use super::host_bridge::{HostBridge, Written};
 
 /// CONFIG_ADDRESS bit 31: the data port is one.
 const ENABLE: u32 = 1 << 31;
-/// What CONFIG_ADDRESS keeps; the rest reads 0.
+/// Bits that CONFIG_ADDRESS keeps; the rest reads 0.
 pub(super) const KEPT: u32 = 0x80ff_fffc;
 const DATA: u16 = 4;
 
@@ -38,7 +38,7 @@ impl HostBridge {
         self.write(address, register, data)
     }
 
-    /// What an access to the data port means.
+    /// Returns the function and register that an access to the data port selects.
     fn selected(&self, offset: u16, length: usize) -> Option<(Address, u16)> {
         let byte = offset.checked_sub(DATA)?;
         if self.index & ENABLE == 0 || usize::from(byte) + length > 4 {

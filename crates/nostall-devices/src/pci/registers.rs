@@ -78,8 +78,8 @@ pub(super) mod bridge_control {
     pub(in super::super) const SECONDARY_RESET: u16 = 1 << 6;
     /// Parity, SERR, ISA, VGA, VGA 16-bit decode, reset.
     pub(in super::super) const WRITABLE: u16 = 0x005f;
-    /// What only a conventional bridge has: master abort mode, both discard
-    /// timers and the SERR for them.
+    /// Bits that only a conventional bridge has: master abort mode, both discard timers and the
+    /// SERR for them.
     pub(in super::super) const CONVENTIONAL: u16 = 0x0b20;
     /// Discard timer status.
     pub(in super::super) const CLEARS: u16 = 1 << 10;

@@ -1,4 +1,4 @@
-//! Keeping what a guest has written, and putting it back.
+//! Saving and restoring the registers that a guest has written.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,10 @@ use super::host_bridge::HostBridge;
 use super::ports::KEPT;
 use super::tree::FunctionId;
 
-/// What a guest has made of a [`HostBridge`] by its writes.
+/// Changes of a [`HostBridge`] that a guest has made with its writes.
 ///
-/// Functions are not part of it: they are how the bridge is built. Nor is what a
-/// device stored into bits that no guest can change, or holds itself: that is the
-/// device's to put back.
+/// Functions are not part of it: they are how the bridge is built. Nor are bits that a device
+/// stored and no guest can change, or its internal state. The device restores these itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     index: u32,
@@ -20,7 +19,7 @@ pub struct State {
 }
 
 impl HostBridge {
-    /// What the guest has written so far.
+    /// Returns the values that the guest has written so far.
     pub fn save(&self) -> State {
         State {
             index: self.index,
@@ -31,11 +30,11 @@ impl HostBridge {
         }
     }
 
-    /// Puts back what was saved of a bridge that was built alike, with functions
-    /// in the same places.
+    /// Restores the saved state of a bridge that was built alike, with functions in the same
+    /// places.
     ///
-    /// The state may come from anywhere. What no guest could have written is left
-    /// out: other bits, other registers, other places.
+    /// The state may come from anywhere. Values that no guest could have written are left out:
+    /// other bits, other registers, other places.
     pub fn restore(&mut self, state: &State) {
         self.index = state.index & KEPT;
         let places = self.functions().count();

@@ -28,18 +28,18 @@ pub const MAX_RUNS: usize = 16;
 /// A read-only view of a [`HostBridge`]'s ECAM window, for a VMM to map into its
 /// guest: then a configuration read is a read of memory, and no exit.
 ///
-/// It knows no hypervisor. After each of the guest's accesses that the bridge answered, by
-/// ports or ECAM, and after each device's own change, the VMM calls
-/// [`follow`](Self::follow) and makes the changes that it returns, in order, before the guest
-/// goes on. Where nothing is mapped, reads trap and the bridge answers, with the
-/// same bytes; writes always trap.
+/// It is independent of the hypervisor. After each of the guest's accesses that the bridge
+/// answered, by ports or ECAM, the VMM calls [`follow`](Self::follow). It does so after each
+/// device's own change, too. It makes the returned changes, in order, before the guest goes on.
+/// Where nothing is mapped, reads trap and the bridge answers, with the same bytes; writes always
+/// trap.
 ///
 /// A guest pays for new mappings with exits, 100 for each and one for each function's page
 /// in it; four mappings for each bus are free. A bus that changes without that credit is
 /// unmapped and traps, and its own reads then earn the credit to map it again. So a guest that
 /// writes bus numbers back and forth slows itself down, and not its host.
 ///
-/// See [the module](super) for what changing a mapping costs.
+/// See [the module](super) for the cost of changing a mapping.
 #[derive(Debug)]
 pub struct Shadow {
     first: u8,
@@ -51,7 +51,7 @@ pub struct Shadow {
     waits: Option<u32>,
 }
 
-/// What a VMM has to do, in order.
+/// Action of a VMM. Actions are done in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Take this run's mapping away: from now on it traps. It was mapped as this
@@ -65,7 +65,7 @@ pub enum Change {
     Update {
         /// From the start of the window.
         offset: u64,
-        /// What is there now.
+        /// The run's new bytes.
         bytes: Vec<u8>,
     },
     /// Make this part of a mapped run all ones: its functions are gone. Its pages need no
@@ -82,7 +82,7 @@ pub struct Run {
     pub length: u64,
 }
 
-/// What a run holds.
+/// Contents of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// All ones, for good: nothing answers on this bus. One piece of memory can
@@ -93,7 +93,7 @@ pub enum Contents {
     Functions,
 }
 
-/// A bus as the VMM was last told.
+/// A bus as last reported to the VMM.
 #[derive(Debug)]
 struct Bus {
     /// Empty while it waits.
@@ -103,7 +103,7 @@ struct Bus {
     waits: Option<u32>,
 }
 
-/// A function as the VMM was last told.
+/// A function as last reported to the VMM.
 #[derive(Debug)]
 struct Page {
     reached: Reached,
@@ -130,8 +130,8 @@ impl Shadow {
         }
     }
 
-    /// Returns what has changed since it was last called, and counts one exit in the guest's
-    /// favour: call it once for each.
+    /// Returns the changes since the last call, and counts one exit in the guest's favour: call it
+    /// once for each exit.
     ///
     /// Without a change this costs one comparison; a changed register, one look at
     /// each function; new bus numbers, or a function that came or went, one walk over all
@@ -170,15 +170,15 @@ impl Shadow {
         changes
     }
 
-    /// The functions' pages in a run as last told: where each starts, and its bytes. The
-    /// rest of the run is all ones.
+    /// Returns the functions' pages in a run as last reported: where each starts, and its bytes.
+    /// The rest of the run is all ones.
     pub fn pages(&self, run: Run) -> impl Iterator<Item = (u64, &[u8; SIZE])> {
         let offsets = (run.offset..run.offset + run.length).step_by(SIZE);
         offsets.filter_map(|offset| Some((offset, self.page(offset)?.bytes.as_deref()?)))
     }
 
-    /// Fills `to` with what the window holds from `offset` on, as last told; all
-    /// ones where it traps.
+    /// Fills `to` with the window's contents from `offset` on, as last reported; all ones where it
+    /// traps.
     pub fn copy(&self, offset: u64, to: &mut [u8]) {
         to.fill(0xff);
         let mut rest = to;
@@ -201,7 +201,7 @@ impl Shadow {
         bus.pages.get(&((offset / SIZE as u64) as u8))
     }
 
-    /// Everything that is mapped, as last told.
+    /// Returns all mapped runs, as last reported.
     pub fn runs(&self) -> impl Iterator<Item = Run> {
         self.buses.iter().flat_map(|bus| bus.runs.iter().copied())
     }
@@ -296,7 +296,7 @@ impl Bus {
         self.pages.iter().all(same) && on_it.next().is_none()
     }
 
-    /// Looks at the functions that have changed since, all where they were.
+    /// Refreshes the functions that have changed since; all of them are where they were.
     fn refresh(&mut self, bridge: &HostBridge, start: u64, changes: &mut Vec<Change>) {
         for (&devfn, page) in &mut self.pages {
             if bridge.tree.version_of(page.reached.id) == page.version {

@@ -6,8 +6,8 @@ use super::address::Address;
 use super::function::{Below, Function, Routing};
 use super::registers::{EXTENDED, SIZE};
 
-/// A function's place in a [`HostBridge`](super::HostBridge): the same as long as
-/// the bridge is, whatever the guest does and whatever sits in it.
+/// A function's place in a [`HostBridge`](super::HostBridge): constant for the bridge's lifetime,
+/// for all accesses of the guest and all functions put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub(super) usize);
 
@@ -33,14 +33,14 @@ pub enum TopologyError {
     NoPlace,
 }
 
-/// A tree of places. Children come after their parents, so that no walk up or
-/// down can go in circles, whatever numbers a guest gives its buses.
+/// A tree of places. Children come after their parents, so that no walk up or down can go in
+/// circles, for any bus numbers that a guest sets.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     places: Vec<Place>,
     /// The places on the root's bus, by device and function.
     on_root: Vec<usize>,
-    /// Counts what changes; see `Place::version`.
+    /// Counts changes; see `Place::version`.
     pub(super) version: u64,
     /// The version at which functions last moved, came or went.
     pub(super) moved: u64,
@@ -170,9 +170,9 @@ impl Tree {
         found
     }
 
-    /// Follows the bridges down to a bus: each passes on what lies between its
-    /// secondary and its subordinate number (PCI-to-PCI Bridge Architecture 1.2,
-    /// 3.1). Where several would, the first does.
+    /// Follows the bridges down to a bus: each passes on the buses between its secondary and its
+    /// subordinate number (PCI-to-PCI Bridge Architecture 1.2, 3.1). Where several would, the first
+    /// does.
     fn bus(&self, first: u8, number: u8) -> Option<Bus> {
         let mut bus = Bus::ROOT;
         let mut current = first;
@@ -226,7 +226,7 @@ impl Tree {
         self.places.get(id.0).map_or(0, |place| place.version)
     }
 
-    /// Every place, with what is in it.
+    /// Returns every place, with the function in it.
     pub(super) fn all(&self) -> impl Iterator<Item = (FunctionId, Option<&Function>)> {
         self.places
             .iter()
@@ -234,7 +234,7 @@ impl Tree {
             .map(|(at, place)| (FunctionId(at), place.function.as_ref()))
     }
 
-    /// Changes a function, and whatever hangs on it.
+    /// Changes a function, and the state that depends on it.
     pub(super) fn change<T>(
         &mut self,
         id: FunctionId,
@@ -360,8 +360,8 @@ impl Tree {
         self.introduce(at);
     }
 
-    /// Tells the functions of one device of one another. A function that was
-    /// taken away still counts: its device's other registers do not change.
+    /// Links the functions of one device to one another. A function that was removed still counts:
+    /// its device's other registers do not change.
     fn introduce(&mut self, newcomer: usize) {
         let parent = self.places[newcomer].parent;
         let link = parent

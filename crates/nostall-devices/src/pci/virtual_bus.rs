@@ -41,8 +41,7 @@ impl VirtualBus {
         Self::with(bridge, None)
     }
 
-    /// All of its ECAM window is shadowed: only what cannot be is an exit, and
-    /// every write.
+    /// All of its ECAM window is shadowed: reads that cannot be shadowed and all writes are exits.
     pub fn shadowed(bridge: HostBridge) -> Self {
         let shadow = Shadow::new(&bridge, bridge.buses());
         Self::with(bridge, Some(shadow))
@@ -81,7 +80,7 @@ impl VirtualBus {
         self.0.exits.get()
     }
 
-    /// What the shadow has cost the VMM so far; nothing, if there is none.
+    /// Returns the shadow's cost to the VMM so far; nothing, if there is none.
     pub fn shadow_counts(&self) -> ShadowCounts {
         let shadow = self.0.shadow.as_ref();
         shadow.map_or_else(ShadowCounts::default, |shadow| shadow.borrow().1.counts())
@@ -105,7 +104,7 @@ impl VirtualBus {
         self.with_bridge(how);
     }
 
-    /// What the shadow's memory holds; `false` if it traps.
+    /// Fills `data` from the shadow's memory; returns `false` if it traps.
     fn read_memory(&self, offset: u64, data: &mut [u8]) -> bool {
         let shadow = self.0.shadow.as_ref();
         shadow.is_some_and(|shadow| shadow.borrow().1.read(offset, data))

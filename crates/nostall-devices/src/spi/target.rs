@@ -1,16 +1,16 @@
-//! What every device at the end of the wires does.
+//! Behaviour of every device at the end of the wires.
 
 /// A device at the end of the wires: a target, as the wires' other end is the
 /// controller. Mode 0, most significant bit first.
 ///
-/// With `std`, an `Rc<RefCell<_>>` of one is one too: to look at it, and to change it,
-/// while it is connected.
+/// With `std`, an `Rc<RefCell<_>>` of one is one too: to inspect it, and to change it, while it is
+/// connected.
 pub trait Target {
     /// Its chip-select line is asserted.
     fn select(&mut self);
 
-    /// Eight clocks, while it is selected: what it takes in, and what it puts out
-    /// meanwhile.
+    /// Clocks eight bits while the device is selected: takes in `byte`, and returns the byte that
+    /// it puts out meanwhile.
     fn exchange(&mut self, byte: u8) -> u8;
 
     /// Its chip-select line is released.

@@ -1,4 +1,4 @@
-//! What sets the members of the family apart, as far as the model goes.
+//! Differences between the members of the family, as far as the model goes.
 
 use nostall_uart::Model;
 use nostall_uart::registers::{dw, fcr, iir, lcr};
@@ -8,7 +8,7 @@ use nostall_uart::registers::{dw, fcr, iir, lcr};
 pub struct Chip {
     pub(super) model: Model,
     depth: usize,
-    /// What a 16850 shows in the upper divisor latch while the divisor is 0 (XR16C850 data
+    /// Value that a 16850 shows in the upper divisor latch while the divisor is 0 (XR16C850 data
     /// sheet, "Device Identification").
     pub(super) exar_id: u8,
 }
@@ -115,7 +115,7 @@ impl Chip {
         }
     }
 
-    /// What the IIR says of the FIFOs.
+    /// Returns the bits of the IIR that describe the FIFOs.
     pub(super) fn iir_fifo_bits(self, fcr: u8) -> u8 {
         match self.model {
             Model::Uart16550 if fcr & fcr::ENABLE != 0 => 0x80,

@@ -4,8 +4,8 @@ use nostall_io::Nanos;
 #[cfg(feature = "std")]
 use serde::{Deserialize, Serialize};
 
-/// A management controller that plays the line's part: software that looks at the
-/// FIFO now and then and moves what it finds into a buffer of its own.
+/// A management controller that plays the line's part. Its software polls the FIFO now and then and
+/// moves the bytes in it into its own buffer.
 ///
 /// The host cannot see the buffer: the port says that it is empty when its FIFO
 /// is. A byte counts as sent when the controller has taken it.
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Controller {
     /// From the first byte in an empty FIFO until the controller begins.
     pub latency: Nanos,
-    /// What it then takes to move each byte.
+    /// Time to move each byte.
     pub per_byte: Nanos,
     /// Bytes in its buffer. While that is full, the FIFO empties only as it does.
     pub buffer: usize,

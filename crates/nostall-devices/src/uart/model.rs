@@ -34,21 +34,19 @@ pub(super) struct Latches {
 
 /// A port of the 16550's family.
 ///
-/// What it sends goes to `W`, byte by byte, at the time it has left the shift
-/// register (or has been taken by the [`Controller`](super::Controller)).
-/// Whatever the guest does, it holds at most two FIFOs of bytes. The owner bounds `W`:
-/// [`Output`](super::Output) is a sink with a bound.
+/// Sent bytes go to `W`, one by one, at the time that each has left the shift register (or has been
+/// taken by the [`Controller`](super::Controller)). For all accesses of the guest, it holds at most
+/// two FIFOs of bytes. The owner bounds `W`: [`Output`](super::Output) is a sink with a bound.
 ///
-/// For a VMM: give it a clock of the host's and [`Line::AtOnce`] (or
-/// [`Line::Baud`], to be true to time); hand it the guest's accesses; after each,
-/// and at the time that [`next_event`](Self::next_event) tells, set the interrupt
-/// line to [`interrupt`](Self::interrupt), or let a [`Serial`](super::Serial) trigger it. Input goes in as far as
+/// For a VMM: give it the host's clock and [`Line::AtOnce`] (or [`Line::Baud`], for exact times).
+/// Pass it the guest's accesses. After each, and at the time that [`next_event`](Self::next_event)
+/// returns, set the interrupt line to [`interrupt`](Self::interrupt), or let a
+/// [`Serial`](super::Serial) trigger it. Input goes in as far as
 /// [`receive_room`](Self::receive_room) allows.
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,
-    /// The time that everything here is true of: when the clock was last
-    /// looked at. No answer is made of two times.
+    /// Time of the state here: the last reading of the clock. No answer mixes two times.
     pub(super) now: Nanos,
     pub(super) line: Line,
     pub(super) chip: Chip,
@@ -64,7 +62,7 @@ pub struct Uart<C, W> {
     pub(super) transmit_interrupt: bool,
     /// The DesignWare's own interrupt: the LCR was written in vain.
     pub(super) busy_detect: bool,
-    /// A fault: the transmit FIFO takes only half of what it says.
+    /// Fault: the transmit FIFO accepts only half of its advertised bytes.
     pub(super) short_fifo: bool,
     pub(super) lost: u64,
     pub(super) empty_reads: u64,

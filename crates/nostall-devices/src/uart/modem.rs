@@ -1,4 +1,4 @@
-//! The modem's four lines, and what the guest has not yet seen of them.
+//! The modem's four lines, and their changes that the guest has not yet read.
 
 use nostall_uart::registers::{mcr, msr};
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ const TO_DELTA: u32 = 4;
 /// The modem status register (PC16550D, section 8.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Modem {
-    /// What the modem asserts.
+    /// Lines that the modem asserts.
     outside: u8,
-    /// What the port sees: the modem's lines, or its own outputs.
+    /// Lines that the port sees: the modem's, or its own outputs.
     seen: u8,
     deltas: u8,
 }
@@ -36,7 +36,7 @@ impl Modem {
         self.update(mcr);
     }
 
-    /// Notes what has changed. A ring indicator counts when it goes away.
+    /// Notes the changed lines. A ring indicator counts when it goes away.
     pub(super) fn update(&mut self, mcr: u8) {
         let now = if mcr & mcr::LOOP == 0 {
             self.outside

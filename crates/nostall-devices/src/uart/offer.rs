@@ -1,5 +1,5 @@
 //! Accesses to the port that a VMM may serve without an exit. The model is independent of the
-//! hypervisor: it reports what is allowed, and the VMM maps memory and collects writes.
+//! hypervisor: it reports the allowed accesses, and the VMM maps memory and collects writes.
 
 use std::io::Write;
 
@@ -44,8 +44,8 @@ pub enum LineStatus {
 impl<C: Clock, W: Write> Uart<C, W> {
     /// Returns the accesses that a VMM may serve now.
     ///
-    /// Only a line that takes everything [at once](Line::AtOnce) allows any. With other lines,
-    /// what the guest reads depends on the time of its writes.
+    /// Only a line that takes everything [at once](Line::AtOnce) allows any. With other lines, the
+    /// values that the guest reads depend on the time of its writes.
     pub fn offer(&mut self) -> Offer {
         self.drain();
         if self.line != Line::AtOnce || !self.idle() {

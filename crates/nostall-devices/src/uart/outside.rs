@@ -1,4 +1,4 @@
-//! What the world around the port does to it and asks of it.
+//! Actions of the world around the port: reset, input, modem lines.
 
 use std::io::Write;
 
@@ -26,8 +26,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// How many bytes can be received before one is lost: what a VMM should hold
-    /// back its input for.
+    /// Returns how many bytes can be received before one is lost. A VMM should hold back input
+    /// beyond that.
     pub fn receive_room(&self) -> usize {
         self.depth().saturating_sub(self.receiver.bytes.len())
     }
@@ -68,9 +68,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.sink
     }
 
-    /// The reset pin, or the power coming back: every register as in Table I,
-    /// divisor and scratch 0, what was in the FIFOs lost. The modem's lines are
-    /// what they are.
+    /// Resets the port, as the reset pin or returning power does. Every register is as in Table I,
+    /// divisor and scratch are 0, and bytes in the FIFOs are lost. The modem's lines are unchanged.
     pub fn reset(&mut self) {
         self.drain();
         let under_way = self.transmit.len() + usize::from(self.shifting.is_some());
@@ -85,7 +84,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.busy_detect = false;
     }
 
-    /// From now on the transmit FIFO takes only half of what it says.
+    /// Lets the transmit FIFO accept only half of its advertised bytes from now on.
     pub(crate) fn shorten_fifo(&mut self) {
         self.short_fifo = true;
     }

@@ -33,8 +33,8 @@ struct Planned {
 }
 
 impl<W: Write> Uart<VirtualClock, W> {
-    /// A 16550A that behaves and costs as `profile` says, and the clock that its
-    /// accesses advance. What it sends goes to `sink`.
+    /// A 16550A that behaves and costs as `profile` says, and the clock that its accesses advance.
+    /// Sent bytes go to `sink`.
     pub fn in_virtual_time(profile: Profile, sink: W) -> (VirtualPort<W>, VirtualClock) {
         Self::in_virtual_time_as(Model::Uart16550A, profile, sink)
     }
@@ -125,13 +125,13 @@ impl<W: Write> VirtualPort<W> {
         f(&mut self.uart.borrow_mut())
     }
 
-    /// Where the sent bytes went, once the port is no longer needed. What had
-    /// not left the port is lost.
+    /// Where the sent bytes went, once the port is no longer needed. Bytes that had not left the
+    /// port are lost.
     pub fn into_sink(self) -> W {
         self.uart.into_inner().into_sink()
     }
 
-    /// Lets one access's time pass, and tells the fault that it meets.
+    /// Lets one access's time pass, and returns the fault that it meets.
     fn access(&self) -> Option<Fault> {
         let count = self.accesses.get().wrapping_add(1);
         self.accesses.set(count);

@@ -119,8 +119,8 @@ impl Profile {
     /// single byte and 717 us for a FIFO of 16 give latency and time per byte. 2,500 bytes in
     /// 0.112 s and 11,500 in 3.142 s give buffer and drain rate (2.97 KB/s).
     ///
-    /// The published times are taken as the bytes' way into the controller: the host cannot
-    /// observe what happens to them inside it.
+    /// The published times are taken as the bytes' way into the controller: the host cannot observe
+    /// them inside it.
     pub const HP_DL380_GEN9: Self = Self {
         name: "hp-dl380-gen9",
         access: Nanos(1_700),

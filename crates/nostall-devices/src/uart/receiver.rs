@@ -8,10 +8,10 @@ use nostall_uart::registers::lsr;
 /// The bits of the LSR that belong to one byte.
 pub(super) const ERRORS: u8 = lsr::PARITY | lsr::FRAMING | lsr::BREAK;
 
-/// What has come in.
+/// Receiver: bytes that have come in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiver {
-    /// Each byte with what was wrong with it, as bits of the LSR.
+    /// Each byte with its errors, as bits of the LSR.
     pub(super) bytes: VecDeque<(u8, u8)>,
     pub(super) overrun: bool,
     /// When the bytes will have waited for four frames, in FIFO mode.
@@ -37,7 +37,7 @@ impl Receiver {
         self.bytes.pop_front().map_or(0, |(byte, _)| byte)
     }
 
-    /// What the LSR shows: an overrun at once, a byte's errors when it is the
+    /// Returns the errors that the LSR shows: an overrun at once, a byte's errors when it is the
     /// next to be read.
     pub(super) fn errors(&self) -> u8 {
         let overrun = if self.overrun { lsr::OVERRUN } else { 0 };

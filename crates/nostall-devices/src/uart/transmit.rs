@@ -1,4 +1,4 @@
-//! What goes out: from the holding register to the line's other end.
+//! The way of sent bytes: from the holding register to the line's other end.
 
 use std::io::Write;
 
@@ -14,8 +14,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn send(&mut self, byte: u8) {
         self.transmit_interrupt = false;
         if self.transmit.len() >= self.transmit_depth() {
-            // The data sheet promises nothing; the newest byte is what is lost
-            // here, as a register overwritten would lose the one before.
+            // The data sheet promises nothing. Here the newest byte is lost, as a register
+            // overwritten would lose the one before.
             self.lost = self.lost.saturating_add(1);
             return;
         }
@@ -50,7 +50,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Lets the controller take what it has taken by now.
+    /// Lets the controller take all bytes that it has had time for by now.
     fn be_emptied(&mut self, now: Nanos) {
         let Line::Controller(by) = self.line else {
             return;
@@ -123,8 +123,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.chip.left_when_ready(self.depth())
     }
 
-    /// With a controller behind the FIFO: when that is empty. What is behind it
-    /// the port does not know.
+    /// Returns whether the port has sent everything; with a controller behind the FIFO, whether the
+    /// FIFO is empty. The port cannot observe the controller.
     pub(super) fn idle(&self) -> bool {
         self.transmit.is_empty() && self.shifting.is_none()
     }

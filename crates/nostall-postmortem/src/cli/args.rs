@@ -131,7 +131,7 @@ impl From<By> for Writer {
 }
 
 // Each paragraph is one line: the terminal's width breaks it.
-/// What `--help` ends with.
+/// Last part of `--help`.
 pub const AFTER: &str = "\
 Examples:
   nostall postmortem memory.elf

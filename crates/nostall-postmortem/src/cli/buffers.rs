@@ -40,7 +40,7 @@ pub fn describe(buffer: &RingBuffer) -> String {
     )
 }
 
-/// Returns what the buffer contributes to the exit status.
+/// Returns the buffer's contribution to the exit status.
 pub fn outcome(buffer: &RingBuffer, input: &Input) -> Outcome {
     let at = buffer.address;
     match buffer.records() {

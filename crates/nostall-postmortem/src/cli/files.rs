@@ -34,7 +34,7 @@ pub fn prepare(folder: &Path, names: &[String], force: bool) -> Result<()> {
     Ok(())
 }
 
-/// A path for a message, without what a terminal would obey.
+/// Returns a path for a message, without characters that a terminal would obey.
 fn shown(path: &Path) -> String {
     escape_name(&path.to_string_lossy())
 }

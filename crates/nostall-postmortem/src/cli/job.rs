@@ -1,4 +1,4 @@
-//! What is done with each image.
+//! Work on each image.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ use crate::symbols::Symbols;
 use crate::trace_region::{self, TraceRegion};
 use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Decodes one image, and says what kept that from being done.
+    /// Decodes one image, and prints the error that kept that from being done.
     fn image(&self, input: &Input) -> Status {
         let outcome = self.regions(input);
         let outcome =
@@ -461,7 +461,7 @@ impl Job<'_> {
     }
 
     /// Linux's files one after the other, as `tail` prints several; to a terminal without
-    /// what it would obey.
+    /// characters that it would obey.
     fn linux(
         &self,
         decoded: &Decoded<'_>,

@@ -64,7 +64,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// What suits standard output, and `NO_COLOR` and its like.
+    /// Returns the style that suits standard output, and `NO_COLOR` and its like.
     pub fn of(out: &io::Stdout) -> Self {
         match (out.is_terminal(), AutoStream::choice(out)) {
             (false, _) => Self::Plain,
@@ -73,12 +73,12 @@ impl Style {
         }
     }
 
-    /// What stands out.
+    /// Returns the style of headings.
     pub fn heading(self) -> Ansi {
         self.ansi(Ansi::new().bold())
     }
 
-    /// What is not to be relied on.
+    /// Returns the style of unreliable text.
     pub fn doubt(self) -> Ansi {
         self.ansi(AnsiColor::Yellow.on_default())
     }

@@ -1,5 +1,4 @@
-//! Which bytes of an image are the region, and how it is divided: by what is given, or
-//! found out.
+//! Bytes of an image that are the region, and their division: as given, or found out.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -135,7 +134,7 @@ pub struct Region<'a> {
     pub params: Params,
     /// The evidence, if it was found.
     pub found: Option<FoundRegion>,
-    /// What the parameters given mean, a line each.
+    /// Meanings of the parameters given, a line each.
     pub notes: Vec<String>,
 }
 
@@ -212,7 +211,7 @@ fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
     format!("{options} --order {}", geometry.order)
 }
 
-/// What a region is and how that is known, a line each.
+/// Returns the region's kind and the evidence for it, a line each.
 fn evidence(found: &FoundRegion) -> Vec<String> {
     let written = match found.version {
         Some(version) => format!(", written by Linux {version} or for it"),
@@ -457,7 +456,7 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
     (1..=MOST_CPUS).rev().find(fits).unwrap_or(1)
 }
 
-/// Where to look, and how much there is.
+/// Returns the range to search: its start and its size.
 fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
     let segments = image.segments();
     let first = segments.first().map_or(0, |segment| segment.physical);

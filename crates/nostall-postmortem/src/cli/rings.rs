@@ -21,7 +21,7 @@ pub struct Ring<'a> {
     pub index: usize,
     /// Its physical address.
     pub address: u64,
-    /// Sequence of the first record that had not been printed, if the ring tells.
+    /// Sequence of the first record that had not been printed, if the ring has it.
     pub unprinted_from: Option<u64>,
     /// Number of the newest records that are shown.
     last: u64,
@@ -86,7 +86,7 @@ impl<'a> Ring<'a> {
         let (bytes, missing) = match log_ring::decode(bytes) {
             Ok(ring) => (Cow::Borrowed(&bytes[..ring.size()]), 0),
             Err(NotARing::Short { whole }) => match image.read(address, whole) {
-                // What was never written was a hole in the file.
+                // Bytes that were never written were a hole in the file.
                 Some(bytes) => (bytes, 0),
                 None => padded(image, address, whole)?,
             },
@@ -130,7 +130,7 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// What is to be shown of it, from the oldest.
+    /// Returns the records to be shown, from the oldest.
     pub fn shown(&self) -> impl Iterator<Item = LogEntry> + use<'_> {
         let ring = log_ring::decode(&self.bytes).ok();
         let any = self.shown + self.unfinished > 0;
@@ -191,7 +191,7 @@ impl<'a> Ring<'a> {
         self.bytes.len()
     }
 
-    /// Returns what the ring contributes to the exit status.
+    /// Returns the ring's contribution to the exit status.
     pub fn outcome(&self, input: &Input) -> Outcome {
         let at = self.address;
         if self.shown > 0 {
@@ -261,7 +261,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// What there is of a ring that the image's end cuts off, zeros after it, and how many.
+/// Returns the available bytes of a ring that the image's end cuts off, zeros after them, and the
+/// number of zeros.
 fn padded(image: &Image, address: u64, whole: usize) -> Option<(Cow<'_, [u8]>, usize)> {
     let segments = image.segments();
     let behind = segments.partition_point(|segment| segment.physical <= address);

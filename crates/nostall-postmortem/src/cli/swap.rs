@@ -111,7 +111,7 @@ const LOOK: usize = 4 << 20;
 /// No zone is larger.
 const LARGEST: usize = 128 << 20;
 
-/// Whether the signature's bytes are among these, in whatever order.
+/// Whether the signature's bytes are among these, in any order.
 fn may_hold(group: &[u8; 8]) -> bool {
     b"DBGC".iter().all(|byte| group.contains(byte))
 }

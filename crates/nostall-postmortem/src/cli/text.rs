@@ -1,5 +1,5 @@
-//! Records for people. The marks are unambiguous: of what the crashed kernel wrote, no
-//! backslash and no `==> ` at the start of a line is printed as it is.
+//! Records for people. The marks are unambiguous. A backslash of the crashed kernel's text, or a
+//! `==> ` at the start of a line, is never printed as it is.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -38,7 +38,7 @@ pub fn heading(line: &str, style: Style, out: &mut (impl Write + ?Sized)) -> io:
     writeln!(out, "{heading}{HEADING}{line}{heading:#}")
 }
 
-/// A record: its summary, what is in it, an empty line.
+/// Writes a record: its summary, its contents, an empty line.
 pub fn write(
     record: &Record<'_>,
     order: Order,
@@ -295,7 +295,7 @@ pub fn trace_lines(
     Ok(())
 }
 
-/// A text. In each line, what is unverified is between marks of its own.
+/// Writes a text. In each line, unverified parts are between marks of their own.
 fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let (doubt, [open, close]) = (style.doubt(), DOUBT);
     let mut ranges = &text.unverified[..];
@@ -346,7 +346,7 @@ fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     })
 }
 
-/// Bytes of the crashed machine, without what a terminal would obey.
+/// Writes bytes of the crashed machine, without characters that a terminal would obey.
 fn safe(mut bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     while !bytes.is_empty() {
         let mut count = bytes.len().min(PIECE);

@@ -107,7 +107,7 @@ impl<'a> Trace<'a> {
         &self.notes
     }
 
-    /// Returns what the trace contributes to the exit status.
+    /// Returns the trace's contribution to the exit status.
     pub fn outcome(&self, input: &Input) -> Outcome {
         let at = self.region.start;
         if self.events > 0 {

@@ -63,6 +63,6 @@ pub struct FoundRegion {
     pub bits: i32,
     /// How each thing was found out, a line each.
     pub why: Vec<String>,
-    /// What was not, a line each.
+    /// Open questions, a line each.
     pub doubts: Vec<String>,
 }

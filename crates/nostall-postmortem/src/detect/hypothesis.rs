@@ -10,7 +10,7 @@ use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, SIGNATURE, Zo
 pub(super) struct Traces {
     /// Bytes of each.
     pub(super) zone: usize,
-    /// How many.
+    /// Number of trace zones.
     pub(super) count: usize,
     /// Bytes that Linux was given for all: a power of two.
     pub(super) total: usize,
@@ -30,7 +30,7 @@ impl Traces {
 pub(super) struct Records {
     /// Bytes of each.
     pub(super) zone: usize,
-    /// How many.
+    /// Number of dmesg zones.
     pub(super) count: usize,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Hypothesis {
     pub(super) order: ByteOrder,
     /// The trace zones' signature.
     pub(super) trace: u32,
-    /// What the bytes say.
+    /// Evidence in the bytes.
     pub(super) evidence: Evidence,
     /// Headers within that are none of its zones'.
     pub(super) strangers: usize,
@@ -151,8 +151,8 @@ impl Hypothesis {
         self.used() - last
     }
 
-    /// The region's size: what is divided leaves a few bytes, so that it may be
-    /// any of several; the roundest.
+    /// Returns the region's size. The division leaves a few bytes, so several sizes are possible:
+    /// this is the roundest.
     pub(super) fn mem_size(&self) -> usize {
         let others = self.console + self.traces.map_or(0, |traces| traces.total) + self.pmsg;
         let least = self.records.zone * self.records.count + others;
@@ -164,7 +164,7 @@ impl Hypothesis {
             .unwrap_or(least)
     }
 
-    /// How usual it is, whatever the bytes say; `len` is how many there are.
+    /// Returns how usual it is, for any contents; `len` is the number of bytes.
     pub(super) fn usual(&self, len: usize) -> i32 {
         let size = self.mem_size();
         let significant = size.checked_ilog2().unwrap_or(0) - size.trailing_zeros().min(31);

@@ -1,8 +1,7 @@
 //! Regions in a dump of which nothing is known.
 //!
-//! Headers are found by their signatures; from the distances between them follow
-//! the zones' sizes, and from these the parameters that Linux had. What cannot be
-//! known is said ([`FoundRegion::doubts`]).
+//! Headers are found by their signatures; from the distances between them follow the zones' sizes,
+//! and from these the parameters that Linux had. Open questions are in [`FoundRegion::doubts`].
 //!
 //! Ordinary data resembles a region now and then: four letters and zeros have the form
 //! of an empty trace zone. Each candidate therefore has a [`Grade`], its reasons and its
@@ -29,7 +28,7 @@ const MOST: usize = 1024;
 
 /// All candidates in `bytes`, whose addresses are offsets.
 ///
-/// Takes a second or two for 4 GiB, and never much longer, whatever they hold.
+/// Takes a second or two for 4 GiB, and never much longer, for any contents.
 pub fn detect(bytes: &[u8]) -> Detection {
     in_runs(&[Run::of(0, bytes)], None)
 }

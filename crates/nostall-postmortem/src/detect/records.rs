@@ -1,4 +1,4 @@
-//! What a trace zone's bytes say of the format of the records in them.
+//! Record format of a trace zone, from the evidence of its bytes.
 
 use std::vec::Vec;
 
@@ -6,10 +6,10 @@ use super::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, ZoneHeader};
 use nostall_pstore::{RecordFormat, TraceRecord};
 
-/// Records looked at in each zone: the newest.
+/// Records read in each zone: the newest.
 const ENOUGH: usize = 128;
 
-/// What is known of a trace zone's records, if they are of one format.
+/// Properties of a trace zone's records, if they are of one format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     /// The format.
@@ -24,8 +24,8 @@ pub(super) struct Look {
     pub(super) records: usize,
 }
 
-/// The best format of the records of the zone that starts at `at`, whose header is
-/// `header`; `None` if there are too few to tell, or none is plausible.
+/// Returns the best format of the records of the zone that starts at `at`, whose header is
+/// `header`. `None` if there are too few records, or no format is plausible.
 pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrder) -> Option<Look> {
     let data = at.checked_add(HEADER)?;
     if !run.holds(data, header.size as usize) || header.start > header.size {

@@ -1,4 +1,4 @@
-//! What was found, how, and what is left open.
+//! Report of a search: findings, evidence and open questions.
 
 use std::format;
 use std::string::{String, ToString};

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::run::{Prefetch, Run};
 use nostall_pstore::{ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader};
 
-/// Bytes looked at together.
+/// Bytes checked together.
 const PIECE: usize = 256;
 
 /// Most candidates kept of each [sort](Candidate::sort): data with more was made to

@@ -1,10 +1,10 @@
 //! From headers to regions: hypotheses from the distances between headers, judged
 //! by the bytes.
 //!
-//! A region is solved from a pivot, a header taken for the first trace zone's or
-//! for the last or last but one of all: what follows it, what precedes it. The
-//! distances between neighbouring headers are the zones' sizes or twice as much,
-//! where one is missing; Linux's arithmetic allows few of them.
+//! A region is solved from a pivot, a header taken for the first trace zone's or for the last or
+//! last but one of all. From it, the solver finds the following and the preceding zones. The
+//! distances between neighbouring headers are the zones' sizes or twice as much, where one is
+//! missing; Linux's arithmetic allows few of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const KEPT_EACH: usize = 6;
 /// passes by chance, and more only where bytes are all the same.
 const CHECKS: usize = 6;
 
-/// Bits by which trace zones are too bad to be looked at further.
+/// Bits by which trace zones are too bad to be examined further.
 const MUCH: i32 = 40;
 
 /// So many headers lie within no zone's data by chance.
@@ -43,7 +43,7 @@ const NEAR: usize = 1 << 26;
 /// A zone is no smaller, and a size no larger than a region.
 const SIZES: core::ops::Range<u32> = 4..31;
 
-/// A run of memory, and what may be headers in it.
+/// A run of memory, and the possible headers in it.
 pub(super) type Searched<'a> = (&'a Run<'a>, Vec<Candidate>);
 
 /// Hypotheses of several runs.
@@ -215,7 +215,7 @@ impl Middle {
     }
 }
 
-/// What lies before it.
+/// The zones before the middle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Front {
     start: usize,
@@ -431,8 +431,8 @@ impl Solver<'_> {
         middles
     }
 
-    /// Whether nothing speaks for trace header number `first`: neither another
-    /// header anywhere near, nor what follows it.
+    /// Whether no evidence supports trace header number `first`: neither another header anywhere
+    /// near, nor the bytes after it.
     fn is_lonely(&self, first: usize) -> bool {
         let at = self.traces[first];
         let company = |others: &[usize]| {
@@ -577,8 +577,8 @@ impl Solver<'_> {
         pmsgs
     }
 
-    /// The best of what may lie before a middle: dmesg zones, the console's, and before traces
-    /// that of user space's messages.
+    /// Returns the best candidates for the zones before a middle: dmesg zones, the console's, and
+    /// before traces that of user space's messages.
     fn fronts_of(&self, witness: &Witness<'_>, middle: Middle, parity: usize) -> Vec<Front> {
         let end = middle.start;
         let mut fronts = self.fronts(witness, end, parity);
@@ -614,7 +614,7 @@ impl Solver<'_> {
         fronts
     }
 
-    /// The best of what may lie before `end`: dmesg zones, then the console's.
+    /// Returns the best candidates for the zones before `end`: dmesg zones, then the console's.
     fn fronts(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<Front> {
         let mut fronts = Vec::new();
         for (console, evidence) in self.consoles(witness, end, parity) {

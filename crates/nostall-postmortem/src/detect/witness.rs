@@ -1,5 +1,5 @@
-//! What the bytes say for and against a zone at a given place, in bits: how much
-//! likelier they are if it is there than if they are anything.
+//! Evidence of the bytes for and against a zone at a given place, in bits. It is the ratio of two
+//! likelihoods: with the zone there, and with any data.
 
 use std::boxed::Box;
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use nostall_pstore::{
     BLOCK, ByteOrder, Division, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind,
 };
 
-/// What a dmesg record starts with.
+/// First bytes of a dmesg record.
 const DMESG: &[u8; 4] = b"====";
 
 /// A zone that may be there.
@@ -22,13 +22,13 @@ pub(super) struct Claim {
     pub(super) at: usize,
     /// Its size.
     pub(super) size: usize,
-    /// What it holds.
+    /// Kind of its contents.
     pub(super) kind: ZoneKind,
     /// The CPU, if a trace zone is one CPU's.
     pub(super) cpu: Option<usize>,
 }
 
-/// What there is to be said for zones.
+/// Evidence for zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
     /// For them, or against.
@@ -41,7 +41,7 @@ pub(super) struct Evidence {
     pub(super) parities: usize,
     /// How many are rings as full as they can be, to the byte.
     pub(super) full: usize,
-    /// How many hold what a zone of their kind should.
+    /// How many hold the contents that a zone of their kind should.
     pub(super) contents: usize,
     /// How many have the right signature, and sizes that cannot be.
     pub(super) wrong_sizes: usize,
@@ -81,7 +81,7 @@ impl core::ops::Add for Evidence {
     }
 }
 
-/// What it costs to correct a header, where a look at one costs 1.
+/// Cost of correcting a header, where reading one costs 1.
 const CORRECTION: usize = 16;
 
 /// Memory, read in one byte order and with one signature for trace zones. The number
@@ -118,7 +118,7 @@ impl<'a> Witness<'a> {
         left.map(drop)
     }
 
-    /// What the bytes say of this zone, with `parity` parity bytes; `None` if it
+    /// Returns the evidence of the bytes for this zone, with `parity` parity bytes; `None` if it
     /// cannot be, or if too much was asked already.
     pub(super) fn hear(&self, claim: Claim, parity: usize) -> Option<Evidence> {
         self.spend(1)?;

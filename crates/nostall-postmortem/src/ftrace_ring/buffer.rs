@@ -11,7 +11,7 @@ use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
 use crate::image::Image;
 
-/// Most ring buffers that are looked for: an image may be filled with them on purpose.
+/// Most ring buffers that are searched for: an image may be filled with them on purpose.
 pub const MOST: usize = 64;
 
 /// Most CPUs of a ring buffer.
@@ -97,7 +97,7 @@ impl RingBuffer {
             (address, address, u64::MAX)
         };
         let known = Meta::read(image, version, first_meta).filter(Meta::is_plausible)?;
-        // The search for the other CPUs looks at sub-buffers, too.
+        // The search for the other CPUs reads sub-buffers, too.
         *budget = budget.checked_sub(4 * GONE)?;
         // The first CPU's description may start behind the header and the tracer's words.
         let header = known.header(first_meta - address);

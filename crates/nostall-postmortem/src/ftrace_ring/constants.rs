@@ -21,7 +21,7 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// Finds the constants of a kernel with these symbols. Its banner tells the physical address:
+    /// Finds the constants of a kernel with these symbols. Its banner gives the physical address:
     /// the kernel's code starts at a multiple of 2 MiB.
     pub fn find(image: &Image, symbols: &Symbols) -> Option<Self> {
         let linked = |name| symbols.linked_address(name);

@@ -17,7 +17,7 @@ pub struct Cpu {
     pub pages: Vec<PageReport>,
     /// Sentences about damage of the description. With any, Linux drops the CPU's records.
     pub problems: Vec<String>,
-    /// Addresses of the kernel's function and object, which tell its KASLR offset.
+    /// Addresses of the kernel's function and object, which give its KASLR offset.
     pub(super) anchors: Option<(u64, u64)>,
 }
 

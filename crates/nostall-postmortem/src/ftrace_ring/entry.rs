@@ -52,7 +52,7 @@ pub enum Entry<'p> {
     Print {
         /// Address in the function that wrote it.
         ip: u64,
-        /// Text.
+        /// Text of the record.
         text: &'p [u8],
     },
     /// Bytes from `trace_marker_raw`.
@@ -187,7 +187,7 @@ pub(super) fn decode<'p>(version: Version, formats: &Formats, payload: &'p [u8])
                 depth: number("depth", 16, 4)? as i32,
             },
             "funcgraph_exit" => {
-                // The return value is optional: the length tells.
+                // The return value is optional: the length shows whether it is there.
                 let has_value = match format {
                     Some(format) => format.field("retval").is_some(),
                     None => payload.len() >= 48,

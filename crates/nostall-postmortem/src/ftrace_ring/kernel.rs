@@ -28,7 +28,7 @@ pub struct OtherKernel(String);
 
 impl Kernel {
     /// Takes the symbols and formats for a ring buffer. `offset` is the KASLR offset, if it is
-    /// known; otherwise the ring buffer tells it.
+    /// known; otherwise the ring buffer gives it.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl Names for Kernel {
     }
 }
 
-/// Returns the KASLR offset that the ring buffer tells; `None` if it tells none, or if the
-/// symbols have none of the two names.
+/// Returns the KASLR offset that the ring buffer gives; `None` if it gives none, or if the symbols
+/// have none of the two names.
 fn told(buffer: &RingBuffer, symbols: &Symbols) -> Result<Option<u64>, OtherKernel> {
     let anchors = buffer.cpus.iter().filter_map(|cpu| cpu.anchors);
     match buffer.version {

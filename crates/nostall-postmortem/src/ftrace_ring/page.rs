@@ -4,7 +4,7 @@ use nostall_trace::linux::{Page, PageForm};
 
 use crate::image::Image;
 
-/// What a sub-buffer is worth.
+/// Trust level of a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageState {
@@ -43,7 +43,7 @@ impl PageState {
 pub struct PageReport {
     /// Its number among the CPU's sub-buffers.
     pub index: u32,
-    /// State.
+    /// State of the sub-buffer.
     pub state: PageState,
     /// Number of readable records.
     pub records: u32,

@@ -3,7 +3,7 @@
 /// First word of a buffer's description.
 pub(super) const MAGIC: u32 = 0x0BAD_FEED;
 
-/// Layout of a persistent ring buffer. The word at offset 4 tells which it is.
+/// Layout of a persistent ring buffer. The word at offset 4 selects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Version {

@@ -44,8 +44,8 @@ impl Bytes {
         // Files in /proc say 0 and have something.
         if meta.is_file() && meta.len() > 0 {
             // SAFETY: the mapping is only ever read, as bytes, for which every value is valid.
-            // memmap2 asks that the file be left alone while it is mapped; no program can force
-            // that on others, and the documentation of `image` says what happens otherwise.
+            // memmap2 asks that the file be left alone while it is mapped. No program can force
+            // that on others; the documentation of `image` describes the consequences.
             if let Ok(map) = unsafe { Mmap::map(&file) } {
                 return Ok((file, Self::Mapped(map)));
             }
@@ -66,7 +66,7 @@ impl Bytes {
         }
     }
 
-    /// Starts to read these bytes of the file, which will be looked at next.
+    /// Starts to read these bytes of the file, which will be read next.
     pub(super) fn prefetch(&self, offset: usize, len: usize) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
@@ -79,7 +79,7 @@ impl Bytes {
 ///
 /// # Errors
 ///
-/// The system's.
+/// Returns the operating system's error.
 pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::segment::{DumpFormat, MAX_SEGMENTS};
 
-/// Why a file is no memory image to us, and what to do about it.
+/// Reason why a file is no memory image to us, and advice to the user.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -32,9 +32,9 @@ pub enum Error {
     /// A format that we know but cannot read.
     #[error("this is {format}; {advice}")]
     Unsupported {
-        /// What the file is.
+        /// Format of the file.
         format: &'static str,
-        /// What makes it, or its like, readable.
+        /// Advice that makes it, or its like, readable.
         advice: &'static str,
     },
     /// It has more segments than are read.
@@ -52,9 +52,9 @@ pub enum Error {
         "a damaged {kind} file: {problem}; copy it again, or read it as raw memory, by file offset"
     )]
     Damaged {
-        /// What it says it is.
+        /// Format that its header gives.
         kind: DumpFormat,
-        /// What is wrong.
+        /// Description of the damage.
         problem: &'static str,
     },
 }

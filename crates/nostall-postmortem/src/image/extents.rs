@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 
-/// The most runs of data that are told apart; the rest of a file beyond them counts as data.
+/// The most runs of data that are distinguished; the rest of a file beyond them counts as data.
 const MAX_EXTENTS: usize = 1 << 22;
 
 /// A file without holes.
@@ -11,7 +11,7 @@ pub(super) fn all(len: u64) -> Vec<Range<u64>> {
     std::iter::once(0..len).collect()
 }
 
-/// The runs of data in a file, in order. Where the system does not tell, all of it.
+/// The runs of data in a file, in order. Where the system does not report them, all of it.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(super) fn of(file: &File, len: u64) -> Vec<Range<u64>> {
     use rustix::fs::{SeekFrom, seek};
@@ -38,7 +38,7 @@ pub(super) fn of(file: &File, len: u64) -> Vec<Range<u64>> {
     extents
 }
 
-/// The runs of data in a file: all of it, this system does not tell.
+/// The runs of data in a file: all of it, as this system does not report them.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(super) fn of(_file: &File, len: u64) -> Vec<Range<u64>> {
     let _ = MAX_EXTENTS;

@@ -25,7 +25,7 @@ pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
             first,
             last,
         } = header(bytes);
-        // What follows the last range is not for us to guess at.
+        // Bytes after the last range have no known format.
         if magic != MAGIC {
             break;
         }
@@ -48,7 +48,7 @@ pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
             file_offset,
             len,
         });
-        // A range that is cut off is the last: `settle` keeps what is there of it.
+        // A range that is cut off is the last: `settle` keeps its available part.
         rest = usize::try_from(len)
             .ok()
             .and_then(|len| after.get(len..))

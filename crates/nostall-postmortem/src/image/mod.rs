@@ -1,11 +1,11 @@
 //! The memory of a crashed machine, from a dump in any known format.
 //!
-//! An [`Image`] is a list of [`Segment`]s by physical address. It knows raw dumps (one segment, the
+//! An [`Image`] is a list of [`Segment`]s by physical address. It reads raw dumps (one segment, the
 //! file's offset is the address), ELF core files (kdump's `vmcore`, QEMU's `dump-guest-memory`) and
 //! LiME dumps. Known formats that it cannot read (compressed dumps and archives) are refused; the
 //! error has the command that makes them readable.
 //!
-//! A regular file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a
+//! A regular file is mapped, not read: a 4 GiB image costs the pages that are read. Holes of a
 //! sparse file are found with `SEEK_DATA` and are not in [`Image::data_ranges`]. [`Image::detect`]
 //! searches these ranges only, so its time and memory follow the data, not the size.
 //!
@@ -15,7 +15,7 @@
 //! # While an image is open, no program may truncate it
 //!
 //! The mapping is the file. If another process truncates it, the next access past its new end is a
-//! SIGBUS, and if another process writes to it, what has been read may change. Work on a copy of
+//! SIGBUS. If another process writes to it, bytes already read may change. Work on a copy of
 //! anything that is still being written.
 //!
 //! # Example
@@ -75,18 +75,18 @@ pub struct Image {
 }
 
 impl Image {
-    /// Opens a memory image, whatever its kind.
+    /// Opens a memory image of any kind.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not memory: see [`Error`]. Segments that reach past the end
-    /// of the file are no error: what is there is there, see [`Image::missing`].
+    /// If the file cannot be read, or is not memory: see [`Error`]. Segments that reach past the
+    /// end of the file are no error: they keep their available part, see [`Image::missing`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let (bytes, extents) = load(path.as_ref())?;
         Self::of(bytes, extents)
     }
 
-    /// A memory image, whatever its kind, that is in memory already: from a network, or out of an
+    /// Takes a memory image of any kind that is in memory already: from a network, or out of an
     /// archive.
     ///
     /// ```
@@ -141,7 +141,7 @@ impl Image {
         }
     }
 
-    /// Opens a file as raw memory, whatever it looks like: addresses are file offsets.
+    /// Opens a file as raw memory, regardless of its format: addresses are file offsets.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Image {
         Ok(Self::with(bytes, DumpFormat::Raw, segments, extents))
     }
 
-    /// What sort of file it is.
+    /// Returns the format of the file.
     pub fn format(&self) -> DumpFormat {
         self.kind
     }
@@ -265,7 +265,8 @@ impl Image {
         Some(Cow::Owned(copy))
     }
 
-    /// What segment number `at` has from a physical address on; `None` if the address is not in it.
+    /// Returns the bytes of segment number `at` from a physical address on; `None` if the address
+    /// is not in it.
     fn rest(&self, at: usize, physical: u64) -> Option<&[u8]> {
         let segment = self.segments.get(at)?;
         let skip = physical
@@ -303,8 +304,9 @@ fn whole(bytes: &[u8]) -> Segment {
     }
 }
 
-/// Sorts segments and cuts them down to what the file has, once: no overlap, no empty one, no end
-/// past the file's or past the address space's. Also returns how many bytes the file lacks.
+/// Sorts segments and cuts them down to the file's bytes, once. There is no overlap, no empty one,
+/// and no end past the file's or past the address space's. Also returns how many bytes the file
+/// lacks.
 fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
     let mut missing: u64 = 0;
     for segment in &mut segments {

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// `-p`, one for every run of pages that is mapped alike).
 pub const MAX_SEGMENTS: usize = 1 << 20;
 
-/// What sort of file an [`Image`](super::Image) is.
+/// Format of a file that an [`Image`](super::Image) is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
 pub enum DumpFormat {
     /// Memory and nothing else: the file's offset is the physical address.

@@ -1,9 +1,10 @@
 //! Names for the addresses in a trace, as the kernel that wrote it would have printed them.
 //!
-//! A table comes from a `System.map` (also gzipped), from `/proc/kallsyms`, from `nm -n`, or from an
-//! ELF file with a symbol table (`vmlinux`). Addresses in a table are those the kernel was linked
-//! for; a kernel that was loaded elsewhere (KASLR) said where in its last words
-//! ([`kernel_offset`]), and where they are lost the trace itself tells ([`Symbols::solve_offset`]).
+//! A table comes from a `System.map` (also gzipped), from `/proc/kallsyms`, from `nm -n`, or from
+//! an ELF file with a symbol table (`vmlinux`). Addresses in a table are those the kernel was
+//! linked for. A kernel that was loaded elsewhere (KASLR) printed its offset in its panic message
+//! ([`kernel_offset`]). Where that is lost, the trace itself gives the offset
+//! ([`Symbols::solve_offset`]).
 //!
 //! Which name an address gets, and how long a function is, follows Linux's kallsyms (table.rs).
 //!
@@ -98,7 +99,8 @@ impl Symbols {
         self.offset
     }
 
-    /// The symbol that an address belongs to; `None` if it is not in any code that the table knows.
+    /// The symbol that an address belongs to; `None` if it is not in any code that the table
+    /// covers.
     pub fn lookup(&self, address: u64) -> Option<Symbol<'_>> {
         self.table.lookup(address.wrapping_sub(self.offset))
     }
@@ -119,7 +121,7 @@ impl Symbols {
     }
 }
 
-/// What a gzipped file holds; any other file as it is.
+/// Returns the contents of a gzipped file; any other file as it is.
 fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
     /// zlib's way to say "gzip, with any window".
     const GZIP: u8 = 16 + 15;

@@ -22,7 +22,7 @@ pub struct Solved {
     pub score: usize,
     /// The same with the next best offset.
     pub runner_up: usize,
-    /// How many different addresses there were (at most the first 65,536 are looked at).
+    /// How many different addresses there were (at most the first 65,536 are counted).
     pub addresses: usize,
     /// How many offsets were tried.
     pub candidates: usize,

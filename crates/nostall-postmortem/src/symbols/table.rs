@@ -4,8 +4,9 @@
 //!
 //! - Code lies between `_stext` and `_etext` and between `_sinittext` and `_einittext`; symbols of
 //!   any type count there, and none elsewhere.
-//! - Of several names for one address the first wins: not weak before weak, then what a linker script
-//!   does not seem to have provided, then fewer leading underscores, then the order in the file.
+//! - Of several names for one address the first wins: not weak before weak, then names that no
+//!   linker script seems to have provided. Then fewer leading underscores win, then the order in
+//!   the file.
 //! - A symbol ends where the next one at another address starts, the last one where its range does.
 
 use std::cmp::Reverse;
@@ -17,10 +18,10 @@ use super::error::Error;
 /// The most that a gzipped table may have, unpacked; the largest real ones have some 20 MiB.
 pub const MAX_UNPACKED: usize = 256 << 20;
 
-/// What an address is called.
+/// Name and extent of the symbol at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// The symbol at or below the address: what Linux's `%ps` prints.
+    /// The symbol at or below the address, as Linux's `%ps` prints it.
     pub name: &'a str,
     /// The module it is in, `None` for the kernel proper.
     pub module: Option<&'a str>,
@@ -221,8 +222,8 @@ fn is_text(raw: &Raw) -> bool {
     matches!(raw.kind, b'T' | b't' | b'W' | b'w') && is_kept(raw)
 }
 
-/// What kallsyms keeps: not undefined, absolute or debugging symbols, and not what assemblers and
-/// linkers put between functions.
+/// Whether kallsyms keeps a symbol: not undefined, absolute or debugging symbols, and no labels
+/// that assemblers and linkers put between functions.
 fn is_kept(raw: &Raw) -> bool {
     const PREFIXES: [&str; 12] = [
         "$", // ARM mapping symbols

@@ -1,5 +1,5 @@
-//! Controllers: one for hardware, three over drivers of others, and one without wires.
-//! They know nothing of the bus's protocol.
+//! Controllers: one for hardware, three over drivers of others, and one without wires. They are
+//! independent of the bus's protocol.
 
 mod async_hal;
 mod hal;

@@ -1,12 +1,11 @@
 //! SiFive's controller, of the FE310, the FU540 and the FU740, and of QEMU's
 //! `sifive_u`.
 //!
-//! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface
-//! (SPI)"; register names are its own. We had no copy: offsets, fields, the values of
-//! `csmode` and `fmt`, when a watermark interrupts and the depth of the FIFOs were compared
-//! with what QEMU's model (`hw/ssi/sifive_spi.c`) and Linux's driver
-//! (`drivers/spi/spi-sifive.c`) make of them; the divisor with Linux's alone, as QEMU's
-//! has no speed.
+//! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface (SPI)"; register
+//! names are its own. We had no copy, so offsets, fields and the values of `csmode` and `fmt` were
+//! compared with QEMU's model (`hw/ssi/sifive_spi.c`) and Linux's driver
+//! (`drivers/spi/spi-sifive.c`). So were the watermark interrupts and the depth of the FIFOs. The
+//! divisor was compared with Linux's alone, as QEMU's has no speed.
 //!
 //! The window's registers are numbered in words: `sckdiv` is 0, `csid` (at byte 0x10)
 //! is 4. In memory, that is [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
@@ -58,13 +57,13 @@ const RXDATA_EMPTY: u32 = 1 << 31;
 /// `ie` ("SPI Interrupt Registers"): more in the receive FIFO than `rxmark`.
 const IE_RXWM: u32 = 1 << 1;
 
-/// What the FIFOs hold, each ("SPI Instances").
+/// Depth of each FIFO, in words ("SPI Instances").
 const FIFO: usize = 8;
 
 /// Whether the controller's interrupt is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// No: the time of what is in the FIFO is waited for, and then looked.
+    /// No: the driver waits for the time that the words in the FIFO take, and then polls.
     Polled,
     /// Yes, and the handler calls [`mask`] and then
     /// [`Bus::on_interrupt`](crate::Bus::on_interrupt). Waits that are shorter than
@@ -87,14 +86,14 @@ pub struct Sifive<R> {
     input: u32,
     lines: u8,
     completion: Completion,
-    /// What `set` made of the clock.
+    /// Clock that `set` has set, in hertz.
     clock: u32,
     select: Select,
     /// `csmode` is `OFF`.
     off: bool,
     /// The interrupt is enabled.
     enabled: bool,
-    /// Frames sent of which nothing has come back, when last looked.
+    /// Frames sent whose answers had not come back at the last check.
     under_way: usize,
     /// Frames of a message that was ended, which are still to come back.
     stale: usize,
@@ -118,7 +117,7 @@ impl<R: Registers> Sifive<R> {
         }
     }
 
-    /// Takes what has come in for `words`, no more than is under way.
+    /// Takes the received words for `words`, no more than are under way.
     fn empty(&mut self, words: &mut Words<'_>) -> Result<(), Fault> {
         for _ in 0..(self.stale + words.under_way()).min(FIFO) {
             match self.registers.read32(RXDATA) {
@@ -176,7 +175,7 @@ impl<R: Registers> Controller for Sifive<R> {
         // Control Register").
         self.registers.write32(FCTRL, 0);
         self.abort();
-        // Whatever was under way before is through since.
+        // Words that were under way before have been sent since.
         self.stale = 0;
         for _ in 0..=FIFO {
             if self.registers.read32(RXDATA) & RXDATA_EMPTY != 0 {
@@ -232,7 +231,7 @@ impl<R: Registers> Controller for Sifive<R> {
         self.mask();
         self.empty(words)?;
         self.fill(words);
-        // What has come in since.
+        // Words that have come in since.
         self.empty(words)?;
         if words.is_complete() {
             return Ok(Progress::Done);

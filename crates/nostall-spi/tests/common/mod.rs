@@ -11,7 +11,7 @@ use nostall_spi::{
     Mode, Progress, Select, Settings, Transfer, Wire, Words,
 };
 
-/// What the controller was told.
+/// Calls of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     Prepare,
@@ -74,12 +74,12 @@ impl Probe {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// What it was told since this was last asked.
+    /// Returns the calls since the last call of this.
     pub fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.state().told)
     }
 
-    /// What was sent, since last asked.
+    /// Returns the words sent since the last call of this or `told`.
     pub fn sent(&self) -> Vec<Vec<u32>> {
         let told = self.told().into_iter();
         told.filter_map(|told| match told {
@@ -89,7 +89,7 @@ impl Probe {
         .collect()
     }
 
-    /// Transfers so far, since last asked what was told.
+    /// Returns the number of transfers since the last call of `told`.
     pub fn count(&self) -> usize {
         let state = self.state();
         state
@@ -126,7 +126,7 @@ impl Probe {
 pub struct Probed {
     pub probe: Probe,
     pub capabilities: Capabilities,
-    /// The clock that is set, whatever is asked for.
+    /// The clock that is set, for any requested clock.
     pub rate: Option<u32>,
 }
 
@@ -218,7 +218,7 @@ impl Controller for Probed {
         }
         while let Some(word) = words.next_word() {
             state.sent.push(word);
-            // What comes back is one more.
+            // The received word is one more.
             words.receive(word.wrapping_add(1));
         }
         state.complete = false;
@@ -269,7 +269,7 @@ pub fn now(clock: &VirtualClock) -> Nanos {
 /// A device on it.
 pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>, 4, 4, 16>;
 
-/// The bus works, and nothing of what was before is left.
+/// The bus works, and nothing of the earlier messages is left.
 pub fn goes_on(device: &VirtualDevice<'_>, probe: &Probe) {
     assert_eq!(probe.selected(), None);
     probe.told();

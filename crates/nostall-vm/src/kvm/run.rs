@@ -67,8 +67,8 @@ fn machine(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<KvmMachine, 
     KvmMachine::new(kvm, (memory, bridge), limits, set_up, |bus| bus)
 }
 
-/// Returns the guest's command line: what the work needs, and the properties of this machine.
-/// There is a timer, but each tick would be an exit unrelated to the driver.
+/// Returns the guest's command line: the words that the work needs, and the properties of this
+/// machine. There is a timer, but each tick would be an exit unrelated to the driver.
 fn command_line(kvm: &Kvm, guest: &Guest<'_>) -> String {
     let mut words = guest.words();
     words.push(format!("uart={}", kvm.options().uart.window()));

@@ -170,7 +170,7 @@ impl ModelMachine {
         };
         // Without memory for a stack, nothing could run.
         let stack = DefaultStack::new(STACK).expect("memory for a CPU's stack");
-        // SAFETY: what `body` borrows must outlive the coroutine: coroutines are local to
+        // SAFETY: the borrows of `body` must outlive the coroutine: coroutines are local to
         // `ModelMachine::run`, which borrows machine and program for longer, and drops them.
         unsafe { Coroutine::with_stack_unchecked(stack, body) }
     }

@@ -28,7 +28,7 @@ impl Architecture {
         }
     }
 
-    /// What the command can be told to do without it, in words.
+    /// Returns the options of the command that work without it, in words.
     pub const fn instead(self) -> &'static str {
         match self {
             Self::X86_64 => "`--on model`",

@@ -1,4 +1,4 @@
-//! The machines that QEMU emulates for us, and what is particular to each.
+//! The machines that QEMU emulates for us, and their particular properties.
 
 use strum::{Display, EnumString, IntoStaticStr};
 
@@ -29,7 +29,7 @@ impl QemuBoard {
         self.into()
     }
 
-    /// What its CPUs are.
+    /// Returns the architecture of its CPUs.
     pub const fn architecture(self) -> Architecture {
         match self {
             Self::Q35 => Architecture::X86_64,
@@ -81,7 +81,7 @@ impl QemuBoard {
         }
     }
 
-    /// MiB of RAM that a guest needs beside what it needs everywhere.
+    /// Returns the MiB of RAM that a guest needs here beside the amount that it needs everywhere.
     pub(super) const fn more_mebibytes(self) -> u64 {
         match self.architecture() {
             Architecture::X86_64 => 0,

@@ -27,7 +27,7 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
         .args(["-machine", &name_and_options])
         .args(["-smp", &(guest.cpus + machine.other_cpus()).to_string()])
         .args(["-m", &format!("{ram}M")])
-        // Nothing but what is named here, and no restart.
+        // Only the devices that are named here, and no restart.
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none"])
         .args(["-kernel", &name(KERNEL)])

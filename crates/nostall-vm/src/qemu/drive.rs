@@ -13,12 +13,12 @@ const SMALLEST_CARD: u64 = 1 << 20;
 /// only `sifive_u` has any.
 #[derive(Clone, Copy, Debug)]
 pub enum Drive<'a> {
-    /// The flash on the first SPI controller, an is25wp256. What the guest writes is in
-    /// the file when it has ended.
+    /// The flash on the first SPI controller, an is25wp256. The guest's writes are in the file when
+    /// it has ended.
     Flash(&'a MemoryFile),
-    /// A card in the slot of the third SPI controller. The file is only read, whatever the
-    /// guest writes. The card is as long as the image, or what is missing to a power of
-    /// two longer, and that reads as zeros.
+    /// A card in the slot of the third SPI controller. The file is only read; the guest's writes go
+    /// elsewhere. The card is as long as the image, rounded up to a power of two, and reads as
+    /// zeros beyond it.
     SdCard(&'a File),
 }
 
@@ -31,8 +31,8 @@ impl Drive<'_> {
     pub const LARGEST_CARD: u64 = 32 << 30;
 }
 
-/// What lies before a card's image: a file that takes what is written, and knows that what
-/// it does not hold lies in `image`.
+/// Returns a file in front of a card's image: it takes the writes, and refers to `image` for all
+/// other data.
 pub(super) fn in_front_of(image: &File, name: &str) -> io::Result<MemoryFile> {
     let len = length(image)?;
     if !(1..=Drive::LARGEST_CARD).contains(&len) {

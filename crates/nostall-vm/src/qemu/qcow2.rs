@@ -5,8 +5,8 @@ const CLUSTER_BITS: u32 = 16;
 
 const CLUSTER: u64 = 1 << CLUSTER_BITS;
 
-/// Where things lie, in clusters: after the header, the table of what is in the file, the
-/// table of the counts' clusters, and the counts.
+/// Places in clusters: after the header, the table of the file's contents, the table of the counts'
+/// clusters, and the counts.
 const L1: u64 = 1;
 const REFCOUNT_TABLE: u64 = 2;
 const REFCOUNTS: u64 = 3;

@@ -32,8 +32,8 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it
-    /// does not even tell its version.
+    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it does not report
+    /// its version.
     pub fn find(board: QemuBoard) -> Result<Self, Error> {
         let architecture = board.architecture();
         let version =
@@ -141,7 +141,7 @@ impl Run<'_> {
         let mut seen = (0, 0);
         let mut changed = self.start;
         loop {
-            // In this order: what came before the end is seen.
+            // In this order: data from before the end is seen.
             let ended = self.qemu.ended()?;
             let now = self.sizes()?;
             if now != seen {
@@ -175,7 +175,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a run came to that ended by itself.
+    /// Returns the result of a run that ended by itself.
     fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
         let reports = guest::reports(&self.files.reports.read_from(0, self.limits.report_bytes)?)?;
         match (status.code(), first_report) {
@@ -209,7 +209,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether this is what QEMU says without firmware for RISC-V: up to 7.2, and since.
+/// Returns whether this is QEMU's error without firmware for RISC-V: up to 7.2, and since.
 fn lacks_firmware(said: &str) -> bool {
     let words = [
         "Unable to load the RISC-V firmware",
@@ -218,7 +218,7 @@ fn lacks_firmware(said: &str) -> bool {
     words.iter().any(|words| said.contains(words))
 }
 
-/// What came over the line when the firmware was done with it; all of it, if there is no
+/// Returns the bytes that came over the line after the firmware's; all of them, if there is no
 /// firmware that uses it.
 fn after_firmware(mut serial: Vec<u8>) -> Vec<u8> {
     let done = FIRMWARE_DONE.as_bytes();

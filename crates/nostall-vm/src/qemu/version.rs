@@ -9,10 +9,10 @@ use crate::Error;
 use crate::guest::{LOOK, QEMU_BYTES};
 use crate::process::{MemoryFile, spawn};
 
-/// How long QEMU has to tell its version.
+/// Time limit for QEMU to report its version.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
-/// The version that `program` tells within `limit`.
+/// Returns the version that `program` reports within `limit`.
 pub(super) fn version(program: &'static str, limit: Duration) -> Result<String, Error> {
     let said = MemoryFile::new(&[])?;
     let mut command = Command::new(program);

@@ -33,7 +33,7 @@ where
         }
     }
 
-    /// Gives the port what it takes now, and sets this CPU's timer for the rest.
+    /// Gives the port as many bytes as it takes now, and sets this CPU's timer for the rest.
     fn slice(&self, cpu: &impl Cpu, context: Context) -> Role {
         let priority = match context {
             Context::Task => Priority::Normal,

@@ -18,13 +18,13 @@ pub trait Cpu: Clock + Processor {
     /// Makes CPUs that [spin](Self::spin_while) check their conditions again.
     fn signal(&self) {}
 
-    /// Sets this CPU's one-shot timer, in place of what it was set to.
+    /// Sets this CPU's one-shot timer, and replaces its previous setting.
     fn call_at(&self, at: Nanos);
 
     /// Stops all other CPUs, wherever they are, for good.
     fn stop_others(&self);
 
-    /// Told when a message is in the ring, and nothing else has happened yet.
+    /// Called when a message is in the ring, and nothing else has happened yet.
     fn stored(&self) {}
 
     /// Takes each time that the console held this CPU, when it is over.
@@ -41,10 +41,10 @@ pub trait Cpu: Clock + Processor {
     }
 }
 
-/// What a CPU is doing.
+/// Context that a CPU runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Context {
-    /// What can be put off.
+    /// Work that can be put off.
     Task,
     /// An interrupt handler; others are masked.
     Interrupt,
@@ -55,7 +55,7 @@ pub enum Context {
 /// A time during which a CPU could do nothing but serve the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// What it had been doing.
+    /// Context that the CPU was in.
     pub context: Context,
     /// Its start.
     pub from: Nanos,

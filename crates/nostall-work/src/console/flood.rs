@@ -46,14 +46,14 @@ pub struct Flood<'a, P> {
     /// The detectors are so many times as impatient as Linux's.
     haste: u32,
     cpus: &'a [PerCpu],
-    /// What was added to each caller, in nanoseconds, by the number of its line.
+    /// Delay of each caller, in nanoseconds, by the number of its line.
     delays: &'a [AtomicU64],
     grace: StallDetector,
     /// CPUs that have logged all their lines.
     through: AtomicUsize,
 }
 
-/// What the experiment knows of a CPU.
+/// State of the experiment for each CPU.
 #[derive(Debug)]
 pub struct PerCpu {
     watchdog: Watchdog,
@@ -66,15 +66,15 @@ pub struct PerCpu {
 /// A report of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// When.
+    /// Time of the report.
     pub at: Nanos,
-    /// Which detector.
+    /// Detector that fired, and its finding.
     pub what: What,
     /// Printing it made the interrupt handler the console's owner.
     pub cascaded: bool,
 }
 
-/// What a detector has found.
+/// Finding of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// This CPU has not scheduled for so long.
@@ -176,16 +176,16 @@ impl<'a, P: Path> Flood<'a, P> {
         self.through.load(Ordering::Acquire) == self.cpus.len() && self.path.is_idle()
     }
 
-    /// The timer interrupt: looks whether this CPU, or any, is stuck. `missed`: how many
-    /// were due before, and did not come.
+    /// The timer interrupt: checks whether this CPU, or any, is stuck. `missed` is the number of
+    /// earlier ticks that were due and did not come.
     pub fn tick(&self, cpu: &impl Cpu, missed: u64, mut fired: impl FnMut(Fired)) {
         let me = &self.cpus[cpu.id()];
         me.ticks.fetch_add(1, Ordering::Relaxed);
         me.missed.fetch_add(missed, Ordering::Relaxed);
         let at = cpu.now();
         let lockup = me.watchdog.check(at, self.patience(Watchdog::THRESHOLD));
-        // What is interrupted can be put off as of now. Should this handler be held, the
-        // next tick comes before a task is scheduled, and sees it.
+        // From now on, the interrupted work can be put off. Should this handler be held, the next
+        // tick comes before a task is scheduled, and sees it.
         if me.held.load(Ordering::Relaxed) == 0 {
             self.schedule(cpu);
         }
@@ -212,7 +212,7 @@ impl<'a, P: Path> Flood<'a, P> {
         self.path.timer(cpu);
     }
 
-    /// The end, injected: in whatever this CPU was doing.
+    /// The end, injected: it interrupts any work of this CPU.
     pub fn panic(&self, cpu: &impl Cpu) {
         let meta = Meta {
             level: Level::Emergency,

@@ -24,7 +24,7 @@ pub struct LogLine<'a> {
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
     rest: &'a [u8],
-    /// The last time there was in the log, and what it is for us.
+    /// The last time that the log gave; `at` is our time for it.
     last: Option<Nanos>,
     at: Nanos,
 }
@@ -71,7 +71,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// `<6>`, and what follows it. Facilities are left out.
+/// Parses `<6>`, and returns the rest. Facilities are left out.
 fn level(line: &[u8]) -> (Level, &[u8]) {
     let parsed = || {
         let (number, rest) = number(line.strip_prefix(b"<")?)?;
@@ -81,7 +81,7 @@ fn level(line: &[u8]) -> (Level, &[u8]) {
     parsed().unwrap_or((Level::Info, line))
 }
 
-/// `[    1.234567] `, and what follows it.
+/// Parses `[    1.234567] `, and returns the rest.
 fn time(line: &[u8]) -> (Option<Nanos>, &[u8]) {
     let parsed = || {
         let inside = line.strip_prefix(b"[")?.trim_ascii_start();
@@ -100,7 +100,7 @@ fn time(line: &[u8]) -> (Option<Nanos>, &[u8]) {
     }
 }
 
-/// Digits, at least one, and what follows them; not more than 19 of them.
+/// Parses digits, at least one and at most 19, and returns the rest.
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = text.split_at(digits);

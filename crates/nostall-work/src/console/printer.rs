@@ -112,8 +112,8 @@ where
         done
     }
 
-    /// Gives the port what it takes now. Returns when it takes more, or `None` if nothing is
-    /// left.
+    /// Gives the port as many bytes as it takes now. Returns when it takes more, or `None` if
+    /// nothing is left.
     fn step(&self, cpu: &impl Cpu) -> Option<Nanos> {
         let mut line = self.line.try_lock()?;
         let from = cpu.now();

@@ -48,7 +48,7 @@ impl Strategy {
 
 /// The path of a message, from the logging task to the line.
 pub trait Path {
-    /// Logs a message, pre-emption off, and does for the line what is to be done now.
+    /// Logs a message, pre-emption off, and does the work for the line that is due now.
     fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role;
 
     /// The timer that was set by [`Cpu::call_at`] has come, as an interrupt.
@@ -75,6 +75,6 @@ pub trait Path {
 pub enum Role {
     /// Left the message there, for others to send.
     Left,
-    /// Sent it, or what was before it.
+    /// Sent it, or the messages before it.
     Owner,
 }

@@ -136,7 +136,7 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         self.port.write8(THR, byte);
     }
 
-    /// What is true of the port meant, of what the port says.
+    /// Returns the line status of the port meant, from the status that the port reports.
     fn status(&self, says: u8, now: Nanos) -> u8 {
         let mut status = says;
         if self.free_at() > now {
@@ -180,7 +180,7 @@ mod tests {
 
     const FRAME: Nanos = Nanos(86_806);
 
-    /// What arrives, when each byte does, and when the writer was through.
+    /// Returns the arrived bytes, when each arrived, and when the writer was through.
     fn write(strategy: Strategy, text: &[u8]) -> (Vec<u8>, Vec<u32>, Nanos) {
         let arrivals: Vec<_> = (0..1_000).map(|_| AtomicU32::new(0)).collect();
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
@@ -229,8 +229,8 @@ mod tests {
         assert_eq!(port.into_sink().len(), 40 - overrun);
     }
 
-    /// What a writer sees and does on the model of a port, and on a port that takes
-    /// everything at once, behind a throttle that makes it as slow.
+    /// Compares a writer on the model of a port with one on a port that takes everything at once,
+    /// behind a throttle that makes it as slow.
     #[test]
     fn a_throttled_port_is_as_slow_as_the_model_of_the_one_that_is_meant() {
         let text = [b'x'; 4_000];

@@ -1,4 +1,4 @@
-//! What a guest tells of a flood, when it is over.
+//! Reports of a guest about a flood, when it is over.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub type Times = heapless::Vec<u32, 48>;
 /// Spans, in nanoseconds; likewise.
 pub type Delays = heapless::Vec<u64, 24>;
 
-/// One thing that a flood tells. All times are the guest's.
+/// Report about a flood. All times are the guest's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -45,7 +45,7 @@ pub enum Told {
         cpu: u16,
         /// When, in nanoseconds.
         at: u64,
-        /// For how long what it found had lasted, in nanoseconds.
+        /// How long the reported stall had lasted, in nanoseconds.
         lasts: u64,
         /// It found a CPU that did not schedule; else a grace period that did not end.
         lockup: bool,

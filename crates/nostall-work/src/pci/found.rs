@@ -48,17 +48,17 @@ pub struct FoundFunction {
 pub struct FoundBar {
     /// The first register.
     pub register: u16,
-    /// What is behind it.
+    /// Kind of range behind it.
     pub kind: FoundBarKind,
     /// How many address bits it decodes.
     pub bits: u8,
     /// Where it is.
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// What is behind a BAR.
+/// Kind of range behind a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FoundBarKind {
@@ -77,14 +77,14 @@ pub enum FoundBarKind {
 pub struct FoundCapability {
     /// Its first register; that of an extended one is above 255.
     pub register: u16,
-    /// Which one.
+    /// Capability ID.
     pub id: u16,
     /// The 16 bits after ID and pointer, or an extended one's version.
     pub word: u16,
 }
 
 impl FoundFunction {
-    /// Of what its header, its windows and its BARs tell.
+    /// Collects the fields of a function's header, windows and BARs.
     pub fn new(function: &Function, windows: &BridgeWindows, bars: &Bars) -> Self {
         let windows = [&windows.io, &windows.memory, &windows.prefetchable];
         let Function { address, .. } = function;

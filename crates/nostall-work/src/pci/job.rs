@@ -88,7 +88,7 @@ pub struct Room {
     pub prefetchable: (u64, u64),
 }
 
-/// A job.
+/// Job of the PCI experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Assigns bus numbers, bridge windows and BARs, as firmware does elsewhere, and reports

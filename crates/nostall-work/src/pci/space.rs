@@ -32,7 +32,7 @@ const IO: Range<u64> = 0x1000..0x1_0000;
 /// BARs that can get places: more than the machines of these jobs have.
 const BARS: usize = 256;
 
-/// Faults of a walk that are told; the rest is counted.
+/// Faults of a walk that are reported; the rest is counted.
 const FAULTS: u32 = 32;
 
 /// A machine's configuration space by every method that there is.
@@ -44,14 +44,14 @@ pub struct Space<'a, P, E, M, C> {
     ram: M,
     /// The function that is read and written.
     at: Address,
-    /// What its interrupt line was.
+    /// Interrupt line before the measurement.
     line: u8,
     segments: &'a [u32],
     clock: C,
     counts: &'a dyn Counted,
 }
 
-/// Windows that count what passes through them.
+/// Windows that count the accesses through them.
 pub trait Counted {
     /// All of it so far.
     fn counts(&self) -> Counts;
@@ -64,9 +64,9 @@ where
     M: ConfigAccess,
     C: Clock,
 {
-    /// By ports, by memory (both as far as they were chosen to be used), and by what was
-    /// chosen of both. `ram` is a function's registers in plain memory, at [`RAM_AT`];
-    /// `segments` are those to walk; `counts` counts what passes through all of these.
+    /// Takes access by ports, by memory (both as far as they were chosen to be used), and by the
+    /// chosen one of both. `ram` is a function's registers in plain memory, at [`RAM_AT`].
+    /// `segments` are those to walk. `counts` counts the accesses through all of these.
     ///
     /// Reads and writes will be to the first function of segment 0, which is copied to
     /// `ram`. `None` if there is no function.
@@ -108,8 +108,8 @@ where
         })
     }
 
-    /// Not inlined: what is known of one method's addresses must not make its code shorter
-    /// than another's.
+    /// Not inlined: the constant addresses of one method must not make its code shorter than
+    /// another's.
     #[inline(never)]
     fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> PciMeasured {
         let before = self.counts.counts();
@@ -172,7 +172,7 @@ where
         segments.filter(move |segment| access.reaches(root(*segment), 0))
     }
 
-    /// What there is to give out in segment 0 where there is this room.
+    /// Returns the ranges to assign in segment 0 where there is this room.
     pub fn ranges(&self, room: Room) -> Ranges {
         let (memory, prefetchable) = (room.memory, room.prefetchable);
         Ranges {
@@ -183,8 +183,8 @@ where
         }
     }
 
-    /// Gives out bus numbers, windows and BARs in segment 0, whatever was there before, and
-    /// has the functions answer where they have a place.
+    /// Assigns bus numbers, windows and BARs in segment 0, replaces all earlier ones, and enables
+    /// the functions that have a place.
     ///
     /// Not inlined: it takes some 13 KiB of stack, which the other jobs need not have.
     #[inline(never)]
@@ -208,7 +208,7 @@ where
         }
     }
 
-    /// The last bus of segment 0 that ECAM gets to, where it is there: ports tell of no end.
+    /// The last bus of segment 0 that ECAM gets to, where it is there: ports have no such end.
     fn last_bus(&self) -> u8 {
         let reached = |bus: &u8| {
             let address = Address::from_devfn(0, *bus, 0);
@@ -219,8 +219,7 @@ where
         (0..=255).take_while(reached).last().unwrap_or(0)
     }
 
-    /// Tells of every function by each method there is, and whether all found the same in
-    /// segment 0.
+    /// Reports every function by each method there is, and whether all found the same in segment 0.
     pub fn enumerate(&self, tell: &mut impl FnMut(Told)) {
         let trees = [
             self.ports
@@ -241,8 +240,8 @@ where
         });
     }
 
-    /// Tells of every function of segment 0 that the `virtio-drivers` crate's enumeration
-    /// finds by the chosen method, on each bus that there is.
+    /// Reports every function of segment 0 that the `virtio-drivers` crate's enumeration finds by
+    /// the chosen method, on each bus that there is.
     pub fn virtio_drivers(&self, tell: &mut impl FnMut(Told)) {
         let mut buses = [false; 256];
         buses[0] = true;
@@ -313,7 +312,7 @@ where
     }
 }
 
-/// One method's walk, told as it goes.
+/// One method's walk, reported as it goes.
 struct Walk<'a, T> {
     method: Method,
     sum: Tree,
@@ -370,7 +369,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         }
     }
 
-    /// Adds `one` to `some`, which are told when there is no more room.
+    /// Adds `one` to `some`, which are reported when there is no more room.
     fn collect(&mut self, some: &mut Capabilities, one: FoundCapability) {
         if some.is_full() {
             (self.tell)(Told::Capabilities(core::mem::take(some)));

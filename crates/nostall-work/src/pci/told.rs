@@ -1,4 +1,4 @@
-//! What there is to tell.
+//! Reports of a PCI job.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use super::found::{FoundCapability, FoundFunction};
 use super::job::Method;
 use crate::ReportText;
 
-/// One thing that a job tells.
+/// Report of a PCI job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Told {
-    /// What it runs on, and which method is chosen for that.
+    /// The guest's environment, and the method chosen for it.
     Machine {
         /// Bare metal, or a hypervisor and its name.
         environment: ReportText,
@@ -39,23 +39,23 @@ pub enum Told {
     Function {
         /// The method that found it.
         method: Method,
-        /// What it is.
+        /// The function found.
         found: FoundFunction,
     },
-    /// Capabilities of the function last told of; there may be more to come.
+    /// Capabilities of the function last reported; there may be more to come.
     Capabilities(Capabilities),
     /// Something that was wrong on the way.
     Fault {
         /// The method that found it.
         method: Method,
-        /// What it is.
+        /// Description of the fault.
         what: ReportText,
     },
-    /// All functions have been told of that this method finds.
+    /// All functions that this method finds have been reported.
     Tree(Tree),
     /// Whether all methods there are have found the same.
     Compared {
-        /// They have.
+        /// Whether they agree.
         equal: bool,
     },
     /// Bus numbers, windows and BARs have been given out.
@@ -64,10 +64,10 @@ pub enum Told {
         last_bus: u8,
         /// BARs that have a place.
         placed: u32,
-        /// BARs that have none; a fault was told of each.
+        /// BARs that have none; a fault was reported for each.
         left: u32,
     },
-    /// What was measured; `None` if there is no such method here.
+    /// Measured figures; `None` if there is no such method here.
     Measured(Option<PciMeasured>),
     /// A function as the `virtio-drivers` crate found it.
     VirtioDrivers {
@@ -84,7 +84,7 @@ pub enum Told {
     },
     /// It has found no more than these.
     VirtioDriversDone {
-        /// How many.
+        /// Number of functions found.
         functions: u32,
     },
 }
@@ -92,22 +92,22 @@ pub enum Told {
 /// A few capabilities.
 pub type Capabilities = heapless::Vec<FoundCapability, 16>;
 
-/// What one method found, in sum.
+/// Summary of one method's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// Which.
+    /// Method of the walk.
     pub method: Method,
-    /// How many functions.
+    /// Number of functions found.
     pub functions: u32,
     /// On how many buses, counted with those that are empty.
     pub buses: u32,
-    /// How many things were wrong on the way. Not all of them are told.
+    /// Number of faults on the way. Not all of them are reported.
     pub faults: u32,
     /// Of all that every method can find out about the functions.
     pub digest: u64,
 }
 
-/// What doing it came to.
+/// Result of a measured operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciMeasured {
     /// How often it was done.
@@ -118,7 +118,7 @@ pub struct PciMeasured {
     pub ns: u64,
     /// Accesses that were not made, and faults of a walk.
     pub faults: u32,
-    /// Of a walk: how many functions. Of reads: what was read last.
+    /// For a walk, the number of functions. For reads, the value read last.
     pub value: u32,
     /// Of a walk: on how many buses.
     pub buses: u32,

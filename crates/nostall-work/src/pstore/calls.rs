@@ -7,9 +7,9 @@ use nostall_io::{Clock, Nanos};
 
 use super::pipe::{BLOCK, Block, Pipe};
 
-/// Is told of every function's entry.
+/// Records the entry of every function.
 pub trait Tracer {
-    /// Whether it keeps what it is told.
+    /// Whether it stores its records.
     const TRACES: bool = true;
 
     /// The function at `ip` was entered from the one at `parent`.
@@ -43,9 +43,9 @@ const MOST_SLEEPS: u32 = 1_000_000;
 
 /// How a stage sleeps until a neighbour has moved some blocks.
 pub trait Sleep {
-    /// Gives the CPU away unless `ready`, which may be so at any time, until
-    /// [`wake_others`](Self::wake_others) or for some milliseconds. May return
-    /// earlier: the caller looks again.
+    /// Yields the CPU unless `ready`, which may become true at any time, until
+    /// [`wake_others`](Self::wake_others) or for some milliseconds. May return earlier: the caller
+    /// checks again.
     fn sleep(&self, ready: &dyn Fn() -> bool);
 
     /// Ends the others' sleep.
@@ -62,7 +62,7 @@ impl<S: Sleep + ?Sized> Sleep for &S {
     }
 }
 
-/// What can be read or written.
+/// File that can be read or written.
 #[derive(Clone, Copy)]
 pub(super) enum File<'a> {
     /// Zeros without end.
@@ -248,7 +248,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
         ip
     }
 
-    /// Not traced: how often it looks depends on the neighbour.
+    /// Not traced: the number of checks depends on the neighbour.
     fn wait_for<P>(&self, sleeps: &AtomicBool, ready: impl Fn() -> Option<P>) -> Result<P, GaveUp> {
         if let Some(slot) = ready() {
             return Ok(slot);

@@ -1,4 +1,4 @@
-//! The logs of a kernel that may die at any moment.
+//! The logs of a kernel that may crash at any moment.
 
 use nostall_io::Nanos;
 use nostall_pstore::{DumpHeader, Layout, Ram, Zone, ZoneKind};
@@ -33,12 +33,12 @@ impl<'a> Logs<'a> {
         })
     }
 
-    /// What is printed.
+    /// Appends printed text.
     pub fn print(&mut self, text: &[u8]) {
         self.console.append_text(text);
     }
 
-    /// The kernel's log, because it dies.
+    /// Stores the kernel's log, because the kernel panics.
     pub fn panic(&mut self, now: Nanos, log: &[u8]) {
         let words = DumpHeader {
             seconds: (now.0 / 1_000_000_000).cast_signed(),

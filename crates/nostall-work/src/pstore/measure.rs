@@ -74,8 +74,7 @@ fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
     Some(zone)
 }
 
-/// The zones of the first three CPUs, with their numbers. The others' are emptied,
-/// as they are looked at.
+/// The zones of the first three CPUs, with their numbers. The others' are emptied as they are read.
 fn one_each<Z>(mut zones: impl Iterator<Item = Z>) -> Option<[(u8, Z); 3]> {
     let three = [(0, zones.next()?), (1, zones.next()?), (2, zones.next()?)];
     zones.for_each(drop);
@@ -120,7 +119,7 @@ impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
     }
 }
 
-/// Counts what is recorded.
+/// Counts the recorded calls.
 struct Counted<T> {
     trace: T,
     records: u64,
@@ -143,7 +142,7 @@ impl<M: Memory, S: Stamp> Tracer for Recorder<'_, M, S> {
     }
 }
 
-/// One CPU's access to what all share.
+/// One CPU's access to the shared state.
 struct LockedTracer<'a, L: RawMutex, R> {
     cpu: u8,
     lock: &'a LockedRecorder<L, R>,

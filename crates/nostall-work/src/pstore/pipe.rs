@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// Bytes of a block: what `dd` moves at a time.
+/// Bytes of a block, as `dd` moves at a time.
 pub const BLOCK: usize = 512;
 
 const WORDS: usize = BLOCK / size_of::<usize>();
@@ -45,8 +45,8 @@ impl Pipe {
         (!full).then(|| &self.slots[put % SLOTS])
     }
 
-    /// Gives the filled slot to the reader, and tells whether to wake it: it
-    /// sleeps, and there is work for a while.
+    /// Gives the filled slot to the reader, and returns whether to wake it: it sleeps, and there is
+    /// work for a while.
     pub(super) fn put(&self) -> bool {
         let put = self.put.load(Ordering::Relaxed).wrapping_add(1);
         self.put.store(put, Ordering::Release);
@@ -64,7 +64,7 @@ impl Pipe {
         (!empty).then(|| &self.slots[taken % SLOTS])
     }
 
-    /// Gives the emptied slot back to the writer, and tells whether to wake it.
+    /// Gives the emptied slot back to the writer, and returns whether to wake it.
     pub(super) fn take(&self) -> bool {
         let taken = self.taken.load(Ordering::Relaxed).wrapping_add(1);
         self.taken.store(taken, Ordering::Release);

@@ -1,4 +1,4 @@
-//! What a kernel left in persistent RAM, in short.
+//! Summary of the data that a kernel left in persistent RAM.
 
 use nostall_pstore::{
     Layout, Load, PreviousBootZone, Reader, RecordFormat, Trace as Entry, Writer, ZoneKind,
@@ -9,8 +9,8 @@ use super::region::{MOST_CPUS, Traces, params};
 use crate::ReportText;
 use crate::checksum::Checksum;
 
-/// Tells `found` what is there: each CPU's trace, all merged by their stamps, logs
-/// and console. Nothing is changed.
+/// Reports the contents to `found`: each CPU's trace, all merged by their stamps, logs and console.
+/// Nothing is changed.
 pub fn recover<M: Load + ?Sized>(region: &M, cpus: u16, mut found: impl FnMut(Recovered)) {
     let Ok(layout) = Layout::new(&params(cpus, Traces::PerCpu)) else {
         return;

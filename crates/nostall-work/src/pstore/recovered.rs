@@ -32,7 +32,7 @@ pub enum Recovered {
     },
     /// A text.
     Text {
-        /// Which.
+        /// Kind of the text.
         kind: TextKind,
         /// Bytes of it.
         bytes: u64,
@@ -49,9 +49,9 @@ pub enum Recovered {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TextKind {
-    /// The log that a dying kernel wrote.
+    /// The log that a crashing kernel wrote.
     Dmesg,
-    /// What it had printed.
+    /// Text that it had printed.
     Console,
 }
 

@@ -1,4 +1,4 @@
-//! Where persistent RAM is, how it is divided, and what is found there.
+//! Where persistent RAM is, how it is divided, and how its contents are found.
 
 use core::ops::Range;
 
@@ -21,8 +21,7 @@ pub const LINUX: LinuxVersion = LinuxVersion::new(6, 1, 0);
 /// CPUs that the experiment needs, one for each stage.
 pub const FEWEST_CPUS: u16 = 3;
 
-/// CPUs whose traces are merged when they are recovered: what fits on a kernel's
-/// stack.
+/// CPUs whose traces are merged when they are recovered: as many as fit on a kernel's stack.
 pub const MOST_CPUS: u16 = 8;
 
 /// How traces are kept.

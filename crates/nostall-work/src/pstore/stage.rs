@@ -1,4 +1,4 @@
-//! The three stages, and what they come to.
+//! The three stages, and their results.
 
 use lock_api::RawMutex;
 use nostall_io::{Clock, Nanos};
@@ -37,7 +37,7 @@ impl Stage {
 
 /// CPUs to run the stages on.
 pub trait Crew: Sleep + Sync {
-    /// What one CPU holds while the others wait.
+    /// Lock that one CPU holds while the others wait.
     type Lock: RawMutex + Send + Sync;
 
     /// Does `run` with each part at once, each on a CPU of its own, and returns
@@ -45,10 +45,10 @@ pub trait Crew: Sleep + Sync {
     fn each<T: Send, R: Send>(&self, parts: [T; 3], run: impl Fn(T) -> R + Sync) -> [R; 3];
 }
 
-/// What connects the stages.
+/// Pipes between the stages.
 pub struct Pipes([Pipe; 2]);
 
-/// What one stage did.
+/// Result of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// When it began, by the clock it was given.
@@ -59,7 +59,7 @@ pub struct Ran {
     pub bytes: u64,
 }
 
-/// What all of them came to.
+/// Result of all stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// Bytes that went all the way.
@@ -114,7 +114,7 @@ impl Pipes {
         };
         let start = clock.now();
         let mut task = Task::new(trace, &clock, &sleep);
-        // What was passed on is told by the bytes.
+        // The bytes show how much was passed on.
         let _ = pass_on(&mut task, from, to, blocks);
         // The last blocks may be fewer than a sleeper is woken for.
         sleep.wake_others();
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Looks again after a while.
+    /// Checks again after a while.
     struct Looking<C>(C);
 
     impl<C: Clock> Sleep for Looking<C> {

@@ -39,7 +39,7 @@ impl Strategy {
     }
 }
 
-/// A job.
+/// Job of the pstore experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Moves the blocks and records with this strategy: `per-cpu-clock`.

@@ -1,8 +1,8 @@
 //! A flash: its identification, and a sector that is erased, written and read back.
 //!
-//! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of
-//! four bytes; ISSI's IS25WP256 has them all. Neither document was at hand: it is written
-//! as we know such chips, and was tried on QEMU's model and on ours.
+//! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of four bytes;
+//! ISSI's IS25WP256 has them all. Neither document was at hand. The driver is written from
+//! experience, and was tried on QEMU's model and on ours.
 
 use core::fmt;
 
@@ -16,8 +16,8 @@ use crate::text;
 /// Bytes that are erased at once.
 pub const SECTOR: u32 = 4096;
 
-/// The sector that is tried: beyond what addresses of three bytes reach, so that those
-/// of four are seen to be understood.
+/// The sector that is tried: beyond the reach of addresses of three bytes, so that the test covers
+/// those of four.
 const ADDRESS: u32 = (16 << 20) + 5 * SECTOR;
 
 /// Bytes that are programmed at once.
@@ -46,7 +46,7 @@ const WRITABLE: u8 = 1 << 1;
 /// Longer than any such chip takes to erase a sector; a page is a hundredth of that.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// How often the status is looked at.
+/// Interval at which the status is read.
 const LOOK: Nanos = Nanos::from_micros(100);
 
 /// Why it could not go on.
@@ -90,8 +90,8 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Identifies the flash at `line`, erases a sector, looks that it is all ones, writes a
-/// pattern that is not what was there, and reads it back. What was there is lost.
+/// Identifies the flash at `line`, and erases a sector. Checks that the sector is all ones, writes
+/// a pattern that differs from its old contents, and reads it back. The old contents are lost.
 pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     bus: &Bus<C, P, W, S, B>,
     line: Select,
@@ -120,7 +120,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     fn try_sector(&self, tell: &mut dyn FnMut(Told)) -> Result<(), Failed> {
         let id = self.identify()?;
         tell(Told::FlashId(id));
-        // The third byte of every maker that we know: the size's logarithm.
+        // The third byte of every known maker: the size's logarithm.
         if !(0x19..=0x22).contains(&id[2]) {
             return Err(Failed::Small(id));
         }
@@ -189,7 +189,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         Ok(sha.finalize().into())
     }
 
-    /// What lies just before and just behind.
+    /// Returns the pages just before and just behind.
     fn neighbours(&self) -> Result<[[u8; PAGE]; 2], Failed> {
         let mut around = [[0; PAGE]; 2];
         self.read(ADDRESS - PAGE as u32, &mut around[0])?;
@@ -217,8 +217,8 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         Ok(self.device.write(&[WRITE_DISABLE])?)
     }
 
-    /// Waits until the chip is ready. Looks are counted too, so that a clock that stops or is
-    /// set back cannot prolong the wait.
+    /// Waits until the chip is ready. Polls are counted too, so that a clock that stops or is set
+    /// back cannot prolong the wait.
     fn wait_while_busy(&self) -> Result<(), Failed> {
         let deadline = self.clock.now() + PATIENCE;
         for _ in 0..=PATIENCE.0 / LOOK.0 {
@@ -245,7 +245,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
 struct Pattern(u64);
 
 impl Pattern {
-    /// One that is not what has this digest.
+    /// Returns a pattern whose contents do not have this digest.
     fn other_than(digest: Digest) -> Self {
         let mut seed = [0; 8];
         seed.copy_from_slice(&digest[..8]);

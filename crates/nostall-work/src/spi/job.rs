@@ -45,7 +45,7 @@ impl Strategy {
     }
 }
 
-/// A job.
+/// Job of the SPI experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Identifies the flash; erases, writes and reads back a sector: `flash`.

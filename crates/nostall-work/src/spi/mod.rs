@@ -1,8 +1,7 @@
 //! SPI: a flash and a card at work, and a bus that is busy.
 //!
-//! [`flash`] and [`card`] speak to devices, over whatever controller the machine has.
-//! [`can`] measures the bus itself, on a [`CanMachine`] that can run two tasks and a worker
-//! at once.
+//! [`flash`] and [`card`] speak to devices, over any controller. [`can`] measures the bus itself,
+//! on a [`CanMachine`] that can run two tasks and a worker at once.
 
 mod can;
 mod card;

@@ -1,4 +1,4 @@
-//! What there is to tell.
+//! Reports of an SPI job.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ pub type Digest = [u8; 32];
 /// A name of eight and three characters, of which some take two bytes.
 pub type ShortName = heapless::String<24>;
 
-/// One thing that a job tells.
+/// Report of an SPI job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Told {
     /// The flash's identification: its manufacturer, and two bytes of the manufacturer's.
     FlashId([u8; 3]),
-    /// What became of a sector.
+    /// Result of the test of a sector.
     Sector(Sector),
     /// The card has been initialised.
     Card {
-        /// What it is.
+        /// Kind of the card.
         kind: CardKind,
         /// Its size.
         bytes: u64,
@@ -35,12 +35,12 @@ pub enum Told {
         entry: u32,
         /// Its short name.
         short: ShortName,
-        /// Bytes.
+        /// Size in bytes.
         size: u32,
         /// It is a directory; not entered.
         directory: bool,
     },
-    /// A piece of the long name of the entry last told of; there may be more to come.
+    /// A piece of the long name of the entry last reported; there may be more to come.
     Name(ReportText),
     /// A file has been read to its end.
     Read {
@@ -49,9 +49,9 @@ pub enum Told {
         /// Of its content.
         sha256: Digest,
     },
-    /// So much has been read of files: told now and then, as a card may be large.
+    /// So much has been read of files: reported now and then, as a card may be large.
     Progress {
-        /// In all.
+        /// Bytes read so far, of all files.
         bytes: u64,
     },
     /// The whole root directory has been read.
@@ -62,7 +62,7 @@ pub enum Told {
     Fault(ReportText),
 }
 
-/// What became of a sector of a flash.
+/// Result of the test of a flash's sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sector {
     /// Where it begins.
@@ -71,11 +71,11 @@ pub struct Sector {
     pub before: Digest,
     /// Bytes that were not all ones after it was erased.
     pub not_erased: u32,
-    /// What was to be written.
+    /// Pattern to be written.
     pub pattern: Digest,
     /// Its content after that.
     pub after: Digest,
-    /// Whether what lies just before and just behind it is as it was.
+    /// Whether the pages just before and just behind it are unchanged.
     pub neighbours_kept: bool,
     /// Nanoseconds to erase it.
     pub erase_ns: u64,
@@ -83,7 +83,7 @@ pub struct Sector {
     pub write_ns: u64,
 }
 
-/// What a card says that it is.
+/// Kind that a card reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CardKind {
@@ -131,7 +131,7 @@ pub struct CardRead {
     pub messages: u64,
 }
 
-/// What a busy bus came to.
+/// Result of a busy bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiMeasured {
     /// The strategy.

@@ -98,7 +98,7 @@ impl OnArg {
     }
 }
 
-/// What a machine is, for people.
+/// Returns a machine's description for the help text.
 const fn about(board: QemuBoard) -> &'static str {
     match board {
         QemuBoard::Q35 => "A PC with PCI Express",
@@ -136,7 +136,7 @@ impl Given {
 }
 
 impl Common {
-    /// What was given of these, CPUs apart.
+    /// Returns the given options of these, CPUs apart.
     pub fn given(&self) -> Vec<Given> {
         let all = [
             Given::with("--machine", self.machine, &[OnArg::Qemu]),

@@ -36,7 +36,7 @@ struct Host<'a> {
     kvm: Option<Kvm>,
 }
 
-/// Times on a KVM that interprets guest code tell of it alone.
+/// Times on a KVM that interprets guest code hold for it alone.
 #[derive(Serialize)]
 struct Kvm {
     ns_per_instruction: u64,

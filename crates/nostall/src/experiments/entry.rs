@@ -8,7 +8,7 @@ use super::tour::ran::{self, Make};
 use super::tour::row::Part;
 use crate::report::page::Summary;
 
-/// An experiment, whatever its arguments.
+/// An experiment with arguments of any type.
 pub struct Entry {
     pub name: &'static str,
     pub command: fn(Command) -> Command,

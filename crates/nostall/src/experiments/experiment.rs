@@ -1,4 +1,4 @@
-//! An experiment: how it is run, and what comes of it.
+//! An experiment: how it is run, and its result.
 
 use std::borrow::Cow;
 use std::env;
@@ -34,7 +34,7 @@ pub trait Experiment: clap::Args {
     /// The comparison with Linux, where there is one.
     const PEERS: Option<&'static peers::Part> = None;
 
-    /// What is read before a machine is looked for, so that mistakes in arguments come first.
+    /// Data that is read before a machine is looked for, so that mistakes in arguments come first.
     type Input;
 
     /// Further lists in the document for programs: a struct with a field for each.
@@ -61,7 +61,7 @@ pub trait Experiment: clap::Args {
         QemuBoard::default()
     }
 
-    /// What KVM's machine is to have.
+    /// Returns the options of KVM's machine.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn kvm_options(&self) -> nostall_vm::kvm::Options {
         nostall_vm::kvm::Options::default()
@@ -70,7 +70,7 @@ pub trait Experiment: clap::Args {
     /// Options that were given, and have no meaning on some machine.
     fn given(&self) -> Vec<Given>;
 
-    /// Checks the arguments, and reads what they name.
+    /// Checks the arguments, and reads the files that they name.
     fn read(&self) -> Result<Self::Input>;
 
     /// Runs on `on`. `note` is a line about the choice of machine.
@@ -82,11 +82,11 @@ pub trait Experiment: clap::Args {
     ) -> Result<Answer<Self::Found>>;
 }
 
-/// What an experiment came to.
+/// Result of an experiment.
 pub struct Answer<F = ()> {
-    /// For people.
+    /// Text for people.
     pub text: String,
-    /// For programs.
+    /// Figures for programs.
     pub figures: Figures,
     /// Further lists in the document for programs.
     pub found: F,

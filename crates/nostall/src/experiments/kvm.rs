@@ -11,7 +11,7 @@ use nostall_vm::{Error, Exits, Ran};
 
 use crate::kernel;
 
-/// A KVM, what is known of it, and what to boot on it.
+/// A KVM, its properties, and the kernel to boot on it.
 pub struct OnKvm {
     pub kvm: Kvm,
     pub speed: Speed,
@@ -55,7 +55,7 @@ pub fn lacks(file: Option<&Path>) -> Option<String> {
     }
 }
 
-/// What to say of a KVM that is there and cannot be used.
+/// Returns the message for a KVM that is there and cannot be used.
 fn why_not(error: &Error) -> Option<String> {
     match error {
         Error::NoKvm { cause, .. } if is_missing(cause) => None,
@@ -93,7 +93,7 @@ impl OnKvm {
         }
     }
 
-    /// What the serial port was measured on.
+    /// Describes the machine that the serial port was measured on.
     pub fn headline(&self, ran: &Ran) -> String {
         let what = format!("uart on kvm, {}", self.kvm.options().uart);
         let exits = ran.exits.as_ref().map(|exits| exits.total);
@@ -105,7 +105,7 @@ impl OnKvm {
         self.headline_of(&what, ran, &notes)
     }
 
-    /// What `what` was measured on, and `notes` on that.
+    /// Describes the machine that the experiment was measured on, with `notes` on it.
     pub fn headline_of(&self, what: &str, ran: &Ran, notes: &[String]) -> String {
         let up = ran.first_report.as_secs_f64();
         let mut lines = vec![format!("{what}, 1 CPU; up after {up:.2} s")];
@@ -117,7 +117,7 @@ impl OnKvm {
     }
 }
 
-/// What to say where light exits would be shown, and KVM's statistics do not tell them.
+/// Returns the note for a table of light exits, if KVM's statistics do not report them.
 fn no_light_exits(exits: Option<Exits>) -> Option<&'static str> {
     let known = exits.is_some_and(|exits| exits.light().is_some());
     (!known).then_some("this KVM's statistics tell no exits: light exits are not counted")

@@ -133,7 +133,7 @@ pub fn summary(source: &Source) -> Vec<Part> {
 ///
 /// # Errors
 ///
-/// Whatever is not as it should be, in one line for a person.
+/// Any failure of the run, as one line for the user.
 pub fn run(args: Args) -> Result<()> {
     (args.0)()
 }

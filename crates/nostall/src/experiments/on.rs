@@ -11,7 +11,7 @@ use super::args::{Common, Given, OnArg};
 use super::kvm::{self, OnKvm};
 use crate::{kernel, output};
 
-/// A machine, and what it needs.
+/// A machine, and its kernel.
 pub enum On {
     /// QEMU, and the kernel that it boots.
     Qemu {
@@ -42,28 +42,28 @@ pub fn lacks_qemu(common: &Common, board: QemuBoard) -> Option<String> {
     let kernel = kernel::find(common.kernel.as_deref(), board.architecture());
     let found = kernel.and_then(|_| Ok(Qemu::find(board)?));
     let why = found.err()?.to_string();
-    // The rest says what to do.
+    // The rest is advice to the user.
     let (what, _) = why.split_once(": ").unwrap_or((&why, ""));
     Some(what.to_owned())
 }
 
-/// What a run in QEMU was measured on, on CPUs as described.
+/// Describes the machine of a run in QEMU, on CPUs as described.
 pub fn on_qemu(path: &str, qemu: &Qemu, cpus: &str, ran: &Ran) -> String {
     let up = ran.first_report.as_secs_f64();
     format!("{path} on {}, {cpus}; up after {up:.2} s", qemu.describe())
 }
 
-/// What the arguments say of the machine.
+/// The machine that the arguments ask for.
 pub struct Wish<'a> {
     pub common: &'a Common,
     /// QEMU's machine.
     pub board: QemuBoard,
-    /// What the experiment needs.
+    /// Requirements of the experiment.
     pub need: Need<'static>,
     /// Machines that `auto` chooses from; the best comes first.
     pub best: &'static [OnArg],
     pub given: Vec<Given>,
-    /// What KVM's machine is to have.
+    /// Options of KVM's machine.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub kvm: nostall_vm::kvm::Options,
 }
@@ -117,7 +117,7 @@ impl Wish<'_> {
                 }
             };
             match measure(&found, note.as_deref()) {
-                // What is not the machine's fault would fail on another one as well.
+                // An error that is not the machine's would fail on another one as well.
                 Err(error) if !is_last && error.is::<nostall_vm::Error>() => {
                     let name = found.name();
                     output::note(format_args!(

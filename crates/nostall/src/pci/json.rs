@@ -1,5 +1,5 @@
-//! A device for programs: stable words (`nostall pci list --help` has them). What prints it
-//! for people starts from here, too.
+//! A device for programs: stable words (`nostall pci list --help` has them). The output for people
+//! starts from here, too.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -62,7 +62,7 @@ pub struct Device {
     pub multi_function: bool,
     pub interrupt: Option<Interrupt>,
     pub subsystem: Option<Subsystem>,
-    /// What it is in the tree of PCI Express.
+    /// Its role in the tree of PCI Express.
     #[serde(serialize_with = "port")]
     pub port: Option<PortType>,
     #[serde(serialize_with = "buses")]
@@ -70,7 +70,7 @@ pub struct Device {
     pub windows: Vec<JsonWindow>,
     pub bars: Vec<BaseAddress>,
     pub capabilities: Vec<Listed>,
-    /// What is wrong with it, each in a line for a person.
+    /// Its problems, each in a line for the user.
     pub problems: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ pub struct Subsystem {
     pub name: Option<String>,
 }
 
-/// What a bridge passes on.
+/// Window of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct JsonWindow {
     pub kind: &'static str,
@@ -130,7 +130,7 @@ pub struct Listed {
 }
 
 impl Device {
-    /// All that can be read of `function` without writing; sizes of BARs if the system knows
+    /// Reads all of `function` that can be read without writing; sizes of BARs if the system has
     /// them.
     pub fn read<A: ConfigAccess + ?Sized>(
         access: &A,
@@ -159,7 +159,7 @@ impl Device {
         device
     }
 
-    /// What the header tells, without windows, BARs and capabilities.
+    /// Returns the header's fields, without windows, BARs and capabilities.
     pub fn new(function: &Function, names: &Names) -> Self {
         let Function { vendor, device, .. } = *function;
         let class = function.class;
@@ -210,7 +210,7 @@ impl Device {
         }
     }
 
-    /// What a bridge passes on.
+    /// Adds the windows of a bridge.
     pub fn set_windows(&mut self, windows: BridgeWindows) {
         let named = [
             ("io", windows.io),
@@ -228,7 +228,7 @@ impl Device {
         self.windows.extend(open);
     }
 
-    /// One capability, and what it alone tells.
+    /// Adds one capability, and the fields that it alone gives.
     pub fn add_capability(&mut self, one: &Capability) {
         self.capabilities.push(Listed {
             id: Id(one.id.into()),
@@ -326,15 +326,15 @@ pub fn port_name(port: PortType) -> Option<&'static str> {
     })
 }
 
-/// The capability that tells a bridge's subsystem, in its second word (Bridge Architecture
-/// 1.2, 3.2.5.13).
+/// The capability with a bridge's subsystem, in its second word (Bridge Architecture 1.2,
+/// 3.2.5.13).
 const BRIDGE_SUBSYSTEM: u8 = 0x0d;
 
 impl Subsystem {
     fn of(device: (u16, u16), subsystem: (u16, u16), names: &Names) -> Self {
         let (vendor, id) = subsystem;
         let name = names.subsystem(device, subsystem);
-        // A board that is called what its chip is called.
+        // A board with the same name as its chip.
         let name = name.or_else(|| {
             let same = subsystem == device;
             same.then(|| names.device(vendor, id)).flatten()
@@ -374,7 +374,7 @@ fn known_size(bar: &Bar, resources: &Resources) -> Option<u64> {
     resources.bar(index.try_into().ok()?)
 }
 
-/// What is wrong with a header.
+/// Returns the problems of a header.
 fn problems(function: &Function) -> Vec<String> {
     let unknown = match function.header {
         Header::Endpoint(_) | Header::Bridge(_) | Header::CardBus { .. } => None,
@@ -387,8 +387,8 @@ fn problems(function: &Function) -> Vec<String> {
     unknown.into_iter().chain(buses).collect()
 }
 
-/// What is wrong with the numbers of a bridge's buses: those behind it are greater than that
-/// of the bus that it is on.
+/// Returns the problem of a bridge's bus numbers: those behind it must be greater than that of the
+/// bus that it is on.
 pub fn impossible(address: Address, buses: &Buses) -> Option<&'static str> {
     if buses.secondary == 0 {
         Some("bridge: the bus behind it has no number")

@@ -1,4 +1,4 @@
-//! `nostall pci list`: what is there, decoded.
+//! `nostall pci list`: the devices that are there, decoded.
 
 use std::io;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ is wrong with it or could not be read.
 
 Exit status: 0 if there was a device to list, 1 if not.";
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///

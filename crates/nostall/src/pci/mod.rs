@@ -29,11 +29,11 @@ enum Command {
     List(list::Args),
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
-/// Whatever kept it from being done, in one line for a person.
+/// Any failure of the command, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::List(args) => list::run(args),

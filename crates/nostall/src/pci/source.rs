@@ -55,7 +55,7 @@ impl Source {
         Self::Sysfs(sysfs)
     }
 
-    /// What lspci printed into `file`.
+    /// Reads the output of lspci in `file`.
     pub fn dump(file: &Path) -> Result<Self> {
         let name = match file.to_str() {
             Some("-") => "standard input".into(),
@@ -96,7 +96,7 @@ impl Source {
         Ok(Self::Dump(name, dump))
     }
 
-    /// What a person calls it.
+    /// Returns its name for the user.
     pub fn name(&self) -> String {
         match self {
             Self::Sysfs(sysfs) => sysfs.folder().display().to_string(),
@@ -128,7 +128,7 @@ impl Source {
         }
     }
 
-    /// What the system says of a function's address ranges. A copy may do without.
+    /// Returns the system's address ranges of a function. A copy may do without.
     pub fn resources(&self, address: Address) -> Option<Resources> {
         match self {
             Self::Sysfs(sysfs) => sysfs.resources(address).ok(),

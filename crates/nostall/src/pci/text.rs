@@ -42,7 +42,7 @@ pub fn line(
     writeln!(out)
 }
 
-/// What it is: class, vendor and device.
+/// Label of a device: class, vendor and device.
 pub struct DeviceLabel<'a> {
     pub device: &'a Device,
     pub numbers: Numbers,
@@ -76,7 +76,7 @@ impl fmt::Display for DeviceLabel<'_> {
     }
 }
 
-/// Vendor and device as lspci names them: what has a number only is a `Device`.
+/// Vendor and device as lspci names them: a device without a name is a `Device`.
 struct Maker<'a> {
     vendor: Option<&'a str>,
     device: Option<&'a str>,
@@ -102,7 +102,7 @@ impl fmt::Display for Maker<'_> {
     }
 }
 
-/// What else there is, a line each, behind a tab.
+/// Writes further properties, a line each, behind a tab.
 pub fn details(device: &Device, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let doubt = style.doubt();
     if let Some(subsystem) = &device.subsystem {
@@ -117,7 +117,7 @@ pub fn details(device: &Device, style: Style, out: &mut dyn Write) -> io::Result
     if let Some(interrupt) = device.interrupt {
         write!(out, "\tInterrupt: pin {}", interrupt.pin)?;
         match interrupt.line {
-            // What firmware notes for none.
+            // Firmware's number for no interrupt.
             255 => writeln!(out)?,
             line => writeln!(out, ", line {line}")?,
         }
@@ -206,7 +206,7 @@ fn safe(name: &str) -> Cow<'_, str> {
     escape(name.as_bytes())
 }
 
-/// Bytes.
+/// A size in bytes.
 struct Size(u64);
 
 impl fmt::Display for Size {

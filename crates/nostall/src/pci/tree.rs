@@ -24,7 +24,7 @@ pub fn write(devices: &[Device], style: Style, out: &mut dyn Write) -> io::Resul
 type Bus = (u32, u8);
 
 struct Tree<'a> {
-    /// What is on each bus.
+    /// Devices on each bus.
     buses: BTreeMap<Bus, Vec<&'a Device>>,
     /// Buses that no bridge leads to.
     roots: Vec<Bus>,
@@ -62,7 +62,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// All that is on `buses`, a line each, and below each what is behind it. It ends:
+    /// Writes all devices on `buses`, a line each, and below each the devices behind it. It ends:
     /// numbers behind a bridge are greater than that of its own bus.
     fn children(
         &self,

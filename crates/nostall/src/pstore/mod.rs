@@ -27,7 +27,7 @@ enum Command {
     Plan(plan::Args),
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///

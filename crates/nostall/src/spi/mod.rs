@@ -16,11 +16,11 @@ enum Command {
     Bench(bench::Args),
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
-/// Whatever kept the bus from being measured, in one line for a person.
+/// Any failure to measure the bus, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Bench(args) => bench::run(args),

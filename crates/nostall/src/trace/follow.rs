@@ -23,7 +23,7 @@ use super::region::{FileImage, events};
 /// Recordings that grow in one file. Each look yields the steps since the last one.
 ///
 /// Memory depends on the number of names and of tasks. Events that were overwritten between two
-/// looks are lost.
+/// reads are lost.
 pub struct Follow<'f> {
     open: Box<dyn Fn() -> io::Result<File> + 'f>,
     names: Rc<Names>,

@@ -1,4 +1,4 @@
-//! `nostall trace report`: what ran, how long, and where it stalled.
+//! `nostall trace report`: functions that ran, their durations, and their stalls.
 
 use std::io::{self, Write};
 use std::path::Path;

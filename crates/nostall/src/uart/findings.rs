@@ -1,4 +1,4 @@
-//! What was found of a port, for a person.
+//! Findings of a port, for the user.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use nostall_uart::{LineSettings, Parity, Probed, StopBits};
 
 use crate::grouped::grouped;
 
-/// The texts whose cost is told: a boot's log, and what a kernel in trouble says.
+/// The texts whose cost is reported: a boot's log, and the log of a kernel in trouble.
 const BOOT_LOG: u64 = 25_000;
 const FLOOD: u64 = 720_000;
 
-/// What was found of a port.
+/// Findings of a port.
 #[derive(Clone, Debug)]
 pub struct Findings {
     pub shown: Shown,
@@ -38,7 +38,7 @@ pub struct Shown {
     pub msr: Option<u8>,
 }
 
-/// What a look at the line status costs.
+/// Cost of a read of the line status.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub looks: usize,
@@ -48,7 +48,7 @@ pub struct Cost {
     pub max: Nanos,
 }
 
-/// What probing found.
+/// Findings of probing.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     pub probed: Probed,
@@ -56,21 +56,21 @@ pub struct Probe {
     pub receive_depth: Option<usize>,
 }
 
-/// What became of the texts sent.
+/// Results of the texts sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub byte_by_byte: Sending,
-    /// Two halves, the second after whatever buffer there is has filled.
+    /// Two halves, the second after any buffer there is has filled.
     pub bursts: [Sending; 2],
     pub paced: Sending,
 }
 
-/// What became of one text.
+/// Result of one text.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     pub bytes: u64,
     pub time: Nanos,
-    /// Of that time, what the CPU could do nothing else in.
+    /// Part of that time in which the CPU could do nothing else.
     pub held: Nanos,
     pub whole: bool,
 }
@@ -144,7 +144,7 @@ impl Findings {
         ]
     }
 
-    /// What the transmitter takes at once, as far as reading shows.
+    /// Bytes that the transmitter takes at once, as far as reading shows.
     fn load(&self) -> usize {
         match (self.probe, self.shown.iir) {
             (Some(probe), _) => probe.probed.transmit_load,

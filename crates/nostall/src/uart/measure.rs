@@ -14,11 +14,11 @@ use nostall_uart::{
 
 use super::findings::{Cost, Findings, Probe, Sending, Sent, Shown};
 
-/// How many looks at the line status are timed, and for how long at most.
+/// How many reads of the line status are timed, and for how long at most.
 const LOOKS: usize = 1_000;
 const LOOKING: Nanos = Nanos::from_secs(2);
 
-/// How long the port may take to send what it holds.
+/// How long the port may take to send the bytes that it holds.
 const EMPTYING: Nanos = Nanos::from_secs(1);
 
 /// The rate for a port that has none.
@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What reading shows. Writes nothing, and takes no received byte. `rate` is the
+/// Returns the findings of reading. Writes nothing, and takes no received byte. `rate` is the
 /// line's, if it is known.
 pub fn by_reading(
     registers: &impl Registers,
@@ -248,7 +248,7 @@ fn line(frame: u8, baud: u32, input_clock: u32) -> LineSettings {
     }
 }
 
-/// What a console changes and does not put back.
+/// Registers that a console changes and does not restore.
 struct Before {
     lcr: u8,
     mcr: u8,
@@ -283,7 +283,7 @@ impl Before {
     }
 }
 
-/// A clock that counts the time slept: what others get of the CPU.
+/// A clock that counts the time slept: other tasks' share of the CPU.
 struct Dozing<C> {
     clock: C,
     slept: Cell<Nanos>,
@@ -322,7 +322,7 @@ mod tests {
     use nostall_io::Counting;
     use nostall_uart::Model;
 
-    /// What Linux leaves a port with.
+    /// Sets the registers as Linux leaves them.
     fn set_up(port: &impl Registers, divisor: u8) {
         for (offset, value) in [
             (LCR, lcr::DLAB),
@@ -412,7 +412,7 @@ mod tests {
         let profile = Profile::HP_DL380_GEN9;
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
         set_up(&port, 1);
-        // As after a boot: what went before has long drained.
+        // As after a boot: earlier bytes have long drained.
         clock.advance(profile.settling_time());
         let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
         println!("{findings}");
@@ -432,7 +432,7 @@ mod tests {
             let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
             let probe = findings.probe.unwrap();
             if model != Model::Bcm2835Mini {
-                // Only registers beyond the eight of a 16550 tell a DesignWare.
+                // Only registers beyond the eight of a 16550 identify a DesignWare.
                 let found = match model {
                     Model::DesignWare => Model::Uart16550A,
                     model => model,

@@ -19,11 +19,11 @@ enum Command {
     Probe(probe::Args),
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
-/// Whatever kept the port from being measured, in one line for a person.
+/// Any failure to measure the port, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Probe(args) => probe::run(args),

@@ -1,4 +1,4 @@
-//! `nostall uart probe`: what a port is, and what it costs.
+//! `nostall uart probe`: model of a port, and its cost.
 
 use std::io::ErrorKind;
 
@@ -57,11 +57,11 @@ fn address(text: &str) -> Result<u16, String> {
         .ok_or_else(|| format!("not an I/O port from 0 to {last:#x}"))
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
-/// Whatever kept the port from being measured, in one line for a person.
+/// Any failure to measure the port, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
     let linux = Linux::here();
     let (port, tty) = match &args.tty {

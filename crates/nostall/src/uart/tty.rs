@@ -42,7 +42,7 @@ impl fmt::Display for User {
 }
 
 impl Linux {
-    /// This machine's.
+    /// Returns this machine's sysfs and procfs.
     pub fn here() -> Self {
         Self {
             sys: "/sys".into(),
@@ -79,7 +79,7 @@ impl Linux {
         })
     }
 
-    /// The tty that has `port`, if Linux knows one.
+    /// Returns the tty that has `port`, if Linux has one.
     pub fn tty_at(&self, port: u16) -> Option<Tty> {
         let entries = fs::read_dir(self.sys.join("class/tty")).ok()?;
         entries

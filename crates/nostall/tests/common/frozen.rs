@@ -84,7 +84,7 @@ impl Machine {
     }
 
     /// Kills the machine at a moment for which `is_it` returns true. The machine is stopped for
-    /// each call, so its files are what the kill leaves.
+    /// each call, so its files are as the kill leaves them.
     #[allow(dead_code, reason = "nor is every one killed")]
     pub fn kill_when(mut self, mut is_it: impl FnMut() -> bool) {
         let start = Instant::now();

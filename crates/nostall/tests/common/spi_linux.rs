@@ -168,8 +168,7 @@ impl Guest {
     }
 }
 
-/// Returns the init script. It binds both SPI devices to spidev, whatever their names in the
-/// device tree.
+/// Returns the init script. It binds both SPI devices to spidev, for any names in the device tree.
 fn init(script: &str) -> String {
     format!(
         "#!/bin/busybox sh

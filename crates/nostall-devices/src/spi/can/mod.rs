@@ -1,10 +1,9 @@
 //! A CAN controller like Microchip's MCP2515.
 //!
-//! Source: Microchip, "MCP2515 Stand-Alone CAN Controller with SPI Interface"
-//! (DS20001801J). Looked up there were the SPI instructions (table 12-1, figures 12-8 and
-//! 12-9) and the buffers' registers (registers 3-4, 3-7, 4-5, 4-7); the rest is written as
-//! we know the chip, and agrees with a driver that others wrote (the `mcp2515` crate).
-//! Register names are its own.
+//! Source: Microchip, "MCP2515 Stand-Alone CAN Controller with SPI Interface" (DS20001801J). The
+//! SPI instructions (table 12-1, figures 12-8 and 12-9) and the buffers' registers (registers 3-4,
+//! 3-7, 4-5, 4-7) are from there. The rest is written from experience, and agrees with an
+//! independent driver (the `mcp2515` crate). Register names are its own.
 
 mod frame;
 mod model;

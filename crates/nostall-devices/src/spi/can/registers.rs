@@ -50,7 +50,7 @@ pub(super) const RX0OVR: u8 = 1 << 6;
 pub(super) const TXREQ: u8 = 1 << 3;
 /// TXBnCTRL: its priority.
 pub(super) const TXP: u8 = 3;
-/// TXBnCTRL: what a write changes.
+/// TXBnCTRL: bits that a write changes.
 pub(super) const TXBCTRL_WRITABLE: u8 = TXREQ | TXP;
 
 /// RXBnCTRL: which frames; all bits: any.

@@ -1,4 +1,4 @@
-//! What a card keeps its data in.
+//! Storage of a card's data.
 
 /// Memory of a card, in blocks of 512 bytes.
 pub trait Blocks {
@@ -12,7 +12,7 @@ pub trait Blocks {
     fn write(&mut self, number: u32, from: &[u8; 512]) -> bool;
 }
 
-/// What is missing in the last block is zeros, and stays so.
+/// Missing bytes of the last block are zeros, and stay so.
 impl Blocks for Vec<u8> {
     fn blocks(&self) -> u32 {
         u32::try_from(self.len().div_ceil(512)).unwrap_or(u32::MAX)

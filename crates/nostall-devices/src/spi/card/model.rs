@@ -41,7 +41,7 @@ mod token {
     pub(super) const WRITE_ERROR: u8 = 0xed;
 }
 
-/// What can be wrong with a card. One that is not there is no device at the line.
+/// Fault of a card. A missing card is no device at the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardFault {
     /// The checksums of its data are wrong.
@@ -54,7 +54,7 @@ pub enum CardFault {
     Silent,
 }
 
-/// What comes in next.
+/// Kind of the next byte that comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expects {
     Command,
@@ -74,10 +74,10 @@ struct Reading {
 
 /// An SD card of high capacity in SPI mode, at the end of the wires.
 ///
-/// It knows commands 0, 8, 9, 10, 12, 13, 16, 17, 18, 24, 25, 55, 58, 59 and 23 and 41
-/// of the applications', and no others: no erasing, no locking, no status of SD's own.
-/// What it is in the middle of goes on when it is released and selected again, as that
-/// of most cards does; but half of a command is forgotten.
+/// It supports commands 0, 8, 9, 10, 12, 13, 16, 17, 18, 24, 25, 55, 58, 59 and 23 and 41 of the
+/// applications'. It supports no others: no erasing, no locking, no status of SD's own. A command
+/// in progress continues when the card is released and selected again, as with most cards. Half of
+/// a command is forgotten.
 pub struct SdCard<C, M> {
     clock: C,
     memory: M,
@@ -85,7 +85,7 @@ pub struct SdCard<C, M> {
     /// Clocks before it was first selected.
     clocks: u32,
     selected_before: bool,
-    /// It was told to go to SPI mode.
+    /// Whether a command has set SPI mode.
     in_spi_mode: bool,
     ready: Option<Nanos>,
     initialised: bool,
@@ -129,7 +129,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         self.fault = Some((fault, after));
     }
 
-    /// What it keeps its data in.
+    /// Returns the storage of its data.
     pub const fn memory(&self) -> &M {
         &self.memory
     }
@@ -187,7 +187,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
                 self.checks_crc = false;
                 self.respond(0, &[]);
             }
-            // What is accepted: 2.7 to 3.6 V, and the pattern comes back.
+            // Accepted: 2.7 to 3.6 V, and the pattern comes back.
             (_, 8) => self.respond(0, &[0, 0, (argument >> 8) as u8 & 0xf, argument as u8]),
             (_, 58) => {
                 let idle = self.is_idle();
@@ -209,7 +209,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
             (_, 13) => self.respond(0, &[0]),
             (false, 9) => self.send_register(csd(self.memory.blocks())),
             (false, 10) => self.send_register(cid()),
-            // Blocks of 512 bytes, whatever is set (7.2.3).
+            // Blocks of 512 bytes, for any setting (7.2.3).
             (false, 16) if argument > 512 => self.respond(r1::PARAMETER, &[]),
             (false, 16) => self.respond(0, &[]),
             (false, 17 | 18 | 24 | 25) if !self.has_block(argument) => {
@@ -231,7 +231,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         }
     }
 
-    /// ACMD41. A host that does not know high capacity waits for ever.
+    /// ACMD41. A host that does not support high capacity waits for ever.
     fn initialise(&mut self, argument: u32) {
         const HIGH_CAPACITY: u32 = 1 << 30;
         if argument & HIGH_CAPACITY != 0 && self.ready.is_none() {

@@ -1,6 +1,6 @@
-//! Instructions, and what they ask for.
+//! Instructions, and their effects.
 
-/// What an instruction is about.
+/// Instruction of a flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     /// RDID.
@@ -37,8 +37,8 @@ pub(super) enum Instruction {
 }
 
 impl Instruction {
-    /// What `byte` stands for; where that depends on the mode, with addresses of so
-    /// many bytes.
+    /// Returns the instruction for `byte`. Where that depends on the mode, addresses have so many
+    /// bytes.
     pub(super) const fn of(byte: u8, address: u8) -> Self {
         match byte {
             0x9f => Self::ReadId,

@@ -21,17 +21,17 @@ const BUSY: u8 = 1 << 0;
 /// The status register: WEL, something may begin.
 const WRITABLE: u8 = 1 << 1;
 
-/// What it takes, typically. Assumed: of the order that such chips' data sheets give.
+/// Typical duration. Assumed: of the order that such chips' data sheets give.
 const PROGRAM: Nanos = Nanos::from_micros(200);
 const ERASE_SECTOR: Nanos = Nanos::from_millis(70);
 const ERASE_32K: Nanos = Nanos::from_millis(100);
 const ERASE_64K: Nanos = Nanos::from_millis(150);
 const ERASE_CHIP: Nanos = Nanos::from_secs(70);
 
-/// What can be wrong with a flash.
+/// Fault of a flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashFault {
-    /// What it has begun it never ends.
+    /// An operation that has begun never ends.
     StuckBusy,
     /// It does not let itself be written: WREN has no effect.
     Protected,
@@ -43,9 +43,8 @@ pub enum FlashFault {
 
 /// A NOR flash like ISSI's IS25WP256, at the end of the wires.
 ///
-/// It does not know: more than one data wire, protection of blocks, SFDP, one-time
-/// programmable rows, suspension, deep power-down. In addresses, bits beyond its size
-/// do not count.
+/// Not modelled: more than one data wire, protection of blocks, SFDP, one-time programmable rows,
+/// suspension, deep power-down. In addresses, bits beyond its size do not count.
 pub struct Flash<C> {
     clock: C,
     memory: Vec<u8>,
@@ -108,7 +107,7 @@ impl<C: Clock> Flash<C> {
         let instruction = Instruction::of(byte, address);
         self.instruction = Some(match instruction {
             Instruction::ReadStatus => instruction,
-            // Whatever else it is told meanwhile, it does not hear.
+            // A busy chip ignores all other instructions.
             _ if self.is_busy() => Instruction::Unknown,
             _ => instruction,
         });
@@ -139,7 +138,7 @@ impl<C: Clock> Flash<C> {
         }
     }
 
-    /// Does what it was told, which was so many bytes and the instruction.
+    /// Ends the instruction, which so many bytes followed.
     fn end(&mut self, instruction: Instruction, followed: usize) {
         let address = usize::from(instruction.address());
         match instruction {

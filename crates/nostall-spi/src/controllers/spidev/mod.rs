@@ -21,14 +21,14 @@ use crate::words::Words;
 
 use request::{Shape, Way, fits, push, requests};
 
-/// Where spidev tells its parameter `bufsiz`.
+/// File in which spidev shows its parameter `bufsiz`.
 const BUFSIZ_FILE: &str = "/sys/module/spidev/parameters/bufsiz";
 
-/// Bytes each way, unless Linux was told otherwise.
+/// Bytes each way, unless Linux was configured otherwise.
 const BUFSIZ: usize = 4096;
 
-/// What [`Settings`] say of the mode. The rest (more data wires, loopback, a ready
-/// line) is left as it is.
+/// Mode bits that [`Settings`] define. The rest (more data wires, loopback, a ready line) is left
+/// as it is.
 const OURS: SpiModeFlags = SpiModeFlags::SPI_CPHA
     .union(SpiModeFlags::SPI_CPOL)
     .union(SpiModeFlags::SPI_CS_HIGH)
@@ -39,24 +39,23 @@ const OURS: SpiModeFlags = SpiModeFlags::SPI_CPHA
 /// A device that Linux drives: the file stands for one chip-select line, and messages
 /// are given to it whole, so that no line moves in between.
 ///
-/// - What the controller underneath cannot do, Linux says only when it is asked: a
-///   message then fails with [`Fault::System`], before anything has moved. Which
-///   transfer it was, Linux does not tell: it is said to be the first that it was given.
+/// - Linux reports the limits of the controller underneath only for a message, which then fails
+///   with [`Fault::System`] before anything has moved. Linux does not report the failed transfer:
+///   the error names the first that Linux was given.
 /// - spidev moves no more than `bufsiz` bytes each way in a message (4,096 unless its
 ///   module parameter says otherwise; the file's is read when it is opened), each
 ///   transfer rounded up to a cache line; a longer message fails with `EMSGSIZE`,
 ///   before anything has moved. So does one of more than 255 transfers.
 /// - Delays are rounded up to microseconds; those over 65 ms take further transfers, of
 ///   no bytes.
-/// - Between two transfers the device is deselected for about 10 us, Linux's own span.
-///   For a longer one, what comes after it is a message of its own: another program's
-///   may come in between.
+/// - Between two transfers the device is deselected for about 10 us, Linux's own span. For a longer
+///   one, the transfers after it are a message of their own: another program's may come in between.
 /// - [`Settings::setup`] and [`Settings::hold`] are Linux's business (its device tree).
-/// - Where the line is a GPIO of the device tree's, that alone says at which level the
-///   device listens, whatever [`Polarity`] says.
-/// - The mode stays as it was last set, for other programs too, after the file is
-///   closed. Clock and word size do not: each transfer has its own. What the mode says
-///   besides (more data wires, loopback, a ready line) is left alone.
+/// - Where the line is a GPIO of the device tree's, the device tree alone sets the active level,
+///   and [`Polarity`] is ignored.
+/// - The mode stays as it was last set, for other programs too, after the file is closed. Clock and
+///   word size do not: each transfer has its own. The mode's other bits (more data wires, loopback,
+///   a ready line) are left alone.
 /// - On three wires, and where [`Settings::fill`] is 0, a transfer that only receives is
 ///   given without anything to send, which half-duplex controllers insist on.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ pub struct Spidev {
     bufsiz: usize,
     /// As set, if we know.
     mode: Option<SpiModeFlags>,
-    /// What is sent by one request, one transfer after the other, and what comes in: a
+    /// Bytes that one request sends, one transfer after the other, and bytes that it receives: a
     /// message lends one of its buffers at a time.
     sent: Vec<u8>,
     received: Vec<u8>,
@@ -76,7 +75,7 @@ impl Spidev {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let device = spidev::Spidev::open(path)?;
         Ok(Self {
@@ -132,8 +131,7 @@ impl Spidev {
         Ok(())
     }
 
-    /// Has Linux run these transfers, in one selection but for what they say
-    /// themselves.
+    /// Has Linux run these transfers, in one selection but for their own changes of it.
     fn give<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,

@@ -1,4 +1,4 @@
-//! What Linux is given of a message, and how much at a time.
+//! The parts of a message that Linux is given at a time.
 
 use std::ops::Range;
 use std::vec::Vec;
@@ -11,16 +11,16 @@ use crate::error::Fault;
 use crate::settings::{Settings, Wires};
 use crate::transfer::{Message, Options};
 
-/// Transfers of a message: the request's number has 13 bits on some architectures for
-/// the bytes that describe them (`_IOC_SIZEBITS` in Linux's asm/ioctl.h), 32 for each
-/// (linux/spi/spidev.h). One more, and nothing would be sent, and no error told.
+/// Transfers of a message: the request's number has 13 bits on some architectures for the size of
+/// their descriptions (`_IOC_SIZEBITS` in Linux's asm/ioctl.h). Each takes 32 bytes
+/// (linux/spi/spidev.h). With one more, nothing would be sent, and no error reported.
 const MOST_TRANSFERS: usize = (1 << 13) / 32 - 1;
 
 /// The longest delay of a transfer, in microseconds: `delay_usecs` has 16 bits.
 const LONGEST_DELAY: u64 = u16::MAX as u64;
 
-/// What Linux makes of `cs_change` where it is told nothing else: about 10 us
-/// (Documentation/spi/spi-summary.rst; spidev cannot tell it).
+/// Linux's default delay of `cs_change`: about 10 us (Documentation/spi/spi-summary.rst; spidev has
+/// no field for it).
 const CS_CHANGE: Nanos = Nanos::from_micros(10);
 
 /// A transfer without its bytes.
@@ -84,8 +84,8 @@ pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Whether Linux will take these transfers at once, as far as can be known: how it
-/// rounds, it does not tell.
+/// Whether Linux will take these transfers at once, as far as can be known: Linux does not report
+/// how it rounds.
 pub fn fits<M: Message + ?Sized>(
     bufsiz: usize,
     settings: &Settings,

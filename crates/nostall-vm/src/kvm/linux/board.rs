@@ -1,4 +1,4 @@
-//! What Linux needs of a PC besides memory, interrupts and the serial port.
+//! Devices that Linux needs of a PC besides memory, interrupts and the serial port.
 
 use super::acpi::{Configuration, OFF, PM_CONTROL, PM_EVENT, RESET, RESET_VALUE, UART_PAGES};
 use crate::kvm::pc::{BASE, BusDevice, End, Next, PORTS, Place, REGISTERS, Read, STRIDE, UartMode};
@@ -44,7 +44,7 @@ impl LinuxBoard {
         !by_ports && matches!(place, Place::Port(port) if PORTS.contains(&port))
     }
 
-    /// Inside what the tables say is the serial port's, and no register.
+    /// Returns whether the place is in the serial port's range of the tables, but no register.
     fn is_beside_the_uart(&self, place: Place) -> bool {
         let Place::Memory(address) = place else {
             return false;

@@ -1,5 +1,5 @@
-//! What is in the guest's RAM when Linux starts, by its own 64-bit boot protocol
-//! (Linux: Documentation/arch/x86/boot.rst; section names below are its).
+//! Contents of the guest's RAM when Linux starts, by its own 64-bit boot protocol (Linux:
+//! Documentation/arch/x86/boot.rst; section names below are its).
 
 use std::io::Cursor;
 
@@ -30,7 +30,7 @@ const MOST_MEMORY: u64 = 1 << 37;
 /// Linux itself needs some tens of MiB.
 const LEAST_MEMORY: u64 = 16 << 20;
 
-/// What is wrong with a bzImage is said once, here.
+/// Requirements of a bzImage; `header` checks them.
 const PROTOCOL_2_12: u16 = 0x020c;
 const KERNEL_64: u16 = 1 << 0;
 /// "Real-mode code: loader type", one that has no number.
@@ -41,7 +41,7 @@ const RAM: u32 = 1;
 const RESERVED: u32 = 2;
 const ACPI_TABLES: u32 = 3;
 
-/// What is to be booted.
+/// Linux image to boot.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     pub kernel: &'a [u8],
@@ -69,7 +69,7 @@ pub struct LongMode {
     pub descriptors_limit: u16,
 }
 
-/// The guest's RAM: below the devices, and what is left above 4 GiB.
+/// Returns the guest's RAM: one part below the devices, and the rest above 4 GiB.
 pub fn memory(size: u64) -> Result<Memory, Error> {
     if !(LEAST_MEMORY..=MOST_MEMORY).contains(&size) || !size.is_multiple_of(4096) {
         let [least, most] = [LEAST_MEMORY, MOST_MEMORY].map(|bytes| bytes >> 20);
@@ -137,8 +137,8 @@ fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
 }
 
 fn put_command_line(memory: &Memory, text: &str, most: u32) -> Result<(), Error> {
-    // What a kernel says that it takes does not count the NUL; below 1 MiB there is
-    // room for that much.
+    // The size in the kernel's header does not count the NUL; below 1 MiB there is room for that
+    // much.
     let most = (most as usize).min(0x1_0000);
     if text.len() > most || text.contains('\0') {
         let len = text.len();
@@ -150,7 +150,7 @@ fn put_command_line(memory: &Memory, text: &str, most: u32) -> Result<(), Error>
     put(memory, &[0], COMMAND_LINE + text.len() as u64)
 }
 
-/// Loads the kernel where it wants to be, and tells its header.
+/// Loads the kernel at its preferred address, and returns its header.
 fn load_bzimage(memory: &Memory, image: &Image<'_>) -> Result<setup_header, Error> {
     let header = header(image.kernel)?;
     let at = kernel_address(&header, image)?;
@@ -213,7 +213,7 @@ fn kernel_address(header: &setup_header, image: &Image<'_>) -> Result<u64, Error
     )))
 }
 
-/// What the kernel takes up before it looks at the memory map.
+/// Returns the memory that the kernel takes up before it reads the memory map.
 fn room(header: &setup_header, image: &Image<'_>) -> u64 {
     u64::from(header.init_size).max(image.kernel.len() as u64)
 }
@@ -237,7 +237,7 @@ fn initrd_address(header: &setup_header, kernel: u64, image: &Image<'_>) -> Resu
     })
 }
 
-/// What is where: start, end, kind.
+/// Returns the memory map: start, end, kind.
 fn memory_map(size: u64, description: &Description) -> Vec<(u64, u64, u32)> {
     let mut map = vec![
         (0, LOW, RAM),
@@ -349,7 +349,7 @@ mod tests {
     };
     const MIB: u64 = 1 << 20;
 
-    /// A bzImage with `code` at its 64-bit entry, that wants what Debian's wants.
+    /// Returns a bzImage with `code` at its 64-bit entry, and the same requirements as Debian's.
     fn bzimage(code: &[u8]) -> Vec<u8> {
         let mut header = setup_header {
             setup_sects: 1,
@@ -531,7 +531,7 @@ mod tests {
             memory in (16..200u64).prop_map(|mib| mib * MIB),
         ) {
             let mut kernel = bzimage(&[]);
-            // All that says where something goes; not what makes it a kernel at all.
+            // All fields that hold an address or a size; not those that identify a kernel.
             kernel[0x21c..0x236].copy_from_slice(&bytes[..0x1a]);
             kernel[0x238..0x23c].copy_from_slice(&bytes[0x20..0x24]);
             kernel[0x258..0x264].copy_from_slice(&bytes[0x40..0x4c]);

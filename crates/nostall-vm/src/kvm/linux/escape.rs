@@ -1,15 +1,15 @@
-//! What a user types to leave: as in QEMU, Ctrl-A and then x.
+//! The user's keys to leave: as in QEMU, Ctrl-A and then x.
 
 /// Ctrl-A.
 const PREFIX: u8 = 1;
 
-/// What was typed so far, as far as that matters.
+/// State after the bytes typed so far.
 #[derive(Debug, Default)]
 pub struct Escape {
     prefixed: bool,
 }
 
-/// What to do about what was typed.
+/// Action for the typed bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
     /// Pass this on.
@@ -19,7 +19,7 @@ pub enum Typed {
 }
 
 impl Escape {
-    /// Of what was typed now. Ctrl-A twice is one for the guest.
+    /// Takes the bytes typed now. Ctrl-A twice is one for the guest.
     pub fn typed(&mut self, bytes: &[u8]) -> Typed {
         let mut on = Vec::with_capacity(bytes.len() + 1);
         for &byte in bytes {

@@ -1,15 +1,14 @@
 //! A stock Linux kernel in our own machine.
 //!
-//! **It has not been run on hardware virtualization by its authors**, whose KVM
-//! interprets guest code. There Debian's kernel (6.1) is entered, unpacks itself, and
-//! prints over the serial port what it reads in its command line, memory map and ACPI
-//! tables; after 4 minutes it stops at an instruction that the interpreter does not know
-//! (`cmpxchg16b`; without it, by `clearcpuid=141`, it sets up memory and interrupt
-//! controllers and stops at the floating point unit). Besides, what is tested: every
-//! table, by Linux in QEMU, which boots on them; the start and each device, by small
-//! kernels of our own on KVM. Interrupts are not tested.
+//! **It has not been run on hardware virtualization by its authors**, whose KVM interprets guest
+//! code. There Debian's kernel (6.1) is entered, unpacks itself, and prints its command line,
+//! memory map and ACPI tables over the serial port. After 4 minutes it stops at an instruction that
+//! the interpreter does not support, `cmpxchg16b`. With `clearcpuid=141`, it avoids that
+//! instruction, sets up memory and interrupt controllers, and stops at the floating point unit.
+//! Every table is tested with Linux in QEMU, which boots on them. The start and each device are
+//! tested with small kernels of our own on KVM. Interrupts are not tested.
 //!
-//! | at | what | Linux's driver |
+//! | at | device | Linux's driver |
 //! | --- | --- | --- |
 //! | 0x3f8, interrupt 4 | the 16550A, by ports | 8250_pnp |
 //! | 0xd0000000, one register a page, interrupt 4 | the same in memory | 8250_dw (ACPI HISI0031) |

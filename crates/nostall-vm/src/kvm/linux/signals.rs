@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a terminal, a user or a service manager ends a program by.
+/// Signals that a terminal, a user or a service manager ends a program with.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 static CAME: AtomicBool = AtomicBool::new(false);
@@ -64,8 +64,8 @@ impl Drop for Signals {
 
 fn set(signal: libc::c_int, action: &libc::sigaction) -> io::Result<libc::sigaction> {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: both are valid for the call; what `action` has done is no more than to
-    // store to an atomic, or what was there before us.
+    // SAFETY: both are valid for the call; the handler in `action` only stores to an atomic, or is
+    // the one that was there before us.
     let result = unsafe { libc::sigaction(signal, ptr::from_ref(action), before.as_mut_ptr()) };
     if result == 0 {
         // SAFETY: filled by the call.

@@ -1,4 +1,4 @@
-//! The tables by which a kernel finds what this machine has (ACPI 6.5, section 5).
+//! The tables in which a kernel finds this machine's devices (ACPI 6.5, section 5).
 
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{
@@ -46,7 +46,7 @@ impl Tables {
         self.bytes
     }
 
-    /// Adds a table and tells its address.
+    /// Adds a table and returns its address.
     pub fn add(&mut self, table: &dyn Aml) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let address = self.start + self.bytes.len() as u64;
@@ -55,8 +55,8 @@ impl Tables {
     }
 }
 
-/// All tables of a machine with one CPU, to lie at `start`: their bytes, and where
-/// the RSDP, the first to look for, is.
+/// All tables of a machine with one CPU, to lie at `start`: their bytes, and the address of the
+/// RSDP, the first to search for.
 pub fn tables(start: u64) -> (Vec<u8>, u64) {
     let mut tables = Tables::at(start);
     // Nothing is described by AML: the header alone.

@@ -1,5 +1,4 @@
-//! The guest's RAM, and what is in it when the guest starts (PVH: Xen's
-//! docs/misc/pvh.pandoc).
+//! The guest's RAM, and its contents when the guest starts (PVH: Xen's docs/misc/pvh.pandoc).
 
 use std::io::Cursor;
 
@@ -67,7 +66,7 @@ pub fn memory(guest: &Guest<'_>) -> Result<Memory, Error> {
     Memory::from_ranges_with_files([range]).map_err(|error| unbootable(format!("no RAM: {error}")))
 }
 
-/// Puts everything there, and tells where the kernel is to be entered.
+/// Loads everything, and returns the kernel's entry address.
 pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u64, Error> {
     let size = guest.mebibytes() << 20;
     let (entry, end) = load_kernel(memory, guest)?;
@@ -89,7 +88,7 @@ pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u6
         range(HIGH, size, RAM),
         // Nothing else is to be put there, also where the port is elsewhere.
         range(BASE, BASE + UART_SIZE, RESERVED),
-        // A kernel believes in ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
+        // A kernel uses ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
         range(ECAM, ECAM + ECAM_SIZE, RESERVED),
     ];
     let module = module.map(|at| (at, guest.input.len() as u64));
@@ -103,8 +102,7 @@ fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
         .map_err(|error| unbootable(format!("no room in its RAM: {error}")))
 }
 
-/// Puts the start info there, and what it points to; a module is an address and a
-/// size.
+/// Writes the start info, and the structures that it points to; a module is an address and a size.
 pub fn start_info(
     memory: &Memory,
     command_line: &str,
@@ -162,7 +160,7 @@ fn load_kernel(memory: &Memory, guest: &Guest<'_>) -> Result<(u64, u64), Error> 
     load_elf(memory, guest.kernel)
 }
 
-/// Loads an ELF file, and tells its PVH entry and its end.
+/// Loads an ELF file, and returns its PVH entry and its end.
 pub fn load_elf(memory: &Memory, kernel: &[u8]) -> Result<(u64, u64), Error> {
     let above = Some(GuestAddress(HIGH));
     let loaded = Elf::load(memory, None, &mut Cursor::new(kernel), above)

@@ -1,4 +1,4 @@
-//! What a KVM can do, asked one by one, and what to do where it cannot.
+//! Capabilities of a KVM, queried one by one, and the replacement for each missing one.
 
 use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
 use kvm_ioctls::{Cap, Kvm};
@@ -6,7 +6,7 @@ use kvm_ioctls::{Cap, Kvm};
 use super::pci::PciMode;
 use super::serial::UartMode;
 
-/// What the machine is to have.
+/// Options of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// How the serial port is offered.
@@ -15,7 +15,7 @@ pub struct Options {
     pub pci: PciMode,
 }
 
-/// What matters here of what a KVM can do.
+/// Capabilities of a KVM that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Memory that the guest can read without an exit, and whose writes exit.
@@ -26,7 +26,7 @@ pub struct Capabilities {
     pub coalesced_ports: bool,
     /// Interrupt controllers and a timer of its own.
     pub interrupts: bool,
-    /// Telling the time stamp counter's rate.
+    /// Reading the time stamp counter's rate.
     pub tsc_rate: bool,
     /// Statistics in binary form.
     pub statistics: bool,
@@ -56,7 +56,7 @@ impl Capabilities {
         }
     }
 
-    /// What comes closest to `options`, and a line for each thing that is missing.
+    /// Returns the closest options to `options`, and a line for each missing capability.
     pub(super) fn settle(self, options: Options) -> (Options, Vec<String>) {
         let mut notes = Vec::new();
         let mut missing = |what: &str, option: &str, asked: &str, instead: &str| {

@@ -1,4 +1,4 @@
-//! Exits of the CPU from the guest, and what follows from them.
+//! Exits of the CPU from the guest, and the action after each.
 
 use super::ring::Place;
 
@@ -22,7 +22,7 @@ pub enum Exit<'a> {
     Other,
 }
 
-/// What to do after an exit.
+/// Action after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Let the guest go on.
@@ -44,7 +44,7 @@ pub enum End {
     Reset,
     /// By turning itself off.
     Off,
-    /// It was told to.
+    /// This process stopped it.
     Stopped,
 }
 

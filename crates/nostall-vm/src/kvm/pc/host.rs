@@ -18,8 +18,8 @@ pub struct Kvm {
 }
 
 impl Kvm {
-    /// The host's KVM, to run machines with `options`, or what comes closest to
-    /// them: [`notes`](Self::notes) says what is missing.
+    /// The host's KVM, to run machines with `options`, or the closest ones: [`notes`](Self::notes)
+    /// lists the missing capabilities.
     ///
     /// # Errors
     ///
@@ -45,18 +45,18 @@ impl Kvm {
         })
     }
 
-    /// What it can do.
+    /// Returns its capabilities.
     pub const fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// What its machines have.
+    /// Returns the options of its machines.
     pub const fn options(&self) -> Options {
         self.options
     }
 
-    /// A line for each thing that was asked for and that this KVM cannot do, with
-    /// what is done instead.
+    /// Returns a line for each requested option that this KVM does not support, with its
+    /// replacement.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

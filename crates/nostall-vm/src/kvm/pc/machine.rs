@@ -21,9 +21,9 @@ use super::vm::{Memory, create_vm, failed, give_interrupts, give_memory};
 use crate::Error;
 use crate::guest::Limits;
 
-/// How long to wait for the bus, before the time limits are looked at again. The CPU's
-/// thread holds it for as long as the host's kernel takes to change what is offered:
-/// some milliseconds, on some hosts.
+/// How long to wait for the bus, before the time limits are checked again. The CPU's thread holds
+/// it for as long as the host's kernel takes to change the mappings: some milliseconds, on some
+/// hosts.
 const TURN: Duration = Duration::from_millis(100);
 
 /// The bus. The CPU's thread locks it for each exit, and the watching thread now and then. The
@@ -40,9 +40,8 @@ pub struct KvmMachine {
 }
 
 impl KvmMachine {
-    /// A machine with this memory and these PCI devices, whose CPU is made ready by
-    /// `set_up` (which is told the time stamp counter's rate, if that is known), and its
-    /// bus by `equip`.
+    /// A machine with this memory and these PCI devices, whose CPU `set_up` makes ready, and whose
+    /// bus `equip` does. `set_up` gets the time stamp counter's rate, if that is known.
     pub fn new(
         kvm: &Kvm,
         (memory, bridge): (Memory, HostBridge),
@@ -109,8 +108,7 @@ impl RunningMachine {
         self.cpu.ended()
     }
 
-    /// What the guest reaches, as soon as it is free; `None` if it is not for a long
-    /// time.
+    /// Returns the guest's bus, as soon as it is free; `None` if it is not for a long time.
     pub fn bus(&self) -> Option<FairMutexGuard<'_, KvmBus>> {
         self.bus.try_lock_for(TURN)
     }

@@ -55,8 +55,8 @@ impl CoalescedRing {
         SharedMemory::of(&cpu, KVM_COALESCED_MMIO_PAGE_OFFSET.into()).map(Self)
     }
 
-    /// All that is in it now, oldest first; taken out. What comes in meanwhile is
-    /// left for the next time.
+    /// Removes all writes that are in it now, oldest first. Writes that come in meanwhile are left
+    /// for the next time.
     pub fn drain(&mut self) -> impl Iterator<Item = CoalescedWrite> {
         let last = self.index(LAST);
         (0..SIZE).map_while(move |_| {
@@ -68,7 +68,7 @@ impl CoalescedRing {
         })
     }
 
-    /// Below [`SIZE`], whatever is in the page.
+    /// Returns an index below [`SIZE`], for any contents of the page.
     fn index(&self, at: usize) -> usize {
         let index = self
             .0

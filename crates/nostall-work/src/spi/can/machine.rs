@@ -1,4 +1,4 @@
-//! What a machine must have.
+//! Requirements of a machine.
 
 use nostall_io::Nanos;
 use nostall_spi::{Bus, Controller, Platform};
@@ -11,14 +11,14 @@ pub type CanBus<M> =
 
 /// A machine that can run two tasks and a bus's worker at once.
 pub trait CanMachine {
-    /// What drives the wires.
+    /// Driver of the wires.
     type Controller: Controller + Send;
 
     /// Its tasks and its timer, with a worker while [`run`](Self::run) runs.
     type Platform: Platform + Sync;
 
-    /// The controller. It selects no device: at the other end there is a model. Over the
-    /// wires go ones, and what comes in is not looked at.
+    /// The controller. It selects no device: at the other end there is a model. Over the wires go
+    /// ones, and received bytes are ignored.
     fn controller(&self) -> Self::Controller;
 
     /// A platform for one more bus.
@@ -28,9 +28,8 @@ pub trait CanMachine {
     /// `tasks` at once, until they return; then calls `rest`, ends the worker, and
     /// returns.
     ///
-    /// What is counted is counted from when the worker is there until both tasks have
-    /// returned; but for the worker's own, which may be counted to its end, as it has
-    /// nothing to do in `rest` but to be woken once or twice.
+    /// Counting begins when the worker is there and ends when both tasks have returned. The
+    /// worker's own counts may run to its end, as `rest` only wakes it once or twice.
     fn run(
         &self,
         bus: &CanBus<Self>,
@@ -41,7 +40,7 @@ pub trait CanMachine {
         Self: Sized;
 }
 
-/// What a machine has counted.
+/// Counts of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Context switches of the two tasks and the worker: each time that one of them got

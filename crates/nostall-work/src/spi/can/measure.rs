@@ -1,4 +1,4 @@
-//! The experiment, and what it comes to.
+//! The experiment, and its result.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -54,7 +54,7 @@ impl Strategy {
     }
 }
 
-/// Receives `frames` frames on `machine`, and measures what that takes.
+/// Receives `frames` frames on `machine`, and measures the cost.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn can<M: CanMachine>(
     let rest = || {
         clock.sleep_until(clock.now() + SOON);
         let wakeups = u64::from(bus.statistics().wakeups);
-        // A machine that stood still tells nothing more.
+        // A machine that stood still gives no further figures.
         if let Ok(seen) = *seen.lock()
             && clock.now() - seen.end < IDLE_TIMEOUT
         {
@@ -102,7 +102,7 @@ pub fn can<M: CanMachine>(
     let start = *start.lock();
     let seen = (*seen.lock()).map_err(Failed::Bus)?;
     let submitted = (*submitted.lock()).map_err(Failed::Bus)?;
-    // First: to look at the controller is to have the bus.
+    // First: reading the controller takes the bus.
     let statistics = bus.statistics();
     let far = bus.with_controller(|wired| (wired.far.sent, wired.far.overflows()));
     let (sent, overflows) = far.ok_or(Failed::Held)?;

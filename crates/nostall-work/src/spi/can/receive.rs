@@ -12,7 +12,7 @@ use super::chip::{
 use super::pump::Chip;
 use super::wired::to_receive;
 
-/// Looks that may find no frame, one after the other: it is there before we look.
+/// Checks in a row that may find no frame: it is there before we check.
 const LOOKS: u32 = 1_000;
 
 /// Progress of both tasks, shared by them.
@@ -24,7 +24,7 @@ pub(super) struct TaskProgress {
     pub(super) ended: AtomicBool,
 }
 
-/// What the receiver has seen.
+/// Progress of the receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) received: u32,
@@ -43,7 +43,7 @@ pub(super) fn set_up<C: Controller, P: Platform, const W: usize, const S: usize,
     chip.write(&[WRITE, CANCTRL, NORMAL_MODE])
 }
 
-/// Receives so many frames, and looks at each.
+/// Receives so many frames, and checks each.
 pub(super) fn receive<
     C: Controller,
     P: Platform,
@@ -83,7 +83,7 @@ pub(super) fn receive<
             Transfer::read(&mut frame),
         ];
         chip.sync(&mut transfers)?;
-        // All that was seen; what has come since stays.
+        // Clears all flags that were seen; later ones stay.
         chip.write(&[BIT_MODIFY, CANINTF, flags, 0])?;
 
         let expected = to_receive(number).received();

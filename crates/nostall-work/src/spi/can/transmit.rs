@@ -13,7 +13,7 @@ use super::wired::to_send;
 /// One frame is sent for so many that are received.
 pub(super) const EVERY: u32 = 10;
 
-/// How often it looks whether it is time.
+/// Interval at which it checks whether it is time.
 const NAP: Nanos = Nanos::from_millis(1);
 
 /// Submits a frame for every tenth that is received, until no more come. How many.
@@ -34,7 +34,7 @@ pub(super) fn transmit<
         let ended = shared.ended.load(Ordering::Acquire);
         let due = shared.received.load(Ordering::Acquire) / EVERY;
         while number < due {
-            // There is one buffer: what is in it goes out first.
+            // There is one buffer: the frame in it goes out first.
             if let Some((load, request)) = before.take() {
                 finish(load)?;
                 finish(request)?;

@@ -35,7 +35,7 @@ impl FarEnd {
         }
     }
 
-    /// What happens on the bus while the chip is not spoken to.
+    /// Runs the bus while the chip is deselected.
     fn turn(&mut self) {
         while let Some(frame) = self.chip.transmit() {
             if frame == to_send(self.sent) {
@@ -79,14 +79,14 @@ pub(super) fn to_send(number: u32) -> Frame {
     Frame::new(identifier, &[h, g, f, e, d, c, b, a])
 }
 
-/// A controller with a model at its wires' end. Each transfer runs on the controller, for
-/// as long as it takes there, with ones instead of what is sent; that is taken in by the
-/// model, and what comes in is the model's.
+/// A controller with a model at its wires' end. Each transfer runs on the controller, for as long
+/// as it takes there, with ones instead of the sent words. The model takes in the sent words, and
+/// its answer is received.
 #[derive(Debug)]
 pub struct Wired<C> {
     controller: C,
     pub(super) far: FarEnd,
-    /// What the model puts out in this transfer, once it was asked.
+    /// The model's output in this transfer, once computed.
     out: Option<[u8; LONGEST]>,
 }
 
@@ -100,7 +100,7 @@ impl<C: Controller> Wired<C> {
         }
     }
 
-    /// Has the model take in what this transfer sends.
+    /// Has the model take in the words that this transfer sends.
     fn exchange(&mut self, words: &mut Words<'_>) -> Result<[u8; LONGEST], Fault> {
         let (total, fill) = (words.total(), words.fill());
         let mut out = [0; LONGEST];
@@ -155,7 +155,7 @@ impl<C: Controller> Controller for Wired<C> {
             Some(out) => out,
             None => self.exchange(words)?,
         };
-        // Ones: QEMU's SiFive controller has its flash listen to what is for no device.
+        // Ones: QEMU's SiFive controller has its flash receive words that are for no device.
         let quiet = Operation::Write(QUIET.get(..words.total()).ok_or(Fault::Refused)?);
         let operation = mem::replace(words.operation(), quiet);
         let progress = self.controller.transfer(words);
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// What goes over its wires; zeros come in.
+    /// Words sent over its wires; zeros come in.
     #[derive(Default)]
     struct Recorded(Vec<u8>);
 
@@ -235,7 +235,7 @@ mod tests {
         frame[0] = 0x90;
         chip.sync(&mut [Transfer::in_place(&mut frame)]).unwrap();
         assert_eq!(frame[1..], to_receive(0).received());
-        // Sent, and looked at.
+        // Sent, and checked.
         let mut load = [0x40; 14];
         load[1..].copy_from_slice(&to_send(0).to_transmit());
         chip.write(&load).unwrap();

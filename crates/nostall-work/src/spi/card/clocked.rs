@@ -74,8 +74,8 @@ pub(super) struct IdleBit {
 }
 
 impl IdleBit {
-    /// Looks at what went over the wires: commands are written whole, and their answers
-    /// are read byte by byte until there is one.
+    /// Checks the operations of a message: commands are written whole, and their answers are read
+    /// byte by byte until there is one.
     pub(super) fn look(&mut self, operations: &mut [Operation<'_, u8>]) {
         match operations {
             [Operation::Write([command, _, _, _, _, _])] => self.asked = *command == READ_OCR,

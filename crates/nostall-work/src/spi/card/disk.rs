@@ -16,7 +16,7 @@ const BLOCK: u64 = 512;
 /// for each.
 const LONGEST_DIRECTORY: u32 = 2 * 65_536 * 32 / 512;
 
-/// What is wrong with a card.
+/// Fault of a card.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wrong {
     /// It did not give the block of this number.
@@ -62,8 +62,8 @@ impl fmt::Display for Wrong {
 
 impl core::error::Error for Wrong {}
 
-/// Block 0 is a table with one partition, which begins at block 1 and is the one to read,
-/// wherever it is on the card and whatever its own table says.
+/// Block 0 is a table with one partition, which begins at block 1 and is the one to read, for any
+/// place on the card and any table there.
 pub(super) struct Disk<D> {
     card: D,
     place: Place,

@@ -1,9 +1,9 @@
 //! An SD card: every file in the root directory of its file system, read by the
 //! `embedded-sdmmc` crate over our devices.
 //!
-//! Source: SD Specifications, Part 1, Physical Layer Simplified Specification, for what
-//! comes before that crate's work: a card wants at least 74 clocks before it is spoken
-//! to, with its line at rest (section "Power Up", as we know it).
+//! Source: SD Specifications, Part 1, Physical Layer Simplified Specification, for the steps before
+//! that crate's work. A card needs at least 74 clocks before its first command, with its line at
+//! rest (section "Power Up", from memory).
 
 mod clocked;
 mod disk;
@@ -34,7 +34,7 @@ const SLOW: u32 = 400_000;
 /// Hertz, afterwards (default speed allows 25 MHz).
 const FAST: u32 = 20_000_000;
 
-/// What is sent where there is nothing to send: the data line rests high.
+/// Byte that is sent where there is nothing to send: the data line rests high.
 const FILL: u8 = 0xff;
 
 /// Bytes of clocks, of which 74 are wanted.
@@ -49,7 +49,7 @@ const BATCH: usize = 16;
 /// Bytes of a long name: 255 characters of UTF-16.
 const LONGEST_NAME: usize = 255 * 3 + 3;
 
-/// Bytes that are read between two words of [progress](Told::Progress).
+/// Bytes that are read between two reports of [progress](Told::Progress).
 pub const PROGRESS: u64 = 256 << 10;
 
 /// Why it could not go on.
@@ -85,8 +85,8 @@ type Sd<'b, C, P, const W: usize, const S: usize, const B: usize> =
 type Files<'b, C, P, const W: usize, const S: usize, const B: usize> =
     VolumeManager<Disk<Sd<'b, C, P, W, S, B>>, NoTime, 1, 1, 1>;
 
-/// Initialises the card at `line`, and tells of every file in the root directory of its
-/// first FAT16 or FAT32 file system. Nothing is written.
+/// Initialises the card at `line`, and reports every file in the root directory of its first FAT16
+/// or FAT32 file system. Nothing is written.
 pub fn card<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     bus: &Bus<C, P, W, S, B>,
     line: Select,
@@ -140,7 +140,7 @@ fn read<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     let files: Files<'_, C, P, W, S, B> = VolumeManager::new_with_limits(disk, NoTime, 0);
     let mut sums = Sums::default();
     let walked = walk(&files, &mut sums, tell);
-    // What the crate makes of it is not always the cause.
+    // The crate's error is not always the cause.
     if let Some(wrong) = files.device(Disk::wrong) {
         return Err(Failed::Wrong(wrong));
     }
@@ -202,8 +202,8 @@ fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     }
 }
 
-/// Tells of entries from the `seen`th on, as many as there is room for; those that are
-/// files, and whether there are more.
+/// Reports entries from the `seen`th on, as many as there is room for; those that are files, and
+/// whether there are more.
 fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     files: &Files<'_, C, P, W, S, B>,
     root: RawDirectory,
@@ -219,8 +219,8 @@ fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     let mut long_name = LfnBuffer::new(&mut storage);
     files.device(Disk::begin_directory);
     let look = |found: &DirEntry, name: Option<&str>| {
-        // The crate forgets a long name only with the next one, and tells it twice if
-        // two short names have the same checksum.
+        // The crate forgets a long name only with the next one, and returns it twice if two short
+        // names have the same checksum.
         let hash = name.map(|name| Checksum::of(name.as_bytes()));
         let name = name.filter(|_| hash != before.get());
         before.set(hash);

@@ -1,8 +1,7 @@
 //! Where a card's file system is, and whether it is one that can be read.
 //!
-//! Source: Microsoft, "FAT32 File System Specification" (fatgen103), sections "Boot
-//! Sector and BPB" and "FAT Type Determination"; of the table of partitions, what every
-//! PC makes of it.
+//! Source: Microsoft, "FAT32 File System Specification" (fatgen103), sections "Boot Sector and BPB"
+//! and "FAT Type Determination"; for the table of partitions, the common practice of PCs.
 
 use core::fmt;
 
@@ -32,7 +31,7 @@ pub(super) enum Unfit {
     NoPartition(Option<u8>),
     /// Sectors of so many bytes.
     Sectors(u16),
-    /// What of its description cannot be.
+    /// Its description has an impossible field.
     Damaged(&'static str),
 }
 

@@ -12,10 +12,10 @@ use nostall_vm::model::LineOutput;
 /// Bytes of `[    0.000001] `.
 const PREFIX: usize = 15;
 
-/// Faults are told up to so many.
+/// Number of faults that are reported.
 const TOLD: usize = 10;
 
-/// All that was logged, in order, whatever is overwritten later.
+/// All logged lines, in order, also those that are overwritten later.
 #[derive(Debug)]
 pub(super) struct Logged {
     cursor: Cursor,
@@ -45,7 +45,7 @@ impl Logged {
         }
     }
 
-    /// All that a dead machine's ring holds.
+    /// Collects all records that a crashed machine's ring holds.
     pub(super) fn found(records: impl Iterator<Item = Record>) -> Self {
         let mut logged = Self::new();
         let mut open = false;
@@ -70,14 +70,14 @@ impl Logged {
     }
 }
 
-/// What arrived, line by line.
+/// Result of checking the arrived lines.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     /// Lines that arrived.
     pub arrived: usize,
     /// Records that did not.
     pub missing: u64,
-    /// Records that are told to be lost, on the line.
+    /// Records that the line reports as lost.
     pub told: u64,
     /// Lines that were cut by one that is more urgent, and went on after it.
     pub cut: usize,
@@ -88,13 +88,13 @@ pub struct Checked {
     pub sent_again: usize,
     /// Lines that came again from a later record on, and whose beginning is a fragment.
     pub rejoined: usize,
-    /// What is not as it should be, the first few.
+    /// Damage on the line, the first few.
     pub damage: Vec<Damage>,
     /// When each line that arrived was logged, and when its end arrived.
     pub(super) times: Vec<(Nanos, Nanos)>,
 }
 
-/// What is not as it should be on the line.
+/// Damage on the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// It was not logged so.

@@ -15,7 +15,7 @@ use super::input::Log;
 use super::outcome::{FloodPair, FloodPlan, RATE};
 use super::qemu::{self, bytes_on_the_line, time_on_the_line};
 
-/// What a run may take of the line, at most: as much as tells of it. There are six.
+/// The most line time that a run may take: enough to show a flood's effects. There are six runs.
 const LINE_TIME: Nanos = Nanos::from_millis(1_500);
 
 /// Bytes of which the kernel notes when they arrive, some left for reports and panics.

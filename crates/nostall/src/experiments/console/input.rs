@@ -1,4 +1,4 @@
-//! What is logged.
+//! Input of the experiment: the log.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ use nostall_io::Nanos;
 use nostall_postmortem::cli::read_or;
 use nostall_work::console::Lines;
 
-/// What Linux 6.1 logged on the article's trigger; see fixtures/README.md.
+/// Linux 6.1's log on the article's trigger; see fixtures/README.md.
 const FLOOD: &[u8] = include_bytes!("../../../fixtures/console/scsi-debug-flood.log.gz");
 
 /// The longest log: an hour of line, and still an answer within a minute.
@@ -72,7 +72,7 @@ impl Log {
             1 => self.name,
             part => format!("1 line in {part} of {}", self.name),
         };
-        // What the experiment is about takes longer.
+        // The experiment's own flood is longer.
         Self::new(bytes, name, false)
     }
 
@@ -85,7 +85,7 @@ impl Log {
     }
 }
 
-/// What the arguments say to log.
+/// Reads the log that the arguments select.
 pub fn read(input: Option<&Path>) -> Result<Log> {
     let Some(path) = input else {
         let bytes = unpack(GzDecoder::new(FLOOD)).context("the flood inside this command")?;

@@ -177,7 +177,7 @@ struct Flooded<'a, P> {
     fired: RefCell<Vec<(usize, Fired)>>,
 }
 
-/// A program that observes what the console does on its CPUs.
+/// A program that observes the console on its CPUs.
 trait Observer: Program {
     /// Handles [`Cpu::stored`].
     fn stored(&self);

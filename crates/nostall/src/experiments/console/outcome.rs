@@ -39,7 +39,7 @@ pub struct FloodPair {
     pub panicked: FloodOutcome,
 }
 
-/// What came of a flood.
+/// Result of a flood.
 #[derive(Clone, Debug)]
 pub struct FloodOutcome {
     /// How messages got to the line.
@@ -55,7 +55,7 @@ pub struct FloodOutcome {
     /// The times during which a CPU was held by the console, each with the CPU, in the
     /// order in which they ended.
     pub holds: Vec<(usize, Hold)>,
-    /// What the detectors reported, each with the CPU that did.
+    /// Reports of the detectors, each with its CPU.
     pub fired: Vec<(usize, Fired)>,
     /// Time that logging took each caller; the shortest first.
     pub delays: Vec<Nanos>,
@@ -65,17 +65,17 @@ pub struct FloodOutcome {
     pub logged: usize,
     /// Records that were overwritten before they were sent.
     pub lost: u64,
-    /// What arrived, compared with what was logged.
+    /// Arrived lines, compared with the logged ones.
     pub checked: Checked,
     /// How long there was something to send.
     pub backlog: Nanos,
-    /// What the line could have taken meanwhile, in bytes.
+    /// Bytes that the line could have taken meanwhile.
     pub capacity: f64,
     /// Of a panic, if there was one.
     pub panic: Option<PanicOutcome>,
 }
 
-/// What the CPUs of a flood recorded.
+/// Records of a flood's CPUs.
 #[derive(Debug, Default)]
 pub(super) struct FloodRecords {
     pub start: Nanos,
@@ -89,10 +89,10 @@ pub(super) struct FloodRecords {
     pub delays: Vec<Nanos>,
 }
 
-/// What came of it for a CPU.
+/// Result of a flood for one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuOutcome {
-    /// What a second task got of it.
+    /// Time that a second task got of it.
     pub given_away: Nanos,
     /// Timer ticks that came.
     pub ticks: u64,
@@ -100,7 +100,7 @@ pub struct CpuOutcome {
     pub missed: u64,
 }
 
-/// What came of a panic.
+/// Result of a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PanicOutcome {
     /// When it was.
@@ -109,11 +109,11 @@ pub struct PanicOutcome {
     pub first_byte: Option<Nanos>,
     /// And its last.
     pub last_byte: Option<Nanos>,
-    /// What it left in persistent RAM; `None` if it left nothing, or there is none.
+    /// Record that it left in persistent RAM; `None` if it left nothing, or there is none.
     pub record: Option<PanicRecord>,
 }
 
-/// What a panic left in persistent RAM.
+/// Record that a panic left in persistent RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PanicRecord {
     /// Bytes of log.
@@ -220,13 +220,13 @@ impl FloodOutcome {
         self.end - self.start
     }
 
-    /// What a second task got, of all CPUs.
+    /// Returns the second task's share of all CPUs' time.
     pub fn share(&self) -> f64 {
         let got: u64 = self.cpus.iter().map(|cpu| cpu.given_away.0).sum();
         got as f64 / (self.span().0 * self.cpus.len() as u64).max(1) as f64
     }
 
-    /// What it got of that CPU where it got least.
+    /// Returns the second task's share of the CPU where it got least.
     pub fn least_share(&self) -> f64 {
         let got = self.cpus.iter().map(|cpu| cpu.given_away.0).min();
         got.unwrap_or(0) as f64 / self.span().0.max(1) as f64
@@ -237,7 +237,7 @@ impl FloodOutcome {
         self.bytes as f64 * 1e9 / self.backlog.0.max(1) as f64
     }
 
-    /// Of what the line could have taken meanwhile.
+    /// Returns the used share of the line's capacity meanwhile.
     pub fn line_use(&self) -> f64 {
         self.bytes as f64 / self.capacity.max(1.0)
     }
@@ -271,8 +271,8 @@ fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
         // As many as it is given, one an access.
         Line::AtOnce => bytes(profile.access),
         Line::Baud => bytes(frame),
-        // And what its buffer keeps at the end. What that loses while there is nothing to
-        // send is not counted: a line may seem to take a little more than it can.
+        // And the bytes that its buffer keeps at the end. Bytes that drain while there is nothing
+        // to send are not counted: a line may seem to take a little more than it can.
         Line::Controller(by) => bytes(by.drain) + by.buffer as f64,
     }
 }

@@ -33,7 +33,7 @@ text{font:12px system-ui,sans-serif;fill:#222}\
 .task{fill:#5b9bea}.wait{fill:#3d5878}.lockup{fill:#ff5268}.stall{fill:#c78bff}\
 .panic{fill:#ff5c9d}.at{stroke:#ff5c9d}.tick{stroke:#778}}";
 
-/// What a column may show, from the bottom up.
+/// Kinds of a column, from the bottom up.
 const KINDS: [(&str, &str); 4] = [
     ("task", "prints, pre-emption off"),
     ("interrupt", "prints in an interrupt handler"),
@@ -141,7 +141,7 @@ fn lane(body: &mut String, y: usize, outcome: &FloodOutcome, cpu: usize, span: N
     let shares = shares(outcome, cpu, span);
     let mut below = [0; COLUMNS];
     for (kind, shares) in KINDS.iter().zip(shares) {
-        // In half units; what there is of it is seen: a whole one at least.
+        // In half units. A share above zero is drawn as one whole unit at least.
         let heights = shares.map(|share| {
             ((share * 2.0 * LANE as f64).round() as usize).max(2 * usize::from(share > 0.0))
         });
@@ -242,7 +242,7 @@ fn axis(body: &mut String, y: &mut usize, span: Nanos) {
     *y += 20;
 }
 
-/// In two rows: what fills a lane, and what is marked on it.
+/// Draws two rows: the fills of a lane, and the marks on it.
 fn legend(body: &mut String, y: usize) {
     let bar = |x, y| {
         format!(
@@ -277,7 +277,7 @@ fn entry(body: &mut String, x: usize, y: usize, shape: &str, class: &str, what: 
     34 + what.len() * 6
 }
 
-/// What is in `text` may be a file's name.
+/// Escapes `text`, which may hold a file's name.
 fn text(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
     let safe = text.replace('&', "&amp;").replace('<', "&lt;");
     let safe: String = safe

@@ -17,7 +17,7 @@ pub const TOUR: Part = Part {
             ..row("CPU held: flood, slow port", SLOW, HELD)
         },
         Row {
-            // The FIFO may be full, and what it holds is sent first.
+            // The FIFO may be full, and its bytes are sent first.
             limit: Limit::Derived(17.0 * FRAME),
             ..row("until a panic's first byte", FAST, |of| {
                 of("panic_first_byte_ns")

@@ -15,7 +15,7 @@ const ROOM: Room = Room {
 };
 
 impl Strategy {
-    /// What the machine offers for it.
+    /// Returns the machine's PCI mode for it.
     const fn offer(self) -> PciMode {
         match self {
             Self::PortsCoalesced => PciMode::PortsCoalesced,

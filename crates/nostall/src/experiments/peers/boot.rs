@@ -14,7 +14,7 @@ use crate::escape::escape;
 /// Limit of one boot. The longest takes 20 s, and several times that on a busy host.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Interval of looks at the running machine.
+/// Interval of checks of the running machine.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Largest output of the console that is kept.
@@ -36,7 +36,7 @@ struct Files {
     said: MemoryFile,
 }
 
-/// What QEMU does beside running the machine.
+/// Recording of QEMU beside running the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// Nothing: times are measured.

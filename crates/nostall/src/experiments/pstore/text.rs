@@ -78,7 +78,7 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
     }
 }
 
-/// Returns the table of what the host found, and excerpts of it.
+/// Returns the table of the host's findings, and excerpts of it.
 fn recovered(found: &[Recovered]) -> Vec<String> {
     let mut table = Table::new();
     table.set_header([

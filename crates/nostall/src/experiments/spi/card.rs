@@ -24,7 +24,7 @@ const START: usize = 1 << 20;
 /// Bytes of its clusters.
 const CLUSTER: u32 = 4096;
 
-/// An image, and what the host reads from it.
+/// An image, and the host's reading of it.
 pub struct Card {
     file: File,
     pub bytes: u64,

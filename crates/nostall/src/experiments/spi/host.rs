@@ -1,5 +1,4 @@
-//! What the host reads from a card's image, by the `fatfs` crate: other code than the
-//! guest's.
+//! The host's reading of a card's image, using the `fatfs` crate: other code than the guest's.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -35,8 +34,8 @@ pub struct HostEntry {
 
 /// Reads every file in the root directory of the first FAT on an image.
 ///
-/// The crate believes some of what it reads, a file's first cluster for example, and
-/// panics where a number is none that can be.
+/// The crate trusts some fields of the image, a file's first cluster for example, and panics where
+/// such a number is impossible.
 pub fn read(file: &File, bytes: u64) -> Result<Vec<HostEntry>> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
@@ -69,7 +68,7 @@ fn read_first(file: &File, bytes: u64) -> Result<Vec<HostEntry>> {
     bail!("no FAT16 or FAT32 file system on it ({why})")
 }
 
-/// What is known to be none.
+/// Returns the name of a known format that is no FAT.
 fn kind_of(first: &[u8; 512]) -> Option<&'static str> {
     match &first[3..11] {
         b"EXFAT   " => Some("an exFAT file system"),

@@ -50,7 +50,7 @@ impl SpiPlan {
         // An emulated CPU needs some hundred microseconds for a frame, and has to share
         // the host's.
         let can = Duration::from_millis(2) * self.frames;
-        // Of the card, a few hundred kilobytes a second; there is no more than is told of.
+        // For the card, at least 32 KiB a second: it reads a few hundred kilobytes.
         let card = Duration::from_secs(card_bytes >> 15);
         Limits {
             silence: limits.silence + can,

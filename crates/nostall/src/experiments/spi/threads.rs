@@ -62,7 +62,7 @@ impl CanMachine for Host {
             }
             Counted {
                 switches,
-                // The system tells them of all processes together.
+                // The system counts them for all processes together.
                 cross_cpu: None,
                 interrupts: None,
                 worker: worker.cpu,
@@ -71,7 +71,7 @@ impl CanMachine for Host {
     }
 }
 
-/// What a thread has used.
+/// Resources that a thread has used.
 #[derive(Clone, Copy)]
 struct Usage {
     /// Times that it was taken off a CPU, or left it.

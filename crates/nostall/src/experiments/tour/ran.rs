@@ -18,7 +18,7 @@ pub type Make = fn(arguments: &[&str]) -> Result<Ran>;
 pub enum Ran {
     Answered {
         on: On,
-        /// For people.
+        /// Text for people.
         text: String,
         figures: Vec<Figure>,
         /// Further lists of the experiment.

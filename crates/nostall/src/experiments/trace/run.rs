@@ -28,14 +28,14 @@ pub struct Sending {
     pub trace: Vec<u8>,
 }
 
-/// What a crash left.
+/// Traces and messages of a crash.
 #[derive(Clone, Debug)]
 pub struct Crash {
     /// The region of the trace, from the crashed guest's RAM.
     pub trace: Vec<u8>,
-    /// What the host reads there.
+    /// Records that the host reads there.
     pub host: Vec<Told>,
-    /// What the next kernel on this RAM reads there.
+    /// Records that the next kernel on this RAM reads there.
     pub next_boot: Vec<Told>,
     /// The panic message.
     pub panic: String,

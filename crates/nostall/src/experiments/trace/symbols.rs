@@ -45,7 +45,7 @@ fn impl_of(name: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Returns a path up to a ` as `, without what is in angle brackets.
+/// Returns a path up to a ` as `, without the text in angle brackets.
 fn path(name: &str) -> String {
     let mut path = String::new();
     let mut depth = 0;

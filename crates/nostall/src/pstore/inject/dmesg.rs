@@ -67,7 +67,7 @@ pub fn write(
     };
     let (header, header_len) = header.encode();
     let room = data.saturating_sub(header_len);
-    // What Linux has a buffer for.
+    // Size of Linux's buffer.
     let most = match compression {
         DmesgCompression::None => room,
         DmesgCompression::Deflate => longest_deflated(data),

@@ -21,11 +21,11 @@ use region::Region;
 /// Bytes that the kernel is taken to have appended at a time.
 const PIECE: usize = 16 << 10;
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written, or there is no zone for what is in it.
+/// If a file cannot be read or written, or there is no zone for its contents.
 pub fn run(args: &Args) -> Result<()> {
     image::may_be_written(args)?;
     let (bytes, params) = match &args.into {
@@ -73,12 +73,12 @@ pub fn run(args: &Args) -> Result<()> {
     to_stdout(|out| out.write_all(summary.as_bytes()))
 }
 
-/// What a person is told when all is done.
+/// Report for the user when all is done.
 #[derive(Default)]
 struct Report {
     /// A line for each record.
     written: String,
-    /// What is not as it was given.
+    /// Differences from the given input.
     notes: Vec<String>,
 }
 

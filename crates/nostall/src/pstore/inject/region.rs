@@ -35,7 +35,7 @@ impl Region {
         Ok(region)
     }
 
-    /// The zone that lies there, with what it holds.
+    /// Returns the zone that lies there, with its contents.
     pub(super) fn zone(&mut self, place: Place) -> Result<(Zone<'_, Ram<'_>>, PreviousContents)> {
         let bytes = &mut self.bytes[place.offset..][..place.division.zone()];
         attach(bytes, place, self.version, self.code.as_deref())
@@ -50,7 +50,7 @@ impl Region {
     }
 }
 
-/// The zone in these bytes. A blank one is made; what is neither is an error.
+/// Returns the zone in these bytes. A blank one is made; bytes that are neither are an error.
 pub(super) fn attach<'a>(
     bytes: &'a mut [u8],
     place: Place,

@@ -1,4 +1,4 @@
-//! What Linux must be told at boot.
+//! Parameters for Linux at boot.
 //!
 //! Source: Linux 6.1, `fs/pstore/ram.c` (module parameters, `ramoops_parse_dt`),
 //! `Documentation/admin-guide/ramoops.rst`,

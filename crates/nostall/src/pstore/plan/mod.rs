@@ -1,4 +1,4 @@
-//! `nostall pstore plan`: how Linux divides a region, and how to tell it to.
+//! `nostall pstore plan`: how Linux divides a region, and its parameters for that.
 
 mod boot;
 mod json;
@@ -62,7 +62,7 @@ Examples:
   nostall pstore plan --size 1M --cpus 8 --console-size 0 --ftrace-size 512K
   nostall pstore plan --size 1M --cpus 4 --address 0x8f000000 --device-tree";
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///

@@ -85,7 +85,7 @@ fn holds(kind: ZoneKind, data: usize) -> String {
     }
 }
 
-/// What the table's figures mean.
+/// Returns the meaning of the table's figures.
 fn history(plan: &Plan) -> Option<String> {
     let mut lines = Vec::new();
     for Row { first, .. } in plan.rows() {

@@ -1,4 +1,4 @@
-//! What Linux says of a device and its bus, without a message.
+//! Linux's description of a device and its bus, without a message.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,14 +16,14 @@ const MAJOR: u64 = 153;
 /// Bytes each way in a message, unless spidev's parameter says otherwise.
 const BUFSIZ: usize = 4096;
 
-/// What Linux says of a device.
+/// Linux's description of a device.
 #[derive(Debug)]
 pub struct Board {
     /// `6.12.107`.
     pub release: String,
-    /// `spi0.0`, and what it is.
+    /// `spi0.0`, and its driver.
     pub device: Option<Node>,
-    /// `spi0`, and what it is.
+    /// `spi0`, and its driver.
     pub controller: Option<Node>,
     pub bufsiz: usize,
 }
@@ -50,7 +50,7 @@ pub struct Set {
 }
 
 impl Board {
-    /// What is known of the device behind a file, which is not opened.
+    /// Returns the description of the device behind a file, which is not opened.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Set {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn of(device: &Spidev) -> std::io::Result<Self> {
         let options = device.query_configuration()?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! What Linux counts: messages, switches between tasks, its worker's time.
+//! Linux's counters: messages, switches between tasks, its worker's time.
 
 use std::fs;
 use std::ops::{AddAssign, Sub};
@@ -88,12 +88,12 @@ pub struct Worker {
     pid: u32,
 }
 
-/// What a thread has done so far.
+/// Counters of a thread so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Times that it was woken: each time it has stopped running again.
     pub wakeups: u64,
-    /// What it had of a CPU.
+    /// CPU time that it had.
     pub time: Duration,
 }
 

@@ -1,8 +1,8 @@
-//! What is sent, and what of it comes back.
+//! Sent messages, and the check of the received ones.
 
 use std::fmt::Write;
 
-/// What the user said may be sent.
+/// Bytes that the user allows to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// These bytes, and zeros after them.
@@ -21,7 +21,7 @@ impl Payload {
     }
 }
 
-/// One message after the other, of one length, and what comes in.
+/// Messages of one length, one after the other, and the received bytes.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub sent: Vec<u8>,
@@ -31,8 +31,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Of so many bytes. Those of one `sender` differ from all others', as far as a
-    /// byte can tell.
+    /// Of so many bytes. Those of one `sender` differ from all others', as far as a byte can.
     pub fn new(what: &Payload, bytes: usize, sender: usize) -> Self {
         let sent = match what {
             Payload::Bytes(given) => {
@@ -63,7 +62,7 @@ impl Message {
         }
     }
 
-    /// Whether what was to come back did not.
+    /// Whether a looped-back message came back changed.
     pub fn is_changed(&self) -> bool {
         self.loopback && self.sent != self.received
     }
@@ -136,7 +135,7 @@ mod tests {
         for _ in 0..300 {
             let last = message.sent.clone();
             message.next();
-            // What came in last time does not do.
+            // The bytes received last time are not accepted.
             assert_ne!(message.sent, last);
             message.received = last;
             assert!(message.is_changed());

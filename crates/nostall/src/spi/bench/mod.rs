@@ -1,4 +1,4 @@
-//! `nostall spi bench`: what a bus of a Linux board does, and what its kernel costs.
+//! `nostall spi bench`: performance of a Linux board's bus, and the cost of its kernel.
 
 mod board;
 mod counters;
@@ -24,10 +24,10 @@ use board::{Board, Set, shown};
 use message::{Payload, hex};
 use ways::{MOST_THREADS, Measured, Row, Way, Ways};
 
-/// Each way's turns. What disturbs one disturbs the others too.
+/// Each way's turns. A disturbance of one disturbs the others too.
 const ROUNDS: u32 = 5;
 
-/// Lengths that tell one cost from another, beside the longest there is.
+/// Lengths that separate one cost from another, beside the longest there is.
 const LENGTHS: [usize; 3] = [4, 64, 1024];
 
 /// Measure an SPI bus of this board, through Linux's spidev
@@ -93,11 +93,11 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///
-/// Whatever kept the bus from being measured, in one line for a person.
+/// Any failure to measure the bus, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
     let path = &*args.device;
     let board = Board::of(path)?;
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<()> {
     let lengths = args.lengths(&what, board.bufsiz)?;
 
     let stop = stops_politely()?;
-    // Set back last, whatever happens.
+    // Restored last, also after errors.
     let _as_it_was = AsItWas {
         file,
         mode: set.mode,

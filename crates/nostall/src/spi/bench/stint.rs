@@ -13,11 +13,10 @@ use super::counters::own_switches;
 /// Three digits of a time are right.
 const DIGITS: u8 = 3;
 
-/// Nanoseconds; what takes longer is said to take as long. Linux gives up a message
-/// much earlier.
+/// Nanoseconds; longer times count as this. Linux gives up a message much earlier.
 const LONGEST: u64 = 1_000_000_000_000;
 
-/// What sends one message, and says whether it came back changed.
+/// Function that sends one message, and returns whether it came back changed.
 pub type Sender<'a> = Box<dyn FnMut() -> Result<Came> + Send + 'a>;
 
 /// How a message came back.
@@ -27,7 +26,7 @@ pub enum Came {
     Changed,
 }
 
-/// What became of the messages of one stint, or of several.
+/// Results of the messages of one stint, or of several.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Nanoseconds from one message's end to the next one's.
@@ -58,8 +57,8 @@ impl Tally {
     }
 }
 
-/// Has each of `senders` send for `span`, all at once, and tells for how long they
-/// really did. All end soon after one fails, or once `stop` is set.
+/// Has each of `senders` send for `span`, all at once, and returns how long they really did. All
+/// end soon after one fails, or once `stop` is set.
 ///
 /// # Errors
 ///

@@ -87,7 +87,7 @@ impl Row {
         self.tally.latency.value_at_quantile(share)
     }
 
-    /// Of what so fast a clock allows, which leaves no time for anything but bits.
+    /// Returns the share of the clock's full rate, which leaves no time for anything but bits.
     pub fn of_clock(&self, hertz: u32) -> f64 {
         self.rate() * 8.0 * self.bytes as f64 / f64::from(hertz.max(1))
     }
@@ -113,7 +113,7 @@ impl<'a> Ways<'a> {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn open(
         path: &Path,
         board: &'a Board,
@@ -143,7 +143,7 @@ impl<'a> Ways<'a> {
 
     /// Does it while a thread serves as our bus's worker. Once.
     pub fn beside_worker<T>(&self, run: impl FnOnce() -> T) -> T {
-        /// Whatever happens.
+        /// Stops the worker, also after a panic.
         struct Ends<'a>(&'a Threads);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
@@ -157,12 +157,12 @@ impl<'a> Ways<'a> {
         })
     }
 
-    /// Sends a message of so many bytes, and gives it with what came in. It sets the
-    /// device's mode, for all ways: by ours.
+    /// Sends a message of so many bytes, and returns it with the received bytes. It sets the
+    /// device's mode, for all ways, using our driver.
     ///
     /// # Errors
     ///
-    /// What Linux has against it.
+    /// Linux's error.
     pub fn try_out(&self, bytes: usize) -> Result<Message> {
         let mut message = Message::new(self.what, bytes, 0);
         message.next();
@@ -192,7 +192,7 @@ impl<'a> Ways<'a> {
         Ok(())
     }
 
-    /// What our bus did.
+    /// Returns our bus's statistics.
     pub fn statistics(&self) -> Statistics {
         self.bus.statistics()
     }

@@ -22,7 +22,7 @@ ORDER BY crashes DESC, signature;
 SELECT concat(kernel, ' ', kernel_build) AS build,
     count(DISTINCT dump) AS dumps,
     count(DISTINCT CASE WHEN crashes > 0 THEN dump END) AS crashed,
-    count(DISTINCT CASE WHEN crashes > 0 THEN dump END) * 1.0 / count(DISTINCT dump) AS rate,
+    count(DISTINCT CASE WHEN crashes > 0 THEN dump END) * 1e0 / count(DISTINCT dump) AS rate,
     sum(uptime) / 3.6e12 AS hours
 FROM dumps
 WHERE kernel IS NOT NULL

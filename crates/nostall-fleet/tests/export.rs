@@ -436,7 +436,7 @@ fn an_input_that_is_no_dump_is_a_row_with_its_error() {
     let list = path("list");
     let mut lines = format!("{}\n/dev/zero\n/nonexistent\n", fifo.display()).into_bytes();
     lines.extend(b"a\0b\n\n/\xff\n");
-    // A file is no directory, even for a superuser, to whom no file is unreadable.
+    // A file is no directory. A superuser can read every file, so permissions prove nothing.
     lines.extend(inputs.join("a/text/below").to_str().unwrap().bytes());
     fs::write(&list, &lines).unwrap();
     let out = path("out");

@@ -13,7 +13,7 @@ pub const PEERS: Part = Part {
         Column::of("records", "records", whole),
         Column::of("time/record", "ns_per_record", time),
     ],
-    legend: "Linux: dd copies /dev/zero to /dev/null while ramoops records every function, those\n\
-             that store the records left out, with 0 and 16 bytes of ECC for each block. time: of\n\
+    legend: "Linux: dd copies /dev/zero to /dev/null while ramoops records each call of vfs_*,\n\
+             with 0 and 16 bytes of ECC for each block. time: of\n\
              the whole run.",
 };

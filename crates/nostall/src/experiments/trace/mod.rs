@@ -17,7 +17,7 @@ use nostall_trace::report::Selection;
 use nostall_vm::{Device, GuestRam, Machine};
 
 use super::args::{self, Common, Given, OnArg};
-use super::experiment::{Answer, Experiment, capture, print};
+use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
 use super::progress::Busy;
 use super::table::cpus as cpus_in_words;
@@ -147,7 +147,7 @@ impl Args {
         };
         let follow = Follow::guest(|| ram.share(), run::places());
         let printed = follow.and_then(|follow| print_rates(follow, rates, is_over));
-        let printed = printed.and_then(|()| print(""));
+        let printed = printed.and_then(|()| self.common.files.print(""));
         if let Err(error) = printed {
             note(format_args!("--live: {error:#}"));
         }

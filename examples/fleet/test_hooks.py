@@ -84,6 +84,23 @@ def test_each_dump_is_exported_once(machine):
     assert machine.rows("format") == [("raw",), ("text",)]
 
 
+def test_a_later_dump_under_the_same_name_is_exported(machine):
+    dump = machine.dumps / "dmesg-ramoops-0"
+    for seconds in [1_795_217_530, 1_795_217_659]:
+        dump.write_bytes(PANIC + b"%d\n" % seconds)
+        os.utime(dump, (seconds, seconds))
+        machine.run()
+    assert machine.rows("count(DISTINCT dump), count(*)") == [(2, 2)]
+
+
+def test_files_whose_paths_differ_in_a_slash_alone_are_both_exported(machine):
+    (machine.dumps / "a").mkdir()
+    (machine.dumps / "a/b").write_bytes(PANIC)
+    (machine.dumps / "a_b").write_bytes(PANIC + b"other\n")
+    machine.run()
+    assert machine.rows("count(DISTINCT dump), count(*)") == [(2, 2)]
+
+
 def test_a_directory_without_dumps_makes_no_tables(machine):
     machine.run()
     assert machine.runs() == []

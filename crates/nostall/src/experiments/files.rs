@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nostall_postmortem::cli::output;
 
 use crate::report::file::{is_stdout, probe};
@@ -24,8 +24,18 @@ impl Files {
     /// The options, in the order of the fields.
     pub const OPTIONS: [&str; 2] = ["--json", "--report"];
 
-    /// Fails if a file cannot be written, before a run takes its time.
+    /// Fails if a file cannot be written, or if one would replace the other, before a run takes
+    /// its time.
     pub fn probe(&self) -> Result<()> {
+        if let (Some(json), Some(report)) = (&self.json, &self.report) {
+            let is_same = json == report
+                || matches!((json.canonicalize(), report.canonicalize()), (Ok(a), Ok(b)) if a == b);
+            ensure!(
+                !is_same,
+                "--json and --report name the same file, {}: name two",
+                json.display()
+            );
+        }
         for (option, path) in Self::OPTIONS.iter().zip([&self.json, &self.report]) {
             path.as_deref().map_or(Ok(()), |path| probe(option, path))?;
         }
@@ -44,5 +54,35 @@ impl Files {
     /// Whether a file is to be written.
     pub const fn are_named(&self) -> bool {
         self.json.is_some() || self.report.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_page_in_one_file_are_refused_before_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("file"), dir.path().join("other"));
+        let probe = |json: &PathBuf, report: &PathBuf| {
+            let files = Files {
+                json: Some(json.clone()),
+                report: Some(report.clone()),
+            };
+            files.probe().map_err(|error| error.to_string())
+        };
+        let refused = "--json and --report name the same file, ";
+        assert!(probe(&file, &file).unwrap_err().starts_with(refused));
+        assert!(probe(&"-".into(), &"-".into()).is_err());
+        assert_eq!(probe(&file, &other), Ok(()));
+        std::fs::write(&file, "old").unwrap();
+        let longer = dir
+            .path()
+            .join(".")
+            .join("..")
+            .join(dir.path().file_name().unwrap());
+        let error = probe(&file, &longer.join("file")).unwrap_err();
+        assert!(error.starts_with(refused), "{error}");
     }
 }

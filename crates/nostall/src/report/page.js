@@ -28,8 +28,6 @@
     });
   }
 
-  const isOurs = (strategy) => /^(fifo-paced|fifo-burst|bounded|per-cpu-|caller|ecam-shadow|auto)/.test(strategy);
-
   function bars(picture, place, figure) {
     const sources = [...new Set(picture.bars.map((bar) => bar.source))];
     const rows = picture.bars.map((bar) => ({
@@ -42,7 +40,7 @@
     const marks = [
       Plot.barX(rows, {
         x: "value", y: "row", className: "bars",
-        fill: (row) => (isOurs(row.strategy) ? "nostall" : "other"),
+        fill: (row) => (row.is_ours ? "nostall" : "other"),
       }),
       Plot.text(rows, { x: "value", y: "row", text: "text", textAnchor: "start", dx: 4 }),
       Plot.ruleX([0]),

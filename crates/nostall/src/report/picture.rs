@@ -221,6 +221,7 @@ pub struct Bars<'a> {
 struct Bar<'a> {
     strategy: &'a str,
     source: &'a str,
+    is_ours: bool,
     value: f64,
     text: String,
     range: Option<String>,
@@ -287,6 +288,7 @@ fn bars<'a>(key: &Key, sources: &'a [Source], group: &Group<'a>) -> Option<Bars<
             bars.push(Bar {
                 strategy,
                 source: &sources[source].name,
+                is_ours: is_ours(strategy),
                 value: number,
                 text: value(Some(number), &figure.unit),
                 range: range(figure),
@@ -303,6 +305,22 @@ fn bars<'a>(key: &Key, sources: &'a [Source], group: &Group<'a>) -> Option<Bars<
         limit: limit(group, group.sources[0], metric),
         bars,
     })
+}
+
+/// Returns whether a strategy is nostall's own. The others are those of Linux and of other crates,
+/// and the ways that cause a stall.
+fn is_ours(strategy: &str) -> bool {
+    const STARTS: [&str; 7] = [
+        "fifo-paced",
+        "fifo-burst",
+        "bounded",
+        "per-cpu-",
+        "caller",
+        "ecam-shadow",
+        "auto",
+    ];
+    // The row beside Linux.
+    strategy == "nostall" || STARTS.iter().any(|start| strategy.starts_with(start))
 }
 
 /// Returns the spread of a figure's measurements, if there is one.
@@ -345,4 +363,25 @@ fn lanes<'a>(path: &str, sources: &'a [Source]) -> Vec<Picture<'a>> {
     all.into_iter()
         .map(|(_, lanes, _)| Picture::Lanes(lanes))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_of_nostall_beside_linux_is_drawn_as_nostalls() {
+        for ours in ["nostall", "fifo-paced", "per-cpu-clock", "caller", "auto"] {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for other in [
+            "linux-6.1",
+            "linux-6.1-after",
+            "byte-polled",
+            "mutex",
+            "nostalls",
+        ] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
 }

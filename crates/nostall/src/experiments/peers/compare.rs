@@ -66,17 +66,7 @@ pub fn compare(
     // Without a peer, nothing stands beside nostall.
     if !systems.is_empty() {
         let busy = Busy::new("booting Linux and nostall in turn");
-        if let Some((strategy, board)) = part.ours {
-            match machine(board, kernel) {
-                Ok(on) => {
-                    systems.push(System::new(NOSTALL, None));
-                    measure(part, &mut systems, with_strategy(strategy, on, ours));
-                }
-                Err(error) => notes.push(format!("{NOSTALL}: {error:#}")),
-            }
-        } else {
-            measure(part, &mut systems, || Ok(Vec::new()));
-        }
+        notes.extend(measure_beside(part, &mut systems, kernel, ours));
         drop(busy);
     }
     for system in &mut systems {
@@ -91,6 +81,26 @@ pub fn compare(
         text: text(part, &figures, &notes),
         figures: figures.to_vec(),
     }
+}
+
+/// Measures the peers, and nostall with them. Returns the reason if nostall's machine is missing.
+fn measure_beside(
+    part: &Part,
+    systems: &mut Vec<System>,
+    kernel: Option<&std::path::Path>,
+    ours: impl FnMut(&On) -> Result<Vec<Figure>>,
+) -> Option<String> {
+    let found = part
+        .ours
+        .map(|(strategy, board)| (strategy, machine(board, kernel)));
+    if let Some((strategy, Ok(on))) = found {
+        systems.push(System::new(NOSTALL, None));
+        measure(part, systems, with_strategy(strategy, on, ours));
+        return None;
+    }
+    measure(part, systems, || Ok(Vec::new()));
+    let (_, missing) = found?;
+    Some(format!("{NOSTALL}: not measured: {:#}", missing.err()?))
 }
 
 /// Leaves nostall the values that a peer has too.
@@ -307,6 +317,23 @@ mod tests {
         };
         let mut systems = [failed, system("nostall", &[])];
         measure(&PART, &mut systems, || panic!("booted"));
+    }
+
+    #[test]
+    fn a_missing_machine_of_nostall_costs_no_row_of_a_peer() {
+        let build = Build {
+            kernel: "no vmlinuz".into(),
+            initramfs: "no initramfs".into(),
+        };
+        let mut systems = vec![System::new("linux-6.1", Some(build))];
+        let part = Part {
+            ours: Some(("fifo-burst", QemuBoard::Q35)),
+            ..PART
+        };
+        let kernel = Some(std::path::Path::new("no kernel"));
+        let note = measure_beside(&part, &mut systems, kernel, |_| panic!("booted")).unwrap();
+        assert!(note.starts_with("nostall: not measured: "), "{note}");
+        assert!(systems[0].failure.is_some(), "the peer was not booted");
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub const FRAMES: usize = 5;
 /// Most frames of a stack that are kept.
 const MOST_FRAMES: usize = 32;
 
+/// Most crashes of a log, and of a dump: a log may be made to have any number.
+const MOST_CRASHES: usize = 1000;
+
 /// Functions that are in the stack of every report of some kind, or under every thread.
 const HELPERS: &[&str] = &[
     "__die",
@@ -157,9 +160,11 @@ pub fn signature(frames: &[String]) -> Option<String> {
 pub fn merge<T>(all: &mut Vec<(Crash, T)>, new: impl IntoIterator<Item = (Crash, T)>) {
     for (crash, log) in new {
         let weight = |crash: &Crash| (crash.panic.is_some(), crash.stack.len());
+        let is_full = all.len() >= MOST_CRASHES;
         match all.iter_mut().find(|(known, _)| known.is_same(&crash)) {
             Some(known) if weight(&known.0) >= weight(&crash) => {}
             Some(known) => *known = (crash, log),
+            None if is_full => {}
             None => all.push((crash, log)),
         }
     }
@@ -217,8 +222,12 @@ impl Parser {
     }
 
     fn close(&mut self) {
-        self.crashes
-            .extend(self.open.take().filter(Crash::is_crash));
+        if let Some(crash) = self.open.take()
+            && crash.is_crash()
+            && self.crashes.len() < MOST_CRASHES
+        {
+            self.crashes.push(crash);
+        }
         self.stack = Stack::Before;
     }
 
@@ -536,6 +545,23 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert!(all[0].0.panic.is_some());
         assert_eq!(all[0].1, 2);
+    }
+
+    #[test]
+    fn a_log_that_is_full_of_crashes_has_the_first_thousand() {
+        let log = |from: usize| {
+            (from..from + 2000).fold(String::new(), |log, number| {
+                log + &format!("[{number:5}.000000] kernel BUG at {number}\n")
+            })
+        };
+        let mut all = Vec::new();
+        for from in [0, 2000] {
+            let found = crashes(&log(from));
+            assert_eq!(found.len(), 1000);
+            merge(&mut all, found.into_iter().map(|crash| (crash, ())));
+        }
+        assert_eq!(all.len(), 1000);
+        assert_eq!(all[999].0.uptime, Some(999_000_000_000));
     }
 
     #[test]

@@ -406,7 +406,8 @@ impl<'a> Dump<'a> {
                     Cell::maybe_long(about.time),
                     Cell::maybe_int(about.level),
                     Cell::text(shown),
-                    Cell::long(words.len()),
+                    // Not of `words`, in which U+FFFD has more bytes than the recorded ones.
+                    Cell::long(raw.len() - prefix),
                     ranges(&unverified),
                     Cell::Text(log.trust.name()),
                 ],
@@ -935,7 +936,7 @@ fn hash_of(mut file: &File) -> io::Result<String> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

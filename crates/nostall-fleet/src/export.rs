@@ -19,7 +19,7 @@ use crate::decode::{self, Options, Source};
 use crate::list::Shard;
 use crate::manifest::{Entry, Head, Manifest};
 use crate::names::Maps;
-use crate::output::{Batch, Format};
+use crate::output::{Batch, Claim, Format};
 use crate::tables::{DUMPS, TableNumber};
 
 /// Batches of rows of an input that wait for the writer.
@@ -135,7 +135,9 @@ pub fn run(args: &Args) -> Result<Summary> {
     let unless_given =
         || out.join(format!("manifest-{name}").trim_end_matches('-').to_owned() + ".jsonl");
     let path = args.manifest.clone().unwrap_or_else(unless_given);
+    let mut claim = Claim::new(out, args.format, &name)?;
     let mut manifest = Manifest::open(&path, &head, shard, &args.inputs, out)?;
+    claim.of(&manifest.sums.digest)?;
     let jobs = args.jobs.map_or_else(
         || thread::available_parallelism().map_or(1, Into::into),
         Into::into,
@@ -225,7 +227,7 @@ fn decode_all(
         loop {
             for entry in waiting
                 .by_ref()
-                .take((2 * jobs).saturating_sub(begun.len()))
+                .take(jobs.saturating_mul(2).saturating_sub(begun.len()))
             {
                 let (rows, receiver) = mpsc::sync_channel(QUEUE);
                 work.send((entry, rows))

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use crate::decode::hex;
 use crate::list::{self, Shard, path_of};
 use crate::output::Format;
 use crate::schema;
@@ -41,7 +43,7 @@ pub struct Head {
 }
 
 /// The sums of an export.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sums {
     /// Number of inputs of the shard.
@@ -50,6 +52,8 @@ pub struct Sums {
     pub batches: u64,
     /// Bytes of the inputs, when they were listed.
     pub bytes: u64,
+    /// SHA-256 of the lines before.
+    pub digest: String,
 }
 
 /// An input, as a line.
@@ -219,7 +223,12 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
     part.push(".part");
     let file = File::create(&part).with_context(|| path.display().to_string())?;
     let mut file = BufWriter::new(file);
-    writeln!(file, "{}", serde_json::to_string(head)?)?;
+    let mut digest = Sha256::new();
+    let mut write = |line: String| {
+        digest.update(&line);
+        writeln!(file, "{line}")
+    };
+    write(serde_json::to_string(head)?)?;
     let mut sums = Sums::default();
     let (mut input, mut batch, mut batch_inputs, mut batch_bytes) = (0, 0, 0, 0);
     list::all(inputs, out, &mut |path| {
@@ -244,10 +253,11 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
             path: path.to_string_lossy().into_owned(),
             bytes: bytes.then(|| path.as_os_str().as_encoded_bytes().to_vec()),
         };
-        writeln!(file, "{}", serde_json::to_string(&line)?)?;
+        write(serde_json::to_string(&line)?)?;
         Ok(())
     })?;
     sums.batches = if sums.inputs == 0 { 0 } else { batch + 1 };
+    sums.digest = hex(&digest.finalize());
     writeln!(file, "{}", serde_json::to_string(&sums)?)?;
     file.into_inner()?.sync_all()?;
     fs::rename(&part, path)?;

@@ -1,10 +1,10 @@
 //! Files of the tables.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use arrow_array::RecordBatch;
 use clap::ValueEnum;
 use parquet::arrow::ArrowWriter;
@@ -37,11 +37,65 @@ pub enum Format {
 }
 
 impl Format {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Jsonl => "jsonl",
+        }
+    }
+
     const fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
             Self::Jsonl => "jsonl.zst",
         }
+    }
+}
+
+/// The right of one export to write the files of a shard and format in a directory.
+pub struct Claim {
+    file: File,
+    path: PathBuf,
+}
+
+impl Claim {
+    /// Locks the directory for this shard and format until the claim is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If another export has it, or the file of the lock cannot be made.
+    pub fn new(folder: &Path, format: Format, shard: &str) -> Result<Self> {
+        let path = folder.join(format!(".export-{shard}{}", format.name()));
+        let open = || {
+            let mut options = File::options();
+            let options = options.read(true).write(true).create(true).truncate(false);
+            let file = options.open(&path)?;
+            file.try_lock().context("another export uses it")?;
+            Ok(file)
+        };
+        let file: Result<File> = open();
+        let file = file.with_context(|| path.display().to_string())?;
+        Ok(Self { file, path })
+    }
+
+    /// Records that the files are of the manifest with this digest.
+    ///
+    /// # Errors
+    ///
+    /// If they are of another manifest: batches of two manifests have the same names.
+    pub fn of(&mut self, digest: &str) -> Result<()> {
+        let mut known = String::new();
+        self.file.read_to_string(&mut known)?;
+        // A shorter text was cut off, before the first batch was written.
+        ensure!(
+            known == digest || known.len() < digest.len(),
+            "{}: the directory has files of another manifest; give another --out",
+            self.path.display()
+        );
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(digest.as_bytes())?;
+        self.file.sync_all()?;
+        Ok(())
     }
 }
 
@@ -213,7 +267,7 @@ struct Counted {
     bytes: usize,
 }
 
-impl io::Write for Counted {
+impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
         self.bytes += count;

@@ -359,7 +359,7 @@ pub const RECORDS: Table = Table {
             Ranges,
             Unknown,
             "bytes",
-            "ranges of `text` that may be anything; null without any",
+            "ranges of the text as recorded that may be anything; null without any",
         ),
         column(
             "trust",

@@ -333,6 +333,67 @@ fn a_manifest_of_another_export_is_refused_with_what_differs() {
     assert!(summary.contains("1 were there"), "{summary}");
 }
 
+/// Runs an export that is refused, and returns its error.
+fn refused(out: &Path, arguments: &[&str], inputs: &[&Path]) -> String {
+    let mut command = command();
+    command.arg("export").arg("--out").arg(out);
+    let output = command.args(arguments).args(inputs).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_directory_with_the_files_of_another_manifest_is_refused() {
+    let made = Made::new(10);
+    let (out, other) = (made.path("out"), made.path("other.jsonl"));
+    let other = other.to_str().unwrap();
+    export(&out, &[], &[&made.dumps()]);
+    // The batches of the other manifest have the same names, and would not be decoded.
+    for arguments in [
+        &["--manifest", other][..],
+        &["--manifest", other, "--redact"],
+    ] {
+        let error = refused(&out, arguments, &[&made.path("fleet/symbols")]);
+        assert!(error.contains("files of another manifest"), "{error}");
+        fs::remove_file(other).unwrap();
+    }
+    // Files of another shard or format have other names.
+    export(
+        &out,
+        &["--manifest", other, "--format", "jsonl"],
+        &[&made.dumps()],
+    );
+    export(&out, &["--shard", "1/2"], &[&made.dumps()]);
+}
+
+#[test]
+fn two_exports_that_start_at_once_do_not_break_the_manifest() {
+    let made = Made::new(20);
+    let out = made.path("out");
+    fs::create_dir(&out).unwrap();
+    // The first export holds the lock, and has not listed its inputs yet.
+    let first = File::create(out.join(".export-parquet")).unwrap();
+    first.lock().unwrap();
+    let error = refused(&out, &[], &[&made.dumps()]);
+    assert!(error.contains("another export uses it"), "{error}");
+    assert!(!out.join("manifest.jsonl").exists());
+    assert!(!out.join("manifest.jsonl.part").exists());
+    drop(first);
+    export(&out, &[], &[&made.dumps()]);
+}
+
+#[test]
+fn any_number_of_threads_decodes_all_inputs() {
+    let made = Made::new(10);
+    let out = made.path("out");
+    export(
+        &out,
+        &["--jobs", &(1_u64 << 63).to_string()],
+        &[&made.dumps()],
+    );
+    assert_eq!(texts(&rows(&out, "dumps"), "path").len(), 10);
+}
+
 #[test]
 fn redacted_files_have_no_text_and_the_same_signatures() {
     let made = Made::new(60);
@@ -408,6 +469,18 @@ fn redacted_files_have_no_text_and_the_same_signatures() {
             "{column}"
         );
     }
+}
+
+#[test]
+fn the_length_of_a_text_is_that_of_the_recorded_bytes() {
+    let log = b"Panic#1 Part1\n<6>[    1.000000] a\xff\xffb\n";
+    let source = nostall_fleet::decode::Source::Bytes(log);
+    let [_, records, ..] = nostall_fleet::decode::tables(source, &Default::default()).unwrap();
+    assert_eq!(
+        texts(&records, "text")[1].as_deref(),
+        Some("a\u{fffd}\u{fffd}b")
+    );
+    assert_eq!(numbers(&records, "bytes"), [13, 4]);
 }
 
 #[cfg(target_os = "linux")]

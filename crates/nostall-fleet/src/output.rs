@@ -112,7 +112,7 @@ pub struct Batch<'a> {
 
 enum Part {
     Parquet(Box<ArrowWriter<File>>),
-    Jsonl(arrow_json::LineDelimitedWriter<zstd::Encoder<'static, Counted>>),
+    Jsonl(Box<arrow_json::LineDelimitedWriter<zstd::Encoder<'static, Counted>>>),
 }
 
 impl<'a> Batch<'a> {
@@ -174,9 +174,8 @@ impl<'a> Batch<'a> {
             }
             Format::Jsonl => {
                 let file = Counted { file, bytes: 0 };
-                Part::Jsonl(arrow_json::LineDelimitedWriter::new(zstd::Encoder::new(
-                    file, LEVEL,
-                )?))
+                let file = zstd::Encoder::new(file, LEVEL)?;
+                Part::Jsonl(Box::new(arrow_json::LineDelimitedWriter::new(file)))
             }
         })
     }

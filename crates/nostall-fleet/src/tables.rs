@@ -133,6 +133,10 @@ impl Rows {
     }
 
     /// Returns the rows as a batch, and starts again; `None` without rows.
+    ///
+    /// # Panics
+    ///
+    /// Not for rows of [`Self::push`], whose values are of the table's columns.
     pub fn take(&mut self) -> Option<RecordBatch> {
         if self.rows == 0 {
             return None;

@@ -5,10 +5,10 @@
 //! - [`crash`]: panics and oopses in a log, and the signature of a stack.
 //! - [`export`]: many inputs into files, in batches that a killed run resumes.
 //! - [`synth`]: a fleet of made dumps with known answers.
-
 //!
 //! When not to use it: for one dump, `nostall postmortem` prints its records.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[cfg(doctest)]

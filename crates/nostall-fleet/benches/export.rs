@@ -68,10 +68,14 @@ mod linux {
                 Writer::HeaderFirst,
                 Unpack::ByTrying,
             );
-            decoded.zones().for_each(|zone| drop(black_box(zone)));
+            for zone in decoded.zones() {
+                black_box(zone);
+            }
             for record in decoded.records() {
                 if let Content::Ftrace(calls) = &record.content {
-                    calls.iter().for_each(|call| drop(black_box(call)));
+                    for call in calls.iter() {
+                        black_box(call);
+                    }
                 }
                 black_box(record.stored);
             }
@@ -109,7 +113,7 @@ mod linux {
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
         let proc = PathBuf::from(format!("/proc/{}", child.id()));
         let mut peak = 0;
-        loop {
+        let ticks = loop {
             let status = fs::read_to_string(proc.join("status")).unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
             let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -118,19 +122,17 @@ mod linux {
             let (_, fields) = stat.rsplit_once(") ").unwrap();
             let fields: Vec<&str> = fields.split(' ').collect();
             if fields[0] == "Z" {
-                let ticks: u64 = fields[11..13]
-                    .iter()
-                    .map(|it| it.parse::<u64>().unwrap())
-                    .sum();
-                assert!(child.wait().unwrap().success());
-                return Cost {
-                    wall: start.elapsed().as_secs_f64(),
-                    // Linux counts 100 a second for programs, on every machine.
-                    cpu: ticks as f64 / 100.0,
-                    peak,
-                };
+                let ticks = fields[11..13].iter();
+                break ticks.map(|it| it.parse::<u64>().unwrap()).sum::<u64>();
             }
             thread::sleep(Duration::from_millis(2));
+        };
+        assert!(child.wait().unwrap().success());
+        Cost {
+            wall: start.elapsed().as_secs_f64(),
+            // Linux counts 100 a second for programs, on every machine.
+            cpu: ticks as f64 / 100.0,
+            peak,
         }
     }
 

@@ -168,20 +168,16 @@ static void record(const char *region, const char *filter, const char *parameter
  */
 static void pstore(void)
 {
-	if (is_once)
-		return;
 	insert("/reed_solomon.ko", "");
-	measure("what=pstore way=untraced count=5000");
+	measure("what=pstore way=untraced count=50000");
 	record(REGION "mem_address=0xc000000 ecc=0", "vfs_*",
-	       "what=pstore way=ecc-0 count=5000");
+	       "what=pstore way=ecc-0 count=50000");
 	record(REGION "mem_address=0xc200000 ecc=16", "vfs_*",
 	       "what=pstore way=ecc-16 count=500");
 }
 
 static void console(void)
 {
-	if (is_once)
-		return;
 	put("/proc/sys/kernel/printk", "1");
 	measure("what=printk way=hidden count=200");
 	put("/proc/sys/kernel/printk", "8");
@@ -251,7 +247,7 @@ int main(void)
 		uart();
 	else if (!strncmp(path, "pci", 3))
 		measure("what=pci");
-	else if (!strncmp(path, "spi", 3) && !is_once)
+	else if (!strncmp(path, "spi", 3))
 		measure("what=spi");
 	else if (!strncmp(path, "pstore", 6))
 		pstore();

@@ -13,6 +13,8 @@ use common::qemu;
 use serde_json::Value;
 use tempfile::TempDir;
 
+const UART: [&str; 5] = ["uart", "--on", "model", "--bytes", "100"];
+
 /// Returns `nostall run` with peers from this folder.
 fn nostall(peers: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(cargo_bin("nostall"));
@@ -22,6 +24,13 @@ fn nostall(peers: &Path, args: &[&str]) -> Command {
         .env("NOSTALL_LINUX_PEERS", peers)
         .stdin(Stdio::null());
     command
+}
+
+/// Returns the figures in the file `figures` of a folder.
+fn figures_in(dir: &Path) -> Vec<Value> {
+    let document = fs::read_to_string(dir.join("figures")).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    document["results"].as_array().unwrap().clone()
 }
 
 fn stdout(output: &Output) -> String {
@@ -69,15 +78,7 @@ fn an_unknown_peer_is_refused_with_the_list_of_peers() {
 #[test]
 fn a_peer_that_is_not_built_has_a_line_with_the_command_that_builds_it() {
     let dir = TempDir::new().unwrap();
-    let args = [
-        "uart",
-        "--on",
-        "model",
-        "--bytes",
-        "100",
-        "--peers",
-        "linux-6.1,linux-6.12",
-    ];
+    let args = [&UART[..], &["--peers", "linux-6.1,linux-6.12"]].concat();
     let output = nostall(dir.path(), &args).output().unwrap();
     let text = stdout(&output);
     assert!(output.status.success(), "{text}");
@@ -96,15 +97,7 @@ fn a_peer_that_fails_costs_its_rows_only() {
     }
     let dir = TempDir::new().unwrap();
     refused(dir.path(), "linux-6.1");
-    let args = [
-        "uart",
-        "--on",
-        "model",
-        "--bytes",
-        "100",
-        "--peers",
-        "linux-6.1",
-    ];
+    let args = [&UART[..], &["--peers", "linux-6.1"]].concat();
     let output = nostall(dir.path(), &args)
         .args(["--json", "figures"])
         .current_dir(dir.path())
@@ -116,13 +109,11 @@ fn a_peer_that_fails_costs_its_rows_only() {
         text.contains("linux-6.1: not measured: QEMU ended with exit status: 1"),
         "{text}"
     );
-    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
-    let document: Value = serde_json::from_str(&document).unwrap();
-    let figures = document["results"].as_array().unwrap();
+    let figures = figures_in(dir.path());
     assert!(!figures.is_empty());
     assert!(
         figures.iter().all(|figure| figure["on"] == "model"),
-        "{document}"
+        "{figures:?}"
     );
 }
 
@@ -161,15 +152,7 @@ fn a_killed_run_leaves_no_machine_and_no_file() {
     let mut kernel: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
     kernel.extend([0xeb, 0xfe]);
     fs::write(folder.join("vmlinuz"), kernel).unwrap();
-    let args = [
-        "uart",
-        "--on",
-        "model",
-        "--bytes",
-        "100",
-        "--peers",
-        "linux-6.1",
-    ];
+    let args = [&UART[..], &["--peers", "linux-6.1"]].concat();
     let mut run = nostall(dir.path(), &args)
         .args(["--json", "figures"])
         .current_dir(dir.path())
@@ -219,9 +202,7 @@ fn beside_linux(args: &[&str]) -> Option<Vec<Value>> {
         .unwrap();
     let text = stdout(&output);
     assert!(output.status.success(), "{text}");
-    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
-    let document: Value = serde_json::from_str(&document).unwrap();
-    Some(document["results"].as_array().unwrap().clone())
+    Some(figures_in(dir.path()))
 }
 
 /// Returns a figure's value.
@@ -257,15 +238,7 @@ fn linux_reads_configuration_space_with_two_accesses_using_ports_and_one_using_m
 
 #[test]
 fn linux_before_its_fix_reads_the_line_status_for_each_byte_and_after_it_once_a_fifo() {
-    let args = [
-        "uart",
-        "--on",
-        "model",
-        "--bytes",
-        "100",
-        "--peers",
-        "linux-6.1,linux-6.1-before",
-    ];
+    let args = [&UART[..], &["--peers", "linux-6.1,linux-6.1-before"]].concat();
     let Some(figures) = beside_linux(&args) else {
         return;
     };

@@ -7,6 +7,7 @@ use crate::experiments::table::{Column, time};
 pub const PEERS: Part = Part {
     path: "console",
     cpus: 2,
+    is_counted: false,
     ours: None,
     columns: &[
         Column::of("time/message", "ns_per_printk", time),

@@ -8,6 +8,7 @@ use crate::experiments::table::{Column, hundredths, time};
 pub const PEERS: Part = Part {
     path: "pci",
     cpus: 1,
+    is_counted: true,
     ours: Some(("auto", QemuBoard::Q35)),
     columns: &[
         Column::of("read: bus", "bus_accesses_per_read", hundredths),

@@ -21,6 +21,8 @@ pub struct Part {
     pub path: &'static str,
     /// CPUs of Linux.
     pub cpus: u16,
+    /// Whether accesses of Linux to the device are counted, in a boot of their own.
+    pub is_counted: bool,
     /// Nostall's strategy beside the peers and its machine. It is left out where nostall's
     /// kernel does not measure the same thing.
     pub ours: Option<(&'static str, QemuBoard)>,
@@ -197,6 +199,9 @@ fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result
             }
         }
     }
+    if !part.is_counted {
+        return;
+    }
     for system in systems {
         let (Some(build), None) = (&system.build, &system.failure) else {
             continue;
@@ -275,6 +280,7 @@ mod tests {
     const PART: Part = Part {
         path: "uart",
         cpus: 1,
+        is_counted: true,
         ours: None,
         columns: &[Column::of("time", "ns_per_byte", whole)],
         legend: "time: of a byte.",

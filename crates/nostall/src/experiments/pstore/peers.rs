@@ -8,6 +8,7 @@ use crate::experiments::table::{Column, time, whole};
 pub const PEERS: Part = Part {
     path: "pstore",
     cpus: 4,
+    is_counted: false,
     ours: Some(("per-cpu-counter", QemuBoard::Q35)),
     columns: &[
         Column::of("records", "records", whole),

@@ -8,6 +8,7 @@ use crate::experiments::table::{Column, four_decimals, time};
 pub const PEERS: Part = Part {
     path: "spi",
     cpus: 2,
+    is_counted: false,
     ours: Some(("caller", QemuBoard::SifiveU)),
     columns: &[
         Column::of("wake-ups/msg", "wakeups_per_message", four_decimals),

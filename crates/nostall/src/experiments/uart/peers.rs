@@ -2,33 +2,16 @@
 
 use nostall_vm::qemu::QemuBoard;
 
+use super::table::single_write_columns;
 use crate::experiments::peers::Part;
-use crate::experiments::table::{Column, hundredths, time};
+use crate::experiments::table::hundredths;
 
 pub const PEERS: Part = Part {
     path: "uart",
     cpus: 1,
+    is_counted: true,
     ours: Some(("fifo-burst", QemuBoard::Q35)),
-    columns: &[
-        Column::of(
-            "16 B: bus/B",
-            "bus_accesses_per_byte_of_a_16_byte_write",
-            hundredths,
-        ),
-        Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
-        Column::of(
-            "80 B: bus/B",
-            "bus_accesses_per_byte_of_a_80_byte_write",
-            hundredths,
-        ),
-        Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
-        Column::of(
-            "2500 B: bus/B",
-            "bus_accesses_per_byte_of_a_2500_byte_write",
-            hundredths,
-        ),
-        Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
-    ],
+    columns: &single_write_columns(hundredths),
     legend: "One write of so many bytes. Linux: the write function of its 8250 console; sertest: \
              a\nprogram's write to a device that calls the same function; tty: to /dev/ttyS0.",
 };

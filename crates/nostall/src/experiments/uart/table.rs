@@ -30,26 +30,29 @@ const LIGHT: &str = "light/B";
 /// Single writes: a short message, a line of a log, and the test program's text of Linux's fix.
 pub const SIZES: [usize; 3] = [16, 80, 2_500];
 
-const SINGLE_WRITES: [Column; 6] = [
-    Column::of(
-        "16 B: bus/B",
-        "bus_accesses_per_byte_of_a_16_byte_write",
-        thousandths,
-    ),
-    Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
-    Column::of(
-        "80 B: bus/B",
-        "bus_accesses_per_byte_of_a_80_byte_write",
-        thousandths,
-    ),
-    Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
-    Column::of(
-        "2500 B: bus/B",
-        "bus_accesses_per_byte_of_a_2500_byte_write",
-        thousandths,
-    ),
-    Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
-];
+/// Returns the columns of single writes. `accesses` renders the accesses for a byte.
+pub const fn single_write_columns(accesses: fn(f64) -> String) -> [Column; 6] {
+    [
+        Column::of(
+            "16 B: bus/B",
+            "bus_accesses_per_byte_of_a_16_byte_write",
+            accesses,
+        ),
+        Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
+        Column::of(
+            "80 B: bus/B",
+            "bus_accesses_per_byte_of_a_80_byte_write",
+            accesses,
+        ),
+        Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
+        Column::of(
+            "2500 B: bus/B",
+            "bus_accesses_per_byte_of_a_2500_byte_write",
+            accesses,
+        ),
+        Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
+    ]
+}
 
 fn thousandths(value: f64) -> String {
     format!("{value:.3}")
@@ -102,7 +105,7 @@ pub fn single_writes(folded: &Folded) -> Option<String> {
         .figures
         .row(Driver::Uart16550.name())
         .get("ns_per_byte_of_a_16_byte_write");
-    has_any.map(|_| lines(["one write of"], &SINGLE_WRITES, rows))
+    has_any.map(|_| lines(["one write of"], &single_write_columns(thousandths), rows))
 }
 
 /// Returns published figures beside the model's, if there are any.

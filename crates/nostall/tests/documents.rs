@@ -305,6 +305,73 @@ fn the_picture_of_the_crates_has_every_crate_above_its_dependencies() {
     assert!(edges > 30, "{edges}");
 }
 
+/// The part of `document` from the heading with this anchor to the next one of its level.
+fn section<'a>(document: &'a Document, heading: &str) -> Option<&'a str> {
+    let level = |line: &str| line.bytes().take_while(|&byte| byte == b'#').count();
+    let mut in_code = false;
+    let mut at = 0;
+    let mut found = None;
+    for line in document.text.split_inclusive('\n') {
+        in_code ^= line.starts_with("```");
+        if !in_code && line.starts_with('#') {
+            match found {
+                Some((start, depth)) if level(line) <= depth => {
+                    return Some(&document.text[start..at]);
+                }
+                None if anchor(line.trim_start_matches('#').trim()) == heading => {
+                    found = Some((at, level(line)));
+                }
+                _ => {}
+            }
+        }
+        at += line.len();
+    }
+    found.map(|(start, _)| &document.text[start..])
+}
+
+/// The numbers of a text, without the commas of thousands.
+fn numbers(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
+    let words = words.map(|word| word.trim_end_matches(['.', ',']).replace(',', ""));
+    words.filter(|word| word.parse::<f64>().is_ok())
+}
+
+/// A figure is written where its command is. Elsewhere it is a link to there.
+#[test]
+fn a_figure_that_is_a_link_is_in_the_linked_section() {
+    let mut wrong = Vec::new();
+    let mut figures = 0;
+    for document in documents() {
+        for link in document.prose().split("](").collect::<Vec<_>>().windows(2) {
+            let text = link[0].rsplit('[').next().unwrap();
+            let target = link[1].split(')').next().unwrap();
+            let Some((file, heading)) = target.split_once('#') else {
+                continue;
+            };
+            if !text.starts_with(|c: char| c.is_ascii_digit()) || target.contains("://") {
+                continue;
+            }
+            let figure = numbers(text).next().unwrap();
+            let decimals = figure.split_once('.').map_or(0, |(_, part)| part.len());
+            let other = match file {
+                "" => Document::read(document.path.clone()),
+                file => Document::read(document.beside(file)),
+            };
+            let part = section(&other, heading).unwrap_or_default();
+            let same = numbers(part).any(|number| {
+                let number: f64 = number.parse().unwrap();
+                format!("{number:.decimals$}") == figure
+            });
+            if !same {
+                wrong.push(format!("{}: {text}: not in {target}", document.name()));
+            }
+            figures += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(figures > 15, "{figures}");
+}
+
 #[test]
 fn every_source_file_that_a_document_names_exists() {
     let folders = ["bench/", "crates/", "fuzz/", "kernel/", "scripts/"];
@@ -370,10 +437,42 @@ fn every_chapter_is_in_the_summary() {
 }
 
 #[test]
-fn the_readme_has_900_words_at_most_and_that_of_the_command_400() {
-    for (name, most) in [("README.md", 900), ("crates/nostall/README.md", 400)] {
-        let words = document(name).words();
-        assert!(words <= most, "{name}: {words} words of {most}");
+fn the_readme_has_900_words_at_most_and_that_of_each_crate_400() {
+    let words = document("README.md").words();
+    assert!(words <= 900, "README.md: {words} words");
+    let mut readmes = 0;
+    for document in documents() {
+        let name = document.name();
+        if name.starts_with("crates/") {
+            assert!(document.words() <= 400, "{name}: {} words", document.words());
+            readmes += 1;
+        }
+    }
+    assert!(readmes >= 13, "{readmes}");
+}
+
+/// The first block of a library's README is a program, and the manifest's lines follow.
+#[test]
+fn the_readme_of_a_library_begins_with_an_example_and_says_how_to_add_the_crate_and_its_limits() {
+    for document in documents() {
+        let name = document.name();
+        let Some(krate) = name.strip_prefix("crates/") else {
+            continue;
+        };
+        let krate = krate.split('/').next().unwrap();
+        // The command, and the crates whose first use is a command.
+        if ["nostall", "nostall-fleet", "nostall-postmortem"].contains(&krate) {
+            continue;
+        }
+        let first = document.text.split("```").nth(1).unwrap();
+        assert!(first.starts_with("rust"), "{name}: {first}");
+        // The attribute is added with the recorder that exports it.
+        let krate = krate.trim_end_matches("-macros");
+        let path = format!("cargo add --path nostall/crates/{krate}");
+        assert!(document.text.contains(&path), "{name}: {path}");
+        let registry = format!("# after release: cargo add {krate}");
+        assert!(document.text.contains(&registry), "{name}: {registry}");
+        assert!(document.text.contains("\n## Limits\n"), "{name}: no limits");
     }
 }
 

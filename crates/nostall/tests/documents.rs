@@ -231,7 +231,7 @@ fn every_address_in_a_document_has_a_scheme_a_host_and_no_blanks() {
             addresses += 1;
         }
     }
-    assert!(addresses > 5, "{addresses}");
+    assert!(addresses >= 5, "{addresses}");
 }
 
 #[test]

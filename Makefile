@@ -18,6 +18,7 @@ help:
 	@echo 'make report        every figure as a page with charts, docs/report.html'
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
+	@echo 'make terminal-picture  the picture of a decoded dump, docs/src/postmortem.svg'
 	@echo 'make reference     the options of every command, into docs/src/options.md'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
@@ -82,6 +83,21 @@ readme-table: setup
 	@mkdir -p target
 	@cargo run --release --locked --quiet --package nostall -- run >target/tour.txt
 	@scripts/readme-table target/tour.txt
+
+# The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux.
+.PHONY: terminal-picture
+DUMPS := $(CURDIR)/crates/nostall-pstore/tests/fixtures
+terminal-picture:
+	@scripts/setup terminal-picture
+	cargo build --release --locked --package nostall
+	@mkdir -p '$(TARGET_FOLDER)/tmp/picture'
+	cd '$(TARGET_FOLDER)/tmp/picture' && PATH='$(TARGET_FOLDER)/release':"$$PATH" \
+		'$(PYTHON_ENV)/bin/python' '$(CURDIR)/scripts/terminal-picture' '$(CURDIR)/docs/src/postmortem.svg' \
+		"-cp $(DUMPS)/plain/image.bin memory.bin; gzip -dc $(DUMPS)/System.map.gz > System.map" \
+		'nostall postmortem memory.bin --symbols System.map > records.txt' \
+		"grep '^==>' records.txt" \
+		"grep -A 9 'sysrq: Trigger' records.txt | tail -n 10" \
+		"sed '1,/==> ftrace/d; /==> pmsg/,\$$d' records.txt | tail -n 8"
 
 # Records the exact figures and the bounds of instruction counts again.
 expected:

@@ -156,7 +156,7 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces report-test static features minimal-versions deny mutants package fleet
+full: loom stress spi-features kills linux-traces linux-flood report-test static features minimal-versions deny mutants package fleet
 
 # Every pair of features of each crate.
 .PHONY: features
@@ -213,6 +213,12 @@ linux-traces: linux-peer
 		cargo test --locked --package nostall --test linux_reads -- trace
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
 		cargo test --locked --package nostall --test peers
+
+# Linux's watchdog reports a CPU that waits for the one that prints. It takes 1 to 4 minutes.
+.PHONY: linux-flood
+linux-flood: linux-peer
+	linux/flood $(LINUX_PEER)/linux-6.1 >$(LINUX_PEER)/linux-flood.log
+	grep -a 'soft lockup' $(LINUX_PEER)/linux-flood.log
 
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60

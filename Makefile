@@ -27,6 +27,7 @@ help:
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
 	@echo 'make minimal-kernel  lints the kernel to copy; make test boots it'
 	@echo 'make vmm-example   lints and runs the VMM to copy'
+	@echo 'make starts        the starts of the book, as a reader copies them; crate-examples: of crates'
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features,'
 	@echo '                   Linux reads our traces, pages of figures in a browser, the static command'
 	@echo 'make report-test   pages of figures in headless Chromium, with screenshots'
@@ -252,6 +253,7 @@ spi-examples:
 	cargo clippy $(SPI_EXAMPLES) -- -D warnings
 	cargo run $(SPI_EXAMPLES) --bin threads
 	cargo run $(SPI_EXAMPLES) --bin embassy
+	cargo run $(SPI_EXAMPLES) --bin shared
 	cargo build $(SPI_EXAMPLES) --lib \
 		--target thumbv7em-none-eabihf --target riscv32imc-unknown-none-elf
 
@@ -288,6 +290,25 @@ vmm-example:
 	echo "$$said" | tr '\n' ' ' | grep -q '^10f01af4 exits: .*, 0 of configuration space' && \
 	said=$$(cargo run --locked --quiet $(VMM_EXAMPLE) -- --trap) && echo "$$said" && \
 	echo "$$said" | grep -q ', 1000 of configuration space'
+
+# The examples of crates. `make test` has built them.
+CRATE_EXAMPLE := timeout 60 cargo run --locked --quiet --all-features --example
+.PHONY: crate-examples
+crate-examples:
+	@scripts/setup run
+	cargo build --locked --all-features --example count --example functions --example virtual_time
+	$(CRATE_EXAMPLE) count
+	gzip -dc crates/nostall-pci/tests/fixtures/pc/lspci-xxxx.txt.gz | \
+		$(CRATE_EXAMPLE) functions -- /dev/stdin
+	$(CRATE_EXAMPLE) virtual_time
+
+# The starts of the book, copied from it into an empty folder (START="start-trace" for one).
+.PHONY: starts
+starts:
+	@scripts/setup run
+	@scripts/setup python
+	cargo fmt --manifest-path examples/trace/Cargo.toml --check
+	scripts/try-starts $(START)
 
 # For `nostall run trace --kernel`: prints the paths of the kernels.
 .PHONY: traced-kernel

@@ -83,6 +83,13 @@ fn chapters() -> Vec<Document> {
         .collect()
 }
 
+/// The chapters that a newcomer copies from.
+fn starts() -> Vec<Document> {
+    let mut starts = chapters();
+    starts.retain(|chapter| chapter.name().starts_with("docs/src/start-"));
+    starts
+}
+
 /// The book, and the READMEs of the repository and its crates.
 fn documents() -> Vec<Document> {
     let crates = fs::read_dir(root().join("crates")).unwrap();
@@ -128,6 +135,53 @@ fn every_piece_of_a_program_that_the_book_includes_exists() {
         }
     }
     assert!(pieces > 5, "{pieces}");
+}
+
+/// The code is copied into these chapters, because a forge shows them as they are.
+#[test]
+fn the_code_in_a_start_is_that_of_the_example_that_it_names() {
+    let mut pieces = 0;
+    for chapter in starts() {
+        for block in between(&chapter.text, "<!-- examples/", "\n```\n") {
+            let (role, code) = block.split_once(" -->\n```").unwrap();
+            let (_, code) = code.split_once('\n').unwrap();
+            let (file, pasted) = role.split_once(", to ").unzip();
+            let file = file.unwrap_or(role);
+            let program = document(&format!("examples/{file}")).text;
+            let is_same = match pasted {
+                Some(_) => program == format!("{code}\n"),
+                None => format!("\n{program}").contains(&format!("\n{code}\n")),
+            };
+            assert!(is_same, "{}: not in {file}:\n{code}", chapter.name());
+            pieces += 1;
+        }
+    }
+    assert!(pieces >= 10, "{pieces}");
+}
+
+#[test]
+fn a_start_has_400_words_at_most_beside_its_code() {
+    for chapter in starts() {
+        let words = chapter.prose().split_whitespace().count();
+        assert!(words <= 400, "{}: {words} words", chapter.name());
+    }
+}
+
+/// `make starts` runs what a reader copies.
+#[test]
+fn every_start_has_commands_to_copy() {
+    let starts = starts();
+    assert_eq!(starts.len(), 6);
+    for chapter in starts {
+        let commands = chapter.blocks("sh").join("");
+        let from_the_checkout =
+            commands.contains("nostall/crates") || commands.contains("nostall/examples");
+        assert!(
+            from_the_checkout || commands.contains("cd nostall"),
+            "{}",
+            chapter.name()
+        );
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ help:
 	@echo 'make report        every figure as a page with charts, docs/report.html'
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
+	@echo 'make terminal-picture  the picture of a decoded dump, docs/src/postmortem.svg'
 	@echo 'make reference     the options of every command, into docs/src/options.md'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
@@ -84,6 +85,21 @@ readme-table: setup
 	@cargo run --release --locked --quiet --package nostall -- run >target/tour.txt
 	@scripts/readme-table target/tour.txt
 
+# The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux.
+.PHONY: terminal-picture
+DUMPS := $(CURDIR)/crates/nostall-pstore/tests/fixtures
+terminal-picture:
+	@scripts/setup terminal-picture
+	cargo build --release --locked --package nostall
+	@mkdir -p '$(TARGET_FOLDER)/tmp/picture'
+	cd '$(TARGET_FOLDER)/tmp/picture' && PATH='$(TARGET_FOLDER)/release':"$$PATH" \
+		'$(PYTHON_ENV)/bin/python' '$(CURDIR)/scripts/terminal-picture' '$(CURDIR)/docs/src/postmortem.svg' \
+		"-cp $(DUMPS)/plain/image.bin memory.bin; gzip -dc $(DUMPS)/System.map.gz > System.map" \
+		'nostall postmortem memory.bin --symbols System.map > records.txt' \
+		"grep '^==>' records.txt" \
+		"grep -A 9 'sysrq: Trigger' records.txt | tail -n 10" \
+		"sed '1,/==> ftrace/d; /==> pmsg/,\$$d' records.txt | tail -n 8"
+
 # Records the exact figures and the bounds of instruction counts again.
 expected:
 	@scripts/setup run
@@ -141,7 +157,7 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features kills linux-traces report-test static features minimal-versions deny mutants package fleet
+full: loom stress spi-features kills linux-traces linux-flood report-test static features minimal-versions deny mutants package fleet
 
 # Every pair of features of each crate.
 .PHONY: features
@@ -198,6 +214,12 @@ linux-traces: linux-peer
 		cargo test --locked --package nostall --test linux_reads -- trace
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
 		cargo test --locked --package nostall --test peers
+
+# Linux's watchdog reports a CPU that waits for the one that prints. It takes 1 to 4 minutes.
+.PHONY: linux-flood
+linux-flood: linux-peer
+	linux/flood $(LINUX_PEER)/linux-6.1 >$(LINUX_PEER)/linux-flood.log
+	grep -a 'soft lockup' $(LINUX_PEER)/linux-flood.log
 
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60

@@ -27,16 +27,16 @@ const QUEUE: usize = 2;
 
 /// Turn many dumps into tables: Parquet or JSON lines
 ///
-/// Writes dumps (one row an input), records (one a line of a log), calls (one a function entry or
-/// exit) and crashes (one a panic or oops) to DIR. Their columns are in the book
-/// (docs/src/fleet.md).
+/// Writes four tables to DIR: dumps (a row for each input), records (a row for each line of a log),
+/// calls (a row for each function entry or exit) and crashes (a row for each panic or oops). Their
+/// columns are in the book (docs/src/fleet.md).
 ///
 /// The inputs are listed in DIR/manifest.jsonl first, in batches. Each batch is one set of files,
-/// the same for any --jobs. An export that was killed goes on with its first incomplete batch
-/// when the same command runs again. A dump that cannot be read is a row with its error.
+/// the same for any --jobs. A killed export continues with its first incomplete batch when the same
+/// command runs again. A dump that cannot be read is a row with its error.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Directory for the files, which is made if need be
+    /// Directory for the files, which is created if needed
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 
@@ -44,30 +44,30 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// Decode one of N parts of the inputs. The hash of a path, as listed, is its part
+    /// Decode part I of N of the inputs; the hash of its path, as listed, puts an input into a part
     #[arg(long, value_name = "I/N", value_parser = Shard::parse)]
     pub shard: Option<Shard>,
 
-    /// The list of the inputs in batches. If there is none, it is made; DIR/manifest.jsonl unless
-    /// given
+    /// List of the inputs in batches, which is created if it is missing; the default is
+    /// DIR/manifest.jsonl
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
 
-    /// Threads that decode; as many as there are CPUs unless given
+    /// Threads that decode; the default is the number of CPUs
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 
-    /// Leave text out: paths, lines of logs, messages. Signatures, counts and names of functions
+    /// Leave out text: paths, log lines and messages. Signatures, counts and names of functions
     /// stay
     #[arg(long)]
     pub redact: bool,
 
-    /// Names for addresses: a file for all dumps, or a directory with System.map-RELEASE (also
-    /// .gz) or vmlinux-RELEASE of each kernel
+    /// Symbols: a file for all dumps, or a directory with System.map-RELEASE (also .gz) or
+    /// vmlinux-RELEASE of each kernel
     #[arg(long, value_name = "PATH")]
     pub symbols: Option<PathBuf>,
 
-    /// Fill the column decode_time. Files then differ from run to run
+    /// Fill the column decode_time; files then differ between runs
     #[arg(long)]
     pub timings: bool,
 

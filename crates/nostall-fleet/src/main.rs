@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use nostall_fleet::cli::{self, Command};
 
-/// Tables of the memory of many crashed machines.
+/// Turns the memory dumps of many crashed machines into tables.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {

@@ -29,17 +29,17 @@ use nostall_postmortem::cli::{escape, output};
 
 /// The answer to a command line without a command: one screen of 24 lines and 80 columns.
 const FRONT: &str = "\
-nostall shows where kernels stall on slow I/O, and reads what a crash left.
+nostall measures where kernels stall on slow I/O, and decodes crash records.
 
   run         Compare ways of doing I/O on QEMU, KVM or a model
   postmortem  Decode the records in a crashed machine's memory
   trace       Report on traces: nostall's, Linux's trace.dat, crash images
   pstore      Plan persistent memory for crash records, and make images of it
   uart        Examine this machine's serial ports
-  pci         List PCI devices of this host, or of a dump
-  spi         Measure this board's SPI buses
-  vm          Boot a Linux kernel whose console and PCI reads make few exits
-  report      Draw figures of `nostall run` as one page of HTML
+  pci         List the PCI devices of this host, or of a dump
+  spi         Measure an SPI bus of this board
+  vm          Boot a Linux kernel with few VM exits for console and PCI
+  report      Make a page with charts from figures of `nostall run`
   completions Print completions for a shell
 
 Examples:
@@ -47,14 +47,14 @@ Examples:
   nostall run uart --on model     four ways to print on a serial port
   nostall postmortem memory.elf   the last records of a crashed machine
 
-`nostall COMMAND --help` has the options. `-q` prints errors and results alone.
+`nostall COMMAND --help` lists the options. `-q` prints only results and errors.
 ";
 
-/// Shows where kernels stall on slow I/O, and that they need not.
+/// Measures where kernels stall on slow I/O, and decodes the records of a crash.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
-    /// Print no explanations and no progress on stderr, only errors
+    /// Print only results and errors: no explanations and no progress
     #[arg(long, short, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -69,9 +69,9 @@ pub fn command() -> clap::Command {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print completions of commands and options for a shell
+    /// Print shell completions of all commands and options
     Completions {
-        /// Shell to print them for
+        /// Shell that reads the completions
         shell: Shell,
     },
     #[cfg(unix)]

@@ -122,26 +122,42 @@ fn the_exit_status_is_0_1_or_2_as_the_reference_says() {
     }
 }
 
-/// Writes the help of a command and of those below it as Markdown.
-fn reference(mut command: clap::Command, path: &str, page: &mut String) {
+/// Calls `each` with a command and those below it, except `help`, and with their names.
+fn walk(command: &clap::Command, path: &str, each: &mut impl FnMut(&str, &clap::Command)) {
     let path = format!("{path}{}", command.get_name());
-    command = command
-        .bin_name(&path)
-        .term_width(80)
-        .disable_help_subcommand(true);
-    let help = command.render_help().to_string();
-    let help = help
-        .lines()
-        .map(str::trim_end)
-        .collect::<Vec<_>>()
-        .join("\n");
-    page.push_str(&format!(
-        "\n## {path}\n\n```text\n{}\n```\n",
-        help.trim_end()
-    ));
+    each(&path, command);
     for below in command.get_subcommands() {
-        reference(below.clone(), &format!("{path} "), page);
+        if below.get_name() != "help" {
+            walk(below, &format!("{path} "), each);
+        }
     }
+}
+
+/// A paragraph is one line, which clap breaks, or is broken by hand.
+#[test]
+fn every_hand_broken_line_of_a_help_page_fits_80_columns() {
+    let mut wide = Vec::new();
+    walk(&nostall::command(), "", &mut |name, command| {
+        let texts = [command.get_after_help(), command.get_after_long_help()];
+        let texts = texts.into_iter().flatten().map(ToString::to_string);
+        for text in texts {
+            for paragraph in text.split("\n\n").filter(|text| text.contains('\n')) {
+                let lines = paragraph.lines().filter(|line| line.chars().count() > 80);
+                wide.extend(lines.map(|line| format!("{name}: {line}")));
+            }
+        }
+    });
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
+/// Returns the help of a command as Markdown.
+fn options(path: &str, command: &clap::Command) -> String {
+    let command = command.clone().bin_name(path).term_width(80);
+    let help = command.disable_help_subcommand(true).render_help();
+    let help = help.to_string();
+    let help = help.lines().map(str::trim_end).collect::<Vec<_>>();
+    let help = help.join("\n");
+    format!("\n## {path}\n\n```text\n{}\n```\n", help.trim_end())
 }
 
 #[test]
@@ -154,7 +170,9 @@ fn the_options_in_the_book_are_those_of_the_command() {
     let mut command = nostall::command();
     // Global options are in the help of each command.
     command.build();
-    reference(command, "", &mut page);
+    walk(&command, "", &mut |path, below| {
+        page.push_str(&options(path, below))
+    });
     if std::env::var_os("NOSTALL_RECORD").is_some() {
         fs::write(&path, &page).unwrap();
     }

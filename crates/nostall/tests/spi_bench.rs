@@ -25,12 +25,12 @@ fn the_help_says_what_is_sent_and_what_is_changed() {
     let help = String::from_utf8(help.stdout).unwrap();
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for word in [
-        "Nothing is sent unless",
+        "Nothing is sent without",
         "--send",
         "--loopback",
         "--no-cs",
-        "nothing but the mode",
-        "set back",
+        "only the mode",
+        "restores it",
         "spidev",
     ] {
         assert!(help.contains(word), "{word}: {help}");

@@ -38,18 +38,18 @@ const RECORDED: [&[u8]; 2] = [
 /// Seconds since 1970 of the recorded crashes.
 const RECORDED_AT: [i64; 2] = [1_795_217_530, 1_795_217_659];
 
-/// Make a fleet of dumps to try `export` on
+/// Make a fleet of example dumps for `export`
 ///
-/// Writes DIR/dumps (a directory for each machine), DIR/symbols (a System.map for each kernel),
-/// and DIR/answers.json with the answers to the queries of examples/fleet. The same numbers give
-/// the same files.
+/// Writes DIR/dumps (a directory for each machine), DIR/symbols (a System.map for each kernel), and
+/// DIR/answers.json with the answers to the queries of examples/fleet. The same options give the
+/// same files.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Number of dumps
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub dumps: u64,
 
-    /// Number that all random choices depend on
+    /// Seed of the random generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 

@@ -9,26 +9,23 @@ use super::swap::Swap;
 use super::{number, region};
 use crate::Unpack;
 
-/// Show the records in the memory of a crashed machine: Linux's pstore and traces, nostall's log
+/// Decode the records in the memory of a crashed machine
 ///
-/// Reads memory dumps: raw ones, ELF cores (kdump, QEMU's dump-guest-memory), LiME;
-/// or a region alone. With no size, ECC, CPU or flags option it finds the region
-/// and its parameters and explains on stderr how. With any of them, a value that is
-/// not given is Linux's default: 4096 bytes for each size, no ECC, a trace zone for
-/// each CPU.
+/// Reads memory dumps: raw files, ELF cores (kdump, QEMU's dump-guest-memory), LiME dumps, or a
+/// region alone. Without an option for size, ECC, CPUs or flags, finds the region and its
+/// parameters, and explains the evidence on stderr. With any of them, the others have Linux's
+/// defaults: 4096 bytes for each size, no ECC, a trace zone for each CPU.
 ///
-/// Log rings of nostall-console and traces of nostall-trace are found in the same images. Log
-/// records that had been printed are left out, where the ring tells which.
+/// Finds log rings of nostall-console and traces of nostall-trace in the same images. Leaves out
+/// log records that were already printed, if the ring marks them.
 ///
-/// Linux's persistent ring buffers (reserve_mem and trace_instance, 6.12 and later) are found,
-/// too. With --symbols and --event-formats of the crashed kernel, functions and events have
-/// their names.
+/// Finds Linux's persistent ring buffers, too (reserve_mem and trace_instance, 6.12 and later).
+/// With --symbols and --event-formats of the crashed kernel, functions and events have names.
 ///
-/// Standard input, pipes and devices are read into memory, up to 256 MiB. One that sends
-/// no byte for 10 seconds is given up.
+/// Standard input, pipes and devices are read into memory, up to 256 MiB. An input that sends no
+/// byte for 10 seconds is given up.
 ///
-/// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M
-/// or G.
+/// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M or G.
 #[derive(clap::Parser)]
 #[command(name = "nostall-postmortem", after_long_help = AFTER)]
 pub struct Args {
@@ -37,9 +34,9 @@ pub struct Args {
     #[arg(value_name = "IMAGE", required = true)]
     pub(super) images: Vec<PathBuf>,
 
-    /// Decode every region found in an image, not only the likeliest, and list places in
-    /// doubt: ordinary data resembles an empty region by chance. Of log rings, show the
-    /// records that had been printed, too
+    /// Decode every region in an image, not only the likeliest. List doubtful places, where
+    /// ordinary data may resemble an empty region. Of log rings, also show records that were
+    /// already printed
     #[arg(long)]
     pub(super) all: bool,
 
@@ -47,33 +44,33 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = Swap::parse)]
     pub(super) swap: Option<Swap>,
 
-    /// How dmesg records are compressed: deflate, lz4, lz4hc, lzo, zstd or none; tried
-    /// out unless given
+    /// Compression of dmesg records: deflate, lz4, lz4hc, lzo, zstd or none; the default is to try
+    /// each
     #[arg(long, value_name = "NAME", value_parser = packing)]
     pub(super) compression: Option<Unpack>,
 
-    /// Names for addresses: System.map (also gzipped), vmlinux, or a copy of
-    /// /proc/kallsyms, of the kernel that crashed
+    /// Symbols of the crashed kernel: System.map (also gzipped), vmlinux, or a copy of
+    /// /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(super) symbols: Option<PathBuf>,
 
-    /// How far above its linked address that kernel ran; unless given, the offset in
-    /// its log, or the one that its trace fits
+    /// Distance of the crashed kernel from its linked address; the default is the offset in its
+    /// log, or the one that fits its trace
     #[arg(long, value_name = "N", value_parser = number::parse, requires = "symbols")]
     pub(super) kaslr_offset: Option<u64>,
 
-    /// Formats of Linux's trace events: a copy of tracefs's directory events, or its format
-    /// files in a row; for Linux's persistent ring buffer
+    /// Formats of Linux's trace events, for its persistent ring buffer: a copy of tracefs's
+    /// directory `events`, or its format files joined to one file
     #[arg(long, value_name = "PATH")]
     pub(super) event_formats: Option<PathBuf>,
 
-    /// Show the trace of one CPU after that of another, each in the order of writing:
-    /// for stamps that are a count of each CPU's own
+    /// Show the trace of each CPU separately, in the order of writing, for stamps that each CPU
+    /// counts alone
     #[arg(long)]
     pub(super) per_cpu: bool,
 
-    /// The writer: linux stores a record's header before the record, so its newest trace
-    /// records may be half written; nostall stores it after
+    /// Kernel that wrote the region: linux stores a record's header before the record, so its
+    /// newest trace records may be half written; nostall stores it after
     #[arg(long, value_enum, default_value_t)]
     pub(super) writer: By,
 
@@ -81,10 +78,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
 
-    /// Write one file for each record to DIR, which is made if need be
+    /// Write each record to a file in DIR, which is created if needed
     ///
-    /// Names are Linux's; .json is appended with --format json. If one of the files
-    /// exists nothing is written, unless --force is given.
+    /// Names are Linux's; with --format json, .json is appended. If one of the files exists,
+    /// nothing is written without --force.
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
 
@@ -92,7 +89,7 @@ pub struct Args {
     #[arg(long, requires = "out")]
     pub(super) force: bool,
 
-    /// Print no explanations on stderr, only errors
+    /// Print only results and errors: no explanations
     #[arg(long, short)]
     pub(super) quiet: bool,
 
@@ -104,7 +101,7 @@ pub struct Args {
 /// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people: a summary of each record with its worth, then its contents
+    /// For people: a summary of each record with its trust level, then its contents
     #[default]
     Text,
     /// For programs: JSON lines, one for each region, record and call
@@ -143,37 +140,38 @@ Examples:
   nostall postmortem memory.raw --offset 2G --size 1M --format linux \\
       --out pstore/
 
-Worth of a record, from the best to the worst byte in it: verified (agrees with its parity), \
-unchecked (has no parity), corrected (by its parity), unverified (may be anything: failed error \
-correction, was decompressed from bytes that did, or lies where a damaged header points).
+Trust level of a record, which is that of its worst byte. From the best to the worst: verified \
+(agrees with its parity), unchecked (has no parity), corrected (using its parity), unverified \
+(may be anything: failed error correction, was decompressed from such bytes, or lies where a \
+damaged header points).
 
-Text: lines that start with ==> are the decoder's. A record's first line ends with its worth; \
-more such lines have the ranges of its unverified bytes. In the contents \\unverified{ and \\} \
-enclose these bytes, in each line anew. Control characters, characters that turn the direction \
-of text, bytes that are no UTF-8 and backslashes of the crashed machine are escapes (\\x1b, \
+Text: lines that start with ==> come from the decoder. A record's first line ends with its trust \
+level; further ==> lines list the ranges of its unverified bytes. In the contents, \\unverified{ \
+and \\} enclose these bytes on each line. Control characters, characters that turn the direction \
+of text, bytes that are no UTF-8 and backslashes of the crashed machine are escaped (\\x1b, \
 \\u{202e}, \\xff, \\x5c), in a pipe as well. Trace lines are stamp, CPU, function <- caller. \
-(suspect): the record may be half written, because it lies where the machine was cut off; \
-(unverified): its bytes may be anything. --out files have the contents without the ==> lines.
+(suspect): the record may be half written, because writing stopped there. (unverified): its bytes \
+may be anything. --out files have the contents without the ==> lines.
 
 JSON: each line is an object with a type. region: file, start, geometry, reasons and doubts. \
 candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
 unverified ranges, or the number of calls. call: a trace record, after its record line. ring: \
 file, address, numbers of records. log: a record of a ring, after its ring line. buffer: Linux's \
 ring buffer, its CPUs and their damage. entry: a record of it, after its buffer line. end: \
-file, status, records, message. The book (docs/src/postmortem.md) has every word.
+file, status, records, message. The book (docs/src/postmortem.md) explains every word.
 
 trace: a trace of nostall-trace: file, address, origin, number of events. event: one event, after its \
 trace line.
 
-Linux: its files have no marks; the worth of each and the ranges go to stderr. A log ring is a \
+Linux: its files have no marks; trust levels and ranges go to stderr. A log ring is a \
 file log-nostall-N, with the lines that the machine's console would have shown. A trace of nostall \
 is a file trace-nostall-N, with its function graph. A ring buffer of Linux is a file \
 ftrace-ring-N.trace, with the lines of the file trace after the next boot.
 
-Exit status: 0 records; 1 an image could not be read or the output not be written, or the \
-symbols are of another kernel; 2 wrong options; 3 a region, ring or trace, and nothing in it to \
-show; 4 a damaged region or ring without a readable record; 5 none of them. \
-Of several images: the first of 1, 0, 4, 3, 5 that one has.";
+Exit status: 0 records are shown; 1 an image cannot be read, the output cannot be written, or the \
+symbols belong to another kernel; 2 wrong options; 3 a region, ring or trace has no record to \
+show; 4 a damaged region or ring has no readable record; 5 nothing is found. \
+Of several images: the first of 1, 0, 4, 3, 5 that applies to one.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {

@@ -28,34 +28,34 @@ const LINUX_SIZE: usize = 4096;
 #[command(next_help_heading = "Region")]
 #[group(id = "region")]
 pub struct Args {
-    /// Where it starts: a physical address in an ELF core or LiME dump, an offset in a
-    /// raw file; where the image starts unless given
+    /// Start of the region: a physical address in an ELF core or LiME dump, an offset in a raw
+    /// file; the default is the start of the image
     #[arg(long, value_name = "N", value_parser = number::parse)]
     offset: Option<u64>,
 
-    /// Its size (mem_size); unless given, all that follows in the image
+    /// Size of the region (mem_size); the default is the rest of the image
     #[arg(long, value_name = "N", value_parser = number::size)]
     size: Option<usize>,
 
     #[command(flatten)]
     sizes: Sizes,
 
-    /// CPUs that the kernel reckoned with (possible ones); unless given, as many as
-    /// there are trace zones
+    /// Number of possible CPUs of the crashed kernel; the default is the number of trace zones
     #[arg(long, value_name = "N", value_parser = number::size)]
     cpus: Option<usize>,
 
-    /// Version of Linux whose order the zones have: from 6.2 on traces come last, before it
-    /// user space's messages; unless given, as most zones have a header
+    /// Version of Linux that divided the region: the last zones are the traces since 6.2, and user
+    /// space's messages before; the default fits most headers of zones
     #[arg(long, value_name = "X.Y.Z")]
     linux_version: Option<LinuxVersion>,
 
-    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
-    /// unless given or found out
+    /// Format of the trace records: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); the default
+    /// is the detected format, or 64
     #[arg(long, value_name = "ARCH")]
     arch: Option<RecordFormat>,
 
-    /// The crashed machine's byte order; little unless given or found out
+    /// Byte order of the crashed machine, little or big; the default is the detected order, or
+    /// little
     #[arg(long, value_name = "ORDER", value_parser = order)]
     order: Option<ByteOrder>,
 }
@@ -63,7 +63,7 @@ pub struct Args {
 /// How a region is divided.
 #[derive(clap::Args)]
 pub struct Sizes {
-    /// ramoops.record_size: bytes of a dmesg zone, at least
+    /// ramoops.record_size: minimum size of each dmesg zone
     #[arg(long, value_name = "N", value_parser = number::size)]
     pub record_size: Option<usize>,
 
@@ -79,13 +79,12 @@ pub struct Sizes {
     #[arg(long, value_name = "N", value_parser = number::size)]
     pub pmsg_size: Option<usize>,
 
-    /// ramoops.ecc: parity bytes for each 128 bytes of data, where 1 means 16; 0, none,
-    /// unless given
+    /// ramoops.ecc: parity bytes for each 128 bytes of data; 1 means 16, and 0 (the default) none
     #[arg(long, value_name = "N", value_parser = number::size)]
     pub ecc: Option<usize>,
 
-    /// Flags: 1, a trace zone for each CPU, unless given; 0, one for all, which only a
-    /// device tree can set and which is its default
+    /// Flags: 1 (the default), a trace zone for each CPU; 0, one for all CPUs, which is the default
+    /// of a device tree
     #[arg(long, value_name = "N", value_parser = number::flags)]
     pub flags: Option<u32>,
 }

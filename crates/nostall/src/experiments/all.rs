@@ -35,8 +35,8 @@ const ABOUT: &str = "\
 Run the tour, and then every experiment in full
 
 Takes several minutes. Each experiment runs on the best machine that it finds, and prints its \
-table. The options go to every experiment; with --on the tour is left out. An experiment that \
-fails costs its own figures only: the others run, the files are written, and the exit status is 1.";
+table. The options apply to every experiment; --on leaves out the tour. If an experiment fails, \
+only its own figures are missing: the others run, the files are written, and the exit status is 1.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -20,8 +20,8 @@ use super::peers::PeerArg;
 pub struct Common {
     /// Machine to run on
     ///
-    /// `auto` takes the best machine that has a meaning for all options given, and says so if
-    /// that is less than the best of all.
+    /// `auto` takes the best machine that supports all given options. A note reports if a better
+    /// machine was passed over.
     #[arg(long, value_enum, default_value_t = OnArg::Auto)]
     pub on: OnArg,
 
@@ -36,18 +36,17 @@ pub struct Common {
     #[command(flatten)]
     pub files: Files,
 
-    /// Guest kernel to boot, instead of the one inside this command
+    /// Guest kernel to boot instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub kernel: Option<PathBuf>,
 
-    /// One more argument for QEMU; may be given again
+    /// Extra argument for QEMU (repeatable)
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub qemu_arg: Vec<OsString>,
 
     /// Systems to measure beside nostall, separated by commas
     ///
-    /// Each Linux is built with `make linux-peer` and boots in QEMU, in turn with nostall's
-    /// kernel.
+    /// Each Linux is built with `make linux-peer`. It boots in QEMU, in turn with nostall's kernel.
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub peers: Vec<PeerArg>,
 }
@@ -55,14 +54,14 @@ pub struct Common {
 /// Where an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnArg {
-    /// The best that is there
+    /// Best available machine
     Auto,
-    /// QEMU, in a process of its own
+    /// QEMU, in its own process
     Qemu,
-    /// A small machine of our own, in this process, using the host's KVM
+    /// nostall's own small machine, on the host's KVM
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Kvm,
-    /// No guest: the drivers against device models in virtual time, or on threads
+    /// No guest: drivers on device models in virtual time, or on threads of the host
     Model,
 }
 
@@ -160,7 +159,7 @@ pub fn boards(devices: &'static [Device]) -> impl FnOnce(Arg) -> Arg {
     let has_all = |board: &QemuBoard| devices.iter().all(|one| board.devices().contains(one));
     let boards: Vec<_> = QemuBoard::ALL.into_iter().filter(has_all).collect();
     let usual = boards.first().map_or("", |board| board.name());
-    let help = format!("Machine that QEMU emulates; {usual} if not given");
+    let help = format!("Machine that QEMU emulates; the default is {usual}");
     let values = boards.iter();
     let values = values.map(|&board| PossibleValue::new(board.name()).help(about(board)));
     let parser = PossibleValuesParser::new(values.collect::<Vec<_>>());
@@ -173,7 +172,7 @@ pub fn boards(devices: &'static [Device]) -> impl FnOnce(Arg) -> Arg {
 /// Narrows `--cpus` to `range`.
 pub fn cpus(usual: u16, range: RangeInclusive<u16>) -> impl FnOnce(Arg) -> Arg {
     let (fewest, most) = (*range.start(), *range.end());
-    let help = format!("CPUs of the machine, {fewest} to {most}; {usual} if not given");
+    let help = format!("CPUs of the machine, {fewest} to {most}; the default is {usual}");
     let range = i64::from(fewest)..=i64::from(most);
     move |arg| arg.help(help).value_parser(value_parser!(u16).range(range))
 }

@@ -11,11 +11,11 @@ use crate::report::file::{is_stdout, probe};
 /// Arguments that name the files.
 #[derive(Clone, Default, clap::Args)]
 pub struct Files {
-    /// Write the figures to FILE as JSON; `-` is standard output, and tables go to stderr then
+    /// Write the figures to FILE as JSON; with `-`, to standard output, and the tables to stderr
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Write a page with charts to FILE, for a browser
+    /// Write a page of HTML with charts to FILE
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 }

@@ -51,7 +51,7 @@ impl clap::Args for Args {
         let experiments = EXPERIMENTS.iter();
         let experiments = experiments.map(|one| (one.command)(Command::new(one.name)));
         <Files as clap::Args>::augment_args(command)
-            .about("Run the tour, or one experiment: compare ways of doing I/O on a machine")
+            .about("Run the tour, or one experiment that compares ways of doing I/O")
             .long_about(ABOUT)
             .subcommands(experiments)
             .subcommand(all::command())
@@ -75,20 +75,20 @@ nostall run [--json FILE] [--report FILE.html]
        nostall run all [OPTIONS]";
 
 const ABOUT: &str = "\
-Run the tour, or one experiment: compare ways of doing I/O on a machine
+Run the tour, or one experiment that compares ways of doing I/O
 
-Without an experiment, runs a short form of each in about a minute, and prints one table. A \
-row whose machine (QEMU, KVM) is not there shows the reason.
+Without an experiment, runs a short form of each in about a minute, and prints one table. If \
+the machine of a row (QEMU, KVM) is missing, the row shows the reason.
 
-With an experiment, runs that one in full. Boots a virtual PC, or a RISC-V machine, with \
-nostall's reference kernel, or runs on models. `all` runs each in full, one after the other.";
+With an experiment, runs it in full: in a virtual PC or RISC-V machine that boots nostall's \
+reference kernel, or on models. `all` runs every experiment in full.";
 
 const MORE: &str = "\
-Exit status of the tour: 0 if every row that could run is right, 1 if an exact count differs, a \
-figure is missing or a run fails. Rows on models and threads can always run.
+Exit status of the tour: 0 if every row that could run is correct; 1 if an exact count differs, \
+a figure is missing or a run fails. Rows on models and threads can always run.
 
-`nostall run EXPERIMENT --help` has an experiment's options and examples. `--report FILE.html`
-makes a page with charts, for a browser; `nostall report` makes one of recorded figures.";
+`nostall run EXPERIMENT --help` lists the options and examples of an experiment. `--report \
+FILE.html` makes a page with charts; `nostall report` makes one from recorded figures.";
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {

@@ -11,35 +11,33 @@ use super::source::Source;
 use super::{text, tree};
 use crate::output::{Style, note, to_stdout};
 
-/// List PCI devices: this host's, or those in a dump of another's
+/// List the PCI devices of this host, or of another host's dump
 ///
-/// Prints a line for each, as `lspci -nn` does. Nothing is written to any device. Names are
-/// those of the system's pci.ids, as lspci's are, or else of a list that is built in.
+/// Prints one line per device, as `lspci -nn` does. Writes to no device. Names come from the
+/// system's pci.ids, as in lspci, or else from a built-in list.
 ///
-/// A dump is what `lspci -xxxx` prints, as root; -xxx has no extended capabilities, -x no
-/// capabilities at all. Text around the registers does not matter.
+/// A dump is the output of `lspci -xxxx`, as root. Output of -xxx has no extended capabilities, and
+/// output of -x no capabilities. Text around the registers is ignored.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// Read the devices' folders in DIR instead of /sys/bus/pci/devices: a copy of it, or
-    /// of /sys
+    /// Read a copy of /sys/bus/pci/devices, or of /sys, in DIR
     #[arg(long, value_name = "DIR", conflicts_with = "dump")]
     sysfs: Option<PathBuf>,
 
-    /// Read what `lspci -xxxx` printed; - is standard input
+    /// Read the output of `lspci -xxxx` in FILE; - is standard input
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
 
-    /// Show how bridges connect them
+    /// Show each device below its bridge
     #[arg(long, conflicts_with_all = ["json", "verbose"])]
     tree: bool,
 
-    /// Print all that is known as one JSON object
+    /// Print all information as one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Also show what is in their registers: BARs, buses and windows of bridges,
-    /// capabilities
+    /// Also decode registers: BARs, buses and windows of bridges, capabilities
     #[arg(short, long)]
     verbose: bool,
 }
@@ -53,22 +51,22 @@ Examples:
   nostall pci list --dump lspci.txt
   ssh root@machine lspci -xxxx | nostall pci list --tree --dump -
 
-Sizes of BARs are known on a Linux host and in a copy of its sysfs, not from a
-dump: a register has to be written to show its size.
+Sizes of BARs are known on a Linux host and in a copy of its sysfs. A dump has
+none, because a BAR shows its size only after a write.
 
 JSON: an object has schema (1), source (kind: sysfs or dump; name), devices. A
 device has address, vendor and device (four hex digits), class (six: base,
 sub-class, interface), revision, their names (null if unknown), header
 (endpoint, bridge, cardbus, unknown), multi_function, interrupt (null, or pin,
 line), subsystem (null, or vendor, device and their names), port (null, or its
-part in PCI Express, such as root-port; corrected if it cannot be), buses (null,
-or primary, secondary, subordinate: two hex digits), windows (kind: io, memory,
-prefetchable; first, last), bars (register, kind: io, memory, prefetchable, rom;
-bits, address, size: null or bytes), capabilities (id, extended, name: null if
-unknown, register, version: null if not extended) and problems, a list of what
-is wrong with it or could not be read.
+type in PCI Express, such as root-port; an impossible type is corrected), buses
+(null, or primary, secondary, subordinate: two hex digits), windows (kind: io,
+memory, prefetchable; first, last), bars (register, kind: io, memory,
+prefetchable, rom; bits, address, size: null or bytes), capabilities (id,
+extended, name: null if unknown, register, version: null if not extended) and
+problems (a list of faults and unreadable parts).
 
-Exit status: 0 if there was a device to list, 1 if not.";
+Exit status: 0 if at least one device is listed, 1 if not.";
 
 /// Runs the command with these arguments.
 ///

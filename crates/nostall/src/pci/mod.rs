@@ -8,7 +8,7 @@ pub mod tree;
 
 use anyhow::Result;
 
-/// List PCI devices: this host's, or those in a dump of another's
+/// List the PCI devices of this host, or of another host's dump
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
@@ -22,7 +22,7 @@ Examples:
   nostall pci list --tree
   nostall pci list --dump lspci.txt --json
 
-`nostall pci COMMAND --help` has more.";
+`nostall pci COMMAND --help` lists the options.";
 
 #[derive(clap::Subcommand)]
 enum Command {

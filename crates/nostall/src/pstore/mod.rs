@@ -6,7 +6,7 @@ mod plan;
 use anyhow::Result;
 pub use nostall_postmortem::cli::number;
 
-/// Plan and make persistent memory, where a crashed kernel leaves records (Linux's ramoops)
+/// Plan memory for crash records (Linux's ramoops), or make an image of it
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
@@ -19,7 +19,8 @@ Examples:
   nostall pstore plan --size 1M --cpus 4
   nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
 
-`nostall pstore COMMAND --help` has more. `nostall postmortem` reads such memory.";
+`nostall pstore COMMAND --help` lists the options. `nostall postmortem` reads such
+memory.";
 
 #[derive(clap::Subcommand)]
 enum Command {

@@ -4,7 +4,7 @@ mod bench;
 
 use anyhow::Result;
 
-/// The SPI buses of this board
+/// Measure the SPI buses of this board
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -8,15 +8,15 @@ use nostall_trace::report::{Selection, Sort};
 
 use super::candidate::Options;
 
-/// Report on traces: what ran, how long, how often, and where it stalled
+/// Report calls, durations, rates and stalls of traces
 ///
 /// INPUT is a recording of nostall, a trace.dat of trace-cmd, text of ftrace (function,
-/// function_graph), or an image of a crashed machine. Entries and exits are paired per task,
-/// or per CPU where there are no tasks. One that has no counterpart is marked.
+/// function_graph), or an image of a crashed machine. Entries and exits are paired per task, or per
+/// CPU if there are no tasks. An entry or exit without a counterpart is marked.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// Traces to read; several are reported one by one
+    /// Traces to read, each with a report of its own
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -24,13 +24,13 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub view: View,
 
-    /// Only functions with this name, in which * stands for any text (repeatable)
+    /// Only functions of this name, in which * is any text (repeatable)
     ///
-    /// In a graph, the functions that they call are printed, too.
+    /// A graph also shows the functions that they call.
     #[arg(long = "function", value_name = "NAME")]
     pub functions: Vec<String>,
 
-    /// Only these CPUs: 0,2
+    /// Only these CPUs, such as 0,2
     #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',')]
     pub cpus: Vec<u32>,
 
@@ -42,14 +42,14 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub sort: Order,
 
-    /// Length of the intervals of rates: 1s, 10ms, 500us
+    /// Length of an interval of rates, such as 1s, 10ms or 500us
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
 
-    /// Print rates while the program or guest runs, every second or --interval
+    /// Print rates while the program or guest runs, every second or every --interval
     ///
-    /// INPUT is one recording of nostall, or the file that is the RAM of a running guest whose
-    /// kernel records. Ends when the recording is frozen, when the program ends, and with Ctrl-C.
+    /// INPUT is one recording of nostall, or the file with the RAM of a running guest that records.
+    /// Ends when the recording is frozen, when the program ends, or with Ctrl-C.
     #[arg(long, conflicts_with_all = ["time", "sort", "view"])]
     pub live: bool,
 
@@ -85,8 +85,8 @@ flame graph as SVG: the time in each stack of functions, or the number of calls
 where the trace has no durations).
 
 JSON: table, histogram, stalls and diff are an object with schema (1), view and
-traces, a list of input, unit (ns or ticks), notes and rows. graph and rate print
-a line for each call or interval. Times are numbers of the unit.
+traces, a list of input, unit (ns or ticks), notes and rows. graph and rate
+print a line for each call or interval. Times are in the unit.
 
 Exit status: 0 if the report was printed, 1 if an input could not be read to its
 end (the report covers its readable part), 2 if the arguments are wrong.";

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 /// Options for reading a trace.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Options {
-    /// Name functions by these symbols: System.map, output of nm, or an ELF file with symbols
+    /// Symbols that name the functions: System.map, output of nm, or an ELF file with symbols
     ///
-    /// For recordings that store addresses. A program's own file is found without this option, if
+    /// For recordings that store addresses. The file of a program is found without this option if
     /// it still has the build ID in the recording.
     #[arg(long, value_name = "FILE")]
     pub symbols: Option<PathBuf>,
 
-    /// Formats of Linux's trace events: a copy of tracefs's directory events, or its format
-    /// files in a row
+    /// Formats of Linux's trace events: a copy of tracefs's directory `events`, or its format files
+    /// joined to one file
     ///
-    /// For Linux's persistent ring buffers. Without them, events are numbers.
+    /// For Linux's persistent ring buffers. Without formats, events are numbers.
     #[arg(long, value_name = "PATH")]
     pub event_formats: Option<PathBuf>,
 }

@@ -17,7 +17,7 @@ use crate::output::note;
 
 /// Convert a trace for another tool: Perfetto, uftrace, trace-cmd, a flame graph
 ///
-/// INPUT is read as `nostall trace report` reads it. OUT appears complete or not at all.
+/// INPUT is any input of `nostall trace report`. OUT is written completely or not at all.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Count the calls of a stack, not its time; only with --to folded
+    /// Count the calls of each stack instead of its time (only with --to folded)
     #[arg(long)]
     calls: bool,
 
@@ -51,9 +51,9 @@ Examples:
   nostall trace convert boot.nostall --to trace.dat -o trace.dat
   nostall trace convert boot.nostall --to folded -o boot.folded
 
-Read them with ui.perfetto.dev, with `uftrace report -d uftrace.data`, with
-`trace-cmd report -i trace.dat`, and with inferno-flamegraph. `nostall trace report --view flame`
-draws the flame graph itself.
+ui.perfetto.dev, `uftrace report -d uftrace.data`, `trace-cmd report -i \
+trace.dat` and inferno-flamegraph read these files. `nostall trace report --view flame` draws \
+the flame graph itself.
 
 Exit status: 0 if OUT was written, 1 if not, 2 if the arguments are wrong.";
 

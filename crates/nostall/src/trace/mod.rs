@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-/// Report on traces: our recordings, Linux's trace.dat and text, crash images
+/// Report on traces, convert them, or run a program that records one
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

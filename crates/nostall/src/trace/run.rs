@@ -21,21 +21,22 @@ use crate::output::note;
 
 /// Run a program that records itself, and report when it ends or is killed
 ///
-/// PROGRAM calls `ProgramTrace::from_environment` of nostall-trace, which reads the path of the
-/// recording from the environment variable NOSTALL_TRACE. The trace survives every end of the
-/// program, SIGKILL too.
+/// PROGRAM has to call `ProgramTrace::from_environment` of nostall-trace, which reads the path of
+/// the recording from the environment variable NOSTALL_TRACE. The trace survives every end of the
+/// program, even SIGKILL.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// Record into FILE, which stays. A file that has this name is replaced
+    /// Record into FILE and keep it; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Keep the recording, and print its name. Without --out it is removed after the report
+    /// Keep the recording, and print its path. Without --out and --keep, it is removed after the
+    /// report
     #[arg(long)]
     keep: bool,
 
-    /// The program and its arguments
+    /// Program to run, with its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -46,8 +47,8 @@ Examples:
   nostall trace run --out server.trace -- ./server --port 80
   nostall trace report server.trace --view graph --limit 50
 
-Exit status: that of PROGRAM; 128 and the signal's number if a signal ended it;
-1 if there is no trace, or it could not be read.";
+Exit status: that of PROGRAM; 128 plus the number of the signal that ended it;
+1 if there is no readable trace.";
 
 /// A file below the temporary folder is fast, as the program writes to memory.
 const SHARED_MEMORY: &str = "/dev/shm";

@@ -7,7 +7,7 @@ mod tty;
 
 use anyhow::Result;
 
-/// The serial ports of this machine
+/// Examine the serial ports of this machine
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -16,33 +16,33 @@ const COM1: u16 = 0x3f8;
 /// Registers of a 16550.
 const REGISTERS: u16 = 8;
 
-/// Find out what a serial port of this machine is, and what it costs to use
+/// Identify a serial port of this machine, and measure the cost of its use
 ///
-/// Reads only, unless --send is given: no register is written, the tty is not
-/// opened (which would write to its port), and no received byte is taken. That
-/// shows whether the FIFOs are enabled and what a look at the line status costs;
-/// the model, the divisor and what the line really takes show only with --send.
+/// Reads only, unless --send is given: writes no register, does not open the tty (which would write
+/// to its port), and takes no received byte. The result shows whether the FIFOs are enabled, and
+/// the cost of reading the line status. The model, the divisor and the real rate of the line need
+/// --send.
 ///
-/// Of a port that Linux uses, only registers whose reads take no interrupt are read; with
-/// --send it is refused. Needs root (CAP_SYS_RAWIO) and /dev/port.
+/// Of a port that Linux uses, only registers whose reads take no interrupt are read, and --send is
+/// refused. Needs root (CAP_SYS_RAWIO) and /dev/port.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The port's address, 0x3f8 unless given
+    /// Address of the port; the default is 0x3f8
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "tty")]
     port: Option<u16>,
 
-    /// The port of this tty of Linux's, /dev/ttyS0 for example
+    /// Port of this Linux tty, such as /dev/ttyS0
     #[arg(long, value_name = "NAME")]
     tty: Option<String>,
 
-    /// Write: probe, and send about 1.5 s of text at the rate that is set
+    /// Probe by writing, and send about 1.5 s of text at the rate that is set
     ///
-    /// Afterwards the port's settings are as before, and its FIFOs are empty. The other
-    /// end of the line gets the text.
+    /// Afterwards the port has its old settings and empty FIFOs. The other end of the line receives
+    /// the text.
     #[arg(long)]
     send: bool,
 
-    /// The line's rate, where the port cannot be asked (without --send)
+    /// Rate of the line, which is unknown without --send; the default is that of Linux's console
     #[arg(long, value_name = "RATE", conflicts_with = "send",
           value_parser = clap::value_parser!(u32).range(50..=4_000_000))]
     baud: Option<u32>,

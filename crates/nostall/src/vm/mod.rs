@@ -5,7 +5,7 @@ mod stats;
 
 use anyhow::Result;
 
-/// A small virtual machine of our own, on the host's KVM
+/// Run a small virtual machine on the host's KVM
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

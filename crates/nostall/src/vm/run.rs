@@ -14,55 +14,53 @@ use super::stats;
 use crate::experiments::uart_mode;
 use crate::pstore::number;
 
-/// Boot a stock Linux kernel, its serial port offered with as few exits as possible
+/// Boot a stock Linux kernel with few VM exits for its serial port and PCI
 ///
-/// The machine has one CPU, memory, a serial port and PCI devices without a function. It has
-/// no disk and no network, so Linux's programs are in its initrd. The serial port is this
-/// terminal (Ctrl-A and then x leaves). The command ends when Linux turns the machine off or
-/// resets it.
+/// The machine has one CPU, memory, a serial port and PCI devices without a function. It has no
+/// disk and no network, so Linux's programs are in its initrd. The serial port is this terminal
+/// (Ctrl-A and then x leaves). The command ends when Linux turns the machine off or resets it.
 ///
-/// It has NOT been run on hardware virtualization by its authors, whose KVM interprets guest
-/// code and stops in the middle of a boot. Each part of the machine has been tested alone.
-/// Please report your result: docs/src/serial-console.md has a recipe that prints the
-/// figures.
+/// It has NOT been run on hardware virtualization: the KVM of its authors interprets guest code and
+/// stops in the middle of a boot. Each part of the machine has been tested alone. Please report
+/// your result: docs/src/serial-console.md has a recipe that prints the figures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The kernel: a bzImage (such as /boot/vmlinuz-*), or a vmlinux with a PVH entry
+    /// Kernel to boot: a bzImage (such as /boot/vmlinuz-*), or a vmlinux with a PVH entry
     #[arg(value_name = "BZIMAGE")]
     kernel: PathBuf,
 
-    /// The initial RAM disk
+    /// Initial RAM disk
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
 
-    /// The kernel's command line
+    /// Command line of the kernel
     ///
     /// The default is `panic=-1` and the console: `console=ttyS0`, or with `mmio-readonly`
     /// `console=ttyS4 8250.nr_uarts=5`. In Linux, ttyS0 to ttyS3 are a PC's ports, which this
-    /// machine does not have in that mode. There is no earlycon either, because it does not
+    /// machine does not have in that mode. It has no earlycon either, because earlycon does not
     /// support such a distance between registers.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     append: Option<String>,
 
-    /// The machine's RAM
+    /// RAM of the machine
     #[arg(long, value_name = "SIZE", value_parser = number::parse, default_value = "256M")]
     memory: u64,
 
-    /// How the serial port is offered: ports, ports-coalesced, mmio-readonly
+    /// Access to the serial port: ports, ports-coalesced, mmio-readonly
     ///
-    /// `ports`: every access is an exit, as in other machines. `ports-coalesced`: the host's
-    /// kernel collects transmit writes while no interrupt is expected. `mmio-readonly`: in
-    /// memory, one register a page. The guest reads the line status without an exit, and
-    /// transmit writes are collected. It needs a kernel with CONFIG_SERIAL_8250_DW=y, which
-    /// Debian's kernels have.
+    /// `ports`: every access is an exit, as on other machines. `ports-coalesced`: the host's kernel
+    /// collects transmit writes while no interrupt is expected. `mmio-readonly`: the port is in
+    /// memory, one register a page. The guest reads the line status without an exit, and transmit
+    /// writes are collected. It needs a kernel with CONFIG_SERIAL_8250_DW=y, which Debian's kernels
+    /// have.
     #[arg(long, value_name = "MODE", value_parser = uart_mode, default_value = "ports-coalesced")]
     uart_mode: UartMode,
 
-    /// How PCI configuration space is offered: ports, ports-coalesced, ecam, ecam-shadow
+    /// Access to PCI configuration space: ports, ports-coalesced, ecam, ecam-shadow
     ///
-    /// `ports`: two exits a read. `ports-coalesced`: one, as in QEMU. `ecam`: in memory only,
-    /// one exit a read. `ecam-shadow`: in memory that the guest reads without an exit.
+    /// `ports`: two exits a read. `ports-coalesced`: one exit a read, as in QEMU. `ecam`: in memory
+    /// only, one exit a read. `ecam-shadow`: in memory that the guest reads without an exit.
     #[arg(long, value_name = "WAY", value_parser = Configuration::parse,
           default_value = "ecam-shadow")]
     pci: Configuration,
@@ -71,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// At the end, print duration and exits to stderr
+    /// Print the duration and the exits to stderr at the end
     #[arg(long)]
     stats: bool,
 
@@ -83,8 +81,10 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   nostall vm run /boot/vmlinuz-6.1.0-44-amd64 --initrd initrd.img --stats
-  nostall vm run bzImage --initrd init.cpio --uart-mode mmio-readonly --stats --timeout 60
-  nostall vm run bzImage --initrd init.cpio --append 'console=ttyS0 quiet panic=-1'";
+  nostall vm run bzImage --initrd init.cpio --uart-mode mmio-readonly \\
+      --stats --timeout 60
+  nostall vm run bzImage --initrd init.cpio \\
+      --append 'console=ttyS0 quiet panic=-1'";
 
 /// A mode of PCI configuration space, with its name on the command line.
 #[derive(Clone, Copy)]

@@ -34,10 +34,11 @@ use outcome::RATE;
 
 /// Log a flood of messages to a slow serial console
 ///
-/// Several CPUs log a recorded flood to a slow serial port, on a model in virtual time: as it
-/// locks up CPUs, and without. Succeeds only if nothing is lost in silence and no CPU is
-/// held. With --on qemu the reference kernel does it in real time, with a part of the flood,
-/// and leaves a panic's text in persistent RAM.
+/// Several CPUs log a recorded flood to a slow serial port, on a model in virtual time. Compares
+/// Linux's strategies, which lock up CPUs, with nostall's, which does not. Succeeds only if each
+/// lost line is reported and nostall's strategy holds no CPU. With --on qemu, the reference kernel
+/// does it in real time, with a part of the flood, and leaves the text of a panic in persistent
+/// RAM.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -49,31 +50,30 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
 
-    /// Log this file (- for standard input) instead of the flood: as dmesg shows it, at the
-    /// pace of its times
+    /// Log this file (- for standard input) instead of the flood: in dmesg's form, at the pace of
+    /// its times
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 
     /// Serial port
     ///
-    /// `vm` empties at once, as virtual ports do; `pc-16550a` and `fast-16550a` have a line
-    /// of 115,200 baud; `hp-dl380-gen9` is the slow port of a management controller. If not
-    /// given it is first `pc-16550a` and then `hp-dl380-gen9` (in QEMU the first alone).
+    /// `vm` empties at once, as virtual ports do. `pc-16550a` and `fast-16550a` have a line of
+    /// 115,200 baud. `hp-dl380-gen9` is the slow port of a management controller. The default is
+    /// first `pc-16550a` and then `hp-dl380-gen9` (in QEMU only the first).
     #[arg(long, value_name = "NAME", value_parser = args::profile)]
     profile: Option<Profile>,
 
-    /// Rate of the line in baud, 300 at least, in QEMU 9600; 115200 if not given
+    /// Rate of the line in baud, at least 300 (in QEMU 9600); the default is 115200
     #[arg(long, value_name = "BAUD")]
     baud: Option<u32>,
 
-    /// When a CPU panics, in seconds from the first line on; in the middle of the log if not
-    /// given
+    /// Time of the panic, in seconds after the first line; the default is the middle of the log
     ///
-    /// Each strategy is run twice, once without.
+    /// Each strategy runs twice, once without a panic.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     panic_at: Option<Nanos>,
 
-    /// Draw which CPU held the console as a picture for a browser
+    /// Draw the CPUs that held the console as a picture for a browser
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
 }
@@ -91,13 +91,12 @@ const DEVICES: &[Device] = &[Device::Uart16550];
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall run console               a flood of messages that locks up CPUs, and
-                                    one that does not
+  nostall run console               a flood with and without locked-up CPUs
   nostall run console --svg flood.svg
-                                    and a picture of it
-  nostall run console --on qemu     a part of it by a kernel, in real time
+                                    also draw it
+  nostall run console --on qemu     a part of it in a kernel, in real time
   nostall run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
-                                    the same each time: 32 ns an instruction";
+                                    repeatable: 32 ns an instruction";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;

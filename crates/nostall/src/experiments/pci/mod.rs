@@ -28,14 +28,14 @@ use crate::pci::{json, tree};
 use fold::Folded;
 use run::{PciPlan, PciSurvey, Strategy};
 
-/// Read PCI configuration space with each method there is
+/// Read PCI configuration space with each access method
 ///
-/// Lists the PCI devices with each method (ports, ECAM, and the one chosen of them), and
-/// measures reads, writes, a scan, and a scan that sizes BARs and follows capabilities.
-/// Succeeds only if all methods show the same.
+/// Lists the PCI devices with each method (ports, ECAM, and the automatic choice). Measures reads,
+/// writes, a scan, and a scan that sizes BARs and follows capabilities. Succeeds only if all
+/// methods show the same.
 ///
-/// `--on auto` takes KVM where hardware runs the guest (some KVMs interpret it), else QEMU
-/// where it is installed, else the model. If the machine on KVM fails, the next one is taken.
+/// `--on auto` takes KVM if hardware runs the guest (some KVMs interpret guest code), else QEMU if
+/// it is installed, else the model. If the machine on KVM fails, the next one is tried.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -52,13 +52,13 @@ const DEVICES: &[Device] = &[Device::Pci];
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall run pci                   list PCI devices by ports and by ECAM
+  nostall run pci                   read through ports and through ECAM
   nostall run pci --qemu-arg=-device --qemu-arg=virtio-rng-pci
                                     with one more device
   nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
-                                    as if it were bare metal
-  nostall run pci --on kvm          and from memory that the guest can read
-  nostall run pci --machine virt    by ECAM alone, assigned by our kernel";
+                                    as on bare metal
+  nostall run pci --on kvm          also from memory that the guest can read
+  nostall run pci --machine virt    ECAM alone; our kernel assigns addresses";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;

@@ -21,12 +21,11 @@ use super::table::{cpus_on_host, host_cpus};
 
 /// Trace every function into persistent RAM, crash, and read the records back
 ///
-/// Moves bytes through pipes while every function that is entered is recorded in persistent
-/// RAM, in each way there is, and panics. The records are then read from the crashed
-/// machine's RAM, and again by a second boot on the same RAM. Succeeds only if all find the
-/// same.
+/// Moves bytes through pipes while every function entry is recorded in persistent RAM, with each
+/// strategy, and panics. The records are read from the crashed machine's RAM, and again by a second
+/// boot on the same RAM. Succeeds only if both readers find the same records.
 ///
-/// `--on model` runs the recorders on threads of the host; there is no crash then.
+/// `--on model` runs the recorders on threads of the host, without a crash.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -38,7 +37,7 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
 
-    /// Write what was left in persistent RAM to `DIR/pstore.bin`
+    /// Write the persistent RAM of the crashed machine to `DIR/pstore.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 }
@@ -52,8 +51,8 @@ const EXAMPLES: &str = "\
 Examples:
   nostall run pstore                trace, crash, read the records, boot again
   nostall run pstore --on model     the same recorders on threads of the host
-  nostall run pstore --capture DIR  and keep the region: nostall postmortem
-                                    DIR/pstore.bin shows every record";
+  nostall run pstore --capture DIR  keep the region, for
+                                    nostall postmortem DIR/pstore.bin";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;

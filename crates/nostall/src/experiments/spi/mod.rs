@@ -27,15 +27,15 @@ use super::table::{cpus_on_host, host_cpus};
 use card::Card;
 use run::SpiPlan;
 
-/// Use an SPI flash, an SD card, and a busy bus
+/// Use an SPI flash, an SD card and a busy bus
 ///
-/// Boots a RISC-V board: identifies its flash, erases, writes and reads back a sector; reads
-/// every file in the root directory of an SD card; and receives CAN frames over a bus that is
-/// driven in each way there is. Succeeds only if the sector and the files are as the host
-/// finds them, every frame has arrived, and no worker was woken without work.
+/// Boots a RISC-V board. Identifies its flash, and erases, writes and reads a sector. Reads every
+/// file in the root directory of an SD card. Receives CAN frames over a busy bus with each
+/// strategy. Succeeds only if the host finds the same sector and files, every frame arrives, and no
+/// worker is woken without work.
 ///
-/// `--on model` uses models of the flash and the card in virtual time, and threads of the
-/// host for the busy bus.
+/// `--on model` uses models of flash and card in virtual time, and threads of the host for the busy
+/// bus.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -47,14 +47,13 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
 
-    /// Image of the SD card: a FAT16 or FAT32 file system, with or without a table of
-    /// partitions; made for the occasion if not given
+    /// Image of the SD card, with a FAT16 or FAT32 file system; the default is a generated one
     ///
-    /// It is only read.
+    /// A partition table is optional. The image is only read.
     #[arg(long, value_name = "IMAGE")]
     sd: Option<PathBuf>,
 
-    /// CAN frames to receive; 100000 if not given
+    /// CAN frames to receive; the default is 100000
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_FRAMES))]
     frames: Option<u32>,
 }
@@ -71,10 +70,10 @@ const DEVICES: &[Device] = &[Device::Spi];
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall run spi                   a flash, an SD card, and a busy bus
-  nostall run spi --sd card.img     read your own card's image
+  nostall run spi                   a flash, an SD card and a busy bus
+  nostall run spi --sd card.img     read the image of your own card
   nostall run spi --on model --frames 1000
-                                    on models and threads, and sooner through";
+                                    on models and threads, in less time";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;

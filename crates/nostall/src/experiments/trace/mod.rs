@@ -31,15 +31,15 @@ use run::{Recorded, run};
 
 /// Record the kernel while it sends over a slow port, crash it, and read its last calls
 ///
-/// The kernel sends one byte, and then 2,500, over a port as slow as the article's, in each way
-/// there is, and records its calls. The graphs show where the CPU waits. Then it panics. The
-/// graph of its last calls is read from the crashed machine's RAM, and again by a second boot
-/// on the same RAM. Succeeds only if both find the same.
+/// The kernel sends one byte, and then 2,500 bytes, over a slow port with each strategy, and
+/// records its calls. The graphs show where the CPU waits. Then the kernel panics. The graph of its
+/// last calls is read from the crashed machine's RAM, and again by a second boot on the same RAM.
+/// Succeeds only if both graphs are the same.
 ///
-/// The kernel inside this command records the accesses to the port. A kernel from `make
-/// traced-kernel`, given with --kernel, records every function.
+/// The built-in kernel records the accesses to the port. A kernel of `make traced-kernel`, given
+/// with --kernel, records every function.
 ///
-/// `--on model` sends on the model of the port in virtual time; there is no crash then.
+/// `--on model` sends over a model of the port in virtual time, without a crash.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -53,8 +53,8 @@ pub struct Args {
 
     /// Make the model's port fail after N accesses (with --on model)
     ///
-    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. N is
-    /// 1000 if not given.
+    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. The default of N is
+    /// 1000.
     #[arg(long, value_name = "NAME[:N]", value_parser = input::fault)]
     fault: Option<PlannedFault>,
 
@@ -62,11 +62,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 
-    /// Print the rates of accesses to the port while the guest runs, every second or --interval
+    /// Print the rates of port accesses while the guest runs, every second or every --interval
     #[arg(long)]
     live: bool,
 
-    /// Length of the intervals of --live: 1s, 100ms
+    /// Length of an interval of --live, such as 1s or 100ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "live")]
     interval: Duration,
 }
@@ -79,14 +79,13 @@ const DEVICES: &[Device] = &[Device::Uart16550];
 const EXAMPLES: &str = "\
 Examples:
   nostall run trace                 on the best machine
-  nostall run trace --on model      the article's picture, in virtual time
+  nostall run trace --on model      on a model of the port, in virtual time
   nostall run trace --machine virt  a RISC-V machine
-  nostall run trace --live          and the rates of its accesses, every second
-  nostall run trace --capture DIR   and keep the traces: nostall trace report
-                                    DIR/crash.bin shows every call (--symbols KERNEL
-                                    names the functions)
-  make traced-kernel                prints the path of a kernel for --kernel, whose
-                                    every function is recorded";
+  nostall run trace --live          print access rates every second
+  nostall run trace --capture DIR   keep the traces, for
+                                    nostall trace report DIR/crash.bin
+  make traced-kernel                build kernels for --kernel that record every
+                                    function, and print their paths";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;

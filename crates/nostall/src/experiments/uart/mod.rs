@@ -32,13 +32,13 @@ use input::NamedText;
 use model::PlannedFault;
 use run::{Sending, UartPlan, alphabet, run};
 
-/// Send a real Linux boot log over a serial port in each way there is
+/// Send a recorded Linux boot log over a serial port with each strategy
 ///
-/// Compares byte for byte what arrives at the other end, and prints what each way cost.
-/// Succeeds only if every byte arrived.
+/// Compares the received bytes with the log, and prints the cost of each strategy. Succeeds only if
+/// every byte arrives.
 ///
-/// `--on auto` takes KVM where hardware runs the guest (some KVMs interpret it), else QEMU
-/// where it is installed, else the model. If the machine on KVM fails, the next one is taken.
+/// `--on auto` takes KVM if hardware runs the guest (some KVMs interpret guest code), else QEMU if
+/// it is installed, else the model. If the machine on KVM fails, the next one is tried.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -50,28 +50,28 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
 
-    /// How KVM's guest is offered the serial port (with --on kvm)
+    /// Access of KVM's guest to the serial port (with --on kvm)
     ///
-    /// `ports`: every access is an exit, as in other machines. `ports-coalesced`: transmit
-    /// writes are collected by the host's kernel while no interrupt is expected.
-    /// `mmio-readonly`: in memory, the line status on a page that the guest can read without
-    /// an exit, transmit writes likewise. `ports` if not given.
+    /// `ports` (the default): every access is an exit, as on other machines. `ports-coalesced`: the
+    /// host's kernel collects transmit writes while no interrupt is expected. `mmio-readonly`: the
+    /// port is in memory, and the guest reads the line status from a read-only page without an
+    /// exit. Transmit writes are collected.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[arg(long, value_name = "MODE", value_parser = super::kvm::uart_mode)]
     uart_mode: Option<kvm::UartMode>,
 
     /// Serial port of the model (with --on model)
     ///
-    /// `vm` empties at once, as virtual ports do; `pc-16550a` at 115,200 baud, and
-    /// `fast-16550a` is another one of that kind with a published figure;
-    /// `hp-dl380-gen9` is the slow port of a management controller. `vm` if not given.
+    /// `vm` (the default) empties at once, as virtual ports do. `pc-16550a` has a line of 115,200
+    /// baud, and `fast-16550a` is another such port with a published figure. `hp-dl380-gen9` is the
+    /// slow port of a management controller.
     #[arg(long, value_name = "NAME", value_parser = args::profile)]
     profile: Option<Profile>,
 
     /// Make the model's port fail after N accesses (with --on model)
     ///
-    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. N is
-    /// 1000 if not given.
+    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. The default of N is
+    /// 1000.
     #[arg(long, value_name = "NAME[:N]", value_parser = input::fault)]
     fault: Option<PlannedFault>,
 
@@ -83,7 +83,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=input::LONGEST))]
     bytes: Option<u64>,
 
-    /// Write what arrived to `DIR/<strategy>.bin`
+    /// Write the received bytes to `DIR/<strategy>.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 }
@@ -95,11 +95,11 @@ Examples:
   nostall run uart                  on the best machine
   nostall run uart --input dmesg.txt
                                     send your own log
-  nostall run uart --bytes 2500     as the test program of Linux's fix does
+  nostall run uart --bytes 2500     as the test of Linux's fix does
   nostall run uart --on kvm --uart-mode mmio-readonly
                                     with almost no exits
   nostall run uart --on model --profile pc-16550a
-                                    a real line's 115,200 baud, in virtual time
+                                    a line of 115,200 baud, in virtual time
   nostall run uart --qemu-arg=-accel --qemu-arg=kvm
                                     QEMU with hardware virtualization
   nostall run uart --machine virt   a RISC-V machine's serial port";

@@ -10,48 +10,48 @@ use super::dmesg::{DmesgCompression, Time};
 
 /// Make an image of persistent memory (Linux's ramoops) from files
 ///
-/// For tests: of what reads such memory after a crash, or of Linux itself, which finds
-/// the records at its next boot. Sizes that are not given are what Linux takes on its
-/// command line: 4096 bytes each, no ECC, a trace zone for each CPU. What does not fit
-/// is left out at its start, as Linux would, and that is said. Contents are read into
-/// memory, up to 256 MiB each.
+/// The image is for tests: of programs that read such memory after a crash, or of Linux, which
+/// finds the records at its next boot. Sizes that are not given are those of Linux's command line:
+/// 4096 bytes each, no ECC, a trace zone for each CPU. If a text does not fit, its start is left
+/// out, as in Linux, and a note reports it. Input files are read up to 256 MiB each.
 ///
-/// Numbers may be decimal or start with 0x, and end with K, M or G. Byte order is this
-/// machine's.
+/// Numbers may be decimal or start with 0x, and end with K, M or G. The byte order is that of this
+/// machine.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// The file to write
+    /// Image to write
     #[arg(long, value_name = "FILE")]
     pub(super) out: PathBuf,
 
-    /// Overwrite that file
+    /// Overwrite the image if it exists
     #[arg(long)]
     pub(super) force: bool,
 
     /// Start from a copy of this image
     ///
-    /// dmesg records go to its first empty zones, everything else is appended to what
-    /// the zones hold; the rest of the file stays as it is.
+    /// Each dmesg record goes to the first empty zone. Other contents are appended to those of
+    /// their zone. The rest of the file stays as it is.
     #[arg(long, value_name = "IMAGE")]
     pub(super) into: Option<PathBuf>,
 
-    /// Where in the file the region starts
+    /// Offset of the region in the file
     #[arg(long, value_name = "N", value_parser = number::parse, default_value_t = 0)]
     pub(super) offset: u64,
 
-    /// The region's size; with --into all that follows in the image, unless given
+    /// Size of the region; with --into, the default is the rest of the image
     #[arg(long, value_name = "N", value_parser = number::size, required_unless_present = "into")]
     pub(super) size: Option<usize>,
 
-    /// CPUs that the kernel is to reckon with (possible ones)
+    /// Number of possible CPUs of the kernel that reads the region
     #[arg(long, value_name = "N", value_parser = number::size, default_value_t = 1)]
     pub(super) cpus: usize,
 
-    /// Version of the kernel that is to read the region; this machine's, unless given
+    /// Version of the kernel that reads the region; the default is this machine's
     ///
-    /// The trace zones carry it. Linux 6.2 and newer has them behind user space's messages, an
-    /// older one before. With --into the image shows that, unless this is given.
+    /// The signature of the trace zones depends on it, and so does the order of the zones. Since
+    /// Linux 6.2 the trace zones are behind the pmsg zone, before 6.2 in front of it. With --into,
+    /// the default is the version that the image shows.
     #[arg(long, value_name = "X.Y.Z")]
     pub(super) linux_version: Option<LinuxVersion>,
 
@@ -65,33 +65,34 @@ pub struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Contents")]
 pub(super) struct Contents {
-    /// A kernel log; may be given again, for one record each
+    /// Kernel log for one dmesg record (repeatable)
     ///
-    /// Unless its first line is one like Oops#2 Part1, Panic#1 Part1 is put before it.
+    /// The line `Panic#1 Part1` is put before it, unless the log starts with such a line (`Oops#2
+    /// Part1`).
     #[arg(long, value_name = "FILE")]
     pub(super) dmesg: Vec<PathBuf>,
 
-    /// How to compress dmesg records
+    /// Compression of the dmesg records
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub(super) compression: DmesgCompression,
 
-    /// When they were written, since 1970; 0 is a clock that was never set
+    /// Time of the dmesg records, in seconds since 1970; 0 is a clock that was never set
     #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0")]
     pub(super) time: Time,
 
-    /// The console's output
+    /// Console output
     #[arg(long, value_name = "FILE")]
     pub(super) console: Option<PathBuf>,
 
-    /// What user space wrote to /dev/pmsg0
+    /// Text that user space wrote to /dev/pmsg0
     #[arg(long, value_name = "FILE")]
     pub(super) pmsg: Option<PathBuf>,
 
-    /// Function trace: lines as Linux shows them, see below
+    /// Function trace, in Linux's form (see below)
     #[arg(long, value_name = "FILE")]
     pub(super) ftrace: Option<PathBuf>,
 
-    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
+    /// Format of the trace records: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
     #[arg(long, default_value_t = RecordFormat::Bits64)]
     pub(super) arch: RecordFormat,
 }
@@ -100,15 +101,16 @@ const AFTER: &str = "\
 Examples:
   nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
   nostall pstore inject --out region.bin --size 1M --record-size 64K --ecc 1 \\
-      --dmesg oops.txt --dmesg panic.txt --compression deflate --console console.txt
+      --dmesg oops.txt --dmesg panic.txt --compression deflate \\
+      --console console.txt
   nostall pstore inject --out more.bin --into region.bin --record-size 64K --ecc 1 \\
       --dmesg another.txt
   nostall pstore inject --out ram.bin --offset 96M --size 1M --ftrace-size 256K \\
       --cpus 2 --ftrace trace.txt --linux-version 6.1.0
 
---ftrace takes the lines that `nostall postmortem --format linux` and Linux's
-ftrace-ramoops-0 have: the CPU, a time or count, the function's address, its
-caller's; what follows is ignored.
+--ftrace reads lines of Linux's ftrace-ramoops-0, and of `nostall postmortem
+--format linux`: CPU, time or count, address of the function, address of its
+caller. The rest of a line is ignored.
   CPU:0 ts:5701 ffffffff81000010  ffffffff81a00000  do_idle <- cpu_startup_entry";
 
 /// The version of the kernel that runs, if it is Linux.

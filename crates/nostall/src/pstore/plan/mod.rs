@@ -15,39 +15,38 @@ use region::Plan;
 
 /// Plan a region of persistent memory (Linux's ramoops) before you reserve it
 ///
-/// Shows how Linux divides a region, how much history each zone holds, what Linux
-/// rounds or refuses, and the kernel command line or device-tree node that say it.
-/// Sizes that are not given are nostall's suggestion: a quarter of the region for the
-/// console, a quarter for the trace, a sixteenth for user space's messages, the rest
-/// for dmesg records. (What Linux takes unless told is 4096 bytes for each.)
+/// Shows how Linux divides the region, how much history each zone holds, and which sizes Linux
+/// rounds or refuses. Prints the kernel command line or the device-tree node for it. Sizes that are
+/// not given are suggested: a quarter of the region for the console, a quarter for the trace, a
+/// sixteenth for user space's messages, and the rest for dmesg records. (Linux's own default is
+/// 4096 bytes for each.)
 ///
-/// Nothing is changed. Numbers may be decimal or start with 0x, and end with K, M or
-/// G.
+/// Changes nothing. Numbers may be decimal or start with 0x, and end with K, M or G.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The region's size (ramoops.mem_size)
+    /// Size of the region (ramoops.mem_size)
     #[arg(long, value_name = "N", value_parser = number::size)]
     size: usize,
 
-    /// CPUs that the kernel reckons with: /sys/devices/system/cpu/possible
+    /// Number of possible CPUs (see /sys/devices/system/cpu/possible)
     #[arg(long, value_name = "N", value_parser = number::size)]
     cpus: usize,
 
-    /// Version of Linux that divides it: 6.2 and newer has the traces last, an older one user
-    /// space's messages
+    /// Version of Linux that uses the region: the last zones are the traces since 6.2, and user
+    /// space's messages before
     #[arg(long, value_name = "X.Y.Z", default_value = "6.2")]
     linux_version: LinuxVersion,
 
-    /// The region's physical address (ramoops.mem_address)
+    /// Physical address of the region (ramoops.mem_address)
     #[arg(long, value_name = "N", value_parser = number::parse)]
     address: Option<u64>,
 
-    /// Print the device-tree node alone
+    /// Print only the device-tree node
     #[arg(long, requires = "address", conflicts_with = "json")]
     device_tree: bool,
 
-    /// Print all of it as one JSON object
+    /// Print the plan as one JSON object
     #[arg(long)]
     json: bool,
 

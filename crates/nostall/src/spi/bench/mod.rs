@@ -30,65 +30,62 @@ const ROUNDS: u32 = 5;
 /// Lengths that separate one cost from another, beside the longest there is.
 const LENGTHS: [usize; 3] = [4, 64, 1024];
 
-/// Measure an SPI bus of this board, through Linux's spidev
+/// Measure an SPI bus of this board through Linux's spidev
 ///
-/// Shows what Linux says of the device and its controller. Then, if it is told what
-/// it may send, sends messages one after the other, of several lengths, from one
-/// thread and from several: by the file as it is, behind a mutex, and over nostall's
-/// bus. Tells messages a second beside what the clock allows, latencies, switches
-/// between tasks, what Linux counted itself, and whether its worker thread was woken
-/// for messages that it had nothing to do with.
+/// Prints Linux's information about the device and its controller. With --send or --loopback, sends
+/// messages of several lengths, from one thread and from several: through the file alone, behind a
+/// mutex, and over nostall's bus. Prints messages per second beside the limit of the clock,
+/// latencies, context switches, and Linux's own counters. Reports whether Linux's worker thread was
+/// woken for messages that it did not send.
 ///
-/// Nothing is sent unless --send or --loopback says what: only you know what the chip
-/// at the other end makes of it. `--send 9f`, for example, has a serial flash tell
-/// its identity, and harms none. With --loopback, MOSI is wired to MISO, and what
-/// comes back is compared.
+/// Nothing is sent without --send or --loopback, because only you know the effect on the chip.
+/// `--send 9f`, for example, reads the identity of a serial flash and changes nothing. --loopback
+/// needs MOSI wired to MISO, and compares the returned bytes.
 ///
-/// Needs the right to read and write the file; of the device, nothing but the mode is
-/// changed, and set back at the end.
+/// Needs the right to read and write the device file. Changes only the mode of the device, and
+/// restores it at the end.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The device, /dev/spidev0.0 for example
+    /// Device file, such as /dev/spidev0.0
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
 
-    /// Send these bytes, given in hexadecimal, and zeros after them up to the
-    /// message's length
+    /// Send these bytes (hexadecimal), followed by zeros up to the length of the message
     #[arg(long, value_name = "HEX", value_parser = message::bytes_of, group = "what")]
     send: Option<message::Bytes>,
 
-    /// Send a pattern, and compare what comes back: MOSI is wired to MISO
+    /// Send a pattern and compare the returned bytes (MOSI wired to MISO)
     #[arg(long, group = "what")]
     loopback: bool,
 
-    /// Select nothing, if the controller can
+    /// Leave the chip unselected, if the controller can
     #[arg(long, requires = "what")]
     no_cs: bool,
 
-    /// Clock, in hertz: 500k, 10M; the device's own unless given
+    /// Clock in hertz, such as 500k or 10M; the default is the device's own
     #[arg(long, value_name = "HZ", value_parser = hertz, requires = "what")]
     clock: Option<u32>,
 
-    /// Clock polarity and phase; as they are unless given
+    /// Clock polarity and phase; the default is the present mode
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=3), requires = "what")]
     mode: Option<u8>,
 
-    /// Lengths of messages; 4, 64, 1024 and the longest there is, unless given
+    /// Lengths of messages; the default is 4, 64, 1024 and the longest possible
     #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "what",
           value_parser = clap::value_parser!(u32).range(1..))]
     bytes: Vec<u32>,
 
-    /// Threads at once, in the second part; 1 leaves it out
+    /// Threads in the second part; 1 leaves the part out
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
     threads: u32,
 
-    /// How long each line of the table is measured
+    /// Seconds for each line of the table
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
 
-    /// Write the figures there too, for programs
+    /// Also write the figures to FILE as JSON
     #[arg(long, value_name = "FILE", requires = "what")]
     json: Option<PathBuf>,
 }

@@ -500,7 +500,11 @@ fn the_readme_has_900_words_at_most_and_that_of_each_crate_400() {
     for document in documents() {
         let name = document.name();
         if name.starts_with("crates/") {
-            assert!(document.words() <= 400, "{name}: {} words", document.words());
+            assert!(
+                document.words() <= 400,
+                "{name}: {} words",
+                document.words()
+            );
             readmes += 1;
         }
     }
@@ -575,6 +579,76 @@ fn every_command_of_the_documents_has_its_options() {
         }
     }
     assert!(tried.len() > 20, "{tried:?}");
+}
+
+/// The commands in the shell blocks of a document and in its code spans, in words.
+fn shell_commands(document: &Document) -> Vec<Vec<String>> {
+    let blocks = document.blocks("sh").join("\n").replace("\\\n", " ");
+    let prose = document.prose();
+    let spans = prose.split('`').skip(1).step_by(2);
+    let lines = blocks.lines().chain(spans);
+    let commands = lines.flat_map(|line| line.split(['#', '|', ';', '&', '(', ')']));
+    commands
+        .map(|line| {
+            let line = line.trim().trim_start_matches("$ ");
+            line.split_whitespace().map(str::to_owned).collect()
+        })
+        .collect()
+}
+
+/// Targets of make, scripts, and the packages, examples, tests and benchmarks of cargo.
+#[test]
+fn every_command_of_the_project_that_a_document_names_exists() {
+    let makefile = document("Makefile").text;
+    let targets: HashSet<_> = makefile
+        .lines()
+        .filter(|line| !line.starts_with(['\t', ' ', '#']) && !line.contains(":="))
+        .filter_map(|line| Some(line.split_once(':')?.0))
+        .flat_map(str::split_whitespace)
+        .collect();
+    let mut wrong = Vec::new();
+    let mut commands = 0;
+    for document in documents() {
+        for words in shell_commands(&document) {
+            let after = |names: &[&str]| {
+                let at = words
+                    .iter()
+                    .position(|word| names.contains(&word.as_str()))?;
+                words.get(at + 1).map(String::as_str)
+            };
+            let missing = match words.first().map(String::as_str) {
+                Some("make") => words[1..]
+                    .iter()
+                    .filter(|word| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'))
+                    .any(|target| !targets.contains(target.as_str())),
+                Some(script) if script.starts_with("scripts/") => !root().join(script).exists(),
+                Some("cargo") => match after(&["-p", "--package"]) {
+                    Some(package) if package.starts_with("nostall") => {
+                        let folder = root().join("crates").join(package);
+                        let known = folder.exists() || package == "nostall-kernel";
+                        let in_folder = |option: &str, part: &str| {
+                            after(&[option]).is_none_or(|name| {
+                                let file = folder.join(part).join(name);
+                                file.exists() || file.with_extension("rs").exists()
+                            })
+                        };
+                        !known
+                            || !in_folder("--example", "examples")
+                            || !in_folder("--test", "tests")
+                            || !in_folder("--bench", "benches")
+                    }
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            commands += 1;
+            if missing {
+                wrong.push(format!("{}: {}", document.name(), words.join(" ")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(commands > 60, "{commands}");
 }
 
 #[test]

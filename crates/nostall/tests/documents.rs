@@ -617,7 +617,8 @@ fn every_command_of_the_project_that_a_document_names_exists() {
                 words.get(at + 1).map(String::as_str)
             };
             let missing = match words.first().map(String::as_str) {
-                Some("make") => words[1..]
+                // Linux has targets of its own.
+                Some("make") if !document.name().starts_with("linux/") => words[1..]
                     .iter()
                     .filter(|word| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'))
                     .any(|target| !targets.contains(target.as_str())),

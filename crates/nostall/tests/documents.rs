@@ -493,6 +493,25 @@ fn every_chapter_is_in_the_summary() {
 }
 
 #[test]
+fn the_glossary_defines_each_term_once_and_in_order() {
+    let glossary = document("docs/src/glossary.md").text;
+    let mut known = HashSet::new();
+    for table in glossary.split("\n## ").skip(1) {
+        let rows = table.lines().filter(|line| line.starts_with("| "));
+        let terms = rows.filter_map(|row| row.split('|').nth(1));
+        let terms = terms.map(|term| term.trim().to_lowercase().replace('`', ""));
+        let terms: Vec<_> = terms
+            .filter(|term| !["term", "---"].contains(&&**term))
+            .collect();
+        assert!(terms.len() > 20, "{terms:?}");
+        assert!(terms.is_sorted(), "{terms:?}");
+        for term in terms {
+            assert!(known.insert(term.clone()), "{term}");
+        }
+    }
+}
+
+#[test]
 fn the_readme_has_900_words_at_most_and_that_of_each_crate_400() {
     let words = document("README.md").words();
     assert!(words <= 900, "README.md: {words} words");

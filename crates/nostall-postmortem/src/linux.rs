@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_linuxs_buffer_stays_compressed() {
+    fn a_text_larger_than_linuxs_buffer_stays_compressed() {
         let mut text = b"Panic#1 Part1\n".to_vec();
         text.resize(9075, b'x');
         let unpack = |text: &[u8]| unpacked(&deflate_raw(text), 4084, Unpack::ByTrying);

@@ -283,7 +283,7 @@ fn a_graph_merges_a_leaf_only_with_the_next_record_of_its_cpu() {
 }
 
 #[test]
-fn the_first_trace_event_counts_to_the_fixed_types_when_the_kernel_was_moved() {
+fn the_first_trace_event_counts_as_a_fixed_type_if_the_kernel_was_moved() {
     let mut formats = Formats::new(Order::Little, 8);
     for id in [20, 21] {
         formats.add(&format!(
@@ -383,7 +383,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn all_records_come_back_in_the_order_of_time(made in made(), before in 0_usize..10_000) {
+    fn all_records_are_returned_in_the_order_of_time(made in made(), before in 0_usize..10_000) {
         let mut image = vec![0x11; before];
         image.extend(made.bytes());
         let image = Image::from_bytes(image).unwrap();

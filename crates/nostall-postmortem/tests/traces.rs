@@ -133,7 +133,7 @@ fn a_whole_trace_of_either_byte_order_is_found_and_named_by_symbols_and_its_own_
 }
 
 #[test]
-fn a_header_that_lost_only_its_magic_is_as_good_as_whole() {
+fn a_header_that_lost_only_its_magic_is_restored() {
     for region in [region(), swapped(&region())] {
         let mut memory = around(&region, AT);
         memory[AT..AT + 16].fill(0xff);
@@ -409,7 +409,7 @@ fn out_has_a_file_for_each_trace_and_overwrites_none_unasked() {
 }
 
 #[test]
-fn an_empty_trace_is_status_3_and_its_damage_is_told() {
+fn an_empty_trace_has_status_3_and_its_damage_is_reported() {
     let (recorder, _) = recorder();
     recorder.start(Region::format(memory(8192), &OPTIONS).unwrap());
     let mut empty = snapshot(recorder);
@@ -514,7 +514,7 @@ fn forged_headers_cost_no_more_than_the_image() {
 
 proptest! {
     #[test]
-    fn any_damage_is_survived(
+    fn arbitrary_damage_never_panics(
         flips in proptest::collection::vec((0usize..512 + 256 + 2 * 1152, any::<u8>()), 1..40),
         cut in 0usize..4096,
     ) {

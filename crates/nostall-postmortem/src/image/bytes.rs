@@ -178,7 +178,7 @@ mod tests {
     };
 
     #[test]
-    fn a_pipe_that_falls_silent_is_given_up_and_one_with_too_much_refused() {
+    fn a_silent_pipe_is_given_up_and_an_oversized_one_is_refused() {
         let (reader, mut writer) = io::pipe().unwrap();
         let file = File::from(OwnedFd::from(reader));
         let drained = drain(&file, SHORT, 100);

@@ -80,10 +80,7 @@ impl fmt::Display for Failed {
                 "flash {a:02x} {b:02x} {c:02x}: it does not report a size above 16 MiB"
             ),
             Self::NotWritable(status) => {
-                write!(
-                    f,
-                    "flash: it does not enable writes (status {status:02x})"
-                )
+                write!(f, "flash: it does not enable writes (status {status:02x})")
             }
             Self::Busy => write!(f, "flash: still busy after {PATIENCE}"),
         }

@@ -44,7 +44,9 @@ impl fmt::Display for Wrong {
                 f,
                 "the file system is damaged: a chain refers to cluster {cluster} of {of}"
             ),
-            Self::Beyond => f.write_str("the file system is damaged: a file extends beyond its end"),
+            Self::Beyond => {
+                f.write_str("the file system is damaged: a file extends beyond its end")
+            }
             Self::Endless => {
                 f.write_str("the file system is damaged: the root directory never ends")
             }

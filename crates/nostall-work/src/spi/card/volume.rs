@@ -38,9 +38,9 @@ pub(super) enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str(
-                "no file system on it: neither a partition table nor a FAT16 or FAT32",
-            ),
+            Self::Nothing => {
+                f.write_str("no file system on it: neither a partition table nor a FAT16 or FAT32")
+            }
             Self::Gpt => f.write_str("a GUID partition table: only an MBR, or none, is supported"),
             Self::Other(kind) => write!(f, "{kind}: only FAT16 and FAT32 are supported"),
             Self::NoPartition(None) => f.write_str("its partition table is empty"),
@@ -50,7 +50,10 @@ impl fmt::Display for Unfit {
                     "no partition with a FAT16 or FAT32; the first is of type {kind:#04x}"
                 )
             }
-            Self::Sectors(bytes) => write!(f, "a FAT with sectors of {bytes} bytes: only 512 are supported"),
+            Self::Sectors(bytes) => write!(
+                f,
+                "a FAT with sectors of {bytes} bytes: only 512 are supported"
+            ),
             Self::Damaged(what) => write!(f, "the file system is damaged: {what}"),
         }
     }
@@ -180,9 +183,7 @@ impl Volume {
             // Higher numbers are markers.
             65525..0x0fff_fff5 => Fat::Fat32,
             _ => {
-                return Err(Unfit::Damaged(
-                    "it has more clusters than FAT32 can number",
-                ));
+                return Err(Unfit::Damaged("it has more clusters than FAT32 can number"));
             }
         };
         let volume = Self {

@@ -194,7 +194,7 @@ pub fn starts_with_reason(text: &[u8]) -> bool {
         && text.len() > line.len()
 }
 
-/// Raw deflate with any window: Linux writes 2 KiB before 6.6 and 32 KiB since.
+/// Inflates raw deflate with any window: Linux uses 2 KiB before 6.6 and 32 KiB since.
 fn inflate(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     let invalid = Error::Invalid(Compression::Deflate);
     let mut inflate = Inflate::new(false, 15);
@@ -240,7 +240,7 @@ fn drain_into(
     }
 }
 
-/// LZ4 has no end mark: the block is as long as the body.
+/// Decompresses an LZ4 block. It has no end mark, so it is as long as the body.
 fn lz4(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     use lz4_flex::block::{DecompressError, decompress_into};
 

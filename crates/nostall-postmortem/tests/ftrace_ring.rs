@@ -33,7 +33,7 @@ fn region(name: &str) -> Vec<u8> {
     gunzip(&fixtures().join(name).join("region.bin.gz"))
 }
 
-/// The body of Linux's `trace`: all but the header's comments.
+/// Returns the body of Linux's `trace`, without the header's comments.
 fn truth(name: &str) -> String {
     let text = String::from_utf8(gunzip(&fixtures().join(name).join("trace.txt.gz"))).unwrap();
     let lines = text
@@ -85,7 +85,7 @@ fn same(ours: &str, truth: &str) {
     assert_eq!(ours, truth);
 }
 
-/// The kernel's map for a recording.
+/// Returns the kernel's symbol map for a recording.
 fn map_of(name: &str) -> PathBuf {
     let own = fixtures().join(name).join("System.map");
     if own.exists() { own } else { map() }
@@ -264,7 +264,7 @@ fn json_has_functions_durations_and_texts() {
     assert_eq!(exit["return_value"], "0x1");
 }
 
-/// The region in the middle of other memory, as the whole RAM of a machine has it.
+/// Returns the region in the middle of other memory, as in a machine's whole RAM.
 fn within(region: &[u8], before: usize, after: usize) -> Vec<u8> {
     let noise = |len: usize| (0..len).map(|at| ((at * 2_654_435_761) >> 13) as u8);
     noise(before)

@@ -492,7 +492,7 @@ fn the_data_of_a_sparse_file_is_searched_without_its_small_holes() {
     }
 }
 
-/// Numbers at the edges, and others.
+/// Generates numbers, many of them edge cases.
 fn edge() -> impl Strategy<Value = u64> {
     const EDGES: [u64; 10] = [
         0,

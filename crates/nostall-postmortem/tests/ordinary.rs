@@ -266,7 +266,7 @@ fn equally_spaced_texts_without_a_records_first_line_come_after_a_region() {
     }
 }
 
-/// A fragment of ordinary data.
+/// Generates a fragment of ordinary data.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let letters = prop::collection::vec(prop::sample::select(&b"ABCDGHKMNO@"[..]), 4);
     // Four letters are the signature itself.

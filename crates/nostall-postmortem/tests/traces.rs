@@ -64,7 +64,7 @@ fn region_of(options: &Options<'_>) -> Vec<u8> {
     snapshot(recorder)
 }
 
-/// Memory of zeros and a word that occurs in programs, with a region at `at`.
+/// Returns memory of zeros, a word that occurs in programs, and a region at `at`.
 fn around(region: &[u8], at: usize) -> Vec<u8> {
     let mut memory = vec![0; 1 << 20];
     memory[0x80..0x88].copy_from_slice(b"NOSTRACE");
@@ -79,7 +79,7 @@ fn found(image: &Image) -> Vec<TraceRegion<'_>> {
     trace_region::find(image, &(0..u64::MAX), &[])
 }
 
-/// The events as short texts.
+/// Returns the events as short texts.
 fn told(source: &mut dyn Source) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(event) = source.next_event().unwrap() {
@@ -251,7 +251,7 @@ fn lime(memory: &[u8]) -> Vec<u8> {
     [header, range, memory.to_vec()].concat()
 }
 
-/// Two segments that are adjacent in memory and apart in the file.
+/// Returns a core file with two segments that are adjacent in memory but not in the file.
 fn elf_core(memory: &[u8], cut: usize) -> Vec<u8> {
     const HEADERS: u64 = 64 + 2 * 56;
     const GAP: u64 = 24;

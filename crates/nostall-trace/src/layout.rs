@@ -653,7 +653,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
         .fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }
 
-/// Writes fields into a header.
+/// Writer of a header's fields.
 struct Put<'a>(&'a mut [u8], Order);
 
 impl Put<'_> {
@@ -668,7 +668,7 @@ impl Put<'_> {
     }
 }
 
-/// Reads fields of a header.
+/// Reader of a header's fields.
 struct Get<'a>(&'a [u8], Order);
 
 impl Get<'_> {
@@ -712,13 +712,13 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_that_of_rfc_3720() {
+    fn the_checksum_matches_rfc_3720() {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
     #[test]
-    fn a_header_has_its_fields_where_the_text_says() {
+    fn a_header_has_its_fields_at_the_documented_offsets() {
         let bytes = header(Order::Little).encode();
         assert_eq!(&bytes[..8], b"NOSTRACE");
         assert_eq!(bytes[0x10..0x18], (1u64 << 20).to_le_bytes());
@@ -737,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn both_byte_orders_decode_as_they_were_encoded() {
+    fn both_byte_orders_decode_unchanged() {
         for order in [Order::Little, Order::Big] {
             assert_eq!(
                 RegionHeader::decode(&header(order).encode()),
@@ -747,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_truncated_between_characters() {
         let long = "é".repeat(40);
         assert_eq!(Short::<25>::text(&long).as_str(), "é".repeat(12));
         assert_eq!(Short::<4>::new(b"abcdef").as_bytes(), b"abcd");
@@ -763,7 +763,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_damaged_byte_of_a_header_is_noticed(at in 0usize..REGION_CRC + 4, flip in 1u8..) {
+        fn any_damaged_byte_of_a_header_is_detected(at in 0usize..REGION_CRC + 4, flip in 1u8..) {
             let mut bytes = header(Order::NATIVE).encode();
             bytes[at] ^= flip;
             prop_assert!(RegionHeader::decode(&bytes).is_err());
@@ -781,7 +781,7 @@ mod tests {
         }
 
         #[test]
-        fn a_meta_word_gives_back_its_fields(low in 0u64..1 << 48, depth: u64, index: u64, bits in 3u32..20) {
+        fn a_meta_word_contains_its_fields(low in 0u64..1 << 48, depth: u64, index: u64, bits in 3u32..20) {
             let meta = Meta::new(Kind::Mark, low, depth).with_lap(index, bits);
             prop_assert_eq!(meta.low(), low);
             prop_assert_eq!(meta.kind(), Some(Kind::Mark));

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_cleared_from_its_magic_on_and_each_slot_from_its_lap_on() {
+    fn clearing_a_zone_starts_with_its_magic_and_each_slot_with_its_lap() {
         let journal = Journal::default();
         clear(&journal, ZONE_HEADER + 3 * SLOT);
         let order = journal.0.into_inner();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_cpus_share_a_line() {
+    fn no_two_cpus_share_a_cache_line() {
         let mut memory = std::vec![0; 40_000];
         let skip = memory.as_ptr().align_offset(LINE);
         for (zones, names) in [(1, 0), (3, 100), (7, 1)] {

@@ -14,7 +14,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use crate::cells::Cells;
 use crate::layout::{HEAD, IN_FLIGHT, Kind, LOST, Meta, SLOT, UNREPORTED, ZONE_HEADER};
 
-/// Index of the word at an offset.
+/// Returns the index of the word at an offset.
 pub(crate) const fn word(offset: usize) -> usize {
     offset / 8
 }

@@ -62,7 +62,7 @@ impl Job for Example {
     const NAME: &'static str = "example";
 }
 
-/// Checks every access size of the port's register window: `bus-check`. The guest panics on a wrong
+/// Check of every access size of the port's register window: `bus-check`. The guest panics on a wrong
 /// result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusCheck;

@@ -29,7 +29,7 @@ const RANGES: usize = 6;
 /// Number of bytes escaped at once.
 const PIECE: usize = 4096;
 
-/// Reads the calls of a trace in the requested order.
+/// Function that reads the calls of a trace in the requested order.
 pub type Order = fn(&Calls<'_>, &mut dyn FnMut(Call) -> io::Result<()>) -> io::Result<()>;
 
 /// Writes a heading line above the records of a region.

@@ -7,7 +7,7 @@ use std::vec::Vec;
 /// Limit for the length of a run; a longer one is split. Sums of a position and a size then fit.
 const LONGEST: usize = usize::MAX / 4;
 
-/// Starts to load a part of the memory.
+/// Function that starts to load a part of the memory.
 pub(crate) type Prefetch<'a> = &'a dyn Fn(&[u8]);
 
 /// Memory at adjacent addresses. Positions count from its start.

@@ -50,7 +50,7 @@ impl RingRecord<'_> {
     }
 }
 
-/// Reads the records of a ring buffer one by one.
+/// Reader of a ring buffer's records, one by one.
 #[derive(Clone, Debug)]
 pub struct Merge {
     by: MergeBy,

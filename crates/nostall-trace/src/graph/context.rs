@@ -11,8 +11,8 @@ pub struct Context {
     pub cpu: u32,
     /// Number of the event after which records are missing.
     pub lost: u64,
-    /// Sums of durations of calls without entries, by depth. They ended inside the call that is
-    /// open at that depth.
+    /// Durations of calls without entries, summed by depth. The exit of such a call one level up
+    /// takes the sum and clears it.
     pub alone: Vec<u64>,
 }
 

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_time_that_is_too_high_delays_nothing() {
+    fn one_time_that_is_too_high_delays_no_other_item() {
         let merged = merged(&[&[1, u64::MAX, 3, 5], &[2, 4, 6]]);
         let times: Vec<_> = merged.iter().map(|(_, time)| *time).collect();
         assert_eq!(times, [1, 2, u64::MAX, 3, 4, 5, 6]);

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_id_is_found_behind_other_notes_and_a_cut_note_has_none() {
+    fn a_build_id_is_found_after_other_notes_and_a_truncated_note_has_none() {
         let mut notes = Vec::new();
         for (kind, value) in [(1u32, &[1u8, 2, 3][..]), (3, &[9; 20])] {
             for word in [4, value.len() as u32, kind] {

@@ -61,7 +61,7 @@ impl Cpu {
         })
     }
 
-    /// Point at which an interrupt may arrive.
+    /// Runs the handler of an interrupt that is due at this step.
     fn step(&self) {
         let due = match &mut *self.interrupt.borrow_mut() {
             Some((0, _)) => true,
@@ -276,7 +276,7 @@ fn a_handler_and_an_nmi_may_record_at_every_step_and_a_cut_may_follow_every_stor
 }
 
 #[test]
-fn handlers_that_record_a_whole_lap_lose_their_records_and_not_the_one_they_interrupt() {
+fn handlers_that_record_a_whole_lap_lose_their_records_but_not_the_interrupted_one() {
     assert!(nested(2, 9, 1) > 0);
     assert!(nested(0, 2, 8) > 0);
 }

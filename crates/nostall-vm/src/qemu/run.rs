@@ -108,7 +108,7 @@ struct Run<'a> {
     start: Instant,
 }
 
-/// Sets a flag when dropped, also during a panic.
+/// Guard that sets a flag when dropped, also during a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -24,7 +24,7 @@ pub trait Cpu: Clock + Processor {
     /// Stops all other CPUs permanently, in any state.
     fn stop_others(&self);
 
-    /// Called after a message was stored in the ring, before any further work.
+    /// Handles the moment after a message was stored in the ring, before any further work.
     fn stored(&self) {}
 
     /// Records a completed [`Hold`] of this CPU.

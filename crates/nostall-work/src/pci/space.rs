@@ -108,6 +108,8 @@ where
         })
     }
 
+    /// Measures `operation` with one access method.
+    ///
     /// Not inlined: the constant addresses of one method must not shorten its code.
     #[inline(never)]
     fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> PciMeasured {

@@ -43,7 +43,7 @@ impl fmt::Display for Failed {
 impl core::error::Error for Failed {}
 
 impl Strategy {
-    /// Time to wait at the end, until the worker has put the hardware to sleep even on a busy
+    /// Returns the time to wait at the end. The worker then has put the hardware to sleep on a busy
     /// machine.
     const fn rest(self) -> Nanos {
         match self {

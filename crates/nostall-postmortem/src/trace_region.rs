@@ -218,7 +218,19 @@ impl<'a> TraceRegion<'a> {
         &'s self,
         symbols: Option<&'s Symbols>,
     ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
-        let lookup = move |address| name(symbols?, address);
+        self.source_named(move |address| name(symbols?, address))
+    }
+
+    /// Returns the events, with names of addresses from `lookup`. It gets them as the kernel or
+    /// program ran, if the header has the load address, and as recorded otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`HeaderFault`], if no zone can be read.
+    pub fn source_named<'s>(
+        &'s self,
+        lookup: impl Fn(u64) -> Option<String> + 's,
+    ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
         Ok(events(recover(&*self.bytes)?, lookup))
     }
 

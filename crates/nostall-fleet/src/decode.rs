@@ -36,7 +36,7 @@ const MOST_REGIONS: usize = 64;
 /// Most bytes of a line. A longer one is several rows.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// What is decoded, and how.
+/// Options of the decoder.
 #[derive(Debug, Default)]
 pub struct Options {
     /// Symbols of the kernels that crashed.
@@ -108,7 +108,7 @@ enum Opened {
     Text(Vec<u8>),
 }
 
-/// What is known of an input, for its row.
+/// Facts about an input, for its row.
 #[derive(Default)]
 struct Facts {
     size: Option<u64>,
@@ -154,7 +154,7 @@ struct Dump<'a> {
     crashes: Vec<(Crash, (Option<i64>, Trust))>,
 }
 
-/// What a log's lines have in common.
+/// Columns that all lines of a log share.
 struct Log {
     source: &'static str,
     number: i32,

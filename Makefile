@@ -18,6 +18,7 @@ help:
 	@echo 'make report        every figure as a page with charts, docs/report.html'
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
+	@echo 'make terminal-picture  the picture of a decoded dump, docs/src/postmortem.svg'
 	@echo 'make reference     the options of every command, into docs/src/options.md'
 	@echo 'make setup         the requirements of both: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
@@ -26,6 +27,7 @@ help:
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
 	@echo 'make minimal-kernel  lints the kernel to copy; make test boots it'
 	@echo 'make vmm-example   lints and runs the VMM to copy'
+	@echo 'make starts        the starts of the book, as a reader copies them; crate-examples: of crates'
 	@echo 'make full          checks too long for CI: those below, and every order of the SPI bus, stress, features'
 	@echo 'make report-test   pages of figures in headless Chromium, with screenshots'
 	@echo 'make linux-peer    builds the Linux kernels for --peers, 25 minutes on 2 CPUs (linux/README.md)'
@@ -81,6 +83,21 @@ readme-table: setup
 	@mkdir -p target
 	@cargo run --release --locked --quiet --package nostall -- run >target/tour.txt
 	@scripts/readme-table target/tour.txt
+
+# The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux.
+.PHONY: terminal-picture
+DUMPS := $(CURDIR)/crates/nostall-pstore/tests/fixtures
+terminal-picture:
+	@scripts/setup terminal-picture
+	cargo build --release --locked --package nostall
+	@mkdir -p '$(TARGET_FOLDER)/tmp/picture'
+	cd '$(TARGET_FOLDER)/tmp/picture' && PATH='$(TARGET_FOLDER)/release':"$$PATH" \
+		'$(PYTHON_ENV)/bin/python' '$(CURDIR)/scripts/terminal-picture' '$(CURDIR)/docs/src/postmortem.svg' \
+		"-cp $(DUMPS)/plain/image.bin memory.bin; gzip -dc $(DUMPS)/System.map.gz > System.map" \
+		'nostall postmortem memory.bin --symbols System.map > records.txt' \
+		"grep '^==>' records.txt" \
+		"grep -A 9 'sysrq: Trigger' records.txt | tail -n 10" \
+		"sed '1,/==> ftrace/d; /==> pmsg/,\$$d' records.txt | tail -n 8"
 
 # Records the exact figures and the bounds of instruction counts again.
 expected:
@@ -141,7 +158,7 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 # Checks that take too long for every run of CI. The first that fails ends it. Lines with SKIPPED
 # name the checks that this machine or checkout cannot make.
 FULL := deny public-api-check features semver minimal-versions loom stress spi-features kills static package \
-	report-test fleet linux-traces mutants mutants-cores
+	report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
 	@for check in $(FULL); do \
 		echo "== make $$check"; start=$$(date +%s); \
@@ -212,6 +229,12 @@ linux-traces: linux-peer
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
 		cargo test --locked --package nostall --test peers
 
+# Linux's watchdog reports a CPU that waits for the one that prints. It takes 1 to 4 minutes.
+.PHONY: linux-flood
+linux-flood: linux-peer
+	linux/flood $(LINUX_PEER)/linux-6.1 >$(LINUX_PEER)/linux-flood.log
+	grep -a 'soft lockup' $(LINUX_PEER)/linux-flood.log
+
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60
 stress:
@@ -247,6 +270,7 @@ spi-examples:
 	cargo clippy $(SPI_EXAMPLES) -- -D warnings
 	cargo run $(SPI_EXAMPLES) --bin threads
 	cargo run $(SPI_EXAMPLES) --bin embassy
+	cargo run $(SPI_EXAMPLES) --bin shared
 	cargo build $(SPI_EXAMPLES) --lib \
 		--target thumbv7em-none-eabihf --target riscv32imc-unknown-none-elf
 
@@ -283,6 +307,25 @@ vmm-example:
 	echo "$$said" | tr '\n' ' ' | grep -q '^10f01af4 exits: .*, 0 of configuration space' && \
 	said=$$(cargo run --locked --quiet $(VMM_EXAMPLE) -- --trap) && echo "$$said" && \
 	echo "$$said" | grep -q ', 1000 of configuration space'
+
+# The examples of crates. `make test` has built them.
+CRATE_EXAMPLE := timeout 60 cargo run --locked --quiet --all-features --example
+.PHONY: crate-examples
+crate-examples:
+	@scripts/setup run
+	cargo build --locked --all-features --example count --example functions --example virtual_time
+	$(CRATE_EXAMPLE) count
+	gzip -dc crates/nostall-pci/tests/fixtures/pc/lspci-xxxx.txt.gz | \
+		$(CRATE_EXAMPLE) functions -- /dev/stdin
+	$(CRATE_EXAMPLE) virtual_time
+
+# The starts of the book, copied from it into an empty folder (START="start-trace" for one).
+.PHONY: starts
+starts:
+	@scripts/setup run
+	@scripts/setup python
+	cargo fmt --manifest-path examples/trace/Cargo.toml --check
+	scripts/try-starts $(START)
 
 # For `nostall run trace --kernel`: prints the paths of the kernels.
 .PHONY: traced-kernel

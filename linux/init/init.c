@@ -145,45 +145,6 @@ static void uart(void)
 	write_to("/dev/ttyS0", "tty");
 }
 
-/* Measures with every function recorded that `filter` names, but those that store the records. */
-static void record(const char *region, const char *filter, const char *parameters)
-{
-	insert("/ramoops.ko", region);
-	put(TRACING "set_ftrace_notrace", ":mod:ramoops");
-	put(TRACING "set_ftrace_notrace", ":mod:reed_solomon");
-	put(TRACING "set_ftrace_notrace", "pstore_*");
-	put(TRACING "set_ftrace_notrace", "_raw_spin_*");
-	put_into(TRACING "set_ftrace_filter", filter, O_TRUNC);
-	put(RECORD, "1");
-	measure(parameters);
-	put(RECORD, "0");
-	if (syscall(SYS_delete_module, "ramoops", 0))
-		failed("rmmod ramoops");
-}
-
-/*
- * The functions at the core of dd are recorded. With all functions, those of the timer's interrupt
- * are recorded too. On a busy host under emulation they then take longer than a tick, and Linux
- * makes no progress. With ECC, ramoops encodes a block again for each record.
- */
-static void pstore(void)
-{
-	insert("/reed_solomon.ko", "");
-	measure("what=pstore way=untraced count=50000");
-	record(REGION "mem_address=0xc000000 ecc=0", "vfs_*",
-	       "what=pstore way=ecc-0 count=50000");
-	record(REGION "mem_address=0xc200000 ecc=16", "vfs_*",
-	       "what=pstore way=ecc-16 count=500");
-}
-
-static void console(void)
-{
-	put("/proc/sys/kernel/printk", "1");
-	measure("what=printk way=hidden count=200");
-	put("/proc/sys/kernel/printk", "8");
-	measure("what=printk way=printed count=200");
-}
-
 /* Keeps this process on one CPU. */
 static void stay_on(int cpu)
 {
@@ -193,6 +154,129 @@ static void stay_on(int cpu)
 	CPU_SET(cpu, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))
 		failed("sched_setaffinity");
+}
+
+/*
+ * Runs dd on so many CPUs at once, one each. The measuring module starts this program for it, and
+ * times it. Returns 0 if each dd copied all its blocks.
+ */
+static int copy(int cpus, const char *blocks)
+{
+	char count[32];
+	int status, failures = 0;
+
+	snprintf(count, sizeof(count), "count=%s", blocks);
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		pid_t child = fork();
+
+		if (child < 0)
+			return 1;
+		if (!child) {
+			stay_on(cpu);
+			execl("/busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=512", count,
+			      NULL);
+			_exit(1);
+		}
+	}
+	while (wait(&status) > 0)
+		failures += status != 0;
+	return failures;
+}
+
+/* CPUs that copy at once. A fourth one is idle, as in nostall's own measurement. */
+#define CPUS 3
+/* Blocks that each dd copies: without records, with records, and with records that have ECC. */
+#define UNTRACED_BLOCKS 100000
+#define PLAIN_BLOCKS 20000
+#define ECC_BLOCKS 500
+
+/* Measures dd on one CPU and on several. */
+static void measure_copies(const char *way, int blocks)
+{
+	char parameters[96];
+
+	snprintf(parameters, sizeof(parameters), "what=pstore way=%s count=%d", way, blocks);
+	measure(parameters);
+	snprintf(parameters, sizeof(parameters), "what=pstore way=%s-%dcpu count=%d cpus=%d", way,
+		 CPUS, blocks, CPUS);
+	measure(parameters);
+}
+
+/*
+ * Names the functions to record: those that dd's reads and writes enter, from the system call to
+ * the device. Those that store records are left out. The timer's interrupt is too: with ECC its
+ * records take longer than a tick, and Linux makes no progress.
+ */
+static void choose_functions(void)
+{
+	static const char *const path[] = {
+		"x64_sys_call", "*sys_read", "*sys_write", "*fdget*", "*fget_light",
+		"read_zero", "write_null", "*cond_resched", "rcu_all_qs", "exit_to_user_mode*",
+	};
+	int file;
+
+	put(TRACING "set_ftrace_notrace", ":mod:ramoops");
+	put(TRACING "set_ftrace_notrace", ":mod:reed_solomon");
+	put(TRACING "set_ftrace_notrace", "pstore_*");
+	put(TRACING "set_ftrace_notrace", "_raw_spin_*");
+	put_into(TRACING "set_ftrace_filter", "vfs_*", O_TRUNC);
+	for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
+		/* No Linux has all of them. One without a match is refused. */
+		file = open(TRACING "set_ftrace_filter", O_WRONLY | O_CLOEXEC);
+		if (file < 0)
+			failed("set_ftrace_filter");
+		if (write(file, path[i], strlen(path[i])) < 0 && errno != EINVAL)
+			failed(path[i]);
+		close(file);
+	}
+}
+
+/* Measures with the chosen functions recorded. */
+static void record(const char *way, const char *region, int blocks)
+{
+	insert("/ramoops.ko", region);
+	choose_functions();
+	put(RECORD, "1");
+	measure_copies(way, blocks);
+	put(RECORD, "0");
+	if (syscall(SYS_delete_module, "ramoops", 0))
+		failed("rmmod ramoops");
+}
+
+static void without_records(void)
+{
+	measure_copies("untraced", UNTRACED_BLOCKS);
+}
+
+static void without_ecc(void)
+{
+	record("ecc-0", REGION "mem_address=0xc000000 ecc=0", PLAIN_BLOCKS);
+}
+
+/* ramoops encodes a block of 128 bytes again for each record. */
+static void with_ecc(void)
+{
+	record("ecc-16", REGION "mem_address=0xc200000 ecc=16", ECC_BLOCKS);
+}
+
+/* The second half has the reverse order of the first. */
+static void pstore(void)
+{
+	insert("/reed_solomon.ko", "");
+	without_records();
+	without_ecc();
+	with_ecc();
+	with_ecc();
+	without_ecc();
+	without_records();
+}
+
+static void console(void)
+{
+	put("/proc/sys/kernel/printk", "1");
+	measure("what=printk way=hidden count=200");
+	put("/proc/sys/kernel/printk", "8");
+	measure("what=printk way=printed count=200");
 }
 
 /*
@@ -213,17 +297,19 @@ static void flood(void)
 	}
 	stay_on(1);
 	put("/proc/sys/kernel/printk", "8");
-	measure("what=printk way=printed count=3000");
+	measure("what=printk way=printed count=6000");
 	waitpid(other, NULL, 0);
 }
 
-int main(void)
+int main(int count, char **words)
 {
 	char line[1024] = "";
 	const char *path;
 	struct utsname name;
 	int file;
 
+	if (count == 4 && !strcmp(words[1], "copy"))
+		return copy(atoi(words[2]), words[3]);
 	if (mount("devtmpfs", "/dev", "devtmpfs", 0, "") && errno != EBUSY)
 		failed("/dev");
 	if (mount("proc", "/proc", "proc", 0, "") || mount("sysfs", "/sys", "sysfs", 0, ""))

@@ -30,6 +30,8 @@ static char *way = "-";
 module_param(way, charp, 0);
 static int count = 1;
 module_param(count, int, 0);
+static int cpus = 1;
+module_param(cpus, int, 0);
 /* One short round, for a machine that records every access. */
 static bool once;
 module_param(once, bool, 0);
@@ -256,26 +258,40 @@ static int measure_spi(void)
 	return error;
 }
 
-/* Times dd, and counts the records that ramoops stored meanwhile. */
+/* Runs a dd of `count` blocks on each of so many CPUs at once, and waits for all of them. */
+static int copy_on(int cpus)
+{
+	char number[12], blocks[12];
+	char *argv[] = { "/init", "copy", number, blocks, NULL };
+	char *envp[] = { "PATH=/", NULL };
+
+	snprintf(number, sizeof(number), "%d", cpus);
+	snprintf(blocks, sizeof(blocks), "%d", count);
+	return call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC) ? -EIO : 0;
+}
+
+/*
+ * Times dd on `cpus` CPUs after a round on one, which warms the caches and counts the records of
+ * one dd. ramoops numbers its records without a lock, so CPUs that store at once lose numbers.
+ */
 static int measure_pstore(void)
 {
 	u64 *stamp = find("pstore_ftrace_stamp"), start, records;
-	char blocks[24];
-	char *argv[] = { "/busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=512", blocks, NULL };
-	char *envp[] = { "PATH=/", NULL };
 	int error;
 
 	if (!stamp)
 		return -ENOENT;
-	snprintf(blocks, sizeof(blocks), "count=%d", count);
 	records = READ_ONCE(*stamp);
-	start = ktime_get_ns();
-	error = call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC);
-	start = ktime_get_ns() - start;
-	records = READ_ONCE(*stamp) - records;
+	error = copy_on(1);
+	records = (READ_ONCE(*stamp) - records) * cpus;
 	if (error)
-		return -EIO;
-	say("figure %s ns_per_block ns %llu %d\n", way, start, count);
+		return error;
+	start = ktime_get_ns();
+	error = copy_on(cpus);
+	start = ktime_get_ns() - start;
+	if (error)
+		return error;
+	say("figure %s ns_per_block ns %llu %d\n", way, start, count * cpus);
 	say("figure %s records 1 %llu 1\n", way, records);
 	if (records)
 		say("figure %s ns_per_record ns %llu %llu\n", way, start, records);

@@ -1,4 +1,4 @@
-//! Reading a ring: every record once, in order, and a count of those that are lost.
+//! Reading of a ring: every record once, in order, and a count of lost ones.
 
 use crate::sequence::after;
 use crate::slot::Look;
@@ -7,27 +7,26 @@ use crate::{Record, Ring};
 /// Position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The sequence of the record to be read next; 0: the first there ever was.
+    /// Sequence of the record to read next; 0 for the oldest.
     pub next: u64,
-    /// Records that were overwritten before they were read, or given up by
+    /// Number of records that were overwritten before they were read, or given up with
     /// [`skip`](Self::skip).
     ///
-    /// Not more than it says are lost. Fewer are only where a producer stopped for a
-    /// whole turn of the ring: then some of the sequences overwritten may never have
-    /// had a record.
+    /// It may be too high, never too low: if a producer stopped for a whole turn of the ring, some
+    /// overwritten sequences may never have had a record.
     pub lost: u64,
 }
 
 /// Result of reading the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
+#[allow(clippy::large_enum_variant)] // Without an allocator, there is no box.
 pub enum Read {
     /// The next record.
     Record(Record),
-    /// The next record was begun and is not complete: come back, or
-    /// [`skip`](Cursor::skip) it, since its producer may never go on.
+    /// The next record is incomplete. Try again later, or [`skip`](Cursor::skip) it, because its
+    /// producer may have crashed.
     Pending,
-    /// There is nothing new.
+    /// No new record.
     Empty,
 }
 
@@ -43,7 +42,7 @@ impl Cursor {
         }
     }
 
-    /// Gives up the next record, which is [pending](Read::Pending).
+    /// Skips the next record, which is [pending](Read::Pending), and counts it as lost.
     pub fn skip(&mut self) {
         self.step();
         self.lost = self.lost.saturating_add(1);
@@ -57,12 +56,12 @@ impl Cursor {
         (self.next as usize).max(1)
     }
 
-    /// Records that were begun and not read yet, those lost included.
+    /// Returns the number of unread records, including lost ones.
     pub fn unread(&self, ring: &Ring) -> u64 {
         let newest = ring.newest() as usize;
-        // In words of the machine, which sequences are counted in.
+        // Computed in machine words, because sequences wrap with these.
         let unread = newest.wrapping_add(1).wrapping_sub(self.at());
-        // A cursor of the future, of another ring.
+        // This cursor is ahead of the ring, so it belongs to another ring.
         if (unread as isize) < 0 && self.next != 0 {
             0
         } else {
@@ -70,8 +69,8 @@ impl Cursor {
         }
     }
 
-    /// Reads the next record, and never waits. After as many overwritten records as the ring has
-    /// slots, it returns `Pending`.
+    /// Reads the next record. Never waits. Returns `Pending` after it has skipped as many
+    /// overwritten records as the ring has slots.
     pub fn read(&mut self, ring: &Ring) -> Read {
         for _ in 0..=ring.slots() {
             let unread = self.unread(ring);

@@ -1,4 +1,4 @@
-//! Taking a ring's records to a sink, in slices that wait for nothing.
+//! Draining of a ring to a sink, in slices that never wait.
 
 use core::array;
 use core::fmt;
@@ -16,58 +16,57 @@ use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
 
-/// Number of bytes in one offer: more than any FIFO of the serial family takes.
+/// Number of bytes in one offer: more than the FIFO of any UART of the 8250 family.
 const CHUNK: usize = 256;
 
-/// The same for a sink that takes fewer bytes at once.
+/// Number of bytes in one offer to a sink that takes fewer at once.
 const SMALL_CHUNK: usize = 64;
 
-/// Records that are offered at once; short lines are not to leave a FIFO half empty.
+/// Number of records in one offer. Short lines must not leave a FIFO half empty.
 const LINES: usize = 4;
 
-/// Bytes of an offer for which no other record is begun: that costs as much as an offer, and a
-/// serial port adds a carriage return to the line before.
+/// Room in an offer below which no further record is begun. A record costs as much as an offer, and
+/// a serial port adds a carriage return to the previous line.
 const LEAST: usize = 4;
 
 /// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_millis(1);
 
-/// While a caller waits for room: a sink that is ready at once but takes nothing is not
-/// polled faster.
+/// Shortest interval between slices while a caller waits for room, for a sink that is ready but
+/// takes nothing.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
-/// The longest step of a clock that counts in full. More is a clock that jumped, or a
-/// virtual machine that was stopped: neither is to cost a panic its text.
+/// Longest step of a clock that counts in full. After a longer step, the clock has jumped or a
+/// virtual machine was stopped. That must not cost a panic its text.
 pub(crate) const LONGEST_STEP: Nanos = Nanos::from_millis(10);
 
-/// Delay of a CPU that promised to return, after which another CPU does its work, because the
-/// first may hang.
+/// Delay after which another CPU does the work of a CPU that promised to return, because it may
+/// hang.
 const LATE: Nanos = Nanos::from_millis(10);
 
 /// Time at which this CPU must return to a sink, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "set this CPU's timer to `Next::time`"]
 pub enum Next {
-    /// There is more to send, which the sink takes at this time.
+    /// More records are left. The sink takes them at this time.
     At(Nanos),
-    /// All requested urgent records are sent. More records are to be sent in normal context;
-    /// the sink takes them at this time.
+    /// All requested urgent records are sent. The others are to be sent in normal context; the sink
+    /// takes them at this time.
     Backlog(Nanos),
-    /// Another CPU sends, or has promised to come back when the sink takes more. It may
-    /// hang: at this time, this CPU looks whether it has done so.
+    /// Another CPU sends, or has promised to return when the sink takes more. It may hang, so this
+    /// CPU checks at this time.
     Busy(Nanos),
     /// All records are sent. Return after the next record.
     Empty,
-    /// A panic has the sink, for good.
+    /// A panic owns the sink permanently.
     Over,
 }
 
 impl Next {
-    /// Returns when this CPU has to call [`Drain::drain_bounded`] again, in normal context:
-    /// what to set its timer to. `None` if there is nothing to come back for.
+    /// Returns the time at which this CPU must call [`Drain::drain_bounded`] again, in normal
+    /// context: set its timer to it. `None` if nothing is left.
     ///
-    /// A CPU that obeys this every time leaves nothing unsent, even if all the others
-    /// hang.
+    /// A CPU that always does so leaves nothing unsent, even if all other CPUs hang.
     pub const fn time(self) -> Option<Nanos> {
         match self {
             Self::At(time) | Self::Backlog(time) | Self::Busy(time) => Some(time),
@@ -82,7 +81,7 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) options: SinkOptions,
     pub(crate) owner: Owner,
     pub(crate) promise: Promise,
-    /// The owner of the offer that is under way, or that it died in; 0: none.
+    /// Owner word of the current offer, or of the owner that crashed in it; 0 for none.
     pub(crate) offering: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
     pub(crate) sink: S,
@@ -91,38 +90,38 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// An offer was made, of which this much was taken.
+    /// An offer was made, with this result.
     Sent {
         given: Offered,
     },
-    /// No record to send was found yet, and the step's limit of records is reached.
+    /// The search limit was reached without a record to send.
     Scanned,
-    /// The next record is in mid-write.
+    /// The next record is incomplete.
     Pending,
     Empty,
-    /// The sink is another's by now.
+    /// The sink has another owner.
     Over,
 }
 
 impl<S: Sink + ?Sized> Drain<'_, S> {
-    /// Sends what the sink takes now, of records of this priority and above, the most
+    /// Sends the bytes that the sink takes now, of records of this priority and above, the most
     /// urgent first.
     ///
-    /// Waits neither for the line nor for another CPU. A slice goes on while the sink is
-    /// ready and takes bytes, up to [`SinkOptions::slice`] and [`SinkOptions::hold`]. Before the
-    /// time at which the sink takes more, the sink is not touched: call this after every
-    /// record. For any context but NMIs, with pre-emption off.
+    /// Waits neither for the line nor for another CPU. A slice continues while the sink is ready
+    /// and takes bytes, up to [`SinkOptions::slice`] and [`SinkOptions::hold`]. Before its ready
+    /// time, the sink is not touched, so call this after every record. For any context except NMIs,
+    /// with pre-emption off.
     ///
-    /// `cpu` is this CPU's number, which no other has: a panic takes a sink from its own
-    /// CPU at once. The result says when this CPU has to [come back](Next::time).
+    /// `cpu` is this CPU's unique number: a panic takes a sink from its own CPU at once. The result
+    /// tells when this CPU must [return](Next::time).
     ///
-    /// An interrupt handler that reports an emergency passes [`Priority::Emergency`], and
-    /// leaves the backlog to its CPU's timer. Panics are for [`flush`](crate::flush);
-    /// here they count as emergencies.
+    /// An interrupt handler that reports an emergency passes [`Priority::Emergency`], and leaves
+    /// the backlog to its CPU's timer. [`Priority::Panic`] counts as an emergency here; a panic
+    /// calls [`flush`](crate::flush).
     pub fn drain_bounded(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
         let priority = priority.min(Priority::Emergency);
-        // A record logged before this is seen by the owner below, or the owner is seen
-        // here: one of the two fences is the second.
+        // Either the owner sees a record logged before this, or this context sees the owner: one of
+        // the two fences comes second.
         fence(Ordering::SeqCst);
         let now = clock.now();
         if let Some(ready_at) = self.promise.ready_at(now) {
@@ -138,12 +137,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let sent = self.send(&turn, cpu, priority, clock, now);
         drop(turn);
         let Some(at) = sent else { return Next::Over };
-        // A record logged meanwhile was left to this CPU: look again.
+        // Records logged meanwhile were left to this CPU, so check again.
         fence(Ordering::SeqCst);
         self.left(cpu, priority, at)
     }
 
-    /// Leaves the sink alone until `ready_at`.
+    /// Returns without touching the sink before `ready_at`.
     fn wait_for(&self, cpu: u16, priority: Priority, ready_at: Nanos) -> Next {
         if self.owner.is_panics() {
             Next::Over
@@ -156,15 +155,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// Returns what is left for this CPU to come back for. If nothing is, the CPU that
-    /// logs next comes back.
+    /// Returns the time at which this CPU must return for the remaining records. Without any, the
+    /// CPU that logs next returns.
     fn left(&self, cpu: u16, priority: Priority, at: Nanos) -> Next {
         let next = self.left_now(priority, at);
         if next != Next::Empty {
             return next;
         }
         self.promise.leave(cpu);
-        // A CPU that has logged before this, and found the promise, left it to this CPU.
+        // A CPU that logged earlier, and found the promise, left its record to this CPU.
         fence(Ordering::SeqCst);
         self.left_now(priority, at)
     }
@@ -179,7 +178,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// Returns when the rest can be sent, if there is any; `None` if a panic has the sink.
+    /// Returns the time at which the rest can be sent; `None` if a panic has the sink.
     fn send(
         &self,
         turn: &Turn<'_>,
@@ -217,7 +216,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// Makes one offer from the most urgent lane with a record.
+    /// Makes one offer from the most urgent lane that has a record.
     pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
         let in_order =
             turn.caller() == Caller::Panic && self.options.panic_order == PanicOrder::Sequence;
@@ -234,7 +233,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             }
             let mut lines = LINES;
             if in_order && priority > Priority::Normal {
-                // Only the rest of a line that is out in part goes before its turn.
+                // Only the rest of a partly sent line is sent out of order.
                 if !self.feed.lanes[priority as usize].position().line.begun {
                     continue;
                 }
@@ -245,7 +244,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 lines,
                 alone,
             };
-            // More bytes than a FIFO of that size are seldom of use.
+            // A sink with a small FIFO seldom takes more bytes than that.
             let offered = if self.sink.load() <= SMALL_CHUNK {
                 self.offer(turn, from, &mut [0; SMALL_CHUNK], search)
             } else {
@@ -284,7 +283,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 _ => Step::Empty,
             };
         }
-        // What is skipped is skipped whatever the sink does. Before the rest of a line, nothing is.
+        // Skipped records stay skipped, whatever the sink takes. None is skipped before the rest of
+        // a line.
         if matches!(fetched, Fetched::Record(_)) {
             lane.advance(stored, at);
         }
@@ -301,7 +301,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             escapes_raw: false,
         };
         let mut text = None;
-        // Constants would be copied to them for every offer.
+        // A constant would be copied for every offer.
         let mut sending: [_; LINES] = array::from_fn(|_| None);
         let mut records: [_; LINES] = array::from_fn(|_| None);
         for (place, at_hand) in sending.iter_mut().zip(&mut records).take(lines) {
@@ -322,7 +322,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     text.render(&record, gap, style);
                     settled.begin(text.shape, gap);
                     settled.put(text.text(), priority as usize, &mut window);
-                    // Of the last record, there is the text.
+                    // The text of the last record is still there.
                     if window.room() >= least && lines > 1 {
                         *at_hand = Some((record, gap));
                     }
@@ -347,9 +347,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             fetched = self.feed.fetch(priority, &mut at, true, search);
         }
         let bytes = window.into_bytes();
-        // If this owner dies before it clears this, it is not known what is out.
+        // If this owner crashes before it clears this, the number of sent bytes is unknown.
         self.offering.store(turn.name(), Ordering::Relaxed);
-        // If it was stopped until a panic took the sink, its records are of another time.
+        // If this owner was stopped until a panic took the sink, its records are outdated.
         if !turn.lasts() {
             self.offered(turn);
             return Step::Over;
@@ -369,7 +369,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Sent { given }
     }
 
-    /// Ends this owner's offer. A seized owner's offer may still be running.
+    /// Ends this owner's offer. The offer of an owner that lost the sink may still be running.
     fn offered(&self, turn: &Turn<'_>) {
         let _ =
             self.offering
@@ -388,8 +388,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// Cuts another lane's open line on the wire, which this lane's line then closes. If an
-    /// owner crashed during an offer, every line is sent again.
+    /// Cuts another lane's open line on the wire; this lane's line then closes it. If an owner
+    /// crashed during an offer, every line is sent again.
     fn close_others(&self, priority: Priority, at: &mut Position) {
         let me = priority as usize;
         let before = *at;
@@ -407,7 +407,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             at.line.cut();
             at.line.close(&line, lane);
         }
-        // First this: an owner that dies in between leaves one marker too many.
+        // This comes first: an owner that crashes in between leaves one marker too many.
         self.feed.lanes[me].advance(before, *at);
         for (lane, other) in self.feed.lanes.iter().enumerate() {
             let before = other.position();
@@ -426,12 +426,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// Waits for room in the ring, and sends meanwhile. For a task that is about to log.
     ///
-    /// Does so if this sink's [`OverflowPolicy`] is to wait and three quarters of the ring are
-    /// not sent yet. Returns how long it waited. The clock is polled, and `relax` is called
-    /// in between: a scheduler's `yield`, so that others have the CPU. The polls are counted,
-    /// so that this ends although the clock stops.
+    /// Waits if this sink's [`OverflowPolicy`] is [`Wait`](OverflowPolicy::Wait) and three quarters
+    /// of the ring are unsent. Returns the time that it waited. It polls the clock and calls
+    /// `relax` in between, for example a scheduler's `yield`. It counts the polls, so that it ends
+    /// even if the clock stops.
     ///
-    /// Log, and call [`drain_bounded`](Self::drain_bounded) after that: it returns when to come back.
+    /// Log afterwards, then call [`drain_bounded`](Self::drain_bounded) and set the timer to its
+    /// result.
     pub fn make_room(&self, cpu: u16, clock: &impl Clock, mut relax: impl FnMut()) -> Nanos {
         let OverflowPolicy::Wait(at_most) = self.options.overflow else {
             return Nanos::ZERO;
@@ -454,43 +455,41 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
     }
 
-    /// Sets the level below which normal records are left out, from the next record on. A
-    /// program's output is sent at each level. In any context.
+    /// Sets the least important level of normal records, from the next record on. A program's
+    /// output is sent at each level. For any context.
     pub fn set_level(&self, level: Level) {
         self.feed.level.store(level as usize, Ordering::Relaxed);
     }
 
     /// Starts at the record with this sequence instead of the oldest one, for example at the
-    /// [`position`](Self::position) of an early console's drain. To be called before the first
-    /// slice.
+    /// [`position`](Self::position) of an early console's drain. Call this before the first slice.
     ///
-    /// An emergency after that record is sent, even if the early console has sent it before its
-    /// turn.
+    /// Emergencies after that record are sent, even if the early console has already sent them.
     pub fn start_at(&self, sequence: u64) {
         let start = Position {
             next: sequence as usize,
             line: LineState::default(),
         };
-        // Lanes of urgent records start no earlier.
+        // Urgent lanes start no earlier than this one.
         let lane = &self.feed.lanes[0];
         lane.advance(lane.position(), start);
         self.tell_place();
     }
 
-    /// Returns the sequence of the first record that is not sent completely, except for urgent
+    /// Returns the sequence of the first record that is not completely sent, apart from urgent
     /// ones; 0 before the first slice.
     pub fn position(&self) -> u64 {
         self.feed.lanes[0].position().next as u64
     }
 
-    /// Records that are not sent yet.
+    /// Returns the number of records not sent yet, including lost ones.
     pub fn unread(&self) -> u64 {
         self.feed.unread()
     }
 
-    /// Records that were lost to this sink: overwritten, or not completed in time. Not
-    /// more than that; an urgent one that was sent before its turn, or one that was waited
-    /// for among urgent ones and is sent with the backlog, may be among them.
+    /// Returns the number of records lost to this sink: overwritten, or not completed in time. It
+    /// may be too high, never too low. It may include an urgent record that was sent early, or an
+    /// urgent one that was completed late and sent with the backlog.
     pub fn lost(&self) -> u64 {
         self.feed.lost.load(Ordering::Relaxed) as u64
     }
@@ -500,28 +499,28 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.bytes.load(Ordering::Relaxed) as u64
     }
 
-    /// The sink.
+    /// Returns the sink.
     pub fn sink(&self) -> &S {
         &self.sink
     }
 
-    /// The ring.
+    /// Returns the ring.
     pub fn ring(&self) -> &Ring {
         self.feed.ring
     }
 }
 
-/// The records to offer.
+/// Source of the records of one offer.
 #[derive(Clone, Copy)]
 struct From {
     priority: Priority,
-    /// Number of lines at most.
+    /// Largest number of lines.
     lines: usize,
     /// No other lane was ever used.
     alone: bool,
 }
 
-/// A record that is being offered.
+/// A record in an offer.
 struct Sending {
     at: Position,
     settled: LineState,
@@ -531,8 +530,8 @@ struct Sending {
 }
 
 /// Returns a lane's state after `taken` bytes; `None` if all were taken. Keeps the text of the
-/// record that is out in part. `records` are those with the numbers of records lost before them,
-/// if others may follow in the offer; `last` is the text of the last one.
+/// partly sent record. `records` are the offered records with their numbers of lost records, if
+/// others may follow them. `last` is the text of the last one.
 fn taken(
     lane: &Lane,
     sending: &[Option<Sending>],

@@ -1,4 +1,4 @@
-//! The records that a drain sends next, and their lanes.
+//! Selection of the records that a drain sends next, and their lanes.
 
 use nostall_io::Nanos;
 
@@ -8,54 +8,55 @@ use crate::sequence::{after, is_before, is_past};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Cursor, Priority, Read, Record, Ring};
 
-/// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
+/// Largest number of records that one slice skips or finds incomplete.
 pub(crate) const LOOKS: usize = 256;
 
-/// Search of a slice or a flush for the next record to offer.
+/// Parameters of a slice's or a flush's search for the next record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) now: Nanos,
-    /// Time limit for an incomplete record.
+    /// Time limit of an incomplete record.
     pub(crate) patience: Nanos,
     pub(crate) looks: usize,
-    /// The time that the sink waits for does not come.
+    /// The sink is offered bytes before its ready time, because the clock stands still.
     pub(crate) insist: bool,
-    /// In a panic, records of all levels are sent.
+    /// Records of all levels are sent, as in a panic.
     pub(crate) all_levels: bool,
 }
 
 /// Result of a search.
-#[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
+#[allow(clippy::large_enum_variant)] // Without an allocator, there is no box.
 pub(crate) enum Fetched {
     Record(Record),
-    /// The next record is out in part, and its text is kept.
+    /// The next record is partly sent, and its text is kept.
     Kept(Shape),
-    /// Records are lost before the next one, which is to be told first.
+    /// Records are lost before the next one, so it starts a new offer.
     Gap,
     /// The next record is incomplete.
     Pending,
-    /// No record was found yet.
+    /// The search limit was reached without a record to send.
     Scanned,
     Empty,
 }
 
-/// A sink's place in a ring, and the records that it gets.
+/// Position of a sink in a ring, and the selection of its records.
 #[derive(Debug)]
 pub(crate) struct Feed<'r> {
     pub(crate) ring: &'r Ring,
-    /// Level below which normal records are skipped.
+    /// Least important level of normal records that are sent.
     pub(crate) level: AtomicUsize,
     /// Lanes by priority: each sends the records of its own priority and above.
     pub(crate) lanes: [Lane; 3],
-    /// The newest record when one in mid-write was first waited for; and when that was,
-    /// in microseconds.
+    /// Newest record at the time of the first wait for an incomplete one; and that time in
+    /// microseconds.
     pub(crate) pending: [AtomicUsize; 2],
     pub(crate) lost: AtomicUsize,
 }
 
 impl Feed<'_> {
-    /// Moves `at` to the next record to be sent. What is lost before is counted, and
-    /// told with it; if it is not the `first` of an offer, nothing is lost before.
+    /// Moves `at` to the next record to send. Counts the lost records before it, and reports them
+    /// with it. If `later`, the record is not the first of an offer, and lost records end the
+    /// search.
     pub(crate) fn fetch(
         &self,
         priority: Priority,
@@ -101,7 +102,7 @@ impl Feed<'_> {
                     search.looks -= 1;
                 }
                 Read::Pending => {
-                    // Behind what never was a record.
+                    // Skips sequences without a record.
                     self.move_to(priority, at, cursor.next as usize);
                     if later || !self.gives_up(at.next, search) {
                         return Fetched::Pending;
@@ -115,8 +116,8 @@ impl Feed<'_> {
         }
     }
 
-    /// Returns where a lane goes on: not before the records that less urgent lanes have
-    /// sent.
+    /// Returns the position at which a lane continues: not before the records that less urgent
+    /// lanes have sent.
     pub(crate) fn start(&self, priority: Priority, stored: Position) -> Position {
         let mut at = stored;
         for lane in &self.lanes[..priority as usize] {
@@ -136,7 +137,7 @@ impl Feed<'_> {
     /// Returns whether no record of this priority or above was ever logged.
     pub(crate) fn is_unused(&self, priority: Priority) -> bool {
         let lane = &self.lanes[priority as usize];
-        // A lane that was used moves on with the others.
+        // A lane in use moves on with the others.
         lane.next.load(Ordering::Relaxed) == 0 && !self.ring.has(0, priority)
     }
 
@@ -153,7 +154,7 @@ impl Feed<'_> {
             })
     }
 
-    /// Returns whether the record passes the level, and was not sent earlier.
+    /// Returns whether the record passes the level and was not sent earlier.
     fn wants(&self, priority: Priority, record: &Record, all_levels: bool) -> bool {
         let sequence = record.sequence as usize;
         let urgent = record.priority as usize;
@@ -167,7 +168,7 @@ impl Feed<'_> {
                 .any(|lane| lane.has_sent(sequence))
     }
 
-    /// Moves past lost records, and adds their number before the next record.
+    /// Moves to `next`, and carries the number of lost records along.
     fn move_to(&self, priority: Priority, at: &mut Position, next: usize) {
         let lane = &self.lanes[priority as usize];
         let gap = lane.gap(at.next);
@@ -177,12 +178,12 @@ impl Feed<'_> {
         at.skip_to(next);
     }
 
-    /// Records before `next` are lost.
+    /// Counts `lost` records before `next`, and moves to it.
     fn lose(&self, priority: Priority, at: &mut Position, lost: u64, next: usize) {
         if at.line.begun {
             at.line.lose(priority as usize);
         }
-        // What more urgent lanes pass by is counted by the least.
+        // Records that an urgent lane passes by are counted by the normal lane.
         if priority == Priority::Normal {
             let lane = &self.lanes[priority as usize];
             lane.set_gap(next, lane.gap(at.next) + lost);
@@ -191,8 +192,8 @@ impl Feed<'_> {
         at.skip_to(next);
     }
 
-    /// Remembers one incomplete urgent record. If it is completed later, it is sent with the
-    /// backlog; others are lost.
+    /// Remembers an incomplete urgent record. If it is completed later, it is sent with the
+    /// backlog. An older remembered one counts as lost, unless it has been sent.
     fn note_given_up(&self, priority: Priority, sequence: usize) {
         let [backlog, urgent @ ..] = &self.lanes;
         if priority == Priority::Normal {
@@ -223,7 +224,7 @@ impl Feed<'_> {
         waited as u64 >= search.patience.0 / 1_000
     }
 
-    /// Records that are not sent yet.
+    /// Returns the number of records not sent yet, including lost ones.
     pub(crate) fn unread(&self) -> u64 {
         let next = self.lanes[0].position().next as u64;
         Cursor { next, lost: 0 }.unread(self.ring)

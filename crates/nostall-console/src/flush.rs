@@ -1,4 +1,4 @@
-//! The end: a panic's text, then the backlog. The one place that waits.
+//! Panic flush: the panic's text, then the backlog. Only this module waits.
 
 use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 
@@ -8,10 +8,10 @@ use crate::owner::{Turn, Way};
 use crate::sync::{STILL, spin_loop};
 use crate::{Priority, Sink};
 
-/// The longest sleep between two looks, so that another CPU's panic sees this one live.
+/// Longest sleep between two checks, so that another CPU's panic sees this one active.
 const LONGEST_NAP: Nanos = Nanos::from_millis(10);
 
-/// The shortest: a sink that is ready at once but takes nothing is not polled faster.
+/// Shortest sleep, for a sink that is ready at once but takes nothing.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
 /// Panic-flush timeouts.
@@ -20,22 +20,21 @@ const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 pub struct FlushLimits {
     /// Time limit of the whole flush, from its start.
     pub total: Nanos,
-    /// Time limit for a sink's owner to release it: the time of an offer. Then the flush takes
-    /// it.
+    /// Time limit for a sink's owner to release it, enough for one offer. Then the flush takes it.
     pub owner: Nanos,
-    /// Time limit of an incomplete record, whose producer may be on a CPU that still runs.
+    /// Time limit of an incomplete record, whose producer may run on a CPU that is not stopped.
     pub pending: Nanos,
 }
 
 impl FlushLimits {
-    /// 10 s; 1 ms; 1 ms.
+    /// Default limits: 10 s in total, 1 ms for an owner, 1 ms for an incomplete record.
     pub const DEFAULT: Self = Self {
         total: Nanos::from_secs(10),
         owner: Nanos::from_millis(1),
         pending: Nanos::from_millis(1),
     };
 
-    /// Sets the limit of the whole flush.
+    /// Sets the time limit of the whole flush.
     pub const fn total(self, total: Nanos) -> Self {
         Self { total, ..self }
     }
@@ -50,40 +49,39 @@ impl Default for FlushLimits {
 /// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_micros(100);
 
-/// Number of offers to one sink, and of searches, before the other sinks' turn.
+/// Number of offers to one sink, and of searches, before the next sink is served.
 const TURN: usize = 64;
 
 /// Result of a panic's flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushReport {
-    /// Sinks that have all there is.
+    /// Number of sinks that have taken all records.
     pub complete: usize,
-    /// Sinks that do not: too slow, stuck or gone.
+    /// Number of sinks that have not: too slow, stuck or gone.
     pub incomplete: usize,
-    /// Sinks that another CPU's panic is at work on, this one's text included.
+    /// Number of sinks owned by another CPU's panic, which sends this one's text too.
     pub left_to_another: usize,
-    /// Sinks that were taken from an owner that did not release them.
+    /// Number of sinks that were taken from an owner that did not release them.
     pub seized: usize,
 }
 
-/// Sends all there is to every sink: the text of panics first, then that of
-/// emergencies, then the backlog. Waits for the line, for [`FlushLimits::total`] at most and
-/// one offer to each sink.
+/// Sends all records to every sink: the text of panics first, then emergencies, then the backlog.
+/// Waits for the line, up to [`FlushLimits::total`] plus one offer to each sink.
 ///
-/// From then on, records of all levels are sent. [`SinkOptions::panic_order`] can keep the order
-/// of the log instead.
+/// Records of all levels are sent. [`SinkOptions::panic_order`] can keep the order of the log
+/// instead.
 ///
 /// [`SinkOptions::panic_order`]: crate::SinkOptions::panic_order
 ///
-/// To be called when the panic's text has been [logged](crate::Ring::log) with
-/// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
-/// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
-/// `cpu` is this CPU's number, which no other has.
+/// Call this after the panic's text has been [logged](crate::Ring::log) with [`Priority::Panic`],
+/// and before a record is written to persistent memory. After this call no slice sends anything. It
+/// may be called again, by a panic inside of it or on another CPU. `cpu` is this CPU's unique
+/// number.
 ///
-/// Polls [`Clock::now`], and counts the polls: this ends although the clock stops, and
-/// waits no longer although it goes back. [`Clock::wait_until`] is not called, because a
-/// clock's own implementation may not return then. If the clock stands still, a sink that
-/// has named a later time is [made to take more](Sink::insist).
+/// Polls [`Clock::now`] and counts the polls, so that it ends even if the clock stops, and waits no
+/// longer if the clock goes back. It does not call [`Clock::wait_until`], because a clock's own
+/// implementation may not return then. If the clock stands still, a sink that has returned a later
+/// time is [made to take more](Sink::insist).
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
@@ -92,9 +90,9 @@ pub fn flush(
 ) -> FlushReport {
     let mut timeout = Timeout::new(clock.now(), limits.total).largest_step(LONGEST_STEP);
     let mut flushed = FlushReport::default();
-    // A slow sink does not hold back a fast one: all are entered, and then served in
-    // turn. Without an allocator there is room for no more than the words of their
-    // owners, so a turn is entered anew for each offer.
+    // A slow sink must not hold back a fast one: all are entered, and then served in turn. Without
+    // an allocator there is no room for the turns, only for the owner words. So each offer resumes
+    // its turn.
     for drain in drains {
         match drain
             .owner
@@ -138,7 +136,7 @@ pub fn flush(
         let held = Held::begin(StallCondition::PanicFlush);
         let has_moved = timeout.poll(clock, nap.min(timeout.left()), STILL, spin_loop);
         drop(held);
-        // A sink that follows the clock would never be ready.
+        // A sink that follows the clock would never become ready.
         insist = early > Nanos::ZERO && !has_moved;
     }
     for drain in drains {
@@ -150,7 +148,7 @@ pub fn flush(
     flushed
 }
 
-/// State of one sink.
+/// State of one sink in a flush.
 enum State {
     Complete,
     ReadyAt(Nanos),
@@ -172,7 +170,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             let is_late = timeout.update(clock) >= limits.total;
             let mut search = Search {
                 now: timeout.now(),
-                // Without time left no record is waited for.
+                // After the time limit, no record is waited for.
                 patience: if is_late { Nanos::ZERO } else { limits.pending },
                 looks: LOOKS,
                 insist,

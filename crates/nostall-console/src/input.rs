@@ -1,18 +1,18 @@
-//! Bytes that came in, until a reader takes them.
+//! Received bytes that wait for a reader.
 
 use crate::sync::{AtomicU8, AtomicUsize, Ordering};
 
-/// A ring of `N` bytes, a power of two. The port's owner stores bytes, any number of readers
-/// take them.
+/// A ring of `N` bytes, where `N` is a power of two. The port's owner stores bytes, and any number
+/// of readers take them.
 #[derive(Debug)]
 pub(crate) struct Input<const N: usize> {
     pub(crate) bytes: [AtomicU8; N],
-    /// Number of bytes stored, and of those taken, since the start. Both wrap.
+    /// Numbers of bytes stored and taken since the start. Both wrap.
     pub(crate) stored: AtomicUsize,
     pub(crate) taken: AtomicUsize,
     /// Number of bytes that found no room.
     pub(crate) lost: AtomicUsize,
-    /// Nonzero if bytes came in that no reader was woken for.
+    /// Nonzero if bytes were received for which no reader was woken.
     pub(crate) news: AtomicUsize,
 }
 
@@ -20,7 +20,7 @@ impl<const N: usize> Input<N> {
     /// Stores a byte, or counts it as lost. The caller owns the port.
     pub(crate) fn put(&self, byte: u8) {
         let stored = self.stored.load(Ordering::Relaxed);
-        // A reader that took a byte has read it before.
+        // Acquires: a reader reads a byte before it counts the byte as taken.
         if stored.wrapping_sub(self.taken.load(Ordering::Acquire)) >= N {
             self.lost.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -32,9 +32,10 @@ impl<const N: usize> Input<N> {
 
     /// Takes the oldest byte.
     pub(crate) fn take(&self) -> Option<u8> {
-        // Acquired, so that the number stored is not an older one.
+        // Acquired, so that `stored` is not older.
         let mut taken = self.taken.load(Ordering::Acquire);
-        // Each failure is another reader's success: there are fewer than bytes come in.
+        // Each failure is another reader's success, so the number of failures is bounded by the
+        // received bytes.
         for _ in 0..=N {
             if taken == self.stored.load(Ordering::Acquire) {
                 return None;
@@ -58,7 +59,7 @@ impl<const N: usize> Input<N> {
         self.taken.load(Ordering::Relaxed) != self.stored.load(Ordering::Acquire)
     }
 
-    /// Returns whether bytes came in since the last call.
+    /// Returns whether bytes were received since the last call.
     pub(crate) fn take_news(&self) -> bool {
         self.news.load(Ordering::Relaxed) != 0 && self.news.swap(0, Ordering::Acquire) != 0
     }

@@ -1,17 +1,18 @@
-//! The text of a record that is out in part.
+//! Text of a partly sent record.
 
 use crate::layout::WORD;
 use crate::render::{LINE_WORDS, LineBuffer, Rendered, Shape};
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
-/// Bit of an incomplete text; the other bits are the record's sequence.
+/// State bit of an incomplete text. The other bits are the record's sequence.
 const BUSY: usize = 1;
 
-/// A record as text: the ring's may be overwritten, and each record is rendered once.
+/// A record rendered as text. The record in the ring may be overwritten, and each record is
+/// rendered once.
 ///
-/// The owner of a sink writes it; an owner that has lost the sink may still do so. So its state
-/// changes as that of a slot, and a reader checks it twice.
+/// The owner of a sink writes it, and so may an owner that has lost the sink. So its state changes
+/// as that of a slot, and a reader checks it twice.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) state: AtomicUsize,
@@ -20,12 +21,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Keeps the text of a newer record. If an owner dies in here, there is no text any more, and
-    /// the rest of a line may be lost.
+    /// Keeps the text of a newer record. If the owner crashes in here, no text is kept any more,
+    /// and the rest of a line may be lost.
     pub(crate) fn put(&self, sequence: usize, text: &Rendered) {
         let new = sequence << 1;
         let old = self.state.load(Ordering::Relaxed);
-        // Acquires, so that every word of the old text comes before the new one's.
+        // Acquires, so that every store of the old text precedes those of the new one.
         let is_mine = old & BUSY == 0
             && is_before(old, new)
             && self
@@ -35,7 +36,7 @@ impl Kept {
         if !is_mine {
             return;
         }
-        // A reader that sees any of the text also sees that it is incomplete.
+        // A reader that sees any word of the text also sees that it is incomplete.
         fence(Ordering::Release);
         self.shape.store(text.shape.pack(), Ordering::Relaxed);
         for (word, bytes) in self.words.iter().zip(text.words()) {
@@ -53,8 +54,8 @@ impl Kept {
         self.still(sequence).then(|| Shape::unpack(shape))
     }
 
-    /// Puts as much of `len` bytes of text, from byte `from` on, as there is room for. Returns
-    /// `false` if it is not this record's any more.
+    /// Appends bytes `from` to `len` of the text, as far as there is room. Returns `false` if the
+    /// text no longer belongs to this record.
     pub(crate) fn put_into(
         &self,
         window: &mut LineBuffer<'_>,
@@ -76,7 +77,7 @@ impl Kept {
     }
 
     fn still(&self, sequence: usize) -> bool {
-        // If any of it was newer, so is the state now.
+        // If any word was newer, the state is newer by now.
         fence(Ordering::Acquire);
         self.state.load(Ordering::Relaxed) == sequence << 1
     }

@@ -1,24 +1,24 @@
-//! A drain's place among the records of one priority and above.
+//! Position of a drain among the records of one priority and above.
 
 use crate::kept::Kept;
 use crate::line::LineState;
 use crate::sequence::is_past;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// A drain's position. Its owner changes it, one step per exchange, so that an owner that
-/// has lost the sink cannot undo the next owner's steps.
+/// Position of a drain. The owner changes it, one step per exchange, so that an owner that has lost
+/// the sink cannot undo the next owner's steps.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The sequence that is next; 0: the first there ever was.
+    /// Next sequence; 0 before the oldest record.
     pub(crate) next: AtomicUsize,
     /// Progress of that line.
     pub(crate) line: AtomicUsize,
-    /// Records lost before the record `gap_at`.
+    /// Number of records lost before the record `gap_at`.
     pub(crate) gap: AtomicUsize,
     pub(crate) gap_at: AtomicUsize,
-    /// The last record that was in mid-write for too long; it may be complete by now.
+    /// Last record that stayed incomplete for too long. It may be complete by now.
     pub(crate) given_up: AtomicUsize,
-    /// The text of a record that is out in part.
+    /// Text of a partly sent record.
     pub(crate) kept: Kept,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Goes on to another record, without those before it.
+    /// Continues with another record, skipping those before it.
     pub(crate) fn skip_to(&mut self, next: usize) {
         if next != self.next {
             self.next = next;
@@ -60,9 +60,9 @@ impl Lane {
             {
                 return;
             }
-            // An owner that comes between these two finds a line of another record, and
-            // begins this one anew: it is sent again as far as this very step went. That
-            // owner's store is not undone here.
+            // An owner that comes between these two exchanges finds another record's line, and
+            // starts this record again. So it repeats the bytes of this step. This exchange does
+            // not undo that owner's store.
             let _ = self.line.compare_exchange(
                 line,
                 after.line.pack(after.next),
@@ -82,12 +82,12 @@ impl Lane {
         }
     }
 
-    /// Returns whether `sequence`, if it belongs to this lane, was already sent.
+    /// Returns whether `sequence`, a record of this lane, was already sent.
     pub(crate) fn has_sent(&self, sequence: usize) -> bool {
         is_past(self.position().next, sequence) && self.given_up.load(Ordering::Relaxed) != sequence
     }
 
-    /// Records lost before `sequence`.
+    /// Returns the number of records lost before `sequence`.
     pub(crate) fn gap(&self, sequence: usize) -> u64 {
         if sequence != 0 && self.gap_at.load(Ordering::Acquire) == sequence {
             self.gap.load(Ordering::Relaxed) as u64

@@ -1,4 +1,4 @@
-//! The layers for `tracing`.
+//! Layers for `tracing`.
 
 use core::fmt;
 
@@ -9,8 +9,8 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use crate::{Level, Meta, Priority, Ring};
 
-/// Stores events of `tracing` in a ring: the message, then the other fields as ` name=value`. In
-/// any context, as the ring. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
+/// Layer that stores events in a ring: the message, then the other fields as ` name=value`. For any
+/// context, as the ring. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 #[derive(Debug)]
 pub struct RingLayer<'r, C, P> {
     ring: &'r Ring,
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// A layer itself: `registry().with(&CONSOLE)`.
+/// Makes the console itself a layer: `registry().with(&CONSOLE)`.
 #[cfg(feature = "uart")]
 impl<S, R, P> Layer<S> for &'static crate::SystemConsole<R, P>
 where
@@ -94,7 +94,7 @@ impl<F: FnMut(&Field, &dyn fmt::Debug)> Visit for Fields<F> {
 }
 
 impl From<tracing_core::Level> for Level {
-    /// `DEBUG` and `TRACE` are both for debugging.
+    /// Maps both `DEBUG` and `TRACE` to `Debug`.
     fn from(level: tracing_core::Level) -> Self {
         match level {
             tracing_core::Level::ERROR => Self::Error,

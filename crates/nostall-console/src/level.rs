@@ -1,6 +1,6 @@
 //! Importance and urgency of a record.
 
-/// Severity, as syslog has it (RFC 5424, section 6.2.1); the most severe is the least.
+/// Severity as in syslog (RFC 5424, section 6.2.1). The most severe level compares lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {
@@ -38,22 +38,21 @@ impl Level {
     }
 }
 
-/// Priority of a record, and of a context that wants a sink: the higher one goes first.
+/// Priority of a record, and of a context that requests a sink. The higher priority goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
     /// Records that can wait.
     #[default]
     Normal = 0,
-    /// An oops, a lockup report: goes before the backlog, and never waits.
+    /// An oops or a lockup report: sent before the backlog, without waiting.
     Emergency = 1,
-    /// The end: gets through, and may wait.
+    /// A panic: sent before everything else; its flush may wait for the line.
     Panic = 2,
 }
 
-/// Target that marks a record of `log` or `tracing` as an emergency.
-///
-/// So does a path below it: `emergency::watchdog`.
+/// Target that marks a `log` or `tracing` record as an emergency. Paths below it do so too:
+/// `emergency::watchdog`.
 ///
 /// ```
 /// # #[cfg(feature = "log")]
@@ -74,10 +73,10 @@ impl Priority {
 }
 
 impl Priority {
-    /// All priorities, the lowest first.
+    /// All priorities, lowest first.
     pub(crate) const ALL: [Self; 3] = [Self::Normal, Self::Emergency, Self::Panic];
 
-    /// Decodes the low two bits of a number.
+    /// Decodes the low two bits of a number. 3 counts as [`Panic`](Self::Panic).
     pub(crate) const fn from_number(number: u8) -> Self {
         match number & 3 {
             0 => Self::Normal,

@@ -1,21 +1,23 @@
-//! A console that cannot lock up a machine.
+//! A log console that cannot lock up a machine.
 //!
-//! A producer puts a record into a ring and goes on: no lock, no line, in any context. A task,
-//! timer or idle loop then *drains* the ring: it hands the sinks as much as they take *now*, and
-//! comes back when they take more. So a CPU is held for the time of writing a serial port's
-//! registers, never for the time of sending over its line. Only panics wait. no_std, no
-//! allocation; unsafe code in one function, which makes a ring of the caller's memory.
+//! A producer stores a record in a ring and returns. It takes no lock and touches no device, in any
+//! context. A task, timer or idle loop then *drains* the ring: it offers the sinks as many bytes as
+//! they take *now*, and returns when they can take more. So a CPU spends the time of a few register
+//! writes, never the time of sending over the line. Only panics wait.
 //!
-//! When not to use it: a program of an operating system has files and threads, and
-//! `tracing-appender`. For a single CPU whose interrupt handlers log nothing, a buffer in a
-//! mutex is smaller and takes half the time. The ring is for NMIs and crashes: no handler waits
-//! for a lock, and a crashed producer keeps none.
+//! The crate is `no_std` and does not allocate. Its one unsafe function turns the caller's memory
+//! into a ring.
+//!
+//! When not to use it: a program with an operating system has files, threads and
+//! `tracing-appender`. On a single CPU whose interrupt handlers log nothing, a buffer in a mutex is
+//! smaller and takes half the time. The ring is for NMIs and crashes: no handler waits for a lock,
+//! and a crashed producer holds none.
 //!
 //! # Start here
 //!
-//! A kernel with a serial port begins with `SystemConsole` (feature `uart`): all parts in one
-//! `static`, with log, standard output, receive and panic. `log` and `tracing` are front ends of
-//! it (features). The rest of this page is about the parts.
+//! A kernel with a serial port starts with `SystemConsole` (feature `uart`): all parts in one
+//! `static`, with log, standard output, receive and panic. The features `log` and `tracing` add
+//! front ends. The rest of this page describes the parts.
 //!
 //! # Example of the parts
 //!
@@ -25,17 +27,17 @@
 //! use nostall_io::{Clock, Nanos};
 //! use nostall_uart::{Console, LineSettings};
 //!
-//! // 1 MiB, all zeros: it takes no room in a kernel's file.
+//! // 1 MiB of zeros: takes no space in a kernel's image.
 //! static RING: Ring<[Slot; 9360]> = Ring::new();
 //!
 //! # use nostall_devices::uart::{Profile, Uart};
 //! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
 //! let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
-//! // Feature `uart`. Other sinks implement `Sink`.
+//! // `UartSink` needs feature `uart`. Other sinks implement `Sink`.
 //! let options = SinkOptions::DEFAULT.level(Level::Info);
 //! let serial = Drain::new(&RING, UartSink::new(console), options);
 //!
-//! // Anywhere, NMIs included.
+//! // In any context, including NMIs.
 //! let meta = Meta {
 //!     time: clock.now(),
 //!     cpu: 0,
@@ -45,15 +47,14 @@
 //! };
 //! RING.format(&meta, format_args!("{} disks", 600));
 //!
-//! // After logging in a task, and when this CPU's timer comes.
+//! // After logging in a task, and in this CPU's timer handler.
 //! while let Some(time) = serial.drain_bounded(0, Priority::Normal, &clock).time() {
 //!     clock.sleep_until(time); // do something else until then
 //! }
 //!
-//! // In the panic handler. Then comes the record in persistent memory, with the text of
-//! // `RING.tail()`.
+//! // In the panic handler. Afterwards, write the text of `RING.tail()` to persistent memory.
 //! RING.format(&Meta { priority: Priority::Panic, ..meta }, format_args!("the end"));
-//! # struct Looked<C>(C); // Virtual time goes on while a panic looks at it.
+//! # struct Looked<C>(C); // Virtual time advances with each read of the clock.
 //! # impl<C: Clock> Clock for Looked<C> {
 //! #     fn now(&self) -> Nanos {
 //! #         self.0.wait_until(self.0.now() + Nanos(500));
@@ -69,49 +70,52 @@
 //!
 //! # The ring
 //!
-//! Slots of 112 bytes, each for one record ([`layout`] has every byte): 9,360 in 1 MiB. A
-//! record has 88 bytes of target and text, so that most lines of a kernel's log are one. A
-//! producer takes a sequence by one addition; its slot is the sequence modulo their number
-//! (using a multiplication, as they are any number, and a division takes longer). It takes the
-//! slot in one exchange, from *complete, older* to *mine, in mid-write*, writes, and
-//! stores *complete*. It never waits:
+//! The ring is an array of 112-byte slots, one record each: 9,360 in 1 MiB. [`layout`] describes
+//! every byte. A record holds 88 bytes of target and text, so most lines of a kernel's log take one
+//! record.
 //!
-//! - if another producer stopped in mid-write in that slot a whole turn ago, the slot is left
-//!   to it, and the record gets the next sequence;
-//! - if this producer was overtaken by a turn before it took its slot, likewise.
+//! A producer takes a sequence number with one atomic addition. Its slot is the sequence modulo the
+//! number of slots, computed with a multiplication because a division is slower. One exchange
+//! changes the slot from *complete, older* to *mine, being written*. The producer then writes the
+//! record and stores *complete*. It never waits:
 //!
-//! So a crashed producer costs one slot. If one crashed in every slot, texts are cut off, and
-//! that is counted ([`Ring::cut`]). A sequence that found its slot occupied is noted, so
-//! that no reader waits for it or reports it as lost. One of 16 words (40 on 32-bit
-//! machines) has the note, selected by the sequence's remainder. If two sequences of one turn
-//! select the same word, readers wait for the first and report it as lost, unless they read it
-//! before.
+//! - if another producer stopped while writing this slot one turn of the ring ago, it keeps the
+//!   slot, and the record gets the next sequence;
+//! - if a producer of the next turn takes the slot first, the record also gets the next sequence.
 //!
-//! A reader looks at the state, copies, and looks again. What has been overwritten
-//! is counted; what is in mid-write is [pending](Read::Pending), and it is the reader's
-//! choice how long to wait for it. All memory is words that are atomic, stored and
-//! loaded relaxed, between two fences; taking a slot acquires what its last owner
-//! stored, so that no word of an old record comes after a new one's. `tests/loom.rs`
-//! tries the orders of the very same files with up to three pre-emptions,
-//! `tests/steps` every step to die or to be interrupted at.
+//! So a crashed producer costs one slot. After eight failed attempts the rest of a text is cut off
+//! and counted ([`Ring::cut`]). A sequence that found its slot occupied is noted, so that no reader
+//! waits for it or reports it as lost. One of 16 words (40 on 32-bit machines), selected by the
+//! sequence's remainder, stores the note. If two sequences of one turn select the same word, the
+//! newer note replaces the older one. Readers that have not passed the older sequence then wait for
+//! it and report it as lost.
 //!
-//! On CPUs without an atomic exchange (thumbv6m, riscv32imc) it is by `portable-atomic`
-//! and the application's critical section; there, NMIs must not log.
+//! A reader checks the slot's state, copies the record, and checks again. Overwritten records are
+//! counted. A record that is still being written is [pending](Read::Pending), and the reader
+//! decides how long to wait for it.
 //!
-//! Sequences are words, which wrap from the greatest to 1: on 32-bit machines after 2^32
-//! records. Nothing is mixed up, sent twice or waited for then, and what is lost is
-//! counted, with these bounds:
+//! All memory consists of atomic words with relaxed loads and stores between two fences. Taking a
+//! slot acquires the stores of its previous owner, so no word of an old record overwrites a newer
+//! one's. `tests/loom.rs` explores the memory orders of these source files with up to three
+//! pre-emptions. `tests/steps` stops or interrupts a producer at every step.
 //!
-//! - the records after the wrap are in other slots than a turn would have them in, so those
-//!   before it may be overwritten sooner, by up to a turn;
-//! - a new reader, by [`Cursor::START`] or a new drain, begins after the wrap;
-//! - of two sequences, 2^31 or more apart, the older one is not known: a reader that does
-//!   not read for so long finds nothing new, until as many again are logged;
-//! - a producer that sleeps in mid-write for 2^30 records, and goes on, costs its slot for as
-//!   many more; and if it is for 2^31, to one, its record is taken for the one that should
-//!   be there;
-//! - a sequence noted as one without a record, and still noted when it comes again, is passed
-//!   by, uncounted, if it is not complete when its turn to be read comes.
+//! On CPUs without an atomic exchange (thumbv6m, riscv32imc), `portable-atomic` uses the
+//! application's critical section. There, NMI handlers must not log.
+//!
+//! Sequences are machine words and wrap from the largest value to 1: after 2^32 records on 32-bit
+//! machines. At a wrap no records are mixed up, repeated or waited for, and lost ones are counted,
+//! with these limits:
+//!
+//! - records after the wrap use other slots than without it, so records before it may be
+//!   overwritten up to one turn earlier;
+//! - a new reader ([`Cursor::START`] or a new drain) starts after the wrap;
+//! - of two sequences at least 2^31 apart, the older one cannot be determined: a reader that pauses
+//!   for so long finds nothing new until as many records again are logged;
+//! - a producer that pauses for 2^30 records while writing and then continues costs its slot for as
+//!   many more;
+//! - after a pause of exactly 2^31 records, its record is taken for the expected one;
+//! - a noted sequence that recurs while its note remains is skipped, uncounted, if it is incomplete
+//!   when its turn comes.
 //!
 //! # The owner of a sink
 //!
@@ -120,47 +124,51 @@
 //! | | takes a sink | sends | waits |
 //! | --- | --- | --- | --- |
 //! | slice, normal | without an owner | urgent records first, then the backlog | never |
-//! | slice, emergency | without an owner | urgent records alone; the CPU [comes back](Next::Backlog) for the rest | never |
-//! | [`flush`] | when its owner lets go; from any owner after [`FlushLimits::owner`] | panics' text, emergencies', the backlog | for the line, up to [`FlushLimits::total`] |
+//! | slice, emergency | without an owner | urgent records only; the CPU [returns](Next::Backlog) for the rest | never |
+//! | [`flush`] | once released; from any owner after [`FlushLimits::owner`] | panic text, emergencies, the backlog | for the line, up to [`FlushLimits::total`] |
 //!
-//! A CPU that finds a sink taken gets [`Next::Busy`], and the owner sends its record: an
-//! emergency's as soon as the sink takes the next bytes. Both come back: the owner when
-//! the sink takes more, the other one 10 ms later, in case the owner hangs. For that, each sink has
-//! three places in the ring (*lanes*), one for each priority and those above it. A
-//! slice is bounded, so it is run with pre-emption off, and no owner keeps a sink for long.
+//! A CPU that finds a sink taken gets [`Next::Busy`], and the owner sends its record. An emergency
+//! goes out as soon as the sink takes the next bytes. Both CPUs return: the owner when the sink
+//! takes more, the other one 10 ms later, in case the owner hangs.
 //!
-//! A line that is cut by a more urgent one is closed by `{cut 0}`, and its rest comes
-//! later, after `{rest 0}`. The number is that of the lane. How far a sink is, is one word
-//! for each lane, changed by an exchange when an offer comes back. So:
+//! Each drain has three positions in the ring (*lanes*), one for each priority. A lane sends the
+//! records of its priority and above. A slice is bounded, so it runs with pre-emption off, and no
+//! owner keeps a sink for long.
 //!
-//! - *a hand-over sends nothing twice and leaves nothing out*: not a byte that the sink
-//!   has taken, whether it is still in its FIFO or not;
-//! - but if an owner dies inside [`Sink::offer`], or it panics, or before it has noted the
-//!   result, it is not known how much of that one offer is out. After `{again}`, lines of
-//!   it are sent again, and lines that are not complete, from their records' beginnings.
+//! A line that is cut by a more urgent one ends with `{cut 0}`, and its rest follows later, after
+//! `{rest 0}`. The number is that of the lane. Two words for each lane store its progress: the
+//! sequence and the state of its line. Exchanges update them after each offer. So:
 //!
-//! A panic on the CPU whose drain it interrupts takes the sink at once; on another CPU it
-//! first waits, [`FlushLimits::owner`] long, for the offer under way. Of two panics, the
-//! second waits while the first one lives, which sends the second one's text too; one
-//! that has made no offer for 100 ms is dead. After a panic no slice sends anything.
+//! - *a hand-over repeats and omits nothing*: no byte that the sink has taken, whether it is still
+//!   in its FIFO or not;
+//! - but if an owner crashes inside [`Sink::offer`], or before it has stored the result, it is
+//!   unknown how much of that offer was sent. After `{again}`, the lines of that offer are sent
+//!   again, and incomplete lines start again at the beginning of their records.
+//!
+//! A panic that interrupts the drain on its own CPU takes the sink at once. If another CPU owns the
+//! sink, the panic first waits for the current offer, up to [`FlushLimits::owner`]. Of two panics,
+//! the second waits while the first is active, and the first sends the second one's text too. A
+//! panic without an offer for 100 ms counts as crashed. After a panic no slice sends anything.
 //!
 //! # Bounds
 //!
-//! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
-//! marked, and counted. A slice makes offers of 256 bytes at most, or of
-//! [`Sink::load`], while the sink is ready and takes bytes. Each record becomes text once: a line
-//! that is out in part is kept as text, and the next offer goes on at its byte. It ends after [`SinkOptions::slice`] bytes, [`SinkOptions::hold`], or 256 records
-//! that this sink leaves out. A sink that takes nothing is offered to less and less often,
-//! down to every 10 ms. A panic's flush ends after [`FlushLimits::total`] and the time of one
-//! more offer to each sink. It polls the clock and counts the polls, so that no clock can
-//! keep it.
+//! A text takes at most 64 records and a quarter of the ring; the rest is cut off, marked and
+//! counted.
+//!
+//! A slice makes offers of at most 256 bytes, or [`Sink::load`], while the sink is ready and takes
+//! bytes. Each record is rendered once: a partly sent line is kept as text, and the next offer
+//! continues at its next byte. A slice ends after [`SinkOptions::slice`] bytes,
+//! [`SinkOptions::hold`], or 256 records that this sink skips. A sink that takes nothing gets
+//! offers at longer and longer intervals, up to 10 ms.
+//!
+//! A panic's flush ends after [`FlushLimits::total`] plus one offer to each sink. It polls the
+//! clock and counts the polls, so it ends even if the clock stops.
 //!
 //! # Looking inside
 //!
-//! In a debugger: a ring starts with `nostall log ring`. nostall-postmortem searches the
-//! memory of a crashed machine for these bytes and decodes the ring.
-//! `Drain`'s `Debug` shows its owner's word: 0, or four times the CPU plus 1, plus the
-//! priority.
+//! In a debugger: a ring starts with `nostall log ring`. nostall-postmortem searches the memory of
+//! a crashed machine for this signature and decodes the ring. `Drain`'s `Debug` output shows the
+//! owner word: 0 without an owner, otherwise `(cpu + 1) * 4 + priority`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
@@ -195,7 +203,7 @@ mod sequence;
 mod shared;
 mod sink;
 mod slot;
-#[allow(unsafe_code)] // Memory of the caller's becomes a ring.
+#[allow(unsafe_code)] // Turns the caller's memory into a ring.
 mod storage;
 mod sync;
 #[cfg(feature = "uart")]

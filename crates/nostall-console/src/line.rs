@@ -1,17 +1,17 @@
 //! Progress of a line on the wire, and the handling of cut lines.
 //!
-//! A record is sent in this order: a *lead*, which closes another line's open rest; a *mark*,
-//! if it is the rest of a cut line; and its *body*, from some byte on. All of it follows from
+//! A record is sent in this order: a *lead*, which closes another line's open rest; a *mark*, if
+//! the record is the rest of a cut line; and its *body*, from some byte on. All of them follow from
 //! the record and one word. So the next owner of a sink continues exactly where the last one
 //! stopped, even after a crash.
 //!
-//! Leads and marks begin with a line feed or stand at the beginning of a line, with a brace
-//! there, which no other line begins with. So no text can imitate one, a carriage return before
-//! one does no harm, and a cut one is recognized from its first byte.
+//! Leads and marks start a line, after a line feed if needed, with a brace. No other line starts
+//! with a brace. So no text can imitate one, a preceding carriage return does no harm, and a cut
+//! one is recognized by its first byte.
 
 use crate::render::{LineBuffer, Shape};
 
-/// Begins the rest of a line, by the lane that sends it.
+/// Marks of the rest of a cut line, by lane.
 const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
 
 /// Text before a line.
@@ -20,13 +20,13 @@ const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
 pub(crate) enum Lead {
     #[default]
     Nothing,
-    /// Ends the line before, whose rest never came.
+    /// Ends the previous line, whose rest never came.
     Break,
-    /// Closes the line of this lane, which is cut and goes on later.
+    /// Closes the cut line of this lane, which continues later.
     Cut0,
     Cut1,
     Cut2,
-    /// Closes all lines that are open, which are sent again from their beginnings.
+    /// Closes all open lines, which are then sent again from their beginnings.
     Again,
 }
 
@@ -65,23 +65,23 @@ impl Lead {
 /// Progress of a record on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineState {
-    /// Number of sent bytes of lead, mark and rest of the body.
+    /// Number of bytes sent, of lead, mark and the body from `from` on.
     pub(crate) offset: u16,
-    /// The first byte of the body that is to be sent.
+    /// First byte of the body to send.
     from: u16,
-    /// The rest is settled: it does not depend on what came before any more.
+    /// Lead, mark and `from` are final, independent of earlier records.
     pub(crate) begun: bool,
     lead: Lead,
-    /// Set for the rest of a cut line.
+    /// The record is the rest of a cut line.
     mark: bool,
-    /// Set until the start of the line, if the record before did not end its line.
+    /// The previous record did not end its line, and this one has not begun.
     midline: bool,
-    /// Set if the record before is raw and did not end its line.
+    /// The previous record is raw and did not end its line.
     after_raw: bool,
 }
 
 impl LineState {
-    /// Creates the state of the record after one of this shape.
+    /// Creates the state of the record that follows one of this shape.
     pub(crate) fn after(shape: Shape) -> Self {
         Self {
             midline: shape.continues,
@@ -90,7 +90,7 @@ impl LineState {
         }
     }
 
-    /// Creates the state of a record by itself. The rest of a line has no more than that.
+    /// Creates the state of a single record. One that continues a line has no prefix.
     pub(crate) fn of(shape: Shape) -> Self {
         let mut line = Self {
             midline: shape.adjoins,
@@ -101,7 +101,7 @@ impl LineState {
         line
     }
 
-    /// Settles what is sent of a record.
+    /// Fixes which bytes of the record are sent. Does nothing if that was done before.
     pub(crate) fn begin(&mut self, shape: Shape, gap: u64) {
         if self.begun {
             return;
@@ -125,17 +125,17 @@ impl LineState {
         self.after_raw = false;
     }
 
-    /// Returns the number of bytes of lead, mark and rest of a body of `len` bytes.
+    /// Returns the number of bytes of lead, mark and the rest of a body of `len` bytes.
     pub(crate) fn total(&self, len: usize) -> usize {
         self.head() + len.saturating_sub(self.from.into())
     }
 
-    /// Returns the first byte of the body that is not out yet.
+    /// Returns the offset of the first unsent byte of the body.
     pub(crate) fn body_at(&self) -> usize {
         usize::from(self.from) + self.out()
     }
 
-    /// Puts what is not out yet of lead and mark.
+    /// Appends the unsent bytes of lead and mark.
     pub(crate) fn put_head(&self, lane: usize, window: &mut LineBuffer<'_>) {
         if self.head() == 0 {
             return;
@@ -149,13 +149,13 @@ impl LineState {
         }
     }
 
-    /// Puts what is not out yet of lead, mark and body.
+    /// Appends the unsent bytes of lead, mark and body.
     pub(crate) fn put(&self, body: &[u8], lane: usize, window: &mut LineBuffer<'_>) {
         self.put_head(lane, window);
         window.put(body.get(self.body_at()..).unwrap_or_default());
     }
 
-    /// Returns the number of bytes of the body that are out, not counting those before `from`.
+    /// Returns the number of bytes of the body sent from `from` on.
     fn out(&self) -> usize {
         usize::from(self.offset).saturating_sub(self.head())
     }
@@ -166,7 +166,7 @@ impl LineState {
         self.lead.bytes().len() + mark
     }
 
-    /// The line on the wire is not at its beginning, as far as this record is the cause.
+    /// Returns whether this record leaves the line on the wire unfinished.
     pub(crate) fn is_open(&self) -> bool {
         if self.offset == 0 {
             self.midline || self.closes()
@@ -175,13 +175,13 @@ impl LineState {
         }
     }
 
-    /// Returns whether it still has to close another line.
+    /// Returns whether this record still has to close another line.
     fn closes(&self) -> bool {
         !matches!(self.lead, Lead::Nothing | Lead::Break)
             && usize::from(self.offset) < self.lead.bytes().len()
     }
 
-    /// Another line goes before the rest of this one.
+    /// Interrupts this line: another line goes before its rest.
     pub(crate) fn cut(&mut self) {
         if self.offset > 0 {
             let out = self.out();
@@ -206,8 +206,8 @@ impl LineState {
         };
     }
 
-    /// The record that would go on with this line is not sent: the next one begins a line. A
-    /// program's output goes on with its next record, though others are between.
+    /// Starts a new line, because the record that would continue this one is not sent. A program's
+    /// output continues with its next record, even if others are between.
     pub(crate) fn break_off(&mut self) {
         if self.begun || self.after_raw {
             return;
@@ -218,7 +218,7 @@ impl LineState {
         }
     }
 
-    /// Sends this line again, from the beginning of its record.
+    /// Sends this line again from the start of its record.
     pub(crate) fn restart(&mut self) {
         *self = Self {
             begun: self.begun,
@@ -226,12 +226,12 @@ impl LineState {
         };
     }
 
-    /// Handles an unknown open line on the wire.
+    /// Closes all lines, because it is unknown which one is open.
     pub(crate) fn close_all(&mut self) {
         self.lead = Lead::Again;
     }
 
-    /// Gives up the rest of this line of `lane`. The next line closes it if it is open.
+    /// Discards the rest of this line of `lane`. The next line closes it if it is open.
     pub(crate) fn lose(&mut self, lane: usize) {
         let open = *self;
         *self = Self::default();
@@ -241,14 +241,14 @@ impl LineState {
     }
 }
 
-/// Bits of `offset` and `from` each; a line is shorter (`render.rs`).
+/// Number of bits for each of `offset` and `from`. Every line is shorter (`render.rs`).
 const OFFSET_BITS: u32 = 9;
 const FLAGS: u32 = 2 * OFFSET_BITS;
 const LEAD: u32 = FLAGS + 4;
 const TAG: u32 = LEAD + 3;
 
 impl LineState {
-    /// Encodes the state in a word, with its record.
+    /// Encodes the state and the low bits of its record's sequence in a word.
     pub(crate) fn pack(self, sequence: usize) -> usize {
         let flag = |bit: u32, is: bool| usize::from(is) << (FLAGS + bit);
         usize::from(self.offset)

@@ -1,10 +1,10 @@
-//! The front ends for `log`.
+//! Front ends for `log`.
 
 use nostall_io::{Clock, Processor};
 
 use crate::{Level, Meta, Priority, Ring};
 
-/// Stores the records of `log` in a ring. In any context, as the ring. The target
+/// Front end that stores `log` records in a ring. For any context, as the ring. The target
 /// [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 ///
 /// It sends nothing: the kernel calls [`Drain::drain_bounded`](crate::Drain::drain_bounded).
@@ -27,7 +27,7 @@ impl<'r, C: Clock, P: Processor> Logger<'r, C, P> {
 }
 
 impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_, C, P> {
-    /// Always true: `log::set_max_level` filters, and every sink has a level.
+    /// Returns true: `log::set_max_level` filters, and every sink has a level.
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -47,7 +47,7 @@ impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_,
     fn flush(&self) {}
 }
 
-/// In any context. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
+/// Logs in any context. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 ///
 /// ```
 /// # use nostall_console::{Platform, SystemConsole};
@@ -66,7 +66,7 @@ where
     R: nostall_io::Registers + Send,
     P: crate::Platform + Send + Sync,
 {
-    /// Always true: `log::set_max_level` filters, and every sink has a level.
+    /// Returns true: `log::set_max_level` filters, and every sink has a level.
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -81,7 +81,7 @@ where
 }
 
 impl From<log::Level> for Level {
-    /// `Debug` and `Trace` are both for debugging.
+    /// Maps both `Debug` and `Trace` to `Debug`.
     fn from(level: log::Level) -> Self {
         match level {
             log::Level::Error => Self::Error,

@@ -9,32 +9,32 @@ use crate::prefix::Prefix;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SinkOptions {
-    /// Records of lesser importance are left out, unless they are urgent or a panic sends them.
-    /// [`Drain::set_level`](crate::Drain::set_level) changes it.
+    /// Least important level that is sent. Less important records are skipped, unless they are
+    /// urgent or a panic sends them. [`Drain::set_level`](crate::Drain::set_level) changes it.
     pub level: Level,
     /// Policy for a sink that is slower than the log.
     pub overflow: OverflowPolicy,
-    /// A slice begins no offer after so many bytes, even if the sink is ready for more.
+    /// Byte budget of a slice. After this many bytes no offer begins, even if the sink is ready.
     pub slice: usize,
-    /// A slice begins no offer after this time. Pre-emption is off meanwhile.
+    /// Time budget of a slice. After this time no offer begins. Pre-emption is off during a slice.
     pub hold: Nanos,
-    /// Characters that are sent unescaped.
+    /// Set of characters that are sent unescaped.
     pub charset: Charset,
     /// Time limit of an incomplete record, after which it counts as lost.
     pub pending: Nanos,
-    /// Progress slot: the one of four words in the ring's memory that stores this sink's
+    /// Progress slot: the index (0 to 3) of a word in the ring's memory that stores this sink's
     /// progress, for readers of a crashed machine's memory. Each sink has its own, or none.
     pub progress_slot: Option<u8>,
-    /// Beginning of each line; `None` for the [time](crate::write_time).
+    /// Writer of the start of each line; `None` writes the [time](crate::write_time).
     pub prefix: Option<Prefix>,
     /// Order of the records in a panic.
     pub panic_order: PanicOrder,
 }
 
 impl SinkOptions {
-    /// Default options: all levels, oldest records dropped, slices of 1 KiB and 50 us, UTF-8,
-    /// 10 ms for an incomplete record, no progress slot, lines that begin with the
-    /// [time](crate::write_time), the panic's text first.
+    /// Default options: all levels, oldest records dropped, slices of 1 KiB and 50 us, UTF-8, 10 ms
+    /// for an incomplete record, no progress slot. Lines begin with the [time](crate::write_time),
+    /// and a panic sends its text first.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
         overflow: OverflowPolicy::DropOldest,
@@ -47,7 +47,7 @@ impl SinkOptions {
         panic_order: PanicOrder::PanicFirst,
     };
 
-    /// Sets the level.
+    /// Sets the least important level that is sent.
     pub const fn level(self, level: Level) -> Self {
         Self { level, ..self }
     }
@@ -65,24 +65,24 @@ impl SinkOptions {
         }
     }
 
-    /// Sets the bytes of a slice; at least one chunk of 256 is offered.
+    /// Sets the byte budget of a slice. A slice makes at least one offer, of up to 256 bytes.
     pub const fn slice(self, slice: usize) -> Self {
         Self { slice, ..self }
     }
 
-    /// Sets the time of a slice; at least one chunk of 256 bytes is offered.
+    /// Sets the time budget of a slice. A slice makes at least one offer, of up to 256 bytes.
     pub const fn hold(self, hold: Nanos) -> Self {
         Self { hold, ..self }
     }
 }
 
 impl SinkOptions {
-    /// Sets which characters the sink gets as they are.
+    /// Sets the characters that are sent unescaped.
     pub const fn charset(self, charset: Charset) -> Self {
         Self { charset, ..self }
     }
 
-    /// Sets the beginning of each line.
+    /// Sets the writer of the start of each line.
     ///
     /// ```
     /// use nostall_console::{Level, SinkOptions, write_time};
@@ -118,13 +118,13 @@ impl Default for SinkOptions {
     }
 }
 
-/// Order in which a panic sends the records that are left.
+/// Order in which a panic sends the remaining records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PanicOrder {
-    /// The text of panics first, then that of emergencies, then the backlog.
+    /// Text of panics first, then emergencies, then the backlog.
     #[default]
     PanicFirst,
-    /// In order of their sequences, for a sink that takes a whole backlog in no time.
+    /// Order of their sequences, for a sink fast enough to take the whole backlog at once.
     Sequence,
 }
 
@@ -133,36 +133,35 @@ pub enum PanicOrder {
 pub enum OverflowPolicy {
     /// The oldest records are overwritten and counted. No producer waits.
     DropOldest,
-    /// A producer in normal context waits for room, for this time at most:
+    /// A producer in normal context waits for room, up to this time:
     /// [`Drain::make_room`](crate::Drain::make_room).
     Wait(Nanos),
 }
 
-/// Characters that are sent unescaped. All others, and bytes that are not UTF-8, are sent as
+/// Set of characters that are sent unescaped. All others, and bytes that are not UTF-8, are sent as
 /// `\xNN` for each byte.
 ///
-/// So no text steers the terminal behind the sink or feigns a line on it, as long as the
-/// terminal is of the kind that is named here.
+/// So no text controls the terminal behind the sink or imitates another line, if the terminal is of
+/// the selected kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charset {
-    /// For terminals and programs that read UTF-8. It is the default, because records and most
-    /// current terminals use UTF-8, and an escape takes four times the line's time.
+    /// Terminals and programs that read UTF-8. This is the default: records and most current
+    /// terminals use UTF-8, and an escape takes four times as long to send.
     ///
-    /// Escapes control characters but the tab (C0, DEL and C1: U+0080 to U+009F), line and
-    /// paragraph separators, and format characters: those that turn the direction of
-    /// writing, and those that cannot be seen. Joiners (U+200C, U+200D) pass, as some
-    /// languages need them.
+    /// Escaped are control characters except the tab (C0, DEL and C1: U+0080 to U+009F), line and
+    /// paragraph separators, and format characters. Format characters change the direction of text
+    /// or are invisible. Joiners (U+200C, U+200D) pass, because some languages need them.
     #[default]
     Utf8,
-    /// For 8-bit terminals, for which any byte from 0x80 to 0x9F is a control character. Such
-    /// bytes occur in the UTF-8 of harmless characters: a curly quote has two.
+    /// 8-bit terminals, which treat each byte from 0x80 to 0x9F as a control character. Such bytes
+    /// occur in the UTF-8 encoding of harmless characters; a curly quote has two.
     ///
-    /// Passes tab and printable ASCII alone.
+    /// Only the tab and printable ASCII pass.
     Ascii,
 }
 
 impl Charset {
-    /// Returns whether this character is sent unescaped.
+    /// Returns whether `c` is sent unescaped.
     pub const fn passes(self, c: char) -> bool {
         match (self, c) {
             (_, '\t' | ' '..='~') => true,
@@ -172,10 +171,11 @@ impl Charset {
     }
 }
 
-/// Returns whether a non-ASCII character is in category Cc, Zl, Zp or Cf of Unicode 17. Joiners
-/// are excluded. So are visible signs: U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891,
-/// U+08E2, U+110BD, U+110CD, and the controls of hieroglyphs and musical beams, which arrange
-/// their neighbours.
+/// Returns whether `c` is in category Cc, Zl, Zp or Cf of Unicode 17, except joiners and visible
+/// signs.
+///
+/// The visible signs are U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891, U+08E2, U+110BD and
+/// U+110CD, and the controls of hieroglyphs and musical beams. They arrange their neighbours.
 const fn is_harmful(c: char) -> bool {
     matches!(
         c,

@@ -1,4 +1,4 @@
-//! The owner of a sink: one context at a time, and in the end a panic.
+//! Ownership of a sink: one context at a time, and finally a panic.
 
 use core::mem;
 
@@ -14,23 +14,23 @@ const LOOK_EVERY: Nanos = Nanos::from_micros(10);
 /// every 10 ms (`flush.rs`).
 const DEAD_AFTER: Nanos = Nanos::from_millis(100);
 
-/// The word that names the sink's owner.
+/// Words that identify the sink's owner.
 #[derive(Debug)]
 pub(crate) struct Owner {
     /// 0, or an owner's [`name`].
     pub(crate) word: AtomicUsize,
-    /// Nonzero while a panic requests or has the sink, which is then refused to other contexts.
+    /// Nonzero while a panic requests or owns the sink. Other contexts are then refused.
     pub(crate) panic: AtomicUsize,
     /// Number of offers made in panics.
     pub(crate) beats: AtomicUsize,
 }
 
-/// A CPU, and why it owns.
+/// Returns the owner word of a CPU and the priority of its turn. Never 0.
 fn name(cpu: u16, priority: Priority) -> usize {
     (usize::from(cpu) + 1) << 2 | priority as usize
 }
 
-/// An owner's turn; it ends when this is dropped.
+/// One turn of an owner. Dropping it releases the sink.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     owner: &'a Owner,
@@ -47,18 +47,18 @@ pub(crate) enum Way {
 }
 
 impl Owner {
-    /// Returns whether a panic requests or has the sink, so that no slice gets it.
+    /// Returns whether a panic requests or owns the sink, so that no slice gets it.
     pub(crate) fn is_panics(&self) -> bool {
         self.panic.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the sink, if it has no owner.
+    /// Takes the sink if it has no owner.
     pub(crate) fn enter(&self, cpu: u16, priority: Priority) -> Option<Turn<'_>> {
         let turn = self.take(name(cpu, priority))?;
-        // Either a panic finds the word taken, and waits; or it has let go of it before,
-        // and this, which acquired that, finds the panic.
+        // Either a panic finds the word taken, and waits; or it has released the word earlier, and
+        // this context, which acquired that, finds the panic.
         if self.is_panics() {
-            // Dropping the turn lets go.
+            // Dropping the turn releases the sink.
             return None;
         }
         Some(turn)
@@ -71,10 +71,9 @@ impl Owner {
             .then(|| Turn { owner: self, me })
     }
 
-    /// Takes the sink for a panic: when its owner lets go, which it does at its next
-    /// offer, or after `patience`, or at once if the owner is this very CPU. Returns `None`
-    /// only if another CPU's panic is at work until `timeout` is over. That panic sends this
-    /// one's text too.
+    /// Takes the sink for a panic: when its owner releases it, after `patience`, or at once if the
+    /// owner is this CPU. An owner releases the sink before its next offer. Returns `None` only if
+    /// another CPU's panic is active until `timeout` ends. That panic sends this one's text too.
     pub(crate) fn enter_in_panic(
         &self,
         cpu: u16,
@@ -85,7 +84,7 @@ impl Owner {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
         let start = timeout.update(clock);
-        // A panic's signs of life: that it came, and each of its offers.
+        // Progress of the owning panic: its owner word, and its number of offers.
         let mut seen = (0, 0);
         let mut seen_at = start;
         let mut held = None;
@@ -104,10 +103,10 @@ impl Owner {
                 }
                 now - seen_at >= DEAD_AFTER
             } else {
-                // An owner that has just let go is not dead.
+                // An owner that has just released the sink is not dead.
                 owner != 0 && now - start >= patience
             };
-            // Not if another panic has just done so.
+            // Fails if another panic has just done the same.
             if (is_me || is_dead)
                 && self
                     .word
@@ -126,7 +125,7 @@ impl Owner {
 }
 
 impl Owner {
-    /// The turn that this CPU's panic has kept.
+    /// Returns the turn that this CPU's panic has kept.
     pub(crate) fn resume(&self, cpu: u16) -> Option<Turn<'_>> {
         let me = name(cpu, Priority::Panic);
         (self.word.load(Ordering::Relaxed) == me).then(|| Turn { owner: self, me })
@@ -134,12 +133,12 @@ impl Owner {
 }
 
 impl Turn<'_> {
-    /// Keeps the sink after this turn.
+    /// Keeps the sink beyond this turn.
     pub(crate) fn keep(self) {
         mem::forget(self);
     }
 
-    /// The context that has the sink.
+    /// Returns the kind of context that owns the sink.
     pub(crate) fn caller(&self) -> Caller {
         if self.me & 3 == Priority::Panic as usize {
             Caller::Panic
@@ -167,7 +166,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // If it was seized, it is another's.
+        // Fails if the sink was seized: it then has another owner.
         let _ = self
             .owner
             .word

@@ -1,34 +1,34 @@
-//! A text that comes in parts, as formatting gives it.
+//! Logging of a text in parts, as formatting produces them.
 
 use core::fmt;
 
 use crate::ring::Part;
 use crate::{Logged, Meta, Ring};
 
-/// Put together on the stack, which in an NMI is small.
+/// Size of the formatting buffer on the stack, in bytes. Small, because an NMI's stack is.
 const ROOM: usize = 256;
 
 impl Ring {
-    /// Formats `text` and logs it. The text is formatted on the stack, 256 bytes at a time.
-    /// Other producers' records may be between the parts of a longer text.
+    /// Formats `text` and logs it, 256 bytes at a time, in a buffer on the stack. Records of other
+    /// producers may come between the parts of a longer text.
     pub fn format(&self, meta: &Meta<'_>, text: fmt::Arguments<'_>) -> Logged {
         if let Some(text) = text.as_str() {
             return self.log(meta, text.as_bytes());
         }
         let mut whole = Parts::new(self, meta);
-        // An error is one of a caller's `Display`; the text that it has written counts.
+        // An error comes from a caller's `Display`; the text written so far counts.
         let _ = fmt::write(&mut whole, text);
         whole.finish()
     }
 }
 
-/// A text that is being put together.
+/// A text that is being formatted.
 pub(crate) struct Parts<'a> {
     ring: &'a Ring,
     meta: &'a Meta<'a>,
     bytes: [u8; ROOM],
     len: usize,
-    /// Set if `bytes` is the rest of a line: the sequence of the record before.
+    /// Sequence of the previous record, if `bytes` continues a line.
     after: Option<usize>,
     logged: Logged,
 }
@@ -45,9 +45,9 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Logs what there is, to its end.
+    /// Logs the remaining text as the last part.
     pub(crate) fn finish(mut self) -> Logged {
-        // A line feed was all that came last, and is logged already.
+        // If only a line feed came last, it is logged already.
         if self.len > 0 || self.after.is_some() || self.logged == Logged::default() {
             self.log(false);
         }
@@ -67,7 +67,7 @@ impl<'a> Parts<'a> {
         let parted = self.ring.log_part(self.meta, text, part);
         self.logged.records += parted.logged.records;
         self.logged.cut += parted.logged.cut;
-        // A line of which nothing found room is still continued.
+        // A line continues even if nothing of it found room.
         self.after = continues.then(|| parted.last.unwrap_or(0));
         self.len = 0;
     }

@@ -1,21 +1,21 @@
-//! A text as records: one a line, and more where a line is longer than a record.
+//! Splits a text into records: one per line, and more for lines longer than a record.
 
 use nostall_io::line_feed_in;
 
 use crate::layout::{LONGEST_TARGET, PAYLOAD};
 
-/// Rest of a text.
+/// Rest of a text that is being split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces<'a> {
     text: &'a [u8],
-    /// The next piece is the rest of a line.
+    /// The next piece continues a line.
     continued: bool,
-    /// Size of the target before the text at the start of a line.
+    /// Size of the target that precedes the text at the start of a line, in bytes.
     target: usize,
     done: bool,
 }
 
-/// A record's text.
+/// Text of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece<'a> {
     pub(crate) text: &'a [u8],
@@ -24,7 +24,7 @@ pub(crate) struct Piece<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Splits `text`, whose last line feed adds no empty line.
+    /// Splits `text`. A line feed at its end adds no empty line.
     #[inline]
     pub(crate) fn new(text: &'a [u8], target: usize, continued: bool) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The whole text, if it is one piece.
+    /// Returns the whole text if it is one piece.
     #[inline]
     pub(crate) fn single(&self) -> Option<Piece<'a>> {
         let fits = self.text.len() <= self.room() && !has_line_feed(self.text);
@@ -88,8 +88,8 @@ impl<'a> Iterator for Pieces<'a> {
 
 /// Returns whether there is a line feed in `text`.
 ///
-/// Compilers make a few vector instructions of this. The search of a slice's `contains` takes
-/// several times as long for the length of a line.
+/// The compiler vectorizes this. The search of a slice's `contains` takes several times as long for
+/// a typical line.
 #[inline]
 fn has_line_feed(text: &[u8]) -> bool {
     let any = |bytes: &[u8; 16]| bytes.iter().fold(false, |any, &byte| any | (byte == b'\n'));
@@ -103,7 +103,8 @@ fn has_line_feed(text: &[u8]) -> bool {
     }
 }
 
-/// Returns a position to break at: `at` or a little before, not inside a UTF-8 character.
+/// Returns a position to split at: `at`, or up to three bytes before it, outside of a UTF-8
+/// character.
 fn between_characters(text: &[u8], at: usize) -> usize {
     (at.saturating_sub(3).max(1)..=at)
         .rev()
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf8_is_broken_anywhere() {
+    fn text_that_is_not_utf8_is_split_at_any_byte() {
         let text = [0x80; 3 * PAYLOAD];
         assert_eq!(pieces(&text).len(), 3);
     }

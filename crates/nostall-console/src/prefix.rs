@@ -1,29 +1,30 @@
-//! The beginning of a line: by default the record's time.
+//! Start of a line: by default the record's time.
 
 use core::fmt::{self, Write};
 
 use crate::{Level, Record};
 
-/// Writes the beginning of a line, before its target: time, CPU, level, colour, or nothing.
+/// Writer of the start of a line, before its target: for example time, CPU, level and colour, or
+/// nothing.
 ///
-/// At most 64 bytes of it are sent, and they are not escaped. A function of the record alone: if
-/// an owner dies, the line may be sent again with the same beginning.
+/// At most 64 bytes are sent, unescaped. The result must depend on the record only: after an owner
+/// has crashed, the line may be sent again with the same start.
 pub type Prefix = fn(&Record, &mut dyn fmt::Write) -> fmt::Result;
 
-/// Writes a record's time as `[    1.234567] `, the default beginning of a line. An unknown time
-/// is as many blanks.
+/// Writes a record's time as `[    1.234567] `, the default start of a line. Blanks replace an
+/// unknown time.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns the error of `out`.
 pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
     let (text, start) = time(record);
     out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
 }
 
-/// Returns the time as text, from some byte on.
+/// Returns the time as text, and the offset of its first byte.
 pub(crate) fn time(record: &Record) -> ([u8; 20], usize) {
-    // As wide as the greatest known time, "[9223372036.854775] ".
+    // Wide enough for the largest known time, "[9223372036.854775] ".
     let mut text = [b' '; 20];
     let mut start = 5;
     text[18] = b']';
@@ -49,12 +50,12 @@ pub(crate) fn time(record: &Record) -> ([u8; 20], usize) {
     (text, start)
 }
 
-/// Writes [the time](write_time), the CPU's number and the level, which has a colour, as
+/// Writes [the time](write_time), the CPU's number and the coloured level, as
 /// `[    1.234567]   0 INFO   `.
 ///
 /// # Errors
 ///
-/// The error of `out`.
+/// Returns the error of `out`.
 pub fn write_time_cpu_level(record: &Record, out: &mut dyn Write) -> fmt::Result {
     let (colour, level) = match record.level {
         Level::Emergency => (31, "EMERG"),

@@ -1,46 +1,46 @@
-//! The time at which a sink takes more, and the CPU that comes back then.
+//! Ready time of a sink, and the CPU that returns at that time.
 
 use nostall_io::Nanos;
 
 use crate::Offered;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Nanoseconds that a word counts. 32-bit words of microseconds wrap after 71 minutes.
+/// Nanoseconds in one unit of a word. 32-bit words count microseconds and wrap after 71 minutes.
 const UNIT: u64 = if usize::BITS < 64 { 1_000 } else { 1 };
 
-/// Pause after an offer of which a ready sink took nothing.
+/// Pause after a ready sink took nothing.
 const STUCK: Nanos = Nanos::from_millis(1);
 
-/// Pause after an offer to a sink that is gone, and the longest that is remembered.
+/// Pause after an offer to a sink that is gone, and the longest pause stored.
 const GONE: Nanos = Nanos::from_secs(1);
 
-/// The longest pause that the drain adds for a sink that takes nothing.
+/// Longest pause that the drain adds for a sink that takes nothing.
 const LONGEST_BACKOFF: Nanos = Nanos::from_millis(10);
 
-/// Fraction of the time offered in vain that is added to it.
+/// Divisor: the pause grows by this fraction of the time without success.
 const BACKOFF_PARTS: u64 = 8;
 
-/// A sink's next ready time. Stored by the sink's owner, read by every CPU that logs.
+/// Ready time of a sink. The sink's owner stores it, and every CPU that logs reads it.
 ///
-/// The time is kept as a start and a length, in words that need no 64-bit atomics.
-/// Readers may see parts of two promises: the result is a time within a second from
-/// now, and the reader comes back then.
+/// It is stored as a start and a length, in words that need no 64-bit atomics. Readers may see
+/// parts of two promises. The result is then a time within one second from now, at which the reader
+/// returns.
 #[derive(Debug)]
 pub(crate) struct Promise {
     pub(crate) since: AtomicUsize,
-    /// 0: the sink takes more at once.
+    /// Length in units; 0 if the sink takes more at once.
     pub(crate) wait: AtomicUsize,
-    /// CPU number plus 1 of the CPU that comes back; 0: none does, as all was sent.
+    /// Number plus 1 of the CPU that returns; 0 for none, because all was sent.
     pub(crate) keeper: AtomicUsize,
-    /// Sum of the waits since the sink took something.
+    /// Sum of the waits since the sink last took bytes.
     pub(crate) in_vain: AtomicUsize,
 }
 
 impl Promise {
-    /// Returns the ready time if it is not reached yet.
+    /// Returns the ready time if it is in the future.
     ///
-    /// A time that is further off than the promised wait, in either direction, is a
-    /// clock that jumped: the promise is void. So is each promise while the clock has no rate.
+    /// If the clock is further from the start than the promised wait, in either direction, it has
+    /// jumped, and the promise is void. So is every promise while the clock has no rate.
     pub(crate) fn ready_at(&self, now: Nanos) -> Option<Nanos> {
         let wait = self.wait.load(Ordering::Relaxed);
         if wait == 0 || !now.is_known() {
@@ -52,8 +52,8 @@ impl Promise {
         (passed.unsigned_abs() < wait).then(|| now + Nanos(left as u64 * UNIT))
     }
 
-    /// Makes `cpu` the CPU that comes back, unless another one is. Of two CPUs that do so
-    /// at the same time, both come back.
+    /// Makes `cpu` the CPU that returns, unless another one is. If two CPUs do so at the same time,
+    /// both return.
     pub(crate) fn keep(&self, cpu: u16) -> bool {
         let keeper = self.keeper.load(Ordering::Relaxed);
         if keeper == 0 {
@@ -62,7 +62,7 @@ impl Promise {
         keeper == 0 || keeper == keeper_of(cpu)
     }
 
-    /// `cpu` does not come back any more.
+    /// Ends the promise of `cpu` to return.
     pub(crate) fn leave(&self, cpu: u16) {
         if self.keeper.load(Ordering::Relaxed) == keeper_of(cpu) {
             self.keeper.store(0, Ordering::Relaxed);
@@ -79,7 +79,8 @@ impl Promise {
             }
             Some(ready_at) => self.back_off(ready_at, now),
         };
-        // Not ready while the rest of the promise changes: no old wait with a new start.
+        // Ready while the rest of the promise changes, so that no reader combines the old wait with
+        // the new start.
         self.wait.store(0, Ordering::Relaxed);
         self.keeper.store(keeper_of(cpu), Ordering::Relaxed);
         self.since.store(words(now), Ordering::Relaxed);
@@ -88,8 +89,8 @@ impl Promise {
         at
     }
 
-    /// Returns when to offer again to a sink that took nothing: when it says so, but
-    /// the longer it has taken nothing, the later.
+    /// Returns the time of the next offer to a sink that took nothing: its ready time, but later
+    /// the longer it has taken nothing.
     fn back_off(&self, ready_at: Nanos, now: Nanos) -> Nanos {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         let mut pause = Nanos(in_vain as u64 * UNIT) / BACKOFF_PARTS;
@@ -109,7 +110,8 @@ fn keeper_of(cpu: u16) -> usize {
     usize::from(cpu) + 1
 }
 
-/// Rounds down: a CPU that comes at the promised time is never early.
+/// Converts a time to units. Rounds down, so that a CPU that returns at the promised time is never
+/// early.
 fn words(span: Nanos) -> usize {
     (span.0 / UNIT) as usize
 }

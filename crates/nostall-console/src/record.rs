@@ -13,40 +13,39 @@ use crate::{Level, Priority};
 pub struct Meta<'a> {
     /// Time of logging, or [`Nanos::UNKNOWN`].
     pub time: Nanos,
-    /// Number of the CPU.
+    /// Number of the CPU that logs.
     pub cpu: u16,
-    /// Importance.
+    /// Severity.
     pub level: Level,
     /// Urgency.
     pub priority: Priority,
-    /// Part of the program that logs; 32 bytes of it are kept.
+    /// Part of the program that logs. The first 32 bytes are kept.
     pub target: &'a str,
 }
 
-/// A record for a reader: one line of a text, or as much of it as fits.
+/// A record as read from the ring: one line of a text, or the part that fits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Counts the ring's records from 1.
+    /// Number of the record in the ring, from 1. Wraps with the machine's word.
     pub sequence: u64,
-    /// Time of logging; not [known](Nanos::is_known) if the clock had no rate yet.
+    /// Time of logging; not [known](Nanos::is_known) before the clock has a rate.
     pub time: Nanos,
-    /// Number of the CPU.
+    /// Number of the CPU that logged it.
     pub cpu: u16,
-    /// Importance.
+    /// Severity.
     pub level: Level,
     /// Urgency.
     pub priority: Priority,
-    /// The line goes on in the next record of this CPU.
+    /// The line continues in a later record of this CPU.
     pub continues: bool,
-    /// Set for the rest of a line.
+    /// The record continues a line that began in an earlier record.
     pub continued: bool,
-    /// And the part before is the record before.
+    /// The previous part of the line is in the record with the preceding sequence.
     pub adjoins: bool,
-    /// The rest of the text was cut off: it was longer than a ring takes.
+    /// The rest of the text was cut off: it was too long, or found no free slot.
     pub cut: bool,
-    /// Set for bytes of a program's output ([`Ring::log_raw`](crate::Ring::log_raw)), line
-    /// feeds included. A drain sends them as they are. `continues` is set if they end inside of
-    /// a line.
+    /// The text is a program's output ([`Ring::log_raw`](crate::Ring::log_raw)), including line
+    /// feeds. A drain sends it unchanged. `continues` is set if it does not end with a line feed.
     pub raw: bool,
     target: u8,
     text: u8,
@@ -54,20 +53,22 @@ pub struct Record {
 }
 
 impl Record {
-    /// The text, without line feeds unless it is raw; else whatever bytes were logged.
+    /// Returns the text. Only raw text has line feeds. The bytes may be invalid UTF-8.
     pub fn text(&self) -> &[u8] {
         let target = usize::from(self.target);
         &self.payload[target..target + usize::from(self.text)]
     }
 
-    /// Returns the part of the program that logged; empty in the rest of a line.
+    /// Returns the part of the program that logged. Empty if the record continues a line.
     pub fn target(&self) -> &[u8] {
         &self.payload[..self.target.into()]
     }
 
-    /// Decodes a record from a slot's memory, whose bytes may be anything.
+    /// Decodes a record from a slot's memory. Any bytes are accepted; lengths are limited to
+    /// `payload`.
     ///
-    /// `meta` is the eight bytes after the time, `payload` the rest of the slot ([`layout`]).
+    /// `time` is in nanoseconds, `meta` the eight bytes after it, and `payload` the rest of the
+    /// slot ([`layout`]).
     ///
     /// [`layout`]: crate::layout
     pub fn decode(sequence: u64, time: u64, meta: &[u8; 8], payload: &[u8]) -> Self {
@@ -94,7 +95,7 @@ impl Record {
         }
     }
 
-    /// Decodes the body of a slot.
+    /// Decodes the body of a slot in this machine's byte order.
     pub(crate) fn of(sequence: u64, body: &Body) -> Self {
         let (time, rest) = body.split_first_chunk().unwrap_or((&[0; 8], &[]));
         let (meta, payload) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
@@ -137,7 +138,7 @@ pub(crate) struct Flags {
     pub(crate) raw: bool,
 }
 
-/// A record in the form in which a slot stores it.
+/// A record in the encoding of a slot.
 pub(crate) struct Encoded<'a> {
     meta: [u8; META_BYTES],
     target: &'a [u8],
@@ -145,7 +146,7 @@ pub(crate) struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// Encodes a record. Target and text are cut to fit.
+    /// Encodes a record. Truncates target and text to fit.
     #[inline(always)]
     pub(crate) fn new(meta: &Meta<'_>, flags: Flags, target: &'a [u8], text: &'a [u8]) -> Self {
         let target = &target[..target.len().min(LONGEST_TARGET)];
@@ -186,9 +187,9 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Stores the record's words in `body`. Bytes after the text in the last word are 0.
+    /// Stores the record's words in `body`. Pads the last word with zero bytes.
     ///
-    /// The words come from the caller's text without a copy of it on the stack.
+    /// Reads the words from the caller's text, without a copy on the stack.
     #[inline(always)]
     pub(crate) fn store(&self, body: &[AtomicUsize; BODY_WORDS]) {
         let (meta, payload) = body.split_at(META_BYTES / WORD);
@@ -215,7 +216,7 @@ impl<'a> Encoded<'a> {
             }
             return;
         }
-        // Each word has the last bytes of one chunk and the first ones of the next.
+        // Each stored word combines the last bytes of one chunk with the first bytes of the next.
         let filled = 8 * rest.len() as u32;
         let mut partial = last_bytes(self.target, rest.len());
         let (whole, rest) = self.text.as_chunks();
@@ -234,7 +235,7 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Returns the last `count` bytes as the low ones of a word. They are less than a word.
+/// Returns the last `count` bytes, fewer than a word, in the low bytes of a word.
 #[inline]
 fn last_bytes(bytes: &[u8], count: usize) -> usize {
     match bytes.last_chunk() {

@@ -1,4 +1,4 @@
-//! A record as a line of text.
+//! Rendering of a record as a line of text.
 
 use core::fmt::{self, Write};
 
@@ -7,21 +7,21 @@ use crate::layout::{LONGEST_PAYLOAD, WORD};
 use crate::options::Charset;
 use crate::prefix::{Prefix, time};
 
-/// Marks the end of a text that was cut off.
+/// Marker at the end of a text that was cut off.
 const CUT: &[u8] = b"[cut]";
 
-/// Most bytes of a prefix.
+/// Largest size of a prefix, in bytes.
 const LONGEST_PREFIX: usize = 64;
 
-/// Words of the longest text: of those lost before it, the prefix, four bytes for each byte, and
-/// the marks at the end.
+/// Size of the longest text in words: the line of lost records, the prefix, four bytes for each
+/// byte, and the markers at the end.
 pub(crate) const LINE_WORDS: usize = (36 + LONGEST_PREFIX + 4 * LONGEST_PAYLOAD + 8).div_ceil(WORD);
 
-/// Bytes, as far as there is room for them.
+/// Buffer that drops bytes that do not fit.
 pub(crate) struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
-    /// At most the length of `bytes`.
+    /// Largest `len`, at most the length of `bytes`.
     limit: usize,
 }
 
@@ -35,7 +35,7 @@ impl<'a> LineBuffer<'a> {
         }
     }
 
-    /// Uses `limit` bytes at most.
+    /// Lowers the limit to `limit` bytes.
     pub(crate) fn limit(self, limit: usize) -> Self {
         Self {
             limit: limit.min(self.limit),
@@ -43,12 +43,12 @@ impl<'a> LineBuffer<'a> {
         }
     }
 
-    /// Puts a part of a word in memory.
+    /// Appends bytes `start` to `end` of a word in memory.
     pub(crate) fn put_word(&mut self, word: usize, start: usize, end: usize) {
         let bytes = word.to_ne_bytes();
         let fits = start == 0 && end <= self.room();
         match self.bytes.get_mut(self.len..self.len + WORD) {
-            // Behind the limit, the rest of it does not count.
+            // The bytes behind `end` do not count.
             Some(to) if fits => {
                 to.copy_from_slice(&bytes);
                 self.len += end;
@@ -79,11 +79,11 @@ impl Write for LineBuffer<'_> {
     }
 }
 
-/// Size of a record's text, and its relation to its neighbours.
+/// Size of a record's text, and its relation to adjacent records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) len: usize,
-    /// Bytes before the record's own text, which the rest of a line does not have.
+    /// Number of bytes before the record's own text. Omitted if the record continues a line.
     pub(crate) prefix: usize,
     pub(crate) adjoins: bool,
     pub(crate) continues: bool,
@@ -109,7 +109,7 @@ impl Shape {
     }
 }
 
-/// A record as text.
+/// A record rendered as text.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     bytes: [u8; LINE_WORDS * WORD],
@@ -130,7 +130,7 @@ impl Rendered {
         }
     }
 
-    /// Renders `record`, and a line before it if records are lost before it.
+    /// Renders `record`, after a line that reports `gap` lost records, if any.
     pub(crate) fn render(&mut self, record: &Record, gap: u64, style: Style) {
         let mut text = LineBuffer::new(&mut self.bytes);
         let prefix = body(record, gap, style, &mut text);
@@ -157,9 +157,9 @@ impl Rendered {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) charset: Charset,
-    /// `None`: the time.
+    /// `None` writes the time.
     pub(crate) prefix: Option<Prefix>,
-    /// Escapes raw text, too: for readers that are no terminal of the program's.
+    /// Escapes raw text too, for readers other than the program's terminal.
     pub(crate) escapes_raw: bool,
 }
 
@@ -173,10 +173,10 @@ impl Default for Style {
     }
 }
 
-/// Puts `[    1.234567] target: text`, and a line before if records are lost before it. Returns
+/// Appends `[    1.234567] target: text`, after a line that reports lost records, if any. Returns
 /// the number of bytes before the text.
 fn body(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> usize {
-    // None of these fails.
+    // Writing to the buffer cannot fail.
     if gap > 0 {
         let plural = if gap == 1 { "" } else { "s" };
         let _ = writeln!(line, "[{gap} record{plural} lost]");
@@ -197,7 +197,7 @@ fn body(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> u
     prefix
 }
 
-/// Puts bytes of a program's output.
+/// Appends a program's output.
 fn raw(text: &[u8], style: Style, window: &mut LineBuffer<'_>) {
     if !style.escapes_raw {
         return window.put(text);
@@ -221,7 +221,7 @@ fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
                 window,
                 left: LONGEST_PREFIX,
             };
-            // An error is one of the hook's; the text that it has written counts.
+            // An error comes from the hook; the text written so far counts.
             let _ = prefix(record, &mut beginning);
         }
     }
@@ -231,7 +231,7 @@ fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
     }
 }
 
-/// As much of a prefix as is sent.
+/// Writer that limits the size of a prefix.
 struct Beginning<'a, 'b> {
     window: &'a mut LineBuffer<'b>,
     left: usize,
@@ -246,10 +246,10 @@ impl Write for Beginning<'_, '_> {
     }
 }
 
-/// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no
-/// UTF-8.
+/// Appends text unchanged, except for harmful characters and invalid UTF-8: each of those bytes
+/// becomes `\xNN`.
 fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
-    // Nearly every text is plain to its end.
+    // Nearly every text is plain up to its end.
     let (plain, rest) = text.split_at(plain_len(text));
     window.put(plain);
     for chunk in rest.utf8_chunks() {
@@ -267,15 +267,15 @@ fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
     }
 }
 
-/// Returns a number of bytes that are printable ASCII at the beginning of `text`: all of them, or
-/// not many fewer.
+/// Returns the length of a prefix of `text` that is printable ASCII. The true prefix may be
+/// slightly longer.
 fn plain_len(text: &[u8]) -> usize {
-    /// A word of these bytes.
+    /// Returns a word that repeats this byte.
     const fn all(byte: u8) -> usize {
         usize::from_ne_bytes([byte; WORD])
     }
     let (words, last) = text.as_chunks::<WORD>();
-    // A borrow or a carry only comes from a byte that is not plain itself.
+    // A borrow or a carry comes only from a byte that is not plain itself.
     let is_plain = |word: &[u8; WORD]| {
         let word = usize::from_ne_bytes(*word);
         let below = word.wrapping_sub(all(b' '));

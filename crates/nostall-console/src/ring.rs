@@ -1,4 +1,4 @@
-//! The ring: any number of producers, none of which waits.
+//! Log ring: any number of producers, none of which waits.
 
 use core::fmt;
 
@@ -13,71 +13,71 @@ use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
 
-/// Number of slots to try for a record. A try fails if a producer stopped in mid-write a whole
-/// turn of the ring ago, or was overtaken by a turn between two instructions.
+/// Number of sequences to try for a record. A try fails if a producer stopped while writing the
+/// slot one turn ago, or if one of the next turn takes it first.
 const TRIES: usize = 8;
 
-/// A log in fixed memory, the newest records of which are kept.
+/// A log in fixed memory that keeps the newest records.
 ///
-/// `Ring<[Slot; N]>` is its memory, for a `static`. Producers and readers use `&Ring`, to which
-/// it coerces.
+/// `Ring<[Slot; N]>` is the memory, for a `static`. Producers and readers use `&Ring`, to which it
+/// dereferences.
 #[repr(C, align(64))]
 pub struct Ring<S: ?Sized = [Slot]> {
     pub(crate) head: Head,
     pub(crate) slots: S,
 }
 
-/// The first bytes of a ring.
+/// Header of a ring, laid out as in [`crate::layout`].
 #[repr(C, align(64))]
 pub(crate) struct Head {
     /// Signature, version, sizes.
     pub(crate) constant: [AtomicUsize; CONSTANT_BYTES / WORD],
-    /// The newest record that was begun.
+    /// Newest sequence that was taken.
     pub(crate) newest: AtomicUsize,
-    /// The newest of priority emergency or panic, and of panic.
+    /// Newest record of priority emergency or panic; newest of priority panic.
     pub(crate) urgent: [AtomicUsize; 2],
-    /// Number of text bytes without a record.
+    /// Number of text bytes that were cut off.
     pub(crate) cut: AtomicUsize,
-    /// Position of each sink; 0 without a sink.
+    /// Progress of each sink; 0 without a sink.
     pub(crate) sent: [AtomicUsize; SINKS],
-    /// Sequences that found their slot occupied, each at itself modulo their number. One
-    /// that makes room here for a newer one is told as lost, which it is not.
+    /// Sequences that found their slot occupied, each at its remainder. A newer entry replaces an
+    /// older one, whose sequence is then reported as lost although it had no record.
     pub(crate) holes: [AtomicUsize; HOLES],
 }
 
-/// Part of a text.
+/// A part of a text that is logged in several calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// The rest of a line, which began with this record.
+    /// Last record of the line that this part continues.
     pub(crate) after: Option<usize>,
-    /// Set if its line continues in the next part.
+    /// The last line continues in the next part.
     pub(crate) continues: bool,
-    /// There is a next part.
+    /// More parts follow.
     pub(crate) more: bool,
-    /// Records that it may take.
+    /// Largest number of records for this part.
     pub(crate) longest_run: usize,
 }
 
 /// Result of logging a part.
 pub(crate) struct Parted {
     pub(crate) logged: Logged,
-    /// Sequence of its last record.
+    /// Sequence of the last record of the text so far.
     pub(crate) last: Option<usize>,
 }
 
 /// Result of logging a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
-    /// Records that it takes.
+    /// Number of records stored.
     pub records: usize,
-    /// Number of bytes that were cut off. The text was too long, or as many producers as there
-    /// are slots stopped in mid-write.
+    /// Number of bytes that were cut off, because the text was too long or eight attempts found no
+    /// free slot.
     pub cut: usize,
 }
 
 impl Ring {
-    /// Logs `text`: a record for each line, and more for long ones. Never waits, and may be called
-    /// in any context, NMIs included.
+    /// Logs `text`: one record for each line, and more for long lines. Never waits. For any
+    /// context, including NMIs.
     #[inline]
     pub fn log(&self, meta: &Meta<'_>, text: &[u8]) -> Logged {
         let part = Part {
@@ -89,11 +89,11 @@ impl Ring {
         self.log_part(meta, text, part).logged
     }
 
-    /// Logs bytes of a program's output, in order with the log: in raw records, which a drain
-    /// sends without time and target, without escapes, and without a line feed of its own. Never
-    /// waits. `meta` has no effect but on the time, CPU, level and priority of the records.
+    /// Logs a program's output, in order with the log, as raw records. A drain sends these without
+    /// time, target and escapes, and adds no line feed. Never waits. Of `meta`, the time, CPU,
+    /// level and priority are used.
     ///
-    /// Takes at most as many records as given, and as [one text](Self::longest_run). Returns the
+    /// Takes at most `records` records, and at most [one text's](Self::longest_run). Returns the
     /// number of bytes taken.
     pub fn log_raw(&self, meta: &Meta<'_>, bytes: &[u8], records: usize) -> usize {
         let mut taken = 0;
@@ -115,28 +115,28 @@ impl Ring {
         taken
     }
 
-    /// Records there is room for.
+    /// Returns the number of records that the ring holds.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The newest record's sequence; 0 if there is none yet.
+    /// Returns the newest record's sequence; 0 if there is none.
     pub fn newest(&self) -> u64 {
         self.head.newest.load(Ordering::Acquire) as u64
     }
 
-    /// Returns the number of text bytes that were cut off since the start.
+    /// Returns the number of text bytes cut off since the start. Wraps with the machine's word.
     pub fn cut(&self) -> u64 {
         self.head.cut.load(Ordering::Relaxed) as u64
     }
 
-    /// Records that one text may take.
+    /// Returns the largest number of records of one text.
     #[inline]
     pub fn longest_run(&self) -> usize {
         LONGEST_RUN.min(self.slots.len() / 4).max(1)
     }
 
-    /// Logs a part of a text.
+    /// Logs one part of a text.
     #[inline(always)]
     pub(crate) fn log_part(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
         let pieces = Pieces::new(text, meta.target.len(), part.after.is_some());
@@ -157,7 +157,7 @@ impl Ring {
         parted
     }
 
-    /// The usual case.
+    /// Logs a part that is a single record: the usual case.
     #[inline(always)]
     fn put_single(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
         let target = if part.after.is_some() {
@@ -191,13 +191,13 @@ impl Ring {
         }
     }
 
-    /// Several records, side by side unless a slot between them is occupied.
+    /// Logs a part as several records, adjacent unless a slot between them is occupied.
     #[cold]
     fn put_run(&self, meta: &Meta<'_>, pieces: Pieces<'_>, part: Part) -> Parted {
         let mut all = pieces;
         let mut wanted = all.by_ref().take(part.longest_run).count();
         let rest = all.rest();
-        // Nor does what comes after this part.
+        // Text after this part would not fit either.
         let is_cut = rest > 0 || part.more && wanted == part.longest_run;
         let mut logged = Logged {
             records: 0,
@@ -252,13 +252,13 @@ impl Ring {
 
     #[cold]
     fn mark_hole(&self, sequence: usize) {
-        // A newer record in the slot tells readers enough.
+        // A newer record in the slot already tells readers that this one is gone.
         if self.slot(sequence).is_behind(sequence) {
             self.head.holes[sequence % HOLES].store(sequence, Ordering::Release);
         }
     }
 
-    /// Looks for record `sequence`.
+    /// Looks for record `sequence`, and recognizes sequences without a record.
     pub(crate) fn look(&self, sequence: usize) -> Look {
         match self.slot(sequence).look(sequence) {
             Look::Pending
@@ -270,7 +270,7 @@ impl Ring {
         }
     }
 
-    /// Takes the sequences of `count` records; the first.
+    /// Takes `count` sequences, and returns the first.
     #[inline]
     fn begin(&self, count: usize) -> usize {
         let newest = self.head.newest.fetch_add(count, Ordering::Relaxed);
@@ -280,7 +280,8 @@ impl Ring {
         newest.wrapping_add(1)
     }
 
-    /// Writes the head in the whole first turn, so that no crashed producer leaves it undone.
+    /// Writes the header's constants. Every producer of the first turn does, so that a crashed one
+    /// cannot leave them unwritten.
     #[cold]
     fn sign(&self) {
         let constant = constant_bytes(self.slots.len());
@@ -289,7 +290,7 @@ impl Ring {
         }
     }
 
-    /// Uses a division in the first turn, and if the ring's first bytes are damaged.
+    /// Returns the slot of `sequence`. Divides in the first turn, and if the header is damaged.
     #[inline]
     fn slot(&self, sequence: usize) -> &Slot {
         let slots = self.slots.len();
@@ -297,16 +298,17 @@ impl Ring {
         &self.slots[remainder(sequence, slots, reciprocal)]
     }
 
-    /// Updates a hint for searches; without it no record is lost. A few tries are enough,
-    /// because each failure is another producer's newer mark.
+    /// Updates the mark of the newest urgent record, a hint for searches. Without it no record is
+    /// lost. A few tries suffice, because each failure means that another producer stored a newer
+    /// mark.
     #[cold]
     fn mark_urgent(&self, priority: Priority) {
         for mark in &self.head.urgent[..priority as usize] {
             let mut marked = mark.load(Ordering::Relaxed);
             for _ in 0..TRIES {
                 let newest = self.head.newest.load(Ordering::Relaxed).max(1);
-                // By as much as others may have logged in between. Any other mark is
-                // older, and be it by half of what a word counts.
+                // The mark is newer by at most the records that others logged meanwhile. Any other
+                // mark is older, even by half of a word's range.
                 if marked != 0 && marked.wrapping_sub(newest) < self.slots.len() {
                     break;
                 }
@@ -327,18 +329,18 @@ impl Ring {
                 marked != 0 && is_up_to(next, marked)
             }
         };
-        // A mark may be so old that it seems to be newer.
+        // A very old mark may look newer after a wrap.
         is_marked && is_up_to(next, self.newest() as usize)
     }
 }
 
-/// `sequence` modulo `slots`, of which `reciprocal` is [`reciprocal`], or 0: then by a
-/// division, which takes many times as long. In range whatever it is.
+/// Returns `sequence` modulo `slots`, computed with [`reciprocal`]. If `reciprocal` is 0 or wrong,
+/// a much slower division is used. The result is always below `slots`.
 #[inline]
 fn remainder(sequence: usize, slots: usize, reciprocal: usize) -> usize {
-    // Let B be what a word counts: B - slots * reciprocal is from 1 to slots, so that
-    // sequence * reciprocal / B is less than sequence / slots, by less than 1: its whole
-    // part is the quotient, or the quotient minus 1.
+    // Let B be 2^(bits in a word). B - slots * reciprocal is from 1 to slots, so sequence *
+    // reciprocal / B is below sequence / slots, by less than 1. So its integer part is the
+    // quotient, or the quotient minus 1.
     let (_, quotient) = sequence.carrying_mul(reciprocal, 0);
     let rest = sequence.wrapping_sub(quotient.wrapping_mul(slots));
     if rest < slots { rest } else { rest % slots }
@@ -348,7 +350,7 @@ fn reciprocal(slots: usize) -> usize {
     usize::MAX / slots
 }
 
-/// Returns the constant part of a ring's first bytes.
+/// Returns the constant part of a ring's header.
 fn constant_bytes(slots: usize) -> [u8; CONSTANT_BYTES] {
     let mut bytes = [0; CONSTANT_BYTES];
     bytes[..16].copy_from_slice(&SIGNATURE);
@@ -381,7 +383,7 @@ mod tests {
     proptest! {
         #[test]
         #[cfg_attr(miri, ignore = "arithmetic")]
-        fn a_slot_is_the_sequence_modulo_their_number_by_the_reciprocal_or_without(
+        fn a_slot_is_the_sequence_modulo_their_number_with_the_reciprocal_or_without(
             sequence in prop_oneof![any::<usize>(), 0..100_usize, (0..100_usize).prop_map(|n| usize::MAX - n)],
             slots in prop_oneof![2..10_000_usize, 2..=usize::MAX, (2..=usize::MAX).prop_map(|n| usize::MAX / n)],
             garbage in any::<usize>(),

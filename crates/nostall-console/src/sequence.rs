@@ -1,10 +1,10 @@
 //! Sequences: words that number a ring's records from 1, and wrap.
 //!
-//! 0 is none: no record has it, so a place that is 0 is one before the first. Of two, the
-//! older one is known by their distance, as long as that is less than half of what a word
-//! counts.
+//! A sequence of 0 means "none": no record has it, and a position of 0 is before the first record.
+//! Of two sequences, the older one is determined by their distance, if that is below half of a
+//! word's range.
 
-/// The one after.
+/// Returns the next sequence, skipping 0.
 #[inline]
 pub(crate) const fn after(sequence: usize) -> usize {
     match sequence.wrapping_add(1) {
@@ -13,7 +13,7 @@ pub(crate) const fn after(sequence: usize) -> usize {
     }
 }
 
-/// Compares two words that wrap: sequences, or states of a slot.
+/// Returns whether `one` is before `other`. Both wrap: sequences, or states of a slot.
 #[inline]
 pub(crate) const fn is_before(one: usize, other: usize) -> bool {
     (one.wrapping_sub(other) as isize) < 0
@@ -25,7 +25,7 @@ pub(crate) const fn is_past(next: usize, sequence: usize) -> bool {
     next != 0 && is_before(sequence, next)
 }
 
-/// Returns whether `next` is the newest record or before it; 0 is, if there is a record.
+/// Returns whether `next` is at most the newest record. 0 is, if there is a record.
 #[inline]
 pub(crate) const fn is_up_to(next: usize, newest: usize) -> bool {
     if next == 0 {

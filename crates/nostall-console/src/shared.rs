@@ -1,30 +1,30 @@
-//! A port that several contexts share, none of which waits for another.
+//! A port shared by several contexts, none of which waits for another.
 
 use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 
-/// Rounds of serving after one use. Each one but the first needs an interrupt that came in the
-/// round before.
+/// Largest number of rounds of serving after one use. Each round except the first needs an
+/// interrupt during the previous one.
 const ROUNDS: usize = 4;
 
-/// Number of bytes after which no further round begins.
+/// Number of received bytes after which no further round begins.
 const MOST: usize = 256;
 
 /// A lock that is tried and never waited for, and the interrupts that found it taken.
 ///
-/// An interrupt handler that finds the lock taken leaves its work to the lock's holder. So no
-/// byte stays in the port, and a controller that looks for edges sees the next one.
+/// An interrupt handler that finds the lock taken leaves its work to the lock's holder. So no byte
+/// stays in the port, and an edge-triggered controller sees the next edge.
 #[derive(Debug)]
 pub(crate) struct Shared<T> {
     pub(crate) port: TryLock<T>,
     /// Nonzero if an interrupt is to be served.
     pub(crate) pending: AtomicUsize,
-    /// Nonzero if a user left that to a later one, because its rounds were over.
+    /// Nonzero if a user has left that to a later one, because its rounds were over.
     pub(crate) late: AtomicUsize,
 }
 
 impl<T> Shared<T> {
-    /// Calls `act` with the port, and then `serve` for each interrupt that came meanwhile.
-    /// Returns `None` if the port is in use.
+    /// Calls `act` with the port, and then `serve` for each interrupt that came meanwhile. Returns
+    /// `None` if the port is in use.
     pub(crate) fn with<U>(
         &self,
         act: impl FnOnce(&mut T) -> U,
@@ -36,7 +36,7 @@ impl<T> Shared<T> {
         Some(done)
     }
 
-    /// Takes the port, or returns `None` if it is in use: for a user that waits.
+    /// Takes the port, for a user that waits. Returns `None` if it is in use.
     pub(crate) fn take(&self) -> Option<Guard<'_, T>> {
         self.port.try_lock()
     }
@@ -48,8 +48,8 @@ impl<T> Shared<T> {
         self.serve_pending(serve);
     }
 
-    /// Calls `serve` for an interrupt, or leaves that to the port's holder. Returns the sum of
-    /// the results.
+    /// Calls `serve` for an interrupt, or leaves it to the port's holder. Returns the sum of the
+    /// results.
     pub(crate) fn interrupt(&self, serve: impl FnMut(&mut T) -> usize) -> usize {
         self.pending.store(1, Ordering::Relaxed);
         self.serve_pending(serve)
@@ -60,8 +60,8 @@ impl<T> Shared<T> {
         self.late.load(Ordering::Relaxed) != 0
     }
 
-    /// Calls `serve` for interrupts that were left to a later user. Returns whether they are left
-    /// once more.
+    /// Calls `serve` for interrupts that were left to a later user. Returns whether interrupts are
+    /// left again.
     pub(crate) fn serve_late(&self, serve: impl FnMut(&mut T) -> usize) -> bool {
         self.late.store(0, Ordering::Relaxed);
         self.serve_pending(serve);
@@ -71,8 +71,8 @@ impl<T> Shared<T> {
     fn serve_pending(&self, mut serve: impl FnMut(&mut T) -> usize) -> usize {
         let mut served = 0;
         for round in 0..=ROUNDS {
-            // A handler stores `pending` and then finds the lock taken, or it has let go here
-            // and finds `pending`: one of the two fences is the second.
+            // Either a handler that has stored `pending` finds the lock taken, or this context has
+            // released the lock and finds `pending`. One of the two fences comes second.
             fence(Ordering::SeqCst);
             if self.pending.load(Ordering::Relaxed) == 0 {
                 break;
@@ -85,7 +85,8 @@ impl<T> Shared<T> {
                 break;
             };
             self.pending.store(0, Ordering::Relaxed);
-            // Bytes that come in after the port was read cause an interrupt, which is seen.
+            // Bytes received after `serve` has read the port cause another interrupt, which is
+            // seen.
             fence(Ordering::SeqCst);
             served += serve(&mut port);
         }

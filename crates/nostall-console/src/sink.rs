@@ -2,41 +2,42 @@
 
 use nostall_io::Offered;
 
-/// A serial port, a zone of persistent RAM, a screen: anything that takes bytes.
+/// Destination of a drain: a serial port, a zone of persistent RAM, a screen or anything else that
+/// takes bytes.
 ///
-/// One context at a time is in here, with one exception: a panic enters although another
-/// context is inside and does not leave (it crashed, or it is the same CPU, a few frames
-/// below). So methods take `&self`. A sink keeps its state in a lock that is *tried*, never
-/// waited for. A panic that finds the lock taken has another way in, or none. With feature
-/// `uart` the crate has such a sink for a serial port.
+/// One context at a time calls these methods, with one exception. A panic calls them although
+/// another context has not returned: that context has crashed, or is interrupted on the same CPU.
+/// So methods take `&self`. A sink keeps its state in a lock that is *tried*, never waited for. A
+/// panic that finds the lock taken uses another way to the device, or none. Feature `uart` provides
+/// such a sink for a serial port.
 pub trait Sink {
-    /// Takes the part of `text` that fits now, and returns when to offer more, on the drain's
-    /// clock. Never waits for the line, whatever the caller. If it panics, and that unwinds,
-    /// the same is offered again.
+    /// Takes the part of `text` that fits now. Returns the number of bytes taken, and the time at
+    /// which to offer more, on the drain's clock. Never waits for the line, for any caller. If it
+    /// unwinds, the same records are offered again.
     ///
-    /// A sink that took nothing although it was ready is offered to again 1 ms later. One
-    /// that goes on taking nothing is offered to less and less often, down to every 10 ms.
-    /// One that is gone is offered to every second.
+    /// A sink that was ready but took nothing gets the next offer 1 ms later. While it takes
+    /// nothing, the interval grows up to 10 ms. A sink that reports [`Offered::GONE`] gets an offer
+    /// every second.
     fn offer(&self, text: &[u8], caller: Caller) -> Offered;
 
-    /// Returns the most bytes that an offer takes, if it is known: a drain renders no more for an
-    /// offer. The default is no limit.
+    /// Returns the largest number of bytes that one offer takes, if it is known. A drain renders no
+    /// more for an offer. The default is no limit.
     fn load(&self) -> usize {
         usize::MAX
     }
 
-    /// Takes the beginning of `text` although its time has not come. A panic's flush calls
-    /// this if the clock stands still, so that the time that [`offer`](Self::offer) named
-    /// will not come. May wait for the line, bounded by polls. A sink that took nothing
-    /// returns no time, and the flush gives it up.
+    /// Takes the start of `text` before its ready time. A panic's flush calls this if the clock
+    /// stands still, so that the time returned from [`offer`](Self::offer) is never reached. May
+    /// wait for the line, bounded by polls. If it takes nothing, it returns no time, and the flush
+    /// gives up the sink.
     ///
-    /// The default is [`offer`](Self::offer), for a sink that uses no clock.
+    /// The default calls [`offer`](Self::offer), for a sink that uses no clock.
     fn insist(&self, text: &[u8]) -> Offered {
         self.offer(text, Caller::Panic)
     }
 
-    /// Ends a panic's flush: waits, in bounded time, until the bytes that were taken have
-    /// left the machine, whose reset may come next.
+    /// Ends a panic's flush: waits, in bounded time, until the bytes taken have left the machine,
+    /// because a reset may follow.
     fn finish(&self) {}
 }
 
@@ -55,7 +56,7 @@ impl<S: Sink + ?Sized> Sink for &S {
     }
 }
 
-/// The context that uses a sink.
+/// Context that uses a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// A running kernel: a slice, or a direct writer.

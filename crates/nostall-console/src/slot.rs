@@ -5,18 +5,18 @@ use crate::record::Encoded;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
-/// Bit of an incomplete record; the other bits are the sequence.
+/// State bit of an incomplete record. The other bits are the sequence.
 const BUSY: usize = 1;
 
-/// Changes of a slot's state that a producer retries. Each time, another producer with a
-/// sequence of the same slot has overtaken this one.
+/// Number of attempts to change a slot's state. An attempt fails if another producer of the same
+/// slot has changed it.
 const CLAIMS: usize = 4;
 
 /// Memory of one record.
 ///
-/// An exchange changes its state from a complete record to a newer one in mid-write. The
-/// producer's store then makes it complete. So a slot has one writer at a time, and a writer
-/// that never goes on blocks this slot only.
+/// An exchange changes its state from a complete record to a newer, incomplete one. A store by the
+/// producer then completes it. So a slot has one writer at a time, and a writer that stops blocks
+/// only this slot.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slot {
@@ -24,11 +24,11 @@ pub struct Slot {
     pub(crate) body: [AtomicUsize; BODY_WORDS],
 }
 
-/// State of the record that belongs in a slot.
+/// Result of looking for a record in its slot.
 pub(crate) enum Look {
     /// The record is complete.
     Complete(Body),
-    /// A newer one is.
+    /// The slot holds a newer record.
     Overwritten,
     /// The record is incomplete.
     Pending,
@@ -45,14 +45,14 @@ impl Slot {
         if sequence == 0 || !self.claim(new) {
             return false;
         }
-        // A reader that sees any of the body also sees that it is in mid-write.
+        // A reader that sees any word of the body also sees that it is incomplete.
         fence(Ordering::Release);
         record.store(&self.body);
         self.state.store(new, Ordering::Release);
         true
     }
 
-    /// Replaces an older complete record's state with this incomplete record's.
+    /// Marks the slot as being written, if it holds an older, complete record.
     #[inline(always)]
     fn claim(&self, new: usize) -> bool {
         let mut old = self.state.load(Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Slot {
             if old & BUSY != 0 || !is_before(old, new) {
                 return false;
             }
-            // Acquires, so that every word of the old record comes before the new one's.
+            // Acquires, so that every store of the old record precedes those of the new one.
             match self
                 .state
                 .compare_exchange(old, new | BUSY, Ordering::Acquire, Ordering::Relaxed)
@@ -72,8 +72,7 @@ impl Slot {
         false
     }
 
-    /// Returns whether the slot holds an older record. If that one's producer has crashed, it
-    /// stays.
+    /// Returns whether the slot holds an older record. If its producer has crashed, this stays so.
     pub(crate) fn is_behind(&self, sequence: usize) -> bool {
         is_before(self.state.load(Ordering::Relaxed) & !BUSY, sequence << 1)
     }
@@ -95,7 +94,7 @@ impl Slot {
         for (bytes, word) in body.as_chunks_mut::<WORD>().0.iter_mut().zip(&self.body) {
             *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         }
-        // If any of it was newer, so is the state now.
+        // If any word was newer, the state is newer by now.
         fence(Ordering::Acquire);
         if self.state.load(Ordering::Relaxed) == wanted {
             Look::Complete(body)

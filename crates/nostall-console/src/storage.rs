@@ -1,4 +1,4 @@
-//! Memory of a ring or a drain: a `static`, or the caller's.
+//! Memory of rings and drains: a `static`, or the caller's.
 
 use core::mem;
 use core::ops::Deref;
@@ -17,8 +17,8 @@ use crate::sync::AtomicUsize;
 use crate::{Ring, Sink, SinkOptions};
 
 impl<const N: usize> Ring<[Slot; N]> {
-    /// Room for `N` records, and not less than 2. All zeros, so that a `static` takes no
-    /// room in a kernel's file.
+    /// Creates a ring with `N` slots, at least 2. It is all zeros, so a `static` takes no space in
+    /// a kernel's image.
     #[allow(clippy::new_without_default)] // A ring is a `static`.
     pub const fn new() -> Self {
         const { assert!(N >= 2) };
@@ -52,7 +52,7 @@ const fn slot() -> Slot {
 }
 
 impl<'r, S: Sink> Drain<'r, S> {
-    /// Takes `ring`'s records to `sink`, from the oldest there is.
+    /// Creates a drain from `ring` to `sink`, starting at the oldest record.
     pub const fn new(ring: &'r Ring, sink: S, options: SinkOptions) -> Self {
         Self {
             feed: Feed {
@@ -95,12 +95,12 @@ impl<'r, S: Sink> Drain<'r, S> {
 }
 
 impl Ring {
-    /// A ring in `memory`, with as many slots as fit; whatever was there is gone.
-    /// `None` if there is not room for two (512 bytes, and 63 if it is not aligned).
+    /// Creates a ring in `memory`, with as many slots as fit. Previous contents are erased. Returns
+    /// `None` without room for two slots: 512 bytes, and 63 more if `memory` is not aligned to 64.
     pub fn in_memory(memory: &mut [u8]) -> Option<&Self> {
         let skip = memory.as_ptr().align_offset(mem::align_of::<Head>());
         let memory = memory.get_mut(skip..)?;
-        // A ring is as long as a whole number of its alignment.
+        // The size of a ring is a multiple of its alignment.
         let (memory, _) = memory.as_chunks_mut::<CONSTANT_BYTES>();
         let memory = memory.as_flattened_mut();
         let slots = memory.len().checked_sub(HEADER_BYTES)? / SLOT_BYTES;
@@ -109,9 +109,9 @@ impl Ring {
         }
         memory.fill(0);
         let ring = ptr::slice_from_raw_parts(memory.as_mut_ptr(), slots) as *const Self;
-        // SAFETY: it is aligned as a ring is, at least as long as one of so many slots
-        // (checked below), and all zeros, which every atomic word may be. It was borrowed
-        // mutably for as long as the ring lives.
+        // SAFETY: the memory has the alignment of a ring, and at least the size of one with that
+        // many slots (checked below). It is all zeros, a valid value of every atomic word. It was
+        // borrowed mutably for the lifetime of the ring.
         Some(unsafe { &*ring })
     }
 }

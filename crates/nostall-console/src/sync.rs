@@ -1,5 +1,5 @@
-//! Primitives of the ring and its owners. The model-checked tests replace them with loom's, and
-//! the tests that kill producers with their own.
+//! Synchronization primitives of the ring and its owners. The model-checked tests replace them with
+//! loom's, and the tests that kill producers replace them with their own.
 
 pub(crate) use core::hint::spin_loop;
 #[cfg(feature = "uart")]
@@ -11,5 +11,5 @@ pub(crate) use spin::mutex::{SpinMutex as TryLock, SpinMutexGuard as Guard};
 
 use nostall_io::Nanos;
 
-/// Assumed time of a poll of a clock that stands still: about its real duration.
+/// Assumed duration of one poll while the clock stands still; close to the real one.
 pub(crate) const STILL: Nanos = Nanos(50);

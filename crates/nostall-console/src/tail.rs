@@ -1,4 +1,4 @@
-//! The newest lines as text, for a record in persistent memory.
+//! Newest lines as text, for a record in persistent memory.
 
 use core::fmt;
 
@@ -8,13 +8,13 @@ use crate::sequence::{after, is_up_to};
 use crate::{Cursor, Read, Record, Ring};
 
 impl Ring {
-    /// The newest whole records that fit `room`, as lines of text, from the oldest of
-    /// them: what is left behind when a kernel dies.
+    /// Renders the newest whole records that fit into `room`, oldest first. For a crash record in
+    /// persistent memory.
     ///
-    /// Looks at as many records as the ring has, three times; those in mid-write are left out.
+    /// Reads every record of the ring three times. Skips incomplete ones.
     pub fn tail<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
         let end = self.newest() as usize;
-        // In the first turn these are sequences without a record.
+        // In the first turn, these are sequences without a record.
         let oldest = end.wrapping_sub(self.slots() - 1).max(1);
         let mut cursor = Cursor {
             next: oldest as u64,
@@ -24,7 +24,7 @@ impl Ring {
         self.each(cursor, end, |line, text, _| {
             total += line.total(text.shape.len)
         });
-        // It starts with a line, and not with the rest of one.
+        // The text starts with a line, not with the rest of one.
         let mut over = total.saturating_sub(room.len());
         let mut first = None;
         self.each(cursor, end, |line, text, sequence| {
@@ -62,7 +62,7 @@ impl Ring {
 }
 
 /// Writes the record as a drain with default options sends it, with a line feed at the end of its
-/// line. Raw text is escaped except for its line feeds.
+/// line. Escapes raw text except for its line feeds.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; 1024];

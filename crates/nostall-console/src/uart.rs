@@ -1,4 +1,4 @@
-//! A serial port as a sink.
+//! Serial port as a sink.
 
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
@@ -8,15 +8,15 @@ use crate::shared::Shared;
 use crate::sync::{AtomicU8, AtomicUsize, Guard, Ordering, TryLock};
 use crate::{Caller, Offered, Sink};
 
-/// Received bytes that wait for a reader, at most.
+/// Largest number of received bytes that wait for a reader.
 const INPUT: usize = 256;
 
-/// A serial port that takes records from a drain and bytes from direct writers, and receives.
+/// Serial port that takes records from a drain and bytes from direct writers, and receives.
 ///
-/// One lock protects the port. It is tried and never waited for. A panic that finds it taken
-/// uses the spare: a second driver of the same port. The lock's holder is stopped then, or is
-/// the panicking CPU itself, a few frames below. An interrupt handler that finds it taken leaves
-/// its bytes to the holder.
+/// One lock protects the port. It is tried and never waited for. A panic that finds it taken uses
+/// the spare, a second driver of the same port. At that time the lock's holder is stopped, or
+/// interrupted on the panicking CPU itself. An interrupt handler that finds it taken leaves its
+/// bytes to the holder.
 #[derive(Debug)]
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
@@ -52,16 +52,16 @@ impl<R, C> UartSink<R, C> {
 }
 
 impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
-    /// Creates a sink on the port of `console`. The spare is a clone, so `R` must reach the same
-    /// port, for example as a reference to it.
+    /// Creates a sink on the port of `console`. The spare is a clone, so clones of `R` must access
+    /// the same port, for example as references.
     pub fn new(console: Console<R, C>) -> Self {
         let sink = Self::closed();
         sink.open(console);
         sink
     }
 
-    /// Gives the sink a port, in place of the one before. Returns whether that was possible: a
-    /// port in use is not replaced.
+    /// Opens `console` as the sink's port, in place of the previous one. Returns `false` if the
+    /// port is in use, and changes nothing then.
     pub fn open(&self, console: Console<R, C>) -> bool {
         let Some(mut spare) = self.spare.try_lock() else {
             return false;
@@ -80,8 +80,8 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 }
 
 impl<R: Registers, C: Clock> UartSink<R, C> {
-    /// Takes the port out while it is set up anew, with its interrupt disabled. Slices wait, and
-    /// a panic uses the spare. Returns `None` if the port is in use. To be called with interrupts
+    /// Takes the port out for a new set-up, with its interrupt disabled. Slices wait meanwhile, and
+    /// a panic uses the spare. Returns `None` if the port is in use. Call this with interrupts
     /// masked.
     pub(crate) fn take_out(&self) -> Option<Option<Console<R, C>>> {
         let take = |port: &mut Option<Console<R, C>>| {
@@ -92,15 +92,15 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.port.with(take, |port| self.receive_all(port))
     }
 
-    /// Takes the port for a user that waits, with its interrupt masked. To be called with
-    /// interrupts masked: until its own is, its handler cannot end a level-triggered interrupt.
+    /// Takes the port for a user that waits, and masks the port's interrupt. Call this with
+    /// interrupts masked: until the port's is, its handler cannot end a level-triggered interrupt.
     pub(crate) fn take(&self) -> Option<Guard<'_, Option<Console<R, C>>>> {
         let mut port = self.port.take()?;
         port.as_mut()?.pause_receive();
         Some(port)
     }
 
-    /// Ends the use of a port that was [taken](Self::take). To be called with interrupts masked.
+    /// Ends the use of a port that was [taken](Self::take). Call this with interrupts masked.
     pub(crate) fn give_back(&self, mut port: Guard<'_, Option<Console<R, C>>>) {
         port.as_mut().map(Console::resume_receive);
         self.port.give_back(port, |port| self.receive_all(port));
@@ -111,11 +111,11 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.load.load(Ordering::Acquire) != 0
     }
 
-    /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
-    /// direct writers.
+    /// Calls `act` with the port, for direct writers. Returns `None` if the port is in use or not
+    /// open.
     ///
     /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare. If the
-    /// port's interrupt is level-triggered, mask interrupts on this CPU meanwhile: its handler
+    /// port's interrupt is level-triggered, mask interrupts on this CPU meanwhile. Its handler
     /// cannot receive, so it would run again and again.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
         let mut act = Some(act);
@@ -130,16 +130,17 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         }
     }
 
-    /// Returns the number of offers so far: slices that changed it have used the port.
+    /// Returns the number of offers so far. If a slice has changed it, the slice has used the port.
     pub fn offers(&self) -> usize {
         self.offers.load(Ordering::Relaxed)
     }
 
-    /// Handles the port's interrupt: receives, and returns the number of bytes, breaks not
-    /// included. Never waits.
+    /// Handles the port's interrupt: receives, and returns the number of bytes, without breaks.
+    /// Never waits.
     ///
-    /// If the port is in use, its user receives when it lets go, and this returns 0. One use
-    /// receives a bounded number of bytes. If another interrupt comes then, the next use receives.
+    /// If the port is in use, its user receives when it releases it, and this returns 0. One use
+    /// receives a bounded number of bytes. If another interrupt comes after that, the next use
+    /// receives.
     pub fn on_interrupt(&self) -> usize {
         self.port.interrupt(|port| self.receive_all(port))
     }
@@ -154,7 +155,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.is_late() && self.port.serve_late(|port| self.receive_all(port))
     }
 
-    /// Returns the oldest byte that came in, if there is one.
+    /// Returns the oldest received byte, if any.
     pub fn receive(&self) -> Option<u8> {
         self.input.take()
     }
@@ -164,12 +165,12 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.input.has_bytes()
     }
 
-    /// Returns the number of received bytes that no reader took in time.
+    /// Returns the number of received bytes that were lost because no reader took them in time.
     pub fn input_lost(&self) -> usize {
         self.input.lost.load(Ordering::Relaxed)
     }
 
-    /// Returns whether bytes came in since the last call.
+    /// Returns whether bytes were received since the last call.
     pub(crate) fn take_news(&self) -> bool {
         self.input.take_news()
     }
@@ -190,12 +191,12 @@ impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
             console.offer(text)
         });
         offered.unwrap_or(match caller {
-            // A direct writer has the port: the drain comes back soon.
+            // A direct writer uses the port: the drain returns soon.
             Caller::Normal => Offered {
                 taken: 0,
                 ready_at: Some(Nanos::ZERO),
             },
-            // Both are taken: by a panic that crashed in here.
+            // A panic that crashed in here holds the spare too.
             Caller::Panic => Offered::GONE,
         })
     }
@@ -207,7 +208,7 @@ impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
     fn insist(&self, text: &[u8]) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
         let sent = self.with(Caller::Panic, |console| {
-            console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
+            console.set_strategy(Strategy::FifoBurst); // never sleeps, for a panic
             let taken = text.len().min(console.transmit_load());
             // The driver counts dropped bytes.
             (taken, console.write(&text[..taken]).dropped)
@@ -221,8 +222,8 @@ impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
 
     fn finish(&self) {
         self.with(Caller::Panic, |console| {
-            console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-            // In bounded time; a port that does not get ready has lost its last bytes.
+            console.set_strategy(Strategy::FifoBurst); // never sleeps, for a panic
+            // Bounded. A port that does not become ready has lost its last bytes.
             console.flush()
         });
     }

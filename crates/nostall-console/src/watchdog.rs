@@ -1,5 +1,5 @@
-//! Watchdogs as Linux has them: a CPU that does not schedule, a CPU that holds up a
-//! grace period. They report; when to print that is up to the kernel.
+//! Watchdogs as in Linux, for a CPU that does not schedule and for CPUs that delay a grace period.
+//! They return reports; the kernel decides when to log them.
 //!
 //! If the clock goes back, a report is late by at most one more threshold.
 
@@ -9,27 +9,27 @@ use crate::sync::{AtomicUsize, Ordering};
 
 /// Soft-lockup detector of one CPU.
 ///
-/// The scheduler [touches](Self::touch) it, the timer interrupt
-/// [checks](Self::check) it. All zeros: never touched, and silent until it is.
+/// The scheduler [touches](Self::touch) it, and the timer interrupt [checks](Self::check) it. It
+/// reports nothing before the first touch.
 #[derive(Debug)]
 pub struct Watchdog {
-    /// Milliseconds, plus 1; 0: never.
+    /// Time of the last touch in milliseconds, plus 1; 0 for never.
     touched: AtomicUsize,
     reported: AtomicUsize,
 }
 
-/// A CPU that has not scheduled for so long.
+/// A CPU that has not scheduled for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lockup {
-    /// Since it last did.
+    /// Time since it last did.
     pub stuck: Nanos,
 }
 
 impl Watchdog {
-    /// Twice Linux's `watchdog_thresh` of 10 s: when Linux reports a soft lockup.
+    /// Threshold of Linux's soft-lockup report: twice the default `watchdog_thresh` of 10 s.
     pub const THRESHOLD: Nanos = Nanos::from_secs(20);
 
-    /// Never touched.
+    /// Creates a watchdog that was never touched.
     #[allow(clippy::new_without_default)] // For a `static`.
     pub const fn new() -> Self {
         Self {
@@ -70,32 +70,32 @@ impl Watchdog {
     }
 }
 
-/// Milliseconds; they wrap after 49 days on machines of 32 bits, and are never 0.
+/// Converts a time to milliseconds plus 1. Never 0. Wraps after 49 days on 32-bit machines.
 fn stamp(now: Nanos) -> usize {
     ((now.0 / 1_000_000) as usize).wrapping_add(1).max(1)
 }
 
-/// Returns whether `since` is at most `threshold` ago and not in the future. It is in the
-/// future if another CPU's clock is ahead, or if `now` was read before the touch.
+/// Returns whether `since` is at most `threshold` ago or in the future. It is in the future if
+/// another CPU's clock is ahead, or if `now` was read before the touch.
 fn is_within(now: usize, since: usize, threshold: Nanos) -> bool {
     let passed = now.wrapping_sub(since) as isize;
     passed < 0 || passed as u64 <= threshold.0 / 1_000_000
 }
 
-/// Returns whether the clock went back by more than `threshold`, more than any difference
+/// Returns whether the clock went back by more than `threshold`, which exceeds any difference
 /// between CPUs. The measurement then starts again.
 fn went_back(now: usize, since: usize, threshold: Nanos) -> bool {
     let passed = now.wrapping_sub(since) as isize;
     passed < 0 && passed.unsigned_abs() as u64 > threshold.0 / 1_000_000
 }
 
-/// A detector for CPUs that hold up a grace period, as RCU's: each has to pass a
-/// quiescent state before it ends. For as many CPUs as a word has bits.
+/// Detector of CPUs that delay a grace period, as in RCU. A grace period ends after each CPU has
+/// passed a quiescent state. For as many CPUs as a word has bits.
 #[derive(Debug)]
 pub struct StallDetector {
-    /// CPUs that have not passed one.
+    /// CPUs that have not passed a quiescent state, one bit each.
     waiting: AtomicUsize,
-    /// Milliseconds, plus 1.
+    /// Start of the grace period in milliseconds, plus 1.
     started: AtomicUsize,
     reported: AtomicUsize,
 }
@@ -103,9 +103,9 @@ pub struct StallDetector {
 /// A grace period that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Since it started.
+    /// Time since it started.
     pub lasts: Nanos,
-    /// The CPUs that hold it up, a bit each.
+    /// CPUs that delay it, one bit each.
     pub cpus: usize,
 }
 
@@ -113,7 +113,7 @@ impl StallDetector {
     /// Threshold of Linux's stall reports (`rcu_cpu_stall_timeout` in distributions).
     pub const THRESHOLD: Nanos = Nanos::from_secs(21);
 
-    /// Creates a detector without a current stall.
+    /// Creates a detector without a grace period.
     #[allow(clippy::new_without_default)] // For a `static`.
     pub const fn new() -> Self {
         Self {
@@ -123,7 +123,7 @@ impl StallDetector {
         }
     }
 
-    /// A grace period starts, for these CPUs, a bit each; unless one is going on.
+    /// Starts a grace period for these CPUs, one bit each. Returns `false` if one is in progress.
     pub fn start(&self, cpus: usize, now: Nanos) -> bool {
         if self.waiting.load(Ordering::Acquire) != 0 {
             return false;
@@ -135,7 +135,7 @@ impl StallDetector {
             .is_ok()
     }
 
-    /// A CPU is in a quiescent state: it schedules, idles, or runs user code.
+    /// Records that a CPU is in a quiescent state: it schedules, idles or runs user code.
     pub fn quiescent(&self, cpu: u16) {
         let bit = 1_usize.checked_shl(cpu.into()).unwrap_or(0);
         if self.waiting.load(Ordering::Relaxed) & bit != 0 {
@@ -143,8 +143,8 @@ impl StallDetector {
         }
     }
 
-    /// Returns a grace period that lasts too long: to one caller, and again after three times the
-    /// threshold, as Linux does.
+    /// Returns the grace period if it lasts too long: to one caller, and again after three times
+    /// the threshold, as Linux does.
     pub fn check(&self, now: Nanos, threshold: Nanos) -> Option<Stall> {
         let cpus = self.waiting.load(Ordering::Acquire);
         if cpus == 0 {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_behind_the_one_that_touched_tells_no_lockup() {
+    fn a_clock_that_is_behind_the_one_that_touched_reports_no_lockup() {
         let (watchdog, grace) = (Watchdog::new(), StallDetector::new());
         watchdog.touch(Nanos::from_secs(5));
         grace.start(1, Nanos::from_secs(5));

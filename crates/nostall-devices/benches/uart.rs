@@ -1,6 +1,6 @@
-//! A guest's accesses to the serial port's model, beside vm-superio's and beside a bare store.
+//! Cost of a guest's accesses to the serial port model, compared with vm-superio and a bare store.
 //!
-//! A VMM adds an exit of some microseconds to each. These tables have the models' own part.
+//! In a VMM, an exit adds some microseconds to each access. These tables show the models' share.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use nostall_devices::uart::{Line, Serial, Uart};
 use nostall_io::HostClock;
 use nostall_uart::registers::{FCR, LSR, THR, fcr};
 
-/// A terminal that takes every byte at once.
+/// A sink that accepts every byte at once.
 struct Terminal;
 
 impl io::Write for Terminal {
@@ -24,7 +24,7 @@ impl io::Write for Terminal {
     }
 }
 
-/// An interrupt line that nothing is connected to.
+/// An unconnected interrupt line.
 struct NoInterrupt;
 
 impl vm_superio::Trigger for NoInterrupt {
@@ -35,7 +35,7 @@ impl vm_superio::Trigger for NoInterrupt {
     }
 }
 
-/// The registers that a guest reaches.
+/// Register accesses of a guest.
 trait Port {
     fn read(&mut self, offset: usize) -> u8;
     fn write(&mut self, offset: usize, value: u8);
@@ -61,7 +61,7 @@ impl Port for Superio {
     }
 }
 
-/// A register file without a device: the limit.
+/// A register file without a device, as the lower limit.
 struct Bare([u8; 8]);
 
 impl Port for Bare {
@@ -98,13 +98,13 @@ fn rows(table: &mut Table<'_>, act: impl Fn(&mut dyn Port) + Copy + 'static) {
 }
 
 fn tables(effort: Effort) {
-    let mut table = Table::new("A look at the line status", Unit::Nanoseconds);
+    let mut table = Table::new("One read of the line status", Unit::Nanoseconds);
     rows(&mut table, |port| {
         black_box(port.read(black_box(LSR)));
     });
     table.print(effort);
 
-    let mut table = Table::new("A byte: a look, and the byte", Unit::Nanoseconds);
+    let mut table = Table::new("One byte: status read and write", Unit::Nanoseconds);
     rows(&mut table, |port| {
         black_box(port.read(black_box(LSR)));
         port.write(black_box(THR), b'x');
@@ -112,7 +112,7 @@ fn tables(effort: Effort) {
     table.print(effort);
 
     let mut table = Table::new(
-        "A FIFO of 16 bytes: a look, and the bytes",
+        "A FIFO of 16 bytes: status read and writes",
         Unit::Nanoseconds,
     );
     rows(&mut table, |port| {

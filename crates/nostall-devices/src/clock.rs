@@ -28,8 +28,8 @@ impl VirtualClock {
         self.0.now.set(self.now() + span);
     }
 
-    /// Returns the time spent in sleeps: exactly the CPU time that a second task on the same CPU
-    /// would have got.
+    /// Returns the total duration of sleeps. A second task on the same CPU could have run for
+    /// exactly this long.
     pub fn slept(&self) -> Nanos {
         self.0.slept.get()
     }

@@ -1,4 +1,4 @@
-//! Hardware that fails.
+//! Hardware faults of serial ports.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -9,23 +9,23 @@ use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::uart::Uart;
 
-/// A way for a serial port to fail; parsed from its [`name`](Self::name).
+/// A fault of a serial port; parsed from its [`name`](Self::name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The line status never shows the transmitter ready.
     #[strum(serialize = "stuck-lsr")]
     StuckStatus,
-    /// Every read gives all ones and every write is lost: no power, no device.
+    /// Every read returns all ones and every write is lost: no power, or no device.
     AllOnes,
-    /// The other end drops CTS, for good.
+    /// The other end deasserts CTS permanently.
     NoCts,
-    /// The transmit FIFO accepts half of its advertised bytes; the rest is lost.
+    /// The transmit FIFO accepts half of its advertised bytes and loses the rest.
     ShortFifo,
-    /// The port loses its power for a moment: its registers are as after a
-    /// reset, its FIFOs empty. Afterwards it works.
+    /// The port loses power for a moment. Its registers are as after a reset and its FIFOs are
+    /// empty; then it works again.
     PowerLoss,
-    /// Each read takes [`SLOW_READ`](Self::SLOW_READ) more.
+    /// Each read takes [`SLOW_READ`](Self::SLOW_READ) longer.
     SlowReads,
 }
 
@@ -40,16 +40,16 @@ impl Fault {
         Self::SlowReads,
     ];
 
-    /// Extra time of a slow read: four times the slowest read that was measured on the slow machine
-    /// ("Improving the Kernel TTY throughput": 12.8 us).
+    /// Extra duration of a slow read: about four times the slowest read measured in Costa,
+    /// "Improving the Kernel TTY throughput" (12.8 us).
     pub const SLOW_READ: Nanos = Nanos::from_micros(50);
 
-    /// Returns the stable word.
+    /// Returns the stable kebab-case name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the value that a read of the register returns instead of `value`.
+    /// Returns the value that a read of the register at `offset` returns instead of `value`.
     pub(crate) const fn shown(self, offset: usize, value: u8) -> u8 {
         match (self, offset) {
             (Self::StuckStatus, LSR) => value & !(lsr::THRE | lsr::TEMT),
@@ -59,7 +59,7 @@ impl Fault {
         }
     }
 
-    /// Changes the port's own state when the fault begins.
+    /// Applies the fault's one-time change to the port's state.
     pub(crate) fn begin<C: Clock, W: Write>(self, uart: &mut Uart<C, W>) {
         match self {
             Self::NoCts => uart.set_modem_lines(uart.modem_lines() & !msr::CTS),
@@ -69,17 +69,16 @@ impl Fault {
         }
     }
 
-    /// Returns whether the fault can be made outside the port, by changing the values of its
-    /// registers.
+    /// Returns whether changing register reads, outside the port, is enough for the fault.
     const fn shows_outside(self) -> bool {
         matches!(self, Self::StuckStatus | Self::AllOnes | Self::NoCts)
     }
 }
 
-/// A window onto any device that fails after some accesses.
+/// A register window that fails after a number of accesses, around any device.
 ///
-/// It can only change the values of register reads: [`Fault::StuckStatus`], [`Fault::AllOnes`] and
-/// [`Fault::NoCts`]. The model has all of them:
+/// It supports only the faults that change register reads: [`Fault::StuckStatus`],
+/// [`Fault::AllOnes`] and [`Fault::NoCts`]. The model supports all faults:
 /// [`VirtualPort::with_fault`](crate::uart::VirtualPort::with_fault).
 #[derive(Debug)]
 pub struct Faulty<R> {
@@ -89,15 +88,15 @@ pub struct Faulty<R> {
 }
 
 impl<R: Registers> Faulty<R> {
-    /// Works for `good` accesses, then fails.
+    /// Wraps `inner`, which fails after `good` accesses.
     ///
     /// # Panics
     ///
-    /// If the fault is one that only the model can have.
+    /// If only the model supports the fault.
     pub const fn after(good: u64, fault: Fault, inner: R) -> Self {
         assert!(
             fault.shows_outside(),
-            "only the model has this fault: VirtualPort::with_fault"
+            "only the model supports this fault: use VirtualPort::with_fault"
         );
         Self {
             inner,
@@ -106,12 +105,12 @@ impl<R: Registers> Faulty<R> {
         }
     }
 
-    /// The window behind the fault.
+    /// Returns the wrapped window.
     pub const fn inner(&self) -> &R {
         &self.inner
     }
 
-    /// Works again for `good` accesses.
+    /// Makes the device work for `good` more accesses.
     pub fn recover_for(&self, good: u64) {
         self.countdown.good.set(good);
     }
@@ -133,13 +132,14 @@ impl<R: Registers> Registers for Faulty<R> {
         }
     }
 
-    /// One instruction, as on the device's own bus; it may fail in the middle.
+    /// Returns the instructions of a burst on the wrapped device. The fault can begin inside a
+    /// burst.
     fn burst_instructions(&self, values: usize) -> usize {
         self.inner.burst_instructions(values)
     }
 }
 
-/// Accesses until something fails.
+/// Number of accesses until a fault.
 #[derive(Debug)]
 pub(crate) struct Countdown {
     good: Cell<u64>,
@@ -152,7 +152,7 @@ impl Countdown {
         }
     }
 
-    /// Whether this access fails.
+    /// Counts one access and returns whether it fails.
     pub(crate) fn fails(&self) -> bool {
         match self.good.get() {
             0 => true,

@@ -1,20 +1,22 @@
 //! Device models: the other end of the wire.
 //!
-//! A model is independent of the hypervisor. It takes accesses and the time, and answers as its
-//! data sheet says. No access of a guest makes it grow, hang or panic. Under the tests of nostall's
-//! drivers it runs in virtual time, where a 115,200-baud line takes none and every figure is exact
-//! and repeatable. In a VMM it runs with the host's clock, and can be saved and restored.
+//! A model is independent of the hypervisor. Its inputs are register accesses and the time. It
+//! responds as its data sheet specifies. No guest access makes it grow, hang or panic.
+//!
+//! In the tests of nostall's drivers, a model runs in virtual time. A minute of a 115,200-baud line
+//! then costs no waiting, and every figure is exact and repeatable. In a VMM, a model runs with the
+//! host's clock, and can be saved and restored.
 //!
 //! - [`uart`]: the 16550 and its family;
-//! - [`pci`]: a host bridge with configuration functions behind it, and its ECAM
-//!   window as memory, which takes the exits out of reading it;
-//! - [`spi`]: an SD card, a NOR flash and a CAN controller, and wires to them;
-//! - `vm_device` (feature `vm-device`): both behind rust-vmm's device manager.
+//! - [`pci`]: a host bridge with configuration functions, and its ECAM window as memory, so that
+//!   reads need no exit;
+//! - [`spi`]: an SD card, a NOR flash, a CAN controller, and the wires to them;
+//! - `vm_device` (feature `vm-device`): adapters of [`uart`] and [`pci`] for rust-vmm's device
+//!   manager.
 //!
-//! When not to use it: [`uart`] is for drivers and guests that print and read. It
-//! has no DMA, and the enhanced models' automatic flow control does nothing.
-//! [`pci`] is configuration space, without devices behind its BARs. [`spi`] has one data wire
-//! each way, and no more.
+//! When not to use it: [`uart`] is for drivers and guests that print and read. It has no DMA, and
+//! the automatic flow control of the enhanced models has no effect. [`pci`] is configuration space,
+//! without devices behind its BARs. [`spi`] has one data wire in each direction.
 //!
 //! # Example
 //!
@@ -34,8 +36,8 @@
 //! assert_eq!(port.into_sink(), b"x");
 //! ```
 //!
-//! In a VMM the same model has no clock of its own to advance. After each access, and at the time
-//! that it names, the VMM reads its interrupt line:
+//! In a VMM, the same model uses the host's clock, which it cannot advance. The VMM reads its
+//! interrupt line after each access, and at the time that `next_event` returns:
 //!
 //! ```
 //! use nostall_devices::uart::{Line, Uart};
@@ -56,9 +58,8 @@
 //! assert_eq!(elsewhere.read(RBR), b'y');
 //! ```
 //!
-//! A driver for PCI finds its devices through the same register windows as on a
-//! real bus, and every access that would be an exit of a virtual machine is
-//! counted:
+//! A PCI driver finds its devices through the same register windows as on a real bus. Every access
+//! that would be a VM exit is counted:
 //!
 //! ```
 //! use nostall_devices::pci::{Topology, VirtualBus};
@@ -75,7 +76,7 @@
 //! # Ok::<(), nostall_devices::pci::TopologyFailure>(())
 //! ```
 //!
-//! A driver for SPI finds them at the end of embedded-hal's traits:
+//! An SPI driver reaches the devices through embedded-hal's traits:
 //!
 //! ```
 //! use embedded_hal::digital::OutputPin;
@@ -96,8 +97,7 @@
 //!
 //! # Looking inside
 //!
-//! The models are plain state machines with `Debug`; print one between two
-//! accesses.
+//! The models are plain state machines that implement `Debug`: print one between two accesses.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]

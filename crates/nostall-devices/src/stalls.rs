@@ -7,21 +7,21 @@ use nostall_io::{Clock, Counter, Nanos, Stall, StallCondition, StallHook, set_st
 
 use crate::VirtualClock;
 
-/// The reports of one run.
+/// Stalls and counters reported during one run.
 #[derive(Clone, Debug, Default)]
 pub struct Stalls {
-    /// Conditions and durations in the order of the stalls' ends.
+    /// Condition and duration of each stall, in the order in which the stalls end.
     pub stalls: Vec<(StallCondition, Nanos)>,
-    /// Files of the drivers that waited, one for each stall.
+    /// Source file of each stall's driver, in the same order.
     pub files: Vec<&'static str>,
     counted: BTreeMap<&'static str, u64>,
 }
 
 impl Stalls {
-    /// Calls `run`, and returns the stalls and counts that this thread's drivers report,
-    /// timed by `clock`.
+    /// Calls `run` and returns the stalls and counters that this thread's drivers report during it,
+    /// timed with `clock`.
     ///
-    /// Installs a hook that stays for all threads. It ignores those that are not in `run`.
+    /// The call installs a process-wide hook that stays. Reports outside `run` are ignored.
     pub fn during<T>(clock: &VirtualClock, run: impl FnOnce() -> T) -> (T, Self) {
         static HOOK: &dyn StallHook = &ThisThread;
         set_stall_hook(&HOOK);
@@ -31,7 +31,7 @@ impl Stalls {
         (result, stalls)
     }
 
-    /// Returns the duration of all stalls.
+    /// Returns the total duration of all stalls.
     pub fn sum(&self) -> Nanos {
         let durations = self.stalls.iter().map(|&(_, duration)| duration);
         durations.fold(Nanos::ZERO, |sum, duration| sum + duration)

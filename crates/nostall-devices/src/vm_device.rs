@@ -1,12 +1,11 @@
-//! rust-vmm's device manager hands accesses to these models.
+//! Adapters of the models for rust-vmm's device manager.
 //!
-//! A [`PciHost`], a [`Serial`] or a [`MmioUart`] in an `Arc<Mutex<..>>` can be registered with
-//! vm-device's `IoManager`. One access of the guest is one call: its data has 1, 2, 4 or (MMIO) 8
-//! bytes. A string instruction, which some hypervisors deliver in one piece, must be taken
-//! apart first.
+//! A [`PciHost`], [`Serial`] or [`MmioUart`] in an `Arc<Mutex<..>>` can be registered with
+//! vm-device's `IoManager`. Each guest access is one call with 1, 2, 4 or (MMIO) 8 bytes of data.
+//! Some hypervisors deliver a string instruction in one piece: the VMM splits it first.
 //!
-//! vm-device's accesses return nothing. Effects of an access reach the VMM in other ways: through
-//! the hook of a [`PciHost`], and through the [`Trigger`] of a [`Serial`].
+//! The bus traits of vm-device return no result. Effects of an access reach the VMM through the
+//! hook of a [`PciHost`] and the [`Trigger`] of a [`Serial`].
 
 use std::fmt;
 use std::io::Write;
@@ -18,25 +17,24 @@ use vm_device::{MutDeviceMmio, MutDevicePio};
 use crate::pci::{HostBridge, Written};
 use crate::uart::{Serial, Stride, Trigger};
 
-/// A host bridge, and a hook that is called after each of the guest's accesses, reads included.
+/// A host bridge with a hook that runs after each guest access, reads included.
 ///
-/// The hook gets the registers that were written, if the access was a write that reached a
-/// function. There a VMM moves a device whose BAR has moved
-/// ([`Function::bar`](crate::pci::Function::bar)). After every access the VMM calls
-/// [`Shadow::follow`](crate::pci::Shadow::follow) there: reads that trap pay for mappings. The
-/// guest goes on when the hook returns.
+/// If the access was a write that reached a function, the hook receives the written registers. The
+/// VMM uses it to move a device whose BAR has moved ([`Function::bar`](crate::pci::Function::bar)).
+/// It also calls [`Shadow::follow`](crate::pci::Shadow::follow) after every access, because trapped
+/// reads pay for mappings. The guest resumes when the hook returns.
 pub struct PciHost<H> {
     bridge: HostBridge,
     hook: H,
 }
 
 impl<H: FnMut(&mut HostBridge, Option<Written>)> PciHost<H> {
-    /// Puts `bridge` behind the bus.
+    /// Creates the adapter from `bridge` and `hook`.
     pub const fn new(bridge: HostBridge, hook: H) -> Self {
         Self { bridge, hook }
     }
 
-    /// Returns the bridge. Changes that the VMM makes here do not call the hook.
+    /// Returns the bridge. Changes made through it do not call the hook.
     pub const fn bridge_mut(&mut self) -> &mut HostBridge {
         &mut self.bridge
     }
@@ -49,8 +47,8 @@ impl<H> fmt::Debug for PciHost<H> {
     }
 }
 
-/// The ports 0xcf8 to 0xcff. A PC's reset control at 0xcf9 lies in between:
-/// register one range for each if you have one, from 0xcf8 on for this.
+/// The ports 0xcf8 to 0xcff. A PC's reset control register at 0xcf9 overlaps them. A VMM that
+/// emulates it registers the ranges on both sides of it here.
 impl<H: FnMut(&mut HostBridge, Option<Written>)> MutDevicePio for PciHost<H> {
     fn pio_read(&mut self, base: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
         self.bridge.port_read(pci_port(base, offset), data);
@@ -76,8 +74,8 @@ impl<H: FnMut(&mut HostBridge, Option<Written>)> MutDeviceMmio for PciHost<H> {
     }
 }
 
-/// Ports, one register each. A wider access is one to each of several registers,
-/// as on a PC's bus.
+/// I/O ports, one register each. A wider access reaches several consecutive registers, as on a PC's
+/// bus.
 impl<T: Trigger, C: Clock, W: Write> MutDevicePio for Serial<T, C, W> {
     fn pio_read(&mut self, _: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
         if !matches!(data.len(), 1 | 2 | 4) {
@@ -95,9 +93,10 @@ impl<T: Trigger, C: Clock, W: Write> MutDevicePio for Serial<T, C, W> {
     }
 }
 
-/// A serial port's registers in memory, a [`Stride`] apart.
+/// A serial port with memory-mapped registers, one [`Stride`] apart.
 ///
-/// Accesses have 1, 2, 4 or 8 bytes; others read all ones and write nothing.
+/// Accesses have 1, 2, 4 or 8 bytes. Reads of any other length return all ones; such writes are
+/// ignored.
 #[derive(Debug)]
 pub struct MmioUart<T: Trigger, C, W> {
     serial: Serial<T, C, W>,
@@ -105,7 +104,7 @@ pub struct MmioUart<T: Trigger, C, W> {
 }
 
 impl<T: Trigger, C: Clock, W: Write> MmioUart<T, C, W> {
-    /// Places `serial` in memory.
+    /// Maps the registers of `serial` at distances of `stride`.
     pub const fn new(serial: Serial<T, C, W>, stride: Stride) -> Self {
         Self { serial, stride }
     }
@@ -137,7 +136,7 @@ impl<T: Trigger, C: Clock, W: Write> MutDeviceMmio for MmioUart<T, C, W> {
     }
 }
 
-/// The port within 0xcf8 to 0xcff, wherever the range registered begins.
+/// Returns the port's offset from 0xcf8, for any base of the registered range.
 fn pci_port(base: PioAddress, offset: PioAddressOffset) -> u16 {
     const INDEX: u16 = 0xcf8;
     let port = base.0.wrapping_add(offset);

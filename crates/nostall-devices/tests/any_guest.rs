@@ -77,7 +77,10 @@ fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) -> Vec<u64> {
         Event::Wait(span) => clock.advance(Nanos(span)),
         Event::WaitUntilDue => {
             if let Some(at) = port.next_event() {
-                assert!(at > start || at == Nanos(u64::MAX), "something is overdue");
+                assert!(
+                    at > start || at == Nanos(u64::MAX),
+                    "the next event is in the past"
+                );
                 clock.wait_until(at);
             }
         }
@@ -156,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn a_restored_port_does_whatever_the_saved_one_does(
+    fn a_restored_port_behaves_like_the_saved_one(
         chip in chip(),
         line in line(),
         before in prop::collection::vec(event(), 0..60),
@@ -183,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_from_an_attacker_does_no_harm(
+    fn a_state_from_an_attacker_neither_grows_the_port_nor_panics(
         chip in chip(),
         line in line(),
         numbers in prop::collection::vec(any::<u64>(), 1..40),
@@ -192,7 +195,7 @@ proptest! {
     ) {
         let (mut port, clock) = port(chip, line, 0);
         let state = hostile(&port.save(), &numbers, extra);
-        prop_assert!(state.is_some(), "the distortion is still a state");
+        prop_assert!(state.is_some(), "the distorted state still parses");
         port.restore(&state.unwrap());
         for event in &after {
             if let Event::WaitUntilDue = event {
@@ -206,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn a_port_runs_on_the_hosts_clock_too() {
+fn a_port_also_runs_with_the_hosts_clock() {
     let mut port = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
     port.write(0, b'x');
     assert_eq!(port.next_event(), None);

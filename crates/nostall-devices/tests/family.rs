@@ -52,7 +52,7 @@ fn each_model_has_the_fifo_of_its_data_sheet() {
 }
 
 #[test]
-fn fifos_that_can_be_deep_are_of_16_until_they_are_asked_to_be() {
+fn deep_fifos_have_16_bytes_until_they_are_enabled() {
     for model in [Model::Uart16750, Model::Uart16950] {
         let (port, _) = running(model, Profile::VM);
         assert_eq!(receive_depth(&port), 16, "{model}");
@@ -60,7 +60,7 @@ fn fifos_that_can_be_deep_are_of_16_until_they_are_asked_to_be() {
 }
 
 #[test]
-fn no_model_loses_a_byte_of_what_it_is_sure_to_take() {
+fn no_model_loses_a_byte_within_its_guaranteed_load() {
     for model in Model::ALL {
         let (port, clock) = running(model, Profile::PC_16550A);
         deepen(&port);
@@ -78,7 +78,7 @@ fn no_model_loses_a_byte_of_what_it_is_sure_to_take() {
 }
 
 #[test]
-fn the_iir_shows_what_fifos_there_are() {
+fn the_iir_shows_the_fifos() {
     for model in Model::ALL {
         let (port, _) = running(model, Profile::VM);
         let shown = port.read8(IIR) & iir::FIFOS;
@@ -110,7 +110,7 @@ fn the_16550s_fifo_behaves_as_one_byte() {
 }
 
 #[test]
-fn the_16650v2_speaks_before_it_is_empty() {
+fn the_16650v2_reports_ready_before_it_is_empty() {
     let (port, clock) = running(Model::Uart16650V2, Profile::PC_16550A);
     port.write_burst(THR, &[b'x'; 33]);
     assert_eq!(port.with(|uart| uart.lost()), 0);
@@ -123,7 +123,7 @@ fn the_16650v2_speaks_before_it_is_empty() {
 }
 
 #[test]
-fn the_mini_uart_has_room_for_one_byte_when_it_says_so() {
+fn the_mini_uart_has_room_for_one_byte_when_it_reports_ready() {
     let (port, clock) = running(Model::Bcm2835Mini, Profile::PC_16550A);
     port.write_burst(THR, &[b'x'; 9]);
     assert_eq!(port.read8(LSR) & lsr::THRE, 0);
@@ -155,7 +155,7 @@ fn the_efr_lies_behind_0xbf_where_there_is_one() {
 }
 
 #[test]
-fn the_16850_tells_its_id_when_the_divisor_is_0() {
+fn the_16850_shows_its_id_when_the_divisor_is_0() {
     let (port, _) = running(Model::Uart16850, Profile::VM);
     port.write8(LCR, lcr::DLAB);
     port.write8(DLL, 0);
@@ -166,7 +166,7 @@ fn the_16850_tells_its_id_when_the_divisor_is_0() {
 }
 
 #[test]
-fn the_16950_tells_its_id_through_the_indexed_registers() {
+fn the_16950_shows_its_id_through_the_indexed_registers() {
     let (port, _) = running(Model::Uart16950, Profile::VM);
     let set = |index, value| {
         port.write8(SCR, index);
@@ -180,7 +180,7 @@ fn the_16950_tells_its_id_through_the_indexed_registers() {
     assert_eq!(
         get(icr::ID1),
         lsr::THRE | lsr::TEMT,
-        "not enhanced: the LSR"
+        "the LSR, without enhanced mode"
     );
     port.write8(LCR, lcr::ENHANCED);
     port.write8(EFR, efr::ENHANCED);
@@ -268,7 +268,7 @@ fn only_a_designware_has_words() {
 }
 
 #[test]
-fn a_busy_designware_keeps_its_lcr_and_complains_until_it_is_asked() {
+fn a_busy_designware_keeps_its_lcr_and_interrupts_until_its_status_is_read() {
     let (port, clock) = running(Model::DesignWare, Profile::PC_16550A);
     port.write8(THR, b'x');
     port.write8(LCR, lcr::DLAB);
@@ -277,7 +277,7 @@ fn a_busy_designware_keeps_its_lcr_and_complains_until_it_is_asked() {
     assert_eq!(
         port.read8(IIR) & 0xf,
         dw::IIR_BUSY,
-        "the IIR clears nothing"
+        "reading the IIR does not clear it"
     );
     assert_ne!(port.read32(DW_USR) & u32::from(dw::USR_BUSY), 0);
     assert_eq!(port.read8(IIR) & 0xf, iir::NONE);
@@ -288,7 +288,7 @@ fn a_busy_designware_keeps_its_lcr_and_complains_until_it_is_asked() {
 }
 
 #[test]
-fn bytes_that_wait_to_be_read_make_a_designware_busy_too() {
+fn unread_bytes_also_make_a_designware_busy() {
     let (port, _) = running(Model::DesignWare, Profile::VM);
     port.with(|uart| uart.receive(b'r'));
     port.write8(LCR, 0);

@@ -44,7 +44,7 @@ fn a_stuck_status_never_shows_the_transmitter_ready() {
 }
 
 #[test]
-fn a_port_that_is_gone_reads_all_ones_and_takes_nothing() {
+fn an_absent_port_reads_all_ones_and_ignores_writes() {
     let (port, _) = broken(0, Fault::AllOnes);
     port.write8(THR, b'x');
     assert_eq!((port.read8(LSR), port.read32(0)), (!0, !0));
@@ -52,7 +52,7 @@ fn a_port_that_is_gone_reads_all_ones_and_takes_nothing() {
 }
 
 #[test]
-fn without_cts_the_line_drops_once_and_for_all() {
+fn without_cts_the_line_stays_deasserted() {
     let (port, _) = broken(1, Fault::NoCts);
     assert_ne!(port.read8(MSR) & msr::CTS, 0);
     assert_eq!(
@@ -61,7 +61,11 @@ fn without_cts_the_line_drops_once_and_for_all() {
     );
     assert_eq!(port.read8(MSR) & (msr::CTS | msr::DELTA_CTS), 0);
     port.write8(MCR, mcr::LOOP | mcr::RTS);
-    assert_ne!(port.read8(MSR) & msr::CTS, 0, "not the modem's");
+    assert_ne!(
+        port.read8(MSR) & msr::CTS,
+        0,
+        "in loopback CTS is the port's own output"
+    );
 }
 
 #[test]
@@ -70,13 +74,17 @@ fn a_short_fifo_takes_half_and_loses_the_rest() {
     port.write_burst(THR, b"0123456789abcdef");
     clock.advance(Nanos::from_secs(1));
     assert_eq!(port.with(|uart| uart.lost()), 7);
-    assert_eq!(port.read8(IIR) & iir::FIFOS, iir::FIFOS, "it still says so");
+    assert_eq!(
+        port.read8(IIR) & iir::FIFOS,
+        iir::FIFOS,
+        "the IIR still shows the FIFOs"
+    );
     // One byte went straight to the shift register.
     assert_eq!(port.into_sink(), b"012345678");
 }
 
 #[test]
-fn after_a_loss_of_power_everything_is_forgotten_and_works_again() {
+fn after_a_power_loss_the_port_is_reset_and_works_again() {
     let (port, clock) = broken(4, Fault::PowerLoss);
     port.write8(SCR, 0x55);
     port.write_burst(THR, b"abc");
@@ -104,8 +112,8 @@ fn slow_reads_take_their_time_and_writes_do_not() {
 }
 
 #[test]
-#[should_panic(expected = "only the model has this fault")]
-fn a_fault_inside_the_port_cannot_be_made_from_outside() {
+#[should_panic(expected = "only the model supports this fault")]
+fn a_window_refuses_a_fault_that_only_the_model_supports() {
     let (port, _) = broken(u64::MAX, Fault::AllOnes);
     let _ = Faulty::after(0, Fault::PowerLoss, port);
 }

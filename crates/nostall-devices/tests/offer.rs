@@ -16,7 +16,7 @@ struct Offered {
 }
 
 impl Offered {
-    /// Returns the port as an exit's handler gets it: after the collected writes.
+    /// Delivers the collected writes and returns the port, as on an exit.
     fn port(&mut self) -> &mut Port {
         for byte in self.collected.drain(..) {
             self.port.write(THR, byte);
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn every_register_reads_the_same_with_the_offers_taken_and_without(
+    fn every_register_reads_the_same_with_and_without_offers(
         model in prop::sample::select(Model::ALL.to_vec()),
         // Most VMMs' lines take everything at once.
         line in prop_oneof![
@@ -122,7 +122,7 @@ fn vm() -> Uart<HostClock, Vec<u8>> {
 }
 
 #[test]
-fn transmit_writes_are_collected_only_while_no_answer_is_expected() {
+fn transmit_writes_are_collected_only_while_no_interrupt_is_expected() {
     let mut uart = vm();
     assert_eq!(uart.offer().transmit, Transmit::Collect);
     uart.write(IER, ier::RECEIVED_DATA | ier::LINE_STATUS);
@@ -137,7 +137,7 @@ fn transmit_writes_are_collected_only_while_no_answer_is_expected() {
 }
 
 #[test]
-fn the_line_status_is_memory_but_for_its_errors() {
+fn the_line_status_is_memory_unless_it_reports_an_error() {
     let idle = lsr::THRE | lsr::TEMT;
     let mut uart = vm();
     uart.write(FCR, fcr::ENABLE);
@@ -158,7 +158,7 @@ fn the_line_status_is_memory_but_for_its_errors() {
 }
 
 #[test]
-fn a_line_that_takes_its_time_has_nothing_to_offer() {
+fn a_line_with_a_baud_rate_offers_no_access_without_an_exit() {
     let mut uart = Uart::new(HostClock::new(), Line::Baud, Vec::new());
     uart.write(LCR, 3);
     let offer = uart.offer();

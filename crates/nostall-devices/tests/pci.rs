@@ -73,7 +73,7 @@ fn find_capability(bridge: &mut HostBridge, address: Address, id: u8) -> Option<
 }
 
 #[test]
-fn the_header_says_what_it_was_built_to_say() {
+fn the_header_contains_the_builders_values() {
     let mut bridge = with(
         endpoint()
             .revision(7)
@@ -114,7 +114,7 @@ fn a_bar_written_with_ones_reads_its_size() {
 }
 
 #[test]
-fn a_bar_that_cannot_be_is_refused() {
+fn an_impossible_bar_is_refused() {
     let build = |number, bar| endpoint().bar(number, bar).build().map(drop);
     let memory = |size| Bar::Memory32(size, Prefetch::No);
     assert_eq!(build(0, memory(0x1800)), Err(BuildError::Size));
@@ -151,7 +151,7 @@ fn a_vendor_that_reads_as_an_absent_or_unready_function_is_refused() {
     }
     assert_eq!(
         BuildError::Vendor(0xffff).to_string(),
-        "vendor 0xffff: a driver takes the function for absent or not ready; give another number"
+        "vendor 0xffff means an absent or unready function: use another ID"
     );
     for vendor in [0x0002, 0x1af4, 0xfffe] {
         assert!(
@@ -163,7 +163,7 @@ fn a_vendor_that_reads_as_an_absent_or_unready_function_is_refused() {
 }
 
 #[test]
-fn a_command_has_only_the_bits_that_do_something() {
+fn the_command_register_has_only_the_bits_with_an_effect() {
     let command = |function| sized(&mut with(function), at(0, 0, 0), 4) & 0xffff;
     assert_eq!(command(endpoint()), 0x0544);
     assert_eq!(command(endpoint().bar(0, Bar::Io(4))), 0x0545);
@@ -233,7 +233,7 @@ fn extended_capabilities_start_at_0x100_and_point_to_the_next() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn capabilities_that_do_not_fit_are_refused() {
     let big = |length: usize| Capability::new(9, vec![0; length]);
     assert!(endpoint().capability(big(0xc0 - 2)).build().is_ok());
     let too_big = endpoint().capability(big(0xc0 - 1));
@@ -303,7 +303,7 @@ fn an_access_must_be_whole_and_aligned() {
 }
 
 #[test]
-fn an_odd_ecam_read_is_what_memory_would_hold() {
+fn an_unaligned_ecam_read_returns_the_bytes_that_memory_would_hold() {
     let mut bridge = with(express());
     bridge.add(0, 1, express().build().unwrap()).unwrap();
     let mut eight = [0; 8];
@@ -378,7 +378,7 @@ fn the_data_port_reaches_the_bytes_of_the_register() {
 }
 
 #[test]
-fn bus_numbers_lead_to_what_is_behind_a_bridge() {
+fn bus_numbers_lead_to_the_functions_behind_a_bridge() {
     let topology = Topology::new(0..=7).unwrap();
     let mut bridge = topology.bridge;
     assert_eq!(bridge.at(at(1, 0, 0)), None, "no number is assigned");
@@ -416,7 +416,7 @@ fn a_window_begins_with_the_first_bus() {
     assert_eq!(
         HostBridge::new(RangeInclusive::new(9, 3)).buses(),
         9..=9,
-        "one at the least"
+        "at least one bus"
     );
 }
 
@@ -444,11 +444,19 @@ fn impossible_bus_numbers_lead_nowhere_or_to_the_first() {
     );
     assert_eq!(bridge.at(at(2, 0, 0)), None);
     number(&mut bridge, at(0, 3, 0), 0, 1, 1);
-    assert_eq!(bridge.at(at(1, 0, 0)), Some(topology.upstream), "two say 1");
+    assert_eq!(
+        bridge.at(at(1, 0, 0)),
+        Some(topology.upstream),
+        "two bridges have bus 1"
+    );
     number(&mut bridge, at(0, 2, 0), 0, 0, 0);
     assert_eq!(bridge.at(at(1, 0, 0)), Some(topology.virtio_net));
     number(&mut bridge, at(0, 3, 0), 0, 9, 9);
-    assert_eq!(bridge.at(at(9, 0, 0)), None, "not one of the host bridge's");
+    assert_eq!(
+        bridge.at(at(9, 0, 0)),
+        None,
+        "outside the host bridge's buses"
+    );
 }
 
 #[test]
@@ -522,7 +530,7 @@ fn a_conventional_bus_does_not_pass_on_extended_registers() {
 }
 
 #[test]
-fn a_bridge_has_the_windows_it_was_given() {
+fn a_bridge_has_its_configured_windows() {
     let bridge = |windows| with(Function::bridge(0x1af4, 1).windows(windows));
     let sizes = |bridge: &mut HostBridge| {
         [0x1c, 0x20, 0x24, 0x28, 0x2c, 0x30].map(|register| sized(bridge, at(0, 0, 0), register))
@@ -569,7 +577,7 @@ fn a_secondary_reset_silences_and_resets_all_that_is_behind() {
 }
 
 #[test]
-fn what_was_pulled_out_reads_all_ones_until_something_is_put_in() {
+fn a_removed_function_reads_all_ones_until_another_is_inserted() {
     let topology = Topology::new(0..=7).unwrap();
     let mut bridge = topology.bridge;
     number(&mut bridge, at(0, 2, 0), 0, 1, 4);
@@ -613,7 +621,7 @@ impl Volatile for Mailbox {
 }
 
 #[test]
-fn a_volatile_register_is_the_devices_to_answer() {
+fn the_device_answers_for_its_volatile_register() {
     let mut bridge = with(endpoint().volatile(0x80..0x82, Mailbox::default()));
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x80), 1);
     bridge.write(at(0, 0, 0), 0x80, &[9, 0]).unwrap();
@@ -627,7 +635,7 @@ fn a_volatile_register_is_the_devices_to_answer() {
 }
 
 #[test]
-fn several_ranges_of_a_function_may_be_volatile_if_they_are_apart() {
+fn several_volatile_ranges_of_a_function_must_not_overlap() {
     let mailbox = Mailbox::default;
     let two = || {
         endpoint()
@@ -652,7 +660,7 @@ fn several_ranges_of_a_function_may_be_volatile_if_they_are_apart() {
     shadow.follow(&bridge);
     assert!(
         shadow.runs().all(|run| traps(&run)),
-        "no page of it is mapped"
+        "its page is not mapped"
     );
 }
 
@@ -673,7 +681,7 @@ impl Volatile for Mark {
 }
 
 #[test]
-fn a_function_tells_where_its_capabilities_landed() {
+fn a_function_returns_the_locations_of_its_capabilities() {
     let function = express()
         .capability(Capability::msi())
         .capability(Capability::vendor(b"first"))
@@ -719,7 +727,7 @@ fn a_function_tells_where_its_capabilities_landed() {
 }
 
 #[test]
-fn a_function_tells_where_each_bar_is_and_whether_it_is_decoded() {
+fn a_function_returns_the_address_of_each_bar_and_whether_it_is_decoded() {
     let bars: [(usize, Bar, u64, u64); 3] = [
         (
             0,

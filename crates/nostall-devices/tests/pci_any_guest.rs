@@ -1,4 +1,4 @@
-//! For any acts of the guest and the devices, memory holds the same values as a trap returns.
+//! Memory holds the values that a trap returns, for any actions of the guest and the devices.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -214,7 +214,10 @@ impl Machine {
     fn compare(&mut self) -> usize {
         let mut trapping = 0;
         let functions = self.bridge.functions().count();
-        assert!(self.memory.pages() <= functions, "a page for nothing");
+        assert!(
+            self.memory.pages() <= functions,
+            "a page without a function has memory"
+        );
         for page in 0..self.bridge.ecam_size() >> 12 {
             let mut seen = [0; 0x1000];
             if !self.memory.read(page << 12, &mut seen) {
@@ -315,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn a_vmm_that_looks_seldom_sees_the_same(
+    fn a_vmm_that_seldom_follows_sees_the_same(
         events in prop::collection::vec(event(), 1..60),
     ) {
         let mut machine = Machine::new(1..=6);
@@ -332,7 +335,7 @@ proptest! {
 }
 
 #[test]
-fn the_property_is_tried_on_what_it_is_for() {
+fn the_generated_machine_has_the_cases_that_the_property_is_about() {
     let mut machine = Machine::new(0..=0xff);
     machine.number();
     machine.follow();

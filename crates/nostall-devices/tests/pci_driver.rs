@@ -85,7 +85,7 @@ fn every_method_finds_the_same_devices() {
 }
 
 #[test]
-fn what_vanishes_in_mid_scan_is_missed_and_no_more() {
+fn a_function_that_vanishes_in_mid_scan_is_missing_and_the_others_are_found() {
     let found_if_gone_after = |accesses| {
         let topology = Topology::new(0..=15).unwrap();
         let bus = VirtualBus::shadowed(topology.bridge);
@@ -110,7 +110,7 @@ fn what_vanishes_in_mid_scan_is_missed_and_no_more() {
 }
 
 #[test]
-fn what_was_assigned_is_in_the_registers() {
+fn assigned_addresses_are_in_the_registers() {
     let topology = Topology::new(0..=15).unwrap();
     let bus = VirtualBus::new(topology.bridge);
     set_up(&Ecam::new(bus.ecam(), 0, 0..=15));

@@ -30,7 +30,7 @@ fn run(offset: u64, length: u64) -> Run {
 }
 
 #[test]
-fn one_mapping_a_bus_and_those_without_functions_are_all_ones() {
+fn each_bus_has_one_mapping_and_a_bus_without_functions_is_all_ones() {
     let bridge = Topology::new(0..=3).unwrap().bridge;
     let changes = Shadow::new(&bridge, 0..=255).follow(&bridge);
     let empty = |bus| Change::Map(run(bus * MIB, MIB), Contents::AllOnes);
@@ -46,7 +46,7 @@ fn one_mapping_a_bus_and_those_without_functions_are_all_ones() {
 }
 
 #[test]
-fn only_the_buses_asked_for_are_shadowed() {
+fn only_the_requested_buses_are_shadowed() {
     let mut bridge = HostBridge::new(16..=31);
     bridge.add(0, 0, function(false)).unwrap();
     let mut shadow = Shadow::new(&bridge, 18..=19);
@@ -72,7 +72,7 @@ fn a_write_updates_the_words_that_changed() {
     };
     assert_eq!(shadow.follow(&bridge), [update]);
     bridge.ecam_write(page | 0x3c, &[5]).unwrap();
-    assert_eq!(shadow.follow(&bridge), [], "the same again");
+    assert_eq!(shadow.follow(&bridge), [], "unchanged value");
     bridge.ecam_write(page, &[1, 2, 3, 4]).unwrap();
     assert_eq!(shadow.follow(&bridge), [], "it is read-only");
 }
@@ -122,7 +122,7 @@ fn a_bus_with_too_many_runs_traps_as_a_whole() {
 }
 
 #[test]
-fn new_bus_numbers_move_what_a_bus_shows() {
+fn new_bus_numbers_move_the_functions_on_the_mapped_buses() {
     let topology = Topology::new(0..=7).unwrap();
     let mut bridge = topology.bridge;
     let mut shadow = Shadow::new(&bridge, 0..=7);
@@ -155,7 +155,7 @@ fn new_bus_numbers_move_what_a_bus_shows() {
 }
 
 #[test]
-fn memory_never_changes_under_a_function_that_traps() {
+fn changes_that_no_vmm_could_apply_are_refused_by_the_memory() {
     let memory = ShadowMemory::new();
     let mut data = [0; 4];
     assert!(!memory.read(0, &mut data));
@@ -171,12 +171,15 @@ fn memory_never_changes_under_a_function_that_traps() {
     };
     assert!(
         memory.apply(&[update], &shadow).is_err(),
-        "all ones for good"
+        "permanently all ones"
     );
     assert!(memory.read(MIB - 4, &mut data));
     assert!(!memory.read(MIB - 3, &mut data), "over the end");
     let unmap = Change::Unmap(run(0, MIB / 2));
-    assert!(memory.apply(&[unmap], &shadow).is_err(), "half of it");
+    assert!(
+        memory.apply(&[unmap], &shadow).is_err(),
+        "only half of a run"
+    );
 }
 
 /// Reads vendor and device of every function on eight buses.
@@ -196,7 +199,7 @@ fn numbered() -> HostBridge {
 }
 
 #[test]
-fn a_scan_by_memory_takes_no_exit() {
+fn a_scan_through_memory_takes_no_exit() {
     let bus = VirtualBus::new(numbered());
     let ports = Counting::new(bus.ports());
     let by_ports = scan(|address| {
@@ -220,7 +223,7 @@ fn a_scan_by_memory_takes_no_exit() {
 }
 
 #[test]
-fn a_write_is_an_exit_and_its_answer_is_in_memory() {
+fn a_write_is_an_exit_and_its_effect_is_in_memory() {
     let bus = VirtualBus::shadowed(numbered());
     let bar = 1 << 15 | 0x10;
     bus.ecam().write32(bar, !0);
@@ -314,7 +317,7 @@ fn toggle(bus: &VirtualBus, times: u32) {
 }
 
 #[test]
-fn a_guest_that_toggles_bus_numbers_pays_for_each_mapping_with_a_hundred_exits() {
+fn a_guest_that_toggles_bus_numbers_pays_a_hundred_exits_for_each_mapping() {
     const TIMES: u32 = 5_000;
     const BUSES: u64 = 16;
     let topology = Topology::new(0..=15).unwrap();
@@ -333,7 +336,7 @@ fn a_guest_that_toggles_bus_numbers_pays_for_each_mapping_with_a_hundred_exits()
         "{made} mappings changed by {TIMES} writes, not {most}"
     );
 
-    // Once the guest stops, it gets its mappings back after as few exits.
+    // Once the guest stops, at most 100 exits per bus restore its mappings.
     let read_all = || {
         (0..BUSES as usize).for_each(|n| {
             bus.ecam().read32(n << 20);
@@ -393,9 +396,9 @@ fn a_guest_that_swaps_full_buses_pays_for_each_page_that_is_built() {
     );
 }
 
-/// Gives a bus the highest number of mappings, in a shadow that saves less than they cost.
+/// The bus has the highest number of mappings. They cost more than the shadow's credit limit.
 #[test]
-fn a_bus_of_many_mappings_costs_as_many_exits_even_in_a_small_shadow() {
+fn a_bus_with_many_mappings_costs_its_full_price_even_in_a_small_shadow() {
     const TIMES: u32 = 4_000;
     const RUNS: u64 = 16;
     let mut bridge = HostBridge::new(0..=1);

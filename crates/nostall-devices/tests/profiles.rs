@@ -38,7 +38,7 @@ fn every_published_figure_is_met_within_10_percent() {
 }
 
 #[test]
-fn every_profile_has_a_name_of_its_own() {
+fn every_profile_has_a_unique_name() {
     for profile in Profile::ALL {
         let same_name = Profile::ALL.iter().filter(|p| p.name == profile.name);
         assert_eq!(same_name.count(), 1, "{}", profile.name);
@@ -46,7 +46,7 @@ fn every_profile_has_a_name_of_its_own() {
 }
 
 #[test]
-fn now_and_then_an_access_takes_longer() {
+fn slow_accesses_occur_at_their_interval() {
     let profile = Profile::HP_DL380_GEN9;
     let slow = profile.slow_access;
     let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
@@ -72,7 +72,7 @@ fn a_controllers_port_is_empty_when_its_fifo_is() {
     assert_eq!(port.read8(LSR) & (lsr::THRE | lsr::TEMT), 0);
     while port.read8(LSR) & (lsr::THRE | lsr::TEMT) == 0 {
         let next = port.with(|uart| uart.next_event());
-        clock.wait_until(next.expect("the controller comes for it"));
+        clock.wait_until(next.expect("the controller takes it later"));
     }
     // The port shows nothing of the bytes that the buffer still holds.
     assert!(clock.now() < controller.drain * 16);

@@ -83,7 +83,7 @@ fn bytes_below_the_trigger_are_reported_after_four_frames() {
         assert_eq!(interrupt(&port), Some(iir::TIMEOUT));
         assert_eq!(port.with(|uart| uart.next_event()), None);
         assert_eq!(port.read8(IIR) & iir::ID, iir::TIMEOUT);
-        // A read delays the timeout by another four frames.
+        // A read restarts the timeout of four frames.
         port.read8(RBR);
         assert_eq!(interrupt(&port), None);
         clock.advance(FRAME * 4);
@@ -95,7 +95,7 @@ fn bytes_below_the_trigger_are_reported_after_four_frames() {
 }
 
 #[test]
-fn at_the_trigger_it_is_received_data_and_not_a_timeout() {
+fn at_the_trigger_level_the_interrupt_is_received_data_and_not_a_timeout() {
     let (port, clock) = running(Profile::VM);
     port.write8(IER, ier::RECEIVED_DATA);
     port.with(|uart| uart.receive(b'a'));
@@ -104,7 +104,7 @@ fn at_the_trigger_it_is_received_data_and_not_a_timeout() {
 }
 
 #[test]
-fn a_byte_that_comes_takes_no_timeout_back() {
+fn a_new_byte_does_not_clear_a_timeout() {
     let (port, clock) = running(Profile::VM);
     port.write8(FCR, fcr::ENABLE | 0x80);
     port.write8(IER, ier::RECEIVED_DATA);
@@ -113,7 +113,7 @@ fn a_byte_that_comes_takes_no_timeout_back() {
     port.with(|uart| uart.receive(b'b'));
     assert_eq!(interrupt(&port), Some(iir::TIMEOUT));
     port.read8(RBR);
-    assert_eq!(interrupt(&port), None, "a read does");
+    assert_eq!(interrupt(&port), None, "a read clears it");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn in_loopback_the_outputs_are_the_inputs_and_the_line_is_not_connected() {
 }
 
 #[test]
-fn emptying_a_fifo_empties_that_one_only_and_only_with_the_fifos_on() {
+fn clearing_a_fifo_clears_only_that_one_and_only_while_fifos_are_on() {
     let (port, _) = running(Profile::PC_16550A);
     port.with(|uart| uart.receive(b'r'));
     port.write_burst(THR, b"abc");
@@ -215,7 +215,7 @@ fn a_break_sent_harms_nothing() {
 }
 
 #[test]
-fn there_is_room_for_as_much_as_can_be_received() {
+fn receive_room_is_the_number_of_bytes_that_can_be_received() {
     let (port, _) = running(Profile::VM);
     assert_eq!(port.with(|uart| uart.receive_room()), 16);
     port.with(|uart| (0..20).for_each(|byte| uart.receive(byte)));
@@ -223,7 +223,7 @@ fn there_is_room_for_as_much_as_can_be_received() {
 }
 
 #[test]
-fn an_event_between_two_questions_is_not_missed() {
+fn an_event_between_two_queries_is_not_missed() {
     let (port, clock) = running(Profile::PC_16550A);
     port.write8(FCR, fcr::ENABLE | 0x80);
     port.write8(IER, ier::RECEIVED_DATA | ier::TRANSMITTER_EMPTY);

@@ -180,7 +180,7 @@ fn run(port: &mut dyn Port) -> (Vec<(usize, bool)>, Vec<u8>) {
 }
 
 #[test]
-fn one_script_of_a_guest_runs_alike_over_vm_superios_serial_and_ours() {
+fn a_guest_observes_the_same_on_vm_superios_serial_and_on_ours() {
     let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
     let mut ours = Serial::new(uart, event());
     let mut theirs: Theirs = vm_superio::Serial::new(EventFdTrigger(event()), Vec::new());
@@ -232,7 +232,7 @@ fn calls(serial: &Serial<Counter, VirtualClock, Vec<u8>>) -> u32 {
 }
 
 #[test]
-fn a_line_that_is_high_is_triggered_again_only_when_it_would_fall_and_rise() {
+fn a_high_line_triggers_again_only_where_the_chips_line_would_fall_and_rise() {
     let (mut serial, _) = counted(Line::AtOnce);
     serial
         .write(IER, ier::TRANSMITTER_EMPTY | ier::RECEIVED_DATA)
@@ -253,7 +253,7 @@ fn a_line_that_is_high_is_triggered_again_only_when_it_would_fall_and_rise() {
 }
 
 #[test]
-fn input_that_the_guest_has_no_interrupt_for_triggers_none() {
+fn input_without_an_enabled_interrupt_does_not_trigger() {
     let (mut serial, _) = counted(Line::AtOnce);
     serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
     assert_eq!(calls(&serial), 1, "the transmitter is empty");
@@ -265,7 +265,7 @@ fn input_that_the_guest_has_no_interrupt_for_triggers_none() {
 }
 
 #[test]
-fn what_time_alone_raises_is_triggered_when_it_is_due() {
+fn an_interrupt_caused_by_time_triggers_when_it_is_due() {
     let (mut serial, clock) = counted(Line::Baud);
     serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
     assert_eq!(serial.read(IIR) & 0xf, iir::TRANSMITTER_EMPTY);
@@ -302,7 +302,7 @@ fn an_interrupt_that_becomes_due_before_a_read_is_not_lost() {
 }
 
 #[test]
-fn an_interrupt_that_a_read_itself_raises_is_not_lost() {
+fn an_interrupt_raised_by_a_read_is_not_lost() {
     let (mut serial, _) = counted(Line::AtOnce);
     serial.write(IER, ier::LINE_STATUS).unwrap();
     serial.uart_mut().receive(b'x');
@@ -315,7 +315,7 @@ fn an_interrupt_that_a_read_itself_raises_is_not_lost() {
 }
 
 #[test]
-fn a_trigger_that_fails_in_a_read_is_kept_and_tried_again() {
+fn a_trigger_error_in_a_read_is_stored_and_the_trigger_is_retried() {
     let (mut serial, clock) = counted(Line::Baud);
     serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
     serial.read(IIR);
@@ -332,7 +332,7 @@ fn a_trigger_that_fails_in_a_read_is_kept_and_tried_again() {
 }
 
 #[test]
-fn a_trigger_that_fails_is_reported_and_tried_again() {
+fn a_trigger_error_is_reported_and_the_trigger_is_retried() {
     let (mut serial, _) = counted(Line::AtOnce);
     *serial.trigger().broken.borrow_mut() = true;
     assert_eq!(serial.write(IER, ier::TRANSMITTER_EMPTY), Err("broken"));
@@ -346,11 +346,11 @@ fn a_trigger_that_fails_is_reported_and_tried_again() {
     assert_eq!(serial.read(SCR), 2);
     assert_eq!(calls(&serial), 4);
     assert_eq!(serial.write(SCR, 3), Ok(()));
-    assert_eq!(calls(&serial), 4, "the line is high, and was triggered for");
+    assert_eq!(calls(&serial), 4, "the high line has triggered");
 }
 
 #[test]
-fn an_event_of_several_owners_and_a_port_in_memory_trigger_too() {
+fn a_shared_event_and_a_memory_mapped_port_trigger_too() {
     let line = Arc::new(event());
     let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
     let serial = Serial::new(uart, line.clone());

@@ -1,11 +1,11 @@
-//! The models answer any bytes of a guest, and do not grow.
+//! The SPI models respond to any bytes of a guest, with bounded memory.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::spi::{Flash, Frame, Identifier, Mcp2515, SdCard, Target};
 use nostall_io::Nanos;
 use proptest::prelude::*;
 
-/// A step at the end of the wires.
+/// An action of an SPI controller.
 #[derive(Clone, Debug)]
 enum Step {
     Select,
@@ -15,7 +15,7 @@ enum Step {
     Wait(u64),
 }
 
-/// Bytes of which most have a meaning.
+/// Generates bytes that are mostly valid commands.
 fn bytes(commands: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let command = proptest::sample::select(commands);
     let free = proptest::collection::vec(any::<u8>(), 0..20);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_sent_by_a_frames_bytes_is_the_frame(
+    fn a_frame_sent_as_buffer_bytes_is_the_same_frame(
         id: u32,
         extended: bool,
         data in proptest::collection::vec(any::<u8>(), 0..=8),
@@ -143,7 +143,7 @@ proptest! {
         let came: Vec<_> = [0x90].iter().chain(&[0; 13]).map(|&byte| chip.exchange(byte)).collect();
         chip.release();
         prop_assert_eq!(&came[1..], &frame.received()[..]);
-        // That instruction clears the flag.
+        // READ RX BUFFER clears the flag.
         prop_assert!(chip.has_room());
     }
 }

@@ -119,7 +119,7 @@ fn a_card_driver_reads_and_writes_one_block_and_several() {
     }
     card.write(&blocks[1..2], BlockIdx(100)).unwrap();
     card.write(&blocks, BlockIdx(200)).unwrap();
-    // Later accesses wait until the block is written.
+    // The next access waits until the block is written.
     let mut again = [Block::new()];
     card.read(&mut again, BlockIdx(202)).unwrap();
     assert_eq!(again[0].contents, blocks[2].contents);
@@ -130,13 +130,13 @@ fn a_card_driver_reads_and_writes_one_block_and_several() {
 }
 
 #[test]
-fn a_card_that_was_not_woken_says_nothing() {
+fn a_card_without_its_initial_clocks_does_not_respond() {
     // 72 clocks instead of 74.
     assert!(Slot::new(64, 9).driver().num_bytes().is_err());
 }
 
 #[test]
-fn a_card_has_the_next_size_that_it_can_say() {
+fn a_card_reports_the_next_capacity_that_its_register_can_express() {
     assert_eq!(Slot::new(1, 10).driver().num_bytes().unwrap(), 512 << 10);
     let slot = Slot::new(1025, 10);
     let card = slot.driver();
@@ -231,7 +231,7 @@ fn a_can_driver_sends_and_receives() {
 }
 
 #[test]
-fn in_loopback_what_is_sent_comes_back() {
+fn in_loopback_a_sent_frame_is_received() {
     let clock = VirtualClock::new();
     let wires = Wires::new(clock.clone());
     let chip = Rc::new(RefCell::new(Mcp2515::new()));

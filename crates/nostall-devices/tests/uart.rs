@@ -13,7 +13,7 @@ fn port(profile: Profile) -> (Port, VirtualClock) {
 }
 
 #[test]
-fn reset_is_that_of_table_1() {
+fn reset_values_are_those_of_table_1() {
     let (port, _) = port(Profile::PC_16550A);
     assert_eq!(port.read8(IER), 0);
     assert_eq!(port.read8(IIR), iir::NONE);
@@ -106,7 +106,7 @@ fn with_a_divisor_of_0_nothing_moves() {
 }
 
 #[test]
-fn a_full_transmitter_loses_what_comes_and_counts_it() {
+fn a_full_transmitter_loses_further_bytes_and_counts_them() {
     let (port, _) = running(Profile::PC_16550A);
     // 16 bytes are in the FIFO, one is in the shift register.
     port.write_burst(THR, &[b'x'; 20]);
@@ -192,7 +192,7 @@ fn every_access_takes_the_profiles_time() {
 }
 
 #[test]
-fn a_fault_begins_when_it_is_to_begin() {
+fn a_fault_begins_after_its_number_of_accesses() {
     let (port, _) = running(Profile::VM);
     let port = Faulty::after(2, Fault::AllOnes, port);
     port.write8(SCR, 0x55);

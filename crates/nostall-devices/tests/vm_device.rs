@@ -31,7 +31,7 @@ fn mmio_read<const N: usize>(manager: &IoManager, address: u64) -> [u8; N] {
 }
 
 #[test]
-fn a_host_bridge_answers_by_ports_and_ecam() {
+fn a_host_bridge_responds_through_ports_and_ecam() {
     let bridge = Topology::new(0..=7).unwrap().bridge;
     let ecam = MmioRange::new(MmioAddress(ECAM), bridge.ecam_size()).unwrap();
     let mut shadow = Shadow::new(&bridge, 0..=7);
@@ -64,7 +64,7 @@ fn a_host_bridge_answers_by_ports_and_ecam() {
 }
 
 #[test]
-fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
+fn the_hook_reports_that_a_bar_has_moved_and_is_decoded() {
     const FUNCTION: u64 = 8 << 12;
     let bridge = Topology::new(0..=7).unwrap().bridge;
     let accelerator = bridge.at(Address::new(0, 1, 0).unwrap()).unwrap();
@@ -178,7 +178,7 @@ fn a_bus_that_was_limited_is_mapped_again_after_reads() {
 }
 
 #[test]
-fn a_serial_port_answers_by_ports() {
+fn a_serial_port_responds_through_ports() {
     let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
     let uart = Arc::new(Mutex::new(Serial::new(uart, ())));
     let mut manager = IoManager::new();
@@ -198,7 +198,7 @@ fn a_serial_port_answers_by_ports() {
 }
 
 #[test]
-fn a_serial_port_in_memory_has_its_registers_a_stride_apart() {
+fn memory_mapped_registers_are_one_stride_apart() {
     for bytes in [1, 4, 4096] {
         let stride = Stride::new(bytes).unwrap();
         let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
@@ -231,7 +231,7 @@ fn a_serial_port_in_memory_has_its_registers_a_stride_apart() {
 
 /// Maps the line status register's page as a VMM does: reads of it are reads of memory.
 #[test]
-fn a_mapped_page_answers_every_read_as_a_trapped_one_does() {
+fn a_mapped_page_and_a_trap_return_the_same_for_every_read() {
     let mut model = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
     let LineStatus::Memory(value) = model.offer().line_status else {
         panic!("not offered");
@@ -254,7 +254,7 @@ fn a_mapped_page_answers_every_read_as_a_trapped_one_does() {
 }
 
 #[test]
-fn a_designware_in_memory_is_of_words() {
+fn a_memory_mapped_designware_has_word_registers() {
     let uart = Uart::of(
         Chip::designware(16),
         HostClock::new(),

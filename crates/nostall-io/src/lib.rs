@@ -102,3 +102,8 @@ pub use time::{Clock, Nanos};
 pub use timeout::Timeout;
 #[cfg(target_arch = "x86_64")]
 pub use tsc::Tsc;
+
+/// The README's example.
+#[cfg(all(doctest, target_arch = "x86_64"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

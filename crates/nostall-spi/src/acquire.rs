@@ -1,4 +1,4 @@
-//! Waiting for the bus: blocking, and awaited.
+//! Waits for the bus, blocking and asynchronous.
 
 use core::ops::ControlFlow;
 
@@ -14,15 +14,16 @@ use crate::ownership::{Token, Wanted};
 use crate::platform::Platform;
 use crate::statistics::raise;
 
-/// A waiter that has waited so long is handed the bus by its present owner. Before that,
-/// running callers may take it: to hand it to a sleeping task each time would leave it
-/// idle until that task has a CPU.
+/// Time after which the current owner must hand the bus to a waiter. Before that, running callers
+/// may take it. A hand-over to a sleeping task each time would leave the bus idle until that task
+/// gets a CPU.
 const FAIR: Nanos = Nanos::from_micros(500);
 
-/// Rounds of a spin at most: some milliseconds.
+/// Largest number of rounds of a spin: a few milliseconds.
 const SPINS: u32 = 1 << 16;
 
-/// The same as [`FAIR`], in looks that found the bus taken: for a clock that stands still.
+/// Equivalent of [`FAIR`] for a clock that stands still: the number of checks that found the bus
+/// owned.
 const FAIR_LOOKS: u32 = 16;
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
@@ -30,7 +31,7 @@ where
     C: Controller,
     P: Platform,
 {
-    /// Takes the bus for a message of `device`: at once, or after waiting for it.
+    /// Takes the bus for a message of `device`, at once or after a wait.
     #[inline(always)]
     pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Token, Error> {
         match self.ownership.take(device) {
@@ -39,7 +40,7 @@ where
         }
     }
 
-    /// Takes the bus after waiting for it.
+    /// Takes the bus after a wait.
     pub(crate) async fn acquire_busy<F: Face<C>>(
         &self,
         device: DeviceNumber,
@@ -51,7 +52,7 @@ where
             }
             match joining.step(look) {
                 Some(ended) => return ControlFlow::Break(ended),
-                // It may not come when it is woken.
+                // The timer removes a waiter that does not respond to its wake-up.
                 None if !F::BLOCKS && joining.looks == 0 && self.has_worker() => self.set_timer(),
                 None => {}
             }
@@ -62,7 +63,7 @@ where
         owner.into_token().ok_or(Error::Cancelled)
     }
 
-    /// Spins while the bus is owned, as long as a sleep and a wake-up would take.
+    /// Spins while the bus is owned, at most for the time of a sleep and a wake-up.
     fn spin(&self) {
         let looks = self.platform.looks();
         if looks == Nanos::ZERO {
@@ -70,7 +71,7 @@ where
         }
         let _held = Held::begin(StallCondition::BusOwner);
         let until = self.platform.now() + looks;
-        // Counted too, for a clock that stands still.
+        // Rounds are counted too, for a clock that stands still.
         for _ in 0..SPINS {
             if !self.ownership.is_owned() || self.platform.now() >= until {
                 return;
@@ -92,7 +93,7 @@ where
     device: DeviceNumber,
     waiter: Option<Waiter>,
     looks: u32,
-    /// Messages run when the wait began.
+    /// Number of messages run before the wait.
     seen: u32,
 }
 
@@ -118,13 +119,13 @@ where
         self.looks >= FAIR_LOOKS || waited >= FAIR
     }
 
-    /// Tries to acquire the bus. Returns the end of the wait; before that, the waker will be woken
-    /// when it is time to try again.
+    /// Tries to take the bus. Returns the result when the wait is over. Otherwise the waker is
+    /// woken for the next try.
     fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let Look { waker, now, waited } = look;
         let timeout = bus.config.lock_timeout;
-        // A second round is that of a waiter whose place was forfeited.
+        // The second round is for a waiter whose place was forfeited.
         for _ in 0..2 {
             let (wanted, wakers) = match (self.waiter, waker) {
                 (Some(waiter), Some(waker)) => {
@@ -161,7 +162,7 @@ where
         None
     }
 
-    /// The wait was too long.
+    /// Ends a wait that has reached its time limit.
     #[cold]
     fn give_up(&mut self, now: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;

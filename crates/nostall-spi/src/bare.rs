@@ -1,4 +1,4 @@
-//! One thread, and interrupt handlers.
+//! Platforms with one thread and interrupt handlers.
 
 use core::cell::RefCell;
 use core::task::Waker;
@@ -9,10 +9,10 @@ use nostall_io::{Clock, Nanos};
 
 use crate::platform::Platform;
 
-/// Bare metal without tasks: a caller that finds the bus busy does not wait, there is no
-/// worker, and the main loop calls [`Bus::poll`](crate::Bus::poll).
+/// Bare metal without tasks. A caller that finds the bus busy does not wait, there is no worker,
+/// and the main loop calls [`Bus::poll`](crate::Bus::poll).
 ///
-/// Also for async executors, whose futures wait by themselves.
+/// Also for asynchronous executors, whose futures wait by themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bare<C>(pub C);
 
@@ -38,13 +38,13 @@ impl<C: Clock> Platform for Bare<C> {
     }
 }
 
-/// A clock made of a delay, which every HAL has: the sum of its delays. A reading of it counts as a
-/// microsecond, so that each wait ends.
+/// Clock made from a delay, which every HAL has: the sum of its delays. Each read counts as one
+/// microsecond, so that every wait ends.
 #[derive(Debug)]
 pub struct DelayClock<D>(Mutex<RefCell<(D, u64)>>);
 
 impl<D: DelayNs> DelayClock<D> {
-    /// Starts at 0.
+    /// Creates a clock that starts at 0.
     pub const fn new(delay: D) -> Self {
         Self(Mutex::new(RefCell::new((delay, 0))))
     }
@@ -60,7 +60,7 @@ impl<D: DelayNs> Clock for DelayClock<D> {
     }
 
     fn wait_until(&self, deadline: Nanos) {
-        // In pieces, so that interrupts are not kept waiting.
+        // In short pieces, so that interrupts are delayed little.
         let piece = Nanos::from_micros(10);
         loop {
             let left = critical_section::with(|section| {
@@ -77,8 +77,8 @@ impl<D: DelayNs> Clock for DelayClock<D> {
     }
 }
 
-/// The bus's clock as a delay, blocking and awaited: for drivers that want one beside
-/// their device.
+/// Delay on the bus's clock, blocking and asynchronous, for drivers that need one beside their
+/// device.
 #[derive(Debug)]
 pub struct Delay<'b, P>(pub(crate) &'b P);
 

@@ -1,4 +1,4 @@
-//! The bus, and the path of a message on an idle one.
+//! Bus, and the path of a message on an idle bus.
 
 use core::fmt;
 use core::task::Waker;
@@ -14,19 +14,19 @@ use crate::stored::Body;
 use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
 use crate::waiting::Waiting;
 
-/// A bus that its callers share, and that each drives for its own messages.
+/// Bus shared by its callers, each of which drives it for its own messages.
 ///
-/// See the [crate's documentation](crate). `WAITERS` contexts can wait for the bus, and
-/// `STORED` submitted messages of up to `BYTES` bytes each.
+/// See the [crate's documentation](crate). Up to `WAITERS` contexts wait for the bus. It stores up
+/// to `STORED` submitted messages of up to `BYTES` bytes each.
 pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
     pub(crate) ownership: Ownership<WAITERS, STORED>,
-    /// Used by the owner.
+    /// Accessed only by the owner.
     pub(crate) station: Owned<Station<C>>,
     pub(crate) bodies: [Lock<Body<BYTES>>; STORED],
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// Not 0: the worker is a future.
+    /// Nonzero if the worker is a future.
     pub(crate) served: AtomicU32,
     pub(crate) rare: Critical<Rare>,
 }
@@ -37,7 +37,7 @@ where
     P: Platform,
 {
     constant! {
-        /// A bus on `controller`.
+        /// Creates a bus on `controller`.
         pub fn new(controller: C, platform: P, config: Config) -> Self {
             Self {
                 ownership: Ownership::new(),
@@ -52,7 +52,7 @@ where
         }
     }
 
-    /// Number of contexts and stored messages in line.
+    /// Returns the number of contexts and stored messages in line.
     pub fn in_line(&self) -> usize {
         self.ownership.in_line()
     }
@@ -62,28 +62,28 @@ where
         self.counters.read()
     }
 
-    /// The options that the bus was made with.
+    /// Returns the options of the bus.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The platform, which is the bus's clock too.
+    /// Returns the platform, which is also the bus's clock.
     pub const fn platform(&self) -> &P {
         &self.platform
     }
 
-    /// A delay for drivers that want one beside their device.
+    /// Returns a delay for drivers that need one beside their device.
     pub const fn delay(&self) -> crate::Delay<'_, P> {
         crate::Delay(&self.platform)
     }
 
-    /// Gives the controller back.
+    /// Returns the controller, and drops the bus.
     pub fn into_controller(self) -> C {
         self.station.into_inner().controller
     }
 
-    /// For the controller's interrupt handler: the owner goes on. An interrupt that no
-    /// owner waits for does no harm.
+    /// Lets the owner continue. For the controller's interrupt handler. An interrupt that no owner
+    /// waits for does no harm.
     pub fn on_interrupt(&self) {
         self.wake(self.rare.with(|rare| rare.interrupt.raise()));
     }
@@ -106,7 +106,7 @@ where
         }
     }
 
-    /// Wakes one waker and drops others, which are code of others too.
+    /// Wakes one waker and drops the others. Both run foreign code.
     pub(crate) fn see_to(&self, wakers: Wakers) {
         self.wake(wakers.wake);
         self.guarded_drop(wakers.unused);
@@ -119,7 +119,8 @@ where
         }
     }
 
-    /// Runs code of others. Where panics unwind, it may.
+    /// Runs foreign code, such as wakers and callbacks. With `std`, a panic in it is caught and
+    /// counted.
     #[cold]
     pub(crate) fn guarded(&self, act: impl FnOnce()) {
         #[cfg(feature = "std")]

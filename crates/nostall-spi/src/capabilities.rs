@@ -1,10 +1,10 @@
-//! The abilities of a controller, and the refusal of everything else.
+//! Capabilities of a controller, and the refusal of everything else.
 
 use crate::error::{Error, Invalid};
 use crate::settings::{BitOrder, Mode, Polarity, Select, Settings, Wires, WordSize};
 use crate::transfer::{Message, Transfer};
 
-/// The abilities of a controller. Anything else is refused before a bit has moved.
+/// Capabilities of a controller. Everything else is refused before a bit is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     modes: u8,
@@ -19,7 +19,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Everything, with so many chip-select lines.
+    /// Creates the capabilities of a controller that supports everything, with `lines` chip-select
+    /// lines.
     pub const fn all(lines: u8) -> Self {
         Self {
             modes: 0b1111,
@@ -34,7 +35,8 @@ impl Capabilities {
         }
     }
 
-    /// Mode 0, words of 8 bits, most significant first, four wires, lines active low.
+    /// Creates the least capabilities: mode 0, 8-bit words, most significant bit first, four wires,
+    /// and `lines` active-low chip-select lines.
     pub const fn least(lines: u8) -> Self {
         Self {
             modes: 1,
@@ -46,7 +48,7 @@ impl Capabilities {
         }
     }
 
-    /// These modes and no others.
+    /// Allows these modes only.
     pub const fn modes(mut self, modes: &[Mode]) -> Self {
         self.modes = 0;
         let mut index = 0;
@@ -57,7 +59,7 @@ impl Capabilities {
         self
     }
 
-    /// Words of these sizes and no others.
+    /// Allows these word sizes only.
     pub const fn words(mut self, words: &[WordSize]) -> Self {
         self.words = 0;
         let mut index = 0;
@@ -68,42 +70,41 @@ impl Capabilities {
         self
     }
 
-    /// Either bit first.
+    /// Allows both bit orders.
     pub const fn with_lsb_first(mut self) -> Self {
         self.lsb_first = true;
         self
     }
 
-    /// Lines of either polarity.
+    /// Allows chip-select lines of both polarities.
     pub const fn with_active_high(mut self) -> Self {
         self.active_high = true;
         self
     }
 
-    /// The slowest clock it can have, in hertz.
+    /// Sets the slowest possible clock, in hertz.
     pub const fn slowest(mut self, hertz: u32) -> Self {
         self.slowest = hertz;
         self
     }
 
-    /// The fastest clock it can have, in hertz: a device that allows a faster one is
-    /// spoken to at this rate.
+    /// Sets the fastest possible clock, in hertz. It is used for devices that allow a faster one.
     pub const fn fastest(mut self, hertz: u32) -> Self {
         self.fastest = hertz;
         self
     }
 
-    /// The longest transfer it can do, in bytes.
+    /// Sets the longest possible transfer, in bytes.
     pub const fn longest(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
     }
 
-    /// Checks whether a device with such settings can be spoken to.
+    /// Checks whether the controller supports a device with these settings.
     ///
     /// # Errors
     ///
-    /// The first setting that the controller cannot have.
+    /// The first setting that the controller does not support.
     pub fn check_device(&self, settings: &Settings) -> Result<(), Invalid> {
         if self.modes & 1 << settings.mode.number() == 0 {
             return Err(Invalid::Mode(settings.mode));
@@ -125,12 +126,13 @@ impl Capabilities {
         self.check_clock(settings.clock)
     }
 
-    /// Checks whether a message can be run for a device with such settings. Returns its
-    /// bytes on the wire.
+    /// Checks whether the controller can run a message for a device with these settings. Returns
+    /// its number of bytes on the wire.
     ///
     /// # Errors
     ///
-    /// [`Error::NoTransfers`], or the first transfer that cannot be run, and why.
+    /// [`Error::NoTransfers`], or [`Error::Invalid`] with the first transfer that cannot be run and
+    /// the reason.
     #[inline]
     pub fn check<M: Message + ?Sized>(
         &self,
@@ -196,7 +198,7 @@ impl Capabilities {
         }
     }
 
-    /// The fastest rate for a device that allows `hertz`.
+    /// Returns the fastest clock, in hertz, for a device that allows `hertz`.
     pub(crate) fn rate(&self, hertz: u32) -> u32 {
         hertz.min(self.fastest)
     }

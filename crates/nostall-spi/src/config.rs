@@ -2,11 +2,11 @@
 
 use nostall_io::Nanos;
 
-/// The context that runs a message which was submitted to an idle bus.
+/// Context that runs a message submitted to an idle bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Submitted {
-    /// The submitting task, before `submit` returns. From an interrupt handler, and
-    /// wherever the caller [must not wait](crate::Platform::current), as `ByWorker`.
+    /// The submitting task, before `submit` returns. In an interrupt handler, or in a caller that
+    /// [must not wait](crate::Platform::current), the same as `ByWorker`.
     #[default]
     ByCaller,
     /// The worker, which is woken. Without one, `poll` or the next caller.
@@ -16,21 +16,20 @@ pub enum Submitted {
 /// Options of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The context that runs a message which was submitted to an idle bus.
+    /// Context that runs a message submitted to an idle bus.
     pub submitted: Submitted,
     /// Idle time before the hardware is put to sleep. Activity is checked once in this time, so it
     /// takes up to twice as long. Reading the clock after every message would cost more than a
     /// short message. With 0, the worker puts an idle bus to sleep whenever it is
     /// [called](crate::Bus::call_worker).
     pub idle_timeout: Nanos,
-    /// Longest wait for the bus. Also the time after which a waiter that was woken for the
-    /// bus and has not come loses its place, and an owner that has not moved counts as
-    /// [gone](crate::Error::Abandoned).
+    /// Longest wait for the bus. After the same time, a woken waiter that has not responded loses
+    /// its place, and an owner without progress counts as [abandoned](crate::Error::Abandoned).
     pub lock_timeout: Nanos,
 }
 
 impl Config {
-    /// Submitted messages run by their caller; Linux's idle time of a second; ten seconds for
+    /// Default options: the caller runs submitted messages, 1 s of idle time as in Linux, 10 s for
     /// the bus.
     pub const DEFAULT: Self = Self {
         submitted: Submitted::ByCaller,

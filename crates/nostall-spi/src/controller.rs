@@ -1,4 +1,4 @@
-//! The traits that a driver of a controller implements.
+//! Traits for controller drivers.
 
 use nostall_io::Nanos;
 
@@ -11,14 +11,13 @@ use crate::words::Words;
 /// Progress of a controller with a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Every word was sent and received, and the last bit is out.
+    /// Every word was sent and received, and the last bit is sent.
     Done,
-    /// The CPU has nothing to do for this long; then the transfer is to be called again.
-    /// `Nanos::ZERO`: at once.
+    /// The CPU has nothing to do for this time; then the transfer is to be called again. With
+    /// `Nanos::ZERO`, at once.
     After(Nanos),
-    /// The controller will interrupt, and the handler calls
-    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt); then the transfer is to be called
-    /// again.
+    /// The controller will interrupt, and its handler calls
+    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt). Then the transfer is to be called again.
     Interrupt,
 }
 
@@ -27,25 +26,24 @@ pub enum Progress {
 pub enum Level {
     /// The device is selected.
     Asserted,
-    /// It is not.
+    /// The device is not selected.
     Released,
 }
 
-/// An SPI controller, as the bus drives it. Sharing, delays, time-outs and clean-up are
-/// the bus's business.
+/// SPI controller as driven by the bus. The bus handles sharing, delays, time-outs and clean-up.
 ///
-/// One context at a time calls. No call waits for longer than a few words take, except
-/// [`transfer`](Self::transfer) over a bus that blocks.
+/// Only one context at a time calls these methods. No call waits for longer than the time of a few
+/// words, except [`transfer`](Self::transfer) on a blocking bus.
 pub trait Controller {
-    /// The controller's abilities. Asked once, before the first device is made.
+    /// Returns the controller's capabilities. Called once, before the first device is created.
     fn capabilities(&self) -> Capabilities;
 
-    /// Wakes the hardware: clocks, power, pins, DMA. Before the first message, and
-    /// before the first after each [`unprepare`](Self::unprepare).
+    /// Wakes the hardware: clocks, power, pins, DMA. Called before the first message, and before
+    /// the next message after each [`unprepare`](Self::unprepare).
     ///
     /// # Errors
     ///
-    /// [`Fault`]: the message is not run; the next one tries again.
+    /// [`Fault`] if the hardware does not wake. The message is not run; the next one tries again.
     fn prepare(&mut self) -> Result<(), Fault> {
         Ok(())
     }
@@ -53,39 +51,36 @@ pub trait Controller {
     /// Puts the hardware to sleep, until [`prepare`](Self::prepare).
     fn unprepare(&mut self) {}
 
-    /// Sets mode, clock and word size, and returns the clock that was set, in hertz, from
-    /// which time-outs are computed. Called only when something has changed; the device of
-    /// `wire.select` is not selected yet, unless only clock or word size have changed in
-    /// the middle of a message.
+    /// Sets mode, clock and word size. Returns the actual clock in hertz, from which time-outs are
+    /// computed. Called only after a change. The device of `wire.select` is not selected yet,
+    /// unless only clock or word size change during a message.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if that cannot be done.
+    /// [`Fault`] if the settings are not possible.
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault>;
 
-    /// Asserts or releases the line of the last `set`.
+    /// Asserts or releases the chip-select line of the last `set`.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if that cannot be done.
+    /// [`Fault`] if the line cannot be driven.
     fn select(&mut self, level: Level) -> Result<(), Fault>;
 
-    /// Moves as many words as can be moved now. Called again with the same words until
-    /// all are through.
+    /// Moves as many words as possible now. Called again with the same words until all are moved.
     ///
     /// # Errors
     ///
-    /// [`Fault`] ends the message.
+    /// [`Fault`] if the transfer fails; it ends the message.
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault>;
 
-    /// Stops the transfer under way, releases every chip select and masks the interrupt:
-    /// after a fault, a time-out, a panic, or a future that was dropped. Does not wait.
-    /// The next [`set`](Self::set), which comes before anything else is sent, empties the
-    /// FIFOs.
+    /// Stops the current transfer, releases every chip select and masks the interrupt. Called after
+    /// a fault, a time-out, a panic or a dropped future. Does not wait. The next
+    /// [`set`](Self::set), before anything else is sent, clears the FIFOs.
     fn abort(&mut self);
 
-    /// Runs a whole message, for a controller that takes messages whole (Linux's spidev);
-    /// `None` from all others. An error names its transfer.
+    /// Runs a whole message, for a controller that takes whole messages (Linux's spidev). Other
+    /// controllers return `None`. An error includes the index of its transfer.
     fn whole<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -96,23 +91,23 @@ pub trait Controller {
     }
 }
 
-/// A way of waiting that does not block.
+/// Non-blocking way to wait.
 pub trait Waits {
-    /// Waits as `progress` says.
+    /// Waits as `progress` requires.
     fn wait(&self, progress: Progress) -> impl Future<Output = ()>;
 }
 
-/// A controller whose transfers can be awaited.
+/// Controller whose transfers can be awaited.
 ///
-/// The default is right for controllers that report [`Progress`]. A future from here may
-/// be dropped at any moment: the hardware must not touch the words afterwards.
+/// The default is right for controllers that report [`Progress`]. The futures may be dropped at any
+/// time; the hardware must not access the words afterwards.
 pub trait AsyncController: Controller {
-    /// Sets the controller as [`set`](Controller::set) does. It may have to wait after an
-    /// [`abort`](Controller::abort), until the FIFOs are empty.
+    /// Does the same as [`set`](Controller::set). After an [`abort`](Controller::abort), it may
+    /// wait until the FIFOs are empty.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if that cannot be done.
+    /// [`Fault`] if the settings are not possible.
     fn set_async(&mut self, wire: &Wire) -> impl Future<Output = Result<u32, Fault>> {
         async { self.set(wire) }
     }
@@ -121,7 +116,7 @@ pub trait AsyncController: Controller {
     ///
     /// # Errors
     ///
-    /// [`Fault`] ends the message.
+    /// [`Fault`] if the transfer fails; it ends the message.
     fn transfer_async(
         &mut self,
         words: &mut Words<'_>,

@@ -1,4 +1,4 @@
-//! A device on a bus.
+//! Device on a bus.
 
 use core::fmt;
 
@@ -19,13 +19,12 @@ use crate::statistics::count;
 use crate::stored::{Body, Callback};
 use crate::transfer::{Message, Transfer};
 
-/// A device on a bus, made by [`Bus::device`].
+/// Device on a bus, created with [`Bus::device`].
 ///
-/// Messages of one device run in the order in which they were given, from whichever
-/// context and in whichever way. Messages that are not begun when it is dropped are
-/// withdrawn.
+/// Messages of one device run in the order in which they were given, from any context and with any
+/// method. Dropping the device withdraws messages that have not begun.
 ///
-/// It is embedded-hal's `SpiDevice`, and its asynchronous twin.
+/// It implements embedded-hal's `SpiDevice`, blocking and asynchronous.
 pub struct Device<
     'b,
     C,
@@ -52,8 +51,8 @@ where
     ///
     /// # Errors
     ///
-    /// The first setting that the controller cannot have; [`Invalid::Busy`] if the first
-    /// device is made while the bus is in use and the caller must not wait;
+    /// The first setting that the controller does not support. [`Invalid::Busy`] if the first
+    /// device is created while the bus is in use and the caller must not wait.
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
         let known = self.rare.with(|rare| rare.capabilities);
@@ -89,13 +88,13 @@ where
     C: Controller,
     P: Platform,
 {
-    /// Runs a message in the calling context, and returns when it is through. If the bus
-    /// is busy, the caller waits.
+    /// Runs a message in the calling context, and returns when it is complete. If the bus is busy,
+    /// the caller waits.
     ///
     /// # Errors
     ///
-    /// [`Error`]; the device is deselected in any case. [`Error::WouldBlock`] if the bus
-    /// is busy and the caller must not wait.
+    /// [`Error`]; the device is deselected in any case. [`Error::WouldBlock`] if the bus is busy
+    /// and the caller must not wait.
     #[inline]
     pub fn sync(&self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         self.sync_message(transfers)
@@ -111,31 +110,31 @@ where
         result
     }
 
-    /// Sends `bytes`, as a message.
+    /// Sends `bytes` as one message.
     ///
     /// # Errors
     ///
-    /// As [`sync`](Self::sync).
+    /// The same as [`sync`](Self::sync).
     pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
         self.sync(&mut [Transfer::write(bytes)])
     }
 
-    /// Sends `bytes`, then receives into `into`, as a message.
+    /// Sends `bytes`, then receives into `into`, as one message.
     ///
     /// # Errors
     ///
-    /// As [`sync`](Self::sync).
+    /// The same as [`sync`](Self::sync).
     pub fn write_then_read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), Error> {
         self.sync(&mut [Transfer::write(bytes), Transfer::read(into)])
     }
 
-    /// Stores a message, and returns a handle on it. Its input is read from the handle.
+    /// Stores a message, and returns its handle. The handle gives access to the received bytes.
     ///
-    /// On an idle bus, a task runs it here; elsewhere see [`Submitted`].
+    /// On an idle bus, a task runs the message here. Otherwise see [`Submitted`].
     ///
     /// # Errors
     ///
-    /// [`Error`], if it cannot be stored.
+    /// [`Error`] if the message cannot be stored.
     pub fn submit(
         &self,
         transfers: &mut [Transfer<'_>],
@@ -144,12 +143,12 @@ where
         Ok(Pending::new(self.bus, index))
     }
 
-    /// Stores a message, and returns. When it is through, the owner of the bus calls
-    /// `then` with `number`.
+    /// Stores a message, and returns. After the message, the owner of the bus calls `then` with
+    /// `number`.
     ///
     /// # Errors
     ///
-    /// [`Error`], if it cannot be stored; then `then` is not called.
+    /// [`Error`] if the message cannot be stored; then `then` is not called.
     pub fn submit_then(
         &self,
         transfers: &mut [Transfer<'_>],
@@ -178,13 +177,13 @@ where
         Ok(index)
     }
 
-    /// Has the message run that was just stored on a free bus.
+    /// Ensures that a message stored on a free bus is run.
     fn see_to_it(&self) {
         let bus = self.bus;
         let worker = bus.has_worker();
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
-            // Taken meanwhile, its owner runs the message.
+            // If the bus was taken meanwhile, its owner runs the message.
             if let Some(mut owner) = Owner::take_any(bus) {
                 owner.release();
             }
@@ -195,12 +194,12 @@ where
         }
     }
 
-    /// The bus.
+    /// Returns the bus.
     pub const fn bus(&self) -> &'b Bus<C, P, W, S, B> {
         self.bus
     }
 
-    /// The settings, with the clock that the controller can have.
+    /// Returns the settings, with the clock limited to the controller's fastest.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -214,18 +213,18 @@ where
     }
 }
 
-/// Awaited. A future may be dropped at any moment: the device is deselected, and the bus
-/// is free.
+/// Asynchronous methods. Their futures may be dropped at any time: the device is deselected, and
+/// the bus is free.
 impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
 where
     C: AsyncController,
     P: Platform,
 {
-    /// Runs a message without blocking: [`sync`](Self::sync), awaited.
+    /// Runs a message without blocking; the asynchronous [`sync`](Self::sync).
     ///
     /// # Errors
     ///
-    /// As [`sync`](Self::sync).
+    /// The same as [`sync`](Self::sync).
     pub async fn transfer_async(&self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         self.await_message(transfers).await
     }
@@ -285,8 +284,8 @@ where
 {
     fn drop(&mut self) {
         let bus = self.bus;
-        // No more of them are stored meanwhile: the device is being dropped. The last round
-        // finds none, and frees its number.
+        // No message is stored meanwhile, because the device is being dropped. The last round finds
+        // none, and frees the device's number.
         for _ in 0..=S {
             let Some((index, wakers)) = bus.ownership.withdraw(self.number, bus.platform.now())
             else {

@@ -1,4 +1,4 @@
-//! State that a message on an idle bus does not need.
+//! State that is not needed for a message on an idle bus.
 
 use core::mem::take;
 use core::task::Waker;
@@ -8,15 +8,15 @@ use nostall_io::Nanos;
 use crate::capabilities::Capabilities;
 use crate::interrupt::Interrupt;
 
-/// Time of a timer that is not set.
+/// Time of a disabled timer.
 pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 
-/// Behind one critical section, which takes less memory than one each.
+/// State in one critical section, which takes less memory than several.
 #[derive(Debug)]
 pub(crate) struct Rare {
     pub(crate) interrupt: Interrupt,
     pub(crate) duty: Duty,
-    /// Known once there is a device.
+    /// Set when the first device is created.
     pub(crate) capabilities: Option<Capabilities>,
 }
 
@@ -28,20 +28,20 @@ impl Rare {
     };
 }
 
-/// The worker's duties.
+/// Duties of the worker.
 #[derive(Debug)]
 pub(crate) struct Duty {
     /// Wakes a worker that is a future.
     pub(crate) waker: Option<Waker>,
-    /// Its timer; [`NEVER`] if it is not set.
+    /// Time of the worker's timer; [`NEVER`] if it is disabled.
     pub(crate) timer: Nanos,
-    /// It was called.
+    /// The worker was called.
     pub(crate) called: bool,
-    /// The worker is to put the hardware to sleep.
+    /// The worker must put the hardware to sleep.
     pub(crate) tired: bool,
-    /// The timer goes off before `look`, for a waiter.
+    /// The timer is set before `look`, for a waiter.
     pub(crate) early: bool,
-    /// Messages run when `look` was set.
+    /// Number of messages run when `look` was set.
     pub(crate) seen: u32,
     /// Time of the next check for activity.
     pub(crate) look: Nanos,
@@ -63,14 +63,14 @@ impl Duty {
         self.waker.take()
     }
 
-    /// Wakes it for an earlier time only.
+    /// Sets the timer. Returns the waker only if the time is earlier than before.
     pub(crate) fn set_timer(&mut self, at: Nanos) -> Option<Waker> {
         let earlier = at < core::mem::replace(&mut self.timer, at);
         self.waker.take_if(|_| earlier)
     }
 
-    /// Returns whether it was called, or its timer went off; and the timer, if neither has
-    /// happened. Then it waits with `waker`. The last part is a waker to be dropped.
+    /// Returns whether the worker was called (`true`) or its timer has expired (`false`). If
+    /// neither, stores `waker` and returns the timer. The last part is a waker to drop.
     pub(crate) fn look(
         &mut self,
         now: Nanos,

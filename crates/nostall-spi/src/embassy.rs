@@ -1,4 +1,4 @@
-//! Embassy's clock and timers.
+//! Platform for Embassy's clock and timers.
 
 use core::task::Waker;
 
@@ -7,7 +7,7 @@ use nostall_io::{Clock, Nanos};
 
 use crate::platform::Platform;
 
-/// Embassy's executor and its time driver: delays and time-outs of futures are timers.
+/// Platform for Embassy's executor and time driver. Delays and time-outs of futures are timers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Embassy;
 
@@ -30,7 +30,7 @@ impl Platform for Embassy {
 
     fn wake_at(&self, at: Nanos, waker: &Waker) -> bool {
         let (seconds, rest) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
-        // Rounded up: never too early.
+        // Rounded up, so that no timer is early.
         let ticks = (u128::from(rest) * u128::from(TICK_HZ)).div_ceil(1_000_000_000) as u64;
         schedule_wake(seconds.saturating_mul(TICK_HZ).saturating_add(ticks), waker);
         true

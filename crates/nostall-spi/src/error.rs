@@ -6,57 +6,55 @@ use embedded_hal::spi::ErrorKind;
 
 use crate::settings::{Mode, WordSize};
 
-/// Why a message was not run, or not to its end.
+/// Reason for which a message was not run, or not completely.
 ///
-/// Transfers are counted from 0. After any error, the device is deselected and the bus goes on.
+/// Transfers are counted from 0. After any error, the device is deselected and the bus remains
+/// usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A message without transfers does nothing: there is a mistake somewhere.
+    /// The message has no transfers, which is probably a mistake.
     NoTransfers,
-    /// This transfer cannot be run on this controller, or not at all. Nothing was
-    /// moved.
+    /// The controller cannot run this transfer. Nothing was sent.
     Invalid {
         /// Index of the transfer.
         transfer: usize,
         /// Reason of the refusal.
         why: Invalid,
     },
-    /// The bus is busy, and the caller must not wait. Try later, or submit.
+    /// The bus is busy, and the caller must not wait. Try later, or submit the message.
     WouldBlock,
     /// Every place in the line is taken. Try later, or give the bus more places.
     LineFull,
-    /// The message does not fit into the bus's memory for a submitted message, which has
-    /// room for this many bytes. Run it with `sync`, or give the bus more memory.
+    /// The message does not fit into the bus's memory for a submitted message. Run it with `sync`,
+    /// or give the bus more memory.
     TooLongToStore {
-        /// Bytes of the bus's memory for one message.
+        /// Size of the bus's memory for one message, in bytes.
         room: usize,
     },
-    /// The message has more transfers than a submitted message may have. Run it with
-    /// `sync`.
+    /// The message has more transfers than a submitted message may have. Run it with `sync`.
     TooManyToStore {
-        /// Transfers.
+        /// Largest number of transfers of a submitted message.
         room: usize,
     },
-    /// Other callers kept the bus busy for [`lock_timeout`](crate::Config::lock_timeout).
-    /// Nothing was moved.
+    /// Other callers kept the bus busy for [`lock_timeout`](crate::Config::lock_timeout). Nothing
+    /// was sent.
     BusHeld,
-    /// The owner of the bus has not moved for
-    /// [`lock_timeout`](crate::Config::lock_timeout): its future was leaked, or it keeps
-    /// the bus [locked](crate::Device::lock). Nothing was moved, and nothing is until the
-    /// owner lets go or the bus is [reset](crate::Bus::reset).
+    /// The owner of the bus has made no progress for [`lock_timeout`](crate::Config::lock_timeout).
+    /// Its future was leaked, or it keeps the bus [locked](crate::Device::lock). Nothing was sent,
+    /// and nothing is sent until the owner releases the bus or the bus is
+    /// [reset](crate::Bus::reset).
     Abandoned,
-    /// The bus has a worker already.
+    /// The bus already has a worker.
     AlreadyServed,
-    /// The message, or its device, was dropped before its turn. Nothing was moved.
+    /// The message, or its device, was dropped before its turn. Nothing was sent.
     Cancelled,
-    /// The transfer took more than twice its time and a grace. The controller was
-    /// reset.
+    /// The transfer took longer than twice its time plus 200 ms. The controller was stopped.
     Timeout {
         /// Index of the transfer.
         transfer: usize,
     },
-    /// The controller failed in this transfer. It was reset.
+    /// The controller failed in this transfer, and was stopped.
     Failed {
         /// Index of the transfer.
         transfer: usize,
@@ -84,8 +82,8 @@ impl fmt::Display for Error {
             ),
             Self::BusHeld => f.write_str("other callers have kept the bus busy for too long"),
             Self::Abandoned => f.write_str("the owner of the bus is gone: reset the bus"),
-            Self::AlreadyServed => f.write_str("the bus has a worker already"),
-            Self::Cancelled => f.write_str("cancelled before its turn"),
+            Self::AlreadyServed => f.write_str("the bus already has a worker"),
+            Self::Cancelled => f.write_str("the message or its device was dropped before its turn"),
             Self::Timeout { transfer } => {
                 write!(f, "transfer {transfer}: the controller did not complete it")
             }
@@ -109,31 +107,31 @@ impl embedded_hal::spi::Error for Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The controller does not have this mode.
+    /// The controller does not support this mode.
     Mode(Mode),
-    /// The controller sends the most significant bit first, always.
+    /// The controller always sends the most significant bit first.
     LsbFirst,
-    /// The controller has a wire for each direction, always.
+    /// The controller always has one data wire for each direction.
     ThreeWire,
-    /// There is no such chip-select line.
+    /// The controller has no such chip-select line.
     Line(u8),
-    /// The controller's chip-select lines are active low, always.
+    /// The controller's chip-select lines are always active low.
     ActiveHigh,
-    /// The controller does not have words of this size.
+    /// The controller does not support this word size.
     Word(WordSize),
-    /// A clock of 0 Hz never ends.
+    /// The clock is 0 Hz.
     ClockZero,
-    /// The controller's slowest clock is faster: this many hertz.
+    /// The controller's slowest clock, in hertz, is faster.
     TooSlow(u32),
-    /// The bytes are no whole number of words of this size.
+    /// The bytes are not a whole number of words of this size.
     PartOfWord(WordSize),
-    /// Three wires go one way at a time.
+    /// A transfer on three wires sends and receives at the same time.
     BothOnThreeWires,
-    /// The controller's longest transfer is of this many bytes.
+    /// The transfer is longer than the controller's longest, in bytes.
     TooLong(usize),
-    /// A message ends deselected anyway.
+    /// `cs_change` is set for the last transfer, after which the device is always deselected.
     CsChangeAtEnd,
-    /// The bus was in use when its first device was made.
+    /// The bus was in use when its first device was created.
     Busy,
     /// The bus has 64 devices. Drop one of them first.
     TooManyDevices,
@@ -148,35 +146,39 @@ impl fmt::Display for Invalid {
             Self::Line(number) => write!(f, "the controller has no chip-select line {number}"),
             Self::ActiveHigh => f.write_str("the controller's chip-select lines are active low"),
             Self::Word(word) => write!(f, "the controller has no words of {word}"),
-            Self::ClockZero => f.write_str("a clock of 0 Hz never ends"),
+            Self::ClockZero => f.write_str("the clock must not be 0 Hz"),
             Self::TooSlow(hertz) => write!(f, "the controller's slowest clock is {hertz} Hz"),
-            Self::PartOfWord(word) => write!(f, "no whole number of words of {word}"),
-            Self::BothOnThreeWires => f.write_str("three wires go one way at a time"),
+            Self::PartOfWord(word) => {
+                write!(f, "the bytes are not a whole number of words of {word}")
+            }
+            Self::BothOnThreeWires => f.write_str("three wires carry one direction at a time"),
             Self::TooLong(bytes) => write!(f, "the controller's longest transfer is {bytes} bytes"),
-            Self::Busy => f.write_str("the bus is in use before it has a device"),
+            Self::Busy => f.write_str("the bus was in use when its first device was created"),
             Self::TooManyDevices => f.write_str("the bus has 64 devices: drop one of them first"),
-            Self::CsChangeAtEnd => f.write_str("the last transfer ends deselected anyway"),
+            Self::CsChangeAtEnd => {
+                f.write_str("the last transfer always ends deselected: remove its cs_change")
+            }
         }
     }
 }
 
 impl core::error::Error for Invalid {}
 
-/// How a controller failed.
+/// Fault of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing answers any more.
+    /// The controller no longer answers.
     Gone,
-    /// The transfer needs settings that the controller does not have.
+    /// The transfer needs settings that the controller does not support.
     Refused,
-    /// It said that it had finished, and had not.
+    /// The controller reported the end of the transfer too early, or stopped before the end.
     Short,
-    /// The driver underneath gave this error.
+    /// The underlying driver returned this error.
     Bus(ErrorKind),
-    /// The operating system gave this error number.
+    /// The operating system returned this error number.
     System(i32),
-    /// Its driver panicked, or the future that ran it was dropped half-way.
+    /// The controller's driver panicked, or the future that ran it was dropped during the message.
     Dropped,
 }
 
@@ -192,12 +194,12 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone => f.write_str("the controller does not answer any more"),
+            Self::Gone => f.write_str("the controller no longer answers"),
             Self::Refused => f.write_str("the controller refused its settings"),
             Self::Short => f.write_str("the controller stopped before the end"),
             Self::Bus(kind) => write!(f, "{kind}"),
             Self::System(number) => write!(f, "error {number} of the operating system"),
-            Self::Dropped => f.write_str("it was given up half-way"),
+            Self::Dropped => f.write_str("the message was abandoned before its end"),
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The two ways in which a context waits: blocking, and awaited.
+//! The two ways in which a context waits: blocking and asynchronous.
 //!
-//! The engine has one body for both. The futures of [`Blocking`] are ready at their first
-//! poll.
+//! The engine has one body for both. The futures of [`Blocking`] are ready at their first poll.
 
 use core::future::poll_fn;
 use core::ops::ControlFlow;
@@ -18,12 +17,12 @@ use crate::station::Station;
 use crate::transfer::Message;
 use crate::waiting::{LOOK, Wait, Waiting};
 
-/// A way in which the context of a message waits.
+/// Way in which the context of a message waits.
 pub(crate) trait Face<C: Controller> {
     /// Whether the context may keep its CPU while it waits.
     const BLOCKS: bool;
 
-    /// Runs a message; [`Station::end`] has to follow.
+    /// Runs a message; [`Station::end`] must follow.
     async fn run<M: Message + ?Sized, P: Platform>(
         station: &mut Station<C>,
         settings: &Settings,
@@ -32,7 +31,7 @@ pub(crate) trait Face<C: Controller> {
     ) -> Result<(), Error>;
 }
 
-/// The context's thread blocks.
+/// The context is a thread that blocks.
 pub(crate) enum Blocking {}
 
 impl<C: Controller> Face<C> for Blocking {
@@ -64,12 +63,12 @@ impl<C: AsyncController> Face<C> for Awaited {
     }
 }
 
-/// Returns the result of a future of [`Blocking`].
+/// Returns the result of a [`Blocking`] future.
 #[cold]
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    // Once: nothing in it is ever pending.
+    // One round is enough: nothing in the future is ever pending.
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
@@ -77,18 +76,18 @@ pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A look of a context that waits.
+/// One check of a waiting context.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     /// Wakes the context; `None` if it must not wait.
     pub(crate) waker: Option<&'a Waker>,
     pub(crate) now: Nanos,
-    /// Time since the first look. A clock that stops does not stop it.
+    /// Time since the first check. It advances even if the clock stops.
     pub(crate) waited: Nanos,
 }
 
-/// Calls `look` until the wait ends. A look that continues returns the time of the next one at the
-/// latest. With `blocks`, the future is ready at its first poll.
+/// Calls `look` until the wait ends. To continue, `look` returns the latest time of the next check.
+/// With `blocks`, the future is ready at its first poll.
 pub(crate) async fn until<P: Platform, T>(
     blocks: bool,
     platform: &P,

@@ -1,11 +1,11 @@
-//! The controller's interrupt, and the owner that waits for it.
+//! Interrupt of the controller, and the owner that waits for it.
 
 use core::mem::{swap, take};
 use core::task::Waker;
 
 use nostall_io::Nanos;
 
-/// Whether the controller has interrupted, and the waker of the task that waits.
+/// State of the interrupt, and the waker of the waiting task.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     came: bool,
@@ -27,24 +27,24 @@ impl Interrupt {
         self.waker.take()
     }
 
-    /// Returns the waker of an owner whose time is over.
+    /// Returns the waker of an owner whose deadline has passed.
     pub(crate) fn late(&mut self, now: Nanos) -> Option<Waker> {
         self.waker.take_if(|_| now >= self.deadline)
     }
 
-    /// When [`late`](Self::late) has a waker to return.
+    /// Returns the time from which [`late`](Self::late) returns a waker.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.waker.as_ref().map(|_| self.deadline)
     }
 
-    /// Whether the interrupt has come; then it is taken. Otherwise `waker` is woken when
-    /// it comes.
+    /// Returns whether the interrupt has come, and clears it. Otherwise `waker` is woken when it
+    /// comes.
     pub(crate) fn take_or_wait(&mut self, waker: &mut Option<Waker>, deadline: Nanos) -> bool {
         self.wait(waker, deadline);
         take(&mut self.came)
     }
 
-    /// Has `waker` woken by [`late`](Self::late) after `deadline`. The last waker takes its
+    /// Stores `waker` for [`late`](Self::late) after `deadline`. Returns the previous waker in its
     /// place, to be dropped outside of the critical section.
     pub(crate) fn wait(&mut self, waker: &mut Option<Waker>, deadline: Nanos) {
         swap(&mut self.waker, waker);

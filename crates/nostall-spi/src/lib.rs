@@ -1,18 +1,17 @@
-//! An SPI bus that its callers share, and that each drives for its own messages.
+//! SPI bus shared by its callers, each of which drives it for its own messages.
 //!
-//! On an idle bus a message costs two atomic exchanges: no queue, no worker, no wake-up, no
-//! look at the clock. On a busy bus callers wait in a line, blocked or awaited. Messages
-//! can also be submitted, from interrupt handlers too. The hardware is put to sleep once,
-//! when the bus has been idle for a while. no_std, no allocation.
+//! On an idle bus a message costs two atomic exchanges: no queue, no worker, no wake-up, no clock
+//! read. On a busy bus callers wait in a line, blocking or asynchronously. Messages can also be
+//! submitted, even from interrupt handlers. The hardware is put to sleep once, after the bus has
+//! been idle for some time. The crate is `no_std` and does not allocate.
 //!
-//! When not to use it: one device on a bus of its own needs none of it
-//! (`embedded_hal_bus::spi::ExclusiveDevice`). Where all messages come from one task, a
-//! `RefCellDevice` is smaller.
+//! When not to use it: a bus with one device needs only `embedded_hal_bus::spi::ExclusiveDevice`.
+//! If all messages come from one task, a `RefCellDevice` is smaller.
 //!
 //! # Example
 //!
 //! ```
-//! use nostall_spi::controllers::Loopback; // or `Hal`: any `SpiBus`, and output pins
+//! use nostall_spi::controllers::Loopback; // or `Hal`: any `SpiBus`, with output pins
 //! use nostall_spi::{Bare, Bus, Config, Select, Settings, Transfer};
 //! use w25q32jv::W25q32jv; // a driver from crates.io
 //! # #[derive(Default)]
@@ -27,100 +26,100 @@
 //! #     fn set_high(&mut self) -> Result<(), Infallible> { Ok(()) }
 //! # }
 //!
-//! // Bare metal. Places for 4 waiters, and for 2 submitted messages of 64 bytes.
+//! // Bare metal. Up to 4 waiters, and 2 submitted messages of up to 64 bytes.
 //! static BUS: Bus<Loopback, Bare<SystemTimer>, 4, 2, 64> =
 //!     Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
 //! let sensor = BUS.device(Settings::new(1_000_000, Select::line(0)))?;
 //! let device = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
 //!
-//! // Here and now, from the driver's own memory.
+//! // In this context, from the driver's own memory.
 //! let mut flash = W25q32jv::new(device, TiedHigh, TiedHigh).unwrap();
 //! let unique_id: [u8; 8] = flash.device_id().unwrap();
 //!
-//! // From an interrupt handler: stored, in memory of the bus.
+//! // From an interrupt handler: stored in memory of the bus.
 //! let sample = sensor.submit(&mut [Transfer::in_place(&mut [0x80, 0, 0])])?;
-//! BUS.poll(Nanos(0)); // the main loop, now and then
+//! BUS.poll(Nanos(0)); // in the main loop, at intervals
 //! let mut bytes = [0; 3];
 //! assert!(sample.is_done());
 //! assert_eq!(sample.received(0, &mut bytes), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Device`] and [`Locked`] are `embedded_hal::spi::SpiDevice`, and its asynchronous twin
-//! where the controller is an [`AsyncController`].
+//! [`Device`] and [`Locked`] implement `embedded_hal::spi::SpiDevice`, and its asynchronous
+//! counterpart if the controller is an [`AsyncController`].
 //!
 //! # The protocol
 //!
-//! One context owns the bus at a time. Its ownership is a `#[must_use]` token, made and
-//! taken back in one module (`ownership.rs`). These are the invariants:
+//! One context owns the bus at a time. Ownership is a `#[must_use]` token, created and returned in
+//! one module (`ownership.rs`). These are the invariants:
 //!
 //! - **Idle.** A caller takes the bus with one atomic exchange, and frees it with another.
-//! - **One line.** Waiters and stored messages share one line, in the order of arrival. It
-//!   is only touched in a critical section. The word that decides ownership mirrors it, so
-//!   a caller that finds the word clear need not look at the line.
+//! - **One line.** Waiters and stored messages share one line, in the order of arrival. It is
+//!   accessed only in a critical section. The word that decides ownership mirrors it, so a caller
+//!   that finds the word clear need not check the line.
 //! - **No lost wake-up.** While contexts sleep in line, the owner's release checks the line, or a
 //!   context in line is awake. That context takes the bus, waits again or leaves. In each case, the
-//!   next one is woken or the owner is asked to check.
-//! - **Order.** Within a device it is strict: no message runs while an earlier one of the
-//!   same device is in line. Between devices, a running caller may overtake those in line.
-//!   A waiter that has waited for 500 us, or was overtaken at 16 looks, is granted the bus
-//!   directly. (To hand it to a sleeping task each time leaves the bus idle until that
-//!   task has a CPU.)
-//! - **A message of [`Device::sync`] or of a future runs in its own context**, from its
-//!   own memory, so it may have any length, and no worker is woken for it.
-//! - **A submitted message** is run by the submitting task on an idle bus; by the owner of
-//!   a busy one before it frees the bus, 1,024 messages at most; by the worker,
-//!   [`Bus::poll`], or a context that waits behind it.
-//! - **A waiter that was woken for the bus, or granted it, and does not come** loses its
-//!   place after [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or
-//!   the worker's timer, which is set when a future joins the line.
-//! - **An owner that is gone** (a leaked future) gives the others [`Error::Abandoned`]
-//!   until [`Bus::reset`]. Nothing is clocked meanwhile.
-//! - **A future may be dropped at any moment.** The device is deselected, the bus is free,
-//!   and the FIFO is flushed before anything else is sent. A submitted message that it was
-//!   running goes back into the line if none of its words was moved, or is withdrawn if its
-//!   device or its handle was dropped meanwhile. If words were moved, it ends with
-//!   [`Fault::Dropped`]: to run it again would clock the same words twice, and a device that
-//!   was deselected cannot go on in the middle. A HAL must guarantee that a transfer's
-//!   future, when it is dropped, stops the DMA.
-//! - **Sleep.** Waking the hardware sets a timer. If the bus is owned when it goes off, or
-//!   messages were run, it is set again. Otherwise the worker is woken, once, and puts the
-//!   hardware to sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the
-//!   [`Platform`], or a future: [`Bus::serve`].
+//!   next one is woken or the owner is made to check.
+//! - **Order.** Messages of one device run strictly in order: none runs while an earlier one of the
+//!   same device is in line. Between devices, a running caller may overtake those in line. A waiter
+//!   that has waited for 500 us, or found the bus taken at 16 checks, is granted the bus directly.
+//!   (Granting it to a sleeping task each time leaves the bus idle until that task gets a CPU.)
+//! - **A message of [`Device::sync`] or of a future runs in its own context**, from its own memory.
+//!   So it may have any length, and no worker is woken for it.
+//! - **A submitted message** is run by the submitting task on an idle bus. On a busy bus, the owner
+//!   runs it before it frees the bus, up to 1,024 messages. Otherwise the worker, [`Bus::poll`], or
+//!   a context that waits behind it runs it.
+//! - **A waiter that does not respond** to a wake-up or a grant loses its place after
+//!   [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or the worker's timer,
+//!   which is set when a future joins the line.
+//! - **An owner that is gone** (a leaked future) causes [`Error::Abandoned`] for the other callers
+//!   until [`Bus::reset`]. Nothing is sent meanwhile.
+//! - **A future may be dropped at any time.** The device is deselected, the bus is free, and the
+//!   FIFO is flushed before anything else is sent. If the future was running a submitted message,
+//!   the message returns to the line if none of its words was sent. It is withdrawn if its device
+//!   or its handle was dropped meanwhile. If words were sent, it ends with [`Fault::Dropped`].
+//!   Another run would send the same words twice, and a deselected device cannot continue in the
+//!   middle. A HAL must guarantee that a dropped transfer future stops the DMA.
+//! - **Sleep.** Waking the hardware sets a timer. If the bus is owned when it expires, or messages
+//!   were run, it is set again. Otherwise the worker is woken, once, and puts the hardware to
+//!   sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the [`Platform`], or a
+//!   future: [`Bus::serve`].
 //!
-//! `tests/loom` tries these files in every order of three contexts and more; `make stress`
-//! tries them on threads.
+//! `tests/loom` runs these files in every order of three and more contexts; `make stress` runs them
+//! on threads.
 //!
 //! # Bounds
 //!
-//! A transfer has twice its time, at the clock that was set, and 200 ms; then it is stopped and
-//! fails. A caller waits for the bus no longer than [`Config::lock_timeout`]. Every wait counts its
-//! looks too. At a clock that stands still, a look counts as 10 ns, and a pause of the platform as
-//! 200 us at most. A bus has 64 devices at a time. A full line is an error. A critical section is
-//! as long as a walk through the line. When a message ends early, the device is deselected and the
-//! bus goes on. Causes are an error, a time-out, a panic of a driver, callback or waker, a dropped
-//! future, a worker that ends.
+//! A transfer may take twice its time at the actual clock, plus 200 ms; then it is stopped and
+//! fails. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
+//! its checks. If the clock stands still, a check counts as 10 ns, and a pause of the platform as
+//! at most 200 us.
 //!
-//! The owner calls callbacks and wakers: they are short, may submit, and must not wait for
-//! the bus. Devices are not dropped in interrupt handlers.
+//! A bus has at most 64 devices at a time. A full line is an error. A critical section takes the
+//! time of one walk through the line. When a message ends early, the device is deselected and the
+//! bus remains usable. Causes are an error, a time-out, a panic of a driver, callback or waker, a
+//! dropped future, and a worker that ends.
+//!
+//! The owner calls callbacks and wakers. They must be short, may submit, and must not wait for the
+//! bus. Devices must not be dropped in interrupt handlers.
 //!
 //! # Unsafe code
 //!
-//! Three invariants need it. The owner's part of the bus is used under the one token
+//! Three invariants need unsafe code. The owner's part of the bus is accessed under the one token
 //! (`sync.rs`, `owner.rs`). [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its
 //! caller promises. The waker of a [`WakeTask`] points to a static (`platform.rs`).
 //!
 //! # Looking inside
 //!
-//! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows the gate's
-//! word. Bit 0 is owned, and bit 1 is that a release checks the line. The bits from 8 on are the
-//! devices in line.
+//! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows the
+//! ownership word `gate`. Bit 0 means owned, and bit 1 that a release checks the line. Bit
+//! `8 + n % 24` means that a message of device `n` may be in line.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
-// From the bottom to the top: each uses the modules above it here.
+// Ordered from the bottom to the top: each module uses those above it.
 mod sync;
 
 // State, and the protocol on it.
@@ -152,7 +151,7 @@ mod stored;
 mod waiting;
 mod work;
 
-// Its faces.
+// Interfaces of the engine.
 mod bare;
 mod device;
 #[cfg(feature = "embassy-time")]

@@ -1,4 +1,4 @@
-//! The line: waiters and stored messages, in the order in which they came.
+//! Line of waiters and stored messages, in the order of arrival.
 
 use core::task::Waker;
 
@@ -6,40 +6,40 @@ use nostall_io::Nanos;
 
 use crate::sync::{array_of, constant};
 
-/// The number of a device on its bus. It is free again when the device is dropped.
+/// Number of a device on its bus. It becomes free when the device is dropped.
 pub(crate) type DeviceNumber = u8;
 
-/// The number of a context that has no device.
+/// Number of a context that has no device.
 pub(crate) const NO_DEVICE: DeviceNumber = u8::MAX;
 
 /// State of a place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Free,
-    /// A stored message is being copied in.
+    /// A stored message is being copied into the place.
     Filling,
     /// In line, asleep.
     Waiting,
-    /// In line, and woken to look: it takes the bus, waits again or leaves.
+    /// In line, and woken to check: it takes the bus, waits again or leaves.
     Notified,
-    /// In line, and overtaken for long enough: the next owner hands over the bus.
+    /// In line, and overtaken for long enough: the next release grants it the bus.
     Owed,
-    /// A waiter that was given the bus and has not come yet.
+    /// A waiter that was granted the bus and has not responded yet.
     Granted,
     /// A stored message that the owner runs.
     Running,
-    /// The same, and its handle was dropped.
+    /// A stored message that the owner runs, and whose handle was dropped.
     Dropped,
-    /// A stored message that was run, until its handle is dropped.
+    /// A stored message that was run and whose handle still exists.
     Done,
 }
 
-/// A place in the line: 32 bytes on a 64-bit CPU.
+/// Place in the line. It takes 32 bytes on 64-bit CPUs.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// Wakes the context that waits here.
     pub(crate) waker: Option<Waker>,
-    /// Time at which it joined, was notified, or was granted the bus.
+    /// Time at which the context joined, was notified, or was granted the bus.
     pub(crate) since: Nanos,
     /// Position in the order of arrival.
     pub(crate) ticket: u32,
@@ -60,17 +60,17 @@ impl Place {
         matches!(self.state, State::Waiting | State::Owed)
     }
 
-    /// Woken, or given the bus, and expected to act.
+    /// Returns whether the context was woken or granted the bus, and is expected to act.
     pub(crate) const fn is_awake(&self) -> bool {
         matches!(self.state, State::Notified | State::Granted)
     }
 
-    /// Stored and not begun.
+    /// Returns whether the message is stored and not begun.
     pub(crate) const fn is_queued(&self) -> bool {
         matches!(self.state, State::Waiting | State::Notified)
     }
 
-    /// Returns the waker, for the caller to wake outside of the critical section.
+    /// Returns the waker. The caller wakes it outside of the critical section.
     pub(crate) const fn notify(&mut self, now: Nanos) -> Option<Waker> {
         self.state = State::Notified;
         self.since = now;
@@ -78,36 +78,36 @@ impl Place {
     }
 }
 
-/// Names a waiter: a later one in the same place has another ticket.
+/// Identity of a waiter. A later waiter in the same place has another ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) index: usize,
     pub(crate) ticket: u32,
 }
 
-/// The line of a bus with `W` places for waiters and `S` for stored messages.
+/// Line of a bus with `W` places for waiters and `S` for stored messages.
 #[derive(Debug)]
 pub(crate) struct Line<const W: usize, const S: usize> {
     pub(crate) waiters: [Place; W],
     pub(crate) stored: [Place; S],
     pub(crate) tickets: u32,
-    /// A bit for each number that a device has.
+    /// One bit for each device number in use.
     pub(crate) devices: u64,
-    /// The owner has not let go for `lock_timeout`.
+    /// The owner has made no progress for `lock_timeout`.
     pub(crate) abandoned: bool,
-    /// The worker was called, and has not come yet.
+    /// The worker was called, and has not responded yet.
     pub(crate) called: bool,
 }
 
-/// A release of the bus has to check the line.
+/// Gate bit: a release of the bus must check the line.
 pub(crate) const LOOK: u32 = 2;
 
-/// The bit of the gate that says: a message of this device may be in the line.
+/// Returns the gate bit of a device: a message of it may be in line.
 pub(crate) const fn device_bit(device: DeviceNumber) -> u32 {
     1 << (8 + device % 24)
 }
 
-/// The bit of a number among 64; 0 if there is no such number.
+/// Returns the bit of a device number; 0 for numbers above 63.
 const fn number_bit(device: DeviceNumber) -> u64 {
     match 1_u64.checked_shl(device as u32) {
         Some(bit) => bit,
@@ -129,7 +129,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
         }
     }
 
-    /// The gate's bits for this line.
+    /// Returns the gate's bits for this line.
     pub(crate) fn bits(&self) -> u32 {
         let mut bits = 0;
         let (mut waiting, mut look) = (false, self.abandoned);
@@ -150,20 +150,20 @@ impl<const W: usize, const S: usize> Line<W, S> {
         bits
     }
 
-    /// Whether a context is awake that will look at the line.
+    /// Returns whether a context is awake that will check the line.
     pub(crate) fn is_watched(&self) -> bool {
         self.places().any(Place::is_awake)
     }
 
-    /// Number of contexts and stored messages in line.
+    /// Returns the number of contexts and stored messages in line.
     pub(crate) fn len(&self) -> usize {
         let stored = self.stored.iter().filter(|place| place.is_queued());
         let waiters = self.waiters.iter();
         waiters.filter(|place| place.state != State::Free).count() + stored.count()
     }
 
-    /// Takes a number for a new device: not that of a dropped one of which a leaked future
-    /// is in line, or a message is run.
+    /// Takes a number for a new device. Skips the number of a dropped device while a leaked future
+    /// of it is in line or its message is being run.
     pub(crate) fn add_device(&mut self) -> Option<DeviceNumber> {
         let places = self
             .places()
@@ -190,14 +190,14 @@ impl<const W: usize, const S: usize> Line<W, S> {
         self.tickets.wrapping_sub(place.ticket)
     }
 
-    /// Gives `place` the next ticket.
+    /// Returns the next ticket.
     pub(crate) const fn next_ticket(&mut self) -> u32 {
         let ticket = self.tickets;
         self.tickets = ticket.wrapping_add(1);
         ticket
     }
 
-    /// Whether a waiter of `device` came before `ticket`.
+    /// Returns whether a waiter of `device` joined before `ticket`.
     pub(crate) fn has_waiter_before(&self, device: DeviceNumber, ticket: u32) -> bool {
         let age = self.tickets.wrapping_sub(ticket);
         self.waiters.iter().any(|place| {
@@ -207,8 +207,8 @@ impl<const W: usize, const S: usize> Line<W, S> {
         })
     }
 
-    /// The oldest stored message that no earlier waiter of its own device forbids: of all,
-    /// or of those of one device that came before a ticket.
+    /// Returns the oldest stored message that has no earlier waiter of its own device: of all
+    /// messages, or of those of one device before a ticket.
     pub(crate) fn runnable(&self, only: Option<(DeviceNumber, u32)>) -> Option<usize> {
         let due = |place: &&(usize, &Place)| {
             let (_, place) = **place;
@@ -223,7 +223,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
         oldest.map(|(index, _)| index)
     }
 
-    /// The oldest context in line that can be woken to drive the bus.
+    /// Returns the oldest context in line that can be woken to drive the bus.
     pub(crate) fn oldest(&mut self) -> Option<&mut Place> {
         let tickets = self.tickets;
         let waiters = self.waiters.iter_mut().filter(|place| place.is_waiting());
@@ -234,14 +234,14 @@ impl<const W: usize, const S: usize> Line<W, S> {
             .max_by_key(|place| tickets.wrapping_sub(place.ticket))
     }
 
-    /// The oldest waiter that is owed the bus.
+    /// Returns the oldest waiter that is owed the bus.
     pub(crate) fn owed(&mut self) -> Option<&mut Place> {
         let tickets = self.tickets;
         let owed = { self.waiters.iter_mut() }.filter(|place| place.state == State::Owed);
         owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
     }
 
-    /// A context that sleeps in line and has not checked for `timeout`.
+    /// Returns a context that sleeps in line and has not checked for `timeout`.
     pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Place> {
         let mut places = self.waiters.iter_mut().chain(&mut self.stored);
         places.find(|place| {
@@ -249,8 +249,8 @@ impl<const W: usize, const S: usize> Line<W, S> {
         })
     }
 
-    /// When a context in line was not seen for `timeout`: the earliest of those that were
-    /// woken. One that sleeps may be woken just now.
+    /// Returns the time at which a context in line has not responded for `timeout`: the earliest of
+    /// the woken ones. For a sleeping one, it assumes a wake-up now.
     pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
         let waiters = { self.waiters.iter() }.filter(|place| place.state != State::Free);
         let woken = { self.stored.iter() }.filter(|place| place.state == State::Notified);
@@ -261,7 +261,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
         since.min().map(|since| since + timeout)
     }
 
-    /// The place of a waiter, unless it was forfeited.
+    /// Returns the place of a waiter, unless it was forfeited.
     pub(crate) fn waiter(&mut self, waiter: Waiter) -> Option<&mut Place> {
         let place = self.waiters.get_mut(waiter.index)?;
         (place.state != State::Free && place.ticket == waiter.ticket).then_some(place)

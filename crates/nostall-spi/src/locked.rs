@@ -1,4 +1,4 @@
-//! The bus for several messages in a row.
+//! Bus taken for several messages in a row.
 
 use core::fmt;
 
@@ -12,19 +12,18 @@ use crate::owner::{Owner, panicking};
 use crate::platform::Platform;
 use crate::transfer::{Message, Transfer};
 
-/// The bus, taken for several messages of a [`Device`] in a row. Dropping it frees the
-/// bus.
+/// Bus taken for several messages of a [`Device`] in a row. Dropping it frees the bus.
 ///
-/// It is an `SpiDevice`, so a driver can run a sequence of transactions on it.
+/// It is an `SpiDevice`, so that a driver can run a sequence of transactions on it.
 pub struct Locked<'d, C, P, const W: usize, const S: usize, const B: usize>
 where
     C: Controller,
     P: Platform,
 {
-    /// Always there, except while it is dropped.
+    /// Present except during the drop.
     owner: Option<Owner<'d, C, P, W, S, B>>,
     device: &'d Device<'d, C, P, W, S, B>,
-    /// Whether the drop may run stored messages: not in a future.
+    /// The drop may run stored messages, which a future must not.
     blocks: bool,
 }
 
@@ -37,8 +36,8 @@ where
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait; an error of
-    /// the wait otherwise.
+    /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait. [`Error::BusHeld`],
+    /// [`Error::LineFull`] or [`Error::Abandoned`] if the wait fails.
     pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
         let token = self.bus().acquire(self.number())?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, true))
@@ -50,11 +49,11 @@ where
     C: AsyncController,
     P: Platform,
 {
-    /// Takes the bus for several messages in a row: [`lock`](Self::lock), awaited.
+    /// Takes the bus for several messages in a row; the asynchronous [`lock`](Self::lock).
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
+    /// The same as [`lock`](Self::lock).
     pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
         let token = self.bus().acquire_busy::<Awaited>(self.number()).await?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, false))
@@ -124,7 +123,7 @@ where
             return;
         };
         owner.stop_dropped();
-        // A driver that panics would do so again, and end the program.
+        // A driver that has panicked would panic again, which aborts the program.
         match self.blocks && !panicking() {
             true => owner.release(),
             false => owner.release_now(),

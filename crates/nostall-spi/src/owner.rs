@@ -1,4 +1,4 @@
-//! The bus in the hands of its owner.
+//! Operations of the bus's owner.
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
@@ -13,22 +13,23 @@ use crate::statistics::{count, raise};
 use crate::sync::Used;
 use crate::transfer::Message;
 
-/// Messages that the worker, or `poll`, runs without coming back: callbacks may submit
-/// for ever.
+/// Largest number of messages that the worker, or `poll`, runs without a return, because callbacks
+/// may submit without end.
 const IN_A_ROW: usize = 64;
 
-/// The same for a caller, before it frees the bus. More, because the messages that it leaves need a
-/// wake-up of the worker. It is reached only while others submit as fast as the bus runs.
+/// Largest number of messages that a caller runs before it frees the bus. It is larger because the
+/// rest needs a wake-up of the worker. It is reached only while others submit as fast as the bus
+/// runs.
 const BEFORE_FREEING: usize = 1024;
 
-/// Result of a message that was begun and is not run to its end.
+/// Result of a message that was begun and not completed.
 const HALF_WAY: Error = Error::Failed {
     transfer: 0,
     fault: Fault::Dropped,
 };
 
-/// The bus, owned. Dropping it instead of releasing it (a panic, a future that is
-/// dropped) stops the controller and frees the bus.
+/// Owned bus. Dropping it without a release (after a panic, or with a future) stops the controller
+/// and frees the bus.
 #[must_use = "the bus is kept until the owner releases it"]
 pub(crate) struct Owner<'b, C, P, const W: usize, const S: usize, const B: usize>
 where
@@ -36,11 +37,11 @@ where
     P: Platform,
 {
     bus: &'b Bus<C, P, W, S, B>,
-    /// Always there, except while the owner is released.
+    /// Present except during the release.
     token: Option<Token>,
-    /// The stored message that is being run.
+    /// Stored message that is being run.
     running: Option<usize>,
-    /// Messages count as the worker's.
+    /// Messages are counted as the worker's.
     is_worker: bool,
 }
 
@@ -59,12 +60,12 @@ where
         }
     }
 
-    /// Gives up the bus without freeing it.
+    /// Returns the token without freeing the bus.
     pub(crate) fn into_token(mut self) -> Option<Token> {
         self.token.take()
     }
 
-    /// Takes a free bus to run stored messages, for any contents of the line.
+    /// Takes a free bus to run stored messages, with any contexts in line.
     pub(crate) fn take_any(bus: &'b Bus<C, P, W, S, B>) -> Option<Self> {
         let token = bus.ownership.take_any()?;
         Some(Self::new(bus, token))
@@ -78,8 +79,8 @@ where
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) fn station(&mut self) -> Used<'_, Station<C>> {
-        // SAFETY: an `Owner` is made of a `Token`, of which there is one at most, and
-        // which leaves it last. `&mut self` keeps the reference the only one.
+        // SAFETY: an `Owner` holds a `Token`, of which at most one exists, until its end.
+        // `&mut self` keeps the reference unique.
         unsafe { self.bus.station.get() }
     }
 
@@ -102,7 +103,7 @@ where
         result
     }
 
-    /// The same, awaited.
+    /// Does the same, asynchronously.
     pub(crate) async fn run_awaited<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -174,8 +175,7 @@ where
         bus.finish(index);
     }
 
-    /// Frees the bus, after the messages that were stored meanwhile: 1,024 at
-    /// most.
+    /// Frees the bus, after at most 1,024 messages that were stored meanwhile.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         if let Some(index) = self.try_release(true) {
@@ -183,7 +183,7 @@ where
         }
     }
 
-    /// The same, after the stored message at `index`, which is to be run first.
+    /// Does the same, after the stored message at `index`.
     pub(crate) async fn release_after<F: Face<C>>(&mut self, index: usize) {
         let mut next = Some(index);
         for left in (0..BEFORE_FREEING).rev() {
@@ -193,7 +193,7 @@ where
         }
     }
 
-    /// Frees the bus, or returns the stored message that is to be run first.
+    /// Frees the bus, or returns the stored message to run first.
     #[inline(always)]
     pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
         let (bus, token) = (self.bus, self.token.take()?);
@@ -212,7 +212,7 @@ where
         None
     }
 
-    /// Frees the bus without running anything more.
+    /// Frees the bus without running further messages.
     pub(crate) fn release_now(mut self) {
         self.try_release(false);
     }
@@ -223,7 +223,7 @@ where
     C: Controller,
     P: Platform,
 {
-    /// Runs `look` on the controller, if the bus is free.
+    /// Calls `look` with the controller. Returns `None` if the bus is in use.
     pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
         let mut owner = Owner::take_any(self)?;
         let seen = look(&mut owner.station().controller);
@@ -231,23 +231,22 @@ where
         Some(seen)
     }
 
-    /// Takes the bus back after its owner was leaked, and stops the controller. A
-    /// submitted message that the owner was running ends with
-    /// [`Fault::Dropped`](crate::Fault::Dropped).
+    /// Takes the bus back after its owner was leaked, and stops the controller. A submitted message
+    /// that the owner was running ends with [`Fault::Dropped`](crate::Fault::Dropped).
     ///
-    /// For a bus in a static see [`reset_leaked`](Self::reset_leaked).
+    /// For a bus in a static, see [`reset_leaked`](Self::reset_leaked).
     #[allow(unsafe_code)]
     pub fn reset(&mut self) {
-        // SAFETY: the reference is the only one, so every owner and device is gone.
+        // SAFETY: the reference is unique, so no owner and no device exists.
         unsafe { self.reset_leaked() };
     }
 
-    /// The same for a bus that is shared.
+    /// Does the same for a shared bus.
     ///
     /// # Safety
     ///
-    /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) will
-    /// neither be used nor dropped any more. No device is dropped meanwhile.
+    /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) is neither used
+    /// nor dropped any more. No device is dropped meanwhile.
     #[allow(unsafe_code)]
     pub unsafe fn reset_leaked(&self) {
         let owner = Owner::new(self, self.ownership.usurp());
@@ -256,7 +255,7 @@ where
     }
 }
 
-/// Whether the caller is dropped through a panic. Without `std`, none unwinds.
+/// Returns whether a panic drops the caller. Without `std`, panics do not unwind.
 pub(crate) fn panicking() -> bool {
     #[cfg(feature = "std")]
     return std::thread::panicking();
@@ -288,7 +287,7 @@ where
         let moved = self.station().has_moved();
         self.stop_dropped();
         if let Some(index) = self.running.take() {
-            // A driver that panics would do so again.
+            // A driver that has panicked would panic again.
             if moved || panicking() {
                 self.give_up(index, HALF_WAY);
             } else if !bus.ownership.put_back(index) {
@@ -299,7 +298,7 @@ where
         self.try_release(false);
     }
 
-    /// Stops a message whose future was dropped half-way, or whose driver has panicked.
+    /// Stops a message whose future was dropped, or whose driver has panicked.
     pub(crate) fn stop_dropped(&mut self) {
         let bus = self.bus;
         let mut station = self.station();
@@ -314,8 +313,8 @@ where
         self.bus.finish(index);
     }
 
-    /// After the last owner was leaked: stops the controller, ends the stored message that
-    /// was being run, and frees the bus.
+    /// Stops the controller, ends the stored message that was being run, and frees the bus, after
+    /// the last owner was leaked.
     ///
     /// # Safety
     ///
@@ -325,7 +324,7 @@ where
         self.station().abort();
         for (index, body) in self.bus.bodies.iter().enumerate() {
             if self.bus.ownership.is_running(index) {
-                // SAFETY: that owner had the guard, according to the caller.
+                // SAFETY: the caller promises that the last owner held the guard and was leaked.
                 unsafe { body.break_open() };
                 self.give_up(index, HALF_WAY);
             }

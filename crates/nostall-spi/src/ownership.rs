@@ -1,20 +1,20 @@
-//! The ownership protocol: which context has the bus, and which has it next.
+//! Ownership protocol: the context that has the bus, and the next one.
 //!
-//! One word, the gate, decides which context owns the bus. It is 0 while the bus is idle. It
-//! mirrors the line otherwise: [`LOOK`] makes the next release look at the line, and one
-//! bit a device sends that device's callers to the line first. The line is only touched
-//! in a critical section, and each of those ends with the gate equal to the line's bits.
-//! So a context that finds neither bit needs nothing but one atomic exchange.
+//! One word, the *gate*, decides which context owns the bus. It is 0 while the bus is idle.
+//! Otherwise it mirrors the line. [`LOOK`] makes the next release check the line. One bit for each
+//! device makes that device's callers check the line first. The line is accessed only in a critical
+//! section, and each section leaves the gate equal to the line's bits. So a context that finds
+//! neither bit needs only one atomic exchange.
 //!
 //! Invariants:
 //!
-//! 1. One [`Token`] at most exists; `OWNED` is set while it does, or while a waiter is
+//! 1. At most one [`Token`] exists. `OWNED` is set while it does, or while a waiter is
 //!    [granted](State::Granted) the bus.
-//! 2. While waiters sleep in line, one of these holds. `LOOK` and `OWNED` are set, so that the
-//!    owner's release checks the line. Or a context in line is [notified](State::Notified) or
-//!    granted, and has to take the bus, to wait again, or to leave.
+//! 2. While waiters sleep in line, `LOOK` and `OWNED` are set, so that the owner's release checks
+//!    the line. Or a context in line is [notified](State::Notified) or granted, and must take the
+//!    bus, wait again, or leave.
 //! 3. No context runs a message while an earlier one of the same device is in line.
-//! 4. [`Owed`](State::Owed) is only set while the bus is owned: that owner hands over.
+//! 4. [`Owed`](State::Owed) is set only while the bus is owned: that owner hands the bus over.
 
 use core::task::Waker;
 
@@ -25,19 +25,18 @@ use crate::sync::{AtomicU32, Critical, Ordering, constant};
 
 const OWNED: u32 = 1;
 
-/// Proof that the caller owns the bus, and the obligation to free it. A token that is dropped
-/// and not passed to [`Ownership::release`] keeps the bus owned for ever.
+/// Proof that the caller owns the bus, and the obligation to free it. A token dropped without
+/// [`Ownership::release`] leaves the bus owned for ever.
 #[derive(Debug)]
 #[must_use = "the bus is kept until the token is released"]
 pub(crate) struct Token(());
 
-/// Answer to a context that wants the bus.
+/// Answer to a context that requests the bus.
 #[derive(Debug)]
 pub(crate) enum Wanted {
-    /// The bus is the caller's. Stored messages of its device with earlier tickets go
-    /// first.
+    /// The caller owns the bus. Stored messages of its device with earlier tickets go first.
     Ours(Token, u32),
-    /// The caller is in line, and is woken when it is to look again.
+    /// The caller is in line, and is woken for its next check.
     InLine(Waiter),
     /// The bus is owned, and the caller does not wait.
     Busy,
@@ -54,9 +53,9 @@ pub(crate) enum Wanted {
 pub(crate) enum Watched {
     /// It was run.
     Done,
-    /// The bus is the caller's, which is to run the message.
+    /// The caller owns the bus, and must run the message.
     Ours(Token),
-    /// The handle is woken when there is something to do.
+    /// The handle is woken for its next check.
     Wait,
     /// The owner is gone.
     Abandoned,
@@ -65,9 +64,9 @@ pub(crate) enum Watched {
 /// Result of a release.
 #[derive(Debug)]
 pub(crate) enum Released {
-    /// The caller still owns the bus, and is to run this stored message.
+    /// The caller still owns the bus, and must run this stored message.
     Run(Token, usize),
-    /// The bus is free, or granted. The waker is to be woken.
+    /// The bus is free, or granted. The caller must wake the waker.
     Free {
         wake: Option<Waker>,
         /// Stored messages are left for the worker.
@@ -75,27 +74,27 @@ pub(crate) enum Released {
     },
 }
 
-/// Wakers that left a critical section: one to be woken, two to be dropped.
+/// Wakers that left a critical section: one to wake, two to drop.
 #[derive(Debug, Default)]
-#[must_use = "the waker in it was promised a wake-up"]
+#[must_use = "its waker must be woken"]
 pub(crate) struct Wakers {
     pub(crate) wake: Option<Waker>,
-    /// Taken out of the line.
+    /// Removed from the line.
     pub(crate) unused: Option<Waker>,
-    /// Not put into it.
+    /// Not stored in the line.
     pub(crate) fresh: Option<Waker>,
 }
 
-/// The gate and the line.
+/// Gate and line.
 #[derive(Debug)]
 pub(crate) struct Ownership<const W: usize, const S: usize> {
     gate: AtomicU32,
     line: Critical<Line<W, S>>,
 }
 
-/// The fast path.
+/// Fast path.
 impl<const W: usize, const S: usize> Ownership<W, S> {
-    /// Takes an idle bus: one atomic exchange.
+    /// Takes an idle bus with one atomic exchange.
     #[inline]
     pub(crate) fn take(&self, device: DeviceNumber) -> Option<Token> {
         let (got, not) = (Ordering::Acquire, Ordering::Relaxed);
@@ -105,7 +104,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         }
     }
 
-    /// Takes a free bus from those in line, if none of them is of this device.
+    /// Takes a free bus before the contexts in line, if none of these is of this device.
     #[cold]
     fn overtake(&self, device: DeviceNumber, mut was: u32) -> Option<Token> {
         loop {
@@ -120,17 +119,16 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         }
     }
 
-    /// Whether the bus is owned; possibly no more when this returns. If it is not, the
-    /// effects of its last owner are visible.
+    /// Returns whether the bus is owned; it may be free by now. If not, the effects of its last
+    /// owner are visible.
     #[inline]
     pub(crate) fn is_owned(&self) -> bool {
         self.gate.load(Ordering::Acquire) & OWNED != 0
     }
 
-    /// Frees the bus. Of an idle bus: one atomic exchange.
+    /// Frees the bus. Without contexts in line, this is one atomic exchange.
     ///
-    /// With `run`, the owner takes the next stored message instead, as long as one may
-    /// run.
+    /// With `run`, the owner takes the next runnable stored message instead, if any.
     #[inline]
     pub(crate) fn release(&self, token: Token, run: bool, now: impl FnOnce() -> Nanos) -> Released {
         let (got, not) = (Ordering::Release, Ordering::Relaxed);
@@ -163,7 +161,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 Err(is) => was = is,
             }
         }
-        // Outside of the critical section: the clock is code of others, and may be slow.
+        // Outside of the critical section: the clock is foreign code, and may be slow.
         let now = now();
         self.line.with(|line| {
             let runnable = line.runnable(None);
@@ -190,7 +188,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 }
 
-/// In the critical section.
+/// Functions for use in the critical section.
 impl<const W: usize, const S: usize> Ownership<W, S> {
     /// Takes the bus if it is free.
     fn take_free(&self) -> Option<Token> {
@@ -205,12 +203,12 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         None
     }
 
-    /// For the owner: mirrors the line.
+    /// Mirrors the line while the caller owns the bus.
     fn mirror_owned(&self, line: &Line<W, S>) {
         self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
     }
 
-    /// Mirrors the line if the bus is owned; else its owner has let go without a look.
+    /// Mirrors the line if the bus is owned. Otherwise its owner has released it without a check.
     fn mirror_if_owned(&self, line: &Line<W, S>) -> bool {
         let bits = OWNED | line.bits();
         let mut was = self.gate.load(Ordering::Relaxed);
@@ -224,8 +222,8 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         false
     }
 
-    /// Mirrors the line, and restores invariant 2 after a context has joined or left it.
-    /// Returns the waker of the context that is to look.
+    /// Mirrors the line, and restores invariant 2 after a context has joined or left it. Returns
+    /// the waker of the context that must check.
     fn settle(&self, line: &mut Line<W, S>, now: Nanos) -> Option<Waker> {
         if self.mirror_if_owned(line) {
             return None;
@@ -247,14 +245,14 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         }
     }
 
-    /// The owner begins with a stored message.
+    /// Begins a stored message.
     fn begin(&self, line: &mut Line<W, S>, index: usize) {
         line.stored[index].state = State::Running;
         self.mirror_owned(line);
     }
 
-    /// Removes waiters that were woken and have not come for `timeout`, except `own`.
-    /// Returns whether there was one.
+    /// Removes waiters that were woken and have not responded for `timeout`, except `own`. Returns
+    /// whether there was one.
     fn forfeit(
         &self,
         line: &mut Line<W, S>,
@@ -271,11 +269,11 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             if place.state == State::Granted {
                 self.gate.fetch_and(!OWNED, Ordering::AcqRel);
             }
-            // Its waker was taken when it was woken.
+            // The waker was taken when it was woken.
             place.state = State::Free;
             any = true;
         }
-        // A handle loses the duty to look; its message stays.
+        // A handle loses its duty to check; its message stays.
         for place in &mut line.stored {
             if place.state == State::Notified && now - place.since >= timeout {
                 place.state = State::Waiting;
@@ -286,7 +284,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 }
 
-/// For waiters.
+/// Functions for waiters.
 impl<const W: usize, const S: usize> Ownership<W, S> {
     constant! {
         pub(crate) fn new() -> Self {
@@ -305,7 +303,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         now: Nanos,
         timeout: Nanos,
     ) -> (Wanted, Wakers) {
-        // Its clone may panic: before anything has changed.
+        // The clone comes before any change, because it may panic.
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
         let wanted = self.line.with(|line| {
@@ -314,8 +312,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 return Wanted::Abandoned;
             }
             let mut joined: Option<Waiter> = None;
-            // A round that fails is one in which the owner let go, or another caller took
-            // the bus.
+            // A round fails if the owner has released the bus, or if another caller has taken it.
             loop {
                 let ticket = joined.map_or(line.tickets, |waiter| waiter.ticket);
                 let behind = line.has_waiter_before(device, ticket);
@@ -365,9 +362,9 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         (wanted, wakers)
     }
 
-    /// For a waiter that is awake: takes the bus, or waits again with `waker`.
+    /// Takes the bus for a waiter that is awake, or waits again with `waker`.
     ///
-    /// An `overdue` waiter is handed the bus by its present owner.
+    /// The current owner hands the bus to an `overdue` waiter.
     pub(crate) fn look(
         &self,
         waiter: Waiter,
@@ -376,7 +373,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         now: Nanos,
         timeout: Nanos,
     ) -> (Wanted, Wakers) {
-        // Its clone may panic: before anything has changed.
+        // The clone comes before any change, because it may panic.
         let mut fresh = Some(waker.clone());
         let mut wakers = Wakers::default();
         let wanted = self.line.with(|line| {
@@ -426,8 +423,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         (wanted, wakers)
     }
 
-    /// Takes a waiter out of the line. If it was given the bus meanwhile, the token is
-    /// the caller's.
+    /// Removes a waiter from the line. If it was granted the bus meanwhile, returns the token.
     pub(crate) fn leave(&self, waiter: Waiter, now: Nanos) -> (Option<Token>, Wakers) {
         self.line.with(|line| {
             let mut wakers = Wakers::default();
@@ -441,26 +437,26 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 self.mirror_owned(line);
                 return (Some(Token(())), wakers);
             }
-            // It may have been the one that was to look.
+            // It may have been the context that had to check.
             wakers.wake = self.settle(line, now);
             (None, wakers)
         })
     }
 
-    /// Notes that the owner has not moved for the lock time-out. All callers get an error until it
-    /// lets go or is reset. Not while a waiter may still come for a grant.
+    /// Records that the owner has made no progress for the lock time-out. All callers get an error
+    /// until it releases the bus or is reset. Does nothing while a waiter may still respond to a
+    /// grant.
     pub(crate) fn abandon(&self) -> bool {
         self.line.with(|line| {
             let granted = { line.waiters.iter() }.any(|place| place.state == State::Granted);
             line.abandoned = !granted && self.is_owned();
-            // An owner that lets go just now is not gone.
+            // An owner that releases the bus at this moment is not gone.
             line.abandoned = line.abandoned && self.mirror_if_owned(line);
             line.abandoned
         })
     }
 
-    /// Takes the bus if it is free, for any contents of the line: for owners that run stored
-    /// messages.
+    /// Takes the bus if it is free, with any contexts in line, for owners that run stored messages.
     pub(crate) fn take_any(&self) -> Option<Token> {
         if self.is_owned() {
             return None;
@@ -483,9 +479,9 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 }
 
-/// For stored messages.
+/// Functions for stored messages.
 impl<const W: usize, const S: usize> Ownership<W, S> {
-    /// A place for a message, which the caller fills and publishes.
+    /// Returns a free place for a message, which the caller fills and publishes.
     pub(crate) fn claim(&self, device: DeviceNumber) -> Option<usize> {
         self.line.with(|line| {
             let free = { line.stored.iter() }.position(|place| place.state == State::Free)?;
@@ -495,8 +491,8 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Puts a filled place into the line. Returns whether the bus is free, so that the
-    /// caller has to see to the message.
+    /// Puts a filled place into the line. Returns whether the bus is free, so that the caller must
+    /// ensure that the message is run.
     pub(crate) fn publish(&self, index: usize) -> bool {
         self.line.with(|line| {
             let ticket = line.next_ticket();
@@ -511,7 +507,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Mirrors the line while the bus is free, or was taken just now.
+    /// Mirrors the line while the bus is free, or was just taken.
     fn mirror_free(&self, line: &Line<W, S>) {
         let bits = line.bits();
         let mut was = self.gate.load(Ordering::Relaxed);
@@ -536,9 +532,9 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         }
     }
 
-    /// Removes waiters that were woken and have not come for `timeout`. Then wakes a
-    /// context in line that is to look: for the bus, or because its wait is over. Returns
-    /// whether stored messages waited for one that was removed.
+    /// Removes waiters that were woken and have not responded for `timeout`. Then wakes a context
+    /// in line that must check: for the bus, or because its wait is over. Returns whether stored
+    /// messages waited for a removed waiter.
     pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> (bool, Wakers) {
         self.line.with(|line| {
             let removed = self.forfeit(line, None, now, timeout);
@@ -557,13 +553,13 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// When [`expire`](Self::expire) is to look next, if any waiter is in line.
+    /// Returns the time of the next [`expire`](Self::expire), if a waiter is in line.
     pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
         self.line.with(|line| line.next_expiry(now, timeout))
     }
 
-    /// For the owner: the next stored message that has to run before a message of
-    /// `device` with this ticket.
+    /// Begins the owner's next stored message that must run before a message of `device` with this
+    /// ticket.
     pub(crate) fn before(&self, device: DeviceNumber, ticket: u32) -> Option<usize> {
         self.line.with(|line| {
             let index = line.runnable(Some((device, ticket)))?;
@@ -572,7 +568,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// For the owner: the next stored message.
+    /// Begins the owner's next stored message.
     pub(crate) fn next(&self) -> Option<usize> {
         self.line.with(|line| {
             let index = line.runnable(None)?;
@@ -581,7 +577,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// For the owner: the next stored message, up to and including the one at `index`.
+    /// Begins the owner's next stored message, up to and including the one at `index`.
     pub(crate) fn until(&self, index: usize) -> Option<usize> {
         self.line.with(|line| {
             let next = line.runnable(None)?;
@@ -593,8 +589,8 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// For the handle of the message at `index`: takes the bus to run it, or waits with
-    /// `waker`. A worker that was called already is not forestalled.
+    /// Takes the bus for the handle of the message at `index`, or waits with `waker`. Leaves the
+    /// message to a worker that was already called.
     pub(crate) fn watch(
         &self,
         index: usize,
@@ -617,7 +613,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             place.state = State::Waiting;
             place.since = now;
             let (device, ticket) = (place.device, place.ticket);
-            // From here on, each way out leaves the line checked.
+            // From here on, each return leaves the line checked.
             self.forfeit(line, None, now, timeout);
             if line.abandoned {
                 fresh = line.stored[index].waker.take();
@@ -646,7 +642,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         (watched, wakers)
     }
 
-    /// The handle of the message at `index` waits no more.
+    /// Ends the wait of the handle of the message at `index`.
     pub(crate) fn unwatch(&self, index: usize, now: Nanos) -> Wakers {
         self.line.with(|line| {
             let place = &mut line.stored[index];
@@ -663,9 +659,9 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Puts a message that the owner has begun back into the line, at its old place: no
-    /// word of it was moved. Returns `false` if its handle or its device was dropped
-    /// meanwhile; then the caller ends it.
+    /// Puts a begun message back into the line at its old place, because none of its words was
+    /// sent. Returns `false` if its handle or its device was dropped meanwhile; then the caller
+    /// ends it.
     pub(crate) fn put_back(&self, index: usize) -> bool {
         self.line.with(|line| {
             let place = &line.stored[index];
@@ -678,7 +674,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Whether the message at `index` was begun and has not come to its end.
+    /// Returns whether the message at `index` was begun and has not ended.
     pub(crate) fn is_running(&self, index: usize) -> bool {
         self.line.with(|line| {
             let state = line.stored[index].state;
@@ -686,13 +682,13 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Whether the message at `index` was run.
+    /// Returns whether the message at `index` was run.
     pub(crate) fn is_done(&self, index: usize) -> bool {
         self.line
             .with(|line| line.stored[index].state == State::Done)
     }
 
-    /// The message at `index` was run. Returns the waker of its handle.
+    /// Records that the message at `index` was run. Returns the waker of its handle.
     pub(crate) fn finish(&self, index: usize) -> Option<Waker> {
         self.line.with(|line| {
             let place = &mut line.stored[index];
@@ -702,8 +698,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// The handle of the message at `index` is dropped. Returns whether the message was
-    /// withdrawn.
+    /// Drops the handle of the message at `index`. Returns whether the message was withdrawn.
     pub(crate) fn cancel(&self, index: usize, now: Nanos) -> (bool, Wakers) {
         self.line.with(|line| {
             let place = &mut line.stored[index];
@@ -732,13 +727,13 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Takes a number for a new device, if any is free.
+    /// Takes a number for a new device, if one is free.
     pub(crate) fn add_device(&self) -> Option<DeviceNumber> {
         self.line.with(Line::add_device)
     }
 
-    /// For a device that is dropped: takes a message of it out of the line, for the caller
-    /// to finish. If there is none, frees the device's number.
+    /// Removes a message of a dropped device from the line, for the caller to finish. If there is
+    /// none, frees the device's number.
     pub(crate) fn withdraw(&self, device: DeviceNumber, now: Nanos) -> Option<(usize, Wakers)> {
         self.line.with(|line| {
             let its = |place: &Place| place.is_queued() && place.device == device;
@@ -759,25 +754,26 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 }
 
-/// For the worker.
+/// Functions for the worker.
 impl<const W: usize, const S: usize> Ownership<W, S> {
-    /// Whether the caller has to wake the worker: it was not called yet.
+    /// Records a call of the worker. Returns whether the caller must wake it, because it was not
+    /// called before.
     pub(crate) fn call(&self) -> bool {
         self.line
             .with(|line| !core::mem::replace(&mut line.called, true))
     }
 
-    /// The worker has come.
+    /// Records that the worker has responded.
     pub(crate) fn answer(&self) {
         self.line.with(|line| line.called = false);
     }
 
-    /// Number of contexts and stored messages in line.
+    /// Returns the number of contexts and stored messages in line.
     pub(crate) fn in_line(&self) -> usize {
         self.line.with(|line| line.len())
     }
 
-    /// The gate's word, to be shown.
+    /// Returns the gate's word, for `Debug`.
     pub(crate) fn word(&self) -> u32 {
         self.gate.load(Ordering::Relaxed)
     }

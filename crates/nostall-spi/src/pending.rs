@@ -1,4 +1,4 @@
-//! The handle of a submitted message.
+//! Handle of a submitted message.
 
 use core::cell::Cell;
 use core::fmt;
@@ -16,11 +16,11 @@ use crate::ownership::Watched;
 use crate::platform::Platform;
 use crate::statistics::count;
 
-/// A message that was [submitted](crate::Device::submit). Dropping the handle withdraws
-/// the message if it has not begun; otherwise it runs to its end, from memory of the bus.
+/// Handle of a [submitted](crate::Device::submit) message. Dropping it withdraws the message if it
+/// has not begun. Otherwise the message runs to its end, from memory of the bus.
 ///
-/// It may be sent to another thread, and used by one context at a time. An interrupt handler
-/// that shared it with the thread that it interrupts would wait for that thread for ever:
+/// The handle may be sent to another thread, but only one context may use it. If an interrupt
+/// handler shared it with the interrupted thread, it would wait for that thread for ever:
 ///
 /// ```compile_fail,E0277
 /// use nostall_spi::{Bare, Pending, controllers::Loopback};
@@ -34,7 +34,7 @@ where
 {
     bus: &'b Bus<C, P, W, S, B>,
     index: usize,
-    /// Not shared: its owner locks the message's memory.
+    /// Prevents sharing, because its owner locks the message's memory.
     unshared: PhantomData<Cell<()>>,
 }
 
@@ -51,17 +51,17 @@ where
         }
     }
 
-    /// Whether the message is through. Never waits.
+    /// Returns whether the message is complete. Never waits.
     pub fn is_done(&self) -> bool {
         self.bus.ownership.is_done(self.index)
     }
 
-    /// Waits until the message is through. On a free bus, it is run here.
+    /// Waits until the message is complete. On a free bus, the caller runs it.
     ///
     /// # Errors
     ///
-    /// The message's error; [`Error::WouldBlock`] if it is not through and the caller must
-    /// not wait; [`Error::Abandoned`] if the owner of the bus is gone.
+    /// The message's error. [`Error::WouldBlock`] if it is not complete and the caller must not
+    /// wait. [`Error::Abandoned`] if the owner of the bus is gone.
     pub fn wait(&mut self) -> Result<(), Error> {
         now(self.ended::<Blocking>())
     }
@@ -83,8 +83,8 @@ where
         self.bus.bodies[self.index].enter().result
     }
 
-    /// Copies the input of transfer `index`, counted from 0, and returns its length:
-    /// 0 before the message is through.
+    /// Copies the received bytes of transfer `index`, counted from 0. Returns their number: 0
+    /// before the message is complete.
     pub fn received(&self, index: usize, into: &mut [u8]) -> usize {
         if !self.is_done() {
             return 0;
@@ -102,18 +102,18 @@ where
     C: AsyncController,
     P: Platform,
 {
-    /// Waits until the message is through, without blocking. On a free bus, the future
-    /// runs it. Dropping the future while it does ends the message.
+    /// Waits until the message is complete, without blocking. On a free bus, the future runs it.
+    /// Dropping the future at that time ends the message.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait).
+    /// The same as [`wait`](Self::wait).
     pub async fn finished(&mut self) -> Result<(), Error> {
         self.ended::<Awaited>().await
     }
 }
 
-/// A wait for a message. Dropping it before the end hands the duty to run the message on.
+/// Wait for a message. Dropping it before the end passes on the duty to run the message.
 struct Watch<'b, C, P, const W: usize, const S: usize, const B: usize>
 where
     C: Controller,
@@ -122,7 +122,7 @@ where
     bus: &'b Bus<C, P, W, S, B>,
     index: usize,
     done: bool,
-    /// Messages run when the bus last moved.
+    /// Number of messages run at the last progress of the bus.
     seen: u32,
 }
 
@@ -140,12 +140,12 @@ where
         }
     }
 
-    /// Waits until the message is through, or the bus is the caller's.
+    /// Waits until the message is complete, or the caller owns the bus.
     async fn until<F: Face<C>>(&mut self) -> Result<Option<Owner<'b, C, P, W, S, B>>, Error> {
         let (bus, index) = (self.bus, self.index);
         let timeout = bus.config.lock_timeout;
         self.seen = bus.counters.messages();
-        // Since when the bus has not moved.
+        // Wait and time since which the bus has made no progress.
         let (mut still, mut since) = (Nanos::ZERO, None);
         until(F::BLOCKS, &bus.platform, |look| {
             let Look { waker, now, waited } = look;
@@ -155,12 +155,12 @@ where
                 (still, since) = (waited, None);
             }
             let since = *since.get_or_insert(now);
-            // A worker that was called is not waited for any more.
+            // After the time limit, do not wait for a called worker.
             let late = waited - still >= timeout;
             let worker = bus.has_worker() && !late;
             let (watched, wakers) = bus.ownership.watch(index, waker, worker, now, timeout);
             bus.see_to(wakers);
-            // Where the clock stands still, no grant comes to its end.
+            // While the clock stands still, no grant expires.
             let stuck = || late && (bus.ownership.abandon() || now - since < timeout / 2);
             ControlFlow::Break(match watched {
                 Watched::Done => Ok(None),

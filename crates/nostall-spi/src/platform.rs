@@ -1,60 +1,57 @@
-//! The environment that a bus needs.
+//! Environment of a bus.
 
 use core::task::{RawWaker, RawWakerVTable, Waker};
 
 use nostall_io::{Clock, Nanos};
 
-/// Whether there is a worker.
+/// Presence of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HasWorker {
-    /// [`Platform::wake_worker`] has [`Bus::work`](crate::Bus::work) called, and
-    /// [`Platform::set_timer`] has [`Bus::on_timer`](crate::Bus::on_timer) called.
+    /// There is a worker: [`Platform::wake_worker`] makes it call [`Bus::work`](crate::Bus::work),
+    /// and [`Platform::set_timer`] makes it call [`Bus::on_timer`](crate::Bus::on_timer).
     Yes,
-    /// The main loop calls [`Bus::poll`](crate::Bus::poll) now and then.
+    /// There is none: the main loop calls [`Bus::poll`](crate::Bus::poll) at intervals.
     No,
 }
 
-/// How tasks wait and are woken, and how the worker is called.
+/// Ways in which tasks wait and are woken, and the worker is called.
 ///
-/// Ready-made: `Threads` (feature `std`), [`Bare`](crate::Bare) for one thread and
-/// interrupt handlers, `Embassy` (feature `embassy-time`). A kernel or an RTOS implements
-/// this trait for its own tasks; [`task_waker`](crate::task_waker) makes a waker of a
-/// static.
+/// Provided are `Threads` (feature `std`), [`Bare`](crate::Bare) for one thread and interrupt
+/// handlers, and `Embassy` (feature `embassy-time`). A kernel or an RTOS implements this trait for
+/// its own tasks; [`task_waker`](crate::task_waker) creates a waker for a static.
 pub trait Platform: Clock {
-    /// Wakes the calling task; `None` where the caller must not wait: in interrupt
-    /// handlers, and where there are no tasks.
+    /// Returns a waker of the calling task; `None` if the caller must not wait: in interrupt
+    /// handlers, and without tasks.
     fn current(&self) -> Option<Waker>;
 
-    /// Lets the calling task sleep until it is woken, or `until` has come, or for no
-    /// reason. A wake between the task's last return from here and this call counts: it
-    /// returns at once.
+    /// Blocks the calling task until it is woken or `until` has come; it may also return earlier.
+    /// If the task was woken since its last return from this method, it returns at once.
     fn block(&self, until: Nanos);
 
-    /// Whether there is a worker.
+    /// Returns whether there is a worker.
     fn has_worker(&self) -> HasWorker {
         HasWorker::No
     }
 
-    /// Has the worker call [`Bus::work`](crate::Bus::work) soon. From any context.
+    /// Makes the worker call [`Bus::work`](crate::Bus::work) soon. For any context.
     fn wake_worker(&self) {}
 
-    /// Has [`Bus::on_timer`](crate::Bus::on_timer) called at `at` or later, from any
-    /// context, instead of at the time that was set last.
+    /// Makes [`Bus::on_timer`](crate::Bus::on_timer) be called at `at` or later, instead of the
+    /// time that was last set. For any context.
     fn set_timer(&self, at: Nanos) {
         let _ = at;
     }
 
-    /// Has a future's `waker` woken at `at` or later. Returns whether that will happen:
-    /// `false` where there is no timer. Futures in a delay are then polled again and again;
-    /// those that wait for the bus or for the controller are woken in
-    /// [`Bus::poll`](crate::Bus::poll).
+    /// Wakes a future's `waker` at `at` or later. Returns whether it will: `false` without a timer.
+    /// Then futures in a delay are polled again and again. Those that wait for the bus or for the
+    /// controller are woken in [`Bus::poll`](crate::Bus::poll).
     fn wake_at(&self, at: Nanos, waker: &Waker) -> bool {
         let _ = (at, waker);
         false
     }
 
-    /// How long a task spins for a busy bus before it sleeps: about the time that a sleep
-    /// and a wake-up take.
+    /// Returns the time for which a task spins for a busy bus before it sleeps: about the time of a
+    /// sleep and a wake-up.
     fn looks(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -84,7 +81,7 @@ impl<P: Platform + ?Sized> Platform for &P {
     }
 }
 
-/// A task that lives in a static.
+/// A task in a static.
 pub trait WakeTask: Sync + Sized + 'static {
     /// Wakes the task, from any context.
     fn wake(&'static self);
@@ -93,11 +90,11 @@ pub trait WakeTask: Sync + Sized + 'static {
     const VTABLE: &'static RawWakerVTable = &vtable::<Self>();
 }
 
-/// Makes a waker of a task, for [`Platform::current`].
+/// Creates a waker for a task, for [`Platform::current`].
 pub const fn task_waker<T: WakeTask>(task: &'static T) -> Waker {
     #[allow(unsafe_code)]
-    // SAFETY: the table's functions use the pointer as a `&'static T`, which it is, and
-    // `T` is `Sync`. There is nothing to count or to drop.
+    // SAFETY: the table's functions use the pointer as the `&'static T` that it is, and `T` is
+    // `Sync`. Nothing is counted or dropped.
     unsafe {
         Waker::new(core::ptr::from_ref(task).cast(), T::VTABLE)
     }
@@ -114,6 +111,6 @@ const fn vtable<T: WakeTask>() -> RawWakerVTable {
 
 #[allow(unsafe_code)]
 fn wake<T: WakeTask>(task: *const ()) {
-    // SAFETY: the pointer is the one that `task_waker` was given.
+    // SAFETY: the pointer is the one that was passed to `task_waker`.
     unsafe { &*task.cast::<T>() }.wake();
 }

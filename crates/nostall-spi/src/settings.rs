@@ -4,7 +4,7 @@ use core::fmt;
 
 use nostall_io::Nanos;
 
-/// The clock's polarity and phase.
+/// Polarity and phase of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Clock idle low, data sampled on the first edge (CPOL 0, CPHA 0).
@@ -19,67 +19,67 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All four.
+    /// All modes, in order of their numbers.
     pub const ALL: [Self; 4] = [Self::Mode0, Self::Mode1, Self::Mode2, Self::Mode3];
 
-    /// Its number, 0 to 3.
+    /// Returns the mode's number, 0 to 3.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Whether the clock is high between messages (CPOL).
+    /// Returns whether the clock is high between messages (CPOL).
     pub const fn idles_high(self) -> bool {
         self.number() & 2 != 0
     }
 
-    /// Whether data is sampled on the second edge (CPHA).
+    /// Returns whether data is sampled on the second edge (CPHA).
     pub const fn samples_second(self) -> bool {
         self.number() & 1 != 0
     }
 }
 
-/// Which bit of a word goes first.
+/// Bit of a word that is sent first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitOrder {
-    /// The most significant: nearly every device.
+    /// Most significant bit first, as for nearly every device.
     #[default]
     MsbFirst,
-    /// The least significant.
+    /// Least significant bit first.
     LsbFirst,
 }
 
-/// How many wires data has.
+/// Number of data wires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wires {
-    /// One for each direction.
+    /// One data wire for each direction.
     #[default]
     Four,
-    /// One for both: a transfer goes one way.
+    /// One data wire for both directions: a transfer either sends or receives.
     Three,
 }
 
-/// The level of a chip-select line at which the device listens.
+/// Level of a chip-select line at which the device is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Polarity {
-    /// Low: nearly every device.
+    /// Active low, as for nearly every device.
     #[default]
     ActiveLow,
-    /// High.
+    /// Active high.
     ActiveHigh,
 }
 
-/// The line that selects the device.
+/// Chip-select line of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Select {
-    /// None: no line moves. For a device that is alone, and for the clocks that an
-    /// SD card wants before it is first selected.
+    /// No line changes. For a device that is alone, and for the clock cycles that an SD card needs
+    /// before it is first selected.
     None,
-    /// The controller's line of this number.
+    /// The controller's line with this number.
     Line(u8, Polarity),
 }
 
 impl Select {
-    /// As a number, to be compared at once.
+    /// Returns a number that identifies the selection, for a fast comparison.
     #[inline]
     pub(crate) const fn key(self) -> u32 {
         match self {
@@ -88,14 +88,13 @@ impl Select {
         }
     }
 
-    /// A line at which the device listens when it is low.
+    /// Returns an active-low line.
     pub const fn line(number: u8) -> Self {
         Self::Line(number, Polarity::ActiveLow)
     }
 }
 
-/// Bits in a word. In buffers, words are in the CPU's own byte order and need not
-/// be aligned.
+/// Size of a word. In buffers, words have the CPU's byte order and need not be aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WordSize {
     /// 8 bits.
@@ -108,15 +107,15 @@ pub enum WordSize {
 }
 
 impl WordSize {
-    /// All three.
+    /// All word sizes, in ascending order.
     pub const ALL: [Self; 3] = [Self::Bits8, Self::Bits16, Self::Bits32];
 
-    /// Bytes in a buffer, 1, 2 or 4.
+    /// Returns the size in a buffer in bytes: 1, 2 or 4.
     pub const fn bytes(self) -> usize {
         1 << self as usize
     }
 
-    /// Bits on the wire.
+    /// Returns the number of bits on the wire.
     pub const fn bits(self) -> u32 {
         8 << self as u32
     }
@@ -131,29 +130,29 @@ impl fmt::Display for WordSize {
 /// Bus settings of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The clock's polarity and phase.
+    /// Polarity and phase of the clock.
     pub mode: Mode,
-    /// Which bit goes first.
+    /// Bit that is sent first.
     pub order: BitOrder,
-    /// How many wires data has.
+    /// Number of data wires.
     pub wires: Wires,
-    /// The line that selects it.
+    /// Chip-select line of the device.
     pub select: Select,
-    /// Hertz, at most. A controller that cannot have this rate takes the next lower.
+    /// Fastest clock in hertz. A controller without this rate uses the next lower one.
     pub clock: u32,
-    /// Bits in a word, where a transfer does not say.
+    /// Word size of transfers without their own.
     pub word: WordSize,
-    /// Byte that is sent where there is nothing to send.
+    /// Byte to send when a transfer only receives.
     pub fill: u8,
-    /// From the edge that selects the device to the first clock.
+    /// Delay from the edge that selects the device to the first clock cycle.
     pub setup: Nanos,
-    /// From the last clock to the edge that releases it.
+    /// Delay from the last clock cycle to the edge that releases the device.
     pub hold: Nanos,
 }
 
 impl Settings {
-    /// Mode 0, 8 bits, most significant first, four wires, at `clock` hertz at most,
-    /// selected by `select`; zeros where there is nothing to send.
+    /// Creates settings with mode 0, 8-bit words, most significant bit first, four wires and a fill
+    /// byte of 0. The clock is at most `clock` hertz, and `select` is the chip-select line.
     pub const fn new(clock: u32, select: Select) -> Self {
         Self {
             mode: Mode::Mode0,
@@ -168,7 +167,7 @@ impl Settings {
         }
     }
 
-    /// The same in another mode.
+    /// Sets the mode.
     pub const fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }
@@ -177,16 +176,16 @@ impl Settings {
 /// Settings of the controller for a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// The clock's polarity and phase.
+    /// Polarity and phase of the clock.
     pub mode: Mode,
-    /// Which bit goes first.
+    /// Bit that is sent first.
     pub order: BitOrder,
-    /// How many wires data has.
+    /// Number of data wires.
     pub wires: Wires,
-    /// The line that will be asserted; the others are at rest.
+    /// Line to assert; the others stay released.
     pub select: Select,
-    /// Hertz, at most.
+    /// Fastest clock in hertz.
     pub clock: u32,
-    /// Bits in a word.
+    /// Word size.
     pub word: WordSize,
 }

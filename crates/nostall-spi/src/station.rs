@@ -1,4 +1,4 @@
-//! One message, from selection to release: blocking, and awaited.
+//! Run of one message, from selection to release: blocking and asynchronous.
 
 use core::pin::pin;
 
@@ -14,27 +14,27 @@ use crate::twins::{awaited, blocked};
 use crate::waiting::{GRACE, LOOK, Waiting, sleep};
 use crate::words::Words;
 
-/// The controller, and its state.
+/// Controller and its state.
 #[derive(Debug)]
 pub(crate) struct Station<C> {
     pub(crate) controller: C,
-    /// Its settings, if they are known.
+    /// Settings of the controller, if they are known.
     wire: Option<Wire>,
-    /// The clock that was set, in hertz.
+    /// Actual clock in hertz.
     rate: u32,
     selected: bool,
-    /// A message was begun and has not come to its end.
+    /// A message was begun and has not ended.
     dirty: bool,
-    /// Words of the last message may have been moved.
+    /// Words of the last message may have been sent.
     moved: bool,
     pub(crate) prepared: bool,
 }
 
-/// Runs the transfers of a message, blocking or awaited: `$wait!` is `blocked!` or `awaited!`, and
-/// `$face` waits in that way.
+/// Runs the transfers of a message, blocking or asynchronously: `$wait!` is `blocked!` or
+/// `awaited!`, and `$face` waits in that way.
 ///
-/// A future that is ready at its first poll would do, at 2.5 times the instructions of a short
-/// message.
+/// A future that is ready at its first poll would also work, but takes 2.5 times the instructions
+/// of a short message.
 macro_rules! run_transfers {
     ($station:ident, $settings:ident, $message:ident, $waiting:ident, $face:ident, $wait:ident) => {{
         $station.dirty = true;
@@ -53,7 +53,7 @@ macro_rules! run_transfers {
             let timeout = Error::Timeout { transfer: number };
             let step = Step::new(&transfer, $settings, number + 1 == transfers);
             if !$station.is_set(&step.wire) {
-                // Not known if it fails, panics or is dropped half-way.
+                // Unknown if the call fails, panics or is dropped before its end.
                 $station.wire = None;
                 let set = $wait!($face::set(&mut $station.controller, &step.wire, $waiting));
                 $station.rate = set.ok_or(timeout)?.map_err(failed)?.max(1);
@@ -93,7 +93,7 @@ macro_rules! run_transfers {
 }
 
 impl<C: Controller> Station<C> {
-    /// Runs a message; [`end`](Self::end) has to follow.
+    /// Runs a message; [`end`](Self::end) must follow.
     #[inline(always)]
     pub(crate) fn run<M: Message + ?Sized, P: Platform>(
         &mut self,
@@ -104,8 +104,8 @@ impl<C: Controller> Station<C> {
         run_transfers!(self, settings, message, waiting, blocking, blocked)
     }
 
-    /// The same, awaited. A future that is dropped leaves the station dirty, for the owner's
-    /// drop to [abort](Self::abort).
+    /// Does the same, asynchronously. If the future is dropped, the station stays dirty, and the
+    /// owner's drop [aborts](Self::abort) the message.
     pub(crate) async fn run_awaited<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
@@ -141,13 +141,13 @@ impl<C: Controller> Station<C> {
         }
     }
 
-    /// Selects the device if it is not. Returns whether it was selected now.
+    /// Selects the device if it is not selected. Returns whether it was selected now.
     #[inline(always)]
     fn select(&mut self) -> Result<bool, Fault> {
         if self.selected {
             return Ok(false);
         }
-        // First, so that a line that was half asserted is released.
+        // Set first, so that a partly asserted line is released.
         self.selected = true;
         self.controller.select(Level::Asserted)?;
         Ok(true)
@@ -155,7 +155,7 @@ impl<C: Controller> Station<C> {
 
     #[inline(always)]
     fn is_set(&self, wire: &Wire) -> bool {
-        // No short cuts: comparisons that are nearly always equal are quicker than
+        // No short-circuit operators: comparisons that are nearly always equal are faster than
         // branches.
         self.wire.is_some_and(|set| {
             (set.clock == wire.clock)
@@ -174,23 +174,23 @@ impl<C: Controller> Station<C> {
         Ok(())
     }
 
-    /// Stops the message under way; no device is selected afterwards.
+    /// Stops the current message. Afterwards no device is selected.
     #[cold]
     pub(crate) fn abort(&mut self) {
-        // Also if the driver panics in here.
+        // These come first, in case the driver panics here.
         self.wire = None;
         self.selected = false;
         self.dirty = false;
         self.controller.abort();
     }
 
-    /// Whether a message was left in its middle.
+    /// Returns whether a message was interrupted before its end.
     #[inline]
     pub(crate) const fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// Whether words of the message that was left may have been moved.
+    /// Returns whether words of the interrupted message may have been sent.
     pub(crate) const fn has_moved(&self) -> bool {
         self.moved
     }
@@ -203,14 +203,14 @@ impl<C: Controller> Station<C> {
     }
 }
 
-/// The parts of a transfer around its words.
+/// Properties of a transfer besides its words.
 struct Step {
     wire: Wire,
     len: usize,
     delay: Nanos,
-    /// The device is deselected afterwards.
+    /// The device is deselected after the transfer.
     ends: bool,
-    /// For this long, before anything else happens.
+    /// Time for which it stays deselected before the next transfer.
     cs_change: Nanos,
 }
 
@@ -233,7 +233,7 @@ impl Step {
     }
 }
 
-/// The waits of a caller that blocks.
+/// Waits of a caller that blocks.
 mod blocking {
     use super::*;
 
@@ -246,7 +246,7 @@ mod blocking {
         Some(controller.set(wire))
     }
 
-    /// Moves all words. `None` if that takes too long.
+    /// Moves all words. Returns `None` after the time limit.
     #[inline(always)]
     pub(super) fn transfer<C: Controller, P: Platform>(
         controller: &mut C,
@@ -273,7 +273,7 @@ mod blocking {
     }
 }
 
-/// The waits of a future.
+/// Waits of a future.
 mod awaiting {
     use super::*;
 
@@ -304,13 +304,13 @@ mod awaiting {
     }
 }
 
-/// Twice a transfer's time at the clock that was set, and some.
+/// Returns a transfer's time limit: twice its time at the actual clock, and [`GRACE`].
 fn time_limit(words: usize, word: WordSize, rate: u32) -> Nanos {
     let bits = words as u64 * u64::from(word.bits());
     time_of(bits, rate) * 2 + GRACE
 }
 
-/// Duration of so many bits at `hertz`.
+/// Returns the time of `bits` bits at `hertz`.
 pub(crate) fn time_of(bits: u64, hertz: u32) -> Nanos {
     Nanos(bits.saturating_mul(1_000_000_000)) / u64::from(hertz)
 }

@@ -1,4 +1,4 @@
-//! Counters of a bus, as Linux has them.
+//! Counters of a bus, as in Linux.
 
 use nostall_io::Counter;
 
@@ -7,46 +7,45 @@ use crate::sync::{AtomicU32, Ordering, constant};
 
 /// Counters of a bus.
 ///
-/// Each has 32 bits and wraps; differences are right all the same. They are read one
-/// after the other and without a lock, so on a busy bus they may be of slightly different
-/// moments.
+/// Each has 32 bits and wraps; differences stay correct. They are read one after the other without
+/// a lock, so on a busy bus they may be from slightly different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Messages run to their end, successful or not.
+    /// Number of messages run to their end, successful or not.
     pub messages: u32,
-    /// Transfers of successful messages.
+    /// Number of transfers of successful messages.
     pub transfers: u32,
-    /// Bytes of successful messages.
+    /// Number of bytes of successful messages.
     pub bytes: u32,
-    /// Messages run from their caller's memory: `sync`, and futures.
+    /// Number of messages run from their caller's memory: `sync`, and futures.
     pub sync: u32,
-    /// Those of them that did not wait for the bus.
+    /// Number of messages in `sync` that did not wait for the bus.
     pub sync_immediate: u32,
-    /// Messages submitted.
+    /// Number of submitted messages.
     pub asynchronous: u32,
-    /// Messages that the worker ran.
+    /// Number of messages run by the worker.
     pub by_worker: u32,
-    /// Wake-ups of the worker.
+    /// Number of wake-ups of the worker.
     pub wakeups: u32,
-    /// Wake-ups of the hardware.
+    /// Number of wake-ups of the hardware.
     pub preparations: u32,
-    /// Times that the hardware was put to sleep.
+    /// Number of times that the hardware was put to sleep.
     pub teardowns: u32,
-    /// Messages that failed, time-outs included.
+    /// Number of failed messages, including time-outs.
     pub errors: u32,
-    /// Messages that took too long.
+    /// Number of messages that took too long.
     pub timeouts: u32,
-    /// Messages that were withdrawn before they were begun.
+    /// Number of messages withdrawn before they were begun.
     pub cancelled: u32,
-    /// Panics of callbacks and wakers.
+    /// Number of panics of callbacks and wakers.
     pub panics: u32,
 }
 
-/// The counters, as they are kept.
+/// Counters in memory.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// Submitted messages that were run.
+    /// Number of submitted messages that were run.
     stored: AtomicU32,
     transfers: AtomicU32,
     bytes: AtomicU32,
@@ -85,14 +84,14 @@ impl Counters {
         }
     }
 
-    /// A message was run from its caller's memory.
+    /// Counts a message run from its caller's memory.
     #[inline]
     pub(crate) fn ran(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
         raise(&self.sync, 1);
         self.ended(transfers, bytes, result);
     }
 
-    /// A submitted message was run.
+    /// Counts a submitted message that was run.
     pub(crate) fn ran_stored(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
         raise(&self.stored, 1);
         self.ended(transfers, bytes, result);
@@ -119,7 +118,7 @@ impl Counters {
         }
     }
 
-    /// Messages run.
+    /// Returns the number of messages run.
     pub(crate) fn messages(&self) -> u32 {
         let sync = self.sync.load(Ordering::Relaxed);
         sync.wrapping_add(self.stored.load(Ordering::Relaxed))
@@ -147,14 +146,14 @@ impl Counters {
     }
 }
 
-/// Raises a counter that only the owner of the bus changes: no atomic exchange.
+/// Increases a counter that only the owner of the bus changes, without an atomic exchange.
 #[inline]
 pub(crate) fn raise(count: &AtomicU32, by: u32) {
     let value = count.load(Ordering::Relaxed);
     count.store(value.wrapping_add(by), Ordering::Relaxed);
 }
 
-/// Raises any other counter.
+/// Increases any other counter by one.
 pub(crate) fn count(count: &AtomicU32) {
     count.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Memory of the bus for messages that were submitted.
+//! Memory of the bus for submitted messages.
 
 use core::fmt;
 
@@ -9,28 +9,27 @@ use crate::settings::{Select, Settings};
 use crate::sync::constant;
 use crate::transfer::{Message, Options, Transfer};
 
-/// Transfers that a stored message may have.
+/// Largest number of transfers of a stored message.
 pub(crate) const TRANSFERS: usize = 8;
 
-/// Called when a message of [`Device::submit_then`](crate::Device::submit_then) is
-/// through.
+/// Callback of [`Device::submit_then`](crate::Device::submit_then), called after the message.
 ///
-/// The owner of the bus calls it, so it must be short. It may submit, and must not wait.
-/// With `std`, a panic in it is caught and counted.
+/// The owner of the bus calls it, so it must be short. It may submit, and must not wait. With
+/// `std`, a panic in it is caught and counted.
 pub type Callback = &'static (dyn Fn(Completed<'_>) + Sync);
 
-/// A message that is through.
+/// A completed message.
 #[derive(Debug)]
 pub struct Completed<'a> {
-    /// The number given to [`Device::submit_then`](crate::Device::submit_then).
+    /// Number passed to [`Device::submit_then`](crate::Device::submit_then).
     pub number: usize,
-    /// The message's result.
+    /// Result of the message.
     pub result: Result<(), Error>,
     message: &'a dyn Received,
 }
 
 impl<'a> Completed<'a> {
-    /// The input of transfer `index`, counted from 0; empty if there was none.
+    /// Returns the received bytes of transfer `index`, counted from 0; empty if there are none.
     pub fn received(&self, index: usize) -> &'a [u8] {
         self.message.received(index)
     }
@@ -49,7 +48,7 @@ enum Way {
     Both,
 }
 
-/// A transfer over `len` bytes of the memory, from `at`.
+/// A transfer of `len` bytes of the memory, from `at`.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     way: Way,
@@ -72,7 +71,7 @@ impl Stored {
     };
 }
 
-/// A message in memory of its own, with everything that is needed to run it.
+/// A message in its own memory, with everything needed to run it.
 pub(crate) struct Body<const B: usize> {
     pub(crate) settings: Settings,
     pub(crate) result: Result<(), Error>,
@@ -108,7 +107,7 @@ impl<const B: usize> Body<B> {
         }
     }
 
-    /// Takes a copy of a message that [fits](Self::fits).
+    /// Copies a message that [fits](Self::fits).
     pub(crate) fn fill<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -149,13 +148,13 @@ impl<const B: usize> Body<B> {
         }
     }
 
-    /// Bytes on the wire.
+    /// Returns the number of bytes on the wire.
     pub(crate) fn len(&self) -> usize {
         let transfers = self.transfers.iter().take(self.count.into());
         transfers.map(|transfer| usize::from(transfer.len)).sum()
     }
 
-    /// The input of transfer `index`; empty if there was none.
+    /// Returns the received bytes of transfer `index`; empty if there are none.
     pub(crate) fn received(&self, index: usize) -> &[u8] {
         match self.transfers[..self.count.into()].get(index) {
             None | Some(Stored { way: Way::Out, .. }) => &[],

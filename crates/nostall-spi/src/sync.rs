@@ -1,5 +1,4 @@
-//! The primitives that the bus is built of. The model-checked tests put loom's in their
-//! place.
+//! Synchronization primitives of the bus. The model-checked tests replace them with loom's.
 
 use core::cell::{RefCell, UnsafeCell};
 use core::ops::{Deref, DerefMut};
@@ -7,7 +6,7 @@ use core::ops::{Deref, DerefMut};
 pub(crate) use portable_atomic::{AtomicU32, Ordering, fence};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-/// Declares a constructor `const`, except under loom, whose atomics have none.
+/// Declares a constructor `const`, except under loom, whose atomics have no `const` constructors.
 macro_rules! constant {
     ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
         $(#[$meta])* $vis const fn $($rest)*
@@ -15,7 +14,7 @@ macro_rules! constant {
 }
 pub(crate) use constant;
 
-/// The initial value of each place in an array.
+/// Fills an array with an initial value.
 macro_rules! array_of {
     ($value:expr) => {
         [const { $value }; _]
@@ -25,12 +24,12 @@ pub(crate) use array_of;
 
 /// A value for the owner of the bus.
 ///
-/// Not a lock: taking one would be a second atomic exchange for every message.
+/// It has no lock, because a lock would cost a second atomic exchange for every message.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(UnsafeCell<T>);
 
-// SAFETY: `get` is the only access through a shared reference. Its contract admits one
-// context at a time, which may be another each time.
+// SAFETY: `get` is the only access through a shared reference. Its contract allows one context at a
+// time, possibly another one each time.
 #[allow(unsafe_code)]
 unsafe impl<T: Send> Sync for Owned<T> {}
 
@@ -39,10 +38,12 @@ impl<T> Owned<T> {
         Self(UnsafeCell::new(value))
     }
 
+    /// Returns the value.
+    ///
     /// # Safety
     ///
-    /// The caller owns the bus for as long as the reference lives, and has no other
-    /// reference from here.
+    /// The caller owns the bus for the lifetime of the reference, and has no other reference from
+    /// here.
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) unsafe fn get(&self) -> Used<'_, T> {
@@ -74,7 +75,7 @@ impl<T> DerefMut for Used<'_, T> {
     }
 }
 
-/// A value behind a critical section: usable from interrupt handlers too.
+/// A value in a critical section, also for use in interrupt handlers.
 #[derive(Debug)]
 pub(crate) struct Critical<T>(critical_section::Mutex<RefCell<T>>);
 
@@ -83,7 +84,7 @@ impl<T> Critical<T> {
         Self(critical_section::Mutex::new(RefCell::new(value)))
     }
 
-    /// Runs `act`, which must be short, and must not run code of others.
+    /// Calls `act`, which must be short and must not run foreign code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
         critical_section::with(|section| act(&mut self.0.borrow(section).borrow_mut()))
     }
@@ -91,7 +92,7 @@ impl<T> Critical<T> {
 
 /// A value that the protocol gives to one context at a time.
 ///
-/// The lock in it is never waited for. It spares the protocol's users unsafe code.
+/// Its lock is never waited for. It avoids unsafe code in the users of the protocol.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(SpinMutex<T>);
 

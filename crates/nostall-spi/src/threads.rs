@@ -1,4 +1,4 @@
-//! Threads of an operating system.
+//! Platform for threads of an operating system.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -13,7 +13,7 @@ use crate::controller::Controller;
 use crate::platform::{HasWorker, Platform};
 use crate::sync::{AtomicU32, Ordering};
 
-/// Threads, which sleep by parking; with a worker while a thread is in
+/// Platform for threads, which sleep by parking. It has a worker while a thread is in
 /// [`serve`](Self::serve).
 #[derive(Debug, Default)]
 pub struct Threads {
@@ -25,15 +25,15 @@ pub struct Threads {
 #[derive(Debug, Default)]
 struct State {
     worker: Option<Thread>,
-    /// The worker was woken, and has not come yet.
+    /// The worker was woken, and has not responded yet.
     woken: bool,
-    /// The worker is to end.
+    /// The worker must end.
     stop: bool,
-    /// When the timer goes off.
+    /// Time at which the timer expires.
     timer: Option<Nanos>,
 }
 
-/// A thread's waker.
+/// Waker of a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -50,7 +50,7 @@ thread_local! {
 }
 
 impl Threads {
-    /// Threads, and no worker yet.
+    /// Creates the platform, without a worker.
     pub fn new() -> Self {
         Self::default()
     }
@@ -59,7 +59,7 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if the bus has a worker.
+    /// [`io::ErrorKind::AlreadyExists`] if the bus already has a worker.
     pub fn serve<C, const W: usize, const S: usize, const B: usize>(
         bus: &Bus<C, Self, W, S, B>,
     ) -> io::Result<()>
@@ -70,7 +70,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Ends the worker.
+    /// Makes the worker end.
     pub fn stop(&self) {
         let mut state = self.state();
         if let Some(worker) = &state.worker {
@@ -79,7 +79,7 @@ impl Threads {
         }
     }
 
-    /// Whether a thread serves as worker.
+    /// Returns whether a thread serves as the worker.
     pub fn serves(&self) -> bool {
         self.serves.load(Ordering::Acquire) != 0
     }
@@ -126,7 +126,8 @@ impl Platform for Threads {
         }
     }
 
-    /// The worker's thread keeps the time too. It is woken for an earlier time only.
+    /// Sets the timer, which the worker's thread waits for. The thread is woken only for an earlier
+    /// time.
     fn set_timer(&self, at: Nanos) {
         let mut state = self.state();
         let earlier = state.timer.replace(at).is_none_or(|was| at < was);
@@ -135,13 +136,13 @@ impl Platform for Threads {
         }
     }
 
-    /// About the time that a thread takes to sleep and to be woken.
+    /// Returns about the time in which a thread sleeps and is woken.
     fn looks(&self) -> Nanos {
         Nanos::from_micros(20)
     }
 }
 
-/// A thread is the worker of `bus`.
+/// A thread that serves as the worker of `bus`.
 struct Serving<'b, C: Controller, const W: usize, const S: usize, const B: usize>(
     &'b Bus<C, Threads, W, S, B>,
 );
@@ -163,7 +164,7 @@ where
         Ok(Self(bus))
     }
 
-    /// Until [`Threads::stop`].
+    /// Serves until [`Threads::stop`].
     fn run(self) {
         let bus = self.0;
         let platform = bus.platform();
@@ -191,8 +192,8 @@ impl<C, const W: usize, const S: usize, const B: usize> Drop for Serving<'_, C, 
 where
     C: Controller,
 {
-    /// Also when the controller's driver has panicked. From now on, callers see that there is no
-    /// worker; messages that it was called for before are handled here.
+    /// Ends the worker, even after a panic of the controller's driver. From now on, callers find no
+    /// worker. The messages of its earlier calls are handled here.
     fn drop(&mut self) {
         let platform = self.0.platform();
         platform.serves.store(0, Ordering::Release);
@@ -204,7 +205,7 @@ where
     }
 }
 
-/// A bus's worker, a thread. It ends when this is dropped.
+/// Worker thread of a bus. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Worker {
     platform: &'static Threads,
@@ -216,8 +217,8 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if the bus has a worker; the system's if it has no
-    /// thread to give.
+    /// [`io::ErrorKind::AlreadyExists`] if the bus already has a worker; the system's error if it
+    /// cannot create a thread.
     pub fn start<C, const W: usize, const S: usize, const B: usize>(
         bus: &'static Bus<C, Threads, W, S, B>,
     ) -> io::Result<Self>
@@ -227,7 +228,7 @@ impl Worker {
         let (tell, told) = mpsc::channel();
         let thread = thread::Builder::new().name("spi".into()).spawn(move || {
             let serving = Serving::begin(bus);
-            // The starter waits for it.
+            // The starter waits for this.
             let _ = tell.send(serving.as_ref().map(drop).map_err(io::Error::kind));
             if let Ok(serving) = serving {
                 serving.run();
@@ -246,7 +247,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.platform.stop();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // The thread's result is not needed.
             let _ = thread.join();
         }
     }

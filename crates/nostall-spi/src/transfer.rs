@@ -1,4 +1,4 @@
-//! Messages: transfers, one after the other, in one selection of the device.
+//! Messages: sequences of transfers in one selection of the device.
 
 use embedded_hal::spi::Operation;
 use nostall_io::Nanos;
@@ -8,14 +8,14 @@ use crate::settings::{Settings, Wire, WordSize};
 /// Options of a transfer besides its operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Fastest clock in hertz, instead of the device's.
+    /// Fastest clock in hertz; `None` uses the device's.
     pub clock: Option<u32>,
-    /// Bits in a word, instead of the device's.
+    /// Word size; `None` uses the device's.
     pub word: Option<WordSize>,
     /// Delay after the transfer, before anything else happens.
     pub delay: Nanos,
-    /// Deselects the device for this long after the transfer. Not for the last transfer:
-    /// a message always ends deselected.
+    /// Time for which the device is deselected after the transfer. Not allowed for the last
+    /// transfer, because a message always ends deselected.
     pub cs_change: Option<Nanos>,
 }
 
@@ -40,15 +40,15 @@ impl Options {
     }
 }
 
-/// One operation of embedded-hal's, with options.
+/// An embedded-hal operation, with options.
 ///
-/// Where an operation receives more than it sends, [`Settings::fill`] is sent. Where it
-/// sends more than it receives, the rest of the input is dropped.
+/// If an operation receives more than it sends, [`Settings::fill`] is sent for the rest. If it
+/// sends more than it receives, the remaining received bytes are dropped.
 #[derive(Debug)]
 pub struct Transfer<'a> {
-    /// The bytes to move.
+    /// Bytes to move.
     pub operation: Operation<'a, u8>,
-    /// Its further options.
+    /// Other options.
     pub options: Options,
 }
 
@@ -68,57 +68,58 @@ impl<'a> Transfer<'a> {
         Self { operation, options }
     }
 
-    /// Sends `bytes`, and drops the input.
+    /// Creates a transfer that sends `bytes` and drops the received bytes.
     pub const fn write(bytes: &'a [u8]) -> Self {
         Self::new(Operation::Write(bytes))
     }
 
-    /// Receives into `into`.
+    /// Creates a transfer that receives into `into`.
     pub const fn read(into: &'a mut [u8]) -> Self {
         Self::new(Operation::Read(into))
     }
 
-    /// Sends `write` and receives into `read` at once, for as long as the longer takes.
+    /// Creates a transfer that sends `write` and receives into `read` at the same time. The longer
+    /// one sets the length.
     #[allow(clippy::self_named_constructors, reason = "embedded-hal's name")]
     pub const fn transfer(write: &'a [u8], read: &'a mut [u8]) -> Self {
         Self::new(Operation::Transfer(read, write))
     }
 
-    /// Sends `bytes`, and replaces them by the input.
+    /// Creates a transfer that sends `bytes` and replaces them with the received bytes.
     pub const fn in_place(bytes: &'a mut [u8]) -> Self {
         Self::new(Operation::TransferInPlace(bytes))
     }
 
-    /// Moves nothing, and takes `span`.
+    /// Creates a transfer that moves nothing and takes `span`.
     pub const fn pause(span: Nanos) -> Self {
         Self::write(&[]).delay(span)
     }
 
-    /// Waits for `span` afterwards.
+    /// Sets the delay after the transfer.
     pub const fn delay(mut self, span: Nanos) -> Self {
         self.options.delay = span;
         self
     }
 
-    /// At `hertz` at most.
+    /// Sets the fastest clock, in hertz.
     pub const fn clock(mut self, hertz: u32) -> Self {
         self.options.clock = Some(hertz);
         self
     }
 
-    /// In words of this size.
+    /// Sets the word size.
     pub const fn word(mut self, word: WordSize) -> Self {
         self.options.word = Some(word);
         self
     }
 
-    /// Deselects the device afterwards for `span`.
+    /// Deselects the device for `span` after the transfer.
     pub const fn cs_change(mut self, span: Nanos) -> Self {
         self.options.cs_change = Some(span);
         self
     }
 
-    /// Bytes to send.
+    /// Returns the number of bytes to send.
     #[inline]
     pub const fn sends(&self) -> usize {
         match &self.operation {
@@ -128,7 +129,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Bytes to receive.
+    /// Returns the number of bytes to receive.
     #[inline]
     pub const fn receives(&self) -> usize {
         match &self.operation {
@@ -139,19 +140,19 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Bytes on the wire.
+    /// Returns the number of bytes on the wire.
     #[inline]
     pub const fn len(&self) -> usize {
         let (sends, receives) = (self.sends(), self.receives());
         if sends > receives { sends } else { receives }
     }
 
-    /// Whether nothing is moved.
+    /// Returns whether no bytes are moved.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     pub const fn sent(&self) -> &[u8] {
         match &self.operation {
             Operation::Write(bytes) | Operation::Transfer(_, bytes) => bytes,
@@ -160,7 +161,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The memory that the input goes to.
+    /// Returns the memory for the received bytes.
     pub const fn received(&mut self) -> &mut [u8] {
         match &mut self.operation {
             Operation::Read(bytes)
@@ -170,7 +171,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The delay after the transfer, in either form.
+    /// Returns the delay after the transfer, from the operation and the options.
     #[inline]
     pub(crate) fn pause_after(&self) -> Nanos {
         match self.operation {
@@ -182,10 +183,10 @@ impl<'a> Transfer<'a> {
 
 /// A message: a slice of [`Transfer`]s, or of embedded-hal's [`Operation`]s.
 pub trait Message {
-    /// Number of transfers.
+    /// Returns the number of transfers.
     fn transfers(&self) -> usize;
 
-    /// Transfer `index`, counted from 0.
+    /// Returns transfer `index`, counted from 0.
     fn transfer(&mut self, index: usize) -> Option<Transfer<'_>>;
 }
 
@@ -216,8 +217,8 @@ impl Message for [Transfer<'_>] {
     }
 }
 
-/// None of them are a message of one empty transfer, which selects the device and releases
-/// it, as `SpiDevice::transaction` says.
+/// Represents operations as a message. An empty slice is one empty transfer, which selects the
+/// device and releases it, as `SpiDevice::transaction` requires.
 impl Message for [Operation<'_, u8>] {
     #[inline]
     fn transfers(&self) -> usize {

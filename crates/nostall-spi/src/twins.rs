@@ -1,4 +1,4 @@
-//! The `$wait!` of a body that is written once and used twice: blocking, and awaited.
+//! Macros `$wait!` for a body that is written once and used twice: blocking and asynchronous.
 
 macro_rules! blocked {
     ($result:expr) => {

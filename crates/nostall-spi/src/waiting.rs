@@ -1,4 +1,4 @@
-//! The waits of a bus's owner: for a controller, and in delays.
+//! Waits of a bus's owner: for the controller, and in delays.
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -11,26 +11,26 @@ use crate::duty::Rare;
 use crate::platform::Platform;
 use crate::sync::Critical;
 
-/// Shorter waits keep the CPU; longer ones give it away.
+/// Longest wait that keeps the CPU; longer ones yield it.
 const SHORT: Nanos = Nanos::from_micros(50);
 
-/// Time that a transfer may take besides twice its own: interrupts, other tasks' turns
-/// on the CPU, a slow memory.
+/// Extra time of a transfer beyond twice its own, for interrupts, other tasks on the CPU and slow
+/// memory.
 pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
 
 /// Poll interval of a controller whose interrupt cannot be waited for.
 const INTERVAL: Nanos = Nanos::from_micros(1);
 
-/// Cost of a look at a clock that stands still.
+/// Assumed duration of a read of a clock that stands still.
 pub(crate) const LOOK: Nanos = Nanos(10);
 
-/// The ways of waiting that an owner of the bus has.
+/// Ways in which an owner of the bus waits.
 pub(crate) struct Waiting<'b, P> {
     pub(crate) platform: &'b P,
     pub(crate) rare: &'b Critical<Rare>,
 }
 
-/// A wait, which begins with its first look. A clock's jump ends it.
+/// A wait, which begins with its first check. A jump of the clock ends it.
 pub(crate) struct Wait {
     timeout: Timeout,
     last: Nanos,
@@ -40,8 +40,8 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// A look at `now`, after a pause of `pause` at most. Only where the clock stands still
-    /// does the pause count: it may have ended early.
+    /// Checks the wait at `now`, after a pause of at most `pause`. The pause counts only if the
+    /// clock stands still, because it may have ended early.
     pub(crate) fn look(
         wait: &mut Option<Self>,
         now: Nanos,
@@ -68,7 +68,8 @@ impl Wait {
         &wait.get_or_insert_with(begins).timeout
     }
 
-    /// A look of a future. Returns the time of the next; `None` when the wait is over.
+    /// Checks the wait of a future. Returns the time of the next check; `None` when the wait is
+    /// over.
     fn next(wait: &mut Option<Self>, now: Nanos, span: impl FnOnce() -> Nanos) -> Option<Nanos> {
         let is_over = Self::look(wait, now, LOOK, span).is_over();
         wait.as_ref().filter(|_| !is_over).map(|wait| wait.deadline)
@@ -76,13 +77,13 @@ impl Wait {
 }
 
 impl<P: Platform> Waiting<'_, P> {
-    /// Lets `span` pass.
+    /// Waits for `span`.
     #[cold]
     pub(crate) fn pause(&self, span: Nanos) {
         let mut wait = None;
         let mut pause = LOOK;
         let mut held = Held::begin(StallCondition::SpiPause);
-        // Again where the clock ticks slowly: a wait on it may end early.
+        // Repeated for a clock with long steps, on which a wait may end early.
         loop {
             let now = self.platform.now();
             let left = Wait::look(&mut wait, now, pause, || span).left();
@@ -93,7 +94,7 @@ impl<P: Platform> Waiting<'_, P> {
         }
     }
 
-    /// Returns the time that the wait counts as, where the clock stands still.
+    /// Returns the time that counts for the wait if the clock stands still.
     fn wait_once(&self, held: &mut Held, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
@@ -102,8 +103,8 @@ impl<P: Platform> Waiting<'_, P> {
         span
     }
 
-    /// Blocks for a controller that reports progress, until it is to be called again.
-    /// `wait` begins with the first call. Returns `false` when it is over.
+    /// Blocks until a controller that reports progress is to be called again. `wait` begins with
+    /// the first call. Returns `false` when its limit is reached.
     #[cold]
     pub(crate) fn block(
         &self,
@@ -124,13 +125,14 @@ impl<P: Platform> Waiting<'_, P> {
         left > Nanos::ZERO
     }
 
-    /// Whether the controller's interrupt has come. Otherwise `waker` is woken when it comes.
+    /// Returns whether the controller's interrupt has come. Otherwise `waker` is woken when it
+    /// comes.
     fn take_or_wait(&self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
         let interrupt = |rare: &mut Rare| rare.interrupt.take_or_wait(&mut waker, deadline);
         self.rare.with(interrupt)
     }
 
-    /// Returns the time that the wait counts as, where the clock stands still.
+    /// Returns the time that counts for the wait if the clock stands still.
     fn block_once(&self, held: &mut Held, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {
@@ -161,7 +163,7 @@ impl<P: Platform> Waiting<'_, P> {
         }
     }
 
-    /// Awaits a controller's future for `limit`, no longer.
+    /// Awaits a controller's future for at most `limit`. Returns `None` after that.
     pub(crate) fn within<F: Future>(
         &self,
         limit: impl Fn() -> Nanos,
@@ -176,7 +178,7 @@ impl<P: Platform> Waiting<'_, P> {
                 return Poll::Ready(None);
             };
             if !self.platform.wake_at(deadline, context.waker()) {
-                // For `Bus::poll`.
+                // `Bus::poll` wakes it.
                 let mut waker = Some(context.waker().clone());
                 self.rare
                     .with(|rare| rare.interrupt.wait(&mut waker, deadline));
@@ -186,7 +188,7 @@ impl<P: Platform> Waiting<'_, P> {
     }
 }
 
-/// Lets `span` pass without blocking.
+/// Waits for `span` without blocking.
 pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
     let mut wait = None;
     poll_fn(|context| {
@@ -201,7 +203,7 @@ pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
     .await;
 }
 
-/// Goes on at once, after other tasks.
+/// Continues at once, after other tasks.
 pub(crate) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| match core::mem::replace(&mut yielded, true) {
@@ -221,7 +223,7 @@ impl<P: Platform> Waits for Waiting<'_, P> {
             Progress::After(Nanos::ZERO) => yield_now().await,
             Progress::After(span) => sleep(self.platform, span).await,
             Progress::Interrupt => {
-                // The deadline is the transfer's, and is set where that is known.
+                // The deadline is the transfer's. `within` sets it.
                 let never = Nanos(u64::MAX);
                 poll_fn(|context| {
                     let waker = Some(context.waker().clone());

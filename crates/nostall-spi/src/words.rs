@@ -1,15 +1,14 @@
-//! A transfer in the controller's view: words out, words in.
+//! Words of a transfer, for the controller.
 
 use embedded_hal::spi::Operation;
 
 use crate::settings::WordSize;
 
-/// The words of one transfer, and its progress.
+/// Words of one transfer, and their progress.
 ///
-/// A controller that moves words takes them with [`next_word`](Self::next_word), and
-/// gives the input, in the same order, to [`receive`](Self::receive). One that moves
-/// whole buffers uses [`operation`](Self::operation) and then
-/// [`complete`](Self::complete).
+/// A controller that moves words takes them with [`next_word`](Self::next_word), and passes the
+/// received words, in the same order, to [`receive`](Self::receive). A controller that moves whole
+/// buffers uses [`operation`](Self::operation) and then [`complete`](Self::complete).
 #[derive(Debug)]
 pub struct Words<'a> {
     operation: Operation<'a, u8>,
@@ -38,7 +37,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next word to send, in the low bits; none when all are sent.
+    /// Returns the next word to send, in the low bits; `None` when all are sent.
     #[inline]
     pub fn next_word(&mut self) -> Option<u32> {
         if self.sent >= self.total {
@@ -62,8 +61,8 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// Takes the word that came in next, from the low bits. More than there are
-    /// words in the transfer are dropped.
+    /// Stores the next received word, from the low bits. Drops words beyond the end of the
+    /// transfer.
     #[inline]
     pub fn receive(&mut self, word: u32) {
         if self.received >= self.total {
@@ -84,7 +83,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The memory, for a controller that moves all of it at once.
+    /// Returns the memory, for a controller that moves all of it at once.
     #[inline]
     pub const fn operation(&mut self) -> &mut Operation<'a, u8> {
         &mut self.operation
@@ -97,27 +96,27 @@ impl<'a> Words<'a> {
         self.received = self.total;
     }
 
-    /// Words of the transfer.
+    /// Returns the number of words in the transfer.
     pub const fn total(&self) -> usize {
         self.total
     }
 
-    /// Words sent of which nothing came back yet.
+    /// Returns the number of sent words without a received one.
     pub const fn under_way(&self) -> usize {
         self.sent.saturating_sub(self.received)
     }
 
-    /// Whether every word was sent and received.
+    /// Returns whether every word was sent and received.
     pub const fn is_complete(&self) -> bool {
         self.sent == self.total && self.received == self.total
     }
 
-    /// Bits in a word.
+    /// Returns the word size.
     pub const fn word(&self) -> WordSize {
         self.word
     }
 
-    /// The byte that is sent where there is nothing to send.
+    /// Returns the byte to send when there are no bytes to send.
     pub const fn fill(&self) -> u8 {
         self.fill
     }

@@ -1,4 +1,4 @@
-//! The worker, `poll` in its place, and the hardware's sleep.
+//! Worker, `poll` as its replacement, and sleep of the hardware.
 
 use core::future::poll_fn;
 use core::mem::take;
@@ -38,7 +38,7 @@ where
         station.controller.prepare().map_err(failed)?;
         station.prepared = true;
         raise(&self.counters.preparations, 1);
-        // Either this sees a worker that begins, or that sees the hardware awake.
+        // Either this context sees a worker that begins, or that worker sees the hardware awake.
         fence(Ordering::SeqCst);
         if self.has_worker() {
             self.look_later();
@@ -56,7 +56,7 @@ where
         self.is_served() || self.platform.has_worker() == HasWorker::Yes
     }
 
-    /// Whether the worker is a future.
+    /// Returns whether the worker is a future.
     fn is_served(&self) -> bool {
         self.served.load(Ordering::Acquire) != 0
     }
@@ -68,26 +68,26 @@ where
         }
     }
 
-    /// For the worker, when it begins: the hardware may have been woken before, and futures
-    /// may be in line.
+    /// Begins the worker's service. The hardware may have been woken earlier, and futures may be in
+    /// line.
     pub fn begin_work(&self) {
         self.begin_timer();
         self.work();
     }
 
-    /// The worker has begun. An earlier one may have left the hardware to be put to sleep:
-    /// it may have been used since.
+    /// Begins the worker's timer. Ignores an earlier worker's decision to put the hardware to
+    /// sleep, because it may have been used since.
     fn begin_timer(&self) {
         fence(Ordering::SeqCst);
         self.with_duty(|duty| duty.tired = false);
         self.look_later();
     }
 
-    /// For the worker, whenever it was woken: runs stored messages, and puts the hardware
-    /// to sleep if it is time. After 64 messages it has itself called again.
+    /// Runs stored messages, and puts the hardware to sleep when its idle time is over. For the
+    /// worker, after each wake-up. After 64 messages it makes the worker be called again.
     ///
-    /// A worker that ends calls this once more after
-    /// [`has_worker`](Platform::has_worker) has become [`HasWorker::No`].
+    /// A worker that ends calls this once more after [`has_worker`](Platform::has_worker) has
+    /// become [`HasWorker::No`].
     pub fn work(&self) {
         now(self.work_round::<Blocking>());
     }
@@ -123,7 +123,7 @@ where
         }
     }
 
-    /// Puts the hardware to sleep if nothing has happened for long enough.
+    /// Puts the hardware to sleep after enough time without messages.
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
         let messages = self.counters.messages();
         let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), messages == duty.seen));
@@ -142,10 +142,12 @@ where
         }
     }
 
-    /// For the main loop, where there is no worker: runs stored messages, 64 at most, and
-    /// puts the hardware to sleep if it is time. Wakes futures whose wait is over, and
-    /// removes waiters that do not come. Returns when to call again at the latest, for the
-    /// hardware or for the end of a wait; `None` if there is nothing to call for.
+    /// Runs at most 64 stored messages, and puts the hardware to sleep when its idle time is over.
+    /// For the main loop, without a worker. Also wakes futures whose wait is over, and removes
+    /// waiters that do not respond.
+    ///
+    /// Returns the latest time of the next call, for the hardware or for the end of a wait; `None`
+    /// if no call is needed.
     pub fn poll(&self, time: Nanos) -> Option<Nanos> {
         self.wake(self.rare.with(|rare| rare.interrupt.late(time)));
         let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
@@ -175,17 +177,17 @@ where
         Some(look.min(self.next_end(time))).filter(|at| *at < NEVER)
     }
 
-    /// When a future in line, or one that waits for the controller without a timer, is to be
-    /// checked.
+    /// Returns the time to check a future in line, or one that waits for the controller without a
+    /// timer.
     fn next_end(&self, now: Nanos) -> Nanos {
         let interrupt = self.rare.with(|rare| rare.interrupt.deadline());
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
         interrupt.unwrap_or(NEVER).min(expiry.unwrap_or(NEVER))
     }
 
-    /// For the timer that [`Platform::set_timer`] has set. From any context.
+    /// Handles the timer set with [`Platform::set_timer`]. For any context.
     ///
-    /// Takes the bus from waiters that do not come, and finds whether the bus is idle.
+    /// Removes waiters that do not respond, and checks whether the bus is idle.
     pub fn on_timer(&self) {
         let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
         let (stored, wakers) = self.ownership.expire(now, timeout);
@@ -197,7 +199,7 @@ where
         if early {
             return self.set_timer();
         }
-        // In this order: a message is counted before its owner frees the bus.
+        // The order matters: a message is counted before its owner frees the bus.
         let busy = self.ownership.is_owned() || self.counters.messages() != seen;
         if busy || self.ownership.next_expiry(now, timeout).is_some() {
             return self.look_later();
@@ -208,7 +210,7 @@ where
         }
     }
 
-    /// Sets the timer to check one idle timeout later for activity since.
+    /// Sets the timer to check for activity one idle timeout later.
     #[cold]
     fn look_later(&self) {
         let messages = self.counters.messages();
@@ -220,8 +222,8 @@ where
         self.set_timer();
     }
 
-    /// Has the timer go off when the hardware may be put to sleep, or when a waiter may have
-    /// to be removed, if either is to be expected.
+    /// Sets the timer for the time when the hardware may be put to sleep, or a waiter may have to
+    /// be removed, if either is expected.
     #[cold]
     pub(crate) fn set_timer(&self) {
         let now = self.platform.now();
@@ -242,8 +244,8 @@ where
         }
     }
 
-    /// Wakes the worker to [work](Self::work), unless it was called already. Without a
-    /// worker, wakes the oldest context in line.
+    /// Wakes the worker to [work](Self::work), unless it was already called. Without a worker,
+    /// wakes the oldest context in line.
     pub fn call_worker(&self) {
         if self.has_worker() && self.ownership.call() {
             count(&self.counters.wakeups);
@@ -253,22 +255,22 @@ where
         self.rouse_without_worker();
     }
 
-    /// Stored messages were left when the bus was freed.
+    /// Calls the worker, because stored messages were left when the bus was freed.
     #[cold]
     pub(crate) fn call_for_rest(&self, is_worker: bool) {
         if !is_worker {
             return self.call_worker();
         }
-        // The worker calls itself, which is no wake-up.
+        // The worker calls itself, which does not count as a wake-up.
         if self.has_worker() && self.ownership.call() {
             self.wake_worker();
         }
         self.rouse_without_worker();
     }
 
-    /// A worker that has ended just before it was called leaves to others the messages that it was
-    /// called for. It says so before it checks the line for the last time; this is called after the
-    /// messages were put there.
+    /// Passes the messages of a call on to other contexts, if the worker has ended just before the
+    /// call. A worker announces its end before it checks the line for the last time. This check
+    /// comes after the messages were stored.
     fn rouse_without_worker(&self) {
         if !self.has_worker() {
             self.ownership.answer();
@@ -282,7 +284,7 @@ where
         self.see_to(wakers);
     }
 
-    /// A stored message was run. Its callback is called, or its handle is woken.
+    /// Ends a stored message that was run: calls its callback, or wakes its handle.
     pub(crate) fn finish(&self, index: usize) {
         let called = {
             let body = self.bodies[index].enter();
@@ -300,18 +302,18 @@ where
     }
 }
 
-/// Awaited.
+/// Asynchronous worker.
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
 where
     C: AsyncController,
     P: Platform,
 {
-    /// Serves as the worker on an asynchronous executor, without blocking it, until the
-    /// future is dropped: runs submitted messages, removes futures that do not come, and
-    /// puts the hardware to sleep.
+    /// Serves as the worker on an asynchronous executor, without blocking it, until the future is
+    /// dropped. It runs submitted messages, removes futures that do not respond, and puts the
+    /// hardware to sleep.
     ///
-    /// The platform's timer wakes it ([`Platform::wake_at`]). Without one, the main loop calls
-    /// [`poll`](Self::poll) too. Returns [`Error::AlreadyServed`] if the bus has a worker.
+    /// The platform's timer wakes it ([`Platform::wake_at`]). Without one, the main loop also calls
+    /// [`poll`](Self::poll). Returns [`Error::AlreadyServed`] if the bus already has a worker.
     pub async fn serve(&self) -> Error {
         if self.has_worker() || self.served.swap(1, Ordering::AcqRel) != 0 {
             return Error::AlreadyServed;
@@ -325,7 +327,7 @@ where
                 true => yield_now().await,
                 false => {
                     self.on_timer();
-                    // The next time may be over already.
+                    // The next time may already have passed.
                     yield_now().await;
                 }
             }
@@ -344,7 +346,7 @@ where
     }
 }
 
-/// A future is the worker of the bus.
+/// A future that serves as the worker of the bus.
 struct Serving<'b, C, P, const W: usize, const S: usize, const B: usize>(&'b Bus<C, P, W, S, B>)
 where
     C: Controller,
@@ -355,12 +357,12 @@ where
     C: Controller,
     P: Platform,
 {
-    /// From now on, callers see that there is no worker. The calls that it has not answered
-    /// are handed on here.
+    /// Ends the worker. From now on, callers find no worker. Calls that it has not answered are
+    /// passed on here.
     fn drop(&mut self) {
         let bus = self.0;
         let unused = bus.with_duty(|duty| {
-            // In here, so that a successor's calls are not taken for those of this one.
+            // In this critical section, so that a successor's calls are not cleared.
             bus.served.swap(0, Ordering::AcqRel);
             duty.called = false;
             duty.timer = NEVER;

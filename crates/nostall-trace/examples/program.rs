@@ -13,6 +13,7 @@ use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
 
 const THREADS: u32 = 2;
 
+// ANCHOR: main
 fn main() {
     // Records only if `nostall trace run` has started it. Without a recorder, each scope costs a
     // branch.
@@ -24,6 +25,7 @@ fn main() {
             exit(1);
         }
     }
+    // ANCHOR_END: main
     let below = env::args().nth(1).and_then(|below| below.parse().ok());
     let below: u32 = below.unwrap_or(100_000);
     let workers = (0..THREADS).map(|part| {
@@ -50,11 +52,13 @@ fn count(below: u32, part: u32) -> usize {
         .sum()
 }
 
+// ANCHOR: scope
 fn sieve(numbers: std::ops::Range<u32>) -> usize {
     // The argument is recorded.
     trace_scope!("sieve", numbers.start);
     numbers.filter(|&number| is_prime(number)).count()
 }
+// ANCHOR_END: scope
 
 fn is_prime(number: u32) -> bool {
     number > 1

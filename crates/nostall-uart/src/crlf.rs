@@ -1,23 +1,22 @@
-//! Newline expansion, in pieces of any size.
+//! Newline conversion, in pieces of any size.
 
 use nostall_io::line_feed_in;
 
 use crate::Newline;
 
-/// Text on its way to a terminal: each LF comes out as CR LF, unless the settings leave it alone.
+/// Text for a terminal: each LF is sent as CR LF, unless the settings leave it unchanged.
 ///
-/// The pieces may be cut anywhere: a CR that was the last byte of one is
-/// followed by its LF as the first of the next.
+/// The pieces may end anywhere: if a CR is the last byte of one, its LF is the first of the next.
 #[derive(Clone)]
 pub(crate) struct Crlf<'a> {
     rest: &'a [u8],
     newline: Newline,
-    /// The CR of the LF at the front of `rest` has been handed out.
+    /// The CR of the LF at the front of `rest` has been returned.
     cr_sent: bool,
 }
 
 impl<'a> Crlf<'a> {
-    /// `cr_sent`: `text` begins with an LF whose CR has gone out already.
+    /// Creates the text. With `cr_sent`, `text` begins with an LF whose CR has been sent.
     pub(crate) fn new(text: &'a [u8], newline: Newline, cr_sent: bool) -> Self {
         Self {
             rest: text,
@@ -26,7 +25,7 @@ impl<'a> Crlf<'a> {
         }
     }
 
-    /// The CR of the LF that comes next has been handed out.
+    /// Returns whether the CR of the next LF has been returned.
     pub(crate) const fn cr_sent(&self) -> bool {
         self.cr_sent
     }
@@ -36,7 +35,7 @@ impl<'a> Crlf<'a> {
         self.rest.len()
     }
 
-    /// Returns the number of text bytes whose last byte is among the next `line_bytes`.
+    /// Returns the number of text bytes that end within the next `line_bytes` bytes of the line.
     pub(crate) fn text_in(mut self, line_bytes: usize) -> usize {
         let all = self.rest.len();
         if line_bytes >= self.remaining() {
@@ -48,8 +47,7 @@ impl<'a> Crlf<'a> {
         all - self.rest.len()
     }
 
-    /// Puts as much into `piece` as fits, and returns its content: empty only when nothing is
-    /// left.
+    /// Fills `piece` as far as possible, and returns its content: empty only if no text is left.
     pub(crate) fn fill<'p>(&mut self, piece: &'p mut [u8]) -> &'p [u8] {
         let mut len = 0;
         while let Some(&first) = self.rest.first()
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_lf_that_is_left_alone_gets_no_cr_and_counts_once() {
+    fn an_lf_that_is_left_unchanged_gets_no_cr_and_counts_once() {
         let mut lf = Crlf::new(b"\n\n\r\n", Newline::Lf, true);
         assert_eq!(lf.remaining(), 4);
         assert_eq!(lf.fill(&mut [0; 16]), b"\n\n\r\n");

@@ -6,23 +6,23 @@ use nostall_io::Nanos;
 
 use crate::registers::lcr;
 
-/// Data bits in a frame.
+/// Number of data bits in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataBits {
-    /// 5.
+    /// Five data bits.
     Five,
-    /// 6.
+    /// Six data bits.
     Six,
-    /// 7.
+    /// Seven data bits.
     Seven,
-    /// 8.
+    /// Eight data bits.
     Eight,
 }
 
-/// The parity bit of a frame.
+/// Parity bit of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parity {
-    /// There is none.
+    /// No parity bit.
     None,
     /// The parity bit makes the number of ones odd.
     Odd,
@@ -34,28 +34,28 @@ pub enum Parity {
     Space,
 }
 
-/// Stop bits of a frame.
+/// Number of stop bits of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopBits {
-    /// 1.
+    /// One stop bit.
     One,
-    /// 2; on 5 data bits the 16550 makes 1.5 of it.
+    /// Two stop bits; the 16550 sends 1.5 with 5 data bits.
     Two,
 }
 
-/// Rate and frame of the line, and the clock that they are made from.
+/// Rate and frame of the line, and the input clock that they derive from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineSettings {
-    /// Bits a second.
+    /// Rate in bits per second.
     pub baud: u32,
-    /// The port's input clock in hertz, of which 16 cycles make a bit at divisor
-    /// 1. A PC's is [`PC_CLOCK`](Self::PC_CLOCK).
+    /// Input clock of the port in hertz. At divisor 1, a bit takes 16 of its cycles. A PC's is
+    /// [`PC_CLOCK`](Self::PC_CLOCK).
     pub input_clock: u32,
-    /// Data bits.
+    /// Number of data bits.
     pub data_bits: DataBits,
-    /// Parity.
+    /// Parity bit.
     pub parity: Parity,
-    /// Stop bits.
+    /// Number of stop bits.
     pub stop_bits: StopBits,
 }
 
@@ -63,14 +63,13 @@ pub struct LineSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineError {
-    /// A rate or an input clock of 0.
+    /// The rate or the input clock is 0.
     Zero,
-    /// The nearest rate that the port can make is off by more than 3 %, where
-    /// receivers begin to misread.
+    /// The nearest possible rate differs by more than 3 %, at which receivers begin to misread.
     RateOff {
-        /// The rate that was asked for.
+        /// Requested rate.
         asked: u32,
-        /// The nearest that the input clock gives.
+        /// Nearest rate that the input clock allows.
         nearest: u32,
     },
 }
@@ -91,10 +90,10 @@ impl fmt::Display for LineError {
 impl core::error::Error for LineError {}
 
 impl LineSettings {
-    /// The PC's 1.8432 MHz (PC16550D data sheet, Table III).
+    /// Input clock of a PC: 1.8432 MHz (PC16550D data sheet, Table III).
     pub const PC_CLOCK: u32 = 1_843_200;
 
-    /// `baud`, 8 data bits, no parity, 1 stop bit, on a PC's input clock.
+    /// Creates settings with `baud`, 8 data bits, no parity and 1 stop bit, for a PC's input clock.
     pub const fn baud(baud: u32) -> Self {
         Self {
             baud,
@@ -105,18 +104,19 @@ impl LineSettings {
         }
     }
 
-    /// The divisor latch's value: the nearest to `input_clock / (16 * baud)`.
+    /// Returns the value of the divisor latch: the nearest to `input_clock / (16 * baud)`.
     ///
     /// # Errors
     ///
-    /// [`LineError`] if there is none that comes within 3 % of the rate.
+    /// [`LineError::RateOff`] if no divisor comes within 3 % of the rate. [`LineError::Zero`] for a
+    /// rate or an input clock of 0.
     pub fn divisor(&self) -> Result<u16, LineError> {
         if self.baud == 0 || self.input_clock == 0 {
             return Err(LineError::Zero);
         }
         let (clock, per_step) = (u64::from(self.input_clock), 16 * u64::from(self.baud));
         let divisor = ((clock + per_step / 2) / per_step).clamp(1, 0xffff);
-        // In units of clock cycles, so that nothing is rounded.
+        // Computed in clock cycles, so that nothing is rounded.
         if (divisor * per_step).abs_diff(clock) * 100 > clock * 3 {
             return Err(LineError::RateOff {
                 asked: self.baud,
@@ -128,9 +128,9 @@ impl LineSettings {
 
     /// Returns the time of one frame on the line: start, data, parity and stop bits.
     ///
-    /// [`Nanos`] without end for 0 baud.
+    /// For 0 baud, it is the longest [`Nanos`].
     pub fn frame_time(&self) -> Nanos {
-        // Half bits, for the one and a half stop bits of a 5-bit frame.
+        // Computed in half bits, for the one and a half stop bits of a 5-bit frame.
         let parity = if self.parity == Parity::None { 0 } else { 2 };
         let stop = match (self.stop_bits, self.data_bits) {
             (StopBits::One, _) => 2,
@@ -146,7 +146,7 @@ impl LineSettings {
         Nanos::from_secs(2 + data + parity + stop) / (2 * u64::from(self.baud))
     }
 
-    /// The line control register's value.
+    /// Returns the value of the line control register.
     pub(crate) const fn lcr(&self) -> u8 {
         let data = match self.data_bits {
             DataBits::Five => 0,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_the_clock_cannot_make_is_refused_with_the_nearest() {
+    fn a_rate_that_the_clock_cannot_produce_is_refused_with_the_nearest() {
         assert_eq!(
             LineSettings::baud(230_400).divisor(),
             Err(LineError::RateOff {
@@ -235,7 +235,7 @@ mod tests {
             let _ = settings.frame_time();
             if let Ok(divisor) = settings.divisor() {
                 let real = f64::from(input_clock) / 16.0 / f64::from(divisor);
-                // By the cycles of a bit, as the check is made.
+                // Relative to the cycles of a bit, like the check in `divisor`.
                 prop_assert!((f64::from(baud) / real - 1.0).abs() <= 0.030_001);
             }
         }

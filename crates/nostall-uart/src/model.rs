@@ -1,9 +1,9 @@
-//! The models of the family, and what sets them apart.
+//! Models of the 16550 family, and their differences.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A model of the 16550's family.
+/// Model of the 16550 family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Model {
@@ -11,27 +11,25 @@ pub enum Model {
     Uart8250,
     /// NS16450: no FIFO.
     Uart16450,
-    /// NS16550: has a FIFO that loses bytes, and is not used.
+    /// NS16550: its FIFO loses bytes, so it is not used.
     Uart16550,
     /// NS16550A (and B to D).
     Uart16550A,
-    /// ST16C650, the first version: its transmit FIFO is not to be relied on, and is not
-    /// used.
+    /// ST16C650, the first version: its transmit FIFO is unreliable, so it is not used.
     Uart16650,
-    /// ST16C650A, XR16C650: the second version, whose FIFO works.
+    /// ST16C650A, XR16C650: the second version, with a working FIFO.
     Uart16650V2,
-    /// TL16C750.
+    /// TI TL16C750.
     Uart16750,
-    /// XR16C850.
+    /// Exar XR16C850.
     Uart16850,
-    /// OX16C950.
+    /// Oxford OX16C950.
     Uart16950,
-    /// Synopsys DW_apb_uart; its FIFOs are as deep as its maker chose. Only registers
-    /// beyond the 16550's tell it from a 16550A. They are read where it is named.
+    /// Synopsys DW_apb_uart. The chip's maker chooses the depth of its FIFOs. Only registers beyond
+    /// the 16550's distinguish it from a 16550A, and these are read only if this model is named.
     DesignWare,
-    /// The "mini UART" of the BCM2835: its line status says that there is room
-    /// for *one* byte, so that it must not be burst to. It cannot be told from a
-    /// 16550A by probing, and must be named.
+    /// Mini UART of the BCM2835. Its line status reports room for *one* byte, so it takes no
+    /// bursts. Probing cannot distinguish it from a 16550A, so it must be named.
     Bcm2835Mini,
 }
 
@@ -51,7 +49,7 @@ impl Model {
         Self::Bcm2835Mini,
     ];
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uart8250 => "8250",
@@ -68,8 +66,8 @@ impl Model {
         }
     }
 
-    /// Returns the depth of each FIFO in bytes, 1 without a working one. A DesignWare's depth
-    /// is read from the chip; this is its minimum.
+    /// Returns the depth of each FIFO in bytes, 1 without a working one. For a DesignWare this is
+    /// the minimum; the chip's registers have the depth.
     pub const fn fifo_depth(self) -> usize {
         match self {
             Self::Uart8250 | Self::Uart16450 | Self::Uart16550 | Self::Uart16650 => 1,
@@ -83,8 +81,8 @@ impl Model {
 
     /// Returns the number of bytes that the transmitter takes when it reports empty.
     ///
-    /// The FIFO's depth, with two exceptions: the 16650V2 may say so at its
-    /// trigger level of 16 already, and the mini UART as soon as one byte fits.
+    /// This is the FIFO's depth, with two exceptions. The 16650V2 may report empty at its trigger
+    /// level of 16, and the mini UART when one byte fits.
     pub const fn transmit_load(self) -> usize {
         match self {
             Self::Uart16650V2 => 16,

@@ -1,30 +1,30 @@
 //! Prediction of the time to poll the transmitter again.
 //!
-//! After a burst the transmitter is busy for a time that can be predicted: first
-//! from the nominal line rate, then from what this line has been seen to do. The
-//! real rate is learned both ways: every virtual machine's line is faster than
-//! nominal; a management controller's is slower once its buffer is full.
+//! After a burst the transmitter is busy for a predictable time: initially from the nominal line
+//! rate, then from measurements of this line. The real rate may be higher or lower. A virtual
+//! machine's line is faster than nominal. A management controller's is slower once its buffer is
+//! full.
 
 use nostall_io::Nanos;
 
-/// Looks are a little early, so that a port that has become faster is noticed:
-/// by 1/64 of the prediction, twice as much each time the port was ready already.
+/// Fraction of the prediction by which a poll is early, so that a port that has become faster is
+/// noticed. The earliness doubles each time the port is found ready.
 const EARLY_PARTS: u64 = 64;
 
-/// Between looks at a port that is not ready yet: 1/128 of the time since the
-/// burst. That is how late we may be, in the mean by half of it; and a port that
-/// has become ten times slower costs some 300 looks, once.
+/// Fraction of the time since the burst that is the interval of polls of a busy port. It is also
+/// the largest delay; the mean is half of it. A port that becomes ten times slower costs about 300
+/// polls, once.
 const STEP_PARTS: u64 = 128;
 
-/// The longest pause between two looks at a port that is stuck, so that it is served soon
-/// after it has come back.
+/// Longest interval of polls of a stuck port, so that it is served soon after it recovers.
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 
-/// Looks that an offer makes in such short steps: enough for a line that is as fast as before.
-/// After them its steps are longer, because its caller is interrupted for each. They are first
-/// these parts of the time since the burst. For a port that is stuck, they are these of the time
-/// since it was found busy. A reader that takes bytes in lumps then costs fewer than four looks a
-/// load, and 2 % of its rate if nothing behind the port holds bytes for it.
+/// Number of polls of an offer at short intervals: enough for a line that keeps its rate.
+///
+/// Later intervals are longer, because each poll interrupts the caller. At first they are
+/// 1/[`OFFER_PARTS`] of the time since the burst. For a stuck port, they are 1/[`STUCK_PARTS`] of
+/// the time since it was found busy. So a reader that takes bytes in lumps costs fewer than four
+/// polls per load. It loses 2 % of its rate if nothing behind the port buffers bytes.
 const SHORT_STEPS: u32 = 2;
 const OFFER_PARTS: u64 = 20;
 const STUCK_PARTS: u64 = 4;
@@ -32,23 +32,23 @@ const STUCK_PARTS: u64 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     load: u64,
-    /// The longest time that is learned, and so the longest prediction.
+    /// Longest time that is learned, and so the longest prediction.
     longest: Nanos,
     /// Time that the transmitter needs for a full load.
     full: Nanos,
     /// Earliness of the first poll, in parts of [`EARLY_PARTS`].
     early: u64,
-    /// The last burst.
+    /// Time and size of the last burst.
     start: Nanos,
     bytes: u64,
-    /// Bytes that the transmitter is busy with: all, or all behind the first.
+    /// Number of bytes that keep the transmitter busy: all, or all after the first.
     behind: u64,
     /// Times of the first and the next poll.
     first_look: Nanos,
     next_look: Nanos,
     /// Time at which `next_look` was computed.
     set_at: Nanos,
-    /// Looks since the burst that found the transmitter busy, and when the first was.
+    /// Number of polls since the burst that found the transmitter busy, and the time of the first.
     busy_looks: u32,
     busy_since: Nanos,
 }
@@ -74,8 +74,8 @@ impl Pace {
         }
     }
 
-    /// Returns the time of the next poll. It is `now` if the clock was set back, because the
-    /// stored time may be hours away.
+    /// Returns the time of the next poll. Returns `now` if the clock went back, because the stored
+    /// time may be hours away.
     pub(crate) fn next_look(&self, now: Nanos) -> Nanos {
         if now < self.set_at {
             now
@@ -84,16 +84,15 @@ impl Pace {
         }
     }
 
-    /// Puts the next look off until `until`.
+    /// Delays the next poll until `until`.
     pub(crate) const fn hold(&mut self, now: Nanos, until: Nanos) {
         self.next_look = until;
         self.set_at = now;
     }
 
-    /// A burst of `bytes` was begun at `start`. An idle transmitter takes the
-    /// first byte straight to its shift register and asks for more after those
-    /// behind it; a busy one has a byte left to shift out, and needs the time of
-    /// all of them.
+    /// Records a burst of `bytes` at `start`. An idle transmitter moves the first byte to its shift
+    /// register at once, and is busy with the others. A busy one still has a byte to shift out, so
+    /// it is busy with all of them.
     pub(crate) fn burst(&mut self, start: Nanos, bytes: usize, idle: bool) {
         self.start = start;
         self.bytes = bytes as u64;
@@ -101,7 +100,7 @@ impl Pace {
         self.busy_looks = 0;
         let busy = self.full * self.behind / self.load;
         let busy = busy - busy * self.early / EARLY_PARTS;
-        // A transmitter that empties at once is ready now, whenever the caller's now is.
+        // A transmitter that empties at once is ready now, whatever time the next caller reads.
         self.first_look = match busy {
             Nanos::ZERO => Nanos::ZERO,
             _ => start + busy,
@@ -109,10 +108,10 @@ impl Pace {
         self.hold(start, self.first_look);
     }
 
-    /// The transmitter was busy when looked at, at `now`.
+    /// Records that the transmitter was busy at `now`.
     pub(crate) fn busy(&mut self, now: Nanos) {
         if now < self.set_at {
-            // The clock was set back: measure from here.
+            // The clock went back: measure from here.
             self.start = now;
             self.busy_looks = 0;
         }
@@ -128,12 +127,13 @@ impl Pace {
         self.look_after(now, pause);
     }
 
-    /// Lets the next offer of a busy port look in short steps again: for a panic, which waits.
+    /// Makes the next offer to a busy port poll at short intervals again, for a panic, which waits.
     pub(crate) fn hurry(&mut self) {
         self.busy_looks = self.busy_looks.min(1);
     }
 
-    /// The same for an offer. A port that stays busy is looked at ever more seldom.
+    /// Records for an offer that the transmitter was busy. A port that stays busy is polled at
+    /// longer and longer intervals.
     pub(crate) fn busy_for_offer(&mut self, now: Nanos) {
         self.busy(now);
         if self.busy_looks <= SHORT_STEPS {
@@ -147,7 +147,8 @@ impl Pace {
         self.look_after(now, pause);
     }
 
-    /// The burst may be long ago: the port may have been in other hands.
+    /// Returns the time since the burst, limited because another driver may have used the port
+    /// meanwhile.
     fn since_burst(&self, now: Nanos) -> Nanos {
         (now - self.start).min(self.longest)
     }
@@ -157,26 +158,26 @@ impl Pace {
         self.hold(now, now + pause);
     }
 
-    /// The transmitter was ready when looked at, at `now`.
+    /// Records that the transmitter was ready at `now`.
     pub(crate) fn ready(&mut self, now: Nanos) {
-        // A part of a load says little of a whole one.
+        // A partial load says little about a whole one.
         if self.bytes != self.load || self.behind == 0 {
             return;
         }
-        // The time of the whole load, also for a port that was idle.
+        // Time of the whole load, even for a port that was idle.
         let took = (now - self.start).min(self.longest);
         let took = (took * self.load / self.behind).min(self.longest);
         if self.busy_looks > 0 {
-            // It became ready since the look before: that long, then.
+            // It became ready after the last poll, so the measured time is accurate.
             self.full = took;
             self.early = 1;
         } else if took < self.full * 2 {
-            // Ready at the first look, which was early, or somewhat late: it may be faster
-            // than predicted, so that the next look is made earlier.
+            // Ready at the first poll, which was early or slightly late. The port may be faster
+            // than predicted, so the next poll is made earlier.
             self.full = self.full.min(took);
             self.early = (self.early * 2).min(EARLY_PARTS);
         }
-        // Else the caller came late, and the moment of readiness is unknown.
+        // Otherwise the caller was late, and the time of readiness is unknown.
         self.bytes = 0;
         self.busy_looks = 0;
     }
@@ -194,13 +195,13 @@ mod tests {
     const NOMINAL: Nanos = Nanos(86_805);
     const LONGEST: Nanos = Nanos::from_millis(10);
 
-    /// Sends full loads over a line that needs `busy` for each, and returns for
-    /// each how often it was looked at and how late it was found ready.
+    /// Sends full loads over a line that needs `busy` for each. Returns, for each load, the number
+    /// of polls and the delay of the last one.
     fn send(pace: &mut Pace, now: &mut Nanos, busy: Nanos, loads: usize) -> Vec<(u32, Nanos)> {
         send_to(pace, now, busy, vec![false; loads])
     }
 
-    /// The same, to a transmitter that is idle or not before each.
+    /// Does the same, with a transmitter that is idle or not before each load.
     fn send_to(
         pace: &mut Pace,
         now: &mut Nanos,
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_at_its_nominal_rate_costs_three_looks_and_less_than_a_frame() {
+    fn a_line_at_its_nominal_rate_costs_three_polls_and_less_than_a_frame() {
         let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         for (looks, late) in send(&mut pace, &mut Nanos(0), NOMINAL * 16, 100) {
             assert!(looks <= 3, "{looks}");
@@ -237,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_line_teaches_the_time_of_all_that_it_is_given() {
+    fn from_an_idle_line_the_time_of_a_whole_load_is_learned() {
         for nominal in [NOMINAL, Nanos(1_000)] {
             let mut pace = Pace::new(LOAD, nominal, LONGEST);
             let now = &mut Nanos(0);
             send_to(&mut pace, now, NOMINAL * 16, [true]);
-            // Always idle, never, and by turns.
+            // Always idle, never idle, and alternating.
             for period in [1, 50, 2, 3] {
                 let idle = (0..50).map(|n| n % period == 0);
                 for (looks, late) in send_to(&mut pace, now, NOMINAL * 16, idle) {
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_comes_late_teaches_nothing() {
+    fn nothing_is_learned_from_a_late_caller() {
         let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         pace.burst(Nanos::ZERO, LOAD, false);
         pace.ready(Nanos::from_secs(1));
@@ -308,7 +309,7 @@ mod tests {
         /// For any line, the next poll is at most the last load's time (or the prediction)
         /// away, so no wait is endless.
         #[test]
-        fn the_next_look_is_never_far_away(
+        fn the_next_poll_is_never_far_away(
             loads in prop::collection::vec((0u64..10_000_000, 1usize..=LOAD, any::<bool>()), 1..50),
         ) {
             let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
@@ -329,7 +330,7 @@ mod tests {
                     prop_assert!(pace.next_look(now) > now);
                     prop_assert!(pace.next_look(now) - now <= (now - start) / 100 + Nanos(1_000));
                 }
-                // An idle port was busy with all but one of them.
+                // An idle port was busy with all bytes except one.
                 let spared = u64::from(idle) * (now - start).0 / (LOAD as u64 - 1);
                 longest = longest.max(now - start + Nanos(spared + 1));
             }

@@ -1,4 +1,4 @@
-//! Finding out what a port is.
+//! Identification of a port's model.
 
 use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 
@@ -12,32 +12,31 @@ use crate::setup::{NotFound, answers};
 /// Result of probing a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// The model. A [`Model::Bcm2835Mini`] and a [`Model::DesignWare`] are taken for a
+    /// Model of the port. A [`Model::Bcm2835Mini`] or a [`Model::DesignWare`] is reported as a
     /// 16550A.
     pub model: Model,
     /// Number of bytes that the transmitter takes when it reports empty.
     pub transmit_load: usize,
-    /// The divisor that it was found with; 0 after reset.
+    /// Divisor at the time of probing; 0 after reset.
     pub divisor: u16,
 }
 
-/// The largest FIFO of the family, twice.
+/// Upper limit of a measured depth: twice the largest FIFO of the family.
 const LARGEST: usize = 256;
 
-/// Finds out what port is behind `registers`, as the data sheets say.
+/// Identifies the port behind `registers`, using the methods of the data sheets.
 ///
-/// The port's line settings, interrupts and modem lines are as before when it
-/// returns; its FIFOs are emptied. Nothing is sent. To be called while the port is not in
-/// use and its transmitter is empty.
+/// Restores the port's line settings, interrupts and modem lines; clears its FIFOs. Nothing is
+/// sent. Call it while the port is not in use and its transmitter is empty.
 ///
-/// Only the eight registers that every model has are touched, however long the window is:
-/// behind them another device may be. So the component registers of a DesignWare are not
-/// read, and it passes for a 16550A, whose load it takes. Where firmware or a device tree
-/// says that it is a DesignWare, name it in the [`ConsoleSettings`](crate::ConsoleSettings).
+/// Only the eight registers that every model has are accessed, however large the window is, because
+/// another device may follow them. So the component registers of a DesignWare are not read, and it
+/// is reported as a 16550A with the same load. If firmware or a device tree names a DesignWare,
+/// name it in the [`ConsoleSettings`](crate::ConsoleSettings).
 ///
 /// # Errors
 ///
-/// [`NotFound`].
+/// [`NotFound`] if no port answers.
 pub fn probe(registers: &impl Registers) -> Result<Probed, NotFound> {
     let saved = Saved::take(registers)?;
     let model = identify(registers);
@@ -59,14 +58,14 @@ struct Saved {
 }
 
 impl Saved {
-    /// Also the test that a port is there.
+    /// Saves the registers. Also tests that a port answers.
     fn take(port: &impl Registers) -> Result<Self, NotFound> {
         let (lcr, mcr) = (port.read8(LCR), port.read8(MCR));
         // No model has all these bits set.
         if lcr == !0 && mcr == !0 {
             return Err(NotFound);
         }
-        // A byte that waits to be read keeps a DesignWare busy, see `write_lcr`.
+        // A received byte keeps a DesignWare busy; see `write_lcr`.
         let mut fifos = None;
         if lcr & lcr::DLAB == 0 {
             fifos = Some(port.read8(IIR));
@@ -103,7 +102,7 @@ impl Saved {
             port.write8(DLL, self.divisor[0]);
             port.write8(DLM, self.divisor[1]);
         }
-        // With the divisor latch, some models have another register in its place.
+        // While DLAB is set, some models have another register at the FCR's offset.
         write_lcr(port, 0);
         port.write8(FCR, if self.fifos { fcr::ENABLE } else { 0 });
         write_lcr(port, self.lcr);
@@ -115,11 +114,10 @@ impl Saved {
     }
 }
 
-/// Writes the LCR, and returns whether the port let it be done.
+/// Writes the LCR. Returns whether the port accepted the value.
 ///
-/// A DesignWare with a byte to be read is busy, and keeps its LCR (DW_apb_uart
-/// databook, LCR). The divisor would then be read from the receiver and written to the
-/// transmitter.
+/// A DesignWare with a received byte is busy, and keeps its LCR (DW_apb_uart databook, LCR). The
+/// divisor would then be read from the receiver and written to the transmitter.
 fn write_lcr(port: &impl Registers, value: u8) -> bool {
     (0..2).any(|_| {
         port.write8(LCR, value);
@@ -166,23 +164,23 @@ fn keeps_scratch(port: &impl Registers) -> bool {
     })
 }
 
-/// The register in the place of the IIR.
+/// Register at the IIR's offset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
     Iir,
-    /// The enhanced features.
+    /// Enhanced feature register.
     Enhanced,
     /// A register that the 16550A does not have.
     Other,
 }
 
-/// Returns which register is in the IIR's place while the LCR holds `value`.
+/// Returns the register at the IIR's offset while the LCR holds `value`.
 ///
-/// The first version of the ST16C650 has its enhanced features there with the divisor latch,
-/// all later models only with a value of the LCR that no frame has. The DUART of Freescale's
-/// MPC8xxx and Layerscape has another register there with the divisor latch, which does not
-/// keep the upper bits. Elsewhere the IIR stays, which shows no interrupt, as none is
-/// enabled. (Linux's `8250_port.c` distinguishes them so.)
+/// The first version of the ST16C650 has its enhanced feature register there while DLAB is set.
+/// Later models have it only with an LCR value that no frame uses. The DUART of Freescale's MPC8xxx
+/// and Layerscape has another register there while DLAB is set, whose upper bits are not writable.
+/// On other models the IIR stays. It reports no interrupt, because none is enabled. (Linux's
+/// `8250_port.c` distinguishes the models in this way.)
 fn behind(port: &impl Registers, value: u8, iir: u8) -> Behind {
     port.write8(LCR, value);
     let shown = port.read8(EFR);
@@ -207,8 +205,8 @@ fn identify_enhanced(port: &impl Registers) -> Model {
     if has_950_id(port) {
         return Model::Uart16950;
     }
-    // XR16C850 data sheet, "Device identification": with a divisor of 0 the
-    // divisor latch shows the device's.
+    // XR16C850 data sheet, "Device identification": with a divisor of 0, the divisor latch returns
+    // the device's ID.
     port.write8(LCR, lcr::DLAB);
     port.write8(DLL, 0);
     port.write8(DLM, 0);
@@ -221,11 +219,11 @@ fn identify_enhanced(port: &impl Registers) -> Model {
     }
 }
 
-/// The XR16C850, and its siblings with two and with four ports (XR16C2850 and XR16C854 data
-/// sheets, "Device identification").
+/// Device IDs of the XR16C850 and of the versions with two and four ports (XR16C2850 and XR16C854
+/// data sheets, "Device identification").
 const EXAR_IDS: [u8; 3] = [0x10, 0x12, 0x14];
 
-/// OX16C950 data sheet, "Identification registers".
+/// Returns whether the port has a 16950's ID (OX16C950 data sheet, "Identification registers").
 fn has_950_id(port: &impl Registers) -> bool {
     let indexed = |index, value| {
         port.write8(SCR, index);
@@ -247,8 +245,8 @@ fn has_950_id(port: &impl Registers) -> bool {
     found
 }
 
-/// TL16C750 data sheet, "FIFO control register": bit 5 can be set with DLAB, and
-/// shows in the IIR.
+/// Returns whether the FIFOs have a 64-byte mode. Bit 5 of the FCR can be set with DLAB, and is
+/// then set in the IIR (TL16C750 data sheet, "FIFO control register").
 fn has_64_byte_mode(port: &impl Registers) -> bool {
     port.write8(LCR, lcr::DLAB);
     port.write8(FCR, fcr::ENABLE | fcr::FIFO_64);
@@ -259,8 +257,8 @@ fn has_64_byte_mode(port: &impl Registers) -> bool {
     on && off
 }
 
-/// Returns the transmit load of a named DesignWare. It is read from the component parameters,
-/// if the chip has them and the window covers them with 32-bit accesses.
+/// Returns the transmit load of a named DesignWare. Reads it from the component parameters, if the
+/// chip has them and the window covers them with 32-bit accesses.
 pub(crate) fn designware_load(port: &impl Registers) -> usize {
     let least = Model::DesignWare.transmit_load();
     if port.read32(DW_CTR) != dw::CTR {
@@ -272,19 +270,18 @@ pub(crate) fn designware_load(port: &impl Registers) -> usize {
     }
 }
 
-/// Measures the depth of the *receive* FIFO in loopback mode: sends bytes, reads none, and
-/// counts until one is lost. That does not measure the transmit FIFO.
+/// Measures the depth of the *receive* FIFO in loopback mode: sends bytes, reads none, and counts
+/// until one is lost. Does not measure the transmit FIFO.
 ///
-/// Takes a frame's time for each byte at the rate that is set, at most 256; `0` if
-/// the bytes do not come back. Empties the FIFOs. No other code may use the port
-/// meanwhile.
+/// Takes the time of one frame for each byte at the current rate, and sends at most 256. Returns
+/// `0` if the bytes do not come back. Clears the FIFOs. No other code may use the port meanwhile.
 pub fn receive_fifo_depth(
     registers: &impl Registers,
     clock: &impl Clock,
     frame_time: Nanos,
 ) -> usize {
     let saved = registers.read8(MCR);
-    // On a 16550 they do not work, and were turned off for that.
+    // The FIFOs of a 16550 do not work, and may have been disabled.
     let were_on = registers.read8(IIR) & iir::FIFOS == iir::FIFOS;
     let clear = || {
         let clear = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT;
@@ -296,7 +293,7 @@ pub fn receive_fifo_depth(
     let came_back = || -> Option<bool> {
         registers.write8(THR, 0x55);
         let _held = Held::begin(StallCondition::PortSetup);
-        // One frame and its neighbours; a look takes time too.
+        // Time of one frame and its neighbours, and of the polls.
         let pause = Nanos::from_micros(1);
         let mut timeout = Timeout::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
         while !timeout.is_over() {
@@ -315,7 +312,7 @@ pub fn receive_fifo_depth(
     while depth < LARGEST && came_back() == Some(true) {
         depth += 1;
     }
-    // What was counted must be there.
+    // The counted bytes must be in the FIFO.
     let there = (0..LARGEST).take_while(|_| {
         let ready = registers.read8(LSR) & lsr::DATA_READY != 0;
         ready && registers.read8(RBR) == 0x55

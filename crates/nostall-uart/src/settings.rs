@@ -5,52 +5,50 @@ use nostall_io::Nanos;
 use crate::port::TriggerLevel;
 use crate::{LineSettings, Model};
 
-/// Settings of a console. Converted from [`LineSettings`] for the default of the other
-/// settings.
+/// Settings of a console. `LineSettings::into` sets the defaults of the others.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsoleSettings {
     /// Rate and frame.
     pub line: LineSettings,
-    /// The model; `None` to [`probe`](crate::probe) for it.
+    /// Model; `None` to [`probe`](crate::probe) for it.
     pub model: Option<Model>,
     /// Number of bytes that the transmitter takes when it reports empty, 1 to 128. `None` uses
     /// the model's table; set it if the table is wrong for this port.
     pub transmit_load: Option<usize>,
-    /// Line ends of the text that is written.
+    /// Line ends of written text.
     pub newline: Newline,
-    /// Flow control by the other end.
+    /// Flow control of the sender, controlled by the other end.
     pub flow_control: FlowControl,
-    /// A line that is shared by taking turns.
+    /// Direction control of a shared line; `None` for a line with one sender.
     pub rs485: Option<Rs485>,
-    /// Handling of a port that may lose its power, and its settings.
+    /// Handling of a loss of the port's power and settings.
     pub power_loss: PowerLoss,
-    /// Time limit of a write to a port that takes no bytes, from the last byte that it took.
-    /// See [`GIVE_UP_AFTER`](Self::GIVE_UP_AFTER).
+    /// Time limit of a write to a port that takes no bytes, from the last byte that it took. See
+    /// [`GIVE_UP_AFTER`](Self::GIVE_UP_AFTER).
     pub give_up_after: Nanos,
-    /// Fill level of the receive FIFO at which it interrupts, once
-    /// [`enable_receive`](crate::Console::enable_receive) is called. By default nearly full, so
-    /// that pasted text costs few interrupts. At 14 of 16 bytes, the handler may be late by two
-    /// frames.
+    /// Fill level of the receive FIFO at which it interrupts, after
+    /// [`enable_receive`](crate::Console::enable_receive). The default is nearly full, so that
+    /// pasted text costs few interrupts. At 14 of 16 bytes, the handler may be late by two frames.
     pub trigger: TriggerLevel,
-    /// Called from time to time inside long waits, to tell a watchdog that all is well.
+    /// Hook called at intervals during long waits, for example to reset a watchdog.
     pub while_waiting: Option<fn()>,
 }
 
 impl ConsoleSettings {
-    /// The default of [`give_up_after`](Self::give_up_after), 500 ms.
+    /// Default of [`give_up_after`](Self::give_up_after), 500 ms.
     ///
-    /// A virtual machine's port pauses while its reader on the host is busy; pauses of
-    /// 300 ms lose nothing. A port that is stuck costs this time once.
+    /// A virtual machine's port pauses while its reader on the host is busy; pauses of 300 ms lose
+    /// nothing. A stuck port costs this time once.
     pub const GIVE_UP_AFTER: Nanos = Nanos::from_millis(500);
 }
 
-/// Line ends of the text that is written.
+/// Line ends of written text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newline {
     /// Each LF is sent as CR LF, for a terminal.
     CrLf,
-    /// Each byte is sent as it is, for a program at the other end or for binary data. A report
-    /// of lost bytes ends in LF as well.
+    /// Each byte is sent unchanged, for a program at the other end or for binary data. A report of
+    /// lost bytes then also ends in LF.
     Lf,
 }
 
@@ -64,21 +62,21 @@ impl Newline {
     }
 }
 
-/// Flow control by the other end.
+/// Flow control of the sender, controlled by the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
     /// No flow control.
     None,
-    /// The other end's RTS is connected to CTS. Each byte is then sent alone after a check of
-    /// CTS, because bytes in the FIFO are sent regardless of CTS. A write waits for CTS twice
-    /// as long as for a port that is not held off: a second by default.
+    /// The other end's RTS is connected to CTS. Each byte is then sent alone after a check of CTS,
+    /// because bytes in the FIFO are sent regardless of CTS. A write waits for CTS for twice the
+    /// usual limit: one second by default.
     Cts,
 }
 
-/// Driving a line that is shared by taking turns: RTS enables the transmitter.
+/// Direction control of a shared line: RTS enables the transmitter.
 ///
-/// The times are as exact as the clock. With a clock that has long steps, they may be up to
-/// one step shorter.
+/// The delays are as exact as the clock. With a clock that has long steps, they may be shorter by
+/// up to one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rs485 {
     /// Delay from RTS to the first bit.
@@ -87,14 +85,14 @@ pub struct Rs485 {
     pub after: Nanos,
 }
 
-/// Handling of a port that may lose its power, and its settings.
+/// Handling of a loss of the port's power and settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerLoss {
-    /// The port keeps its power: no check.
+    /// The port keeps its power, so it is not checked.
     Ignore,
-    /// The console checks for it and sets the port up again. The check is a value in the
-    /// scratch register, which does not survive: two more accesses for each write and flush,
-    /// one for each offer. [`Model::Uart8250`] has no such register, and is refused.
+    /// The console detects a loss and sets the port up again. It checks a value in the scratch
+    /// register, which is lost without power. This costs two accesses for each write and flush, and
+    /// one for each offer. [`Model::Uart8250`] has no such register and is refused.
     Recover,
 }
 

@@ -1,4 +1,4 @@
-//! Setting a port up, for the console and for the interrupt-driven port alike.
+//! Set-up of a port, for the console and for the interrupt-driven port.
 
 use core::fmt;
 
@@ -7,11 +7,11 @@ use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
 
-/// The longest wait for a port that is to take our settings: a full FIFO at 9,600
-/// baud, with room.
+/// Longest wait for a port that ignores its settings: the time of a full FIFO at 9,600 baud, with a
+/// margin.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
 
-/// No port of this family answers.
+/// Error: no port of this family answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotFound;
 
@@ -29,13 +29,13 @@ impl core::error::Error for NotFound {}
 pub enum OpenError {
     /// No port answers.
     NotFound,
-    /// The line cannot be set up as asked.
+    /// The line settings are not possible.
     Line(LineError),
     /// The transmit load is not in 1 to 128.
     TransmitLoad(usize),
-    /// The port does not take its settings: it is busy without end.
+    /// The port ignores its settings because it stays busy.
     Busy,
-    /// The port is an 8250, on which a loss of power leaves no trace.
+    /// The port is an 8250, so a loss of power cannot be detected.
     NoScratch,
 }
 
@@ -51,9 +51,7 @@ impl fmt::Display for OpenError {
                 "an 8250 has no scratch register, so a loss of power goes unnoticed: \
                  use PowerLoss::Ignore",
             ),
-            Self::Busy => {
-                f.write_str("the port is busy without end and does not take its settings: reset it")
-            }
+            Self::Busy => f.write_str("the port stays busy and ignores its settings: reset it"),
         }
     }
 }
@@ -72,7 +70,7 @@ impl From<NotFound> for OpenError {
     }
 }
 
-/// Whether opening a port may wait.
+/// Limit of the waits while opening a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// Wait for at most 20 ms.
@@ -81,15 +79,15 @@ pub(crate) enum Patience {
     OneLook,
 }
 
-/// Returns whether a port answers: on every model, the interrupt enable register keeps a
-/// written pattern. It is left at 0.
+/// Returns whether a port answers: on every model, the interrupt enable register keeps a written
+/// pattern. It is 0 afterwards.
 ///
-/// On a PC, OUT2 lets interrupts through. It is cleared first, because the patterns enable
-/// interrupts for a moment. If no port answers, the modem control register is as before.
+/// On a PC, OUT2 gates interrupts. It is cleared first, because the patterns enable interrupts for
+/// a moment. If no port answers, the modem control register is restored.
 pub(crate) fn answers(port: &impl Registers) -> bool {
     let modem_control = port.read8(MCR);
     port.write8(MCR, modem_control & (mcr::DTR | mcr::RTS));
-    // The divisor latch may be in their place.
+    // DLAB would replace the IER with the divisor latch.
     port.write8(LCR, 0);
     let there = [0b0101, 0b1010, 0b0000].into_iter().all(|pattern| {
         port.write8(IER, pattern);
@@ -101,9 +99,8 @@ pub(crate) fn answers(port: &impl Registers) -> bool {
     there
 }
 
-/// Sets rate and frame, enables and empties the FIFOs, with `trigger` in the FIFO control
-/// register, and returns whether there are FIFOs that work. To be called with the port's
-/// interrupts off.
+/// Sets rate and frame, enables and clears the FIFOs, with `trigger` in the FIFO control register.
+/// Returns whether the port has working FIFOs. Call it with the port's interrupts disabled.
 pub(crate) fn program(
     port: &impl Registers,
     clock: &impl Clock,
@@ -123,14 +120,14 @@ pub(crate) fn program(
     Ok(enable_fifos(port, model, trigger))
 }
 
-/// Selects the deep FIFOs of the models that have a choice. To be called with DLAB set;
-/// `lcr` is the value of the LCR.
+/// Selects the deep FIFOs of the models that have a choice. Call it with DLAB set; `lcr` is the
+/// value of the LCR.
 fn deepen_fifos(port: &impl Registers, model: Model, lcr: u8) {
     match model {
         Model::Uart16750 => port.write8(FCR, fcr::ENABLE | fcr::FIFO_64),
         Model::Uart16950 => {
-            // Its FIFOs are 128 deep in enhanced mode only (OX16C950 data sheet,
-            // "Mode selection").
+            // Its FIFOs are 128 bytes deep only in enhanced mode (OX16C950 data sheet, "Mode
+            // selection").
             port.write8(LCR, lcr::ENHANCED);
             port.write8(EFR, efr::ENHANCED);
             port.write8(LCR, lcr);
@@ -139,8 +136,8 @@ fn deepen_fifos(port: &impl Registers, model: Model, lcr: u8) {
     }
 }
 
-/// Enables the FIFOs. DLAB must be clear, because some models have another register in the
-/// place of the FIFO control register while it is set.
+/// Enables the FIFOs. DLAB must be clear, because with it set some models have another register at
+/// the FCR's offset.
 fn enable_fifos(port: &impl Registers, model: Model, trigger: u8) -> bool {
     let fifos = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT | trigger;
     match model {
@@ -148,23 +145,23 @@ fn enable_fifos(port: &impl Registers, model: Model, trigger: u8) -> bool {
             port.write8(FCR, 0);
             return false;
         }
-        // DLAB protects the bit from change, and a model may take it without.
+        // DLAB protects the bit from changes, but a model may accept it without DLAB.
         Model::Uart16750 => port.write8(FCR, fifos | fcr::FIFO_64),
         _ => port.write8(FCR, fifos),
     }
-    // The one read of the IIR: our interrupts are off, there is none to lose.
+    // Only this read of the IIR is needed: interrupts are disabled, so it clears none.
     let there = port.read8(IIR) & iir::FIFOS == iir::FIFOS;
     if !there {
-        // A 16450, or a 16550 whose FIFO loses bytes (PC16550D, section 8.6).
+        // This is a 16450, or a 16550 whose FIFO loses bytes (PC16550D, section 8.6).
         port.write8(FCR, 0);
     }
     there
 }
 
-/// A DesignWare that is busy ignores a write to its LCR (DW_apb_uart databook, LCR): empty
-/// it and try again. Otherwise the divisor would go to the transmitter. Every model is
-/// checked, because a DesignWare passes for a 16550A where it is not named. A named one is
-/// also read its status, which ends the interrupt that it raises.
+/// Writes the LCR. A busy DesignWare ignores the write (DW_apb_uart databook, LCR), and the divisor
+/// would go to the transmitter. So clear its FIFOs and try again. Every model is checked, because a
+/// DesignWare that is not named is reported as a 16550A. The status of a named one is also read,
+/// which ends its busy interrupt.
 fn write_lcr(
     port: &impl Registers,
     clock: &impl Clock,
@@ -172,7 +169,7 @@ fn write_lcr(
     value: u8,
     patience: Patience,
 ) -> Result<(), OpenError> {
-    // Some models have no parity, and do not keep its bits.
+    // Some models have no parity, so its bits are not compared.
     let is_kept = || (port.read8(LCR) ^ value) & lcr::DLAB == 0;
     let taken = wait_until(clock, patience, || {
         port.write8(LCR, value);
@@ -189,7 +186,7 @@ fn write_lcr(
     taken.then_some(()).ok_or(OpenError::Busy)
 }
 
-/// Looks once a microsecond until `done`, for 20 ms at most, and returns whether that came
+/// Polls once a microsecond until `done`, for at most 20 ms. Returns whether `done` returned true
 /// in time.
 pub(crate) fn wait_until(
     clock: &impl Clock,

@@ -5,23 +5,21 @@ use core::str::FromStr;
 
 /// Strategy to fill the transmitter.
 ///
-/// The first two are what others do, for comparison; the last two are ours.
-/// Where the port has no FIFO that works, or flow control is on, all of them send
-/// byte by byte.
+/// The first two are those of other drivers, for comparison; the last two are nostall's. Without a
+/// working FIFO, or with flow control, all of them send byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// The line status is asked before every byte, as Linux's 8250 console did
-    /// before 2022 and most small kernels do.
+    /// The line status is read before every byte, as in Linux's 8250 console before 2022 and in
+    /// most small kernels.
     BytePolled,
-    /// The line status is asked once for each FIFO-full, which is then written
-    /// byte by byte, as Linux's 8250 console has done since 2022.
+    /// The line status is read once for each FIFO load, which is then written byte by byte, as in
+    /// Linux's 8250 console since 2022.
     FifoPolled,
-    /// The same, with each FIFO-full written as one burst: one instruction where
-    /// the bus has one. For a crash, when no task can use the CPU.
+    /// Like `FifoPolled`, but each load is written as one burst: one instruction if the bus has
+    /// one. For a crash, in which no task can use the CPU.
     FifoBurst,
-    /// Bursts, and between them the CPU is given away until the line should be
-    /// ready for the next, as learned from the line itself. A write returns when
-    /// its last bytes are in the FIFO.
+    /// Loads are bursts, and between them the CPU is yielded until the predicted time of the next
+    /// one, learned from the line. A write returns when its last bytes are in the FIFO.
     FifoPaced,
 }
 
@@ -34,7 +32,7 @@ impl Strategy {
         Self::FifoPaced,
     ];
 
-    /// The stable word for it in reports and file names.
+    /// Returns the stable name for reports and file names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BytePolled => "byte-polled",

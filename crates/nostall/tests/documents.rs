@@ -83,6 +83,13 @@ fn chapters() -> Vec<Document> {
         .collect()
 }
 
+/// The chapters that a newcomer copies from.
+fn starts() -> Vec<Document> {
+    let mut starts = chapters();
+    starts.retain(|chapter| chapter.name().starts_with("docs/src/start-"));
+    starts
+}
+
 /// The book, and the READMEs of the repository and its crates.
 fn documents() -> Vec<Document> {
     let crates = fs::read_dir(root().join("crates")).unwrap();
@@ -92,9 +99,13 @@ fn documents() -> Vec<Document> {
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "kernel/README.md",
+        "adoption/hermit/README.md",
         "examples/fleet/README.md",
         "examples/kernel/README.md",
+        "examples/vmm/README.md",
+        "linux/README.md",
         "python/README.md",
+        "docs/recipes/hosts.md",
     ];
     let others = others.map(|name| root().join(name)).into_iter();
     let files = others.chain(crates).filter(|path| path.exists());
@@ -126,6 +137,53 @@ fn every_piece_of_a_program_that_the_book_includes_exists() {
     assert!(pieces > 5, "{pieces}");
 }
 
+/// The code is copied into these chapters, because a forge shows them as they are.
+#[test]
+fn the_code_in_a_start_is_that_of_the_example_that_it_names() {
+    let mut pieces = 0;
+    for chapter in starts() {
+        for block in between(&chapter.text, "<!-- examples/", "\n```\n") {
+            let (role, code) = block.split_once(" -->\n```").unwrap();
+            let (_, code) = code.split_once('\n').unwrap();
+            let (file, pasted) = role.split_once(", to ").unzip();
+            let file = file.unwrap_or(role);
+            let program = document(&format!("examples/{file}")).text;
+            let is_same = match pasted {
+                Some(_) => program == format!("{code}\n"),
+                None => format!("\n{program}").contains(&format!("\n{code}\n")),
+            };
+            assert!(is_same, "{}: not in {file}:\n{code}", chapter.name());
+            pieces += 1;
+        }
+    }
+    assert!(pieces >= 10, "{pieces}");
+}
+
+#[test]
+fn a_start_has_400_words_at_most_beside_its_code() {
+    for chapter in starts() {
+        let words = chapter.prose().split_whitespace().count();
+        assert!(words <= 400, "{}: {words} words", chapter.name());
+    }
+}
+
+/// `make starts` runs what a reader copies.
+#[test]
+fn every_start_has_commands_to_copy() {
+    let starts = starts();
+    assert_eq!(starts.len(), 6);
+    for chapter in starts {
+        let commands = chapter.blocks("sh").join("");
+        let from_the_checkout =
+            commands.contains("nostall/crates") || commands.contains("nostall/examples");
+        assert!(
+            from_the_checkout || commands.contains("cd nostall"),
+            "{}",
+            chapter.name()
+        );
+    }
+}
+
 #[test]
 fn every_relative_link_of_a_document_leads_to_a_file_and_to_a_heading() {
     let mut broken = Vec::new();
@@ -150,6 +208,155 @@ fn every_relative_link_of_a_document_leads_to_a_file_and_to_a_heading() {
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     assert!(links > 50, "{links}");
+}
+
+/// Every block of Rust code of a document, with the words behind its three backquotes.
+fn rust_blocks(document: &Document) -> Vec<(&str, &str)> {
+    let blocks = document.text.split("```").skip(1).step_by(2);
+    let blocks = blocks.filter_map(|block| block.split_once('\n'));
+    blocks
+        .filter(|(words, _)| words.split(',').next() == Some("rust"))
+        .collect()
+}
+
+/// Returns whether some file of the document's folder has these lines in a row, however indented.
+fn is_excerpt(document: &Document, code: &str) -> bool {
+    let plain = |text: &str| {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        format!("\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+    };
+    let code = plain(code);
+    let files = sources(document.path.parent().unwrap());
+    files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|kind| kind == "rs"))
+        .any(|path| plain(&fs::read_to_string(path).unwrap()).contains(&code))
+}
+
+/// Each is compiled: as a part of an example, as a test of its crate's documentation, or in the
+/// quick start's own test.
+#[test]
+fn every_block_of_rust_code_in_a_document_is_compiled() {
+    let mut loose = Vec::new();
+    let mut blocks = 0;
+    for document in documents() {
+        let folder = document.path.parent().unwrap();
+        let is_readme_of_crate = folder.parent().unwrap().ends_with("crates");
+        let tested = fs::read_to_string(folder.join("src/lib.rs"))
+            .is_ok_and(|code| code.contains("doc = include_str!(\"../README.md\")"));
+        for (words, code) in rust_blocks(&document) {
+            blocks += 1;
+            let included = |line: &str| {
+                let path = line.strip_prefix("{{#include ")?.strip_suffix("}}")?;
+                Some(path.contains("/examples/"))
+            };
+            let compiled = match document.name().as_str() {
+                "README.md" => true, // the quick start
+                _ if is_readme_of_crate => tested && !words.contains("ignore"),
+                name if name.starts_with("docs/") => {
+                    code.lines().all(|line| included(line) == Some(true))
+                }
+                _ => is_excerpt(&document, code),
+            };
+            if !compiled {
+                let first = code.lines().next().unwrap_or_default();
+                loose.push(format!("{}: {first}", document.name()));
+            }
+        }
+    }
+    assert!(loose.is_empty(), "not compiled:\n{}", loose.join("\n"));
+    assert!(blocks > 30, "{blocks}");
+}
+
+/// An address outside the project is only checked for its form.
+#[test]
+fn every_address_in_a_document_has_a_scheme_a_host_and_no_blanks() {
+    let mut addresses = 0;
+    for document in documents() {
+        for link in between(&document.prose(), "](", ")") {
+            let Some((scheme, rest)) = link.split_once("://") else {
+                continue;
+            };
+            let host = rest.split('/').next().unwrap();
+            let well_formed = ["http", "https"].contains(&scheme)
+                && host.contains('.')
+                && !link.contains(char::is_whitespace);
+            assert!(well_formed, "{}: {link}", document.name());
+            addresses += 1;
+        }
+    }
+    assert!(addresses > 5, "{addresses}");
+}
+
+#[test]
+fn every_picture_of_a_document_has_a_text_for_readers_without_pictures() {
+    let mut pictures = 0;
+    for document in documents() {
+        for picture in between(&document.prose(), "![", ")") {
+            let (text, file) = picture.split_once("](").unwrap();
+            assert!(text.len() > 20, "{}: {picture}", document.name());
+            if file.ends_with(".svg") {
+                let svg = Document::read(document.beside(file));
+                let is_titled = ["<title>", "viewBox=", "role=\"img\""]
+                    .iter()
+                    .all(|part| svg.text.contains(part));
+                assert!(is_titled, "{}", svg.name());
+            }
+            pictures += 1;
+        }
+    }
+    assert!(pictures >= 6, "{pictures}");
+}
+
+/// The heights at which `architecture.svg` shows the crates, by name.
+fn heights_of_crates(svg: &str) -> std::collections::HashMap<String, f64> {
+    let marked = between(svg, "data-crate=\"", "\"");
+    let names = marked.map(str::to_owned);
+    let rows = svg.split("data-crate=\"").skip(1).map(|rest| {
+        let tag = rest.split('>').next().unwrap();
+        let y = between(tag, " y=\"", "\"").next().unwrap();
+        y.parse::<f64>().unwrap()
+    });
+    names.zip(rows).collect()
+}
+
+/// A crate depends on crates in lower rows. The dependencies are those of the manifests, without
+/// those of tests.
+#[test]
+fn the_picture_of_the_crates_has_every_crate_above_its_dependencies() {
+    let heights = heights_of_crates(&document("docs/src/architecture.svg").text);
+    // A feature's dependency, which the picture's last lines name.
+    let exceptions = [("nostall-console", "nostall-uart")];
+    let mut manifests: Vec<_> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|folder| folder.unwrap().path())
+        .collect();
+    manifests.push(root().join("kernel"));
+    let mut edges = 0;
+    for folder in manifests {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let name = between(&manifest, "name = \"", "\"").next().unwrap();
+        // The project's own tools, which no user meets.
+        if ["nostall-bench", "nostall-prose"].contains(&name) {
+            continue;
+        }
+        let height = heights.get(name);
+        let height = height.unwrap_or_else(|| panic!("{name} is not in the picture"));
+        let sections = manifest.split("\n[").filter(|section| {
+            let head = section.split(']').next().unwrap();
+            head.ends_with("dependencies") && !head.ends_with("dev-dependencies")
+        });
+        for line in sections.flat_map(str::lines) {
+            let other = line.split(['.', ' ', '=']).next().unwrap();
+            let Some(below) = heights.get(other) else {
+                continue;
+            };
+            let excepted = exceptions.contains(&(name, other));
+            assert!(excepted || height < below, "{name} needs {other}");
+            edges += 1;
+        }
+    }
+    assert!(edges > 30, "{edges}");
 }
 
 #[test]

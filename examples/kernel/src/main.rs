@@ -17,13 +17,10 @@ use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::LineSettings;
 
-// ANCHOR: statics
 /// 256 KiB of zeros, which take no room in the kernel's file.
 static RING: Ring<[Slot; 2340]> = Ring::new();
 static CONSOLE: SystemConsole<arch::Port, Kernel> = SystemConsole::new(&RING, Kernel);
-// ANCHOR_END: statics
 
-// ANCHOR: platform
 /// The kernel's services for the console.
 #[derive(Clone, Copy)]
 struct Kernel;
@@ -52,7 +49,6 @@ impl Platform for Kernel {
 
     fn stop_other_cpus(&self) {}
 }
-// ANCHOR_END: platform
 
 macro_rules! log {
     ($level:ident, $($text:tt)*) => {
@@ -91,7 +87,6 @@ extern "C" fn kernel_main(_hart: usize, device_tree: usize) -> ! {
     }
 }
 
-// ANCHOR: timer
 /// Handles the timer's interrupt.
 fn on_timer() {
     let _in_timer = CONSOLE.timer_interrupt(); // when it is dropped, the console sends
@@ -105,7 +100,6 @@ fn on_timer() {
     }
     arm_timer();
 }
-// ANCHOR_END: timer
 
 /// Sets the one-shot timer for the console or the tick. With interrupts masked.
 fn arm_timer() {
@@ -113,7 +107,6 @@ fn arm_timer() {
     arch::set_timer(Nanos(console.min(tick)));
 }
 
-// ANCHOR: panic
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     arch::disable();
@@ -122,4 +115,3 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         arch::power_off(false);
     }
 }
-// ANCHOR_END: panic

@@ -25,8 +25,16 @@ async fn draw() {
     drawn.expect("the display is connected");
 }
 
+/// Runs submitted messages, and puts the hardware to sleep.
+#[embassy_executor::task]
+async fn worker() {
+    let error = BUS.serve().await;
+    panic!("{error}");
+}
+
 /// Writes `page` to the flash, and reads it back.
 pub async fn main(spawner: Spawner, page: &mut [u8]) -> Result<(), FlashError> {
+    spawner.spawn(worker().expect("the task is not running"));
     spawner.spawn(draw().expect("the task is not running"));
     let device = BUS.device(Settings::new(8_000_000, Select::line(0)));
     let device = device.expect("the controller has this line");

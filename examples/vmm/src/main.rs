@@ -1,4 +1,4 @@
-//! A virtual machine whose guest prints through nostall's serial port, and reads PCI configuration
+//! Virtual machine whose guest prints through nostall's serial port and reads PCI configuration
 //! space without exits. With `--trap`, each of its reads exits.
 
 use std::io;
@@ -24,19 +24,19 @@ unsafe extern "C" {
     static guest_end: u8;
 }
 
-/// The machine, and what the guest reads of its configuration space.
+/// Virtual machine, and the memory through which its guest reads configuration space.
 struct Machine {
     vm: VmFd,
     bridge: HostBridge,
-    /// `None` if every read is to exit.
+    /// Copy of the registers; `None` if every read exits.
     shadow: Option<Shadow>,
     /// RAM, and the memory behind the shadow.
     memory: GuestMemoryMmap,
 }
 
 impl Machine {
-    /// Gives the guest memory at `address`, that of configuration space for reading alone. A length
-    /// of 0 takes it away.
+    /// Maps memory into the guest at `address`: configuration space read-only. A length of 0
+    /// unmaps it.
     fn map(&self, address: u64, length: u64) -> Result<()> {
         let page = address.checked_sub(ECAM).map(|offset| offset >> 12);
         let region = kvm_userspace_memory_region {
@@ -50,20 +50,17 @@ impl Machine {
         Ok(unsafe { self.vm.set_user_memory_region(region) }?)
     }
 
+    /// Stores registers into the memory that the guest reads.
     fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        Ok(self
-            .memory
-            .write_slice(bytes, GuestAddress(ECAM + offset))?)
+        let address = GuestAddress(ECAM + offset);
+        Ok(self.memory.write_slice(bytes, address)?)
     }
 
     /// Keeps the memory that the guest reads equal to the bridge's registers. The only virtual CPU
     /// stands still meanwhile. With several, each word of an update has to be stored whole.
     fn follow(&mut self) -> Result<()> {
-        let changes = self
-            .shadow
-            .as_mut()
-            .map(|shadow| shadow.follow(&self.bridge));
-        for change in changes.unwrap_or_default() {
+        let follow = |shadow: &mut Shadow| shadow.follow(&self.bridge);
+        for change in self.shadow.as_mut().map(follow).unwrap_or_default() {
             match change {
                 Change::Unmap(run) => self.map(ECAM + run.offset, 0)?,
                 Change::Map(run, _) => {
@@ -104,22 +101,17 @@ fn main() -> Result<()> {
     let mut cpu = vm.create_vcpu(0)?;
     prepare(&cpu)?;
     let mut bridge = HostBridge::new(0..=0);
-    bridge.add(
-        0,
-        0,
-        Function::endpoint(0x1af4, 0x10f0, Class::HOST_BRIDGE).build()?,
-    )?;
+    let function = Function::endpoint(0x1af4, 0x10f0, Class::HOST_BRIDGE);
+    bridge.add(0, 0, function.build()?)?;
     let ranges = [(0, RAM), (ECAM, bridge.ecam_size())];
     let ranges = ranges.map(|(start, size)| (GuestAddress(start), size as usize));
-    let shadow = (!trap).then(|| Shadow::new(&bridge, 0..=0));
-    let memory = GuestMemoryMmap::from_ranges(&ranges)?;
     let mut machine = Machine {
+        shadow: (!trap).then(|| Shadow::new(&bridge, 0..=0)),
+        memory: GuestMemoryMmap::from_ranges(&ranges)?,
         vm,
         bridge,
-        shadow,
-        memory,
     };
-    // SAFETY: both symbols are of the same section, with the guest between them.
+    // SAFETY: both symbols are in one section, and the guest's code is between them.
     let guest = unsafe {
         let (start, end) = (&raw const guest_start, &raw const guest_end);
         std::slice::from_raw_parts(start, end.offset_from_unsigned(start))
@@ -129,7 +121,7 @@ fn main() -> Result<()> {
     machine.follow()?;
 
     let mut serial = Uart::new(HostClock::new(), Line::AtOnce, io::stdout());
-    let (mut port_exits, mut configuration_exits) = (0, 0);
+    let (mut port_exits, mut pci_exits) = (0, 0);
     loop {
         match cpu.run()? {
             VcpuExit::IoIn(port, data) if port & !7 == SERIAL => {
@@ -141,7 +133,7 @@ fn main() -> Result<()> {
                 serial.write(usize::from(port - SERIAL), data[0]);
             }
             VcpuExit::MmioRead(address, data) if address >= ECAM => {
-                configuration_exits += 1;
+                pci_exits += 1;
                 machine.bridge.ecam_read(address - ECAM, data);
             }
             VcpuExit::MmioWrite(address, data) if address >= ECAM => {
@@ -152,8 +144,6 @@ fn main() -> Result<()> {
         }
         machine.follow()?;
     }
-    println!(
-        "exits: {port_exits} of the serial port, {configuration_exits} of configuration space"
-    );
+    println!("exits: {port_exits} of the serial port, {pci_exits} of configuration space");
     Ok(())
 }

@@ -20,19 +20,21 @@ use crate::{
 use place::{Mark, Marked, Places};
 pub use platform::Platform;
 
-/// Rounds of a slice. The second one sends a record that an NMI left to the first.
+/// Largest number of rounds of a slice. The second one sends a record that an NMI left to the
+/// first.
 const ROUNDS: usize = 2;
 
-/// Interval between two looks for the last bit on the line.
+/// Interval between two checks whether the last bit is on the line.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
 
-/// Panics whose text is formatted. A text that panics each time it is formatted ends there.
+/// Number of panics with formatted text. Later ones log a fixed text, because formatting may panic
+/// each time.
 const DEEPEST_PANIC: usize = 4;
 
-/// The console of a kernel, in a `static`: log, standard output, receive, panic.
+/// Console of a kernel, in a `static`: log, standard output, receive, panic.
 ///
-/// The kernel supplies a [`Platform`]: a clock, the CPU's number, "arm this CPU's timer", "stop
-/// the other CPUs". `R` reaches the port's registers.
+/// The kernel supplies a [`Platform`]: a clock, the CPU's number, this CPU's timer, and a way to
+/// stop the other CPUs. `R` gives access to the port's registers.
 ///
 /// ```
 /// use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
@@ -111,62 +113,62 @@ const DEEPEST_PANIC: usize = 4;
 /// | panic handler | [`panic`](Self::panic) |
 ///
 /// No method waits for the line, another CPU or a lock, except [`panic`](Self::panic),
-/// [`settle`](Self::settle), [`write_all`](Self::write_all) and
-/// [`write_sync`](Self::write_sync), which are bounded. The others send as much as the port takes
-/// now, with interrupts masked, for [`SinkOptions::hold`] at most.
+/// [`settle`](Self::settle), [`write_all`](Self::write_all) and [`write_sync`](Self::write_sync).
+/// These are bounded. The others send the bytes that the port takes now, with interrupts masked,
+/// for at most [`SinkOptions::hold`].
 ///
-/// **Early boot.** Before [`open`](Self::open), records wait in the ring. Before there are
-/// timers, [`Platform::set_timer`] does nothing: each call sends what the port takes now, and
-/// `settle` sends the rest. Call [`on_timer`](Self::on_timer) once when timers exist. Before the
-/// clock has a rate it shows [`Nanos::UNKNOWN`]: records have blanks for a time, and each call
-/// looks at the port once.
+/// **Early boot.** Before [`open`](Self::open), records wait in the ring. Before there are timers,
+/// [`Platform::set_timer`] does nothing: each call sends the bytes that the port takes now, and
+/// `settle` sends the rest. Call [`on_timer`](Self::on_timer) once when timers exist. Before it has
+/// a rate, the clock returns [`Nanos::UNKNOWN`]: records have blanks instead of a time, and each
+/// call accesses the port once.
 ///
-/// **Tasks.** A task may be preempted, may migrate and may end in any call. Two tasks of a CPU
-/// that stay in the path leave the next four lines of that CPU in the ring, without a time.
-/// Their CPU's later lines, and the calls of other CPUs, send them.
+/// **Tasks.** A task may be preempted, migrate or end in any call. If two tasks of a CPU stop
+/// inside the console's path, the next four lines of that CPU stay in the ring, without a time.
+/// Later lines of that CPU, and calls on other CPUs, send them.
 ///
-/// **NMIs.** An NMI may interrupt `Platform::set_timer` or a slice. So between
-/// [`nmi`](Self::nmi) and its drop, log calls on this CPU store records and do nothing else. The
-/// slice that was interrupted sends them, or the next call on any CPU. Without atomic exchange
-/// (thumbv6m, riscv32imc) NMI handlers must not log.
+/// **NMIs.** An NMI may interrupt `Platform::set_timer` or a slice. So between [`nmi`](Self::nmi)
+/// and its drop, log calls on this CPU only store records. The interrupted slice sends them, or the
+/// next call on any CPU. Without atomic exchange (thumbv6m, riscv32imc) NMI handlers must not log.
 ///
 /// # Feedback
 ///
-/// The console does not feed itself:
+/// The console limits the records that its own activity causes:
 ///
-/// - A log call inside its own path only stores a record: in `set_timer`, in `now`, in
+/// - A log call inside the console's own path only stores a record: in `set_timer`, in `now`, in
 ///   `without_interrupts`. There is no recursion, and no second slice on this CPU.
-/// - A timer interrupt that the console may have caused is part of that path, if its handler
-///   takes [`timer_interrupt`](Self::timer_interrupt): from `set_timer` until an interrupt at its
-///   time or later. Interrupts of this CPU while no time is set are from elsewhere.
-/// - A normal record of that path costs a credit, and gives none. Each record from elsewhere
-///   gives one. Of an interrupt at the console's time or later, the first record since one came
-///   from elsewhere is stored. Of an earlier interrupt, which may be another source's, each is
-///   stored while there are credits.
-/// - Without a credit, the record is left out and counted ([`left_out`](Self::left_out)). The
-///   next one that is logged ends with the count.
+/// - A timer interrupt that the console may have caused belongs to that path, if its handler calls
+///   [`timer_interrupt`](Self::timer_interrupt). This lasts from `set_timer` until an interrupt at
+///   its time or later. Interrupts of this CPU while no time is set have other sources.
+/// - A normal record of that path costs a credit, and each record from elsewhere adds one. In an
+///   interrupt at the console's time or later, only one record is stored until the next record from
+///   elsewhere. In an earlier interrupt, which may have another source, each record is stored while
+///   there are credits.
+/// - Without a credit, the record is left out and counted ([`left_out`](Self::left_out)). The next
+///   stored record of the path ends with the count.
 ///
-/// So `n` records from elsewhere never become more than `2n`, whatever the timer's precision.
-/// When all records are sent, at most 16 credits are kept for later: `2n + 16` from then on.
+/// So `n` records from elsewhere never become more than `2n`, whatever the timer's precision. When
+/// all records are sent, at most 16 credits are kept, so the limit is `2n + 16` from then on.
 ///
-/// A record of `now` or `without_interrupts` before the mask counts as from elsewhere, at most
-/// two a log call. With such a platform, `n` log calls give at most `6n` records.
-/// [`write`](Self::write) is not limited: a timer handler must not write at each interrupt.
-/// `without_interrupts` may log before it masks interrupts, and not after it has let them through.
+/// A record that `now` or `without_interrupts` logs before interrupts are masked counts as from
+/// elsewhere, at most two for each log call. With such a platform, `n` log calls cause at most `6n`
+/// records. [`write`](Self::write) is not limited: a timer handler must not write at each
+/// interrupt. `without_interrupts` may log before it masks interrupts, but not after it has
+/// restored them.
 ///
-/// A tick of another source loses no record while its handler logs at most as many as come from
-/// elsewhere: with lines of equal length, up to half of the port's rate. A kernel with only a
-/// periodic tick takes no mark. It calls [`on_timer`](Self::on_timer) at the end of the tick's
-/// handler, and loses none.
+/// A tick from another source loses no record while its handler logs at most as many records as
+/// come from elsewhere. With lines of equal length, that is up to half of the port's rate. A kernel
+/// that has only a periodic tick does not call `timer_interrupt`. It calls
+/// [`on_timer`](Self::on_timer) at the end of the tick's handler, and loses none.
 ///
-/// CPUs with numbers from 256 on (16 on 32-bit machines) share one place. There is no recursion,
-/// but records of their timer handlers and of `set_timer` are not limited: these must not log.
-/// No record is left out there. A
-/// record that one of them logs during another one's NMI waits for the next call on any CPU.
+/// CPUs with numbers from 256 (16 on 32-bit machines) share one place. There is no recursion and no
+/// record is left out. But records of their timer handlers and of `set_timer` are not limited, so
+/// these must not log. A record logged during an NMI of another of these CPUs waits for the next
+/// call on any CPU.
 ///
 /// # A printer task
 ///
-/// A kernel with threads and without a one-shot timer can print in a preemptible task:
+/// A kernel with threads, but without a one-shot timer, can print in a preemptible task:
 /// [`with_printer`](Self::with_printer).
 pub struct SystemConsole<R: 'static, P: 'static> {
     platform: P,
@@ -178,7 +180,7 @@ pub struct SystemConsole<R: 'static, P: 'static> {
 }
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
-    /// Creates a console on `ring`, without a port: records wait in the ring.
+    /// Creates a console on `ring`, without a port. Records wait in the ring.
     pub const fn new(ring: &'static Ring, platform: P) -> Self {
         let options = SinkOptions::DEFAULT.progress_slot(0);
         Self {
@@ -191,7 +193,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Sets the options of the port's drain: level, prefix, length of a slice.
+    /// Sets the options of the port's drain: level, prefix, budgets of a slice.
     #[must_use]
     pub const fn with_options(mut self, options: SinkOptions) -> Self {
         self.drain.feed.level = AtomicUsize::new(options.level as usize);
@@ -206,18 +208,18 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self
     }
 
-    /// Leaves sending to a task, which takes the port for one offer at a time and may be
+    /// Leaves sending to a task. The task takes the port for one offer at a time and may be
     /// preempted in between.
     ///
-    /// Log calls send nothing then, and call [`Platform::set_timer`] with a time that has
-    /// passed: it wakes the task. Only emergencies send what the port takes now. The task:
+    /// Log calls then send nothing, and call [`Platform::set_timer`] with a time in the past to
+    /// wake the task. Only emergencies send the bytes that the port takes now. The task:
     ///
     /// ```
     /// # use nostall_console::{Platform, SystemConsole};
     /// # use nostall_io::{Nanos, Registers};
     /// fn printer(console: &SystemConsole<impl Registers, impl Platform>) -> ! {
     ///     loop {
-    ///         sleep(console.printer_step()); // without a time: until it is woken
+    ///         sleep(console.printer_step()); // `None`: until it is woken
     ///     }
     /// }
     /// # fn sleep(_: Option<Nanos>) {}
@@ -227,34 +229,34 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     #[must_use]
     pub const fn with_printer(mut self) -> Self {
         self.has_printer = true;
-        // One offer, and no more.
+        // A slice makes one offer.
         self.drain.options.slice = 1;
         self
     }
 }
 
 impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
-    /// Opens the port, enables its receive interrupt, and begins to send what waits in the ring.
-    /// Takes 20 ms at most. A second call replaces the port.
+    /// Opens the port, enables its receive interrupt, and starts to send the records in the ring.
+    /// Takes at most 20 ms. A second call replaces the port.
     ///
-    /// `registers` are cloned for a panic that finds the port in use, so a clone must reach the
-    /// same port.
+    /// A panic that finds the port in use works on a clone of `registers`, so a clone must access
+    /// the same port.
     ///
-    /// Without OUT2 between the port and a level-triggered controller, as on most machines that
-    /// are no PC, call this before the controller enables the port's interrupt. The search for
-    /// the port raises it.
+    /// Most machines other than PCs have no OUT2 gate between the port and a level-triggered
+    /// controller. There, call this before the controller enables the port's interrupt, because
+    /// probing raises it.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if no port answers, if it cannot be set up so, or if the port that is
-    /// replaced is in use. The console keeps its old port then, if it has one.
+    /// Returns [`OpenError`] if no port answers, if the settings are not possible, or if the port
+    /// to replace is in use. The console then keeps its old port, if any.
     pub fn open(
         &self,
         registers: R,
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let sink = self.drain.sink();
-        // A level-triggered interrupt of a port that is not in the sink would never end.
+        // A level-triggered interrupt of a port outside of the sink would never end.
         let taken = self.platform.without_interrupts(|| sink.take_out());
         let before = taken.ok_or(OpenError::Busy)?;
         let opened = Console::open(registers, self.platform.clone(), settings);
@@ -266,7 +268,7 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
             let mut console = console?;
             console.enable_receive();
             let is_open = sink.open(console);
-            // Bytes that came in before have made their edge: no interrupt follows.
+            // Bytes received earlier have already caused their edge: no interrupt follows.
             sink.on_interrupt();
             Some(is_open)
         });
@@ -279,24 +281,24 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
 }
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
-    /// Logs `text`, and sends what the port takes now.
+    /// Logs `text`, and sends the bytes that the port takes now.
     ///
-    /// In any context: nested in another call, in an interrupt handler, in a `Display` that is
-    /// being logged, and in an NMI handler that has taken [`nmi`](Self::nmi).
+    /// For any context: nested in another call, in an interrupt handler, in a `Display` that is
+    /// being logged, and in an NMI handler after [`nmi`](Self::nmi).
     pub fn log(&self, level: Level, target: &str, text: fmt::Arguments<'_>) {
         self.record(level, Priority::Normal, target, text);
     }
 
-    /// Logs a text that goes before the backlog, whatever the level of the console: an oops, a
-    /// lockup report.
+    /// Logs a text that goes before the backlog at every level, for example an oops or a lockup
+    /// report.
     pub fn emergency(&self, target: &str, text: fmt::Arguments<'_>) {
         self.record(Level::Emergency, Priority::Emergency, target, text);
     }
 
-    /// Writes a program's output, in order with the log: without time and target, without
-    /// escapes. Returns the number of bytes taken; the caller comes back with the rest.
+    /// Writes a program's output, in order with the log, without time, target and escapes. Returns
+    /// the number of bytes taken; the caller writes the rest later.
     ///
-    /// Never waits. A quarter of the ring is left to the log, so that no program's output
+    /// Never waits. A quarter of the ring is reserved for the log, so that no program's output
     /// overwrites it.
     pub fn write(&self, text: &[u8]) -> usize {
         let meta = self.meta(Level::Info, Priority::Normal, "");
@@ -313,29 +315,30 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         taken
     }
 
-    /// Writes all of a program's output: [writes](Self::write), and waits for room while the ring
-    /// is full, for `bound` at most. Returns whether all of it was taken.
+    /// [Writes](Self::write) all of a program's output, and waits while the ring is full, up to
+    /// `bound`. Returns whether all bytes were taken.
     pub fn write_all(&self, text: &[u8], bound: Nanos) -> bool {
         self.write_until(text, &mut self.timeout(bound))
     }
 
-    /// Writes a program's output, and waits until the last bit of it is on the line, for `bound`
-    /// at most. Returns whether that is so.
+    /// Writes a program's output, and waits until its last bit is on the line, up to `bound`.
+    /// Returns whether that is so.
     pub fn write_sync(&self, text: &[u8], bound: Nanos) -> bool {
         let mut timeout = self.timeout(bound);
         self.write_until(text, &mut timeout) && self.settle_until(&mut timeout)
     }
 
-    /// Waits until all records of the time of the call are sent and their last bit is on the
-    /// line, for `bound` at most. Returns whether that is so. Does not wait for records that are
-    /// added meanwhile. For early boot and for an orderly shutdown.
+    /// Waits until all records logged before the call are sent and their last bit is on the line,
+    /// up to `bound`. Returns whether that is so. Does not wait for records added meanwhile. For
+    /// early boot and for an orderly shutdown.
     pub fn settle(&self, bound: Nanos) -> bool {
         self.settle_until(&mut self.timeout(bound))
     }
 
-    /// Marks the kernel's timer handler, at its top. Dropping the mark sends what the port takes,
-    /// and arms the timer for the rest. Before that, log calls in the handler store records;
-    /// emergencies are sent at once. A handler that switches tasks drops the mark before it does.
+    /// Marks the kernel's timer handler, at its start. Dropping the mark sends the bytes that the
+    /// port takes, and arms the timer for the rest. Until then, log calls in the handler only store
+    /// records, except emergencies. A handler that switches tasks drops the mark before it
+    /// switches.
     ///
     /// ```
     /// # use nostall_console::{Platform, SystemConsole};
@@ -349,7 +352,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     pub fn timer_interrupt(&self) -> TimerInterrupt<'_, R, P> {
         let cpu = self.platform.id();
         let own = self.places.is_awaited(cpu).then(|| {
-            // First the mark: the clock may log.
+            // The mark comes first, because the clock may log.
             let caused = self.places.mark(cpu, Mark::Caused);
             match self.places.disarm(cpu, self.now()) {
                 true => caused,
@@ -366,15 +369,15 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Sends what the port takes now, and arms the timer for the rest: for a timer handler that
-    /// logs nothing, for the end of a periodic tick's handler, and once when timers exist. Call it
-    /// with preemption off.
+    /// Sends the bytes that the port takes now, and arms the timer for the rest. For a timer
+    /// handler that logs nothing, for the end of a periodic tick's handler, and once when timers
+    /// exist. Call it with preemption off.
     pub fn on_timer(&self) {
         drop(self.timer_interrupt());
     }
 
-    /// Marks an NMI handler, at its top: until the mark is dropped, log calls on this CPU store
-    /// records and do nothing else.
+    /// Marks an NMI handler, at its start. Until the mark is dropped, log calls on this CPU only
+    /// store records.
     #[must_use = "the mark ends when this is dropped"]
     pub fn nmi(&self) -> Nmi<'_> {
         let cpu = self.platform.id();
@@ -385,28 +388,29 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Handles the port's interrupt: receives, and returns the number of bytes. Never waits.
     ///
-    /// If the port is in use, its user receives when it lets go. [`Platform::received`] is
-    /// called either way.
+    /// If the port is in use, its user receives when it releases it. [`Platform::received`] is
+    /// called in both cases.
     pub fn on_interrupt(&self) -> usize {
         let received = self.drain.sink().on_interrupt();
         self.leave_port();
         received
     }
 
-    /// Returns the oldest byte that came in, if there is one. 256 bytes are kept.
+    /// Returns the oldest received byte, if any. Up to 256 bytes are kept.
     pub fn receive(&self) -> Option<u8> {
         self.drain.sink().receive()
     }
 
-    /// Returns whether [`receive`](Self::receive) has a byte: for `poll` and its like.
+    /// Returns whether [`receive`](Self::receive) has a byte, for example for `poll`.
     pub fn has_input(&self) -> bool {
         self.drain.sink().has_input()
     }
 
-    /// Handles a panic: stops the other CPUs, sends the panic's text, then the backlog, and
-    /// waits for the line, for 10 s at most. It needs no interrupt, no timer and no lock.
+    /// Handles a panic: logs its text, stops the other CPUs, sends the text and then the backlog,
+    /// and waits for the line. Takes at most 10 s plus one offer to each sink. It needs no
+    /// interrupt, timer or lock.
     ///
-    /// May be called again, by a panic in here or on another CPU.
+    /// It may be called again, by a panic inside of it or on another CPU.
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
         let panics = self.panics.fetch_add(1, Ordering::AcqRel);
         let text = match panics {
@@ -418,7 +422,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             self.platform.stop_other_cpus();
         }
         let cpu = self.platform.id();
-        // A clock that logs at each look must not keep the flush.
+        // A clock that logs at each read must not prolong the flush.
         let _inside = self.places.mark(cpu, Mark::Inside);
         let sink = self.drain.sink();
         sink.with(Caller::Panic, Console::take_over);
@@ -429,10 +433,11 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns when to
-    /// run the next one; `None` means after the next [`Platform::set_timer`].
+    /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns the time of
+    /// the next step; `None` means after the next [`Platform::set_timer`].
     pub fn printer_step(&self) -> Option<Nanos> {
-        // Masked for the offer: a level-triggered interrupt of a port in use would never end.
+        // Interrupts are masked during the offer: a level-triggered interrupt of a port in use
+        // would never end.
         let offer = || self.drain_once(self.platform.id(), Priority::Normal);
         let next = self.platform.without_interrupts(offer);
         self.tell_received();
@@ -441,33 +446,32 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 }
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
-    /// Sets the level below which normal records are not sent to the port. In any context. A
-    /// panic sends all levels, and output that is [written](Self::write) has none.
+    /// Sets the least important level of normal records that are sent to the port. For any context.
+    /// A panic sends all levels, and [written](Self::write) output has none.
     pub fn set_level(&self, level: Level) {
         self.drain.set_level(level);
     }
 
-    /// The ring.
+    /// Returns the ring.
     pub const fn ring(&self) -> &'static Ring {
         self.drain.feed.ring
     }
 
-    /// The drain to the port: lost and unsent records.
+    /// Returns the drain to the port, for example for its numbers of lost and unsent records.
     pub const fn drain(&self) -> &Drain<'static, UartSink<R, P>> {
         &self.drain
     }
 
-    /// Returns the number of records of the console's own path that were
-    /// [left out](Self#feedback).
+    /// Returns the number of records of the console's own path that were [left out](Self#feedback).
     pub fn left_out(&self) -> usize {
         self.places.left_out()
     }
 
-    /// Calls `act` with the port, or returns `None` if the port is in use or not open. For
-    /// direct writers, which wait for the line.
+    /// Calls `act` with the port, for direct writers that wait for the line. Returns `None` if the
+    /// port is in use or not open.
     ///
-    /// The port's own interrupt is masked meanwhile, at the port: its handler cannot receive, so
-    /// a level-triggered one would never end. Bytes that come in then wait in the port's FIFO.
+    /// The port's own interrupt is masked meanwhile, at the port: its handler cannot receive, so a
+    /// level-triggered one would never end. Bytes received meanwhile wait in the port's FIFO.
     pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
         let sink = self.drain.sink();
         let mut port = self.platform.without_interrupts(|| sink.take())?;
@@ -479,7 +483,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 }
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
-    /// Stores a record, and sends what the port takes now.
+    /// Stores a record, and sends the bytes that the port takes now.
     pub(crate) fn record(
         &self,
         level: Level,
@@ -491,11 +495,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.send(priority);
     }
 
-    /// Stores a record, unless the console's own path logs it without a credit.
+    /// Stores a record, unless it belongs to the console's own path and there is no credit.
     fn put(&self, level: Level, priority: Priority, target: &str, text: fmt::Arguments<'_>) {
         let cpu = self.platform.id();
         let is_normal = priority == Priority::Normal;
-        // The own path does not migrate. A task that does has looked at another CPU's marks.
+        // The console's own path does not migrate. A task that migrated has read another CPU's
+        // marks.
         let is_own = || self.places.is_own(cpu) && self.platform.id() == cpu;
         if is_normal && is_own() {
             let Some(left_out) = self.places.spend_credit(cpu) else {
@@ -525,7 +530,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Reads the clock, unless it is the clock that logs.
+    /// Reads the clock, unless the clock itself logs.
     fn now(&self) -> Nanos {
         match self.places.enter(self.platform.id()) {
             Some(_entered) => self.platform.now(),
@@ -543,7 +548,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.tell_received();
     }
 
-    /// Ends a use of the port outside of a slice: a slice receives what was left to a later use.
+    /// Ends a use of the port outside of a slice. If interrupts were left to a later use, a slice
+    /// serves them.
     fn leave_port(&self) {
         match self.drain.sink().is_late() {
             true => self.send(Priority::Normal),
@@ -557,18 +563,20 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Sends what the sinks take now, and arms the timer for the rest. Returns the time of the
-    /// next slice, if there is something left.
+    /// Sends the bytes that the sinks take now, and arms the timer for the rest. Returns the time
+    /// of the next slice, if records are left.
     fn slice(&self, priority: Priority, is_printers: bool) -> Option<Nanos> {
-        // The end of a timer handler sends: the handler may take back a timer that is set in it.
+        // The end of a timer handler sends, because the handler may cancel a timer that is set
+        // inside of it.
         if priority == Priority::Normal && self.places.has(self.platform.id(), Mark::Timer) {
             return None;
         }
-        // If the platform logs in here, or in an NMI, the record is left to this slice or the
-        // next one.
+        // If the platform logs in here, or in an NMI, the record is left to this slice or the next
+        // one.
         let entered = self.places.enter(self.platform.id())?;
         self.platform.without_interrupts(|| {
-            // Until interrupts come back: then, another task may run before this one goes on.
+            // Held until interrupts are restored: after that, another task may run before this one
+            // continues.
             let _entered = entered;
             let cpu = self.platform.id();
             let mut next = None;
@@ -592,7 +600,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 if next.is_none() {
                     self.places.trim_credits();
                 }
-                // A record that an NMI or the platform logged after the sinks were looked at.
+                // Another round sends a record that an NMI or the platform logged after the sinks
+                // were served.
                 if next.is_some() || !self.places.has(cpu, Mark::Left) {
                     break;
                 }
@@ -616,8 +625,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         next.into_iter().chain(also).chain(late).min()
     }
 
-    /// Runs a slice, and waits for the time of the next one. Returns `false` if there is none,
-    /// or no time left.
+    /// Runs a slice, and waits for the time of the next one. Returns `false` if there is none, or
+    /// no time is left.
     fn wait_for_slice(&self, timeout: &mut Timeout) -> bool {
         let Some(at) = self.slice(Priority::Normal, false) else {
             return false;
@@ -649,7 +658,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let bytes = || self.drain.bytes() as usize;
         let (start, load) = (bytes(), self.drain.sink().load());
         loop {
-            // If later bytes keep the port busy: its FIFO has room for these after the others.
+            // Later bytes may keep the port busy. Once it has taken more of them than its FIFO
+            // holds, the earlier ones are out.
             if bytes().wrapping_sub(start) > load {
                 return true;
             }
@@ -657,7 +667,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 let idle = lsr::THRE | lsr::TEMT;
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
             };
-            // Masked: a level-triggered interrupt of a port in use would never end.
+            // Interrupts are masked: a level-triggered interrupt of a port in use would never end.
             let sink = self.drain.sink();
             let look = || sink.with(Caller::Normal, look);
             let is_idle = self.platform.without_interrupts(look);
@@ -678,12 +688,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 }
 
-/// A timer interrupt. The console sends when this is dropped.
+/// Mark of a timer interrupt. The console sends when it is dropped.
 #[must_use = "the console sends when this is dropped"]
 pub struct TimerInterrupt<'c, R: Registers + 'static, P: Platform + 'static> {
     console: &'c SystemConsole<R, P>,
     timer: Option<Marked<'c>>,
-    /// The console has caused it, or may have.
+    /// Set if the console has caused the interrupt, or may have.
     _own: Option<Marked<'c>>,
 }
 
@@ -697,7 +707,7 @@ impl<R: Registers, P: Platform> Drop for TimerInterrupt<'_, R, P> {
     }
 }
 
-/// An NMI, in which log calls only store records.
+/// Mark of an NMI, in which log calls only store records.
 #[derive(Debug)]
 #[must_use = "the mark ends when this is dropped"]
 pub struct Nmi<'c> {

@@ -1,58 +1,59 @@
-//! Each CPU's place in the console's own path, so that the console does not feed itself.
+//! State of each CPU in the console's own path, so that the console does not cause its own records.
 
 use nostall_io::Nanos;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// CPUs that have a place of their own; those with greater numbers share one more.
+/// Number of CPUs with a place of their own. CPUs with greater numbers share one more.
 const CPUS: usize = if usize::BITS < 64 { 16 } else { 256 };
 
-/// Credits that are kept when all records are sent.
+/// Number of credits that are kept when all records are sent.
 const KEPT: usize = 16;
 
-/// Contexts that are refused the console's own path until one of the two marks of an older one is
-/// taken from it.
+/// Number of contexts that are refused the console's own path before one takes over a mark of an
+/// older context.
 const REFUSALS: usize = 8;
 
-/// A fact about a CPU.
+/// State bit of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Mark {
     /// A context reads the clock, or is about to mask interrupts.
     Entering = 1 << 0,
-    /// And another one, which interrupted it or which it called.
+    /// So does a second context, which has interrupted or is called from the first.
     EnteringAgain = 1 << 1,
-    /// It runs the console's own path with interrupts masked.
+    /// The CPU runs the console's own path with interrupts masked.
     Inside = 1 << 2,
-    /// It handles an NMI.
+    /// The CPU handles an NMI.
     Nmi = 1 << 3,
-    /// It handles a timer interrupt at or after the time that the console asked for.
+    /// The CPU handles a timer interrupt at or after the time that the console set.
     Caused = 1 << 4,
-    /// It has handled a timer interrupt.
+    /// The CPU has handled a timer interrupt.
     Ticked = 1 << 5,
-    /// A record was left to its slice.
+    /// A record was left to the CPU's slice.
     Left = 1 << 6,
-    /// It handles a timer interrupt, at whose end it sends.
+    /// The CPU handles a timer interrupt and sends at its end.
     Timer = 1 << 7,
-    /// It handles a timer interrupt before that time, which the console may have caused.
+    /// The CPU handles a timer interrupt before the console's time, which the console may have
+    /// caused.
     Early = 1 << 8,
 }
 
-/// One CPU's state.
+/// State of one CPU.
 #[derive(Debug)]
 struct Place {
     marks: AtomicUsize,
-    /// Time for which the console has set the timer since its last interrupt, in microseconds.
-    /// 0: it has not.
+    /// Time for which the console has set the timer since its last interrupt, in microseconds; 0
+    /// for none.
     armed_for: AtomicUsize,
-    /// Time that the console last asked for, until an interrupt comes then or later. An early one
-    /// leaves it: a timer that is shared may interrupt at that time, too.
+    /// Time that the console last set, until an interrupt comes at that time or later. An early
+    /// interrupt keeps it, because a shared timer may also interrupt at that time.
     awaited: AtomicUsize,
-    /// Number of contexts that found both marks of the path set since one was cleared.
+    /// Number of contexts that found both entry marks set since one was last cleared.
     refused: AtomicUsize,
 }
 
-/// A mark, until this is dropped.
+/// A mark that is cleared when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Marked<'p> {
     place: &'p Place,
@@ -69,16 +70,16 @@ impl Drop for Marked<'_> {
     }
 }
 
-/// The places of all CPUs, and the records that the console's own path may log.
+/// State of all CPUs, and the credits of the console's own path.
 #[derive(Debug)]
 pub(crate) struct Places {
     places: [Place; CPUS + 1],
-    /// Number of records that the own path may log: no more than came from elsewhere.
+    /// Number of records that the own path may log: at most as many as came from elsewhere.
     credits: AtomicUsize,
-    /// Nonzero if a record has come from elsewhere after the last one that certainly was of the
-    /// own path.
+    /// Nonzero if a record has come from elsewhere since the last one that certainly belonged to
+    /// the own path.
     is_fresh: AtomicUsize,
-    /// Number of records that it was refused, in all and since a record told it.
+    /// Number of records left out, in all and since a record last reported it.
     left_out: AtomicUsize,
     untold: AtomicUsize,
 }
@@ -105,13 +106,13 @@ impl Places {
         &self.places[cpu.min(CPUS)]
     }
 
-    /// Returns whether this CPU's place is its own. The marks of a shared one keep the console
-    /// from recursion, and say nothing about one CPU's timer or records.
+    /// Returns whether this CPU has a place of its own. The marks of a shared place prevent
+    /// recursion, and say nothing about one CPU's timer or records.
     pub(crate) fn has_own(&self, cpu: usize) -> bool {
         cpu < CPUS
     }
 
-    /// Sets a mark, unless it is set.
+    /// Sets a mark. Returns `None` if it is already set.
     pub(crate) fn mark(&self, cpu: usize, mark: Mark) -> Option<Marked<'_>> {
         let place = self.place(cpu);
         let bit = mark as usize;
@@ -120,12 +121,12 @@ impl Places {
     }
 
     /// Enters the console's own path. Returns `None` if this CPU is in it twice: then the
-    /// platform's code has logged while it logged.
+    /// platform's code has logged inside of a log call.
     ///
-    /// Once is not enough, because a task may be preempted between this and the mask. Two tasks
-    /// may, or may end there. So after [`REFUSALS`] in a row, one context takes a mark over. A
-    /// platform that logs as often in one call gets one level deeper, and no more: until a mark
-    /// is cleared, none is taken over again.
+    /// Two entries are needed because a task may be preempted between the entry and the mask. Two
+    /// tasks may stay or end there. So after [`REFUSALS`] refusals in a row, one context takes a
+    /// mark over. A platform that logs as often in one call gets one level deeper, but no further.
+    /// No mark is taken over again before one is cleared.
     pub(crate) fn enter(&self, cpu: usize) -> Option<Marked<'_>> {
         let again = || self.mark(cpu, Mark::EnteringAgain);
         let entered = self.mark(cpu, Mark::Entering).or_else(again);
@@ -141,7 +142,7 @@ impl Places {
         self.place(cpu).marks.load(Ordering::Acquire) & mark as usize != 0
     }
 
-    /// Sets a mark for good.
+    /// Sets a mark that stays until it is [cleared](Self::clear).
     pub(crate) fn note(&self, cpu: usize, mark: Mark) {
         let marks = &self.place(cpu).marks;
         marks.fetch_or(mark as usize, Ordering::AcqRel);
@@ -155,7 +156,7 @@ impl Places {
 }
 
 impl Places {
-    /// Returns whether a record of this CPU is one of the console's own path, or may be one.
+    /// Returns whether a record of this CPU belongs, or may belong, to the console's own path.
     pub(crate) fn is_own(&self, cpu: usize) -> bool {
         let may_be = self.is_certainly_own(cpu) || self.has(cpu, Mark::Early);
         self.has_own(cpu) && may_be && !self.has(cpu, Mark::Nmi)
@@ -165,14 +166,14 @@ impl Places {
         self.has(cpu, Mark::Inside) || self.has(cpu, Mark::Caused)
     }
 
-    /// A record from elsewhere lets the own path log one.
+    /// Adds a credit, for a record from elsewhere.
     pub(crate) fn give_credit(&self) {
         self.credits.fetch_add(1, Ordering::Relaxed);
         self.is_fresh.store(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of records that were left out since the last one, if the own path may
-    /// log one now. Else counts one more.
+    /// Spends a credit, and returns the number of records left out since the last stored one.
+    /// Without a credit, counts one more and returns `None`.
     pub(crate) fn spend_credit(&self, cpu: usize) -> Option<usize> {
         let may = !self.is_certainly_own(cpu) || self.is_fresh.swap(0, Ordering::Relaxed) != 0;
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -185,7 +186,8 @@ impl Places {
         None
     }
 
-    /// All records are sent: credits of a long backlog must not feed a later one.
+    /// Limits the credits when all records are sent, so that a long backlog's credits do not serve
+    /// a later one.
     pub(crate) fn trim_credits(&self) {
         self.credits.fetch_min(KEPT, Ordering::Relaxed);
     }
@@ -196,8 +198,8 @@ impl Places {
 }
 
 impl Places {
-    /// Stores the time for which the console sets this CPU's timer. Returns `false` if it is set
-    /// for that time already, since this CPU's last timer interrupt.
+    /// Stores the time for which the console sets this CPU's timer. Returns `false` if that time
+    /// has been set since this CPU's last timer interrupt.
     pub(crate) fn arm(&self, cpu: usize, at: Nanos) -> bool {
         let place = self.place(cpu);
         let armed_for = micros(at);
@@ -209,7 +211,7 @@ impl Places {
         is_new || !self.has(cpu, Mark::Ticked) || !self.has_own(cpu)
     }
 
-    /// Has the next [`arm`](Self::arm) set this CPU's timer.
+    /// Makes the next [`arm`](Self::arm) set this CPU's timer.
     pub(crate) fn forget_timer(&self, cpu: usize) {
         self.place(cpu).armed_for.store(0, Ordering::Relaxed);
     }
@@ -219,8 +221,8 @@ impl Places {
         self.has_own(cpu) && self.place(cpu).awaited.load(Ordering::Relaxed) != 0
     }
 
-    /// Forgets the timer, at a timer interrupt: the console sets it again if there is something
-    /// left. Returns whether its time has come.
+    /// Forgets the timer at a timer interrupt; the console sets it again if records are left.
+    /// Returns whether its time has come.
     pub(crate) fn disarm(&self, cpu: usize, now: Nanos) -> bool {
         let place = self.place(cpu);
         place.armed_for.store(0, Ordering::Relaxed);
@@ -232,7 +234,7 @@ impl Places {
     }
 }
 
-/// Never 0.
+/// Converts a time to microseconds. Never 0.
 fn micros(time: Nanos) -> usize {
     ((time.0 / 1_000) as usize).max(1)
 }

@@ -1,19 +1,18 @@
-//! Where a function is.
+//! Addresses of PCI functions.
 
 use std::fmt;
 
 use super::registers::SIZE;
 
-/// Bus, device and function, as a configuration access names them.
+/// Bus, device and function number of a configuration access.
 ///
-/// Behind a port that forwards to ARI devices, device and function together are
-/// one function number of eight bits (PCI Express Base 4.0, 6.13).
+/// Behind a port with ARI forwarding, device and function number form one function number of eight
+/// bits (PCI Express Base 4.0, 6.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(u16);
 
 impl Address {
-    /// The address of a function, if there can be such: 32 devices a bus, eight
-    /// functions a device.
+    /// Creates an address; `None` for a device above 31 or a function above 7.
     pub const fn new(bus: u8, device: u8, function: u8) -> Option<Self> {
         if device < 32 && function < 8 {
             Some(Self::of(bus, device << 3 | function))
@@ -22,8 +21,8 @@ impl Address {
         }
     }
 
-    /// From the requester ID that PCI Express uses: bus in bits 15:8, device in
-    /// 7:3, function in 2:0.
+    /// Creates an address from a PCI Express requester ID: bus in bits 15:8, device in 7:3,
+    /// function in 2:0.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
@@ -32,22 +31,22 @@ impl Address {
         Self((bus as u16) << 8 | devfn as u16)
     }
 
-    /// As [`from_bits`](Self::from_bits) takes it.
+    /// Returns the requester ID, as in [`from_bits`](Self::from_bits).
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Its bus.
+    /// Returns the bus number.
     pub const fn bus(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
-    /// Its device number, 0 to 31.
+    /// Returns the device number, 0 to 31.
     pub const fn device(self) -> u8 {
         self.devfn() >> 3
     }
 
-    /// Its function number, 0 to 7.
+    /// Returns the function number, 0 to 7.
     pub const fn function(self) -> u8 {
         self.devfn() & 7
     }
@@ -56,15 +55,15 @@ impl Address {
         self.0 as u8
     }
 
-    /// Where its page begins in an ECAM window whose first bus is `first`; `None`
-    /// before the window.
+    /// Returns the offset of the function's page in an ECAM window that starts with bus `first`;
+    /// `None` for a bus before it.
     pub fn ecam_offset(self, first: u8) -> Option<u64> {
         let bus = self.bus().checked_sub(first)?;
         Some(Self::of(bus, self.devfn()).bits() as u64 * SIZE as u64)
     }
 }
 
-/// As `lspci` writes it, without the segment.
+/// Formats the address as `lspci` does, without the segment.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bus, device, function) = (self.bus(), self.device(), self.function());

@@ -1,30 +1,30 @@
 //! Base address registers.
 
-/// Address range that a base address register asks for.
+/// Address range that a base address register requests.
 ///
-/// A guest that writes all ones to it reads back the size, as PCI Local Bus 3.0,
-/// 6.2.5.1, says: the bits below the size and the type bits do not change.
+/// A guest that writes all ones to the register reads back the size: the bits below it and the type
+/// bits do not change (PCI Local Bus 3.0, 6.2.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
-    /// I/O ports: 4 to 256 of them.
+    /// I/O ports; the size is 4 to 256 bytes.
     Io(u32),
-    /// Memory below 4 GiB: at least 16 bytes.
+    /// Memory below 4 GiB; the size is at least 16 bytes.
     Memory32(u32, Prefetch),
-    /// Memory anywhere, in this register and the next: at least 16 bytes.
+    /// Memory at any address, in this register and the next; the size is at least 16 bytes.
     Memory64(u64, Prefetch),
 }
 
-/// Whether reading memory has no effect, so that it may be read ahead.
+/// Whether reads of a memory range have no side effects, so that it may be prefetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefetch {
-    /// It must be read only as it is asked for.
+    /// Reads may have side effects.
     No,
-    /// It may be read ahead.
+    /// Reads have no side effects.
     Yes,
 }
 
 impl Bar {
-    /// How many registers of 32 bits it takes.
+    /// Returns the number of 32-bit registers that it occupies.
     pub(super) const fn registers(self) -> usize {
         match self {
             Self::Memory64(..) => 2,
@@ -32,7 +32,7 @@ impl Bar {
         }
     }
 
-    /// Whether its size is a power of two and allowed.
+    /// Returns whether the size is a power of two in the allowed range.
     pub(super) const fn is_possible(self) -> bool {
         match self {
             Self::Io(size) => size.is_power_of_two() && size >= 4 && size <= 256,
@@ -53,7 +53,7 @@ impl Bar {
         }
     }
 
-    /// The bits of both registers that hold an address.
+    /// Returns the mask of address bits, over both registers.
     pub(super) const fn address_bits(self) -> u64 {
         match self {
             Self::Io(size) | Self::Memory32(size, _) => !(size - 1) as u64,

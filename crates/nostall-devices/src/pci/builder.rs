@@ -1,4 +1,4 @@
-//! Making a function.
+//! The builder of functions.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use super::registers::{
     command, header_type, id, status,
 };
 
-/// Builder of a function; [`build`](Self::build) makes it.
+/// Builder of a [`Function`]: finish it with [`build`](Self::build).
 #[derive(Debug)]
 pub struct FunctionBuilder {
     header: Header,
@@ -58,45 +58,45 @@ pub enum Pin {
     D,
 }
 
-/// Windows of a bridge beside the memory window, which every bridge has (PCI-to-PCI Bridge
-/// Architecture 1.2, 3.2.5).
+/// Windows of a bridge in addition to the mandatory memory window (PCI-to-PCI Bridge Architecture
+/// 1.2, 3.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowKinds {
-    /// I/O ports.
+    /// I/O window.
     pub io: IoWindow,
-    /// Prefetchable memory.
+    /// Prefetchable memory window.
     pub prefetchable: PrefetchableWindow,
 }
 
-/// A bridge's window of I/O ports.
+/// I/O window of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoWindow {
-    /// None: its registers read 0.
+    /// No window: its registers read 0.
     Absent,
-    /// Of 64 KiB ports.
+    /// 16-bit addressing: 64 KiB of I/O space.
     Bits16,
-    /// Of all ports that 32 bits can name.
+    /// 32-bit addressing: 4 GiB of I/O space.
     Bits32,
 }
 
-/// A bridge's window of prefetchable memory.
+/// Prefetchable memory window of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefetchableWindow {
-    /// None: its registers read 0.
+    /// No window: its registers read 0.
     Absent,
-    /// Below 4 GiB.
+    /// 32-bit addressing: below 4 GiB.
     Bits32,
-    /// Anywhere.
+    /// 64-bit addressing.
     Bits64,
 }
 
 impl Function {
-    /// A function with a type 0 header.
+    /// Starts a function with a type 0 header.
     pub fn endpoint(vendor: u16, device: u16, class: Class) -> FunctionBuilder {
         FunctionBuilder::new(Header::Endpoint, vendor, device, class)
     }
 
-    /// A bridge to another bus: a type 1 header. Conventional, unless
+    /// Starts a bridge to another bus, with a type 1 header. It is a conventional bridge unless
     /// [`express`](FunctionBuilder::express) sets another type.
     pub fn bridge(vendor: u16, device: u16) -> FunctionBuilder {
         FunctionBuilder::new(Header::Bridge, vendor, device, Class::PCI_BRIDGE)
@@ -122,21 +122,21 @@ impl FunctionBuilder {
         }
     }
 
-    /// The revision.
+    /// Sets the revision ID; the default is 0.
     #[must_use]
     pub fn revision(mut self, revision: u8) -> Self {
         self.revision = revision;
         self
     }
 
-    /// The subsystem: in the header, or, of a bridge, in a capability.
+    /// Sets the subsystem IDs: in an endpoint's header, or in a bridge's capability.
     #[must_use]
     pub fn subsystem(mut self, vendor: u16, device: u16) -> Self {
         self.subsystem = Some([vendor, device]);
         self
     }
 
-    /// The interrupt pin.
+    /// Sets the interrupt pin; the default is none.
     #[must_use]
     pub fn interrupt(mut self, pin: Pin) -> Self {
         self.pin = match pin {
@@ -148,54 +148,53 @@ impl FunctionBuilder {
         self
     }
 
-    /// A base address register; one of 64 bits takes the next as well. An endpoint
-    /// has 0 to 5, a bridge 0 and 1.
+    /// Adds base address register `number`: 0 to 5 of an endpoint, 0 and 1 of a bridge. A 64-bit
+    /// BAR also occupies the next register.
     #[must_use]
     pub fn bar(mut self, number: usize, bar: Bar) -> Self {
         self.bars.push((number, bar));
         self
     }
 
-    /// An expansion ROM of that many bytes: a power of two from 2 KiB to 16 MiB.
+    /// Adds an expansion ROM of `size` bytes: a power of two from 2 KiB to 16 MiB.
     #[must_use]
     pub fn rom(mut self, size: u32) -> Self {
         self.rom = Some(size);
         self
     }
 
-    /// Sets the windows that a bridge forwards; an endpoint forwards nothing.
+    /// Sets the windows that a bridge forwards. They have no effect on an endpoint.
     #[must_use]
     pub fn windows(mut self, windows: WindowKinds) -> Self {
         self.windows = windows;
         self
     }
 
-    /// The PCI Express capability, and with it all 4 KiB.
+    /// Adds the PCI Express capability, and with it the full 4 KiB of configuration space.
     #[must_use]
     pub fn express(mut self, port: PortType) -> Self {
         self.express = Some(port);
         self
     }
 
-    /// One capability more; they are linked in the order given.
+    /// Adds a capability. The list has the order of the calls.
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         self.capabilities.push(capability);
         self
     }
 
-    /// One extended capability more, likewise.
+    /// Adds an extended capability. The list has the order of the calls.
     #[must_use]
     pub fn extended_capability(mut self, capability: ExtendedCapability) -> Self {
         self.extended.push(capability);
         self
     }
 
-    /// Registers that no memory can stand for, and the device that answers for
-    /// them. The shadow never shows the function's page then: every access traps.
+    /// Assigns registers that trap to the device that answers for them. The shadow then never maps
+    /// the function's page: every access traps.
     ///
-    /// Several ranges must be apart. Where one holds other registers too, its device leaves
-    /// them as they are stored.
+    /// The ranges must not overlap. The device leaves other registers within a range as stored.
     #[must_use]
     pub fn volatile(mut self, registers: Range<u16>, device: impl Volatile + 'static) -> Self {
         let range = usize::from(registers.start)..usize::from(registers.end);
@@ -203,14 +202,15 @@ impl FunctionBuilder {
         self
     }
 
-    /// The function, as after a reset.
+    /// Builds the function, in its state after a reset.
     ///
     /// # Errors
     ///
-    /// If something was asked for that no function can have.
+    /// [`BuildError`] for a configuration that no function can have.
     pub fn build(mut self) -> Result<Function, BuildError> {
         let [vendor, _] = self.ids;
-        // PCI Local Bus 3.0, 6.1; PCI Express Base 4.0, 2.3.2; zeros are broken boards' answer.
+        // Reserved values (PCI Local Bus 3.0, 6.1; PCI Express Base 4.0, 2.3.2); defective boards
+        // read zeros.
         if matches!(vendor, 0x0000 | 0x0001 | 0xffff) {
             return Err(BuildError::Vendor(vendor));
         }
@@ -270,8 +270,7 @@ impl FunctionBuilder {
         space.set8(SUBCLASS, self.class.sub, 0);
         space.set8(CLASS, self.class.base, 0);
         space.set8(CACHE_LINE_SIZE, 0, !0);
-        // A timer of the shared bus; a link has none (PCI Express Base 4.0,
-        // 7.5.1.1.7).
+        // The latency timer applies only to a shared bus (PCI Express Base 4.0, 7.5.1.1.7).
         space.set8(LATENCY_TIMER, 0, self.conventional(0xf8));
         space.set8(INTERRUPT_LINE, 0, !0);
         space.set8(INTERRUPT_PIN, self.pin, 0);
@@ -387,7 +386,7 @@ impl FunctionBuilder {
         Ok(())
     }
 
-    /// Returns the offset of the PCI Express capability.
+    /// Writes the capability list, and returns the offset of the PCI Express capability.
     fn lay_capabilities(&mut self, space: &mut Space) -> Result<Option<usize>, BuildError> {
         if let Some(port) = self.express {
             self.capabilities.insert(0, port.capability());
@@ -415,7 +414,7 @@ impl FunctionBuilder {
         Ok(express)
     }
 
-    /// Returns the offset of the ARI capability.
+    /// Writes the extended capabilities, and returns the offset of the ARI capability.
     fn lay_extended(&self, space: &mut Space) -> Result<Option<usize>, BuildError> {
         if self.express.is_none() && !self.extended.is_empty() {
             return Err(BuildError::NotExpress);
@@ -432,7 +431,7 @@ impl FunctionBuilder {
             space.set32(at, u32::from(capability.id) | version, 0);
             space.lay(at + 4, &capability.body);
             if let Some(before) = before {
-                // Next capability, bits 31:20; `at` is a multiple of 4.
+                // Bits 31:20 hold the offset of the next capability; `at` is a multiple of 4.
                 space.bytes[before + 2] |= (at << 4) as u8;
                 space.bytes[before + 3] = (at >> 4) as u8;
             }
@@ -447,12 +446,12 @@ impl FunctionBuilder {
 }
 
 impl Class {
-    /// A bridge between PCI buses.
+    /// Bridge between PCI buses.
     pub const PCI_BRIDGE: Self = Self::new(0x06, 0x04, 0x00);
-    /// A host bridge.
+    /// Host bridge.
     pub const HOST_BRIDGE: Self = Self::new(0x06, 0x00, 0x00);
 
-    /// From its three bytes.
+    /// Creates a class code from its three bytes.
     pub const fn new(base: u8, sub: u8, interface: u8) -> Self {
         Self {
             base,
@@ -462,7 +461,7 @@ impl Class {
     }
 }
 
-/// 32-bit I/O and 64-bit prefetchable memory.
+/// Defaults to 32-bit I/O and 64-bit prefetchable memory windows.
 impl Default for WindowKinds {
     fn default() -> Self {
         Self {
@@ -472,7 +471,7 @@ impl Default for WindowKinds {
     }
 }
 
-/// A function's images while they are drawn.
+/// Register images of a function under construction.
 struct Space {
     bytes: Image,
     writable: Image,
@@ -507,7 +506,7 @@ impl Space {
         self.clears[at..at + 2].copy_from_slice(&bits.to_le_bytes());
     }
 
-    /// A capability's body; masks longer than it are cut.
+    /// Writes a capability's body at `at`. Masks longer than the body are truncated.
     fn lay(&mut self, at: usize, body: &Body) {
         let length = body.bytes.len();
         self.bytes[at..at + length].copy_from_slice(&body.bytes);

@@ -1,19 +1,18 @@
-//! Capabilities: a function's registers beyond its header.
+//! Capabilities: register groups beyond a function's header.
 
 use super::registers::id;
 
-/// A capability of the first 256 bytes (PCI Local Bus 3.0, 6.7).
+/// A capability in the first 256 bytes (PCI Local Bus 3.0, 6.7).
 ///
-/// The builder places it and links it; everything here counts from behind its
-/// number and its pointer, which is two bytes into it.
+/// The builder places and links it. Body and masks exclude the two bytes of ID and next pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
     pub(super) id: u8,
     pub(super) body: Body,
 }
 
-/// A capability from register 0x100 on (PCI Express Base 4.0, 7.6.3), counted
-/// from behind its header of four bytes.
+/// An extended capability, at register 0x100 or above (PCI Express Base 4.0, 7.6.3). Body and masks
+/// exclude the four-byte header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtendedCapability {
     pub(super) id: u16,
@@ -21,7 +20,7 @@ pub struct ExtendedCapability {
     pub(super) body: Body,
 }
 
-/// Bytes, and the effect of a guest's write on each.
+/// Bytes, and the effect of a guest's write on each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
@@ -30,7 +29,7 @@ pub(super) struct Body {
 }
 
 impl Capability {
-    /// A capability that no guest can change.
+    /// Creates a capability that the guest cannot change.
     pub fn new(id: u8, body: impl Into<Vec<u8>>) -> Self {
         Self {
             id,
@@ -38,36 +37,35 @@ impl Capability {
         }
     }
 
-    /// Lets a guest change the bits that are set in `mask`; beyond its end, none.
+    /// Makes the bits in `mask` writable for the guest. Bytes beyond the mask stay read-only.
     #[must_use]
     pub fn writable(mut self, mask: impl Into<Vec<u8>>) -> Self {
         self.body.writable = mask.into();
         self
     }
 
-    /// Lets a guest clear, by writing a 1, the bits that are set in `mask`.
+    /// Lets the guest clear the bits in `mask` by writing 1.
     #[must_use]
     pub fn cleared_by_1(mut self, mask: impl Into<Vec<u8>>) -> Self {
         self.body.clears = mask.into();
         self
     }
 
-    /// A vendor's own (PCI Local Bus 3.0, Appendix H): its length, then `bytes`.
-    /// Virtio's are such.
+    /// Creates a vendor-specific capability (PCI Local Bus 3.0, Appendix H): a length byte, then
+    /// `bytes`. Virtio uses such capabilities.
     pub fn vendor(bytes: &[u8]) -> Self {
         let length = u8::try_from(bytes.len() + 3).unwrap_or(u8::MAX);
         Self::new(id::VENDOR, [&[length], bytes].concat())
     }
 
-    /// A bridge's subsystem (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.13).
+    /// Creates a bridge's subsystem capability (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.13).
     pub fn subsystem(vendor: u16, device: u16) -> Self {
         let [v, d] = [vendor.to_le_bytes(), device.to_le_bytes()];
         Self::new(id::SUBSYSTEM, [0, 0, v[0], v[1], d[0], d[1]])
     }
 
-    /// Power management, version 3, with every power state and wake-up from none
-    /// (PCI Power Management 1.2, 3.2). The state that a guest sets is stored,
-    /// and nothing else happens.
+    /// Creates a power management capability, version 3 (PCI Power Management 1.2, 3.2). It has
+    /// every power state and no wake-up. The state that a guest sets is stored without effect.
     pub fn power_management() -> Self {
         const D1_AND_D2: u8 = 0b110;
         const NO_SOFT_RESET: u8 = 1 << 3;
@@ -75,28 +73,29 @@ impl Capability {
             .writable([0, 0, 0b11])
     }
 
-    /// Message-signalled interrupts: one, at a 64-bit address, not maskable (PCI
-    /// Local Bus 3.0, 6.8.1).
+    /// Creates an MSI capability: one vector, a 64-bit address, no masking (PCI Local Bus 3.0,
+    /// 6.8.1).
     pub fn msi() -> Self {
         const ADDRESS_64: u8 = 1 << 7;
         let mut writable = [0xff; 12];
-        // Enable; how many of the one; the address's low bits.
+        // Writable: enable, number of enabled vectors, and address bits from bit 2.
         writable[..3].copy_from_slice(&[0x71, 0, 0xfc]);
         Self::new(id::MSI, [ADDRESS_64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).writable(writable)
     }
 
-    /// MSI-X with `vectors` (1 to 2,048) vectors, table and pending bits in the
-    /// BAR of that number, at these offsets (PCI Local Bus 3.0, 6.8.2).
+    /// Creates an MSI-X capability with `vectors` vectors, clamped to 1 to 2,048 (PCI Local Bus
+    /// 3.0, 6.8.2). `table` and `pending` are the offsets of the vector table and of the pending
+    /// bits in BAR `bar`.
     pub fn msix(vectors: u16, bar: u8, table: u32, pending: u32) -> Self {
         let size = (vectors.clamp(1, 2_048) - 1).to_le_bytes();
         let at = |offset: u32| (offset & !7 | u32::from(bar & 7)).to_le_bytes();
-        // Enable and the mask of all.
+        // Writable: enable and function mask.
         Self::new(id::MSIX, [&size[..], &at(table), &at(pending)].concat()).writable([0, 0xc0])
     }
 }
 
 impl ExtendedCapability {
-    /// A capability that no guest can change.
+    /// Creates an extended capability that the guest cannot change.
     pub fn new(id: u16, version: u8, body: impl Into<Vec<u8>>) -> Self {
         Self {
             id,
@@ -105,27 +104,27 @@ impl ExtendedCapability {
         }
     }
 
-    /// As [`Capability::writable`].
+    /// Makes the bits in `mask` writable, as [`Capability::writable`] does.
     #[must_use]
     pub fn writable(mut self, mask: impl Into<Vec<u8>>) -> Self {
         self.body.writable = mask.into();
         self
     }
 
-    /// As [`Capability::cleared_by_1`].
+    /// Makes the bits in `mask` clearable, as [`Capability::cleared_by_1`] does.
     #[must_use]
     pub fn cleared_by_1(mut self, mask: impl Into<Vec<u8>>) -> Self {
         self.body.clears = mask.into();
         self
     }
 
-    /// A serial number (PCI Express Base 4.0, 7.9.3).
+    /// Creates a device serial number capability (PCI Express Base 4.0, 7.9.3).
     pub fn serial_number(number: u64) -> Self {
         Self::new(id::SERIAL_NUMBER, 1, number.to_le_bytes())
     }
 
-    /// Alternative routing: the device has up to 256 functions (PCI Express Base
-    /// 4.0, 7.8.7). The tree fills in which function comes next.
+    /// Creates an ARI capability: the device can have up to 256 functions (PCI Express Base 4.0,
+    /// 7.8.7). The tree sets the number of the next function.
     pub fn ari() -> Self {
         Self::new(id::ARI, 1, [0; 4])
     }

@@ -6,19 +6,19 @@ use super::registers::id;
 /// Role of a function in the PCI Express fabric (PCI Express Base 4.0, 7.5.3.2, device/port type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortType {
-    /// An endpoint behind a port.
+    /// Endpoint behind a port.
     Endpoint,
-    /// A root port: one device behind it.
+    /// Root port, with one device behind it.
     RootPort,
-    /// The port of a switch that faces the root.
+    /// Upstream port of a switch.
     Upstream,
-    /// A port of a switch that faces away from the root: one device behind it.
+    /// Downstream port of a switch, with one device behind it.
     Downstream,
-    /// A bridge to a conventional bus.
+    /// Bridge from PCI Express to a conventional bus.
     ToConventional,
-    /// A bridge from a conventional bus to a link: one device behind it.
+    /// Bridge from a conventional bus to PCI Express, with one device behind it.
     FromConventional,
-    /// An endpoint on the root's own bus.
+    /// Endpoint on the root bus.
     RootComplexEndpoint,
 }
 
@@ -35,12 +35,12 @@ impl PortType {
         }
     }
 
-    /// Whether it needs a type 1 header.
+    /// Returns whether the role requires a type 1 header.
     pub(super) const fn is_bridge(self) -> bool {
         !matches!(self, Self::Endpoint | Self::RootComplexEndpoint)
     }
 
-    /// Whether behind it there is a link, and so but one device.
+    /// Returns whether the secondary side is a link, which has exactly one device.
     pub(super) const fn has_link_below(self) -> bool {
         matches!(
             self,
@@ -52,8 +52,8 @@ impl PortType {
         !matches!(self, Self::RootComplexEndpoint)
     }
 
-    /// Returns the capability of version 2, 60 bytes. Its link of one lane at 2.5 GT/s is up. A
-    /// port that faces away from the root can forward to ARI devices, if enabled. No slots.
+    /// Returns the capability, version 2, 60 bytes. A link has one lane at 2.5 GT/s and is up. Root
+    /// and downstream ports support ARI forwarding. There are no slots.
     pub(super) fn capability(self) -> Capability {
         let mut r = Registers::default();
         r.set(0x02, 2 | u16::from(self.number()) << 4, 0);
@@ -61,8 +61,8 @@ impl PortType {
             const ROLE_BASED_ERRORS: u16 = 1 << 15;
             r.set(0x04, ROLE_BASED_ERRORS, 0);
         }
-        // Device control: error reports, relaxed ordering, payload, no snoop,
-        // request size. A reset of one function is not offered.
+        // Device control: error reporting, relaxed ordering, payload size, no snoop, read request
+        // size. Function-level reset is not supported.
         r.set(0x08, 0x2810, 0x78ff);
         r.clears(0x0a, 0x000f);
         if self.has_link() {
@@ -91,7 +91,7 @@ impl PortType {
     }
 }
 
-/// The capability's registers, by their offsets in the specification.
+/// Registers of the capability, at the offsets of the specification.
 struct Registers {
     bytes: [u8; 0x3c],
     writable: [u8; 0x3c],

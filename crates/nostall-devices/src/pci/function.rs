@@ -1,4 +1,4 @@
-//! One function's configuration space.
+//! Configuration space of one function.
 
 use std::ops::Range;
 use std::{fmt, iter};
@@ -15,13 +15,13 @@ use super::registers::{
 
 pub(super) type Image = Box<[u8; SIZE]>;
 
-/// A function: its 4 KiB of configuration space, and the bits of it that a guest may change. Made
-/// by [`Function::endpoint`] or [`Function::bridge`].
+/// A function: its 4 KiB of configuration space, and the bits that a guest may change. Created with
+/// [`Function::endpoint`] or [`Function::bridge`].
 pub struct Function {
     pub(super) bytes: Image,
     /// Value of `bytes` after a reset.
     pub(super) after_reset: Image,
-    /// Bits that a guest's write changes.
+    /// Bits that a guest can write.
     pub(super) writable: Image,
     /// Bits that a guest clears by writing 1.
     pub(super) clears: Image,
@@ -31,38 +31,38 @@ pub struct Function {
     pub(super) express: Option<usize>,
     pub(super) ari: Option<usize>,
     pub(super) bars: Vec<(usize, Bar)>,
-    /// Apart from each other.
+    /// Ranges that trap, with their devices; the ranges do not overlap.
     pub(super) volatile: Vec<(Range<usize>, Box<dyn Volatile>)>,
 }
 
-/// Where a BAR is, as the guest has set it.
+/// Address of a BAR, as set by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarPlace {
-    /// The BAR that the function was built with.
+    /// BAR as the function was built.
     pub bar: Bar,
-    /// The first address. While a guest asks for the size, all ones above that.
+    /// First address. While a guest sizes the BAR, the address bits are all ones.
     pub address: u64,
-    /// Whether the function answers there. Bridges above it may not pass accesses on.
+    /// Whether the function decodes the address. Bridges above it may still not forward accesses.
     pub decoding: Decoding,
 }
 
-/// Whether a function answers at the addresses of its BARs (Command register, bits 0 and 1).
+/// Whether a function decodes the addresses of its BARs (command register, bits 0 and 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoding {
-    /// It does not; its BARs may hold anything.
+    /// The function does not respond, whatever its BARs contain.
     Off,
-    /// It does.
+    /// The function responds.
     On,
 }
 
-/// The device behind registers that memory cannot stand for: a read of them has
-/// an effect, or they change without a write.
+/// Device behind registers that plain memory cannot represent, because a read has side effects or
+/// the value changes without a write.
 pub trait Volatile: fmt::Debug + Send {
-    /// The guest reads `data.len()` bytes at `register`. `data` holds the stored bytes; the device
-    /// replaces its own bytes.
+    /// Handles a guest's read of `data.len()` bytes at `register`. `data` holds the stored bytes;
+    /// the device replaces its own.
     fn read(&mut self, register: u16, data: &mut [u8]);
 
-    /// The guest wrote `data`. The bits that the masks let through are stored already.
+    /// Handles a guest's write of `data`. The writable bits are already stored.
     fn write(&mut self, register: u16, data: &[u8]);
 }
 
@@ -77,21 +77,21 @@ pub(super) enum Header {
 pub(super) struct Routing {
     pub(super) secondary: u8,
     pub(super) subordinate: u8,
-    /// Whether everything behind it is held in reset.
+    /// Whether the bridge holds its secondary bus in reset.
     pub(super) resets: bool,
     pub(super) below: Below,
 }
 
-/// Which devices a bus has.
+/// Addressing on a bridge's secondary bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Below {
-    /// All 32, with 4 KiB each.
+    /// 32 devices, with 4 KiB of registers per function.
     Internal,
-    /// All 32, with 256 bytes each.
+    /// 32 devices, with 256 bytes of registers per function.
     Conventional,
-    /// Device 0 alone: a link has two ends (PCI Express Base 4.0, 7.3.1).
+    /// Device 0 only: a link has two ends (PCI Express Base 4.0, 7.3.1).
     Link,
-    /// One device with functions up to 255.
+    /// One device with up to 256 functions.
     LinkWithAri,
 }
 
@@ -109,7 +109,7 @@ impl Below {
 }
 
 impl Function {
-    /// A guest's read; `data` lies in the space, whole and aligned.
+    /// Handles a guest's read; `data` is aligned and lies inside the space.
     pub(super) fn read(&mut self, register: usize, data: &mut [u8]) {
         data.copy_from_slice(&self.bytes[register..register + data.len()]);
         for device in self.devices(register, data.len()) {
@@ -117,7 +117,7 @@ impl Function {
         }
     }
 
-    /// A guest's write, likewise.
+    /// Handles a guest's write; `data` is aligned and lies inside the space.
     pub(super) fn write(&mut self, register: usize, data: &[u8]) {
         for (at, &new) in (register..).zip(data) {
             let kept = self.bytes[at] & !self.writable[at];
@@ -128,8 +128,8 @@ impl Function {
         }
     }
 
-    /// The device's own write: of any bits, at any register. Bytes outside of the space (256 bytes,
-    /// without the PCI Express capability) are left out.
+    /// Stores bytes on behalf of the device: any bits, at any register. Bytes outside the space
+    /// (256 bytes without the PCI Express capability) are ignored.
     pub fn store(&mut self, register: u16, bytes: &[u8]) {
         let size = self.size();
         for (at, &new) in (usize::from(register)..size).zip(bytes) {
@@ -137,8 +137,8 @@ impl Function {
         }
     }
 
-    /// Returns the bytes stored at `register`, as far as `N` bytes lie in the space; all ones
-    /// beyond it. No volatile register's device is asked.
+    /// Returns the bytes stored at `register`; all ones for bytes outside the space. It does not
+    /// call the device of volatile registers.
     pub fn stored<const N: usize>(&self, register: u16) -> [u8; N] {
         let mut bytes = [0xff; N];
         let from = self.bytes.iter().skip(usize::from(register));
@@ -149,19 +149,19 @@ impl Function {
         bytes
     }
 
-    /// Resets every register to its value when the function was built: stored values are gone too.
-    /// The device of volatile registers keeps its own values.
+    /// Restores every register to its value when the function was built; values from
+    /// [`store`](Self::store) are lost. The device of volatile registers keeps its own state.
     pub fn reset(&mut self) {
         self.bytes.copy_from_slice(&*self.after_reset);
     }
 
-    /// Vendor and device.
+    /// Returns the vendor and device ID.
     pub fn ids(&self) -> (u16, u16) {
         (self.word(VENDOR), self.word(DEVICE))
     }
 
-    /// Returns where BAR `number` is, and whether it is decoded; `None` if the function was built
-    /// without it.
+    /// Returns the address of BAR `number`, and whether it is decoded; `None` if the function has
+    /// no such BAR.
     pub fn bar(&self, number: usize) -> Option<BarPlace> {
         let (_, bar) = *self.bars.iter().find(|(at, _)| *at == number)?;
         let register = (BARS + number * 4) as u16;
@@ -183,8 +183,8 @@ impl Function {
         })
     }
 
-    /// Returns the ID and the first register of each capability, in the order of the list: PCI
-    /// Express first, or a bridge's subsystem, and then as they were given to the builder.
+    /// Returns the ID and first register of each capability, in list order. PCI Express or a
+    /// bridge's subsystem is first; the others have the builder's order.
     pub fn capabilities(&self) -> impl Iterator<Item = (u8, u16)> {
         let image = &self.after_reset;
         let follow = |pointer: usize| Some(image[pointer]).filter(|at| *at != 0);
@@ -192,7 +192,7 @@ impl Function {
         list.map(|at| (image[usize::from(at)], at.into()))
     }
 
-    /// Returns the same of extended capabilities.
+    /// Returns the ID and first register of each extended capability, in list order.
     pub fn extended_capabilities(&self) -> impl Iterator<Item = (u16, u16)> {
         let header = |at: u16| {
             let bytes = self.after_reset[usize::from(at)..].first_chunk();
@@ -206,13 +206,12 @@ impl Function {
         list.map(move |at| (header(at) as u16, at))
     }
 
-    /// Adds registers that no memory can stand for, as
-    /// [`FunctionBuilder::volatile`](super::FunctionBuilder::volatile) does: for those of a
-    /// capability, whose place is known once the function is built.
+    /// Adds registers that trap, as [`FunctionBuilder::volatile`](super::FunctionBuilder::volatile)
+    /// does. Use it for registers of a capability: their offset is known only after the build.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Volatile`].
+    /// [`BuildError::Volatile`] for a range that is empty, overlaps another or leaves the space.
     pub fn with_volatile(
         mut self,
         registers: Range<u16>,
@@ -237,7 +236,7 @@ impl Function {
         Ok(())
     }
 
-    /// Whether it is a bridge to another bus.
+    /// Returns whether it is a bridge to another bus.
     pub fn is_bridge(&self) -> bool {
         self.header == Header::Bridge
     }
@@ -250,7 +249,7 @@ impl Function {
         }
     }
 
-    /// Devices that answer for some of these registers beside the stored bytes.
+    /// Returns the devices whose ranges overlap these registers.
     fn devices(
         &mut self,
         register: usize,
@@ -262,12 +261,12 @@ impl Function {
         volatile.filter_map(move |(range, device)| touched(range).then_some(device))
     }
 
-    /// Whether memory cannot stand for the first `size` bytes.
+    /// Returns whether any of the first `size` bytes is volatile.
     pub(super) fn is_volatile_below(&self, size: usize) -> bool {
         self.volatile.iter().any(|(range, _)| range.start < size)
     }
 
-    /// How it routes; `None` if it is no bridge.
+    /// Returns the routing registers; `None` for an endpoint.
     pub(super) fn routing(&self) -> Option<Routing> {
         self.is_bridge().then(|| Routing {
             secondary: self.bytes[SECONDARY_BUS],
@@ -296,8 +295,8 @@ impl Function {
         u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 
-    /// Stores the function's neighbours: whether its device has several functions, and which comes
-    /// next. Resets do not change it.
+    /// Stores whether the device has several functions, and the number of the next one. Resets do
+    /// not change this.
     pub(super) fn set_siblings(&mut self, multi_function: bool, next: u8) {
         let bit = header_type::MULTI_FUNCTION;
         for image in [&mut self.bytes, &mut self.after_reset] {
@@ -306,7 +305,7 @@ impl Function {
                 image[HEADER_TYPE] |= bit;
             }
             if let Some(at) = self.ari {
-                // ARI capability register, next function number.
+                // Next function number in the ARI capability register.
                 image[at + 5] = next;
             }
         }
@@ -326,37 +325,35 @@ impl fmt::Debug for Function {
     }
 }
 
-/// Why a function cannot be.
+/// Reason why a function cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// This vendor reads as no function (0x0000, 0xffff) or as one that is not ready (0x0001):
-    /// give the number of a real vendor.
-    #[error(
-        "vendor {0:#06x}: a driver takes the function for absent or not ready; give another number"
-    )]
+    /// The vendor ID reads as an absent function (0x0000, 0xffff) or one that is not ready
+    /// (0x0001). Use the ID of a real vendor.
+    #[error("vendor {0:#06x} means an absent or unready function: use another ID")]
     Vendor(u16),
-    /// A BAR's or a ROM's size is none: give a power of two, large enough.
+    /// A BAR or ROM size is not a power of two in the allowed range.
     #[error(
-        "a size is none that can be decoded: give a power of two (I/O 4 to 256, memory from 16 on, \
-         ROM 2 KiB to 16 MiB)"
+        "the size cannot be decoded: use a power of two (I/O 4 to 256 bytes, memory at least 16 \
+         bytes, ROM 2 KiB to 16 MiB)"
     )]
     Size,
-    /// A BAR is where no register is for it, or where another one is.
-    #[error("BAR {0}: no register is free for it")]
+    /// The BAR number does not exist, or is already in use.
+    #[error("BAR {0} does not exist or is already in use")]
     BarNumber(usize),
-    /// Its capabilities do not fit: leave some out.
-    #[error("the capabilities do not fit: leave some out")]
+    /// The capabilities do not fit: omit some.
+    #[error("the capabilities do not fit: omit some")]
     NoRoom,
-    /// Extended capabilities need [`express`](super::FunctionBuilder::express).
-    #[error("extended capabilities need the PCI Express one: call express()")]
+    /// Extended capabilities require [`express`](super::FunctionBuilder::express).
+    #[error("extended capabilities require the PCI Express capability: call express()")]
     NotExpress,
-    /// This kind of port needs the other header: see [`Function::endpoint`] and
+    /// The port type requires the other header type: see [`Function::endpoint`] and
     /// [`Function::bridge`].
-    #[error("{0:?} needs the other kind of header")]
+    #[error("{0:?} requires the other header type: use Function::endpoint or Function::bridge")]
     Header(PortType),
-    /// A volatile range is empty, overlaps another, or leaves the space (256 bytes, without the
-    /// PCI Express capability).
-    #[error("volatile registers: give ranges inside the space that are apart")]
+    /// A volatile range is empty, overlaps another, or leaves the space (256 bytes without the PCI
+    /// Express capability).
+    #[error("volatile registers: use ranges inside the space that do not overlap")]
     Volatile,
 }

@@ -1,4 +1,4 @@
-//! The root of the tree, and a guest's ways to it.
+//! The PCI host bridge, and the guest's access methods.
 
 use std::ops::RangeInclusive;
 
@@ -7,43 +7,42 @@ use super::function::Function;
 use super::registers::SIZE;
 use super::tree::{FunctionId, Reached, TopologyError, Tree};
 
-/// A PCI host bridge: the functions behind it, reached by ports and by ECAM.
+/// A PCI host bridge with its functions, accessible through ports and ECAM.
 ///
-/// Nothing that a guest does makes it grow, hang or panic. Where accesses go is
-/// decided by the bridges' bus numbers as the guest last wrote them; numbers that
-/// make no sense lead nowhere.
+/// No guest access makes it grow, hang or panic. Accesses are routed with the bridges' bus numbers
+/// as last written by the guest. Invalid numbers lead nowhere.
 ///
-/// A write returns the registers that were [`Written`]. With them the device's owner notices
-/// that a BAR moved ([`Function::bar`](super::Function::bar)) or an interrupt was enabled. A VMM
-/// lets its [`Shadow`](super::Shadow) follow.
+/// A write returns the registers that were [`Written`]. They show the device's owner that a BAR
+/// moved ([`Function::bar`](super::Function::bar)) or an interrupt was enabled. A VMM also updates
+/// its [`Shadow`](super::Shadow).
 #[derive(Debug)]
 pub struct HostBridge {
     pub(super) tree: Tree,
     first: u8,
     last: u8,
-    /// CONFIG_ADDRESS, as it was last written.
+    /// CONFIG_ADDRESS as last written, without reserved bits.
     pub(super) index: u32,
 }
 
 /// Registers that a guest has written.
 ///
-/// A write to a bridge can reset all functions behind it (Bridge Control register, 0x3e): after it,
-/// ask the functions behind it for their BARs.
+/// A write to a bridge's Bridge Control register (0x3e) can reset all functions behind the bridge.
+/// After such a write, read the BARs of those functions again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Of which function.
+    /// Function that was written.
     pub function: FunctionId,
-    /// The first of them.
+    /// Offset of the first register.
     pub register: u16,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u8,
 }
 
 impl HostBridge {
-    /// A host bridge that decodes these buses. The root's own bus is the first; of
-    /// an empty range, that is all.
+    /// Creates a host bridge that decodes `buses`; the first is the root bus. An empty range
+    /// decodes only its first bus.
     ///
-    /// 256 buses need an ECAM window of 256 MiB, one bus 1 MiB.
+    /// ECAM needs 1 MiB per bus: 256 MiB for 256 buses.
     pub fn new(buses: RangeInclusive<u8>) -> Self {
         Self {
             tree: Tree::default(),
@@ -53,19 +52,19 @@ impl HostBridge {
         }
     }
 
-    /// The buses it decodes.
+    /// Returns the decoded buses.
     pub fn buses(&self) -> RangeInclusive<u8> {
         self.first..=self.last
     }
 
-    /// Returns the size of its ECAM window in bytes. It starts with the first bus. ACPI's MCFG
-    /// table holds the address of bus 0, even if that is before the window.
+    /// Returns the size of the ECAM window in bytes. The window starts with the first bus. ACPI's
+    /// MCFG table holds the address of bus 0, even if that is before the window.
     pub fn ecam_size(&self) -> u64 {
         (u64::from(self.last - self.first) + 1) << 20
     }
 
-    /// A configuration read of 1, 2 or 4 bytes that do not cross a multiple of
-    /// their number. All ones where nothing answers, and to any other access.
+    /// Handles a configuration read of 1, 2 or 4 naturally aligned bytes. Other accesses, and those
+    /// to an absent function, read all ones.
     pub fn read(&mut self, address: Address, register: u16, data: &mut [u8]) {
         data.fill(0xff);
         let Some(register) = natural(register, data.len()) else {
@@ -78,7 +77,8 @@ impl HostBridge {
         }
     }
 
-    /// A configuration write, likewise. Elsewhere it does nothing.
+    /// Handles a configuration write of 1, 2 or 4 naturally aligned bytes. It ignores all other
+    /// writes.
     pub fn write(&mut self, address: Address, register: u16, data: &[u8]) -> Option<Written> {
         let at = natural(register, data.len())?;
         let reached = self.reach(address, at)?;
@@ -91,13 +91,12 @@ impl HostBridge {
         })
     }
 
-    /// A read from the ECAM window, `offset` bytes from its start: bus, device and
-    /// function, and register in bits 27:20, 19:12 and 11:0 (PCI Express Base 4.0,
-    /// 7.2.2).
+    /// Handles a read at `offset` bytes into the ECAM window. Bits 27:20 of the offset are the bus,
+    /// 19:12 device and function, and 11:0 the register (PCI Express Base 4.0, 7.2.2).
     ///
-    /// One of 1, 2 or 4 bytes at a multiple of their number is one configuration
-    /// read. Any other (8 bytes, or unaligned), which no system need support, is
-    /// made of such, as one from a [`Shadow`](super::Shadow)'s memory is.
+    /// A naturally aligned access of 1, 2 or 4 bytes is one configuration read. Any other access (8
+    /// bytes, or unaligned) is split into such reads. Systems need not support these accesses; a
+    /// [`Shadow`](super::Shadow)'s memory returns the same bytes.
     pub fn ecam_read(&mut self, offset: u64, data: &mut [u8]) {
         let mut rest = data;
         let mut at = Some(offset);
@@ -113,8 +112,8 @@ impl HostBridge {
         }
     }
 
-    /// A write to the ECAM window, likewise; one of 8 bytes at a multiple of 8 is
-    /// two of 4. Any other does nothing.
+    /// Handles a write at `offset` bytes into the ECAM window. An aligned write of 8 bytes is two
+    /// writes of 4. Other accesses that are not naturally aligned are ignored.
     pub fn ecam_write(&mut self, offset: u64, data: &[u8]) -> Option<Written> {
         let (address, register) = self.ecam_address(offset)?;
         if data.len() != 8 {
@@ -152,29 +151,29 @@ impl HostBridge {
         self.tree.route(self.first, address)
     }
 
-    /// Which function answers at an address now.
+    /// Returns the function that currently responds at `address`.
     pub fn at(&self, address: Address) -> Option<FunctionId> {
         self.find(address).map(|reached| reached.id)
     }
 
-    /// Every place, and the function in it, if there is one.
+    /// Returns every place, with its function unless it is empty.
     pub fn functions(&self) -> impl Iterator<Item = (FunctionId, Option<&Function>)> {
         self.tree.all()
     }
 
-    /// The function in a place.
+    /// Returns the function in a place; `None` if it is empty.
     pub fn function(&self, id: FunctionId) -> Option<&Function> {
         self.tree.function(id)
     }
 
-    /// Puts a function on the root's bus.
+    /// Adds a function on the root bus.
     ///
-    /// A device with several functions gets its multi-function bit, and one with
-    /// ARI its next function, as they come.
+    /// Adding a function updates the multi-function bit of its device, and the next function number
+    /// of ARI devices.
     ///
     /// # Errors
     ///
-    /// If there is no such address, or something is there.
+    /// If the device or function number is out of range, or a function is already there.
     pub fn add(
         &mut self,
         device: u8,
@@ -184,12 +183,13 @@ impl HostBridge {
         self.tree.add(None, devfn(device, function)?, what)
     }
 
-    /// Puts a function on the bus behind a bridge. Function 8 of an ARI device is
-    /// device 1, function 0 here.
+    /// Adds a function on the bus behind a bridge. Function 8 of an ARI device is device 1,
+    /// function 0 here.
     ///
     /// # Errors
     ///
-    /// If there is no such address, something is there, or the bus cannot have it.
+    /// If the number is out of range, a function is already there, `bridge` is not a bridge, or the
+    /// bus cannot have this device.
     pub fn add_behind(
         &mut self,
         bridge: FunctionId,
@@ -200,43 +200,43 @@ impl HostBridge {
         self.tree.add(Some(bridge), devfn(device, function)?, what)
     }
 
-    /// Pulls a function out. Its place and the functions behind it read all ones, until another
-    /// function is put in. (The VMM notifies the guest: it [`store`](Self::store)s the slot's
-    /// status in its port.)
+    /// Removes a function. Its place and the functions behind it read all ones until another
+    /// function is inserted. The VMM notifies the guest: it [`store`](Self::store)s the slot status
+    /// in the port.
     pub fn remove(&mut self, id: FunctionId) -> Option<Function> {
         self.tree.remove(id)
     }
 
-    /// Puts a function into a place that was left empty.
+    /// Inserts a function into an empty place.
     ///
     /// # Errors
     ///
-    /// If it is not empty, or there is no such place.
+    /// If the place is not empty or does not exist.
     pub fn insert(&mut self, id: FunctionId, what: Function) -> Result<(), TopologyError> {
         self.tree.insert(id, what)
     }
 
-    /// A device's own write to its registers, of any bits: see
-    /// [`Function::store`]. `None` if the place is empty.
+    /// Stores bytes on behalf of a device: see [`Function::store`]. Returns `None` if the place is
+    /// empty.
     pub fn store(&mut self, id: FunctionId, register: u16, bytes: &[u8]) -> Option<()> {
         self.tree
             .change(id, |function| function.store(register, bytes))
     }
 
-    /// A reset of the machine: every function, and the index of the ports.
+    /// Resets the machine: every function, and the index of the ports.
     pub fn reset(&mut self) {
         self.tree.reset_all();
         self.index = 0;
     }
 }
 
-/// The register of an access that the specifications allow.
+/// Returns the register of a naturally aligned access of 1, 2 or 4 bytes.
 fn natural(register: u16, length: usize) -> Option<usize> {
     let at = usize::from(register);
     (matches!(length, 1 | 2 | 4) && at % length == 0 && at < SIZE).then_some(at)
 }
 
-/// How long an access can be at `at`, with so many bytes to go.
+/// Returns the size of the next access at `at`, with `left` bytes to go.
 fn piece(at: Option<u64>, left: usize) -> usize {
     [4, 2]
         .into_iter()

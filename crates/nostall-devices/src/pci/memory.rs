@@ -1,4 +1,4 @@
-//! A VMM's side of a shadow, in plain memory.
+//! A VMM's side of the shadow, in plain memory.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,58 +8,57 @@ use thiserror::Error;
 use super::registers::SIZE;
 use super::shadow::{Change, Contents, Run, Shadow};
 
-/// A guest's view of a [`Shadow`], in plain memory. It applies the shadow's changes, as a VMM would
-/// with its mappings. For tests, and machines without a hypervisor.
+/// A guest's view of a [`Shadow`], in plain memory. It applies the shadow's changes as a VMM
+/// applies them to its mappings. It serves tests, and machines without a hypervisor.
 #[derive(Debug, Default)]
 pub struct ShadowMemory {
-    /// By offset: a run, and its memory if it is not all ones.
+    /// Mapped runs by offset. All-ones runs have no memory.
     mapped: BTreeMap<u64, (Run, Option<Pages>)>,
-    /// Actions so far.
+    /// Number of actions so far.
     counts: ShadowCounts,
 }
 
-/// Pages with memory of their own, by offset. All others share one page of ones.
+/// Pages with their own memory, by offset. All other pages share one page of ones.
 type Pages = BTreeMap<u64, Box<[u8; SIZE]>>;
 
-/// Number of a VMM's actions, by their cost.
+/// Numbers of a VMM's actions, by cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShadowCounts {
-    /// Mappings made or taken away.
+    /// Mappings created or removed.
     pub mappings: u64,
     /// Pages of functions filled for new mappings.
     pub pages: u64,
-    /// Stretches of memory changed.
+    /// Memory ranges updated.
     pub updates: u64,
 }
 
-/// The shadow asked for something that no VMM could do.
+/// A change that no VMM could apply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ShadowError {
-    /// It wants a run mapped over another.
-    #[error("{0:x?} is mapped already, in part")]
+    /// The run to map overlaps a mapped run.
+    #[error("{0:x?} overlaps a mapped run")]
     Overlap(Run),
-    /// It wants a run unmapped that is not mapped.
-    #[error("{0:x?} is not mapped: is it this shadow's?")]
+    /// The run to unmap is not mapped.
+    #[error("{0:x?} is not mapped: use the shadow of the earlier changes")]
     NotMapped(Run),
-    /// It wants memory changed that is not mapped, or not words, or all ones for
-    /// good.
-    #[error("no memory is mapped at {0:#x} to change")]
+    /// The memory to update is not mapped, not in whole words, or permanently all ones.
+    #[error("no mapped memory can be updated at {0:#x}")]
     Update(u64),
 }
 
 impl ShadowMemory {
-    /// Nothing mapped.
+    /// Creates an empty view.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Applies a shadow's changes; `shadow` gives the contents of new runs.
+    /// Applies a shadow's changes. New runs get their contents from `shadow`.
     ///
     /// # Errors
     ///
-    /// If it cannot be done, which would be a defect of the shadow, or it is not
-    /// the shadow that was followed so far.
+    /// If a change cannot be applied: the shadow has a defect, or it is not the shadow of the
+    /// previous calls.
     pub fn apply(&mut self, changes: &[Change], shadow: &Shadow) -> Result<(), ShadowError> {
         changes
             .iter()
@@ -127,15 +126,16 @@ impl ShadowMemory {
         Some(())
     }
 
-    /// The pages of the mapped run that has all of these bytes, if it has functions.
+    /// Returns the pages of the mapped run that contains this whole range, if the run has
+    /// functions.
     fn functions_at(&mut self, offset: u64, length: u64) -> Option<&mut Pages> {
         let (_, (run, pages)) = self.mapped.range_mut(..=offset).next_back()?;
         let fits = offset.checked_add(length)? <= run.offset + run.length;
         pages.as_mut().filter(|_| fits)
     }
 
-    /// A guest's read of the window: `true` if memory answered, `false` if it
-    /// traps, in whole or in part.
+    /// Handles a guest's read of the window. Returns `true` if memory covers the range; `false` if
+    /// any of it traps.
     pub fn read(&self, offset: u64, data: &mut [u8]) -> bool {
         let below = (Bound::Unbounded, Bound::Included(offset));
         let Some((start, (run, pages))) = self.mapped.range(below).next_back() else {
@@ -163,12 +163,12 @@ impl ShadowMemory {
         true
     }
 
-    /// Returns the number of actions so far.
+    /// Returns the number of actions so far, by kind.
     pub fn counts(&self) -> ShadowCounts {
         self.counts
     }
 
-    /// Pages that have memory of their own now: those of functions, and no others.
+    /// Returns the number of pages with their own memory: only those of functions.
     pub fn pages(&self) -> usize {
         let functions = self.mapped.values().filter_map(|(_, pages)| pages.as_ref());
         functions.map(BTreeMap::len).sum()

@@ -1,9 +1,9 @@
 //! A PCI host bridge with configuration functions behind it, accessible through ports and
 //! through ECAM. A [`Shadow`] of its ECAM window lets a guest read the window as plain memory.
 //!
-//! Only configuration space is modelled: accesses to a BAR belong to the device's own model.
-//! For a VMM whose guests configure a dozen devices once, plain [`HostBridge::ecam_read`] is
-//! enough. The shadow is for guests that boot often or scan much.
+//! Only configuration space is modelled: accesses to a BAR belong to the device's own model. A VMM
+//! whose guests configure a dozen devices once only needs [`HostBridge::ecam_read`]. The shadow is
+//! for guests that boot often or scan many functions.
 //!
 //! # Example
 //!
@@ -59,11 +59,12 @@
 //!
 //! # Limits of a guest
 //!
-//! Writes change only the bits in a function's write masks. Bridges forward accesses according
-//! to their current secondary and subordinate numbers. Loops and reversed ranges lead nowhere.
-//! Where ranges overlap, the first bridge that forwards the access wins. No write allocates
-//! memory: it is bounded by the functions that the VMM adds, at four pages each and one more in
-//! each shadow.
+//! Writes change only the bits in a function's write masks. Bridges forward accesses according to
+//! their current secondary and subordinate numbers. Loops and reversed ranges lead nowhere. Where
+//! ranges overlap, the first bridge that forwards the access wins.
+//!
+//! No write allocates memory without bound. The functions that the VMM adds limit it: four pages
+//! for each, and one more in each shadow.
 //!
 //! Not modelled: power states (stored, without effect), the reset of single functions, advanced
 //! error reporting, hot-plug controllers and configuration by type 1 cycles from below. Each

@@ -1,20 +1,19 @@
-//! Configuration mechanism #1: an index and a data port (PCI Local Bus 3.0,
-//! 3.2.2.3.2).
+//! Configuration mechanism #1: an index port and a data port (PCI Local Bus 3.0, 3.2.2.3.2).
 
 use super::address::Address;
 use super::host_bridge::{HostBridge, Written};
 
-/// CONFIG_ADDRESS bit 31: the data port is one.
+/// CONFIG_ADDRESS bit 31: enables the data port.
 const ENABLE: u32 = 1 << 31;
-/// Bits that CONFIG_ADDRESS keeps; the rest reads 0.
+/// Writable bits of CONFIG_ADDRESS; the others read 0.
 pub(super) const KEPT: u32 = 0x80ff_fffc;
 const DATA: u16 = 4;
 
 impl HostBridge {
-    /// A read from the ports 0xcf8 to 0xcff: `offset` is 0 for 0xcf8.
+    /// Handles a read from the ports 0xcf8 to 0xcff; `offset` is 0 for 0xcf8.
     ///
-    /// The index is read whole or not at all: shorter accesses to it are meant for
-    /// other devices (0xcf9 is a PC's reset control), and read all ones here.
+    /// The index is only accessible as 4 bytes. Shorter accesses belong to other devices (0xcf9 is
+    /// a PC's reset control register) and read all ones here.
     pub fn port_read(&mut self, offset: u16, data: &mut [u8]) {
         if offset == 0 && data.len() == 4 {
             data.copy_from_slice(&self.index.to_le_bytes());
@@ -26,7 +25,7 @@ impl HostBridge {
         }
     }
 
-    /// A write to these ports, likewise.
+    /// Handles a write to the ports 0xcf8 to 0xcff; `offset` is 0 for 0xcf8.
     pub fn port_write(&mut self, offset: u16, data: &[u8]) -> Option<Written> {
         if offset == 0 {
             if let Ok(index) = data.try_into() {

@@ -1,4 +1,4 @@
-//! Registers of configuration space, as their specifications have them.
+//! Registers of configuration space, named as in their specifications.
 
 // The header's common part (PCI Local Bus 3.0, 6.1).
 pub(super) const VENDOR: usize = 0x00;
@@ -41,11 +41,11 @@ pub(super) const IO_LIMIT_UPPER: usize = 0x32;
 pub(super) const ROM_TYPE_1: usize = 0x38;
 pub(super) const BRIDGE_CONTROL: usize = 0x3e;
 
-/// The first register that a capability can have (PCI Local Bus 3.0, 6.7).
+/// Lowest offset of a capability (PCI Local Bus 3.0, 6.7).
 pub(super) const FIRST_CAPABILITY: usize = 0x40;
-/// The first that only ECAM reaches (PCI Express Base 4.0, 7.6).
+/// First register that only ECAM reaches (PCI Express Base 4.0, 7.6).
 pub(super) const EXTENDED: usize = 0x100;
-/// Bytes of a function's configuration space in all.
+/// Size of a function's configuration space in bytes.
 pub(super) const SIZE: usize = 0x1000;
 
 /// Bits of the command register (PCI Local Bus 3.0, 6.2.2).
@@ -58,11 +58,11 @@ pub(super) mod command {
     pub(in super::super) const INTX_DISABLE: u16 = 1 << 10;
 }
 
-/// Bits of the status register, and of a bridge's secondary one (PCI Local Bus
-/// 3.0, 6.2.3).
+/// Bits of the status register, and of a bridge's secondary status register (PCI Local Bus 3.0,
+/// 6.2.3).
 pub(super) mod status {
     pub(in super::super) const CAPABILITIES: u16 = 1 << 4;
-    /// All that the device sets and a write of 1 clears.
+    /// Error bits: the device sets them, and writing 1 clears them.
     pub(in super::super) const ERRORS: u16 = 0xf900;
 }
 
@@ -78,8 +78,8 @@ pub(super) mod bridge_control {
     pub(in super::super) const SECONDARY_RESET: u16 = 1 << 6;
     /// Parity, SERR, ISA, VGA, VGA 16-bit decode, reset.
     pub(in super::super) const WRITABLE: u16 = 0x005f;
-    /// Bits that only a conventional bridge has: master abort mode, both discard timers and the
-    /// SERR for them.
+    /// Bits of conventional bridges only: master abort mode, both discard timers and their SERR
+    /// enable.
     pub(in super::super) const CONVENTIONAL: u16 = 0x0b20;
     /// Discard timer status.
     pub(in super::super) const CLEARS: u16 = 1 << 10;

@@ -7,19 +7,19 @@ use super::host_bridge::HostBridge;
 use super::ports::KEPT;
 use super::tree::FunctionId;
 
-/// Changes of a [`HostBridge`] that a guest has made with its writes.
+/// Saved state of a [`HostBridge`]: the register changes that guest writes made.
 ///
-/// Functions are not part of it: they are how the bridge is built. Nor are bits that a device
-/// stored and no guest can change, or its internal state. The device restores these itself.
+/// Functions are not included: the VMM builds the bridge with them. Nor are bits that only a device
+/// can change, or its internal state. The device restores these itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     index: u32,
-    /// By place: registers that are not as after a reset; `None` if it is empty.
+    /// For each place: registers that differ from their reset values; `None` if the place is empty.
     functions: Vec<Option<Vec<(u16, u8)>>>,
 }
 
 impl HostBridge {
-    /// Returns the values that the guest has written so far.
+    /// Returns the state that the guest's writes made.
     pub fn save(&self) -> State {
         State {
             index: self.index,
@@ -30,11 +30,10 @@ impl HostBridge {
         }
     }
 
-    /// Restores the saved state of a bridge that was built alike, with functions in the same
-    /// places.
+    /// Restores the saved state of a bridge with the same functions in the same places.
     ///
-    /// The state may come from anywhere. Values that no guest could have written are left out:
-    /// other bits, other registers, other places.
+    /// The state may be untrusted. Values that no guest could have written are ignored: other bits,
+    /// registers and places.
     pub fn restore(&mut self, state: &State) {
         self.index = state.index & KEPT;
         let places = self.functions().count();

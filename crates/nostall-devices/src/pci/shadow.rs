@@ -1,4 +1,4 @@
-//! The ECAM window as memory.
+//! A memory image of the ECAM window.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,35 +11,33 @@ use crate::Credit;
 const BUS: u64 = 1 << 20;
 const PAGES: usize = 256;
 
-/// Exits that pay for a mapping made once more, and taken away. A hypervisor takes about as
-/// long for it as for some tens of exits.
+/// Price, in exits, of remapping a run. A hypervisor takes as long as for some tens of exits.
 const MAP_PRICE: u32 = 100;
 
-/// Exits that pay for a page of a function that is built anew.
+/// Price, in exits, of rebuilding a function's page.
 const PAGE_PRICE: u32 = 1;
 
-/// Mappings for each bus that can be made at once: a guest gives out bus numbers at boot,
-/// after its firmware, and after a reset.
+/// Initial credit per bus, in mappings. A guest assigns bus numbers at boot, after its firmware
+/// did, and after a reset.
 const AHEAD: u32 = 4;
 
-/// How many mappings a bus can have. One that would need more has none.
+/// Maximum number of mappings per bus. A bus that needs more has none.
 pub const MAX_RUNS: usize = 16;
 
-/// A read-only view of a [`HostBridge`]'s ECAM window, for a VMM to map into its
-/// guest: then a configuration read is a read of memory, and no exit.
+/// A read-only image of a [`HostBridge`]'s ECAM window, for a VMM to map into its guest. A
+/// configuration read is then a memory read without an exit.
 ///
-/// It is independent of the hypervisor. After each of the guest's accesses that the bridge
-/// answered, by ports or ECAM, the VMM calls [`follow`](Self::follow). It does so after each
-/// device's own change, too. It makes the returned changes, in order, before the guest goes on.
-/// Where nothing is mapped, reads trap and the bridge answers, with the same bytes; writes always
-/// trap.
+/// It is independent of the hypervisor. The VMM calls [`follow`](Self::follow) after each guest
+/// access that the bridge handled, through ports or ECAM, and after each change by a device. It
+/// applies the returned changes, in order, before the guest resumes. Unmapped reads trap, and the
+/// bridge returns the same bytes. Writes always trap.
 ///
-/// A guest pays for new mappings with exits, 100 for each and one for each function's page
-/// in it; four mappings for each bus are free. A bus that changes without that credit is
-/// unmapped and traps, and its own reads then earn the credit to map it again. So a guest that
-/// writes bus numbers back and forth slows itself down, and not its host.
+/// A guest pays for new mappings with exits: 100 for each mapping, and one for each function's page
+/// in it. Four mappings for each bus are free. A bus that changes without enough credit is unmapped
+/// and traps; its reads then earn the credit to map it again. A guest that keeps changing bus
+/// numbers therefore slows itself and not its host.
 ///
-/// See [the module](super) for the cost of changing a mapping.
+/// [The module](super) describes the cost of changing a mapping.
 #[derive(Debug)]
 pub struct Shadow {
     first: u8,
@@ -47,74 +45,72 @@ pub struct Shadow {
     buses: Vec<Bus>,
     version: Option<u64>,
     credit: Credit,
-    /// The least price of a bus that waits.
+    /// Lowest price of the waiting buses.
     waits: Option<u32>,
 }
 
-/// Action of a VMM. Actions are done in order.
+/// Action that a VMM must take. Actions are applied in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Take this run's mapping away: from now on it traps. It was mapped as this
-    /// very run.
+    /// Unmap this run, so that it traps. It was mapped as exactly this run.
     Unmap(Run),
-    /// Map this run, for reading alone. Its memory must hold its contents before:
-    /// [`Shadow::pages`] gives them, and everything else is all ones.
+    /// Map this run read-only. Its memory must already hold the contents: those of
+    /// [`Shadow::pages`], and all ones elsewhere.
     Map(Run, Contents),
-    /// Change bytes of memory that is mapped. Offset and length are multiples of
-    /// 4; each such word is stored whole, for virtual CPUs may be reading it.
+    /// Change bytes of mapped memory. Offset and length are multiples of 4. Store each word with
+    /// one write, because virtual CPUs may be reading it.
     Update {
-        /// From the start of the window.
+        /// Byte offset from the start of the window.
         offset: u64,
-        /// The run's new bytes.
+        /// New bytes at the offset.
         bytes: Vec<u8>,
     },
-    /// Make this part of a mapped run all ones: its functions are gone. Its pages need no
-    /// memory of their own any more.
+    /// Fill this part of a mapped run with ones, because its functions are gone. Its pages no
+    /// longer need their own memory.
     Clear(Run),
 }
 
-/// A run of pages of one bus.
+/// A range of consecutive pages of one bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// From the start of the bridge's ECAM window.
+    /// Byte offset from the start of the bridge's ECAM window.
     pub offset: u64,
-    /// In bytes: a multiple of 4 KiB, at most 1 MiB.
+    /// Length in bytes: a multiple of 4 KiB, at most 1 MiB.
     pub length: u64,
 }
 
 /// Contents of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// All ones, for good: nothing answers on this bus. One piece of memory can
-    /// stand for all such runs.
+    /// Permanently all ones: the bus has no functions. All such runs can share memory.
     AllOnes,
-    /// A bus with functions on it; [`Change::Update`]s and [`Change::Clear`]s may come.
-    /// The pages without a function are all ones and can share memory, too.
+    /// A bus with functions; [`Change::Update`] and [`Change::Clear`] may follow. Pages without a
+    /// function are all ones and can share memory.
     Functions,
 }
 
-/// A bus as last reported to the VMM.
+/// State of a bus as last reported to the VMM.
 #[derive(Debug)]
 struct Bus {
-    /// Empty while it waits.
+    /// Pages by device and function number; empty while the bus waits.
     pages: BTreeMap<u8, Page>,
     runs: Vec<Run>,
-    /// The price of mapping it, while there is not enough credit: all of it traps.
+    /// Price of mapping the bus, while the credit is too low and all of it traps.
     waits: Option<u32>,
 }
 
-/// A function as last reported to the VMM.
+/// State of a function as last reported to the VMM.
 #[derive(Debug)]
 struct Page {
     reached: Reached,
     version: u64,
-    /// `None` if it traps.
+    /// Page contents; `None` if the page traps.
     bytes: Option<Box<[u8; SIZE]>>,
 }
 
 impl Shadow {
-    /// A shadow of these of the bridge's buses; others always trap. Nothing is
-    /// mapped before it first [`follow`](Self::follow)s.
+    /// Creates a shadow of the given buses of the bridge; other buses always trap. Nothing is
+    /// mapped before the first call of [`follow`](Self::follow).
     pub fn new(bridge: &HostBridge, buses: RangeInclusive<u8>) -> Self {
         let decoded = bridge.buses();
         let first = *buses.start().max(decoded.start());
@@ -130,14 +126,14 @@ impl Shadow {
         }
     }
 
-    /// Returns the changes since the last call, and counts one exit in the guest's favour: call it
-    /// once for each exit.
+    /// Returns the changes since the last call, and credits the guest with one exit. Call it
+    /// exactly once for each exit.
     ///
-    /// Without a change this costs one comparison; a changed register, one look at
-    /// each function; new bus numbers, or a function that came or went, one walk over all
-    /// bridges and functions. Pages are built only of functions that changed or moved.
+    /// Without a change it costs one comparison. After a changed register, it compares the version
+    /// of each function. After a change of bus numbers or functions, it walks over all bridges and
+    /// functions once. It builds only the pages of functions that changed or moved.
     ///
-    /// It must always be given the bridge that it was made from.
+    /// Always pass the bridge that the shadow was created from.
     pub fn follow(&mut self, bridge: &HostBridge) -> Vec<Change> {
         let mut changes = Vec::new();
         self.credit.earn(1);
@@ -158,7 +154,7 @@ impl Shadow {
                 None => moved,
             };
             if let Some(routes) = routes.as_ref().filter(|_| is_due) {
-                // The first time is the VMM's own doing.
+                // The first call is caused by the VMM, not by the guest.
                 let mut pays = |price| then.is_none() || self.credit.spend(price);
                 let route = routes[usize::from(number)];
                 bus.draw(bridge, route, start, &mut pays, &mut changes);
@@ -170,15 +166,15 @@ impl Shadow {
         changes
     }
 
-    /// Returns the functions' pages in a run as last reported: where each starts, and its bytes.
-    /// The rest of the run is all ones.
+    /// Returns the functions' pages in a run as last reported: offset and contents of each. The
+    /// rest of the run is all ones.
     pub fn pages(&self, run: Run) -> impl Iterator<Item = (u64, &[u8; SIZE])> {
         let offsets = (run.offset..run.offset + run.length).step_by(SIZE);
         offsets.filter_map(|offset| Some((offset, self.page(offset)?.bytes.as_deref()?)))
     }
 
-    /// Fills `to` with the window's contents from `offset` on, as last reported; all ones where it
-    /// traps.
+    /// Copies the window's contents from `offset` on, as last reported. Ranges that trap are all
+    /// ones.
     pub fn copy(&self, offset: u64, to: &mut [u8]) {
         to.fill(0xff);
         let mut rest = to;
@@ -208,7 +204,7 @@ impl Shadow {
 }
 
 impl Bus {
-    /// All of it traps, until it is drawn for nothing.
+    /// Creates a bus that traps until it is drawn free of charge.
     const fn unmapped() -> Self {
         Self {
             pages: BTreeMap::new(),
@@ -217,8 +213,8 @@ impl Bus {
         }
     }
 
-    /// Draws the bus anew: functions may have come, gone or moved. If that costs more than
-    /// the guest `pays`, all of it traps.
+    /// Rebuilds the bus after functions were added, removed or moved. If that costs more than the
+    /// guest `pays`, the whole bus traps.
     fn draw(
         &mut self,
         bridge: &HostBridge,
@@ -287,7 +283,7 @@ impl Bus {
         }
     }
 
-    /// Whether it shows these functions, as they are now, and no others.
+    /// Returns whether the pages show exactly these functions in their current versions.
     fn shows(&self, bridge: &HostBridge, mut on_it: impl Iterator<Item = (u8, Reached)>) -> bool {
         let same = |(&at, page): (&u8, &Page)| {
             let next = on_it.next();
@@ -296,7 +292,7 @@ impl Bus {
         self.pages.iter().all(same) && on_it.next().is_none()
     }
 
-    /// Refreshes the functions that have changed since; all of them are where they were.
+    /// Updates the pages of changed functions. No function has moved.
     fn refresh(&mut self, bridge: &HostBridge, start: u64, changes: &mut Vec<Change>) {
         for (&devfn, page) in &mut self.pages {
             if bridge.tree.version_of(page.reached.id) == page.version {
@@ -341,7 +337,7 @@ impl Page {
         }
     }
 
-    /// Whether it is that function's, as it is now.
+    /// Returns whether the page shows this function in its current version.
     fn shows(&self, bridge: &HostBridge, reached: Reached) -> bool {
         self.reached == reached && self.version == bridge.tree.version_of(reached.id)
     }
@@ -351,13 +347,13 @@ impl Page {
     }
 }
 
-/// Whether memory cannot stand for this function.
+/// Returns whether the function's page must trap.
 fn traps(bridge: &HostBridge, reached: Reached) -> bool {
     let function = bridge.tree.function(reached.id);
     function.is_none_or(|function| function.is_volatile_below(reached.size))
 }
 
-/// The runs around the pages that trap.
+/// Returns the runs between the pages that trap.
 fn runs(bridge: &HostBridge, on_it: impl Iterator<Item = (u8, Reached)>, start: u64) -> Vec<Run> {
     let trapping = on_it.filter(|&(_, reached)| traps(bridge, reached));
     let ends = trapping.map(|(devfn, _)| usize::from(devfn)).chain([PAGES]);
@@ -382,7 +378,7 @@ fn page_offset(start: u64, devfn: u8) -> u64 {
     start + u64::from(devfn) * SIZE as u64
 }
 
-/// Adds the words that differ, those side by side as one; none, if either page traps.
+/// Adds an update for each range of differing words. It adds none if either page traps.
 fn differences(
     offset: u64,
     was: Option<&[u8; SIZE]>,

@@ -12,21 +12,21 @@ use super::function::{BuildError, Function};
 use super::host_bridge::HostBridge;
 use super::tree::{FunctionId, TopologyError};
 
-/// Red Hat's vendor number. Its device numbers 0x10f0 to 0x10ff are reserved for experiments
-/// (QEMU, docs/specs/pci-ids).
+/// Red Hat's vendor ID. Its device IDs 0x10f0 to 0x10ff are reserved for experiments (QEMU,
+/// docs/specs/pci-ids).
 const VENDOR: u16 = 0x1af4;
-/// Device numbers, one for each kind of function in this file.
+/// Device IDs, one for each kind of function in this file.
 const HOST_BRIDGE: u16 = 0x10f0;
 const ROOT_PORT: u16 = 0x10f1;
 const UPSTREAM: u16 = 0x10f2;
 const DOWNSTREAM: u16 = 0x10f3;
 const PCI_BRIDGE: u16 = 0x10f4;
 const ENDPOINT: u16 = 0x10f5;
-/// A modern network card's device number (Virtio 1.2, 5.1.1 and 4.1.2).
+/// Device ID of a modern virtio network card (Virtio 1.2, 5.1.1 and 4.1.2).
 const VIRTIO_NET: u16 = 0x1041;
 
-/// The PCI devices of nostall's own virtual machine: one of each kind that a bus scan must
-/// handle. None of them does anything. Bus numbers and addresses are not assigned.
+/// The PCI devices of nostall's own virtual machine: one of each kind that a bus scan must handle.
+/// They have no function beyond configuration space. Bus numbers and addresses are not assigned.
 ///
 /// ```text
 /// 00.0  host bridge
@@ -43,11 +43,10 @@ const VIRTIO_NET: u16 = 0x1041;
 ///       02.0  accelerator with I/O ports
 /// ```
 ///
-/// The classes are real ones for which a stock kernel has no driver, so the kernel lists the
-/// devices and leaves them alone. The network card is an exception: it has virtio's numbers and
-/// capabilities, for code that searches for them, but no queues. A driver may wait for it
-/// without end. [`remove`](HostBridge::remove) it before you boot a kernel with a virtio
-/// driver.
+/// The classes are real, but a stock kernel has no driver for them: it lists the devices and leaves
+/// them alone. The network card is an exception. It has virtio's IDs and capabilities, for code
+/// that searches for them, but no queues. A driver may wait for it forever:
+/// [`remove`](HostBridge::remove) the card before booting a kernel with a virtio driver.
 #[derive(Debug)]
 pub struct Topology {
     /// The host bridge with all devices.
@@ -81,11 +80,11 @@ pub enum TopologyFailure {
 }
 
 impl Topology {
-    /// Builds the topology with a host bridge that decodes `buses`. It needs seven.
+    /// Builds the topology with a host bridge that decodes `buses`. A full scan needs seven buses.
     ///
     /// # Errors
     ///
-    /// [`TopologyFailure`] never occurs: all parts fit.
+    /// [`TopologyFailure`]; it never occurs, because all parts fit.
     pub fn new(buses: RangeInclusive<u8>) -> Result<Self, TopologyFailure> {
         let mut bridge = HostBridge::new(buses);
         let host = Function::endpoint(VENDOR, HOST_BRIDGE, Class::HOST_BRIDGE).build()?;
@@ -117,7 +116,7 @@ impl Topology {
     }
 }
 
-/// Builds a processing accelerator, a class without a driver in any kernel.
+/// Starts a processing accelerator: a class without a driver in any kernel.
 fn accelerator() -> super::FunctionBuilder {
     Function::endpoint(VENDOR, ENDPOINT, Class::new(0x12, 0x00, 0x00)).subsystem(VENDOR, ENDPOINT)
 }
@@ -172,8 +171,8 @@ fn conventional() -> Result<Function, BuildError> {
         .build()
 }
 
-/// Builds a function with a virtio network card's numbers, BARs and vendor capabilities (Virtio
-/// 1.2, 4.1.4), except the capability that accesses a BAR through configuration space.
+/// Builds a function with a virtio network card's IDs, BARs and vendor capabilities (Virtio 1.2,
+/// 4.1.4). The capability for BAR access through configuration space is omitted.
 fn virtio_net() -> Result<Function, BuildError> {
     const MODERN: u8 = 1;
     let structure = |kind: u8, offset: u32, length: u32, more: &[u8]| {

@@ -1,4 +1,4 @@
-//! Functions, and the buses between them.
+//! The tree of functions and buses.
 
 use thiserror::Error;
 
@@ -6,39 +6,38 @@ use super::address::Address;
 use super::function::{Below, Function, Routing};
 use super::registers::{EXTENDED, SIZE};
 
-/// A function's place in a [`HostBridge`](super::HostBridge): constant for the bridge's lifetime,
-/// for all accesses of the guest and all functions put in.
+/// A function's place in a [`HostBridge`](super::HostBridge). It stays valid for the bridge's
+/// lifetime, regardless of guest accesses and inserted functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub(super) usize);
 
-/// Where a function cannot be.
+/// Reason why a function cannot be added at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// There are 32 devices a bus and eight functions a device, from 0.
+    /// A device number above 31 or a function number above 7.
     #[error("devices are numbered 0 to 31, functions 0 to 7")]
     Number,
-    /// Behind a root or downstream port there is device 0 alone; functions of
-    /// ARI devices count through.
-    #[error("behind a port there is device 0 alone; give the function the ARI capability")]
+    /// A link has device 0 only. An ARI device numbers its functions 0 to 255.
+    #[error("only device 0 exists behind a port: give the function the ARI capability")]
     OneDevice,
-    /// A function is there already: remove it first.
+    /// The place is occupied: remove its function first.
     #[error("a function is there already: remove it first")]
     Occupied,
-    /// No bridge is there for it to be behind.
-    #[error("no bridge is there to be behind")]
+    /// The given place is no bridge, or is empty.
+    #[error("the given place has no bridge")]
     NoBridge,
-    /// No such place: the id is another host bridge's.
-    #[error("the id is another host bridge's")]
+    /// The place does not exist: the id belongs to another host bridge.
+    #[error("the id belongs to another host bridge")]
     NoPlace,
 }
 
-/// A tree of places. Children come after their parents, so that no walk up or down can go in
-/// circles, for any bus numbers that a guest sets.
+/// A tree of places. Children follow their parents, so that no walk up or down loops, for any bus
+/// numbers that a guest sets.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     places: Vec<Place>,
-    /// The places on the root's bus, by device and function.
+    /// Places on the root bus, by device and function.
     on_root: Vec<usize>,
     /// Counts changes; see `Place::version`.
     pub(super) version: u64,
@@ -51,20 +50,20 @@ struct Place {
     function: Option<Function>,
     parent: Option<usize>,
     devfn: u8,
-    /// The places behind it, by device and function.
+    /// Places on the secondary bus, by device and function.
     behind: Vec<usize>,
-    /// The tree's version when the function last changed.
+    /// Version of the tree when the function last changed.
     version: u64,
-    /// Whether that was a reset.
+    /// Whether the last change was a reset.
     is_reset: bool,
 }
 
-/// A bus that an address leads to.
+/// A bus reached through the bridges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bus {
     parent: Option<usize>,
     below: Below,
-    /// Whether registers from 0x100 on get through.
+    /// Whether registers from 0x100 on are accessible.
     extended: bool,
 }
 
@@ -75,7 +74,7 @@ impl Bus {
         extended: true,
     };
 
-    /// The bus behind a bridge on this one.
+    /// Returns the bus behind a bridge on this bus.
     fn behind(self, bridge: usize, routing: Routing) -> Self {
         Self {
             parent: Some(bridge),
@@ -85,7 +84,7 @@ impl Bus {
     }
 }
 
-/// A set of bus numbers, a bit each: 0 to 127, and the rest.
+/// A set of bus numbers, one bit each: 0 to 127 and 128 to 255.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Numbers(u128, u128);
 
@@ -93,7 +92,7 @@ impl Numbers {
     const NONE: Self = Self(0, 0);
     const ALL: Self = Self(!0, !0);
 
-    /// Those from `first` to `last`; none if they are upside down.
+    /// Returns the numbers from `first` to `last`; empty if `first` is greater.
     fn range(first: u8, last: u8) -> Self {
         Self::up_to(last).without(match first.checked_sub(1) {
             Some(before) => Self::up_to(before),
@@ -121,7 +120,7 @@ impl Numbers {
     }
 }
 
-/// A function that can be reached, and the bytes of it that can.
+/// A function that an access reaches, and its accessible size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reached {
     pub(super) id: FunctionId,
@@ -129,7 +128,7 @@ pub(super) struct Reached {
 }
 
 impl Tree {
-    /// Which function answers at `address`, by the bus numbers as they are now.
+    /// Returns the function that responds at `address` with the current bus numbers.
     pub(super) fn route(&self, first: u8, address: Address) -> Option<Reached> {
         let bus = self.bus(first, address.bus())?;
         let on_it = self.on(bus.parent);
@@ -139,14 +138,14 @@ impl Tree {
         self.reached(bus, on_it[found])
     }
 
-    /// All that answer on a bus, by device and function.
+    /// Returns all functions that respond on a bus, by device and function.
     pub(super) fn functions_on(&self, bus: Bus) -> impl Iterator<Item = (u8, Reached)> {
         let reached = move |at: usize| Some((self.places[at].devfn, self.reached(bus, at)?));
         self.on(bus.parent).iter().copied().filter_map(reached)
     }
 
-    /// The bus that each number leads to, by its number: the same as [`bus`](Self::bus) finds
-    /// for each, in one walk over the bridges.
+    /// Returns the bus for each bus number, in one walk over the bridges. The results equal those
+    /// of [`bus`](Self::bus).
     pub(super) fn buses(&self, first: u8) -> [Option<Bus>; 256] {
         let mut found = [None; 256];
         let mut walk = vec![(Bus::ROOT, first, Numbers::ALL)];
@@ -170,9 +169,9 @@ impl Tree {
         found
     }
 
-    /// Follows the bridges down to a bus: each passes on the buses between its secondary and its
-    /// subordinate number (PCI-to-PCI Bridge Architecture 1.2, 3.1). Where several would, the first
-    /// does.
+    /// Returns the bus with this number. Each bridge forwards the buses from its secondary to its
+    /// subordinate number (PCI-to-PCI Bridge Architecture 1.2, 3.1). If several bridges match, the
+    /// first one forwards.
     fn bus(&self, first: u8, number: u8) -> Option<Bus> {
         let mut bus = Bus::ROOT;
         let mut current = first;
@@ -188,7 +187,8 @@ impl Tree {
         Some(bus)
     }
 
-    /// How a bridge on this bus routes; `None` if it passes nothing on now, or is no bridge.
+    /// Returns the routing of a bridge on this bus; `None` for an endpoint or a bridge that
+    /// forwards nothing.
     fn passing(&self, bus: Bus, at: usize) -> Option<Routing> {
         self.reached(bus, at)?;
         self.routing(at).filter(|routing| !routing.resets)
@@ -216,17 +216,17 @@ impl Tree {
         self.places.get(id.0)?.function.as_ref()
     }
 
-    /// For reads, which change nothing that is stored.
+    /// Returns a function for reading; the caller changes no stored register.
     pub(super) fn function_mut(&mut self, id: FunctionId) -> Option<&mut Function> {
         self.places.get_mut(id.0)?.function.as_mut()
     }
 
-    /// When a function last changed.
+    /// Returns the version at which a function last changed.
     pub(super) fn version_of(&self, id: FunctionId) -> u64 {
         self.places.get(id.0).map_or(0, |place| place.version)
     }
 
-    /// Returns every place, with the function in it.
+    /// Returns every place with its function, if any.
     pub(super) fn all(&self) -> impl Iterator<Item = (FunctionId, Option<&Function>)> {
         self.places
             .iter()
@@ -234,7 +234,7 @@ impl Tree {
             .map(|(at, place)| (FunctionId(at), place.function.as_ref()))
     }
 
-    /// Changes a function, and the state that depends on it.
+    /// Changes a function and updates the state derived from it.
     pub(super) fn change<T>(
         &mut self,
         id: FunctionId,
@@ -261,7 +261,7 @@ impl Tree {
         self.places[at].is_reset = false;
     }
 
-    /// The reset of a secondary bus reaches all that is behind the bridge.
+    /// Resets all functions behind a bridge (secondary bus reset).
     fn reset_behind(&mut self, bridge: usize) {
         let mut behind = vec![false; self.places.len()];
         for at in bridge + 1..self.places.len() {
@@ -279,8 +279,8 @@ impl Tree {
         self.moved = self.version;
     }
 
-    /// A guest can reset a bus again and again: only functions that have changed since are
-    /// worth the time.
+    /// Resets a function. A guest can reset a bus repeatedly: functions unchanged since their last
+    /// reset are skipped.
     fn reset(&mut self, at: usize) {
         if self.places[at].is_reset {
             return;
@@ -360,8 +360,8 @@ impl Tree {
         self.introduce(at);
     }
 
-    /// Links the functions of one device to one another. A function that was removed still counts:
-    /// its device's other registers do not change.
+    /// Updates the links between the functions of one device. Removed functions still count, so
+    /// that the registers of the others do not change.
     fn introduce(&mut self, newcomer: usize) {
         let parent = self.places[newcomer].parent;
         let link = parent
@@ -376,7 +376,7 @@ impl Tree {
             .collect();
         let several = of_device.len() > 1;
         for (n, &at) in of_device.iter().enumerate() {
-            // Where functions are numbered through.
+            // Only ARI devices number their functions consecutively.
             let next = of_device.get(n + 1).filter(|_| link);
             let next = next.map_or(0, |&at| self.places[at].devfn);
             let first = if link {
@@ -419,7 +419,7 @@ mod tests {
             for &id in changed {
                 assert_eq!(tree.function(id).unwrap().stored(0x3c), [0]);
             }
-            // Without the bridge's own two.
+            // Subtracts the bridge's own two changes.
             tree.version - before - 2
         };
         assert_eq!(resets(&[]), 256);

@@ -1,4 +1,4 @@
-//! A host bridge as a driver in a guest sees it.
+//! A host bridge as seen by a driver in a guest.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,12 +10,11 @@ use super::memory::{ShadowCounts, ShadowMemory};
 use super::shadow::Shadow;
 use super::tree::FunctionId;
 
-/// A [`HostBridge`] that a driver reaches through register windows, in this very
-/// process: by [`ports`](Self::ports), and by [`ecam`](Self::ecam), which may be
-/// shadowed.
+/// A [`HostBridge`] that a driver in the same process reaches through register windows:
+/// [`ports`](Self::ports) and [`ecam`](Self::ecam). The ECAM window may be shadowed.
 ///
-/// Clones, and windows, are of the same bridge. Each access that a VMM would have
-/// to answer counts as one [`exit`](Self::exits).
+/// Clones and windows share one bridge. Each access that a VMM would have to handle counts as one
+/// [`exit`](Self::exits).
 #[derive(Clone, Debug)]
 pub struct VirtualBus(Rc<Inner>);
 
@@ -27,21 +26,22 @@ struct Inner {
     vanishing: RefCell<Vec<(u64, FunctionId)>>,
 }
 
-/// The ports 0xcf8 to 0xcff: offset 0 is 0xcf8.
+/// Register window for the ports 0xcf8 to 0xcff: offset 0 is 0xcf8.
 #[derive(Clone, Debug)]
 pub struct PortWindow(VirtualBus);
 
-/// The ECAM window, from its first bus on.
+/// Register window for ECAM, starting with the first bus.
 #[derive(Clone, Debug)]
 pub struct EcamWindow(VirtualBus);
 
 impl VirtualBus {
-    /// Every access to it is an exit.
+    /// Creates a bus where every access is an exit.
     pub fn new(bridge: HostBridge) -> Self {
         Self::with(bridge, None)
     }
 
-    /// All of its ECAM window is shadowed: reads that cannot be shadowed and all writes are exits.
+    /// Creates a bus with a shadowed ECAM window: only writes and reads that cannot be shadowed are
+    /// exits.
     pub fn shadowed(bridge: HostBridge) -> Self {
         let shadow = Shadow::new(&bridge, bridge.buses());
         Self::with(bridge, Some(shadow))
@@ -58,36 +58,35 @@ impl VirtualBus {
         bus
     }
 
-    /// Its ports.
+    /// Returns a window for the ports.
     pub fn ports(&self) -> PortWindow {
         PortWindow(self.clone())
     }
 
-    /// Its ECAM window.
+    /// Returns a window for ECAM.
     pub fn ecam(&self) -> EcamWindow {
         EcamWindow(self.clone())
     }
 
-    /// Lets the host's end look at or act on the bridge.
+    /// Gives the host's side access to the bridge, and then updates the shadow.
     pub fn with_bridge<T>(&self, act: impl FnOnce(&mut HostBridge) -> T) -> T {
         let result = act(&mut self.0.bridge.borrow_mut());
         self.follow();
         result
     }
 
-    /// Accesses so far that a VMM had to answer.
+    /// Returns the number of accesses so far that a VMM would have to handle.
     pub fn exits(&self) -> u64 {
         self.0.exits.get()
     }
 
-    /// Returns the shadow's cost to the VMM so far; nothing, if there is none.
+    /// Returns the shadow's cost to the VMM so far; all zeros without a shadow.
     pub fn shadow_counts(&self) -> ShadowCounts {
         let shadow = self.0.shadow.as_ref();
         shadow.map_or_else(ShadowCounts::default, |shadow| shadow.borrow().1.counts())
     }
 
-    /// Lets a function vanish after so many accesses to the bus from now on, as if
-    /// it were pulled out.
+    /// Removes a function after `accesses` more accesses to the bus, as if it were unplugged.
     pub fn vanish_after(&self, accesses: u64, function: FunctionId) {
         self.0.vanishing.borrow_mut().push((accesses, function));
     }
@@ -104,13 +103,13 @@ impl VirtualBus {
         self.with_bridge(how);
     }
 
-    /// Fills `data` from the shadow's memory; returns `false` if it traps.
+    /// Fills `data` from the shadow's memory; returns `false` if the read traps.
     fn read_memory(&self, offset: u64, data: &mut [u8]) -> bool {
         let shadow = self.0.shadow.as_ref();
         shadow.is_some_and(|shadow| shadow.borrow().1.read(offset, data))
     }
 
-    /// Counts an access for those functions that are about to vanish.
+    /// Counts one access, and removes the functions whose countdown has ended.
     fn access(&self) {
         let mut vanishing = self.0.vanishing.borrow_mut();
         if vanishing.is_empty() {
@@ -135,7 +134,7 @@ impl VirtualBus {
             let (shadow, memory) = &mut *shadow.borrow_mut();
             let changes = shadow.follow(&self.0.bridge.borrow());
             let applied = memory.apply(&changes, shadow);
-            debug_assert_eq!(applied, Ok(()), "the shadow asked for the impossible");
+            debug_assert_eq!(applied, Ok(()), "every change of a shadow applies");
         }
     }
 }
@@ -157,7 +156,7 @@ impl PortWindow {
     }
 }
 
-/// Beyond the eight ports there is nothing.
+/// Clamps an offset beyond the eight ports to one that has no register.
 fn port(offset: usize) -> u16 {
     u16::try_from(offset).unwrap_or(u16::MAX)
 }
@@ -184,7 +183,7 @@ impl Registers for PortWindow {
 }
 
 impl EcamWindow {
-    /// How many bytes it has.
+    /// Returns the size of the window in bytes.
     pub fn size(&self) -> usize {
         self.0.0.bridge.borrow().ecam_size() as usize
     }

@@ -1,13 +1,12 @@
-//! Devices at the end of an SPI bus's wires.
+//! Devices for an SPI bus.
 //!
-//! - [`Mcp2515`]: a CAN controller; it needs no memory but its own, and is there without
-//!   `std` too;
+//! - [`Mcp2515`]: a CAN controller; it does not allocate, and is available without `std`;
 //! - `Flash`: a NOR flash of the 25 series, like ISSI's IS25WP256;
-//! - `SdCard`: an SD card of high capacity, in SPI mode;
-//! - `Wires`: a bus and chip-select lines with such devices at their ends, in virtual
-//!   time, as embedded-hal's traits.
+//! - `SdCard`: a high-capacity SD card in SPI mode;
+//! - `Wires`: a bus and chip-select lines with such devices, in virtual time, through
+//!   embedded-hal's traits.
 //!
-//! Each is a [`Target`]: it is selected, exchanges bytes, and is released.
+//! Each device is a [`Target`]: it is selected, exchanges bytes, and is released.
 
 mod can;
 #[cfg(feature = "std")]

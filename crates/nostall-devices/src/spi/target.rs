@@ -1,22 +1,21 @@
-//! Behaviour of every device at the end of the wires.
+//! The interface of every SPI device.
 
-/// A device at the end of the wires: a target, as the wires' other end is the
-/// controller. Mode 0, most significant bit first.
+/// An SPI device: the target of a controller. SPI mode 0, most significant bit first.
 ///
-/// With `std`, an `Rc<RefCell<_>>` of one is one too: to inspect it, and to change it, while it is
-/// connected.
+/// With `std`, an `Rc<RefCell<_>>` of a target is also a target. A test can then inspect and change
+/// the device while it is connected.
 pub trait Target {
-    /// Its chip-select line is asserted.
+    /// Handles the assertion of the chip-select line.
     fn select(&mut self);
 
-    /// Clocks eight bits while the device is selected: takes in `byte`, and returns the byte that
-    /// it puts out meanwhile.
+    /// Exchanges one byte (eight clock cycles) while the device is selected: receives `byte` and
+    /// returns the byte sent meanwhile.
     fn exchange(&mut self, byte: u8) -> u8;
 
-    /// Its chip-select line is released.
+    /// Handles the release of the chip-select line.
     fn release(&mut self);
 
-    /// Eight clocks, while it is not selected.
+    /// Handles eight clock cycles, with `byte` on the data wire, while the device is not selected.
     fn pass(&mut self, byte: u8) {
         let _ = byte;
     }

@@ -1,4 +1,4 @@
-//! A bus with devices, through embedded-hal's traits.
+//! An SPI bus with devices, through embedded-hal's traits.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -12,11 +12,11 @@ use nostall_io::Nanos;
 use super::Target;
 use crate::VirtualClock;
 
-/// Four-wire bus in virtual time: eight clocks take as long as the configured rate implies.
-/// Mode 0, words of 8 bits, most significant bit first.
+/// Four-wire SPI bus in virtual time: each byte takes eight clock cycles at the configured rate.
+/// SPI mode 0, words of 8 bits, most significant bit first.
 ///
-/// Clones share the wires. They implement `SpiBus`, and the chip-select lines ([`SelectLine`])
-/// are output pins, asserted when low. Without a selected device, all ones are read.
+/// Clones share the wires. They implement `SpiBus`. The chip-select lines ([`SelectLine`]) are
+/// active-low output pins. Without a selected device, reads return all ones.
 #[derive(Clone)]
 pub struct Wires {
     shared: Rc<WireState>,
@@ -34,7 +34,7 @@ struct End {
 }
 
 impl Wires {
-    /// Creates wires without a device, at 1 MHz.
+    /// Creates a bus without devices, at 1 MHz.
     pub fn new(clock: VirtualClock) -> Self {
         Self {
             shared: Rc::new(WireState {
@@ -66,19 +66,19 @@ impl Wires {
         }
     }
 
-    /// Sets the clock rate; 0 counts as 1.
+    /// Sets the clock rate in hertz; 0 counts as 1.
     pub fn set_hertz(&self, hertz: u32) {
         self.shared.hertz.set(hertz.max(1));
     }
 
-    /// Exchanges a byte in eight clocks.
+    /// Exchanges one byte with every selected device.
     fn exchange(&self, byte: u8) -> u8 {
         let span = Nanos::from_secs(8) / self.shared.hertz.get().into();
         self.shared.clock.advance(span);
         let mut came = 0xff;
         for end in self.shared.ends.borrow_mut().iter_mut() {
             if end.selected {
-                // If two devices are selected, both can pull the line down.
+                // The line is low if any of several selected devices pulls it down.
                 came &= end.target.exchange(byte);
             } else {
                 end.target.pass(byte);
@@ -100,7 +100,7 @@ impl ErrorType for Wires {
     type Error = Infallible;
 }
 
-/// Reads send ones.
+/// `read` sends 0xff bytes.
 impl SpiBus for Wires {
     fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
         words.fill(0xff);
@@ -136,7 +136,7 @@ impl SpiBus for Wires {
     }
 }
 
-/// A device's chip-select line.
+/// A device's chip-select line, active low.
 #[derive(Clone, Debug)]
 pub struct SelectLine {
     wires: Wires,

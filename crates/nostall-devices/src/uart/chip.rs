@@ -1,15 +1,15 @@
-//! Differences between the members of the family, as far as the model goes.
+//! Chip models of the 16550 family, and their differences.
 
 use nostall_uart::Model;
 use nostall_uart::registers::{dw, fcr, iir, lcr};
 
-/// Which member of the family a port is, and how deep its FIFOs are.
+/// A chip of the 16550 family: its model and FIFO depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chip {
     pub(super) model: Model,
     depth: usize,
-    /// Value that a 16850 shows in the upper divisor latch while the divisor is 0 (XR16C850 data
-    /// sheet, "Device Identification").
+    /// Value in the upper divisor latch of a 16850 while the divisor is 0 (XR16C850 data sheet,
+    /// "Device Identification").
     pub(super) exar_id: u8,
 }
 
@@ -17,7 +17,7 @@ const XR16C850: u8 = 0x10;
 const XR16C854: u8 = 0x14;
 
 impl Chip {
-    /// A chip as its data sheet has it; a DesignWare with FIFOs of 16 bytes.
+    /// Creates a chip as in its data sheet; a DesignWare has FIFOs of 16 bytes.
     pub const fn new(model: Model) -> Self {
         Self {
             model,
@@ -26,7 +26,7 @@ impl Chip {
         }
     }
 
-    /// An XR16C854: a 16850 with four ports, of which this is one.
+    /// Creates one port of an XR16C854: a 16850 with four ports.
     pub const fn xr16c854() -> Self {
         Self {
             exar_id: XR16C854,
@@ -34,9 +34,8 @@ impl Chip {
         }
     }
 
-    /// A DesignWare with FIFOs of `depth` bytes, as its maker chose: a multiple
-    /// of 16 (others are rounded down) up to 2,048, or 0 for none
-    /// (DW_apb_uart databook, FIFO_MODE).
+    /// Creates a DesignWare with FIFOs of `depth` bytes (DW_apb_uart databook, FIFO_MODE). The
+    /// depth is a multiple of 16 up to 2,048, or 0 for no FIFO. Other values are rounded down.
     pub const fn designware(depth: usize) -> Self {
         let depth = if depth > 2_048 {
             2_048
@@ -50,19 +49,20 @@ impl Chip {
         }
     }
 
-    /// The model.
+    /// Returns the model.
     pub const fn model(self) -> Model {
         self.model
     }
 
-    /// Bytes in each FIFO at its deepest; 1 where there is none that works.
+    /// Returns the greatest depth of each FIFO in bytes; 1 without a working FIFO.
     pub const fn fifo_depth(self) -> usize {
         self.depth
     }
 
-    /// Bytes in each FIFO as it is set up: 16 where more must be asked for, by
-    /// FCR bit 5 (TL16C750, FCR) or by the enhanced mode (OX16C950, section
-    /// "Mode Selection").
+    /// Returns the configured depth of each FIFO in bytes.
+    ///
+    /// A TL16C750 has 16 until FCR bit 5 is set (its data sheet, FCR). An OX16C950 has 16 until
+    /// enhanced mode is enabled (its data sheet, "Mode Selection").
     pub(super) fn depth_now(self, fcr: u8, enhanced: bool) -> usize {
         match self.model {
             _ if !self.fifo_on(fcr) => 1,
@@ -72,14 +72,14 @@ impl Chip {
         }
     }
 
-    /// The BCM2835's FIFOs cannot be turned off (BCM2835 ARM Peripherals,
-    /// AUX_MU_IIR_REG); a 16550's do not work when they are on.
+    /// Returns whether the FIFOs are enabled and work. The BCM2835's cannot be disabled (BCM2835
+    /// ARM Peripherals, AUX_MU_IIR_REG). A 16550's do not work even when enabled.
     pub(super) fn fifo_on(self, fcr: u8) -> bool {
         self.model == Model::Bcm2835Mini || self.depth > 1 && fcr & fcr::ENABLE != 0
     }
 
-    /// How many bytes may be left in a transmitter of `depth` that says that it
-    /// is empty: none, but for those that speak early ([`Model::transmit_load`]).
+    /// Returns the number of bytes that a transmitter of `depth` may still hold while it reports
+    /// "empty". It is not 0 for models that report it early ([`Model::transmit_load`]).
     pub(super) fn left_when_ready(self, depth: usize) -> usize {
         match self.model {
             Model::Uart16650V2 | Model::Bcm2835Mini => {
@@ -89,8 +89,8 @@ impl Chip {
         }
     }
 
-    /// How many received bytes raise the interrupt, in FIFOs of `depth`: each
-    /// data sheet's FCR.
+    /// Returns the number of received bytes that raises the interrupt, with FIFOs of `depth` bytes.
+    /// Source: FCR in each data sheet.
     pub(super) fn receive_trigger(self, fcr: u8, depth: usize) -> usize {
         if depth == 1 {
             return 1;
@@ -106,7 +106,7 @@ impl Chip {
         levels[usize::from(fcr >> fcr::TRIGGER.trailing_zeros())]
     }
 
-    /// The bits of the FCR that are remembered. Before the 16550 there is none.
+    /// Returns the bits that the FCR stores. Models before the 16550 have no FCR.
     pub(super) const fn fcr_bits(self) -> u8 {
         match self.model {
             Model::Uart8250 | Model::Uart16450 => 0,
@@ -119,7 +119,7 @@ impl Chip {
     pub(super) fn iir_fifo_bits(self, fcr: u8) -> u8 {
         match self.model {
             Model::Uart16550 if fcr & fcr::ENABLE != 0 => 0x80,
-            // Its FIFO is not modelled, as it must not be used.
+            // The 16650's FIFO is not modelled, because it must not be used.
             Model::Uart16650 if fcr & fcr::ENABLE != 0 => iir::FIFOS,
             Model::Uart16750 if fcr & fcr::FIFO_64 != 0 => iir::FIFOS | iir::FIFO_64,
             _ if self.fifo_on(fcr) => iir::FIFOS,
@@ -127,7 +127,7 @@ impl Chip {
         }
     }
 
-    /// Whether it has the enhanced registers.
+    /// Returns whether the chip has the enhanced registers.
     pub(super) const fn has_efr(self) -> bool {
         matches!(
             self.model,
@@ -135,8 +135,8 @@ impl Chip {
         )
     }
 
-    /// Whether the enhanced registers are reached with this value of the LCR: behind the
-    /// divisor latch in the first version of the ST16C650, later only with 0xbf.
+    /// Returns whether this value of the LCR selects the enhanced registers. The first ST16C650 has
+    /// them at its divisor latch, later chips only at 0xbf.
     pub(super) const fn reaches_efr(self, lcr: u8) -> bool {
         match self.model {
             Model::Uart16650 => lcr & lcr::DLAB != 0,
@@ -144,7 +144,8 @@ impl Chip {
         }
     }
 
-    /// DW_apb_uart databook, CPR: all of it zero but for the FIFOs' depth.
+    /// Returns the DesignWare's CPR: all fields are zero except the FIFO depth (DW_apb_uart
+    /// databook).
     pub(super) const fn dw_parameters(self) -> u32 {
         (self.depth as u32 / 16) << dw::CPR_FIFO_SHIFT
     }

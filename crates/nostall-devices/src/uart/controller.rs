@@ -1,40 +1,40 @@
-//! A management controller behind the FIFO, in place of a line.
+//! A management controller that reads the transmit FIFO, in place of a serial line.
 
 use nostall_io::Nanos;
 #[cfg(feature = "std")]
 use serde::{Deserialize, Serialize};
 
-/// A management controller that plays the line's part. Its software polls the FIFO now and then and
-/// moves the bytes in it into its own buffer.
+/// Timing of a management controller that replaces the serial line. Its software polls the FIFO
+/// from time to time and moves the bytes into its own buffer.
 ///
-/// The host cannot see the buffer: the port says that it is empty when its FIFO
-/// is. A byte counts as sent when the controller has taken it.
+/// The host cannot observe the buffer: the port reports "empty" when its FIFO is empty. A byte
+/// counts as sent once the controller has taken it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Controller {
-    /// From the first byte in an empty FIFO until the controller begins.
+    /// Time from the first byte in an empty FIFO until the controller starts.
     pub latency: Nanos,
     /// Time to move each byte.
     pub per_byte: Nanos,
-    /// Bytes in its buffer. While that is full, the FIFO empties only as it does.
+    /// Capacity of the buffer in bytes. While it is full, the FIFO drains at the buffer's rate.
     pub buffer: usize,
-    /// How long the buffer takes to lose one byte.
+    /// Time until one byte leaves the buffer.
     pub drain: Nanos,
 }
 
-/// Number of bytes in a controller's buffer, and when the next of them leaves.
+/// Fill level of a controller's buffer, and the time at which the next byte leaves.
 ///
-/// The bytes themselves are gone; their number matters.
+/// The contents are not stored: only their number matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub level: usize,
-    /// When the next of them leaves.
+    /// Time at which the next byte leaves.
     pub leaves_at: Nanos,
 }
 
 impl Buffer {
-    /// Returns when the buffer takes a byte that is ready at `at`: then, or as soon after it
-    /// as there is room.
+    /// Returns the time at which the buffer accepts a byte that is ready at `at`: immediately, or
+    /// as soon as there is room.
     pub fn room_at(self, by: Controller, at: Nanos) -> Nanos {
         let then = self.settled(by, at);
         if then.level < by.buffer.max(1) {
@@ -44,7 +44,7 @@ impl Buffer {
         }
     }
 
-    /// Takes a byte at `at`.
+    /// Adds a byte at `at`.
     pub fn take(&mut self, by: Controller, at: Nanos) {
         *self = self.settled(by, at);
         if self.level == 0 {
@@ -53,8 +53,7 @@ impl Buffer {
         self.level += 1;
     }
 
-    /// Removes the bytes that have gone by `at`: computed, so that an hour costs no more than
-    /// a moment.
+    /// Removes the bytes that have left until `at`, in constant time for any time span.
     fn settled(mut self, by: Controller, at: Nanos) -> Self {
         if self.level > 0 && self.leaves_at <= at {
             let more = (at - self.leaves_at) / by.drain.0;
@@ -68,7 +67,7 @@ impl Buffer {
     }
 }
 
-/// The state of such a controller behind the FIFO of a model.
+/// State of a controller behind a model's FIFO.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
@@ -79,29 +78,29 @@ pub(super) struct Progress {
 
 #[cfg(feature = "std")]
 impl Progress {
-    /// Bytes are in the FIFO.
+    /// Starts the polling delay, if it is not running, because the FIFO holds bytes.
     pub(super) fn notice(&mut self, by: Controller, now: Nanos) {
         self.takes_at.get_or_insert(now + by.latency + by.per_byte);
     }
 
-    /// The FIFO is empty.
+    /// Stops polling because the FIFO is empty.
     pub(super) fn rest(&mut self) {
         self.takes_at = None;
     }
 
-    /// When the next byte leaves the FIFO.
+    /// Returns the time at which the next byte leaves the FIFO.
     pub(super) fn next_take(&self, by: Controller) -> Option<Nanos> {
         self.takes_at.map(|at| self.buffer.room_at(by, at))
     }
 
-    /// A byte leaves the FIFO for the buffer.
+    /// Moves a byte from the FIFO to the buffer.
     pub(super) fn take(&mut self, by: Controller, at: Nanos) {
         self.buffer.take(by, at);
         self.takes_at = Some(at + by.per_byte);
     }
 }
 
-/// The same, with its times counted from the moment of saving.
+/// Saved [`Progress`], with times relative to the moment of saving.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedProgress {

@@ -1,4 +1,4 @@
-//! The registers that only some models have.
+//! Registers that only some models have.
 
 use std::io::Write;
 
@@ -8,24 +8,22 @@ use nostall_uart::registers::{DW_CPR, DW_CTR, DW_UCV, DW_USR, SCR, dw, efr, icr}
 
 use super::Uart;
 
-/// Of the 16950's indexed registers: writing 0 resets the chip (OX16C950 data
-/// sheet, "Channel Software Reset").
+/// OX16C950 indexed register; writing 0 resets the chip (data sheet, "Channel Software Reset").
 const CSR: u8 = 0x0c;
 
-/// Version 3.00 of the DesignWare, in ASCII.
+/// Component version 3.00 of the DesignWare, in ASCII.
 const DW_VERSION: u32 = u32::from_be_bytes(*b"300*");
 
-/// DW_apb_uart databook, USR: room in the transmit FIFO, transmit FIFO empty,
-/// something in the receive FIFO, receive FIFO full.
+/// DesignWare USR (DW_apb_uart databook): transmit FIFO not full, transmit FIFO empty, receive FIFO
+/// not empty, receive FIFO full.
 const USR_TFNF: u32 = 1 << 1;
 const USR_TFE: u32 = 1 << 2;
 const USR_RFNE: u32 = 1 << 3;
 const USR_RFF: u32 = 1 << 4;
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// A read of 32 bits. A DesignWare's registers are words, the first eight
-    /// with one byte in use; every other model is one byte wide, and its bus
-    /// makes four reads of it.
+    /// Reads 32 bits. A DesignWare's registers are words; the first eight use one byte of each.
+    /// Every other model is one byte wide, and its bus splits the access into four reads.
     pub fn read32(&mut self, offset: usize) -> u32 {
         if self.chip.model != Model::DesignWare {
             let byte = |i| self.read(offset.wrapping_add(i));
@@ -38,7 +36,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.read_component(offset).unwrap_or(!0)
     }
 
-    /// A write of 32 bits, likewise.
+    /// Writes 32 bits, with the same split as [`read32`](Self::read32).
     pub fn write32(&mut self, offset: usize, value: u32) {
         let bytes = value.to_le_bytes();
         if self.chip.model == Model::DesignWare {
@@ -50,7 +48,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// The DesignWare's registers beyond the 16550's.
+    /// Reads a DesignWare register beyond the 16550's.
     pub(super) fn read_component(&mut self, offset: usize) -> Option<u32> {
         if self.chip.model != Model::DesignWare {
             return None;
@@ -76,8 +74,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
             | bit(self.receive_room() == 0, USR_RFF)
     }
 
-    /// DW_apb_uart databook, USR bit 0: something is being sent or waits to be
-    /// read, and there is a divisor.
+    /// Returns whether the port is busy (DW_apb_uart databook, USR bit 0): it has a divisor, and
+    /// bytes to send or to be read.
     pub(super) fn busy(&self) -> bool {
         self.latches.divisor != 0 && !(self.idle() && self.receiver.bytes.is_empty())
     }
@@ -89,12 +87,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Whether EFR, XON and XOFF lie where IIR, MCR, LSR, MSR and SCR do.
+    /// Returns whether EFR, XON and XOFF replace IIR, MCR, LSR, MSR and SCR.
     pub(super) fn enhanced_registers(&self) -> bool {
         self.chip.reaches_efr(self.latches.lcr)
     }
 
-    /// Whether the 16950's indexed registers lie behind the LSR.
+    /// Returns whether the LSR offset selects the 16950's indexed registers.
     pub(super) fn indexed_registers(&self) -> bool {
         self.chip.model == Model::Uart16950 && !self.dlab() && self.latches.efr & efr::ENHANCED != 0
     }

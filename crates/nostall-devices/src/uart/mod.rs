@@ -1,6 +1,6 @@
-//! The 16550 and its family, as their data sheets have them.
+//! The 16550 and its family, according to their data sheets.
 //!
-//! Without feature `std` this is their timing alone: lines, controllers and profiles.
+//! Without feature `std`, only the timing is available: lines, controllers and profiles.
 
 #[cfg(feature = "std")]
 mod chip;

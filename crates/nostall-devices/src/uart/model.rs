@@ -1,4 +1,4 @@
-//! The registers, as the guest sees them.
+//! The register model, as seen by the guest.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -26,41 +26,40 @@ pub(super) struct Latches {
     pub(super) mcr: u8,
     pub(super) scr: u8,
     pub(super) efr: u8,
-    /// The four characters of software flow control, which does nothing here.
+    /// XON and XOFF characters. Software flow control has no effect in this model.
     pub(super) xon_xoff: [u8; 4],
-    /// The first eight of the 16950's indexed registers.
+    /// The first eight indexed registers of the 16950.
     pub(super) icr: [u8; 8],
 }
 
-/// A port of the 16550's family.
+/// A port of the 16550 family.
 ///
-/// Sent bytes go to `W`, one by one, at the time that each has left the shift register (or has been
-/// taken by the [`Controller`](super::Controller)). For all accesses of the guest, it holds at most
-/// two FIFOs of bytes. The owner bounds `W`: [`Output`](super::Output) is a sink with a bound.
+/// Each sent byte is written to `W` when it has left the shift register, or when the
+/// [`Controller`](super::Controller) has taken it. The port stores at most two FIFOs of bytes, for
+/// any guest accesses. The owner bounds `W`: [`Output`](super::Output) is a sink with a bound.
 ///
-/// For a VMM: give it the host's clock and [`Line::AtOnce`] (or [`Line::Baud`], for exact times).
-/// Pass it the guest's accesses. After each, and at the time that [`next_event`](Self::next_event)
-/// returns, set the interrupt line to [`interrupt`](Self::interrupt), or let a
-/// [`Serial`](super::Serial) trigger it. Input goes in as far as
-/// [`receive_room`](Self::receive_room) allows.
+/// A VMM passes the host's clock and [`Line::AtOnce`] (or [`Line::Baud`] for exact times), and the
+/// guest's accesses. It sets the interrupt line to [`interrupt`](Self::interrupt) after each access
+/// and at the time that [`next_event`](Self::next_event) returns. A [`Serial`](super::Serial) can
+/// do that instead. Input is limited to [`receive_room`](Self::receive_room).
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,
-    /// Time of the state here: the last reading of the clock. No answer mixes two times.
+    /// Time of the stored state: the last clock reading. Each access uses this time alone.
     pub(super) now: Nanos,
     pub(super) line: Line,
     pub(super) chip: Chip,
     pub(super) sink: W,
-    /// The transmit FIFO, or the holding register: one byte then.
+    /// Transmit FIFO, or the one-byte holding register.
     pub(super) transmit: VecDeque<u8>,
-    /// The byte in the shift register, and when its last bit is out.
+    /// Byte in the shift register, and the time at which its last bit is sent.
     pub(super) shifting: Option<(u8, Nanos)>,
     pub(super) controller: Progress,
     pub(super) receiver: Receiver,
     pub(super) modem: Modem,
     pub(super) latches: Latches,
     pub(super) transmit_interrupt: bool,
-    /// The DesignWare's own interrupt: the LCR was written in vain.
+    /// The DesignWare's busy-detect interrupt: a write to the LCR was ignored.
     pub(super) busy_detect: bool,
     /// Fault: the transmit FIFO accepts only half of its advertised bytes.
     pub(super) short_fifo: bool,
@@ -69,13 +68,12 @@ pub struct Uart<C, W> {
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// A 16550A after reset (PC16550D, Table I), its modem there and ready: CTS,
-    /// DSR and DCD asserted.
+    /// Creates a 16550A after reset (PC16550D, Table I). Its modem asserts CTS, DSR and DCD.
     pub fn new(clock: C, line: Line, sink: W) -> Self {
         Self::of(Model::Uart16550A, clock, line, sink)
     }
 
-    /// A port of another model, likewise.
+    /// Creates a port of another model, in the same state as [`new`](Self::new).
     pub fn of(chip: impl Into<Chip>, clock: C, line: Line, sink: W) -> Self {
         Self {
             clock,
@@ -97,12 +95,13 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Which chip it is.
+    /// Returns the chip.
     pub fn chip(&self) -> Chip {
         self.chip
     }
 
-    /// A guest's read of the register at `offset`; all ones beyond the last.
+    /// Handles a guest's read of the register at `offset`. Beyond the last register it returns all
+    /// ones.
     pub fn read(&mut self, offset: usize) -> u8 {
         self.drain();
         match offset {
@@ -121,13 +120,14 @@ impl<C: Clock, W: Write> Uart<C, W> {
             LSR => self.read_lsr(),
             MSR => self.modem.read(),
             SCR if self.chip.model.has_scratch() => self.latches.scr,
-            // The 8250 has nothing there, and drives nothing.
+            // The 8250 has no scratch register and does not drive the bus.
             SCR => !0,
             _ => self.read_component(offset).map_or(!0, |word| word as u8),
         }
     }
 
-    /// A guest's write of the register at `offset`; nothing beyond the last.
+    /// Handles a guest's write to the register at `offset`. Writes beyond the last register are
+    /// ignored.
     pub fn write(&mut self, offset: usize, value: u8) {
         self.drain();
         let [low, high] = self.latches.divisor.to_le_bytes();
@@ -165,10 +165,10 @@ impl<C: Clock, W: Write> Uart<C, W> {
         id.unwrap_or(iir::NONE) | self.chip.iir_fifo_bits(self.latches.fcr)
     }
 
-    /// The pending interrupt of the highest priority (Table IV), as the IIR
-    /// names it; `None` while the interrupt line is low.
+    /// Returns the pending interrupt of the highest priority (Table IV) as an IIR value; `None`
+    /// while the interrupt line is low.
     ///
-    /// On a PC the line also passes a gate, MCR's OUT2, which is not the chip's.
+    /// On a PC the line also passes a gate, OUT2 of the MCR, which is outside the chip.
     pub fn interrupt(&mut self) -> Option<u8> {
         self.drain();
         let enabled = |bit| self.latches.ier & bit != 0;
@@ -195,12 +195,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.receiver.timeout_at.is_some_and(|at| at <= self.now)
     }
 
-    /// When time alone will next change something that the guest or the line's
-    /// other end can see: a frame is out, or received bytes have waited for too
-    /// long. By the port's own clock; `None` if nothing will.
+    /// Returns the time, on the port's clock, at which its visible state next changes without an
+    /// access. That is when a frame has been sent or a receive timeout occurs. `None` if no change
+    /// is due.
     ///
-    /// It goes with the last answer of [`interrupt`](Self::interrupt): if the
-    /// time has passed since, that answer is out of date.
+    /// The value belongs to the last call of [`interrupt`](Self::interrupt). Once this time has
+    /// passed, call `interrupt` again.
     pub fn next_event(&self) -> Option<Nanos> {
         let sent = match self.line {
             Line::Controller(by) => self.controller.next_take(by),
@@ -228,8 +228,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     fn write_fcr(&mut self, value: u8) {
         let bits = self.chip.fcr_bits();
-        // The other bits are programmed only together with ENABLE, and the depth
-        // only behind DLAB (TL16C750, FCR).
+        // The other bits are stored only together with ENABLE, and the depth only while DLAB is set
+        // (TL16C750, FCR).
         let mut new = if value & fcr::ENABLE != 0 {
             value & bits
         } else {
@@ -255,8 +255,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// A DesignWare that is busy keeps its LCR, and complains (DW_apb_uart
-    /// databook, LCR and IIR).
+    /// Writes the LCR. A busy DesignWare ignores the write and raises its busy-detect interrupt
+    /// (DW_apb_uart databook, LCR and IIR).
     fn write_lcr(&mut self, value: u8) {
         if self.chip.model == Model::DesignWare && self.busy() {
             self.busy_detect = true;
@@ -267,15 +267,14 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     pub(super) fn take_in(&mut self, byte: u8, errors: u8, at: Nanos) {
         self.receiver.put(byte, errors, self.depth());
-        // One that has come to pass goes by a read alone.
+        // Only a read clears a timeout that has occurred.
         if self.receiver.timeout_at.is_none_or(|due| due > at) {
             self.restart_timeout(at);
         }
     }
 
-    /// The character timeout counts four frames from the last byte that came or
-    /// was read, in FIFO mode (section 8.4.1). Where no rate is set and none is
-    /// needed, as at 115,200 baud.
+    /// Restarts the character timeout: four frames after the last byte received or read, in FIFO
+    /// mode (section 8.4.1). A line that needs no baud rate and has none uses 115,200 baud.
     fn restart_timeout(&mut self, from: Nanos) {
         let divisor = match (self.line, self.latches.divisor) {
             (Line::Baud, 0) => None,

@@ -1,12 +1,12 @@
-//! The modem's four lines, and their changes that the guest has not yet read.
+//! The four modem status lines, and their changes that the guest has not read yet.
 
 use nostall_uart::registers::{mcr, msr};
 use serde::{Deserialize, Serialize};
 
-/// The bits of the MSR that are lines.
+/// MSR bits of the lines.
 const LINES: u8 = msr::CTS | msr::DSR | msr::RI | msr::DCD;
 
-/// Each input's bit lies this far above its delta's.
+/// Each line's bit is this many bits above its delta bit.
 const TO_DELTA: u32 = 4;
 
 /// The modem status register (PC16550D, section 8.9).
@@ -14,13 +14,13 @@ const TO_DELTA: u32 = 4;
 pub(super) struct Modem {
     /// Lines that the modem asserts.
     outside: u8,
-    /// Lines that the port sees: the modem's, or its own outputs.
+    /// Lines that the port sees: the modem's, or in loopback its own outputs.
     seen: u8,
     deltas: u8,
 }
 
 impl Modem {
-    /// A modem that is there and ready, or a cable wired so.
+    /// Creates the state for a ready modem or a cable wired likewise: CTS, DSR and DCD asserted.
     pub(super) const fn ready() -> Self {
         let lines = msr::CTS | msr::DSR | msr::DCD;
         Self {
@@ -30,13 +30,13 @@ impl Modem {
         }
     }
 
-    /// The modem changes its lines.
+    /// Sets the modem's lines.
     pub(super) fn set(&mut self, lines: u8, mcr: u8) {
         self.outside = lines & LINES;
         self.update(mcr);
     }
 
-    /// Notes the changed lines. A ring indicator counts when it goes away.
+    /// Records changed lines. The ring indicator counts only when it is deasserted.
     pub(super) fn update(&mut self, mcr: u8) {
         let now = if mcr & mcr::LOOP == 0 {
             self.outside
@@ -48,7 +48,7 @@ impl Modem {
         self.seen = now;
     }
 
-    /// The register, whose deltas go by being read.
+    /// Returns the register and clears its delta bits.
     pub(super) fn read(&mut self) -> u8 {
         self.seen | std::mem::take(&mut self.deltas)
     }
@@ -61,7 +61,7 @@ impl Modem {
         self.outside
     }
 
-    /// After a reset: the lines as they are, nothing changed.
+    /// Returns the state after a reset: current lines, no changes.
     pub(super) const fn reset(self) -> Self {
         Self {
             outside: self.outside,
@@ -70,7 +70,7 @@ impl Modem {
         }
     }
 
-    /// Only bits that there are.
+    /// Returns the state without bits that the register does not have.
     pub(super) const fn restored(self) -> Self {
         Self {
             outside: self.outside & LINES,
@@ -80,7 +80,7 @@ impl Modem {
     }
 }
 
-/// In loopback the four outputs of the MCR are the four inputs (section 8.8).
+/// Returns the status lines in loopback: the four MCR outputs (section 8.8).
 fn looped(mcr: u8) -> u8 {
     [
         (mcr::RTS, msr::CTS),

@@ -10,7 +10,7 @@ use super::{Line, Uart};
 
 /// Accesses that a VMM may serve on its own until the next one that the model handles.
 ///
-/// Query it again after every handled access, and after every change to the port from outside.
+/// Query the offer again after every handled access and every change from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Handling of writes to the register at offset 0.
@@ -19,14 +19,13 @@ pub struct Offer {
     pub line_status: LineStatus,
 }
 
-/// Writes to the register at offset 0, the transmitter's.
+/// Handling of writes to the transmitter's register, at offset 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// Writes may be collected and delivered later, in order, but before any other access. They
-    /// have no result that the guest could see.
+    /// Writes may be collected and delivered later, in order, before any other access. The guest
+    /// cannot observe the delay.
     Collect,
-    /// Each write must be handled at once: it may cause an interrupt, it returns in loopback,
-    /// or the line takes time.
+    /// Each write must be handled at once: it may cause an interrupt, loop back, or take line time.
     Trap,
 }
 
@@ -36,16 +35,16 @@ pub enum LineStatus {
     /// Reads return this value and have no side effect. The register may be in memory, on a
     /// page whose other bytes are [`BESIDE`](super::BESIDE).
     Memory(u8),
-    /// Each read must be handled: it clears an error, another register is in its place, or the
-    /// value changes with time.
+    /// Each read must be handled: it clears an error, reads another register at this offset, or its
+    /// value depends on the time.
     Trap,
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// Returns the accesses that a VMM may serve now.
+    /// Returns the accesses that a VMM may handle without an exit now.
     ///
-    /// Only a line that takes everything [at once](Line::AtOnce) allows any. With other lines, the
-    /// values that the guest reads depend on the time of its writes.
+    /// Only a line that takes everything [at once](Line::AtOnce) allows such accesses. With other
+    /// lines, values that the guest reads depend on the time of its writes.
     pub fn offer(&mut self) -> Offer {
         self.drain();
         if self.line != Line::AtOnce || !self.idle() {
@@ -71,7 +70,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Returns the LSR while it has no error to report.
+    /// Returns the LSR without error bits.
     fn quiet_lsr(&self) -> u8 {
         let received = if self.receiver.bytes.is_empty() {
             0

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-/// Output of a port, kept in memory until its owner takes it.
+/// Output of a port, stored in memory until its owner takes it.
 ///
 /// It is the sink for a port whose owner may be slower than the guest. Stop the guest while
-/// it [`is_full`](Self::is_full): check after every access and after every batch of collected
-/// writes. The slack holds the bytes that one such step can still deliver.
+/// [`is_full`](Self::is_full): check after every access and after every batch of collected writes.
+/// The slack stores the bytes that one such step can still deliver.
 ///
-/// Memory stays bounded even without that check: bytes beyond the slack are refused, and
-/// the port counts them as [`lost`](super::Uart::lost).
+/// Memory stays bounded even without that check. Bytes beyond the slack are refused, and the port
+/// counts them as [`lost`](super::Uart::lost).
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// An empty one that is full with `full` bytes, and holds at most `slack` more.
+    /// Creates an empty buffer that counts as full at `full` bytes and stores at most `slack` more.
     pub const fn new(full: usize, slack: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -27,17 +27,17 @@ impl Output {
         }
     }
 
-    /// Whether the guest has to wait until the bytes are taken.
+    /// Returns whether the guest must wait until the owner takes the bytes.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= self.full
     }
 
-    /// Bytes that wait to be taken.
+    /// Returns the bytes not yet taken.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Takes all of it.
+    /// Takes all bytes.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -65,7 +65,7 @@ mod tests {
     use crate::uart::{Line, Uart};
 
     #[test]
-    fn a_port_whose_output_is_not_taken_holds_no_more_than_the_bound_and_counts_the_rest() {
+    fn untaken_output_stays_within_its_bound_and_the_rest_counts_as_lost() {
         let mut uart = Uart::new(HostClock::new(), Line::AtOnce, Output::new(100, 10));
         for n in 0..110 {
             assert_eq!(uart.sink_mut().is_full(), n >= 100, "after {n} bytes");

@@ -1,4 +1,4 @@
-//! Actions of the world around the port: reset, input, modem lines.
+//! Actions from outside the port: reset, input, modem lines.
 
 use std::io::Write;
 
@@ -10,15 +10,15 @@ use super::model::Latches;
 use super::receiver::Receiver;
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// A byte arrives from the line. With no room left a byte is lost and the
-    /// overrun shown, as section 8.4 says: this one in FIFO mode, else the one
-    /// before. In loopback the line is not connected.
+    /// Receives a byte from the line. If there is no room, one byte is lost and the LSR reports an
+    /// overrun (section 8.4): the new byte in FIFO mode, otherwise the previous one. In loopback
+    /// the line is not connected.
     pub fn receive(&mut self, byte: u8) {
         self.receive_with(byte, 0);
     }
 
-    /// A byte arrives with something wrong: `errors` are the parity, framing and
-    /// break bits of the LSR. A break comes as a byte of 0.
+    /// Receives a byte with `errors`: the parity, framing and break bits of the LSR. A break is a
+    /// byte of 0.
     pub fn receive_with(&mut self, byte: u8, errors: u8) {
         self.drain();
         if self.latches.mcr & mcr::LOOP == 0 {
@@ -26,50 +26,50 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Returns how many bytes can be received before one is lost. A VMM should hold back input
-    /// beyond that.
+    /// Returns how many bytes can be received without loss. A VMM should hold back further input.
     pub fn receive_room(&self) -> usize {
         self.depth().saturating_sub(self.receiver.bytes.len())
     }
 
-    /// The modem, or the cable, changes its lines: `lines` are the upper four
-    /// bits of the MSR, set where a line is asserted.
+    /// Sets the modem's lines. `lines` has the upper four bits of the MSR, set for an asserted
+    /// line.
     pub fn set_modem_lines(&mut self, lines: u8) {
         self.drain();
         self.modem.set(lines, self.latches.mcr);
     }
 
-    /// The modem's lines as they were last set.
+    /// Returns the modem's lines as last set.
     pub fn modem_lines(&self) -> u8 {
         self.modem.outside()
     }
 
-    /// Bytes that the guest wrote and that will never arrive: written into a full
-    /// transmitter, gone with the power, or refused by the sink.
+    /// Returns the number of written bytes that were lost: written to a full transmitter, lost in a
+    /// reset, or refused by the sink.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Reads of the receiver while it was empty. A DesignWare that is built with
-    /// PSLVERR_RESP_EN answers them with a bus error (DW_apb_uart databook).
+    /// Returns the number of reads from the empty receiver. A DesignWare built with PSLVERR_RESP_EN
+    /// responds to them with a bus error (DW_apb_uart databook).
     pub fn empty_reads(&self) -> u64 {
         self.empty_reads
     }
 
-    /// Where the sent bytes go: all that has left by now is there.
+    /// Returns the sink, after writing all bytes sent until now.
     pub fn sink_mut(&mut self) -> &mut W {
         self.drain();
         &mut self.sink
     }
 
-    /// Where the sent bytes went.
+    /// Returns the sink, after writing all bytes sent until now.
     pub fn into_sink(mut self) -> W {
         self.drain();
         self.sink
     }
 
-    /// Resets the port, as the reset pin or returning power does. Every register is as in Table I,
-    /// divisor and scratch are 0, and bytes in the FIFOs are lost. The modem's lines are unchanged.
+    /// Resets the port, as its reset pin or a power loss does. Registers have their values of Table
+    /// I, divisor and scratch register are 0, and bytes in the FIFOs are lost. The modem's lines do
+    /// not change.
     pub fn reset(&mut self) {
         self.drain();
         let under_way = self.transmit.len() + usize::from(self.shifting.is_some());
@@ -84,7 +84,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.busy_detect = false;
     }
 
-    /// Lets the transmit FIFO accept only half of its advertised bytes from now on.
+    /// Halves the number of bytes that the transmit FIFO accepts, as a fault.
     pub(crate) fn shorten_fifo(&mut self) {
         self.short_fifo = true;
     }

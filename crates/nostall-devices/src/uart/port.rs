@@ -1,4 +1,4 @@
-//! A port in virtual time, as a driver sees it.
+//! A port in virtual time, as seen by a driver.
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
@@ -10,11 +10,11 @@ use super::{Chip, Profile, Uart};
 use crate::fault::Countdown;
 use crate::{Fault, VirtualClock};
 
-/// A [`Uart`] on a bus in virtual time: each access takes its profile's time,
-/// and a burst is one instruction, as a PC's `rep outsb` is.
+/// A [`Uart`] on a bus in virtual time.
 ///
-/// An access of 32 bits is one access to a DesignWare, whose registers are words,
-/// and four to every other model (see [`Uart::read32`]).
+/// Each access takes the profile's time. A burst is one instruction, as `rep outsb` is on a PC. A
+/// 32-bit access is one access to a DesignWare, whose registers are words. It is four accesses to
+/// any other model (see [`Uart::read32`]).
 #[derive(Debug)]
 pub struct VirtualPort<W> {
     uart: RefCell<Uart<VirtualClock, W>>,
@@ -24,7 +24,7 @@ pub struct VirtualPort<W> {
     fault: Option<Planned>,
 }
 
-/// A fault to come.
+/// A fault that has not begun yet, and its countdown.
 #[derive(Debug)]
 struct Planned {
     fault: Fault,
@@ -33,13 +33,13 @@ struct Planned {
 }
 
 impl<W: Write> Uart<VirtualClock, W> {
-    /// A 16550A that behaves and costs as `profile` says, and the clock that its accesses advance.
-    /// Sent bytes go to `sink`.
+    /// Creates a 16550A with the timing of `profile`, and the clock that its accesses advance. Sent
+    /// bytes are written to `sink`.
     pub fn in_virtual_time(profile: Profile, sink: W) -> (VirtualPort<W>, VirtualClock) {
         Self::in_virtual_time_as(Model::Uart16550A, profile, sink)
     }
 
-    /// The same, of another model.
+    /// Creates a port like [`in_virtual_time`](Self::in_virtual_time), with another chip.
     pub fn in_virtual_time_as(
         chip: impl Into<Chip>,
         profile: Profile,
@@ -105,9 +105,9 @@ impl<W: Write> Registers for VirtualPort<W> {
 }
 
 impl<W: Write> VirtualPort<W> {
-    /// Works for `after` accesses, then has `fault`.
+    /// Injects `fault` after `after` accesses.
     ///
-    /// Any fault there is. Of two, the last one given counts.
+    /// All faults are supported. A second call replaces the fault of the first.
     #[must_use]
     pub fn with_fault(self, after: u64, fault: Fault) -> Self {
         Self {
@@ -120,18 +120,17 @@ impl<W: Write> VirtualPort<W> {
         }
     }
 
-    /// Lets the host's end look at or act on the model, at no cost in time.
+    /// Gives the host's side access to the model, at no cost in time.
     pub fn with<T>(&self, f: impl FnOnce(&mut Uart<VirtualClock, W>) -> T) -> T {
         f(&mut self.uart.borrow_mut())
     }
 
-    /// Where the sent bytes went, once the port is no longer needed. Bytes that had not left the
-    /// port are lost.
+    /// Returns the sink. Bytes that have not left the port are lost.
     pub fn into_sink(self) -> W {
         self.uart.into_inner().into_sink()
     }
 
-    /// Lets one access's time pass, and returns the fault that it meets.
+    /// Advances the clock by the time of one access, and returns the fault that applies to it.
     fn access(&self) -> Option<Fault> {
         let count = self.accesses.get().wrapping_add(1);
         self.accesses.set(count);
@@ -143,7 +142,7 @@ impl<W: Write> VirtualPort<W> {
         if !planned.begun.replace(true) {
             planned.fault.begin(&mut self.uart.borrow_mut());
         }
-        // The model shows this one itself, and in loopback not.
+        // The model itself applies this fault, which loopback hides.
         Some(planned.fault).filter(|&fault| fault != Fault::NoCts)
     }
 

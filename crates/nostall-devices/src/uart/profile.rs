@@ -1,8 +1,8 @@
-//! The costs of serial ports, as data.
+//! Timing of serial ports, as data.
 //!
-//! Each number is marked with its origin: *measured* (with the author), *fitted* (with the
-//! figures) or *assumed*. A fitted profile shows how a write strategy behaves on such a port.
-//! It proves nothing about the machine that it is named after.
+//! The source of each number is stated: *measured* (with the author), *fitted* (with the figures)
+//! or *assumed*. A fitted profile shows how a write strategy behaves on such a port. It proves
+//! nothing about the real machine of that name.
 
 use core::str::FromStr;
 
@@ -25,7 +25,7 @@ pub enum Line {
 /// Accesses that are slower than the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlowAccess {
-    /// Interval between slow accesses, in accesses; 0 for none.
+    /// Interval between slow accesses, in accesses; 0 for no slow accesses.
     pub every: u64,
     /// Duration of a slow access.
     pub takes: Nanos,
@@ -53,16 +53,16 @@ pub struct Profile {
     pub access: Nanos,
     /// Slower accesses.
     pub slow_access: SlowAccess,
-    /// Destination of the bytes, and its speed.
+    /// Destination of the bytes, and its timing.
     pub line: Line,
-    /// Figures measured by others on such a port, to print beside the model's.
+    /// Published figures for such a port, to print beside the model's.
     pub published: &'static [Published],
 }
 
-/// Cover letter "[PATCH v4 1/5] serial/8250: Use fifo in 8250 console driver".
+/// Cover letter of the patch series "serial/8250: Use fifo in 8250 console driver", version 4.
 const PATCH: &str = "Costa, \"serial/8250: Use fifo in 8250 console driver\", 2022";
 
-/// Article about the same work.
+/// Article about the same patch series.
 const ARTICLE: &str = "Costa, \"Improving the Kernel TTY throughput\"";
 
 const NO_SLOW_ACCESS: SlowAccess = SlowAccess {
@@ -71,7 +71,7 @@ const NO_SLOW_ACCESS: SlowAccess = SlowAccess {
 };
 
 impl Profile {
-    /// A virtual machine's port: it empties at once.
+    /// A virtual machine's port: sends at once.
     ///
     /// The access time is *assumed*, the same as `pc-16550a`'s, so that the two profiles differ
     /// in the line alone.
@@ -83,7 +83,7 @@ impl Profile {
         published: &[],
     };
 
-    /// A PC's port.
+    /// A PC's port at its configured baud rate.
     ///
     /// Accesses take 1.7 us, *measured* by Costa: `io_serial_in` and `io_serial_out` in the
     /// function trace of "Improving the Kernel TTY throughput".
@@ -95,8 +95,8 @@ impl Profile {
         published: &[],
     };
 
-    /// The other machine of the same article, which had no fault: 80 to 90 us a byte,
-    /// *measured* by its author. That is the time at 115,200 baud.
+    /// The unaffected machine of the same article: 80 to 90 us per byte, *measured* by its author.
+    /// This is the byte time at 115,200 baud.
     ///
     /// The access time is *assumed*, the same as `pc-16550a`'s.
     pub const FAST_16550A: Self = Self {
@@ -112,15 +112,15 @@ impl Profile {
 
     /// The port of an HP ProLiant DL380 Gen9, behind its management controller.
     ///
-    /// Accesses of 1.7 us and some of 12.8 us are *measured* by the article's author. Their
+    /// Access times of 1.7 us, with some of 12.8 us, were *measured* by the article's author. Their
     /// frequency is not published: one in 200 is *assumed*.
     ///
     /// The controller's four numbers are *fitted* to the figures in `published`. 399 us for a
-    /// single byte and 717 us for a FIFO of 16 give latency and time per byte. 2,500 bytes in
-    /// 0.112 s and 11,500 in 3.142 s give buffer and drain rate (2.97 KB/s).
+    /// single byte and 717 us for a FIFO of 16 give latency and time per byte. 2,500 bytes in 0.112
+    /// s and 11,500 in 3.142 s give buffer size and drain rate (2.97 KB/s).
     ///
-    /// The published times are taken as the bytes' way into the controller: the host cannot observe
-    /// them inside it.
+    /// A published time is taken to end when the controller has the bytes: the host cannot observe
+    /// them inside the controller.
     pub const HP_DL380_GEN9: Self = Self {
         name: "hp-dl380-gen9",
         access: Nanos(1_700),
@@ -162,7 +162,7 @@ impl Profile {
         ],
     };
 
-    /// All profiles.
+    /// All profiles, in the order of their tables.
     pub const ALL: [Self; 4] = [
         Self::VM,
         Self::PC_16550A,
@@ -170,9 +170,9 @@ impl Profile {
         Self::HP_DL380_GEN9,
     ];
 
-    /// Returns the duration of the access with this number, counted from 1.
+    /// Returns the duration of access number `number`, counted from 1.
     pub const fn access_time(&self, number: u64) -> Nanos {
-        // An `every` of 0 divides no number.
+        // No number is a multiple of an `every` of 0.
         if number.is_multiple_of(self.slow_access.every) {
             self.slow_access.takes
         } else {
@@ -182,8 +182,8 @@ impl Profile {
 
     /// Returns the time that an idle port needs to return to its initial state.
     ///
-    /// A controller's buffer stays filled after a write. Without this pause, a measurement
-    /// includes the backlog of the one before.
+    /// A controller's buffer stays filled after a write. Without this pause, the next measurement
+    /// includes the backlog.
     pub fn settling_time(&self) -> Nanos {
         match self.line {
             Line::AtOnce | Line::Baud => Nanos::ZERO,
@@ -195,7 +195,7 @@ impl Profile {
 impl FromStr for Profile {
     type Err = ();
 
-    /// Parses a profile's name.
+    /// Parses a profile's name. The error has no details.
     fn from_str(name: &str) -> Result<Self, ()> {
         Self::ALL
             .into_iter()

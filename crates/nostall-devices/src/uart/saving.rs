@@ -11,15 +11,15 @@ use super::modem::Modem;
 use super::receiver::{ERRORS, Receiver};
 use super::{Line, Uart};
 
-/// Content of a [`Uart`] at one moment.
+/// Saved state of a [`Uart`].
 ///
-/// Its times count from that moment, so that it can be restored under another clock. Chip,
-/// line and sink are not part of it: the port is built with them.
+/// Its times are relative to the moment of saving, so that it can be restored with another clock.
+/// Chip, line and sink are not included: they are arguments of the port's constructor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub(super) latches: Latches,
     pub(super) transmit: Vec<u8>,
-    /// The byte in the shift register, and how long it will be there.
+    /// Byte in the shift register, and its remaining time.
     pub(super) shifting: Option<(u8, u64)>,
     pub(super) controller: Option<SavedProgress>,
     pub(super) receive: Vec<(u8, u8)>,
@@ -32,7 +32,7 @@ pub struct State {
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// Returns the port's present content.
+    /// Returns the port's current state.
     pub fn save(&mut self) -> State {
         self.drain();
         let now = self.now;
@@ -54,11 +54,11 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Restores the content of a port of the same chip and line. This port then goes on as
-    /// that one would have.
+    /// Restores the state of a port with the same chip and line. This port then continues like that
+    /// one.
     ///
-    /// The state need not be trusted. Bytes beyond the FIFOs' size and bits that the registers
-    /// do not have are left out.
+    /// The state may be untrusted: bytes beyond the FIFO size and bits that the registers do not
+    /// have are ignored.
     pub fn restore(&mut self, state: &State) {
         let now = self.clock.now();
         self.now = now;

@@ -1,4 +1,4 @@
-//! A port whose interrupts are events.
+//! A port that triggers an interrupt event.
 
 use std::fmt;
 use std::io::Write;
@@ -9,20 +9,19 @@ use nostall_uart::registers::{THR, iir};
 
 use super::Uart;
 
-/// An edge of an interrupt line, such as an `EventFd` that KVM injects interrupts for.
+/// An edge-triggered interrupt, such as an `EventFd` registered with KVM.
 ///
-/// It has the shape of `vm-superio`'s trait of that name: an implementation for one has the
-/// same body for the other. `()` stands for a line that the caller polls
-/// ([`Uart::interrupt`]).
+/// The trait matches `vm-superio`'s `Trigger`, so that an implementation for one works for the
+/// other. With `()`, the caller polls the line ([`Uart::interrupt`]).
 pub trait Trigger {
-    /// Why an interrupt could not be raised.
+    /// Error of a failed trigger.
     type E: fmt::Debug;
 
     /// Raises one interrupt.
     ///
     /// # Errors
     ///
-    /// If it cannot be raised.
+    /// If the interrupt cannot be raised.
     fn trigger(&self) -> Result<(), Self::E>;
 }
 
@@ -51,16 +50,16 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
     }
 }
 
-/// A [`Uart`] that triggers an interrupt whenever its line rises: it stands where a VMM has
-/// `vm-superio`'s `Serial`.
+/// A [`Uart`] that triggers an interrupt whenever its line rises: a replacement for `vm-superio`'s
+/// `Serial`.
 ///
-/// Guests handle interrupts until none is pending. For a line that is high already there is a
-/// further trigger only where the chip's line would fall and rise again: when a byte was sent
-/// and the transmitter is empty once more, and when input arrives for which it has an interrupt.
+/// Guests handle interrupts until none is pending. A line that is already high triggers again only
+/// where the chip's line would fall and rise: when a byte was sent and the transmitter is empty
+/// again, and when input with an enabled interrupt arrives.
 ///
-/// MCR's OUT2, which gates the line on a PC, does not gate the trigger.
+/// OUT2 of the MCR, which gates the line on a PC, does not gate the trigger.
 ///
-/// Nothing stands for `vm-superio`'s events. A VMM whose input waits for room asks for
+/// There is no counterpart to `vm-superio`'s events. A VMM with input waiting for room calls
 /// [`Uart::receive_room`] after the guest's next access.
 ///
 /// # Example
@@ -98,14 +97,14 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 pub struct Serial<T: Trigger, C, W> {
     uart: Uart<C, W>,
     trigger: T,
-    /// The line is high, and was triggered for.
+    /// Whether the line is high and the trigger for it succeeded.
     high: bool,
     failed: Option<T::E>,
 }
 
 impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
-    /// Connects the interrupt line of `uart` to `trigger`. One that is high already triggers with
-    /// the next access, input or [`tend`](Self::tend).
+    /// Connects the interrupt line of `uart` to `trigger`. If the line is already high, the next
+    /// access, input or [`tend`](Self::tend) triggers.
     pub const fn new(uart: Uart<C, W>, trigger: T) -> Self {
         Self {
             uart,
@@ -117,8 +116,8 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
 
     /// Handles a guest's read of the register at `offset`.
     ///
-    /// It triggers if the line rises: because time has passed, or because the next byte has an
-    /// error. [`take_error`](Self::take_error) returns the trigger's error.
+    /// It triggers if the line rises, because time has passed or the next byte has an error.
+    /// [`take_error`](Self::take_error) returns a failed trigger's error.
     pub fn read(&mut self, offset: usize) -> u8 {
         let value = self.uart.read(offset);
         self.tend_keeping_error();
@@ -129,7 +128,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// # Errors
     ///
-    /// The trigger's. The write is done, and the trigger is tried again with the next one.
+    /// The trigger's error. The write has taken effect, and the next write tries the trigger again.
     pub fn write(&mut self, offset: usize, value: u8) -> Result<(), T::E> {
         let sends = offset == THR && !self.uart.dlab();
         self.uart.write(offset, value);
@@ -138,12 +137,12 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         self.tend()
     }
 
-    /// Receives as many of `bytes` as there is room for, in order; returns how many. In loopback
-    /// the line is not connected, and none are taken.
+    /// Receives as many of `bytes` as there is room for, in order, and returns their number. In
+    /// loopback the line is not connected, and no byte is received.
     ///
     /// # Errors
     ///
-    /// The trigger's. The bytes are received, and the trigger is tried again with the next ones.
+    /// The trigger's error. The bytes are received, and the next call tries the trigger again.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, T::E> {
         let room = if self.uart.is_looped() {
             0
@@ -164,12 +163,12 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         Ok(now)
     }
 
-    /// Triggers if the line has risen: to be called after the port was changed through
-    /// [`uart_mut`](Self::uart_mut), and at the time that [`Uart::next_event`] gives.
+    /// Triggers if the line has risen. Call it after a change through [`uart_mut`](Self::uart_mut),
+    /// and at the time that [`Uart::next_event`] returns.
     ///
     /// # Errors
     ///
-    /// The trigger's; it is tried again with the next call.
+    /// The trigger's error. The next call tries the trigger again.
     pub fn tend(&mut self) -> Result<(), T::E> {
         let is_high = self.uart.interrupt().is_some();
         self.high &= is_high;
@@ -186,23 +185,23 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         }
     }
 
-    /// The port.
+    /// Returns the port.
     pub const fn uart_mut(&mut self) -> &mut Uart<C, W> {
         &mut self.uart
     }
 
-    /// The trigger.
+    /// Returns the trigger.
     pub const fn trigger(&self) -> &T {
         &self.trigger
     }
 
-    /// Takes the error of the last trigger that failed in an access that cannot return one: a read,
-    /// or any access behind rust-vmm's device bus.
+    /// Takes the last trigger error of an access that cannot return one: a read, or any access
+    /// through rust-vmm's device bus.
     pub const fn take_error(&mut self) -> Option<T::E> {
         self.failed.take()
     }
 
-    /// A read of a register in memory: a DesignWare's are words.
+    /// Reads a memory-mapped register. A DesignWare's registers are words.
     #[cfg(feature = "vm-device")]
     pub(crate) fn read_word(&mut self, offset: usize) -> u32 {
         if self.uart.chip().model() != nostall_uart::Model::DesignWare {
@@ -213,7 +212,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         value
     }
 
-    /// A write whose error is kept.
+    /// Writes a register and stores the trigger's error for [`take_error`](Self::take_error).
     #[cfg(feature = "vm-device")]
     pub(crate) fn write_keeping_error(&mut self, offset: usize, value: u8) {
         if let Err(error) = self.write(offset, value) {

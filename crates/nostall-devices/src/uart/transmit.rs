@@ -1,4 +1,4 @@
-//! The way of sent bytes: from the holding register to the line's other end.
+//! The transmit path: from the holding register to the other end of the line.
 
 use std::io::Write;
 
@@ -7,15 +7,15 @@ use nostall_uart::registers::{lcr, mcr};
 
 use super::{Line, Uart};
 
-/// The input clock, in hertz: a PC's 1.8432 MHz (PC16550D, Table III).
+/// Input clock in hertz: a PC's 1.8432 MHz (PC16550D, Table III).
 const INPUT_CLOCK: u64 = 1_843_200;
 
 impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn send(&mut self, byte: u8) {
         self.transmit_interrupt = false;
         if self.transmit.len() >= self.transmit_depth() {
-            // The data sheet promises nothing. Here the newest byte is lost, as a register
-            // overwritten would lose the one before.
+            // The data sheet leaves this case undefined. The model discards the newest byte; real
+            // hardware may overwrite an older one.
             self.lost = self.lost.saturating_add(1);
             return;
         }
@@ -23,7 +23,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.drain();
     }
 
-    /// Lets everything leave that has left by now.
+    /// Sends all bytes that are due by now.
     pub(super) fn drain(&mut self) {
         let now = self.clock.now();
         self.now = now;
@@ -50,7 +50,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Lets the controller take all bytes that it has had time for by now.
+    /// Moves all bytes to the controller that it has had time to take by now.
     fn be_emptied(&mut self, now: Nanos) {
         let Line::Controller(by) = self.line else {
             return;
@@ -68,18 +68,18 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.controller.rest();
     }
 
-    /// Takes the next byte out of the transmit FIFO.
+    /// Takes the next byte from the transmit FIFO.
     fn load(&mut self) -> Option<u8> {
         let byte = self.transmit.pop_front()?;
         let left = self.transmit.len();
-        // Once for each time that the FIFO empties; with only a few bytes in a
-        // deep one, when they are gone.
+        // The interrupt occurs when the remaining bytes reach the ready level, and when the FIFO is
+        // empty.
         self.transmit_interrupt |= left == 0 || left == self.left_when_ready();
         Some(byte)
     }
 
-    /// A byte at the end of its way: the line's other end, or in loopback our
-    /// own receiver (section 8.8).
+    /// Delivers a sent byte to the other end of the line, or in loopback to the port's own receiver
+    /// (section 8.8).
     fn arrive(&mut self, byte: u8, at: Nanos) {
         if self.latches.mcr & mcr::LOOP != 0 {
             self.take_in(byte, 0, at);
@@ -88,7 +88,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// How long a frame takes on the line; `None` if it does not move at all.
+    /// Returns the duration of a frame on the line; `None` if the line does not advance.
     fn frame_time(&self) -> Option<Nanos> {
         match (self.line, self.latches.divisor) {
             (Line::AtOnce | Line::Controller(_), _) => Some(Nanos::ZERO),
@@ -102,7 +102,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         Nanos::from_secs(cycles) / INPUT_CLOCK
     }
 
-    /// Half bits in a frame: start, data, parity, stop (section 8.1).
+    /// Returns the length of a frame in half bits: start, data, parity, stop (section 8.1).
     fn half_bits(&self) -> u64 {
         let lcr = self.latches.lcr;
         let data = 5 + u64::from(lcr & lcr::WORD_LENGTH);
@@ -123,8 +123,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.chip.left_when_ready(self.depth())
     }
 
-    /// Returns whether the port has sent everything; with a controller behind the FIFO, whether the
-    /// FIFO is empty. The port cannot observe the controller.
+    /// Returns whether the port has sent everything. With a controller, returns whether the FIFO is
+    /// empty: the port cannot observe the controller.
     pub(super) fn idle(&self) -> bool {
         self.transmit.is_empty() && self.shifting.is_none()
     }

@@ -1,4 +1,4 @@
-//! embedded-hal's asynchronous bus and output pins as a controller.
+//! Controller on embedded-hal's asynchronous bus and output pins.
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -14,34 +14,34 @@ use crate::error::Fault;
 use crate::settings::Wire;
 use crate::words::Words;
 
-/// Polls of a blocking caller besides those of a transfer's own time: 200 ms and more.
+/// Number of polls of a blocking caller beyond a transfer's own time: about 170 ms at [`POLL`]
+/// each.
 const POLLS: u64 = 1 << 24;
 
-/// A poll takes at least as long as this.
+/// Shortest time of one poll.
 const POLL: Nanos = Nanos(10);
 
-/// A controller made of embedded-hal's asynchronous bus, as Embassy's HALs have it, and
-/// chip-select [`Lines`].
+/// Controller on an asynchronous embedded-hal bus, as in Embassy's HALs, and chip-select [`Lines`].
 ///
-/// The bus needs no blocking face. Blocking callers poll its transfers in place, and keep the
-/// CPU meanwhile. They give up after 2^24 polls, and one more for each 5 ns of the transfer's
-/// time. A transfer's future must stop the DMA when it is dropped.
+/// The bus needs no blocking interface. Blocking callers poll its transfers in place, and keep the
+/// CPU meanwhile. They give up after 2^24 polls, plus one for each 5 ns of the transfer's time.
+/// When a transfer's future is dropped, it must stop the DMA.
 #[derive(Debug)]
 pub struct AsyncHal<B, L>(Parts<B, L>);
 
 impl<B: SpiBus + Configure, L: Lines> AsyncHal<B, L> {
-    /// `lines` are in the state in which no device listens.
+    /// Creates the controller. `lines` must be in the state in which no device is selected.
     pub const fn new(bus: B, lines: L) -> Self {
         Self(Parts::new(bus, lines))
     }
 
-    /// Gives the parts back.
+    /// Returns the bus and the lines.
     pub fn release(self) -> (B, L) {
         (self.0.bus, self.0.lines)
     }
 }
 
-/// Polls `future`, which may take twice `time` and some, until it is ready.
+/// Polls `future` until it is ready. It may take a little more than twice `time`.
 fn in_place<T>(time: Nanos, future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

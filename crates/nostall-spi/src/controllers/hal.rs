@@ -1,4 +1,4 @@
-//! embedded-hal's blocking bus and output pins as a controller.
+//! Controller on embedded-hal's blocking bus and output pins.
 
 use embedded_hal::spi::{ErrorType, SpiBus};
 
@@ -10,7 +10,7 @@ use crate::error::Fault;
 use crate::settings::{Settings, Wire};
 use crate::words::Words;
 
-/// A bus that is set already, and stays so: messages that need anything else are refused.
+/// Bus with fixed settings. Messages that need other settings are refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed<B> {
     bus: B,
@@ -18,12 +18,12 @@ pub struct Fixed<B> {
 }
 
 impl<B> Fixed<B> {
-    /// Takes a bus that is set to the mode, the bit order and the clock of `settings`.
+    /// Creates the wrapper for a bus that has the mode, bit order and clock of `settings`.
     pub const fn new(bus: B, settings: Settings) -> Self {
         Self { bus, settings }
     }
 
-    /// Gives the bus back.
+    /// Returns the bus.
     pub fn release(self) -> B {
         self.bus
     }
@@ -93,21 +93,21 @@ impl<B> Configure for Fixed<B> {
     }
 }
 
-/// A controller made of embedded-hal's parts: a blocking bus, and chip-select [`Lines`].
+/// Controller on a blocking embedded-hal bus and chip-select [`Lines`].
 ///
-/// It is an [`AsyncController`] if the bus has the asynchronous face too; a transfer's future
-/// must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus with that
-/// face alone.
+/// It is an [`AsyncController`] if the bus also has the asynchronous interface; then a transfer's
+/// future must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus that has
+/// only the asynchronous interface.
 #[derive(Debug)]
 pub struct Hal<B, L>(Parts<B, L>);
 
 impl<B: SpiBus + Configure, L: Lines> Hal<B, L> {
-    /// `lines` are in the state in which no device listens.
+    /// Creates the controller. `lines` must be in the state in which no device is selected.
     pub const fn new(bus: B, lines: L) -> Self {
         Self(Parts::new(bus, lines))
     }
 
-    /// Gives the parts back.
+    /// Returns the bus and the lines.
     pub fn release(self) -> (B, L) {
         (self.0.bus, self.0.lines)
     }
@@ -127,7 +127,7 @@ impl<B: SpiBus + Configure, L: Lines> Controller for Hal<B, L> {
         self.0.select(level)
     }
 
-    /// All at once: `SpiBus` waits.
+    /// Moves all words in one call, because `SpiBus` blocks.
     #[inline]
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         move_words(&mut self.0.bus, words).map(|()| Progress::Done)

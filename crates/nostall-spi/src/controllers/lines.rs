@@ -1,4 +1,4 @@
-//! Chip-select lines: output pins, of one type or of several.
+//! Chip-select lines: output pins of one or several types.
 
 use embedded_hal::digital::{OutputPin, PinState};
 use embedded_hal::spi::ErrorKind;
@@ -7,8 +7,8 @@ use crate::controller::Level;
 use crate::error::Fault;
 use crate::settings::{Polarity, Select};
 
-/// Chip-select lines, numbered from 0: an array of pins, or a tuple of up to 8 pins of
-/// different types.
+/// Chip-select lines, numbered from 0: an array of pins, or a tuple of up to 8 pins of different
+/// types.
 pub trait Lines {
     /// Number of lines.
     const COUNT: u8;
@@ -17,7 +17,7 @@ pub trait Lines {
     ///
     /// # Errors
     ///
-    /// [`Fault::Refused`] if there is no such line, [`Fault::Bus`] if it cannot be driven.
+    /// [`Fault::Refused`] if there is no such line, [`Fault::Bus`] if driving it fails.
     fn drive(&mut self, line: u8, state: PinState) -> Result<(), Fault>;
 }
 

@@ -1,4 +1,4 @@
-//! No hardware: for measuring the bus itself, and for trying it.
+//! Controller without hardware, to measure and to try the bus.
 
 use embedded_hal::spi::Operation;
 
@@ -8,8 +8,8 @@ use crate::error::Fault;
 use crate::settings::Wire;
 use crate::words::Words;
 
-/// A controller whose two data wires are joined, and which takes no time: the output is
-/// the input. It can do everything, and has 255 chip-select lines.
+/// Controller with connected data wires, whose transfers take no time: it receives the bytes that
+/// it sends. It supports everything, and has 255 chip-select lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loopback;
 

@@ -1,4 +1,4 @@
-//! Controllers: one for hardware, three over drivers of others, and one without wires. They are
+//! Controllers: one for hardware, three on other drivers, and one without wires. They are
 //! independent of the bus's protocol.
 
 mod async_hal;

@@ -1,4 +1,4 @@
-//! The common parts of the controllers over embedded-hal's buses.
+//! Common parts of the controllers on embedded-hal buses.
 
 use embedded_hal::spi::Operation;
 use nostall_io::Nanos;
@@ -11,32 +11,31 @@ use crate::settings::{Select, Wire};
 use crate::twins::{awaited, blocked};
 use crate::words::Words;
 
-/// Configuration of a bus, which embedded-hal's `SpiBus` and its asynchronous twin leave
-/// out.
+/// Configuration of a bus, which embedded-hal's `SpiBus` traits do not cover.
 ///
-/// Implemented for the bus of a chip; or the bus is taken as it [is](super::Fixed).
+/// Implement it for the bus of a chip, or use a [`Fixed`](super::Fixed) bus.
 pub trait Configure {
-    /// The settings that can be had, with so many chip-select lines of either polarity.
-    /// Words have 8 bits.
+    /// Returns the possible settings, with `lines` chip-select lines of either polarity. Words have
+    /// 8 bits.
     fn capabilities(&self, lines: u8) -> Capabilities;
 
-    /// Sets the bus, and returns the clock that was set, in hertz.
+    /// Sets the bus. Returns the actual clock in hertz.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if that cannot be done.
+    /// [`Fault`] if the settings are not possible.
     fn configure(&mut self, wire: &Wire) -> Result<u32, Fault>;
 }
 
-/// A bus, chip-select lines, and their state.
+/// A bus, its chip-select lines, and their state.
 #[derive(Debug)]
 pub(super) struct Parts<B, L> {
     pub(super) bus: B,
     pub(super) lines: L,
     select: Select,
-    /// The clock that was set, in hertz.
+    /// Actual clock in hertz.
     rate: u32,
-    /// A transfer was given up, and may still be in the FIFO.
+    /// A transfer was aborted, and its words may still be in the FIFO.
     stale: bool,
 }
 
@@ -58,7 +57,7 @@ pub(super) fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
 }
 
 impl<B: Configure, L: Lines> Parts<B, L> {
-    /// Sets the bus, which is flushed first if a transfer was given up.
+    /// Sets the bus. Flushes it first after an aborted transfer.
     pub(super) fn set(&mut self, wire: &Wire) -> Result<u32, Fault>
     where
         B: embedded_hal::spi::SpiBus,
@@ -69,7 +68,7 @@ impl<B: Configure, L: Lines> Parts<B, L> {
         self.set_flushed(wire)
     }
 
-    /// The same, awaited.
+    /// Does the same, asynchronously.
     pub(super) async fn set_awaited(&mut self, wire: &Wire) -> Result<u32, Fault>
     where
         B: embedded_hal_async::spi::SpiBus,
@@ -87,7 +86,7 @@ impl<B: Configure, L: Lines> Parts<B, L> {
         Ok(self.rate)
     }
 
-    /// Time of so many words on the wire.
+    /// Returns the time of `words` 8-bit words on the wire.
     pub(super) fn time_of(&self, words: usize) -> Nanos {
         Nanos::from_secs(words as u64 * 8) / u64::from(self.rate)
     }
@@ -99,12 +98,12 @@ impl<B: Configure, L: Lines> Parts<B, L> {
 
     pub(super) fn abort(&mut self) {
         self.stale = true;
-        // The line must move. If it does not, there is nothing else to be done.
+        // The line must be released. If that fails, nothing else can be done.
         let _ = self.select(Level::Released);
     }
 }
 
-/// Moves all words, and returns when the last bit is out: `$wait!` blocks or awaits.
+/// Moves all words, and returns when the last bit is sent. `$wait!` blocks or awaits.
 macro_rules! move_words {
     ($bus:ident, $words:ident, $wait:ident) => {{
         let fill = $words.fill();
@@ -125,7 +124,7 @@ macro_rules! move_words {
             Operation::DelayNs(_) => Ok(()),
         }
         .map_err(fault)?;
-        // The last bit must be out before a line moves.
+        // The last bit must be sent before a line changes.
         $wait!($bus.flush()).map_err(fault)?;
         $words.complete();
         Ok(())
@@ -140,7 +139,7 @@ pub(super) fn move_words<B: embedded_hal::spi::SpiBus>(
     move_words!(bus, words, blocked)
 }
 
-/// The same, awaited.
+/// Does the same, asynchronously.
 pub(super) async fn move_words_awaited<B: embedded_hal_async::spi::SpiBus>(
     bus: &mut B,
     words: &mut Words<'_>,

@@ -1,14 +1,13 @@
-//! SiFive's controller, of the FE310, the FU540 and the FU740, and of QEMU's
-//! `sifive_u`.
+//! SPI controller of SiFive's FE310, FU540 and FU740, and of QEMU's `sifive_u`.
 //!
-//! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface (SPI)"; register
-//! names are its own. We had no copy, so offsets, fields and the values of `csmode` and `fmt` were
-//! compared with QEMU's model (`hw/ssi/sifive_spi.c`) and Linux's driver
-//! (`drivers/spi/spi-sifive.c`). So were the watermark interrupts and the depth of the FIFOs. The
-//! divisor was compared with Linux's alone, as QEMU's has no speed.
+//! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface (SPI)"; the register
+//! names are the manual's. No copy was available. So offsets, fields, the values of `csmode` and
+//! `fmt`, the watermark interrupts and the FIFO depth were compared with two sources: QEMU's model
+//! (`hw/ssi/sifive_spi.c`) and Linux's driver (`drivers/spi/spi-sifive.c`). The divisor was
+//! compared with Linux only, because QEMU's model has no speed.
 //!
-//! The window's registers are numbered in words: `sckdiv` is 0, `csid` (at byte 0x10)
-//! is 4. In memory, that is [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
+//! Registers are numbered in 32-bit words: `sckdiv` is 0, and `csid` (at byte 0x10) is 4. For
+//! memory, use [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
 
 use nostall_io::{Nanos, Registers};
 
@@ -19,9 +18,9 @@ use crate::settings::{BitOrder, Mode, Select, Wire};
 use crate::station::time_of;
 use crate::words::Words;
 
-/// Registers (section "Memory Map").
+/// Register numbers (section "Memory Map").
 mod register {
-    /// The manual's offset, in bytes, as a window's number.
+    /// Converts the manual's byte offset to a register number.
     const fn at(offset: usize) -> usize {
         offset / 4
     }
@@ -39,69 +38,70 @@ mod register {
 }
 use register::{CSID, CSMODE, FCTRL, FMT, IE, RXDATA, RXMARK, SCKDIV, SCKMODE, TXDATA};
 
-/// `sckdiv`: 12 bits ("Serial Clock Divisor Register").
+/// `sckdiv` ("Serial Clock Divisor Register"): largest value of the 12-bit divisor.
 const SCKDIV_MOST: u32 = 0xfff;
-/// `csmode` ("Chip Select Mode Register"): the line follows each frame.
+/// `csmode` ("Chip Select Mode Register"): the line is asserted during each frame.
 const CSMODE_AUTO: u32 = 0;
-/// `csmode`: the line is asserted with the first frame, and stays.
+/// `csmode`: the line is asserted with the first frame, and stays asserted.
 const CSMODE_HOLD: u32 = 2;
-/// `csmode`: the hardware leaves the line alone. (QEMU 7.2 to 10 takes any mode but
-/// `AUTO` for asserted.)
+/// `csmode`: the hardware does not drive the line. (QEMU 7.2 to 10 asserts it in every mode except
+/// `AUTO`.)
 const CSMODE_OFF: u32 = 3;
-/// `fmt` ("Frame Format Register"): one data wire each way, frames of 8 bits.
+/// `fmt` ("Frame Format Register"): one data wire for each direction, 8-bit frames.
 const FMT_8_BITS: u32 = 8 << 16;
-/// `fmt`: the least significant bit first.
+/// `fmt`: least significant bit first.
 const FMT_LSB_FIRST: u32 = 1 << 2;
-/// `rxdata` ("Receive Data Register"): nothing was there.
+/// `rxdata` ("Receive Data Register"): the receive FIFO was empty.
 const RXDATA_EMPTY: u32 = 1 << 31;
-/// `ie` ("SPI Interrupt Registers"): more in the receive FIFO than `rxmark`.
+/// `ie` ("SPI Interrupt Registers"): interrupts if the receive FIFO holds more words than `rxmark`.
 const IE_RXWM: u32 = 1 << 1;
 
-/// Depth of each FIFO, in words ("SPI Instances").
+/// Depth of each FIFO in words ("SPI Instances").
 const FIFO: usize = 8;
 
-/// Whether the controller's interrupt is connected.
+/// Detection of the end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// No: the driver waits for the time that the words in the FIFO take, and then polls.
+    /// Without an interrupt: the driver waits for the time of the words in the FIFO, and then
+    /// polls.
     Polled,
-    /// Yes, and the handler calls [`mask`] and then
-    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt). Waits that are shorter than
-    /// this are waited for as if not: an interrupt takes a few microseconds itself.
+    /// With an interrupt, whose handler calls [`mask`] and then
+    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt). Waits shorter than this time are polled,
+    /// because an interrupt itself takes a few microseconds.
     Interrupt(Nanos),
 }
 
-/// Masks the controller's interrupt, which is at a level: for its handler. `registers`
-/// is a window of its own onto the same registers.
+/// Masks the controller's level-triggered interrupt, for its handler. `registers` is another window
+/// to the same registers.
 pub fn mask(registers: &impl Registers) {
     registers.write32(IE, 0);
 }
 
-/// SiFive's controller: a FIFO of 8 each way, filled and emptied without asking
-/// whether there is room. Words of 8 bits; lines active low.
+/// SiFive's controller, with a FIFO of 8 words in each direction. It never needs to read whether
+/// there is room. Words have 8 bits; chip-select lines are active low.
 #[derive(Debug)]
 pub struct Sifive<R> {
     registers: R,
-    /// Of the bus that it is on, in hertz.
+    /// Input clock in hertz.
     input: u32,
     lines: u8,
     completion: Completion,
-    /// Clock that `set` has set, in hertz.
+    /// Actual clock in hertz.
     clock: u32,
     select: Select,
-    /// `csmode` is `OFF`.
+    /// Set if `csmode` is `OFF`.
     off: bool,
-    /// The interrupt is enabled.
+    /// Set if the interrupt is enabled.
     enabled: bool,
-    /// Frames sent whose answers had not come back at the last check.
+    /// Number of frames sent without an answer at the last check.
     under_way: usize,
-    /// Frames of a message that was ended, which are still to come back.
+    /// Number of frames of an aborted message whose answers are still to come.
     stale: usize,
 }
 
 impl<R: Registers> Sifive<R> {
-    /// `input` is the clock of the bus that it is on (`tlclk`), in hertz; `lines` is
-    /// how many chip selects this instance has.
+    /// Creates the driver. `input` is the clock of the controller's bus (`tlclk`) in hertz. `lines`
+    /// is the number of chip selects of this instance.
     pub const fn new(registers: R, input: u32, lines: u8, completion: Completion) -> Self {
         Self {
             registers,
@@ -117,11 +117,11 @@ impl<R: Registers> Sifive<R> {
         }
     }
 
-    /// Takes the received words for `words`, no more than are under way.
+    /// Reads the received words for `words`, at most those that are expected.
     fn empty(&mut self, words: &mut Words<'_>) -> Result<(), Fault> {
         for _ in 0..(self.stale + words.under_way()).min(FIFO) {
             match self.registers.read32(RXDATA) {
-                // The bits between are 0 of a controller that is there.
+                // A working controller returns 0 in the other bits.
                 u32::MAX => return Err(Fault::Gone),
                 data if data & RXDATA_EMPTY != 0 => break,
                 _ if self.stale > 0 => self.stale -= 1,
@@ -132,7 +132,7 @@ impl<R: Registers> Sifive<R> {
         Ok(())
     }
 
-    /// Sends as much as there is sure to be room for, both there and on the way back.
+    /// Sends as many words as both FIFOs have room for.
     fn fill(&self, words: &mut Words<'_>) {
         for _ in self.stale + words.under_way()..FIFO {
             match words.next_word() {
@@ -171,11 +171,11 @@ impl<R: Registers> Controller for Sifive<R> {
         if self.registers.read32(SCKDIV) == u32::MAX {
             return Err(Fault::Gone);
         }
-        // The first instance starts as a window onto its flash ("SPI Flash Interface
+        // The first instance starts as a memory-mapped window of its flash ("SPI Flash Interface
         // Control Register").
         self.registers.write32(FCTRL, 0);
         self.abort();
-        // Words that were under way before have been sent since.
+        // Words of earlier transfers have been sent meanwhile.
         self.stale = 0;
         for _ in 0..=FIFO {
             if self.registers.read32(RXDATA) & RXDATA_EMPTY != 0 {
@@ -186,7 +186,7 @@ impl<R: Registers> Controller for Sifive<R> {
     }
 
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
-        // The clock is input / 2(div + 1): rounded to the slower side.
+        // The clock is input / 2(div + 1), rounded to the slower one.
         let div = self.input.div_ceil(wire.clock.max(1).saturating_mul(2));
         let div = div.saturating_sub(1).min(SCKDIV_MOST);
         self.clock = (self.input / (2 * (div + 1))).max(1);
@@ -203,7 +203,7 @@ impl<R: Registers> Controller for Sifive<R> {
         match wire.select {
             Select::Line(number, _) => {
                 if core::mem::take(&mut self.off) {
-                    // Else QEMU sees no edge when the line is asserted.
+                    // Otherwise QEMU sees no edge when the line is asserted.
                     self.registers.write32(CSMODE, CSMODE_AUTO);
                 }
                 self.registers.write32(CSID, number.into());
@@ -231,7 +231,7 @@ impl<R: Registers> Controller for Sifive<R> {
         self.mask();
         self.empty(words)?;
         self.fill(words);
-        // Words that have come in since.
+        // Reads words that have arrived meanwhile.
         self.empty(words)?;
         if words.is_complete() {
             return Ok(Progress::Done);
@@ -250,8 +250,8 @@ impl<R: Registers> Controller for Sifive<R> {
     fn abort(&mut self) {
         mask(&self.registers);
         self.enabled = false;
-        // There is no way to stop frames. They come back in their order, before those
-        // of the next message; if they left that no room at all, they never do.
+        // Frames cannot be stopped. Their answers arrive in order, before those of the next
+        // message.
         self.stale = match self.under_way {
             0 => 0,
             more => (self.stale + more).min(FIFO),

@@ -12,15 +12,14 @@ impl<R: Registers, C: Clock> ErrorType for Console<R, C> {
     type Error = IoError;
 }
 
-/// Unlike [`Console::write`], a write does not drop the rest of a text that the port does not take
-/// in time. It returns the number of text bytes that the port took, and the caller still has the
-/// rest.
+/// Writes with [`Console`]. Unlike [`Console::write`], a write keeps text that the port does not
+/// take in time: it returns the number of text bytes taken, and the caller keeps the rest.
 impl<R: Registers, C: Clock> Write for Console<R, C> {
     /// # Errors
     ///
     /// [`IoError::TimedOut`] if the port took no byte in time. [`IoError::Gone`] if it has
-    /// disappeared or lost its power. What it held is then counted as lost and reported on the
-    /// line later.
+    /// disappeared or lost its power. The bytes it held are then counted as lost, and reported on
+    /// the line later.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {
         if bytes.is_empty() {
             return Ok(0);
@@ -41,7 +40,7 @@ impl<R: Registers, C: Clock> Write for Console<R, C> {
 
     /// # Errors
     ///
-    /// [`IoError::TimedOut`] if the last byte did not leave in time.
+    /// [`IoError::TimedOut`] if the last byte did not leave the port in time.
     fn flush(&mut self) -> Result<(), IoError> {
         Self::flush(self).map_err(|_| IoError::TimedOut)
     }

@@ -1,4 +1,4 @@
-//! The one way into the driver.
+//! Preparation of a console for use. Every entry point goes through it.
 
 use core::ops::{Deref, DerefMut};
 
@@ -18,27 +18,26 @@ pub(super) enum Stall {
     Gone,
 }
 
-/// The ways to use a console.
+/// Ways to use a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// May wait. A receive interrupt that is enabled is masked until the end: its handler could
-    /// not reach the port. With none enabled, which only this driver can change, there is
-    /// nothing to mask.
+    /// May wait. An enabled receive interrupt is masked until the end, because its handler could
+    /// not use the port. Only this driver enables interrupts, so without one nothing is masked.
     Write,
-    /// May wait, and leaves the interrupts alone.
+    /// May wait, and does not change the interrupt enables.
     Flush,
-    /// Never waits, and leaves the interrupts alone.
+    /// Never waits, and does not change the interrupt enables.
     Offer,
 }
 
-/// A console that is ready for use: it has its power, its interrupts are as the entry wants
-/// them. Everything that sends is a method of this type, so that no entry point can forget
-/// the preparation.
+/// A console that is ready for use: its port has power, and its interrupts are as the entry
+/// requires. All sending is done with methods of this type, so that no entry point omits the
+/// preparation.
 ///
 /// Dropping it restores the interrupt enables.
 pub(super) struct Entered<'c, R: Registers, C: Clock> {
     console: &'c mut Console<R, C>,
-    /// The interrupt enables to restore, if any interrupt was masked.
+    /// Interrupt enables to restore, if any interrupt was masked.
     masked: Option<u8>,
 }
 
@@ -58,8 +57,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
         })
     }
 
-    /// Sets a port up again that has lost its power. Of a port that stays busy, only the
-    /// first attempt waits.
+    /// Sets up a port again after a loss of power. If the port stays busy, only the first attempt
+    /// waits.
     fn recover(&mut self, entry: Entry) -> Result<(), Stall> {
         self.lose_port_content();
         self.status()?;
@@ -80,8 +79,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
         Ok(())
     }
 
-    /// Returns whether the port has lost its power. If not, all that it was given before is
-    /// in it or has left.
+    /// Returns whether the port has lost its power. If not, all bytes from before are in it or have
+    /// left.
     pub(super) fn check_power(&mut self) -> bool {
         if self.settings.power_loss == PowerLoss::Recover && self.registers.read8(SCR) != CANARY {
             return true;
@@ -90,7 +89,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
         false
     }
 
-    /// Believes what the port showed: all but [`in_port`](Self::in_port) has left.
+    /// Accepts the port's status: all bytes except [`in_port`](Self::in_port) have left.
     pub(super) fn settle(&mut self) {
         self.at_risk = self.at_risk.min(self.in_port);
         self.lost.settle(self.in_port == 0);
@@ -98,9 +97,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
     /// Counts the bytes that may not have left the port as lost, and returns their number.
     ///
-    /// A port that has lost its power looks as if it were empty. So where that is checked
-    /// for, these are the bytes that it was given since the check before, and those that it
-    /// held then.
+    /// A port that has lost its power seems empty. So with [`PowerLoss::Recover`] these are the
+    /// bytes given to it since the last check, and those that it held at that check.
     pub(super) fn lose_port_content(&mut self) -> usize {
         if self.settings.power_loss == PowerLoss::Ignore {
             self.settle();

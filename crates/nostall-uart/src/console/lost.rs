@@ -1,27 +1,27 @@
-//! Bytes that did not arrive, and their report on the line.
+//! Lost bytes, and their report on the line.
 
 use core::fmt::{self, Write};
 
 use crate::Newline;
 
-/// Longer than any report: a line end, 20 digits, and the words around them.
+/// Size of the report buffer: above the line end, 20 digits and the words around them.
 const LONGEST_REPORT: usize = 48;
 
-/// Bytes that did not arrive, and their report on the line.
+/// Lost bytes, and their report on the line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lost {
-    /// Since the port was opened.
+    /// Number of bytes lost since the port was opened.
     total: u64,
     unreported: u64,
-    /// Set if some of the unreported bytes may have arrived.
+    /// Some of the unreported bytes may have arrived.
     at_most: bool,
-    /// The counts in reports whose text may yet be lost: it is in the port, or on its way
-    /// there.
+    /// Counts in reports whose text may still be lost: it is in the port, or not completely given
+    /// to it.
     reported: u64,
-    /// The load that was given last holds a part of a report.
+    /// The last load contains a part of a report.
     report_is_last: bool,
     report: Report,
-    /// The last byte on the line was no line feed.
+    /// The last byte on the line was not a line feed.
     line_is_open: bool,
 }
 
@@ -32,22 +32,22 @@ impl Lost {
         self.unreported = self.unreported.saturating_add(bytes as u64);
     }
 
-    /// The port has lost its content, of which `bytes` were text. A report that was among it
-    /// is made again.
+    /// Records that the port has lost its content, of which `bytes` were text. A report in that
+    /// content is sent again.
     pub(super) fn lose_content(&mut self, bytes: usize) {
         if bytes == 0 && self.reported == 0 {
             return;
         }
         self.add(bytes);
         self.unreported = self.unreported.saturating_add(self.reported);
-        // The bytes and the report may have left.
+        // The bytes and the report may still have arrived.
         self.at_most = true;
         self.reported = 0;
         self.report = Report::default();
         self.line_is_open = true;
     }
 
-    /// The port is seen to have kept its content. If `is_empty`, that has left.
+    /// Records that the port has kept its content. If `is_empty`, the content has left.
     pub(super) const fn settle(&mut self, is_empty: bool) {
         if !self.report.is_under_way() && (is_empty || !self.report_is_last) {
             self.reported = 0;
@@ -63,8 +63,7 @@ impl Lost {
         self.unreported > 0 || self.report.is_under_way()
     }
 
-    /// Puts the next part of the report into `piece`, which is sent next, and returns the
-    /// part's length.
+    /// Puts the next part of the report into `piece`, to be sent next. Returns the part's length.
     pub(super) fn fill(&mut self, piece: &mut [u8], newline: Newline) -> usize {
         if !self.is_due() {
             return 0;
@@ -75,7 +74,7 @@ impl Lost {
             let line_end = if self.line_is_open { end } else { "" };
             let up_to = if self.at_most { "up to " } else { "" };
             let lost = self.unreported;
-            // It fits.
+            // The buffer is large enough.
             let _ = write!(self.report, "{line_end}[{up_to}{lost} bytes lost]{end}");
             self.reported = self.reported.saturating_add(lost);
             self.unreported = 0;
@@ -84,7 +83,7 @@ impl Lost {
         self.report.fill(piece)
     }
 
-    /// Records a load that is given to the transmitter. Its first `report` bytes are of a
+    /// Records a load that is given to the transmitter. Its first `report` bytes belong to a
     /// report.
     pub(super) fn given(&mut self, load: &[u8], report: usize) {
         self.report_is_last = report > 0;
@@ -94,7 +93,7 @@ impl Lost {
     }
 }
 
-/// A report's text, and how much of it is sent.
+/// Text of a report, and the part of it that is sent.
 #[derive(Clone, Debug)]
 struct Report {
     text: [u8; LONGEST_REPORT],
@@ -170,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_lost_with_the_content_of_the_port_is_made_again() {
+    fn a_report_that_is_lost_with_the_content_of_the_port_is_sent_again() {
         let mut lost = Lost::default();
         lost.add(260);
         assert_eq!(reported(&mut lost, 16), "[260 bytes lost]\r\n");
         lost.given(b"]\r\n", 3);
-        // Not yet out of the port.
+        // The report has not left the port.
         lost.settle(false);
         lost.lose_content(0);
         assert_eq!(reported(&mut lost, 16), "\r\n[up to 260 bytes lost]\r\n");

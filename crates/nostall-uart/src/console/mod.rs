@@ -1,4 +1,4 @@
-//! The polled console writer.
+//! Polled console writer.
 
 #[cfg(feature = "embedded-io")]
 mod embedded;
@@ -29,14 +29,14 @@ pub struct WriteReport {
     /// Number of bytes given to the transmitter, including inserted CRs.
     pub written: usize,
     /// Number of text bytes in [`written`](Self::written), from the beginning of the text. An LF
-    /// counts when it is sent, its CR does not.
+    /// counts when it is sent; its CR does not count.
     pub text: usize,
-    /// Number of bytes given up, including inserted CRs. The port was stuck or held off
-    /// ([`timed_out`](Self::timed_out)), or has disappeared. The console reports them on the
-    /// line when the port takes bytes again.
+    /// Number of bytes dropped, including inserted CRs. The port was stuck or held off
+    /// ([`timed_out`](Self::timed_out)), or has disappeared. The console reports them on the line
+    /// when the port takes bytes again.
     pub dropped: usize,
-    /// A wait reached its bound. With nothing dropped it was the last one: the
-    /// bytes are in the port, but the port never said that they had left.
+    /// A wait reached its bound. If nothing was dropped, it was the last wait: the bytes are in the
+    /// port, but the port has not reported that they left.
     pub timed_out: bool,
 }
 
@@ -48,20 +48,20 @@ impl WriteReport {
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// Writes `text`, each LF as the [settings](crate::Newline) say, and returns when the last bit is on the
-    /// line, or with [`Strategy::FifoPaced`] when the last byte is in the FIFO.
+    /// Writes `text`, with each LF sent as the [settings](crate::Newline) require. Returns when the
+    /// last bit is on the line, or with [`Strategy::FifoPaced`] when the last byte is in the FIFO.
     ///
-    /// A [receive interrupt](Self::enable_receive) is masked meanwhile. A port that stops taking
-    /// bytes is waited for during [`longest_wait`](Self::longest_wait), counted from the last byte
-    /// that it took. Then the rest is dropped, and until the port is ready again each later
-    /// write costs one look. So a port that is stuck costs one bound.
+    /// A [receive interrupt](Self::enable_receive) is masked meanwhile. If the port stops taking
+    /// bytes, the write waits up to [`longest_wait`](Self::longest_wait) from the last byte that it
+    /// took. Then the rest is dropped, and each later write polls once until the port is ready
+    /// again. So a stuck port costs one bound.
     ///
-    /// A write as a whole has no shorter bound than its text: `n` bytes of the line cannot
-    /// take more than `n / transmit_load + 2` bounds. A port that takes each load just in
-    /// time can so hold the CPU for minutes: for six, with 11,500 bytes and loads of 16.
-    /// With [`Strategy::BytePolled`] a load is one byte. With [`FlowControl::Cts`] it is one
-    /// byte as well, and takes up to three bounds. A crash path that has a deadline of its
-    /// own calls [`offer`](Self::offer) until then, as `nostall-console` does.
+    /// The bound of a whole write depends on its text: `n` bytes take at most
+    /// `n / transmit_load + 2` bounds. A port that takes each load just in time can hold the CPU
+    /// for minutes: for six, with 11,500 bytes and loads of 16. With [`Strategy::BytePolled`] a
+    /// load is one byte. With [`FlowControl::Cts`] it is also one byte, and takes up to three
+    /// bounds. A crash path with a deadline calls [`offer`](Self::offer) until then, as
+    /// `nostall-console` does.
     pub fn write(&mut self, text: &[u8]) -> WriteReport {
         let mut report = WriteReport::default();
         if text.is_empty() {
@@ -83,7 +83,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
         report.dropped += rest;
         self.lost.add(rest);
         if self.check_power() {
-            // Which of its bytes went out is unknown.
+            // It is unknown which of the bytes were sent.
             self.lose_port_content();
             report.dropped += core::mem::take(&mut report.written);
         }
@@ -101,23 +101,21 @@ impl<R: Registers, C: Clock> Console<R, C> {
         sent
     }
 
-    /// Gives the port as much of `text` as it takes now, without waiting for it, and
-    /// says when to come back with the rest. For a caller that has other things
-    /// to do than to be held: an offer costs one look and at most one FIFO-full.
+    /// Gives the port the part of `text` that it takes now, and returns when to offer the rest.
+    /// Never waits. An offer costs one poll and at most one FIFO of bytes.
     ///
-    /// An offer before the time that the one before has returned costs nothing: it returns
-    /// the same time and leaves the port alone. A port that is stuck or held off is looked
-    /// at ever more seldom, down to once in 10 ms. The port's interrupt enables are left
-    /// alone. While the clock shows [`Nanos::UNKNOWN`], each offer looks at the port once.
+    /// An offer before the returned time does not access the port, and returns the same time. A
+    /// port that is stuck or held off is polled at longer and longer intervals, up to 10 ms. The
+    /// port's interrupt enables are not changed. While the clock returns [`Nanos::UNKNOWN`], each
+    /// offer polls the port once.
     ///
-    /// On an RS-485 line the first offer may only turn the line around, and take nothing.
-    /// When all text is taken, go on with empty offers, each at the time that the one
-    /// before has returned. The line is handed back when an empty offer returns a time that
-    /// has passed. [`flush`](Self::flush) does the same, and waits.
+    /// On an RS-485 line the first offer may only raise RTS, and take nothing. When all text is
+    /// taken, continue with empty offers, each at the returned time. The line is released when an
+    /// empty offer returns a time that has passed. [`flush`](Self::flush) does the same, and waits.
     pub fn offer(&mut self, text: &[u8]) -> Offered {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
-        // A clock without a rate never reaches the time: look at the port.
+        // A clock without a rate never reaches the time: poll the port.
         if now < next_look && now.is_known() {
             return Offered {
                 taken: 0,
@@ -142,18 +140,18 @@ impl<R: Registers, C: Clock> Console<R, C> {
         }
     }
 
-    /// Makes the next [`offer`](Self::offer) look at a busy port again after 1/128 of a load's
-    /// time, not after 1/20. For a panic, whose offers interrupt no other work.
+    /// Makes the next [`offer`](Self::offer) poll a busy port again after 1/128 of a load's time,
+    /// instead of 1/20. For a panic, whose offers interrupt no other work.
     pub fn hurry(&mut self) {
         self.pace.hurry();
     }
 
-    /// Waits until the last bit is on the line, and reports lost bytes if the port takes
-    /// the report.
+    /// Waits until the last bit is on the line, and reports lost bytes if the port takes the
+    /// report.
     ///
     /// # Errors
     ///
-    /// [`FlushTimeout`] if it did not leave in bounded time.
+    /// [`FlushTimeout`] if the last bit did not leave in bounded time.
     pub fn flush(&mut self) -> Result<(), FlushTimeout> {
         let is_empty = self.in_port == 0 && self.at_risk == 0;
         if is_empty && !self.lost.is_due() && self.turn == Turn::Listening {
@@ -222,7 +220,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             since: Some(now),
             idle: status & lsr::TEMT != 0,
         };
-        // Most ports take no more.
+        // Most ports have a FIFO of at most 16 bytes.
         if load <= 16 {
             self.give_next(&mut rest, &mut [0; 16][..load], found);
         } else {
@@ -234,19 +232,19 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         Ok(text.len() - rest.text_remaining())
     }
 
-    /// Gives the transmitter the next load, put together in `room`. Returns how many bytes
-    /// of it are of the text.
+    /// Assembles the next load in `room`, and gives it to the transmitter. Returns the number of
+    /// text bytes in it.
     fn give_next(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
         let newline = self.settings.newline;
         let report = self.lost.fill(room, newline);
-        // A report that was cut may be followed by one of its own.
+        // A report that was cut short may need another one after it.
         let of_text = match self.lost.is_due() {
             true => 0,
             false => text.fill(&mut room[report..]).len(),
         };
         let load = &room[..report + of_text];
         self.give(load);
-        // A byte may still be in the shift register.
+        // One byte may still be in the shift register.
         let left = usize::from(self.in_port > 0);
         if self.settings.power_loss == PowerLoss::Ignore {
             self.in_port = left;
@@ -295,7 +293,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         status & msr::CTS != 0
     }
 
-    /// Puts the next look off for a frame at least, as nothing happens in less time.
+    /// Delays the next poll by at least one frame, because nothing happens sooner.
     pub(super) fn look_after_a_frame(&mut self, now: Nanos) {
         self.pace.busy_for_offer(now);
         let next_look = self.pace.next_look(now);
@@ -303,8 +301,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         self.pace.hold(now, next_look.max(frame));
     }
 
-    /// Records that an offer found the port not ready. A port that is stuck for longer than a
-    /// write's limit must release the RS-485 line.
+    /// Records that an offer found the port not ready. If the port is stuck for longer than a
+    /// write's limit, the RS-485 line is released.
     pub(super) fn charge_outage(&mut self, now: Nanos) {
         let longest = self.longest_wait();
         let outage = self
@@ -318,24 +316,23 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// Returns a write's time limit for a port that takes no bytes. If CTS holds the port off,
-    /// the limit is doubled.
+    /// Returns a write's time limit for a port that takes no bytes. If CTS holds the port off, the
+    /// limit is doubled.
     ///
-    /// [`ConsoleSettings::give_up_after`](crate::ConsoleSettings::give_up_after), or twice the time
-    /// that the line needs for all that the
-    /// port can hold, if that is longer.
+    /// It is [`ConsoleSettings::give_up_after`](crate::ConsoleSettings::give_up_after), or twice
+    /// the time that the line needs for all bytes that the port can hold, if that is longer.
     pub fn longest_wait(&self) -> Nanos {
         let full = self.port.frame_time * (self.port.load as u64 + 1);
         self.settings.give_up_after.max(full * 2)
     }
 
-    /// Returns the number of bytes dropped since the port was opened, including inserted CRs,
-    /// and bytes in a port that disappeared or lost its power.
+    /// Returns the number of bytes dropped since the port was opened, including inserted CRs, and
+    /// bytes in a port that disappeared or lost its power.
     pub const fn lost(&self) -> u64 {
         self.lost.total()
     }
 
-    /// Chooses how bytes are brought to the transmitter from now on.
+    /// Sets the strategy for later writes.
     pub const fn set_strategy(&mut self, strategy: Strategy) {
         self.strategy = strategy;
     }
@@ -346,12 +343,12 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.port.load
     }
 
-    /// The model, as probed or given.
+    /// Returns the model, as probed or given.
     pub const fn model(&self) -> crate::Model {
         self.port.model
     }
 
-    /// Returns the status bits that were latched since the last call, and clears them.
+    /// Returns the status bits latched since the last call, and clears them.
     pub const fn take_latched_status(&mut self) -> LatchedStatus {
         let seen = self.seen;
         self.seen = LatchedStatus {
@@ -361,18 +358,18 @@ impl<R: Registers, C: Clock> Console<R, C> {
         seen
     }
 
-    /// The window of registers.
+    /// Returns the register window.
     pub const fn registers(&self) -> &R {
         &self.registers
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub const fn clock(&self) -> &C {
         &self.clock
     }
 }
 
-/// The last bytes did not leave the port in bounded time.
+/// Error: the last bytes did not leave the port in bounded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushTimeout;
 
@@ -387,7 +384,7 @@ impl core::error::Error for FlushTimeout {}
 impl<R: Registers, C: Clock> fmt::Write for Console<R, C> {
     /// # Errors
     ///
-    /// If not every byte went out.
+    /// [`fmt::Error`] if not every byte was sent.
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.write(text.as_bytes()).is_complete() {
             Ok(())

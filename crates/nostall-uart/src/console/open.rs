@@ -1,4 +1,4 @@
-//! Taking a port over.
+//! Opening of a port.
 
 use nostall_io::{Clock, Registers};
 
@@ -10,30 +10,29 @@ use crate::setup::{Patience, answers, program, wait_until};
 use crate::{ConsoleSettings, Model, OpenError, PowerLoss, Strategy};
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// Takes over the port: waits for what its last user was still sending (20
-    /// ms at most), finds out what it is unless `settings` say so, sets rate and
-    /// frame, empties and enables the FIFOs, raises DTR and RTS, disables all its
-    /// interrupts.
+    /// Takes over the port. Waits for bytes of its last user, for at most 20 ms. Probes the model
+    /// unless `settings` name it, sets rate and frame, clears and enables the FIFOs, raises DTR and
+    /// RTS, and disables the port's interrupts.
     ///
     /// Starts with [`Strategy::FifoBurst`].
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if no port answers, or it cannot be set up so.
+    /// [`OpenError`] if no port answers, or if the settings are not possible.
     pub fn open(
         registers: R,
         clock: C,
         settings: impl Into<ConsoleSettings>,
     ) -> Result<Self, OpenError> {
         let settings = settings.into();
-        // Before anything is touched.
+        // Checked before the port is accessed.
         settings.line.divisor()?;
         if let Some(load) = settings.transmit_load
             && !(1..=LARGEST_LOAD).contains(&load)
         {
             return Err(OpenError::TransmitLoad(load));
         }
-        // A divisor changed in mid-frame garbles the frame.
+        // A divisor that changes during a frame garbles the frame.
         wait_until(&clock, Patience::Wait, || {
             let idle = lsr::THRE | lsr::TEMT;
             registers.read8(LSR) & idle == idle
@@ -81,36 +80,36 @@ impl<R: Registers, C: Clock> Console<R, C> {
             front_errors: 0,
         };
         console.configure(Patience::Wait)?;
-        // No FIFO that works: there is none to come back.
+        // The FIFOs do not work now, so later set-ups do not expect them.
         console.port.full_load = console.port.load;
         console.fifo_missing = false;
         console.pace = console.port.pace();
         Ok(console)
     }
 
-    /// Takes the port for a panic: disables its interrupts. If another driver of the port was
-    /// stopped in the middle of its set-up, or a test of the port, sets it up again. Never waits.
+    /// Takes over the port for a panic: disables its interrupts. If another driver was stopped
+    /// during a set-up or a test of the port, sets the port up again. Never waits.
     pub fn take_over(&mut self) {
         let line = lcr::DLAB
             | match self.port.model {
-                // Its word length is not what the data sheet says (BCM2835 errata, AUX_MU_LCR_REG).
+                // The word length bits differ from the data sheet (BCM2835 errata, AUX_MU_LCR_REG).
                 Model::Bcm2835Mini => 0,
                 _ => lcr::WORD_LENGTH,
             };
         let differs = self.registers.read8(LCR) ^ self.settings.line.lcr();
         if differs & line != 0 || self.registers.read8(MCR) & mcr::LOOP != 0 {
-            // A port that stays busy is left as it is.
+            // A port that stays busy keeps its registers.
             let _ = self.configure(Patience::OneLook);
             self.pace = self.port.pace();
         }
         self.disable_receive();
     }
 
-    /// Makes the port what the settings say.
+    /// Programs the port with the settings.
     pub(super) fn configure(&mut self, patience: Patience) -> Result<(), OpenError> {
         let registers = &self.registers;
         if self.settings.power_loss == PowerLoss::Recover {
-            // First, so that a loss of power during the setting up is found as well.
+            // Written first, so that a loss of power during the set-up is detected too.
             registers.write8(SCR, CANARY);
         }
         let programmed = program(
@@ -126,7 +125,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
         }
         let fifos = programmed?;
         registers.write8(IER, 0);
-        // On a shared line RTS is our turn to speak.
+        // On a shared line, RTS enables the transmitter.
         let ours = match self.settings.rs485 {
             Some(_) => 0,
             None => mcr::RTS,

@@ -1,4 +1,4 @@
-//! The direction of an RS-485 line.
+//! Direction of an RS-485 line.
 
 use nostall_io::{Clock, Nanos, Registers};
 
@@ -7,8 +7,8 @@ use super::state::Turn;
 use crate::registers::{MCR, lsr, mcr};
 
 impl<R: Registers, C: Clock> Entered<'_, R, C> {
-    /// Takes an RS-485 line for sending. If the time before the first bit still runs, the
-    /// next look is put off until its end.
+    /// Takes an RS-485 line for sending. Returns `false` if the delay before the first bit is not
+    /// over. The next poll is then at its end.
     pub(super) fn take_line(&mut self, now: Nanos) -> bool {
         let Some(times) = self.settings.rs485 else {
             return true;
@@ -19,7 +19,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
                 return true;
             }
             Turn::Opening(at) if at <= now => at,
-            // The clock was set back.
+            // The clock went back.
             Turn::Opening(_) => now,
             Turn::Listening => {
                 self.registers
@@ -37,8 +37,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         true
     }
 
-    /// Takes the next step towards handing an RS-485 line back, and puts the next look off
-    /// until the one after it.
+    /// Takes the next step towards releasing an RS-485 line, and delays the next poll until the
+    /// step after it.
     pub(super) fn rest(&mut self, status: u8, now: Nanos) {
         let Some(times) = self.settings.rs485 else {
             return;
@@ -67,7 +67,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
     }
 
-    /// Hands an RS-485 line back, after a wait for the time behind the last bit.
+    /// Releases an RS-485 line, after a wait for the delay behind the last bit.
     pub(super) fn hand_line_back(&mut self) {
         let Some(times) = self.settings.rs485 else {
             return;

@@ -7,37 +7,37 @@ use super::state::{Console, Port, Turn};
 use crate::registers::{LSR, lsr};
 use crate::{FlowControl, Strategy};
 
-/// Linux's limit for one wait: 10,000 looks a microsecond apart. Here it ends the even
-/// looks, and is the longest pause between two.
+/// Linux's limit for one wait: 10,000 polls at intervals of 1 us. Here it ends the polls at even
+/// intervals, and is the longest interval between two polls.
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 
-/// Between two of the even looks.
+/// Interval of the even polls.
 const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
 
-/// After the even polls, a pause is this fraction of the time waited so far.
+/// Fraction of the time waited so far that is the interval after the even polls.
 const PAUSE_PARTS: u64 = 128;
 
-/// The other end may let go of CTS for this many bounds: by default for a second, which is
-/// Linux's limit.
+/// Number of time limits for which CTS may be low: by default one second, as in Linux.
 const CTS_BOUNDS: u64 = 2;
 
-/// Sleeping for less costs more than it gives.
+/// Shortest sleep. For less time, a sleep costs more than it saves.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
 
-/// Shortest duration of a wait that returns early: a clock read takes a nanosecond.
+/// Shortest duration that counts for a wait that returns early. Reading the clock takes about a
+/// nanosecond.
 const SHORTEST_WAIT: Nanos = Nanos(16_384);
 
-/// A transmitter that takes a load, on a line that is ours.
+/// A transmitter that takes a load, on a line that this port may use.
 pub(super) struct Room {
-    /// Time of the observation; only pacing reads the clock.
+    /// Time of the poll, only with pacing, which reads the clock.
     pub(super) since: Option<Nanos>,
-    /// Set if the transmitter is completely empty, including its shift register.
+    /// The transmitter is completely empty, including its shift register.
     pub(super) idle: bool,
 }
 
 impl Port {
-    /// The longest pause that pacing predicts for a full load. Eight times as long as the
-    /// line needs, for a line that is slower than it claims.
+    /// Returns the longest pause that pacing predicts for a full load: eight times the nominal
+    /// time, for a line that is slower than its rate.
     pub(super) fn longest_pause(&self) -> Nanos {
         let full = self.frame_time * (self.load as u64 + 1);
         (full * 8).min(LONGEST_PAUSE.max(full * 2))
@@ -45,7 +45,7 @@ impl Port {
 }
 
 impl<R: Registers, C: Clock> Entered<'_, R, C> {
-    /// Waits until the transmitter takes a load and the line is ours.
+    /// Waits until the transmitter takes a load and this port may use the line.
     pub(super) fn wait_for_room(&mut self) -> Result<Room, Stall> {
         let mut room = if self.strategy == Strategy::FifoPaced {
             self.pace()?
@@ -64,7 +64,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             if !self.take_line(now) {
                 self.wait_at_least(self.pace.next_look(now) - now);
                 self.turn = Turn::Talking;
-                // The burst begins now.
+                // The burst starts now.
                 room.since = room.since.map(|_| self.clock.now());
             }
         }
@@ -76,7 +76,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         let idle = lsr::THRE | lsr::TEMT;
         if self.never_idle {
             self.wait_for(lsr::THRE)?;
-            // The last byte has this time to leave, and is looked for once.
+            // The last byte gets this time to leave, and one poll.
             let shifted = self.clock.now() + self.port.frame_time * 2;
             let _held = Held::begin(StallCondition::Transmitter);
             self.clock.wait_until(shifted);
@@ -95,7 +95,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             }
             if let Err(stall) = self.wait_for(idle) {
                 if stall == Stall::Stuck && self.status()? & lsr::THRE != 0 {
-                    // Not an outage: it takes bytes.
+                    // This is no outage, because the port takes bytes.
                     self.outage = None;
                     self.never_idle = true;
                 }
@@ -111,7 +111,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 
     /// Polls until the line status shows all of `bits`.
     ///
-    /// A port that is ready costs one read and no look at the clock.
+    /// If the port is ready, this costs one register read and no clock read.
     fn wait_for(&mut self, bits: u8) -> Result<(), Stall> {
         if self.status()? & bits == bits {
             self.outage = None;
@@ -131,8 +131,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         Err(Stall::Stuck)
     }
 
-    /// Polls until `ready` or until `timeout` is over, which may be the case from the
-    /// start. Returns whether it became ready. The stall `held` ends in here.
+    /// Polls until `ready` or until `timeout` is over, possibly from the start. Returns whether it
+    /// became ready. Ends the stall `held`.
     #[cold]
     fn keep_polling(
         &mut self,
@@ -163,12 +163,12 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         Ok(false)
     }
 
-    /// Sleeps until the transmitter should take a load, looks, and learns.
+    /// Sleeps until the transmitter should take a load, polls it, and learns the line's rate.
     fn pace(&mut self) -> Result<Room, Stall> {
         let mut held = None;
         loop {
             let now = self.clock.now();
-            // In an outage that was waited for already, there is one look.
+            // During an outage whose limit has passed, one poll is made.
             let given_up = self.outage.as_ref().is_some_and(Timeout::is_over);
             let next = if given_up {
                 now
@@ -202,7 +202,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             let longest = self.longest_wait();
             match &mut self.outage {
                 Some(outage) => outage.charge(now, pause),
-                // The time that the line needs for the last load is not part of it.
+                // The line's own time for the last load does not count as an outage.
                 none => *none = Some(Timeout::new(now, longest)),
             }
             if self.outage.as_ref().is_some_and(Timeout::is_over) {
@@ -222,7 +222,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             Some(held_off) => held_off,
             None => Timeout::new(self.clock.now(), self.longest_wait() * CTS_BOUNDS),
         };
-        // The other end takes its time: no need to look more than once a frame.
+        // The other end is slow, so one poll per frame is enough.
         let every = self.port.frame_time.max(SHORTEST_PAUSE);
         let held = Held::begin(StallCondition::ClearToSend);
         if self.keep_polling(held, &mut held_off, every, |port| Ok(port.may_send()))? {
@@ -232,8 +232,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         Err(Stall::Stuck)
     }
 
-    /// Waits for `span`, also by a clock whose [`wait_until`](Clock::wait_until) returns
-    /// early because the clock has long steps.
+    /// Waits for `span`, even if the clock's [`wait_until`](Clock::wait_until) returns early
+    /// because the clock has long steps.
     pub(super) fn wait_at_least(&self, span: Nanos) {
         let _held = Held::begin(StallCondition::LineTurn);
         let start = self.clock.now();
@@ -256,16 +256,16 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// Reads the line status, and keeps the bits that it shows only once.
+    /// Reads the line status, and keeps the bits that the read clears.
     pub(super) fn status(&mut self) -> Result<u8, Stall> {
         let mut status = self.registers.read8(LSR);
         if status == !0 {
-            // "Ready", with every receive error there is: hardly a port. The
-            // read has cleared those errors, so a port will not say it again.
+            // All ones mean "ready" with every receive error: probably no port. The read has
+            // cleared those errors, so a port does not report them again.
             self.keep_errors(status);
             status = self.registers.read8(LSR);
             if status == !0 {
-                // A port that comes back is waited for again.
+                // If the port comes back, it gets the full time limit again.
                 self.outage = None;
                 self.never_idle = false;
                 return Err(Stall::Gone);
@@ -279,7 +279,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
         let errors = lsr::OVERRUN | lsr::PARITY | lsr::FRAMING | lsr::BREAK;
         self.seen.line_status |= status & errors;
         self.front_errors = match status & lsr::DATA_READY {
-            // Some ports show a break without making a NUL of it.
+            // Some ports report a break without a NUL.
             0 => 0,
             _ => self.front_errors | status & errors,
         };

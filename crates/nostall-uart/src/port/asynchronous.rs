@@ -1,4 +1,4 @@
-//! `embedded-io-async` on a port: the handler wakes the task.
+//! `embedded-io-async` on a port: the interrupt handler wakes the task.
 
 use core::future::poll_fn;
 use core::task::{Context, Poll};
@@ -8,19 +8,18 @@ use embedded_io_async::{Read, Write};
 
 use super::{IoError, Port, SharedPort};
 
-/// A port whose reads and writes sleep until
-/// [`on_interrupt`](super::Port::on_interrupt) wakes them.
+/// Port whose reads and writes sleep until [`on_interrupt`](super::Port::on_interrupt) wakes them.
 ///
-/// One reader and one writer at a time; of two readers, the last to ask is woken.
-/// There is no bound here: an executor has its own time-outs, and a read or write
-/// that is dropped has taken nothing.
+/// It supports one reader and one writer at a time; of two readers, the last to poll is woken.
+/// There is no time limit here, because executors have their own. A read or write that is dropped
+/// has taken nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Async<S> {
     port: S,
 }
 
 impl<S: SharedPort> Async<S> {
-    /// Takes a port whose handler runs in interrupts, or is polled.
+    /// Creates the adapter for a port whose handler runs in interrupts, or is polled.
     pub const fn new(port: S) -> Self {
         Self { port }
     }
@@ -81,7 +80,7 @@ impl<S: SharedPort> Write for Async<S> {
                 return Some(Ok(()));
             }
             port.wakers.writer = Some(context.waker().clone());
-            // No interrupt tells of the shift register: ask again for its frame.
+            // No interrupt reports an empty shift register, so poll again during its frame.
             if port.is_resting() {
                 context.waker().wake_by_ref();
             }

@@ -1,17 +1,17 @@
-//! `embedded-io` on a port: reads and writes that wait, but not for ever.
+//! `embedded-io` on a port: reads and writes with bounded waits.
 
 use embedded_io::{ErrorType, Read, ReadReady, Write, WriteReady};
 use nostall_io::{Clock, Nanos, Timeout};
 
 use super::{IoError, Port, SharedPort};
 
-/// Between two looks, however fast the line is.
+/// Shortest polling interval, at any line rate.
 const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
 
-/// A port whose reads and writes wait, no longer than they may.
+/// Port whose reads and writes wait for a bounded time.
 ///
-/// While it waits it polls the port twice a frame, so that it works with the
-/// interrupt wired and without, and sleeps in between.
+/// It polls the port twice a frame, and sleeps in between. So it works with and without a connected
+/// interrupt.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking<S, C> {
     port: S,
@@ -20,9 +20,9 @@ pub struct Blocking<S, C> {
 }
 
 impl<S: SharedPort, C: Clock> Blocking<S, C> {
-    /// Waits for the first byte of a read, and for room for the first byte of a
-    /// write, no longer than `longest`; for a write, the time that a full FIFO
-    /// takes comes on top, for a flush the time that all that is pending takes.
+    /// Creates the adapter. A read waits at most `longest` for its first byte, and a write for room
+    /// for its first byte. A write waits longer by the time of a full FIFO, and a flush by the time
+    /// of all pending bytes.
     pub const fn new(port: S, clock: C, longest: Nanos) -> Self {
         Self {
             port,
@@ -39,7 +39,7 @@ impl<S: SharedPort, C: Clock> Blocking<S, C> {
         let mut timeout = Timeout::new(self.clock.now(), longest);
         loop {
             let (result, frame_time) = self.port.with(|port| {
-                // Bytes that are there come before anything that went wrong since.
+                // Bytes that are already there come before later errors.
                 let result = attempt(port).or_else(|| {
                     let gone = port.poll().gone;
                     attempt(port).or(gone.then_some(Err(IoError::Gone)))
@@ -50,7 +50,7 @@ impl<S: SharedPort, C: Clock> Blocking<S, C> {
                 Some(result) => return result,
                 None if timeout.is_over() => return Err(IoError::TimedOut),
                 None => {
-                    // Twice a frame: not even a port without a FIFO loses a byte.
+                    // Twice a frame, so that even a port without a FIFO loses no byte.
                     let pause = (frame_time / 2).max(SHORTEST_PAUSE).min(timeout.left());
                     self.clock.sleep_until(self.clock.now() + pause);
                     timeout.charge(self.clock.now(), pause);
@@ -90,7 +90,7 @@ impl<S: SharedPort, C: Clock> Write for Blocking<S, C> {
     }
 
     fn flush(&mut self) -> Result<(), IoError> {
-        // All in the ring, in the FIFO and in the shift register.
+        // Bytes in the ring, in the FIFO and in the shift register.
         let left = |port: &mut Port<'_, _>| {
             port.frame_time() * (port.pending() + port.transmit_load() + 1) as u64
         };

@@ -1,4 +1,4 @@
-//! Results of the handler, for the task.
+//! Results of the handler for the task.
 
 #[cfg(feature = "embedded-io-async")]
 use core::task::Waker;
@@ -6,46 +6,46 @@ use core::task::Waker;
 /// Results of one call of the handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// There is something new to read. Also if a call of the task's came upon it
-    /// since the last call: an overrun or a break that no byte follows.
+    /// New data can be read, including an overrun or a break without a byte, found by a task's call
+    /// since the last handler call.
     pub received: bool,
-    /// There is room in the transmit ring that was not there before.
+    /// The transmit ring has more room than before.
     pub room: bool,
-    /// All bytes have been given to the line. The last byte is still in transit:
-    /// [`Port::is_drained`](super::Port::is_drained) returns when it has left.
+    /// All bytes have been given to the transmitter. The last byte is still in transit;
+    /// [`Port::is_drained`](super::Port::is_drained) returns whether it has left.
     pub drained: bool,
-    /// A modem line has changed; [`Port::modem_status`](super::Port::modem_status) says how they are.
+    /// A modem line has changed; [`Port::modem_status`](super::Port::modem_status) returns the
+    /// lines.
     pub modem: bool,
-    /// The port no longer answers: all bits of a register read one. The last byte may have read
-    /// so too.
+    /// The port no longer answers: all bits of a register read as one. The last received byte may
+    /// be wrong too.
     pub gone: bool,
-    /// The port wanted more than one call gives it. It has been made to interrupt
-    /// anew, so that nothing is left lying; if this comes again and again, the
-    /// port is stuck, and its interrupt should be masked.
+    /// The port had more work than one call does. Its interrupt was raised again, so that nothing
+    /// is left. If this repeats, the port is stuck, and its interrupt should be masked.
     pub unfinished: bool,
 }
 
-/// Counts since a port was opened.
+/// Counters since a port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStatistics {
     /// Number of bytes given to the transmitter.
     pub sent: u64,
     /// Number of bytes taken from the receiver, including dropped ones.
     pub received: u64,
-    /// Times that the port had lost bytes because its FIFO was full; how many
-    /// bytes, it does not say.
+    /// Number of times that the port lost bytes because its FIFO was full. It does not report the
+    /// number of bytes.
     pub overruns: u64,
     /// Number of bytes with a wrong parity.
     pub parity: u64,
     /// Number of bytes without a stop bit.
     pub framing: u64,
-    /// Breaks.
+    /// Number of breaks.
     pub breaks: u64,
     /// Number of bytes and breaks for which the receive ring had no room.
     pub dropped: u64,
 }
 
-/// Tasks that wait for the port: one reader, one writer.
+/// Tasks that wait for the port: one reader and one writer.
 #[cfg(feature = "embedded-io-async")]
 #[derive(Debug, Default)]
 pub(super) struct Wakers {
@@ -55,12 +55,12 @@ pub(super) struct Wakers {
 
 #[cfg(feature = "embedded-io-async")]
 impl Wakers {
-    /// Wakes the reader, because something came in.
+    /// Wakes the reader after new data.
     pub(super) fn wake_reader(&mut self) {
         self.reader.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the tasks for the handler's other results.
+    /// Wakes the tasks for the other results of the handler.
     pub(super) fn wake(&mut self, events: Events) {
         if events.gone {
             self.wake_reader();

@@ -6,19 +6,19 @@ use super::{Events, Handshake, LARGEST_LOAD, Port};
 use crate::Model;
 use crate::registers::{DW_USR, IER, IIR, LSR, MSR, RBR, THR, dw, ier, iir, lsr, msr};
 
-/// The port no longer answers.
+/// Error: the port no longer answers.
 #[derive(Debug)]
 pub(super) struct Gone;
 
-/// The port still wanted something when the budget was spent.
+/// Error: the port had more work when the budget was spent.
 struct Unfinished;
 
 impl<R: Registers> Port<'_, R> {
-    /// Does what the port interrupts for, until it wants nothing any more.
+    /// Handles the port's interrupts until none is pending.
     ///
-    /// Bounded: a call moves at most four receive FIFOs' or transmit loads' bytes,
-    /// whichever is deeper, and a few more. An interrupt of another device on the
-    /// same line costs one register read.
+    /// Bounded: a call moves at most four times the bytes of the receive FIFO or of a transmit
+    /// load, whichever is larger, and a few more. An interrupt of another device on the same line
+    /// costs one register read.
     pub fn on_interrupt(&mut self) -> Events {
         let mut events = Events::default();
         let free = self.transmit.free();
@@ -41,16 +41,15 @@ impl<R: Registers> Port<'_, R> {
         events
     }
 
-    /// Does the same where the interrupt is not wired: call it at least once in
-    /// the time of a receive FIFO.
+    /// Does the same without a connected interrupt. Call it at least once in the time that fills
+    /// the receive FIFO.
     pub fn poll(&mut self) -> Events {
         self.on_interrupt()
     }
 
     fn serve(&mut self, events: &mut Events) -> Result<Result<(), Unfinished>, Gone> {
-        // One for each look at the cause and for each byte moved. Four FIFOs are
-        // more than one interrupt should ever find; a port whose other end is a
-        // program can keep us for ever.
+        // Counts reads of the cause and moved bytes. Four FIFOs are more than one interrupt should
+        // find. But if the other end is a program, it can supply bytes without end.
         let mut budget = 4 * self.depth.max(self.load) + 16;
         while budget > 0 {
             let cause = self.registers.read8(IIR);
@@ -67,7 +66,7 @@ impl<R: Registers> Port<'_, R> {
                     0
                 }
                 none if none & iir::NONE != 0 => return Ok(Ok(())),
-                // Not the 16550's: it will be shown until the budget is spent.
+                // Not a cause of the 16550: it repeats until the budget is spent.
                 _ => 0,
             };
             budget = budget.saturating_sub(1 + spent);
@@ -75,8 +74,8 @@ impl<R: Registers> Port<'_, R> {
         Ok(Err(Unfinished))
     }
 
-    /// A DesignWare can show a timeout without a byte, until one is read that is
-    /// not there (as Linux found, `8250_dw.c`).
+    /// Handles a character timeout. A DesignWare can report it without a byte, until a byte that is
+    /// not there is read (as Linux found, `8250_dw.c`).
     fn on_timeout(&mut self, budget: usize) -> Result<usize, Gone> {
         let received = self.empty_receiver(budget)?;
         if received == 0 && self.model == Model::DesignWare {
@@ -85,12 +84,12 @@ impl<R: Registers> Port<'_, R> {
         Ok(received)
     }
 
-    /// Reading the IIR has taken this interrupt back (PC16550D, Table IV). Either
-    /// the transmitter gets bytes, and it comes again when they are gone; or there
-    /// are none, and it is disabled until there are.
+    /// Handles an empty transmitter. Reading the IIR has cleared this interrupt (PC16550D, Table
+    /// IV). If there are bytes, the transmitter is loaded, and interrupts again when it is empty.
+    /// Otherwise the interrupt is disabled.
     fn on_transmitter_empty(&mut self, events: &mut Events) -> Result<usize, Gone> {
-        // Asked, because a load into a FIFO that is not empty loses bytes. If it
-        // is not, the interrupt comes again when it is.
+        // Checked, because a load into a FIFO that is not empty loses bytes. If it is not, the
+        // interrupt comes again when it is.
         if self.line_status()? & lsr::THRE == 0 {
             return Ok(0);
         }
@@ -108,8 +107,7 @@ impl<R: Registers> Port<'_, R> {
         0
     }
 
-    /// Starts a transmitter that has come to rest, if there is something to send
-    /// and the other end lets us.
+    /// Starts an idle transmitter if there are bytes to send and the other end allows it.
     pub(super) fn start_transmitter(&mut self) {
         let waiting = self.enabled & ier::TRANSMITTER_EMPTY != 0;
         if waiting || self.transmit.is_empty() {
@@ -117,13 +115,13 @@ impl<R: Registers> Port<'_, R> {
         }
         match self.line_status() {
             Err(Gone) => self.gone = true,
-            // Held off: the modem status interrupt starts it.
+            // Held off: the modem status interrupt starts it later.
             Ok(status) if status & lsr::THRE != 0 && self.load_transmitter() == 0 => {}
             Ok(_) => self.enable(ier::TRANSMITTER_EMPTY),
         }
     }
 
-    /// Gives an empty transmitter what it takes; how many bytes.
+    /// Loads an empty transmitter. Returns the number of bytes.
     fn load_transmitter(&mut self) -> usize {
         let mut room = [0; LARGEST_LOAD];
         let load = match self.handshake {
@@ -145,7 +143,7 @@ impl<R: Registers> Port<'_, R> {
         load.len()
     }
 
-    /// Reads the modem status, which clears its deltas: they are kept for the next
+    /// Reads the modem status. The read clears its deltas, so they are kept for the next
     /// [`Events`].
     pub(super) fn look_at_modem(&mut self) -> u8 {
         const DELTAS: u8 = msr::DELTA_CTS | msr::DELTA_DSR | msr::TRAILING_RI | msr::DELTA_DCD;
@@ -155,12 +153,11 @@ impl<R: Registers> Port<'_, R> {
         status & !DELTAS
     }
 
-    /// Reads the line status, which clears its errors: they are kept for the
-    /// receiver.
+    /// Reads the line status. The read clears its errors, so they are kept for the receiver.
     pub(super) fn line_status(&mut self) -> Result<u8, Gone> {
         let status = self.registers.read8(LSR);
-        // All there is, with every error: hardly a port. But the read has cleared
-        // the errors, so a port will not say it again.
+        // All ones mean "ready" with every error: probably no port. The read has cleared the
+        // errors, so a port does not report them again.
         if status == !0 && self.registers.read8(LSR) == !0 {
             return Err(Gone);
         }
@@ -168,8 +165,8 @@ impl<R: Registers> Port<'_, R> {
         Ok(status)
     }
 
-    /// An interrupt controller that looks for edges would not see an interrupt
-    /// that has never gone away.
+    /// Raises the interrupt again, for an edge-triggered controller, which does not see an
+    /// interrupt that was never low.
     fn interrupt_anew(&self) {
         self.registers.write8(IER, 0);
         self.registers.write8(IER, self.enabled);

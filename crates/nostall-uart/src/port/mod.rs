@@ -1,17 +1,15 @@
-//! The interrupt-driven port, for everything that is not a console.
+//! Interrupt-driven port, for uses other than a console.
 //!
-//! Both ways go through a ring in memory that the caller gives. A handler
-//! ([`Port::on_interrupt`]) moves bytes between the rings and the hardware, a
-//! whole FIFO at a time; the task ([`Port::write`], [`Port::read`]) touches the
-//! rings, and never waits. An overrun, a byte with the wrong parity or without a
-//! stop bit, and a break are read in order with the data.
+//! Each direction has a ring in memory that the caller supplies. A handler ([`Port::on_interrupt`])
+//! moves bytes between the rings and the hardware, a whole FIFO at a time. The task
+//! ([`Port::write`], [`Port::read`]) accesses the rings, and never waits. Errors are read in order
+//! with the data: overrun, wrong parity, missing stop bit and break.
 //!
 //! # Sharing
 //!
-//! A port is a plain state machine: every method takes `&mut self`, and there are
-//! no atomics in it. Task and handler share it through what their system has for
-//! that: a critical section, or a lock that masks the interrupt. No method waits
-//! for anything, so that the section is short: a few FIFOs' register accesses.
+//! A port is a plain state machine: every method takes `&mut self`, and it has no atomics. Task and
+//! handler share it with a critical section, or with a lock that masks the interrupt. No method
+//! waits, so the section is short: register accesses for a few FIFOs.
 //!
 //! ```
 //! use nostall_devices::VirtualClock;
@@ -27,7 +25,7 @@
 //! let port = Port::open(&uart, &clock, line, &mut transmit, &mut receive)?;
 //!
 //! // In a kernel: static PORT: critical_section::Mutex<RefCell<Option<Port<..>>>>,
-//! // and critical_section::with(|cs| ...) around each use, on both sides.
+//! // and critical_section::with(|cs| ...) around each use, in task and handler.
 //! let port = RefCell::new(port);
 //! let handler = || port.borrow_mut().on_interrupt();
 //!
@@ -42,11 +40,10 @@
 //! # Ok::<(), nostall_uart::OpenError>(())
 //! ```
 //!
-//! # What it does not do
+//! # Not supported
 //!
-//! Hardware flow control of the 16650 and its successors (their auto-RTS and
-//! auto-CTS), RS-485, DMA. It does not notice a port that lost its power and came
-//! back: open it anew.
+//! Hardware flow control of the 16650 and its successors (automatic RTS and CTS), RS-485 and DMA. A
+//! port that lost its power is not detected: open it again.
 
 #[cfg(feature = "embedded-io-async")]
 mod asynchronous;
@@ -78,12 +75,12 @@ pub use settings::{Handshake, PortSettings, TriggerLevel};
 #[cfg(feature = "embedded-io")]
 pub use shared::{IoError, SharedPort};
 
-/// The family's largest FIFO.
+/// Size of the family's largest FIFO.
 const LARGEST_LOAD: usize = 128;
 
-/// A serial port driven by interrupts.
+/// Serial port driven by interrupts.
 ///
-/// See the [module's documentation](self) for task and handler.
+/// The [module's documentation](self) describes task and handler.
 ///
 /// # Example
 ///
@@ -121,25 +118,23 @@ pub struct Port<'a, R> {
     load: usize,
     transmit: Ring<'a, u8>,
     receive: Ring<'a, Received>,
-    /// The interrupt enables, as we wrote them. The transmitter's is set while an
-    /// interrupt of it is to come, and clear while it is at rest.
+    /// Interrupt enables, as written. The transmitter's is set while its interrupt is expected, and
+    /// clear while it is idle.
     enabled: u8,
-    /// The modem control register, as we wrote it.
+    /// Modem control register, as written.
     modem_control: u8,
-    /// CTS, when it was last looked at.
+    /// State of CTS at the last read.
     clear_to_send: bool,
-    /// A modem line changed, and that is not reported yet.
+    /// A modem line has changed since the last report.
     modem_changed: bool,
-    /// Errors of the byte that is read next, cleared in the line status by a look
-    /// at something else there.
+    /// Errors of the next byte, which a read of the line status for another purpose has cleared.
     held: u8,
-    /// Bit `n`: the port lost bytes behind the `n`th of those still in its FIFO,
-    /// counted from 0.
+    /// Losses in the FIFO: bit `n` means that the port lost bytes after byte `n` of those still in
+    /// it, counted from 0.
     lost: u128,
-    /// The ring had no room for the newest; an overrun is to be read behind its
-    /// last entry.
+    /// The ring had no room for the newest entry. An overrun is to be read after its last entry.
     dropping: bool,
-    /// Data has arrived, and that is not reported yet.
+    /// Data has arrived since the last report.
     news: bool,
     gone: bool,
     statistics: PortStatistics,

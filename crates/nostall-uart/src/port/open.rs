@@ -1,4 +1,4 @@
-//! Taking a port over, and giving it back.
+//! Opening and closing of a port.
 
 use nostall_io::{Clock, Registers};
 
@@ -8,18 +8,16 @@ use crate::setup::{Patience, answers, program, wait_until};
 use crate::{Model, OpenError};
 
 impl<'a, R: Registers> Port<'a, R> {
-    /// Takes over the port: waits for what its last user was still sending (20 ms
-    /// at most), sets rate and frame, empties and enables the FIFOs, raises DTR
-    /// and RTS, and OUT2, which lets the interrupt through on a PC; then enables
-    /// the port's interrupts.
+    /// Takes over the port. Waits for bytes of its last user, for at most 20 ms. Sets rate and
+    /// frame, clears and enables the FIFOs, and raises DTR, RTS and OUT2, which gates the interrupt
+    /// on a PC. Then it enables the port's interrupts.
     ///
-    /// From then on the handler may be called. `transmit` and `receive` are the
-    /// memory of the rings; without any, that way stays shut. The clock serves
-    /// only for the wait.
+    /// From then on the handler may be called. `transmit` and `receive` are the memory of the
+    /// rings; an empty one disables its direction. The clock is used only for the wait.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if no port answers, or it cannot be set up so.
+    /// [`OpenError`] if no port answers, or if the settings are not possible.
     pub fn open(
         registers: R,
         clock: &impl Clock,
@@ -28,12 +26,12 @@ impl<'a, R: Registers> Port<'a, R> {
         receive: &'a mut [Received],
     ) -> Result<Self, OpenError> {
         let settings = settings.into();
-        // Before anything is touched.
+        // Checked before the port is accessed.
         settings.line.divisor()?;
         if !answers(&registers) {
             return Err(OpenError::NotFound);
         }
-        // A divisor changed in mid-frame garbles the frame.
+        // A divisor that changes during a frame garbles the frame.
         wait_until(clock, Patience::Wait, || {
             registers.read8(LSR) & lsr::TEMT != 0
         });
@@ -79,23 +77,23 @@ impl<'a, R: Registers> Port<'a, R> {
             #[cfg(feature = "embedded-io-async")]
             wakers: Default::default(),
         };
-        // A byte, and errors, of before our time. Without a byte the receiver is left alone:
-        // a DesignWare can be built to answer with a bus error (DW_apb_uart databook,
+        // Discards a byte and errors from before. Without a byte the receiver is not read: a
+        // DesignWare can be built to answer with a bus error (DW_apb_uart databook,
         // PSLVERR_RESP_EN).
         if port.registers.read8(LSR) & lsr::DATA_READY != 0 {
             let _ = port.registers.read8(RBR);
         }
         port.enable(ier::RECEIVED_DATA | ier::LINE_STATUS);
-        // The mini UART receives without interrupts unless bits 2 and 3 are both
-        // set, whatever its description says (BCM2835 errata, AUX_MU_IER_REG).
+        // The mini UART receives without interrupts unless bits 2 and 3 are both set, in contrast
+        // to its description (BCM2835 errata, AUX_MU_IER_REG).
         if settings.handshake == Handshake::RtsCts || settings.model == Model::Bcm2835Mini {
             port.enable(ier::MODEM_STATUS);
         }
         Ok(port)
     }
 
-    /// Disables the port's interrupts and gives its window back. What is in the
-    /// transmit ring is not sent; what is in the FIFO is.
+    /// Disables the port's interrupts and returns its window. Bytes in the transmit ring are not
+    /// sent; bytes in the FIFO are.
     pub fn close(mut self) -> R {
         self.disable(!0);
         self.modem_control &= !mcr::OUT2;

@@ -2,15 +2,15 @@
 
 use core::fmt;
 
-/// Received bytes, breaks and errors, in order of arrival.
+/// Received byte, break or error, in order of arrival.
 ///
-/// Errors are in order with the bytes. A caller that wants only bytes uses
-/// [`Port::read_bytes`](super::Port::read_bytes), which returns the rest as errors.
+/// A caller that needs only bytes uses [`Port::read_bytes`](super::Port::read_bytes), which returns
+/// the others as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A byte.
+    /// A byte received without an error.
     Byte(u8),
-    /// A byte, and what was wrong with it; or what came instead of one.
+    /// A byte with an error, or an error without a byte.
     Error(ReceiveError),
 }
 
@@ -19,26 +19,24 @@ impl Received {
     pub const EMPTY: Self = Self::Byte(0);
 }
 
-/// Error of the receiver.
+/// Error of the receiver (PC16550D, section 8.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// Bytes are missing here: the port's FIFO (PC16550D, section 8.4, OE) or the receive ring
-    /// was full.
+    /// Bytes are missing here: the port's FIFO (OE) or the receive ring was full. Two in a row are
+    /// two losses at the same place.
     ///
-    /// Two in a row are two losses at one place.
-    ///
-    /// Bytes that the ring had no room for are missing exactly here. The port
-    /// does not say where it lost some: they followed a full FIFO, and the place
-    /// is found by counting, which is exact unless the loss fell between the look
-    /// at the line status and the read of a byte. It is one byte late then.
+    /// Bytes for which the ring had no room are missing exactly here. The port does not report the
+    /// place of its own losses. They follow a full FIFO, so the place is found by counting. That is
+    /// exact unless the loss occurs between a read of the line status and the read of a byte; then
+    /// it is one byte late.
     Overrun,
     /// A byte with a wrong parity (PE).
     Parity(u8),
     /// A byte without a stop bit (FE): the sender's rate or frame differs. Its parity is
     /// meaningless.
     Framing(u8),
-    /// The line was held low for longer than a frame (BI). The NUL byte that the
-    /// port makes of it is not among the bytes.
+    /// The line was held low for longer than a frame (BI). The NUL byte that the port stores for it
+    /// is left out.
     Break,
 }
 

@@ -1,4 +1,4 @@
-//! Transfer from the line into the receive ring, with a report of each loss.
+//! Transfer from the line to the receive ring, with a report of each loss.
 
 use nostall_io::Registers;
 
@@ -6,14 +6,14 @@ use super::interrupt::Gone;
 use super::{Handshake, Port, ReceiveError, Received};
 use crate::registers::{MCR, RBR, lsr, mcr};
 
-/// Errors that belong to the byte that is read next (PC16550D, section 8.4).
+/// Errors that belong to the next byte (PC16550D, section 8.4).
 const OF_NEXT_BYTE: u8 = lsr::PARITY | lsr::FRAMING | lsr::BREAK;
 
 impl<R: Registers> Port<'_, R> {
-    /// Reads what the receive FIFO holds, at most `most` bytes; how many.
+    /// Reads the bytes in the receive FIFO, at most `most`. Returns their number.
     ///
-    /// The line status is read before each byte: its errors are those of the byte
-    /// at the FIFO's front.
+    /// The line status is read before each byte, because its errors are those of the byte at the
+    /// front of the FIFO.
     pub(super) fn empty_receiver(&mut self, most: usize) -> Result<usize, Gone> {
         for received in 0..most {
             if self.line_status()? & lsr::DATA_READY == 0 {
@@ -25,12 +25,12 @@ impl<R: Registers> Port<'_, R> {
         Ok(most)
     }
 
-    /// Keeps what a read of the line status has cleared.
+    /// Keeps the errors that a read of the line status has cleared.
     pub(super) fn keep_errors(&mut self, status: u8) {
         self.held |= status & OF_NEXT_BYTE;
         if status & lsr::OVERRUN != 0 {
             self.statistics.overruns += 1;
-            // What was lost followed a full FIFO.
+            // The lost bytes followed a full FIFO.
             self.lost |= 1 << (self.depth - 1);
         }
         if status & lsr::DATA_READY == 0 {
@@ -38,9 +38,9 @@ impl<R: Registers> Port<'_, R> {
         }
     }
 
-    /// The FIFO is empty: what is still held has no byte to wait for.
+    /// Reports the errors that have no byte, because the FIFO is empty.
     fn settle(&mut self) {
-        // Some ports show a break without making a NUL of it.
+        // Some ports report a break without a NUL.
         if self.held & lsr::BREAK != 0 {
             let entry = self.judge(0);
             self.store(entry);
@@ -56,8 +56,8 @@ impl<R: Registers> Port<'_, R> {
         let entry = self.judge(byte);
         let lost_here = self.lost & 1 != 0;
         self.lost >>= 1;
-        // Without a FIFO the byte is the one that overwrote the lost one; with it,
-        // the last before the loss (PC16550D, section 8.4, OE).
+        // Without a FIFO, this byte overwrote the lost one. With a FIFO, it is the last byte before
+        // the loss (PC16550D, section 8.4, OE).
         let overrun = Received::Error(ReceiveError::Overrun);
         if lost_here && self.depth == 1 {
             self.store(overrun);
@@ -72,7 +72,7 @@ impl<R: Registers> Port<'_, R> {
     fn judge(&mut self, byte: u8) -> Received {
         let errors = core::mem::take(&mut self.held);
         let counts = &mut self.statistics;
-        // A break is a frame without a stop bit, and of any parity.
+        // A break is a frame without a stop bit, of any parity.
         if errors & lsr::BREAK != 0 {
             counts.breaks += 1;
             return Received::Error(ReceiveError::Break);
@@ -88,8 +88,8 @@ impl<R: Registers> Port<'_, R> {
         }
     }
 
-    /// Puts `entry` into the ring. Without room the newest is dropped, and once
-    /// there is room again an overrun comes first.
+    /// Stores `entry` in the ring. Without room it is dropped, and the next stored entry follows an
+    /// overrun.
     fn store(&mut self, entry: Received) {
         let overrun = Received::Error(ReceiveError::Overrun);
         self.news = true;
@@ -123,7 +123,7 @@ impl<R: Registers> Port<'_, R> {
         front
     }
 
-    /// Drops RTS when the ring gets full, and raises it again when there is room.
+    /// Releases RTS when the ring gets full, and raises it again when there is room.
     pub(super) fn hold_sender_off(&mut self) {
         if self.handshake == Handshake::None {
             return;

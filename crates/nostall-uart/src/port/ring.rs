@@ -1,10 +1,10 @@
-//! A ring in the caller's memory.
+//! Ring in the caller's memory.
 
-/// First in, first out, as many as the memory holds: none in no memory.
+/// Queue of as many entries as the memory holds.
 #[derive(Debug)]
 pub(super) struct Ring<'a, T> {
     slots: &'a mut [T],
-    /// The slot of the oldest entry.
+    /// Slot of the oldest entry.
     first: usize,
     len: usize,
 }
@@ -18,7 +18,7 @@ impl<'a, T: Copy> Ring<'a, T> {
         }
     }
 
-    /// Appends `entry`; whether there was room.
+    /// Appends `entry`. Returns whether there was room.
     pub(super) fn push(&mut self, entry: T) -> bool {
         let at = self.slot(self.len);
         let full = self.free() == 0;
@@ -29,7 +29,7 @@ impl<'a, T: Copy> Ring<'a, T> {
         !full
     }
 
-    /// Takes the oldest.
+    /// Removes and returns the oldest entry.
     pub(super) fn pop(&mut self) -> Option<T> {
         let entry = self.front()?;
         self.first = self.slot(1);
@@ -37,19 +37,19 @@ impl<'a, T: Copy> Ring<'a, T> {
         Some(entry)
     }
 
-    /// The oldest, left where it is.
+    /// Returns the oldest entry without removing it.
     pub(super) fn front(&self) -> Option<T> {
         let slot = self.slots.get(self.first)?;
         (self.len > 0).then_some(*slot)
     }
 
-    /// Appends as many of `entries` as there is room for; how many.
+    /// Appends as many of `entries` as there is room for. Returns their number.
     pub(super) fn extend(&mut self, entries: &[T]) -> usize {
         entries.iter().take_while(|&&e| self.push(e)).count()
     }
 
-    /// Moves the oldest into `into`, until it is full or nothing is left, and
-    /// returns what it moved.
+    /// Moves the oldest entries to `into`, until it is full or the ring is empty. Returns the moved
+    /// entries.
     pub(super) fn drain<'p>(&mut self, into: &'p mut [T]) -> &'p [T] {
         let mut len = 0;
         while let Some(place) = into.get_mut(len)
@@ -77,8 +77,8 @@ impl<'a, T: Copy> Ring<'a, T> {
         self.capacity() - self.len
     }
 
-    /// Returns the index of the entry `ahead` places after the oldest. It uses no division,
-    /// which small CPUs lack; `ahead` is at most the capacity.
+    /// Returns the slot of the entry `ahead` places after the oldest; `ahead` is at most the
+    /// capacity. Uses no division, because small CPUs have none.
     const fn slot(&self, ahead: usize) -> usize {
         let until_end = self.capacity() - self.first;
         if ahead < until_end {

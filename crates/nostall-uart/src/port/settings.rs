@@ -2,15 +2,14 @@
 
 use crate::{LineSettings, Model};
 
-/// Settings of an interrupt-driven port. Converted from [`LineSettings`] for the default of the
-/// other settings.
+/// Settings of an interrupt-driven port. `LineSettings::into` sets the defaults of the others.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
     /// Rate and frame.
     pub line: LineSettings,
-    /// The model: the depth of its receive FIFO says how many bytes a handler may
-    /// find, its [`transmit_load`](Model::transmit_load) how many the transmitter
-    /// takes. Usually [`Model::Uart16550A`].
+    /// Model of the port. Its FIFO depth bounds the work of a handler, and its
+    /// [`transmit_load`](Model::transmit_load) is the number of bytes that the transmitter takes.
+    /// Usually [`Model::Uart16550A`].
     pub model: Model,
     /// Number of bytes that the transmitter takes when it reports empty, clamped to 1 to 128.
     /// `None` uses the model's table; set it if the table is wrong for this port.
@@ -21,20 +20,19 @@ pub struct PortSettings {
     pub handshake: Handshake,
 }
 
-/// Fill level of the receive FIFO at which it interrupts (PC16550D, section 8.5, FCR bits 6 and
-/// 7).
+/// Fill level of the receive FIFO at which it interrupts (PC16550D, section 8.5, FCR bits 6 and 7).
 ///
-/// Fewer than that interrupt too, four frames after the last one. A model without
-/// a FIFO interrupts at each byte.
+/// Fewer bytes also interrupt, four frames after the last one. A model without a FIFO interrupts at
+/// each byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerLevel {
-    /// Each byte. (16650V2: 8.)
+    /// Each byte; 8 bytes on a 16650V2.
     Byte = 0x00,
-    /// A quarter: 4 on a 16550A.
+    /// A quarter of the FIFO: 4 bytes on a 16550A.
     Quarter = 0x40,
-    /// Half: 8 on a 16550A.
+    /// Half of the FIFO: 8 bytes on a 16550A.
     Half = 0x80,
-    /// Nearly full: 14 on a 16550A.
+    /// Nearly full: 14 bytes on a 16550A.
     NearlyFull = 0xc0,
 }
 
@@ -43,12 +41,12 @@ pub enum TriggerLevel {
 pub enum Handshake {
     /// No flow control.
     None,
-    /// Each by its RTS, which is the other's CTS.
+    /// Each end drives RTS, connected to the other end's CTS.
     ///
-    /// Bytes then go to the port one by one, each after a look at CTS, because
-    /// what is in the FIFO goes out whatever CTS says: at most two leave after CTS
-    /// has gone. Our RTS goes when less than a quarter of the receive ring is
-    /// free, and comes back when half of it is.
+    /// Each byte is then sent alone after a check of CTS, because bytes in the FIFO are sent
+    /// regardless of CTS. After CTS is released, at most two bytes leave. The port releases RTS
+    /// when less than a quarter of the receive ring is free, and raises it when half of the ring is
+    /// free.
     RtsCts,
 }
 

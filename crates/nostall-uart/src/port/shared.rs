@@ -1,4 +1,4 @@
-//! A port that a task and an interrupt handler share.
+//! A port shared by a task and an interrupt handler.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -9,9 +9,8 @@ use super::{Port, ReceiveError};
 
 /// Access of a task to a port that an interrupt handler also uses.
 ///
-/// Here for a [`RefCell`], where there is no handler, or the handler is called in
-/// the task's own context. In a system with interrupts, implement it for what
-/// holds the port there:
+/// It is implemented for a [`RefCell`], for systems without a handler or with a handler in the
+/// task's own context. In a system with interrupts, implement it for the lock that holds the port:
 ///
 /// ```
 /// use nostall_io::Registers;
@@ -56,8 +55,7 @@ impl<S: SharedPort + ?Sized> SharedPort for &S {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IoError {
-    /// A receive error. It is returned once, after the bytes before it; the next read
-    /// continues.
+    /// A receive error. It is returned once, after the bytes before it. The next read continues.
     Receive(ReceiveError),
     /// No byte was received or sent within the time limit.
     TimedOut,
@@ -69,8 +67,8 @@ impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Receive(error) => error.fmt(f),
-            Self::TimedOut => f.write_str("the line did not move in the time given"),
-            Self::Gone => f.write_str("the port does not answer any more: open it anew"),
+            Self::TimedOut => f.write_str("the port moved no byte within the time limit"),
+            Self::Gone => f.write_str("the port no longer answers: open it again"),
         }
     }
 }
@@ -90,8 +88,8 @@ impl embedded_io::Error for IoError {
             Self::Receive(ReceiveError::Parity(_) | ReceiveError::Framing(_)) => {
                 ErrorKind::InvalidData
             }
-            // Nothing there says "lost"; and what reads on at `Interrupted` would
-            // never see a break.
+            // No other kind means "lost". Callers that retry on `Interrupted` would never see a
+            // break.
             Self::Receive(ReceiveError::Overrun | ReceiveError::Break) => ErrorKind::Other,
             Self::TimedOut => ErrorKind::TimedOut,
             Self::Gone => ErrorKind::NotConnected,

@@ -1,4 +1,4 @@
-//! The port as the task sees it.
+//! Interface of a port for the task.
 
 use nostall_io::{Nanos, Registers};
 
@@ -8,19 +8,19 @@ use crate::registers::ier;
 use crate::registers::lsr;
 
 impl<R: Registers> Port<'_, R> {
-    /// Puts as much of `bytes` into the transmit ring as there is room for, and
-    /// sets the transmitter going if it is at rest; how many bytes.
+    /// Stores as many of `bytes` in the transmit ring as there is room for, and starts an idle
+    /// transmitter. Returns the number of bytes stored.
     ///
-    /// Never waits: 0 when the ring is full.
+    /// Never waits: returns 0 when the ring is full.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let mut taken = self.transmit.extend(bytes);
         self.start_transmitter();
-        // What the transmitter took at once has made room.
+        // Bytes that the transmitter took at once have made room.
         taken += self.transmit.extend(&bytes[taken..]);
         taken
     }
 
-    /// Moves what has come in to `into`, the oldest first; how much. Never waits.
+    /// Moves received entries to `into`, oldest first. Returns their number. Never waits.
     pub fn read(&mut self, into: &mut [Received]) -> usize {
         let mut len = 0;
         while let Some(place) = into.get_mut(len)
@@ -33,13 +33,13 @@ impl<R: Registers> Port<'_, R> {
         len
     }
 
-    /// Moves the bytes that have come in to `into`, up to the first error; how
-    /// many. Never waits: 0 when there are none.
+    /// Moves received bytes to `into`, up to the first error. Returns their number, 0 if there are
+    /// none. Never waits.
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`], each of them once and at its place: after the bytes that
-    /// came before it have been read. The next call goes on behind it.
+    /// [`ReceiveError`], once for each error, after the bytes before it have been read. The next
+    /// call continues after it.
     pub fn read_bytes(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
         let mut len = 0;
         while let Some(place) = into.get_mut(len) {
@@ -82,8 +82,8 @@ impl<R: Registers> Port<'_, R> {
 
     /// Returns whether the last bit of everything written has been sent.
     ///
-    /// One register read, none while there are bytes in the ring. `false` of a
-    /// port that is gone.
+    /// Reads one register, or none while there are bytes in the ring. Returns `false` if the port
+    /// is gone.
     pub fn is_drained(&mut self) -> bool {
         if !self.transmit.is_empty() {
             return false;
@@ -96,11 +96,11 @@ impl<R: Registers> Port<'_, R> {
     /// Returns the modem lines CTS, DSR, RI and DCD as in
     /// [`registers::msr`](crate::registers::msr), with deltas 0.
     ///
-    /// One register read. Changes are reported by the handler at once only with
+    /// Reads one register. The handler reports changes at once only with
     /// [`Handshake::RtsCts`](super::Handshake::RtsCts).
     pub fn modem_status(&mut self) -> u8 {
         let status = self.look_at_modem();
-        // The change that this read has cleared may be the one to go on.
+        // This read may have cleared the change that allows sending.
         self.start_transmitter();
         status
     }
@@ -125,7 +125,7 @@ impl<R: Registers> Port<'_, R> {
         self.load
     }
 
-    /// The window of registers.
+    /// Returns the register window.
     pub const fn registers(&self) -> &R {
         &self.registers
     }

@@ -2,15 +2,15 @@
 
 use super::registers::{DLC_RTR, SIDL_EXIDE, SIDL_SRR};
 
-/// Size of a buffer in bytes: identifier, length, data.
+/// Size of a transmit or receive buffer in bytes: 4 of identifier, 1 of length, 8 of data.
 pub(super) const BUFFER: usize = 13;
 
 /// A frame's identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identifier {
-    /// 11 bits.
+    /// 11-bit identifier.
     Standard(u16),
-    /// 29 bits.
+    /// 29-bit identifier.
     Extended(u32),
 }
 
@@ -26,7 +26,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates a frame from the first eight bytes of `data` and the identifier's 11 or 29 bits.
+    /// Creates a data frame. It uses the first eight bytes of `data`, and the lower 11 or 29 bits
+    /// of the identifier.
     pub fn new(identifier: Identifier, data: &[u8]) -> Self {
         let mut frame = Self {
             identifier: match identifier {
@@ -43,7 +44,7 @@ impl Frame {
         frame
     }
 
-    /// Creates a remote frame that requests `len` bytes, at most 8.
+    /// Creates a remote frame that requests `len` bytes, clamped to 8.
     pub fn remote(identifier: Identifier, len: u8) -> Self {
         Self {
             len: len.min(8),
@@ -65,7 +66,7 @@ impl Frame {
         }
     }
 
-    /// Returns the number of requested bytes for a remote frame, otherwise `None`.
+    /// Returns the number of bytes that a remote frame requests, or `None` for a data frame.
     pub fn asks_for(&self) -> Option<u8> {
         self.remote.then_some(self.len)
     }
@@ -92,7 +93,7 @@ impl Frame {
         buffer
     }
 
-    /// Reads the frame from a transmit buffer. A length above 8 counts as 8.
+    /// Decodes a frame from a transmit buffer. A length above 8 counts as 8.
     pub(super) fn transmitted(buffer: [u8; BUFFER]) -> Self {
         let identifier = identifier_of([buffer[0], buffer[1], buffer[2], buffer[3]]);
         let len = (buffer[4] & 0xf).min(8);
@@ -103,7 +104,7 @@ impl Frame {
     }
 }
 
-/// Returns the identifier as SIDH, SIDL, EID8 and EID0.
+/// Encodes an identifier as SIDH, SIDL, EID8 and EID0.
 fn identifier_bytes(identifier: Identifier) -> [u8; 4] {
     match identifier {
         Identifier::Standard(id) => [(id >> 3) as u8, (id as u8) << 5, 0, 0],
@@ -120,7 +121,7 @@ fn identifier_bytes(identifier: Identifier) -> [u8; 4] {
     }
 }
 
-/// Returns the identifier in SIDH, SIDL, EID8 and EID0, also for filters and masks.
+/// Decodes an identifier from SIDH, SIDL, EID8 and EID0. Filters and masks have the same layout.
 pub(super) fn identifier_of([sidh, sidl, eid8, eid0]: [u8; 4]) -> Identifier {
     let standard = u16::from(sidh) << 3 | u16::from(sidl >> 5);
     if sidl & SIDL_EXIDE == 0 {

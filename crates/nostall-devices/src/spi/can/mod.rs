@@ -2,8 +2,8 @@
 //!
 //! Source: Microchip, "MCP2515 Stand-Alone CAN Controller with SPI Interface" (DS20001801J). The
 //! SPI instructions (table 12-1, figures 12-8 and 12-9) and the buffers' registers (registers 3-4,
-//! 3-7, 4-5, 4-7) are from there. The rest is written from experience, and agrees with an
-//! independent driver (the `mcp2515` crate). Register names are its own.
+//! 3-7, 4-5, 4-7) follow it. The rest was written without it, and tested against an independent
+//! driver (the `mcp2515` crate). Registers have the data sheet's names.
 
 mod frame;
 mod model;

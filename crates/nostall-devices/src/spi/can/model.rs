@@ -9,14 +9,14 @@ use super::registers::{
 };
 use crate::spi::Target;
 
-/// Meaning of the next byte in this selection ("SPI Instruction Set").
+/// Meaning of the next byte while the device is selected ("SPI Instruction Set").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Not selected.
     Idle,
     /// Instruction byte.
     Instruction,
-    /// Address byte, and the operation to follow.
+    /// Address byte, and the operation that follows it.
     Address(Then),
     /// Mask byte of BIT MODIFY.
     Mask(u8),
@@ -24,14 +24,14 @@ enum Phase {
     Modify { address: u8, mask: u8 },
     /// Byte to be written; the address increments.
     Write(u8),
-    /// Byte to be read; the address increments. At the end of the selection, the flag is
-    /// cleared.
+    /// Byte to read at the first value; the address increments. The second value holds the CANINTF
+    /// flags to clear when the device is released.
     Read(u8, u8),
     /// READ STATUS, repeated.
     Status,
     /// RX STATUS, repeated.
     RxStatus,
-    /// Unknown instruction: the rest of the selection is ignored.
+    /// Unknown instruction: all bytes until the release are ignored.
     Deaf,
 }
 
@@ -42,11 +42,11 @@ enum Then {
     Modify,
 }
 
-/// Model of a Microchip MCP2515 CAN controller, as a device on the wires.
+/// Model of a Microchip MCP2515 CAN controller, as an SPI [`Target`].
 ///
-/// Its CAN bus takes no time. The model's owner passes in the frames that
-/// [arrive](Self::receive), and fetches those that it [sends](Self::transmit). Frames are
-/// always valid and acknowledged: no error is counted.
+/// Its CAN bus takes no time. The owner [delivers](Self::receive) received frames, and
+/// [fetches](Self::transmit) sent frames. Frames are always valid and acknowledged, so no error is
+/// counted.
 #[derive(Clone, Debug)]
 pub struct Mcp2515 {
     registers: [u8; REGISTERS],
@@ -61,7 +61,8 @@ impl Default for Mcp2515 {
 }
 
 impl Mcp2515 {
-    /// Creates a controller just after reset: in configuration mode, which receives no frame.
+    /// Creates a controller as after a reset: in configuration mode, in which it receives no
+    /// frames.
     pub fn new() -> Self {
         let mut registers = [0; REGISTERS];
         registers[usize::from(CANCTRL)] = CANCTRL_RESET;
@@ -73,19 +74,19 @@ impl Mcp2515 {
         }
     }
 
-    /// Delivers a frame from the bus, and returns whether a buffer took it. A frame is ignored
-    /// in a mode that does not receive, or if no filter accepts it. A frame that finds its
-    /// buffer full is lost and counted.
+    /// Delivers a frame from the bus, and returns whether a buffer stored it. A frame is ignored in
+    /// a mode that does not receive, or if no filter accepts it. A frame whose buffer is full is
+    /// lost and counted.
     pub fn receive(&mut self, frame: &Frame) -> bool {
         matches!(self.mode(), MODE_NORMAL | MODE_LISTEN_ONLY) && self.take(frame)
     }
 
-    /// Returns whether the first buffer is free.
+    /// Returns whether the first receive buffer is free.
     pub fn has_room(&self) -> bool {
         self.at(CANINTF) & RX0IF == 0
     }
 
-    /// Returns the next frame to send, if any.
+    /// Sends the next frame and returns it; `None` if there is none, or outside normal mode.
     pub fn transmit(&mut self) -> Option<Frame> {
         if self.mode() != MODE_NORMAL {
             return None;
@@ -126,7 +127,7 @@ impl Mcp2515 {
         let buffer = match wants {
             [true, _] if !full(0) => 0,
             [true, _] if self.at(RXB0CTRL) & BUKT == 0 => return self.overflow(0),
-            // The frame rolls over, regardless of the second buffer's filters.
+            // The frame rolls over to the second buffer, regardless of that buffer's filters.
             [true, _] | [_, true] if !full(1) => 1,
             [true, _] | [_, true] => return self.overflow(1),
             _ => return false,
@@ -149,7 +150,7 @@ impl Mcp2515 {
     }
 
     /// Returns whether a filter of `buffer` accepts the frame ("Message Acceptance Filters and
-    /// Masks"). The first two data bytes of a standard frame are not compared.
+    /// Masks"). The model does not compare the first two data bytes of a standard frame.
     fn wants(&self, buffer: u8, frame: &Frame) -> bool {
         if self.at(RXB0CTRL + 16 * buffer) & RXM == RXM {
             return true;
@@ -183,8 +184,8 @@ impl Mcp2515 {
         })
     }
 
-    /// Sends the frame of highest priority ("Message Transmission"). At equal priority, the
-    /// highest buffer is first.
+    /// Sends the frame with the highest priority ("Message Transmission"). Among equal priorities,
+    /// the buffer with the highest number is first.
     fn send(&mut self) -> Option<Frame> {
         let control = |buffer: &u8| self.at(TXB0CTRL + 16 * buffer);
         let asked = (0..3).filter(|buffer| control(buffer) & TXREQ != 0);
@@ -207,7 +208,8 @@ impl Mcp2515 {
         }
     }
 
-    /// Returns CANSTAT's ICOD: the first of the enabled interrupts ("Interrupt Code Bits").
+    /// Returns ICOD of CANSTAT: the enabled interrupt with the highest priority ("Interrupt Code
+    /// Bits").
     fn code(&self) -> u8 {
         let pending = self.at(CANINTF) & self.at(CANINTE);
         // In order: error, wake-up, TXB0 to TXB2, RXB0, RXB1.
@@ -228,7 +230,7 @@ impl Mcp2515 {
             _ if is_filter(address) && !configures => return,
             EFLG => old & !(RX0OVR | RX0OVR << 1) | value & old & (RX0OVR | RX0OVR << 1),
             0x30 | 0x40 | 0x50 => old & !TXBCTRL_WRITABLE | value & TXBCTRL_WRITABLE,
-            // A buffer with a pending request to send is read-only.
+            // A buffer whose transmission is pending is read-only.
             0x31..=0x3d | 0x41..=0x4d | 0x51..=0x5d if self.at(address & 0xf0) & TXREQ != 0 => {
                 return;
             }
@@ -243,16 +245,16 @@ impl Mcp2515 {
         };
     }
 
-    /// Sets CANCTRL. The mode changes at once, since nothing is ever in transmission.
+    /// Writes CANCTRL. The mode changes at once, since no transmission is ever in progress.
     fn set_control(&mut self, value: u8) {
         *self.at_mut(CANCTRL) = value;
-        // 5 to 7 are not modes ("Request Operation Mode bits").
+        // Values 5 to 7 are not valid modes ("Request Operation Mode bits").
         if value & MODE <= MODE_CONFIGURATION {
             *self.at_mut(CANSTAT) = value & MODE;
         }
     }
 
-    /// Returns the answer to READ STATUS.
+    /// Returns the response to READ STATUS.
     fn status(&self) -> u8 {
         let flags = self.at(CANINTF);
         let requested = |buffer: u8| (self.at(TXB0CTRL + 16 * buffer) & TXREQ) >> 3;
@@ -266,8 +268,8 @@ impl Mcp2515 {
             | sent(2) << 7
     }
 
-    /// Returns the answer to RX STATUS: full buffers, and the frame type in the first of them.
-    /// The accepting filter is not reported.
+    /// Returns the response to RX STATUS: the full buffers, and the frame type in the first of
+    /// them. The model does not report the accepting filter.
     fn rx_status(&self) -> u8 {
         let full = self.at(CANINTF) & 3;
         let buffer = if full & 1 != 0 { 0 } else { 1 };
@@ -334,7 +336,8 @@ impl Target for Mcp2515 {
                 mask: byte,
             },
             Phase::Modify { address, mask } => {
-                // Registers without BIT MODIFY take all bits ("BIT MODIFY Instruction").
+                // A register without BIT MODIFY support has all its bits written ("BIT MODIFY
+                // Instruction").
                 let mask = if knows_bit_modify(address) {
                     mask
                 } else {

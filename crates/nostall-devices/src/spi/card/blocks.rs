@@ -1,18 +1,19 @@
-//! Storage of a card's data.
+//! Storage for a card's data.
 
-/// Memory of a card, in blocks of 512 bytes.
+/// Storage of a card, in blocks of 512 bytes.
 pub trait Blocks {
-    /// How many there are.
+    /// Returns the number of blocks.
     fn blocks(&self) -> u32;
 
-    /// Reads one; whether that could be done.
+    /// Reads block `number`, and returns whether that succeeded.
     fn read(&mut self, number: u32, into: &mut [u8; 512]) -> bool;
 
-    /// Writes one; whether that could be done.
+    /// Writes block `number`, and returns whether that succeeded.
     fn write(&mut self, number: u32, from: &[u8; 512]) -> bool;
 }
 
-/// Missing bytes of the last block are zeros, and stay so.
+/// Storage in memory. Bytes missing from the last block read as zeros; writes do not extend the
+/// vector.
 impl Blocks for Vec<u8> {
     fn blocks(&self) -> u32 {
         u32::try_from(self.len().div_ceil(512)).unwrap_or(u32::MAX)

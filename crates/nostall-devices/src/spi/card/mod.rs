@@ -1,9 +1,9 @@
-//! An SD card of high capacity, in SPI mode.
+//! A high-capacity SD card (SDHC) in SPI mode.
 //!
 //! Source: SD Specifications, Part 1, Physical Layer Simplified Specification, chapter 7, "SPI
-//! Mode", and chapter 5, "Card Registers". Looked up there (version 4.10) were when checksums count
-//! (7.2.2) and the response to CMD8 (7.3.1.4). The rest is written from experience, and agrees with
-//! an independent driver (`embedded-sdmmc`). Commands are named by their numbers there.
+//! Mode", and chapter 5, "Card Registers". The rules for checksums (7.2.2) and the response to CMD8
+//! (7.3.1.4) follow version 4.10. The rest was written without it, and tested against an
+//! independent driver (`embedded-sdmmc`). Commands have the specification's numbers.
 
 mod blocks;
 mod model;

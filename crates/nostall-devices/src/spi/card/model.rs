@@ -1,4 +1,4 @@
-//! The card itself.
+//! The model of the card.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,14 +9,14 @@ use super::blocks::Blocks;
 use super::registers::{capacity, cid, crc7, crc16, csd};
 use crate::spi::Target;
 
-/// Clocks that a card wants before it is first selected ("Power Up").
+/// Clock cycles that a card needs before its first selection ("Power Up").
 const WAKE: u32 = 74;
 
-/// From the first ACMD41 until it is ready; a card may take up to a second.
+/// Time from the first ACMD41 until the card is ready; a real card may take up to a second.
 const INITIALISE: Nanos = Nanos::from_millis(50);
-/// From a command to its data. Assumed: of the order that cards take.
+/// Time from a read command to its data. Assumed, typical of cards.
 const READ: Nanos = Nanos::from_micros(100);
-/// From data to the end of its writing. Assumed, likewise.
+/// Time from the data of a block to the end of its programming. Assumed, typical of cards.
 const WRITE: Nanos = Nanos::from_micros(500);
 
 /// Response R1 ("Format R1").
@@ -29,42 +29,42 @@ mod r1 {
 
 /// Tokens ("Control Tokens").
 mod token {
-    /// Of a block that is read, and of a single one that is written.
+    /// Starts a block that is read, or a single block that is written.
     pub(super) const START: u8 = 0xfe;
-    /// Of one of several that are written.
+    /// Starts each block of a multiple-block write.
     pub(super) const START_OF_MORE: u8 = 0xfc;
     pub(super) const STOP: u8 = 0xfd;
-    /// The card's own ECC has failed.
+    /// Error token: the card's ECC failed.
     pub(super) const ECC_FAILED: u8 = 1 << 2;
     pub(super) const ACCEPTED: u8 = 0xe5;
     pub(super) const CRC_ERROR: u8 = 0xeb;
     pub(super) const WRITE_ERROR: u8 = 0xed;
 }
 
-/// Fault of a card. A missing card is no device at the line.
+/// Fault of a card. For a missing card, leave the chip-select line unconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardFault {
-    /// The checksums of its data are wrong.
+    /// Data blocks have a wrong checksum.
     BadCrc,
-    /// Its own error correction fails.
+    /// The card's error correction fails.
     Unreadable,
-    /// It is never ready.
+    /// The card never becomes ready.
     NeverReady,
-    /// It says nothing more.
+    /// The card stops responding.
     Silent,
 }
 
-/// Kind of the next byte that comes in.
+/// Meaning of the next received byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expects {
     Command,
-    /// A token before data for this block; of several or not.
+    /// The start token of this block; `true` in a multiple-block write.
     Token(u32, bool),
-    /// Data for this block, and its checksum.
+    /// Data of this block and its checksum; `true` in a multiple-block write.
     Data(u32, bool),
 }
 
-/// A block, or several, that are being read.
+/// A read command in progress.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     block: u32,
@@ -72,17 +72,17 @@ struct Reading {
     ready: Nanos,
 }
 
-/// An SD card of high capacity in SPI mode, at the end of the wires.
+/// A high-capacity SD card in SPI mode, as an SPI [`Target`].
 ///
-/// It supports commands 0, 8, 9, 10, 12, 13, 16, 17, 18, 24, 25, 55, 58, 59 and 23 and 41 of the
-/// applications'. It supports no others: no erasing, no locking, no status of SD's own. A command
-/// in progress continues when the card is released and selected again, as with most cards. Half of
-/// a command is forgotten.
+/// It supports CMD0, 8, 9, 10, 12, 13, 16, 17, 18, 24, 25, 55, 58 and 59, and ACMD23 and ACMD41. It
+/// does not support others, such as erasing, locking and SD status. A command in progress continues
+/// when the card is released and selected again, as with most cards. An incomplete command is
+/// discarded.
 pub struct SdCard<C, M> {
     clock: C,
     memory: M,
     fault: Option<(CardFault, u32)>,
-    /// Clocks before it was first selected.
+    /// Number of clock cycles before the first selection.
     clocks: u32,
     selected_before: bool,
     /// Whether a command has set SPI mode.
@@ -101,7 +101,7 @@ pub struct SdCard<C, M> {
 }
 
 impl<C: Clock, M: Blocks> SdCard<C, M> {
-    /// A card that was just put in.
+    /// Creates a card that was just inserted.
     pub fn new(clock: C, memory: M) -> Self {
         Self {
             clock,
@@ -124,12 +124,12 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         }
     }
 
-    /// Breaks it, after so many blocks have been read.
+    /// Injects `fault` after `after` blocks have been read.
     pub fn set_fault(&mut self, fault: CardFault, after: u32) {
         self.fault = Some((fault, after));
     }
 
-    /// Returns the storage of its data.
+    /// Returns the card's storage.
     pub const fn memory(&self) -> &M {
         &self.memory
     }
@@ -150,7 +150,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
     }
 
     fn take_command(&mut self, byte: u8) {
-        // Between commands the wire is high; a command begins with 01.
+        // Between commands the data wire is high. A command starts with the bits 01.
         if self.command.is_empty() && byte & 0xc0 != 0x40 {
             return;
         }
@@ -165,7 +165,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         let number = command[0] & 0x3f;
         let argument = u32::from_be_bytes([command[1], command[2], command[3], command[4]]);
         let application = std::mem::take(&mut self.application);
-        // The first command is still in SD mode, where checksums count.
+        // The first command is still in SD mode, in which checksums are mandatory.
         let checks = self.checks_crc || number == 8 || !self.in_spi_mode;
         let intact = command[5] == crc7(&command[..5]);
         if !self.in_spi_mode && (number != 0 || !intact) {
@@ -174,7 +174,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         self.reading = None;
         self.out.clear();
         self.expects = Expects::Command;
-        // At least a byte before every response (N_CR).
+        // At least one byte precedes every response (N_CR).
         self.out.push_back(0xff);
         if checks && !intact {
             return self.respond(r1::CRC, &[]);
@@ -187,11 +187,11 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
                 self.checks_crc = false;
                 self.respond(0, &[]);
             }
-            // Accepted: 2.7 to 3.6 V, and the pattern comes back.
+            // Accepts 2.7 to 3.6 V and echoes the check pattern.
             (_, 8) => self.respond(0, &[0, 0, (argument >> 8) as u8 & 0xf, argument as u8]),
             (_, 58) => {
                 let idle = self.is_idle();
-                // 2.7 to 3.6 V; ready, and of high capacity.
+                // OCR: 2.7 to 3.6 V. Once initialised, also ready and high capacity.
                 let ready = if idle { 0 } else { 0xc0 };
                 self.respond(0, &[ready, 0xff, 0x80, 0]);
             }
@@ -209,7 +209,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
             (_, 13) => self.respond(0, &[0]),
             (false, 9) => self.send_register(csd(self.memory.blocks())),
             (false, 10) => self.send_register(cid()),
-            // Blocks of 512 bytes, for any setting (7.2.3).
+            // The block length stays 512 bytes for any setting (7.2.3).
             (false, 16) if argument > 512 => self.respond(r1::PARAMETER, &[]),
             (false, 16) => self.respond(0, &[]),
             (false, 17 | 18 | 24 | 25) if !self.has_block(argument) => {
@@ -231,7 +231,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         }
     }
 
-    /// ACMD41. A host that does not support high capacity waits for ever.
+    /// Runs ACMD41. Initialisation never completes for a host without support for high capacity.
     fn initialise(&mut self, argument: u32) {
         const HIGH_CAPACITY: u32 = 1 << 30;
         if argument & HIGH_CAPACITY != 0 && self.ready.is_none() {
@@ -266,7 +266,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         u64::from(block) < capacity(self.memory.blocks())
     }
 
-    /// Puts out the next block, if there is one and it is time.
+    /// Queues the next block if a read is in progress and its access time has passed.
     fn read_on(&mut self) {
         let now = self.clock.now();
         let Some(reading) = self.reading.filter(|reading| now >= reading.ready) else {
@@ -297,11 +297,11 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
                 self.expects = Expects::Data(block, more);
             }
             (token::STOP, true) => {
-                // Busy from the next byte on; a card may take one more (N_BR).
+                // The card is busy after one more byte (N_BR).
                 self.expects = Expects::Command;
                 self.busy_until = self.clock.now() + WRITE;
             }
-            // Another command ends it.
+            // Another command ends the write.
             _ if byte & 0xc0 == 0x40 => {
                 self.expects = Expects::Command;
                 self.take_command(byte);
@@ -364,7 +364,7 @@ impl<C: Clock, M: Blocks> Target for SdCard<C, M> {
     fn release(&mut self) {}
 
     fn pass(&mut self, byte: u8) {
-        // With the data wire high. One that was selected too soon is deaf for good.
+        // The data wire must be high. A card that is selected too soon ignores all commands.
         if !self.selected_before && byte == 0xff {
             self.clocks = self.clocks.saturating_add(8);
         }

@@ -1,16 +1,16 @@
-//! Registers that describe a card (chapter 5, "Card Registers"), and the two checksums
-//! ("Cyclic Redundancy Code (CRC)").
+//! Card registers (chapter 5, "Card Registers") and both checksums ("Cyclic Redundancy Code
+//! (CRC)").
 
-/// Unit of a capacity in CSD version 2, in blocks: 512 KiB.
+/// Capacity unit of CSD version 2, in blocks: 512 KiB.
 const UNIT: u64 = 1024;
 
-/// Returns the number of blocks rounded up to a capacity that the CSD's 22 bits can express.
+/// Rounds `blocks` up to a capacity that the CSD's 22-bit field can express.
 pub(super) fn capacity(blocks: u32) -> u64 {
     let units = u64::from(blocks).div_ceil(UNIT).clamp(1, 1 << 22);
     units * UNIT
 }
 
-/// Returns the CSD, version 2.
+/// Returns the CSD register, version 2.
 pub(super) fn csd(blocks: u32) -> [u8; 16] {
     let size = (capacity(blocks) / UNIT - 1) as u32;
     let [_, a, b, c] = size.to_be_bytes();
@@ -37,7 +37,7 @@ pub(super) fn csd(blocks: u32) -> [u8; 16] {
     ])
 }
 
-/// Returns the CID: no manufacturer, "MODEL", revision 1.0, of January 2024.
+/// Returns the CID register: no manufacturer, product "MODEL", revision 1.0, January 2024.
 pub(super) fn cid() -> [u8; 16] {
     let mut cid = [0; 16];
     cid[1..8].copy_from_slice(b"NSMODEL");
@@ -51,8 +51,7 @@ fn sealed(mut register: [u8; 16]) -> [u8; 16] {
     register
 }
 
-/// Returns the checksum of commands and registers, x^7 + x^3 + 1, in the upper seven bits, with
-/// the end bit.
+/// Returns the CRC7 (x^7 + x^3 + 1) of a command or register, in bits 7:1, with the end bit.
 pub(super) fn crc7(bytes: &[u8]) -> u8 {
     let crc = bytes.iter().fold(0_u8, |crc, &byte| {
         (0..8).fold(crc ^ byte, |crc, _| {
@@ -66,10 +65,10 @@ pub(super) fn crc7(bytes: &[u8]) -> u8 {
     crc | 1
 }
 
-/// Returns the checksum of data: x^16 + x^12 + x^5 + 1.
+/// Returns the CRC16 of data: x^16 + x^12 + x^5 + 1.
 pub(super) fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0_u16, |crc, &byte| {
-        // Eight steps at once.
+        // Processes eight bits at once.
         let mixed = (crc >> 8) as u8 ^ byte;
         let mixed = u16::from(mixed ^ mixed >> 4);
         crc << 8 ^ mixed << 12 ^ mixed << 5 ^ mixed
@@ -80,9 +79,9 @@ pub(super) fn crc16(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// The examples are the specification's.
+    /// Source: the specification's examples.
     #[test]
-    fn checksums_are_those_of_the_specification() {
+    fn checksums_match_the_examples_of_the_specification() {
         assert_eq!(crc7(&[0x40, 0, 0, 0, 0]), 0x95);
         assert_eq!(crc7(&[0x51, 0, 0, 0, 0]), 0b0101010 << 1 | 1);
         assert_eq!(crc7(&[0x11, 0, 0, 0x09, 0]), 0b0110011 << 1 | 1);

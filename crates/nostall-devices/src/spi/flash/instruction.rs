@@ -1,13 +1,13 @@
-//! Instructions, and their effects.
+//! SPI instructions and their opcodes.
 
-/// Instruction of a flash.
+/// SPI instruction of a NOR flash. `address` is its number of address bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     /// RDID.
     ReadId,
     /// RDSR.
     ReadStatus,
-    /// RDUID, with so many bytes before it comes.
+    /// RDUID, with the number of bytes that precede the ID.
     ReadUniqueId(u8),
     /// WREN.
     WriteEnable,
@@ -17,7 +17,7 @@ pub(super) enum Instruction {
     EnterFourBytes,
     /// EX4B.
     LeaveFourBytes,
-    /// Reads from an address, after so many bytes of dummy clocks.
+    /// Reads from an address, after `dummy` bytes.
     Read {
         address: u8,
         dummy: u8,
@@ -26,7 +26,7 @@ pub(super) enum Instruction {
     Program {
         address: u8,
     },
-    /// SER, BER32K, BER64K: this many bytes.
+    /// SER, BER32K, BER64K: erases `bytes` bytes.
     Erase {
         address: u8,
         bytes: usize,
@@ -37,8 +37,8 @@ pub(super) enum Instruction {
 }
 
 impl Instruction {
-    /// Returns the instruction for `byte`. Where that depends on the mode, addresses have so many
-    /// bytes.
+    /// Decodes an opcode. `address` is the address length in bytes for instructions whose length
+    /// depends on the mode.
     pub(super) const fn of(byte: u8, address: u8) -> Self {
         match byte {
             0x9f => Self::ReadId,
@@ -78,7 +78,7 @@ impl Instruction {
         }
     }
 
-    /// Bytes of address that follow it.
+    /// Returns the number of address bytes that follow the opcode.
     pub(super) const fn address(self) -> u8 {
         match self {
             Self::Read { address, .. }

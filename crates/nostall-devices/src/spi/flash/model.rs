@@ -1,4 +1,4 @@
-//! The chip itself.
+//! The model of the flash.
 
 use std::fmt;
 
@@ -7,21 +7,22 @@ use nostall_io::{Clock, Nanos};
 use super::instruction::Instruction;
 use crate::spi::Target;
 
-/// Bytes of the memory.
+/// Capacity in bytes.
 const SIZE: usize = 32 << 20;
 
-/// Bytes that are programmed at once.
+/// Size of a program page in bytes.
 const PAGE: usize = 256;
 
-/// ISSI; 1.8 V; 2 to the 25th bytes.
+/// JEDEC ID: ISSI, 1.8 V, 2^25 bytes.
 const ID: [u8; 3] = [0x9d, 0x70, 0x19];
 
-/// The status register: WIP, something is going on.
+/// Status register, WIP: an operation is in progress.
 const BUSY: u8 = 1 << 0;
-/// The status register: WEL, something may begin.
+/// Status register, WEL: writes are enabled.
 const WRITABLE: u8 = 1 << 1;
 
-/// Typical duration. Assumed: of the order that such chips' data sheets give.
+/// Typical durations of a page program and of each erase. Assumed, of the order that data sheets of
+/// such chips give.
 const PROGRAM: Nanos = Nanos::from_micros(200);
 const ERASE_SECTOR: Nanos = Nanos::from_millis(70);
 const ERASE_32K: Nanos = Nanos::from_millis(100);
@@ -31,20 +32,20 @@ const ERASE_CHIP: Nanos = Nanos::from_secs(70);
 /// Fault of a flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashFault {
-    /// An operation that has begun never ends.
+    /// An operation never ends once it has begun.
     StuckBusy,
-    /// It does not let itself be written: WREN has no effect.
+    /// The chip is write-protected: WREN has no effect.
     Protected,
-    /// An erase leaves the last byte of its sector as it was.
+    /// An erase leaves the last byte of its sector unchanged.
     WeakErase,
-    /// A program leaves the last bit of its page as it was.
+    /// A program leaves the last bit of its page unchanged.
     WeakProgram,
 }
 
-/// A NOR flash like ISSI's IS25WP256, at the end of the wires.
+/// A NOR flash like ISSI's IS25WP256, as an SPI [`Target`].
 ///
-/// Not modelled: more than one data wire, protection of blocks, SFDP, one-time programmable rows,
-/// suspension, deep power-down. In addresses, bits beyond its size do not count.
+/// Not modelled: more than one data wire, block protection, SFDP, one-time programmable rows,
+/// suspension, deep power-down. Address bits beyond the chip's size are ignored.
 pub struct Flash<C> {
     clock: C,
     memory: Vec<u8>,
@@ -52,16 +53,16 @@ pub struct Flash<C> {
     busy_until: Nanos,
     four_bytes: bool,
     fault: Option<FlashFault>,
-    /// Since it was selected.
+    /// Instruction since the chip was selected.
     instruction: Option<Instruction>,
     taken: usize,
     address: usize,
-    /// Bytes to program, ones where there are none.
+    /// Page to program. Bytes that the instruction does not supply are 0xff.
     page: [u8; PAGE],
 }
 
 impl<C: Clock> Flash<C> {
-    /// An erased one.
+    /// Creates an erased flash.
     pub fn new(clock: C) -> Self {
         Self {
             clock,
@@ -77,22 +78,22 @@ impl<C: Clock> Flash<C> {
         }
     }
 
-    /// Breaks it.
+    /// Injects `fault`, from now on.
     pub fn set_fault(&mut self, fault: FlashFault) {
         self.fault = Some(fault);
     }
 
-    /// All that is in it.
+    /// Returns the whole memory.
     pub fn memory(&self) -> &[u8] {
         &self.memory
     }
 
-    /// All that is in it, to be something else.
+    /// Returns the whole memory, to change it.
     pub fn memory_mut(&mut self) -> &mut [u8] {
         &mut self.memory
     }
 
-    /// Whether it erases or programs.
+    /// Returns whether an erase or program operation is in progress.
     pub fn is_busy(&self) -> bool {
         self.clock.now() < self.busy_until
     }
@@ -115,7 +116,7 @@ impl<C: Clock> Flash<C> {
         self.page = [0xff; PAGE];
     }
 
-    /// The byte of this number since the instruction, from 0.
+    /// Handles byte `number` (from 0) after the opcode, and returns the byte sent meanwhile.
     fn follow(&mut self, instruction: Instruction, number: usize, byte: u8) -> u8 {
         let address = usize::from(instruction.address());
         if number < address {
@@ -138,7 +139,7 @@ impl<C: Clock> Flash<C> {
         }
     }
 
-    /// Ends the instruction, which so many bytes followed.
+    /// Ends the instruction after `followed` bytes beyond its opcode.
     fn end(&mut self, instruction: Instruction, followed: usize) {
         let address = usize::from(instruction.address());
         match instruction {
@@ -163,7 +164,7 @@ impl<C: Clock> Flash<C> {
         }
     }
 
-    /// Bits are only cleared.
+    /// Programs the page: bits can only be cleared.
     fn program(&mut self) {
         if !self.start(PROGRAM) {
             return;
@@ -189,7 +190,7 @@ impl<C: Clock> Flash<C> {
         }
     }
 
-    /// Whether something may begin, which takes `span`; then it has.
+    /// Starts an operation of duration `span`, and returns whether writes were enabled.
     fn start(&mut self, span: Nanos) -> bool {
         let may = std::mem::take(&mut self.writable);
         if may {

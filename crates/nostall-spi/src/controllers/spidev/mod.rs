@@ -1,4 +1,4 @@
-//! Linux's /dev/spidevX.Y.
+//! Linux's `/dev/spidevX.Y`.
 
 mod request;
 
@@ -21,14 +21,14 @@ use crate::words::Words;
 
 use request::{Shape, Way, fits, push, requests};
 
-/// File in which spidev shows its parameter `bufsiz`.
+/// File with spidev's module parameter `bufsiz`.
 const BUFSIZ_FILE: &str = "/sys/module/spidev/parameters/bufsiz";
 
-/// Bytes each way, unless Linux was configured otherwise.
+/// Default of `bufsiz`: bytes in each direction of one message.
 const BUFSIZ: usize = 4096;
 
-/// Mode bits that [`Settings`] define. The rest (more data wires, loopback, a ready line) is left
-/// as it is.
+/// Mode bits that [`Settings`] define. The others (more data wires, loopback, a ready line) are
+/// kept.
 const OURS: SpiModeFlags = SpiModeFlags::SPI_CPHA
     .union(SpiModeFlags::SPI_CPOL)
     .union(SpiModeFlags::SPI_CS_HIGH)
@@ -36,46 +36,46 @@ const OURS: SpiModeFlags = SpiModeFlags::SPI_CPHA
     .union(SpiModeFlags::SPI_3WIRE)
     .union(SpiModeFlags::SPI_NO_CS);
 
-/// A device that Linux drives: the file stands for one chip-select line, and messages
-/// are given to it whole, so that no line moves in between.
+/// Device driven by Linux. The file represents one chip-select line, and Linux gets whole messages,
+/// so that no line changes inside of one.
 ///
-/// - Linux reports the limits of the controller underneath only for a message, which then fails
-///   with [`Fault::System`] before anything has moved. Linux does not report the failed transfer:
-///   the error names the first that Linux was given.
-/// - spidev moves no more than `bufsiz` bytes each way in a message (4,096 unless its
-///   module parameter says otherwise; the file's is read when it is opened), each
-///   transfer rounded up to a cache line; a longer message fails with `EMSGSIZE`,
-///   before anything has moved. So does one of more than 255 transfers.
-/// - Delays are rounded up to microseconds; those over 65 ms take further transfers, of
-///   no bytes.
-/// - Between two transfers the device is deselected for about 10 us, Linux's own span. For a longer
-///   one, the transfers after it are a message of their own: another program's may come in between.
-/// - [`Settings::setup`] and [`Settings::hold`] are Linux's business (its device tree).
-/// - Where the line is a GPIO of the device tree's, the device tree alone sets the active level,
-///   and [`Polarity`] is ignored.
-/// - The mode stays as it was last set, for other programs too, after the file is closed. Clock and
-///   word size do not: each transfer has its own. The mode's other bits (more data wires, loopback,
-///   a ready line) are left alone.
-/// - On three wires, and where [`Settings::fill`] is 0, a transfer that only receives is
-///   given without anything to send, which half-duplex controllers insist on.
+/// - Linux reports the limits of the controller only for a message, which then fails with
+///   [`Fault::System`] before anything is sent. Linux does not report the failed transfer: the
+///   error names the first one of the request.
+/// - spidev moves at most `bufsiz` bytes in each direction of a message, with each transfer rounded
+///   up to a cache line. `bufsiz` is 4,096 by default; it is read when the file is opened. A longer
+///   message fails with `EMSGSIZE` before anything is sent. So does a message of more than 255
+///   transfers.
+/// - Delays are rounded up to microseconds. Delays over 65 ms take further transfers of no bytes.
+/// - Between two transfers the device is deselected for about 10 us, Linux's own time. For a longer
+///   time, the following transfers are sent as a separate message, and other programs' messages may
+///   come in between.
+/// - Linux controls [`Settings::setup`] and [`Settings::hold`], from its device tree.
+/// - If the line is a GPIO of the device tree, the device tree sets the active level, and
+///   [`Polarity`] is ignored.
+/// - The mode remains set for other programs after the file is closed. Clock and word size do not,
+///   because each transfer has its own. Other mode bits (more data wires, loopback, a ready line)
+///   are kept.
+/// - On three wires, or if [`Settings::fill`] is 0, a transfer that only receives has no bytes to
+///   send, as half-duplex controllers require.
 #[derive(Debug)]
 pub struct Spidev {
     device: spidev::Spidev,
     bufsiz: usize,
-    /// As set, if we know.
+    /// Mode as last set, if known.
     mode: Option<SpiModeFlags>,
-    /// Bytes that one request sends, one transfer after the other, and bytes that it receives: a
-    /// message lends one of its buffers at a time.
+    /// Bytes that one request sends and receives, transfer after transfer. Copies are needed
+    /// because a message lends only one of its buffers at a time.
     sent: Vec<u8>,
     received: Vec<u8>,
 }
 
 impl Spidev {
-    /// Opens the file.
+    /// Opens a spidev file.
     ///
     /// # Errors
     ///
-    /// Returns the operating system's error.
+    /// The operating system's error.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let device = spidev::Spidev::open(path)?;
         Ok(Self {
@@ -87,7 +87,7 @@ impl Spidev {
         })
     }
 
-    /// Bytes that a message moves each way, at most.
+    /// Returns the largest number of bytes in each direction of a message.
     pub const fn bufsiz(&self) -> usize {
         self.bufsiz
     }
@@ -131,7 +131,7 @@ impl Spidev {
         Ok(())
     }
 
-    /// Has Linux run these transfers, in one selection but for their own changes of it.
+    /// Runs these transfers as one request, in one selection except for their own changes of it.
     fn give<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -212,7 +212,7 @@ impl Controller for Spidev {
         Ok(())
     }
 
-    /// Never: messages are run whole.
+    /// Refuses: messages are run whole.
     fn transfer(&mut self, _words: &mut Words<'_>) -> Result<Progress, Fault> {
         Err(Fault::Refused)
     }
@@ -230,7 +230,7 @@ impl Controller for Spidev {
     }
 }
 
-/// Linux's file has no other face: a future blocks while its message is run.
+/// Blocks the executor while a message runs, because Linux's file has no asynchronous interface.
 impl AsyncController for Spidev {}
 
 fn bufsiz() -> usize {
@@ -239,8 +239,8 @@ fn bufsiz() -> usize {
     told.filter(|&told| told > 0).unwrap_or(BUFSIZ)
 }
 
-/// All of it in one number: setting the bit order by a request of its own and then the
-/// mode would take it back.
+/// Returns all mode bits as one value. Setting the bit order separately and the mode afterwards
+/// would reset the order.
 fn mode(settings: &Settings) -> SpiModeFlags {
     let mut mode = SpiModeFlags::empty();
     mode.set(SpiModeFlags::SPI_CPHA, settings.mode.samples_second());
@@ -256,7 +256,7 @@ fn mode(settings: &Settings) -> SpiModeFlags {
     mode
 }
 
-/// A device that was taken off its driver answers `ESHUTDOWN`.
+/// Maps an error. A device whose driver was unbound returns `ESHUTDOWN`.
 fn fault(error: &io::Error) -> Fault {
     match error.raw_os_error() {
         Some(ENODEV | ENXIO | ESHUTDOWN) => Fault::Gone,
@@ -270,7 +270,7 @@ mod tests {
     use crate::settings::Mode;
 
     #[test]
-    fn everything_about_the_wires_is_in_one_mode() {
+    fn all_wire_settings_are_in_one_mode_value() {
         let settings = Settings {
             order: BitOrder::LsbFirst,
             wires: Wires::Three,

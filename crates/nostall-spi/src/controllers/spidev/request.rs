@@ -1,4 +1,4 @@
-//! The parts of a message that Linux is given at a time.
+//! Parts of a message that are one request to Linux.
 
 use std::ops::Range;
 use std::vec::Vec;
@@ -11,16 +11,16 @@ use crate::error::Fault;
 use crate::settings::{Settings, Wires};
 use crate::transfer::{Message, Options};
 
-/// Transfers of a message: the request's number has 13 bits on some architectures for the size of
-/// their descriptions (`_IOC_SIZEBITS` in Linux's asm/ioctl.h). Each takes 32 bytes
-/// (linux/spi/spidev.h). With one more, nothing would be sent, and no error reported.
+/// Largest number of transfers in a request. Some architectures have 13 bits for the size of the
+/// transfers' descriptions (`_IOC_SIZEBITS` in Linux's asm/ioctl.h), of 32 bytes each
+/// (linux/spi/spidev.h). With one more transfer, nothing would be sent, without an error.
 const MOST_TRANSFERS: usize = (1 << 13) / 32 - 1;
 
-/// The longest delay of a transfer, in microseconds: `delay_usecs` has 16 bits.
+/// Longest delay of a transfer in microseconds: `delay_usecs` has 16 bits.
 const LONGEST_DELAY: u64 = u16::MAX as u64;
 
-/// Linux's default delay of `cs_change`: about 10 us (Documentation/spi/spi-summary.rst; spidev has
-/// no field for it).
+/// Linux's default delay of `cs_change`: about 10 us (Documentation/spi/spi-summary.rst). spidev
+/// has no field for it.
 const CS_CHANGE: Nanos = Nanos::from_micros(10);
 
 /// A transfer without its bytes.
@@ -49,7 +49,7 @@ impl Shape {
     }
 }
 
-/// The directions of a transfer that Linux is given.
+/// Directions of a transfer for Linux.
 pub struct Way {
     pub sends: bool,
     pub receives: bool,
@@ -58,7 +58,7 @@ pub struct Way {
 impl Way {
     pub fn of(shape: &Shape, settings: &Settings) -> Self {
         let receives = shape.read > 0;
-        // Where nothing is given to be sent, Linux sends zeros.
+        // Without bytes to send, Linux sends zeros.
         let made_up = receives && settings.fill != 0 && settings.wires == Wires::Four;
         Self {
             sends: shape.write > 0 || made_up,
@@ -67,8 +67,8 @@ impl Way {
     }
 }
 
-/// The message's transfers, as many at a time as Linux is given: cut only where the
-/// device is deselected for longer than Linux would.
+/// Splits a message into requests, only where the device is deselected for longer than Linux's
+/// default.
 pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
     let transfers = message.transfers();
     let mut long = |&index: &usize| {
@@ -84,8 +84,8 @@ pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Whether Linux will take these transfers at once, as far as can be known: Linux does not report
-/// how it rounds.
+/// Checks whether Linux can run these transfers as one request. It cannot be checked completely,
+/// because Linux does not report its rounding.
 pub fn fits<M: Message + ?Sized>(
     bufsiz: usize,
     settings: &Settings,
@@ -111,8 +111,8 @@ pub fn fits<M: Message + ?Sized>(
     Ok(())
 }
 
-/// A transfer, and those of no bytes that a long delay takes. The line moves after the
-/// last.
+/// Appends a transfer, and further transfers of no bytes for a long delay. The line changes after
+/// the last one.
 pub fn push<'a, 'b>(
     given: &mut Vec<SpidevTransfer<'a, 'b>>,
     mut transfer: SpidevTransfer<'a, 'b>,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_cut_only_where_linux_would_deselect_for_too_short() {
+    fn a_message_is_split_only_where_linux_would_deselect_too_briefly() {
         let short = || Transfer::write(&[1]).cs_change(Nanos::from_micros(10));
         let long = || Transfer::write(&[1]).cs_change(Nanos(10_001));
         let plain = || Transfer::write(&[1]);
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_would_not_take_is_refused_and_the_transfer_named() {
+    fn a_message_that_linux_would_refuse_is_refused_with_its_transfer() {
         let fits = |message: &mut [Transfer<'_>]| {
             let all = 0..message.len();
             fits(100, &SETTINGS, message, all)
         };
         let refused = |index| Err((index, Fault::System(EMSGSIZE)));
         let mut into = [0; 60];
-        // Each way has room of its own.
+        // Each direction has its own limit.
         let [bytes, more] = [[0; 60]; 2];
         assert_eq!(
             fits(&mut [Transfer::write(&bytes), Transfer::read(&mut into)]),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_where_only_zeros_would_be_or_only_one_wire_is_there() {
+    fn nothing_is_given_to_send_for_zeros_or_on_a_shared_data_wire() {
         let way = |settings: &Settings, read: usize, write: usize| {
             let shape = Shape {
                 write,

@@ -24,8 +24,19 @@ const HEADER: [&str; 2] = ["nostall-peer", "1"];
 const UNITS: [&str; 5] = ["ns", "ns/B", "1", "1/B", "B"];
 
 /// Ways to do the same thing in one Linux. They are the figures' profiles.
-const WAYS: [&str; 9] = [
-    "ports", "ecam", "untraced", "ecc-0", "ecc-16", "printed", "hidden", "sertest", "tty",
+const WAYS: [&str; 12] = [
+    "ports",
+    "ecam",
+    "untraced",
+    "untraced-3cpu",
+    "ecc-0",
+    "ecc-0-3cpu",
+    "ecc-16",
+    "ecc-16-3cpu",
+    "printed",
+    "hidden",
+    "sertest",
+    "tty",
 ];
 
 /// One value that Linux measured.

@@ -15,7 +15,8 @@ pub const PEERS: Part = Part {
         Column::of("time/record", "ns_per_record", time),
         Column::of("time/block", "ns_per_block", time),
     ],
-    legend: "Linux: dd copies blocks of 512 bytes while ramoops records each call of vfs_*, two for\n\
-             a block, with 0 and 16 bytes of ECC. time: of the whole run, dd included. nostall\n\
-             records 45 calls for a block, so its time for a record is not comparable.",
+    legend: "Linux: dd copies blocks of 512 bytes on one CPU, or on three at once (-3cpu), while\n\
+             ramoops records each function of its system calls, with 0 and 16 bytes of ECC.\n\
+             time: of the whole run, dd included, divided by the records or blocks of all CPUs.\n\
+             nostall: three CPUs and no ECC, as ecc-0-3cpu, but other functions: 45 for a block.",
 };

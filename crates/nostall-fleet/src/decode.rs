@@ -39,7 +39,7 @@ const LONGEST_LINE: usize = 16 << 10;
 /// First character of a name that stands for an address in a trace. No name of a program has it.
 const ADDRESS: char = '\0';
 
-/// What is decoded, and how.
+/// Options of the decoder.
 #[derive(Debug, Default)]
 pub struct Options {
     /// Symbols of the kernels that crashed.
@@ -111,7 +111,7 @@ enum Opened {
     Text(Vec<u8>),
 }
 
-/// What is known of an input, for its row.
+/// Facts about an input, for its row.
 #[derive(Default)]
 struct Facts {
     size: Option<u64>,
@@ -157,7 +157,7 @@ struct Dump<'a> {
     crashes: Vec<(Crash, (Option<i64>, Trust))>,
 }
 
-/// What a log's lines have in common.
+/// Columns that all lines of a log share.
 struct Log {
     source: &'static str,
     number: i32,

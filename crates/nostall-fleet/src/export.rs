@@ -117,7 +117,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///

@@ -44,6 +44,28 @@ pub enum Example {
     SystemConsole,
     /// Example of the log console: measures its own cost as a [`ConsoleCost`].
     ConsoleCost,
+    /// Log calls, which measure the time that their caller loses: [`LogCost`].
+    LogCost,
+}
+
+/// The times of log calls on one CPU, on a port without a speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCost {
+    /// Number of messages of each kind, of 100 bytes.
+    pub messages: u32,
+    /// Calls whose message is printed.
+    pub printed: CallTimes,
+    /// Calls whose message the console's level hides.
+    pub hidden: CallTimes,
+}
+
+/// The times of calls, in nanoseconds of the guest's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallTimes {
+    /// Sum of all calls.
+    pub sum: u64,
+    /// Longest call, or slice of the timer that prints the rest.
+    pub longest: u64,
 }
 
 /// Greatest costs of a log console, in nanoseconds of the guest's clock. On a machine that counts

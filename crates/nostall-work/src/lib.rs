@@ -57,7 +57,7 @@ pub mod spi;
 pub mod trace;
 pub mod uart;
 
-pub use job::{BadJob, BusCheck, ConsoleCost, Example, Failure, Job};
+pub use job::{BadJob, BusCheck, CallTimes, ConsoleCost, Example, Failure, Job, LogCost};
 pub use list::{BadWord, Item, Timer, UartWindow, WorkList};
 pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, ReportText, text};
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_console::{
-    Drain, FlushLimits, Meta, Next, Priority, Ring, SinkOptions, UartSink, flush,
+    Drain, FlushLimits, Level, Meta, Next, Priority, Ring, SinkOptions, UartSink, flush,
 };
 use nostall_io::{Clock, Nanos, Registers};
 
@@ -31,6 +31,11 @@ where
             drain: Drain::new(ring, serial, SinkOptions::DEFAULT.progress_slot(0)),
             rests_until: AtomicU64::new(0),
         }
+    }
+
+    /// Hides records of lesser importance than this level.
+    pub fn set_level(&self, level: Level) {
+        self.drain.set_level(level);
     }
 
     /// Sends as many bytes as the port accepts now, and sets this CPU's timer for the rest.

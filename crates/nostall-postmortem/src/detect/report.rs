@@ -217,7 +217,7 @@ fn doubts(
         ));
     }
     if hypothesis.records.count == 0 {
-        doubts.push("mem_size is what the zones need: it may be larger".to_string());
+        doubts.push("mem_size is the sum of the zones: it may be larger".to_string());
     } else if found.params.mem_size != hypothesis.used() {
         doubts.push("mem_size is the roundest of those that divide so".to_string());
     }

@@ -3,7 +3,6 @@
 //!
 //! criterion and divan measure one row after the other, minutes apart, and print no ratios between
 //! rows. This module therefore replaces them.
-//! between rows. This module therefore replaces them.
 
 use std::fmt;
 use std::time::{Duration, Instant};

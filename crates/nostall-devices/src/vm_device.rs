@@ -47,8 +47,8 @@ impl<H> fmt::Debug for PciHost<H> {
     }
 }
 
-/// The ports 0xcf8 to 0xcff. A PC's reset control register at 0xcf9 overlaps them. A VMM that
-/// emulates it registers the ranges on both sides of it here.
+/// The ports 0xcf8 to 0xcff. A PC's reset control register, 0xcf9, is one of them. A VMM that has
+/// one registers separate ranges, and this device's ranges start at 0xcf8.
 impl<H: FnMut(&mut HostBridge, Option<Written>)> MutDevicePio for PciHost<H> {
     fn pio_read(&mut self, base: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
         self.bridge.port_read(pci_port(base, offset), data);

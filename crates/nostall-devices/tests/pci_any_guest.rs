@@ -107,9 +107,9 @@ impl fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// Returns the virtual machine's devices and three additions: an ARI device of twelve
-    /// functions, a function with a volatile register, and one like it behind a conventional
-    /// bus, which does not pass that register on.
+    /// Returns the virtual machine's devices and three additions. They are an ARI device of twelve
+    /// functions, and two functions with a volatile register. One of these is behind a conventional
+    /// bus, which does not forward accesses to that register.
     fn new(shadowed: RangeInclusive<u8>) -> Self {
         let topology = Topology::new(0..=0x1f).unwrap();
         let mut bridge = topology.bridge;

@@ -23,8 +23,9 @@ impl Random {
     }
 }
 
-/// Returns a trace of some thousand events on three CPUs: nested calls of five tasks that migrate
-/// between CPUs, long gaps, marks, lost records, exits without entries and entries without exits.
+/// Returns a trace of some thousand events on three CPUs. It has nested calls of five tasks that
+/// migrate between CPUs, long gaps, marks, lost records, exits without entries and entries without
+/// exits.
 fn trace(seed: u64, most_lost: u64) -> Events {
     let mut random = Random(seed);
     let mut catalog = Catalog::default();

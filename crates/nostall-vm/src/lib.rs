@@ -7,7 +7,7 @@
 //!   of [`nostall_devices`]. It counts exits, and can offer a serial port that needs few of them.
 //!   It also boots stock Linux kernels (`kvm::linux`), as far as could be tested.
 //! - [`model`]: several CPUs in virtual time that share a serial port, without a guest.
-//! - [`process`]: a child process that cannot outlive this one, and files without a name.
+//! - [`process`]: a child process that cannot outlive this one, and files in memory.
 //!
 //! QEMU and KVM implement one trait, [`Machine`]. Experiments are not part of this crate: they are
 //! in the command, `nostall`.

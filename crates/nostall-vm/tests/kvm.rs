@@ -245,8 +245,8 @@ fn configuration_space_reads_the_same_from_memory_and_through_exits() {
     const FUNCTION: u32 = 0x1000;
     const WORDS: u32 = FUNCTION / 4;
     let slot = |device: u32, function: u32| device << 15 | function << 12;
-    // The host bridge, a function with BARs, a root port, an absent function; a function behind
-    // the root port, before and after it has its bus numbers; a BAR during sizing.
+    // The host bridge, a function with BARs, a root port, and an absent function. Then a function
+    // behind the root port, before and after it has its bus numbers, and a BAR during sizing.
     let reads = [slot(0, 0), slot(1, 0), slot(2, 0), slot(9, 0), 1 << 20];
     let (bar, buses) = (slot(1, 0) + 0x10, slot(2, 0) + 0x18);
     let writes = [(bar, u32::MAX), (buses, 0x0007_0100)];

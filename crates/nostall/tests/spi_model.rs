@@ -246,7 +246,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
     let is = |reports: &SpiReports, why: &str| assert_eq!(fault(reports), Some(why));
     is(
         &read(&fat12, Broken::default()),
-        "card: FAT12: only FAT16 and FAT32 are read",
+        "card: FAT12: only FAT16 and FAT32 are supported",
     );
     for (at, bytes, why) in [
         (
@@ -254,7 +254,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
             &[0, 0][..],
             "no file system on it: neither a partition table nor a FAT16 or FAT32",
         ),
-        (3, b"EXFAT   ", "exFAT: only FAT16 and FAT32 are read"),
+        (3, b"EXFAT   ", "exFAT: only FAT16 and FAT32 are supported"),
         (
             11,
             &[0, 8],

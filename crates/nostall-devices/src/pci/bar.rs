@@ -2,8 +2,8 @@
 
 /// Address range that a base address register requests.
 ///
-/// A guest that writes all ones to the register reads back the size: the bits below it and the type
-/// bits do not change (PCI Local Bus 3.0, 6.2.5.1).
+/// A guest writes all ones to the register and reads back the size. The bits below the size and the
+/// type bits do not change (PCI Local Bus 3.0, 6.2.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
     /// I/O ports; the size is 4 to 256 bytes.

@@ -85,7 +85,7 @@
 //! - [`Change::Clear`] fills pages with ones after their functions have moved away. Store ones,
 //!   or discard the pages: a private mapping of a file of ones only needs `MADV_DONTNEED`.
 //! - [`Change::Unmap`] makes a run trap. It is the expensive change: every CPU has to leave the
-//!   guest, and KVM on x86 drops all of the guest's page tables, which are rebuilt fault by
+//!   guest. KVM on x86 also drops all of the guest's page tables, which are rebuilt fault by
 //!   fault. It occurs only when bus numbers move functions to other buses, or when a function
 //!   that traps is added, removed or moved. That is a few times at boot, never because of a
 //!   register's value.

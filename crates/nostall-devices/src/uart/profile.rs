@@ -162,7 +162,7 @@ impl Profile {
         ],
     };
 
-    /// All profiles, in the order of their tables.
+    /// All profiles.
     pub const ALL: [Self; 4] = [
         Self::VM,
         Self::PC_16550A,

@@ -54,8 +54,8 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 /// `Serial`.
 ///
 /// Guests handle interrupts until none is pending. A line that is already high triggers again only
-/// where the chip's line would fall and rise: when a byte was sent and the transmitter is empty
-/// again, and when input with an enabled interrupt arrives.
+/// where the chip's line would fall and rise. That is when a byte was sent and the transmitter is
+/// empty again, and when input with an enabled interrupt arrives.
 ///
 /// OUT2 of the MCR, which gates the line on a PC, does not gate the trigger.
 ///

@@ -146,7 +146,7 @@ fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
     look_closely(bytes, at..bytes.len(), &mut look);
 }
 
-/// Highest byte of the plain signature, and basis of all others.
+/// Highest byte of every signature: a trace zone's version only changes lower bytes.
 const HIGHEST: u8 = 0x43;
 
 /// Highest upper byte of a size.

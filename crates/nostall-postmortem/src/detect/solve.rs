@@ -469,8 +469,8 @@ impl Solver<'_> {
         sizes
     }
 
-    /// Returns the powers of two that may be the size of a zone at `at`, up to the next header or
-    /// some way beyond the end of the bytes.
+    /// Returns the powers of two that may be the size of a zone at `at`. The zone may extend to the
+    /// next header, or some way beyond the end of the bytes.
     fn alone(&self, at: usize) -> impl Iterator<Item = usize> {
         let next = |ats: &[usize]| {
             let next = ats.partition_point(|&other| other <= at);

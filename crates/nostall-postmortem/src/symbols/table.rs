@@ -5,9 +5,9 @@
 //!
 //! - Code is between `_stext` and `_etext` and between `_sinittext` and `_einittext`. There,
 //!   symbols of any type count; elsewhere none do.
-//! - The best of several names for one address is chosen. Other names precede weak ones, and then
-//!   names that a linker script seems to provide. Then fewer leading underscores win, and then the
-//!   order in the file.
+//! - One of several names for an address is chosen: names that are not weak come first. Names that
+//!   no linker script seems to provide come next, then fewer leading underscores, then the order in
+//!   the file.
 //! - A symbol ends at the next symbol with another address, the last one at the end of its range.
 
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! A task, an interrupt and an NMI record on one CPU, while another CPU freezes and reads the zone.
-//! loom tries every order up to a number of preemptions. `tests` covers the order of the contexts
-//! on one CPU.
+//! The model checker loom tries every order up to a number of preemptions. `tests` covers the order
+//! of the contexts on one CPU.
 
 extern crate std;
 use super::*;

@@ -46,7 +46,7 @@ impl Pipe {
     }
 
     /// Passes the filled slot to the reader. Returns whether to wake the reader: it sleeps, and
-    /// half a pipe is full.
+    /// at least half of the pipe is full.
     pub(super) fn put(&self) -> bool {
         let put = self.put.load(Ordering::Relaxed).wrapping_add(1);
         self.put.store(put, Ordering::Release);

@@ -24,8 +24,8 @@ const END: u16 = 0xf4;
 /// The PCI configuration port whose writes are collected.
 const INDEX: Place = Place::Port(*PORTS.start());
 
-/// Bytes that one exit or drain can still deliver to a full output: a string instruction, which KVM
-/// splits at pages, and a full ring of single bytes.
+/// Number of bytes that one exit or drain can still deliver to a full output. It is a string
+/// instruction, which KVM splits at pages, and a full ring of single bytes.
 const SLACK: usize = PAGE + ring::SIZE;
 
 /// Creates the output for the serial line of a guest with these limits. It holds one byte more than

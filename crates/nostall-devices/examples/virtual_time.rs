@@ -12,7 +12,7 @@ use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::{Console, LineSettings};
 use uart_16550::backend::Backend;
 use uart_16550::spec::registers::LSR;
-use uart_16550::{Config, Uart16550};
+use uart_16550::{BaudRate, Config, Uart16550};
 
 /// Register window as the backend of the crate `uart_16550`.
 struct Window<R>(R);
@@ -41,7 +41,10 @@ fn theirs() -> Result<(), Box<dyn Error>> {
     let window = Counting::new(&port);
     // SAFETY: a model takes every access, at any offset.
     let mut uart = unsafe { Uart16550::new_with_backend(Window(&window)) };
-    uart.init(Config::DEFAULT)?;
+    uart.init(Config {
+        baud_rate: BaudRate::Baud115200,
+        ..Config::DEFAULT
+    })?;
     let (begin, before) = (clock.now(), window.counts());
     let mut sent = 0;
     while sent < TEXT.len() && clock.now() < begin + LONGEST {

@@ -9,7 +9,7 @@ use std::error::Error;
 
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Counting, Nanos, Registers};
-use nostall_uart::{Console, LineSettings};
+use nostall_uart::{Console, LineSettings, Strategy};
 use uart_16550::backend::Backend;
 use uart_16550::spec::registers::LSR;
 use uart_16550::{BaudRate, Config, Uart16550};
@@ -65,8 +65,9 @@ fn ours() -> Result<(), Box<dyn Error>> {
     let window = Counting::new(&port);
     let mut console = Console::open(&window, &clock, LineSettings::baud(115_200))?;
     let (begin, before) = (clock.now(), window.counts());
+    console.set_strategy(Strategy::FifoPaced);
     console.write(&TEXT);
-    drop(console); // waits until the last byte has left
+    console.flush()?;
     let accesses = (window.counts() - before).bus_accesses();
     println!(
         "nostall-uart: {accesses} bus accesses, {}",

@@ -325,6 +325,7 @@ starts:
 	@scripts/setup run
 	@scripts/setup python
 	cargo fmt --manifest-path examples/trace/Cargo.toml --check
+	cargo clippy --locked --manifest-path examples/trace/Cargo.toml --target-dir target/trace-example -- -D warnings
 	scripts/try-starts $(START)
 
 # For `nostall run trace --kernel`: prints the paths of the kernels.

@@ -9,10 +9,10 @@ use std::error::Error;
 
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Counting, Nanos, Registers};
-use nostall_uart::{Console, LineSettings};
+use nostall_uart::{Console, LineSettings, Strategy};
 use uart_16550::backend::Backend;
 use uart_16550::spec::registers::LSR;
-use uart_16550::{Config, Uart16550};
+use uart_16550::{BaudRate, Config, Uart16550};
 
 /// Register window as the backend of the crate `uart_16550`.
 struct Window<R>(R);
@@ -41,7 +41,10 @@ fn theirs() -> Result<(), Box<dyn Error>> {
     let window = Counting::new(&port);
     // SAFETY: a model takes every access, at any offset.
     let mut uart = unsafe { Uart16550::new_with_backend(Window(&window)) };
-    uart.init(Config::DEFAULT)?;
+    uart.init(Config {
+        baud_rate: BaudRate::Baud115200,
+        ..Config::DEFAULT
+    })?;
     let (begin, before) = (clock.now(), window.counts());
     let mut sent = 0;
     while sent < TEXT.len() && clock.now() < begin + LONGEST {
@@ -62,8 +65,9 @@ fn ours() -> Result<(), Box<dyn Error>> {
     let window = Counting::new(&port);
     let mut console = Console::open(&window, &clock, LineSettings::baud(115_200))?;
     let (begin, before) = (clock.now(), window.counts());
+    console.set_strategy(Strategy::FifoPaced);
     console.write(&TEXT);
-    drop(console); // waits until the last byte has left
+    console.flush()?;
     let accesses = (window.counts() - before).bus_accesses();
     println!(
         "nostall-uart: {accesses} bus accesses, {}",

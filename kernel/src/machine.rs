@@ -52,7 +52,7 @@ impl BootedMachine {
         &self.clock
     }
 
-    /// What there is to say of it.
+    /// Returns the event that describes this machine.
     pub const fn ready(&self) -> Event {
         Event::Ready {
             cpus: self.cpus,

@@ -1,4 +1,4 @@
-/* One event with what a trace record has: LTTng adds the time. */
+/* One event with the fields of a trace record. LTTng adds the time. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER nostall
 #undef LTTNG_UST_TRACEPOINT_INCLUDE

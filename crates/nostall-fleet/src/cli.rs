@@ -40,7 +40,7 @@ pub enum Postmortem {
 }
 
 impl Postmortem {
-    /// Does what the arguments say.
+    /// Runs the command with these arguments.
     pub fn run(&self) -> ExitCode {
         match self {
             Self::Images(args) => postmortem::run(args).unwrap_or_else(|error| fail(&error)),

@@ -1,6 +1,6 @@
 //! The prefix of a line of Linux's log.
 
-/// What a line's prefix says.
+/// Contents of a line's prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Syslog level, 0 to 7.

@@ -1,4 +1,4 @@
-//! The words and sentences that are refused.
+//! The refused words and sentences.
 
 use crate::text::{Kind, Word};
 
@@ -7,7 +7,7 @@ const PERSONS: &str = "who, whom, whoever, somebody, someone, nobody, no one, an
 const PRIVATE: &str =
     "the seed, the seeds, seed 001, seed 002, seed 003, seed 004, seed 005, DESIGN";
 
-/// The limit of a sentence in a document, in words.
+/// Maximum number of words of a sentence in a document.
 const LONGEST: usize = 35;
 
 /// A refused phrase or sentence.

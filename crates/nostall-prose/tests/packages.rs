@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     root.canonicalize().unwrap()
 }
 
-/// A published crate: its folder, and its entry in the metadata of the workspace.
+/// A published crate: its directory, and its entry in the workspace's metadata.
 struct Package {
     folder: PathBuf,
     metadata: Value,
@@ -122,7 +122,7 @@ fn every_published_crate_has_the_licences_of_the_repository() {
     });
 }
 
-/// A version would make the registry ask for that crate, which may itself need this one.
+/// With a version, the registry would look for that crate, which may itself depend on this one.
 #[test]
 fn a_published_crate_needs_its_siblings_in_tests_by_path_only_and_else_by_version() {
     each(|package| {
@@ -132,4 +132,32 @@ fn a_published_crate_needs_its_siblings_in_tests_by_path_only_and_else_by_versio
             .map(|sibling| format!("{} {}", sibling["kind"], sibling["name"]))
             .collect()
     });
+}
+
+/// `make public-api` writes the files, and `make full` compares them.
+#[test]
+fn every_published_library_has_its_public_items_in_docs_api() {
+    let mut libraries = published()
+        .iter()
+        // The command's library is for its tests.
+        .filter(|package| package.name() != "nostall")
+        .map(|package| format!("{}.txt", package.name()))
+        .collect::<Vec<_>>();
+    libraries.sort();
+    let folder = root().join("docs/api");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        files.push(entry.unwrap().file_name().into_string().unwrap());
+    }
+    files.sort();
+    assert_eq!(files, libraries, "make public-api");
+    for file in files {
+        let items = fs::read_to_string(folder.join(&file)).unwrap();
+        let library = file.replace('-', "_").replace(".txt", "");
+        assert_eq!(
+            items.lines().next(),
+            Some(&*format!("pub mod {library}")),
+            "{file}"
+        );
+    }
 }

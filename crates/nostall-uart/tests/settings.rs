@@ -389,7 +389,7 @@ fn pacing_keeps_a_controller_busy_and_gives_the_cpu_away() {
     // Bytes beyond the buffer's size leave at its rate.
     let rate = (bytes - 2_170) as f64 * 336_700.0 / took as f64;
     let given_away = slept as f64 / took as f64;
-    println!("hp-dl380-gen9: {rate:.5} of what it drains, {given_away:.5} slept");
+    println!("hp-dl380-gen9: {rate:.5} of its drain rate, {given_away:.5} slept");
     assert!(rate >= 0.99, "{rate}");
     assert!(given_away >= 0.90, "{given_away}");
 }

@@ -47,7 +47,7 @@ Examples:
   nostall run uart --on model     four ways to print on a serial port
   nostall postmortem memory.elf   the last records of a crashed machine
 
-`nostall COMMAND --help` lists the options. `-q` prints only results and errors.
+`nostall COMMAND --help` lists options. `-q` prints only results and errors.
 ";
 
 /// Measures where kernels stall on slow I/O, and decodes the records of a crash.

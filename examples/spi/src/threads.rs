@@ -9,7 +9,7 @@ use crate::{blocking, board};
 static BUS: LazyLock<Bus<board::Controller, Threads>> =
     LazyLock::new(|| Bus::new(board::controller(), Threads::new(), Config::DEFAULT));
 
-/// Returns what was read from the flash, and the number of the card.
+/// Returns the bytes read from the flash, and the number of the card.
 pub fn main() -> Result<(String, Vec<u8>), Box<dyn Error>> {
     // Puts the hardware to sleep when the bus has been idle for a second.
     let _worker = Worker::start(&BUS)?;

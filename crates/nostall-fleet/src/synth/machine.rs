@@ -16,7 +16,7 @@ use super::signatures::{COMMON, Signature};
 /// Recorded first lines of a boot, for every log.
 const BOOT: &str = include_str!("../../fixtures/boot.log");
 
-/// What a machine did before its memory was dumped.
+/// Activity of a machine before its memory was dumped.
 pub struct Machine<'a> {
     /// Kernel that ran.
     pub build: &'a Build,

@@ -326,7 +326,7 @@ fn weighted(random: &mut Random, shares: impl Iterator<Item = u64>) -> usize {
     found.map_or(0, |(place, _)| place)
 }
 
-/// Does what the arguments say.
+/// Runs the command with these arguments.
 ///
 /// # Errors
 ///

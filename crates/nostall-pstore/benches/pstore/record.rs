@@ -179,7 +179,7 @@ fn by_host_clock(effort: Effort) {
 }
 
 fn around(effort: Effort) {
-    let title = "What records by interrupt handlers cost (OwnCounter)";
+    let title = "Cost of records by interrupt handlers (OwnCounter)";
     let mut table = Table::new(title, Unit::Nanoseconds);
     let mut bare = recorder(ram(), OwnCounter::new());
     table.row("Recorder", None, each(move |ip| bare.record(ip, PARENT)));
@@ -201,7 +201,7 @@ fn around(effort: Effort) {
 }
 
 fn other_memory(effort: Effort) {
-    let title = "What other memory costs (OwnCounter; the memory is cached all the same)";
+    let title = "Cost of other memory (OwnCounter; the memory is cached all the same)";
     let mut table = Table::new(title, Unit::Nanoseconds);
     let mut cached = recorder(ram(), OwnCounter::new());
     table.row("Ram", None, each(move |ip| cached.record(ip, PARENT)));

@@ -78,7 +78,7 @@ impl<'a> Ways<'a> {
             .collect();
         let gain = |way: usize| medians[way][0] / medians[way][1];
         println!(
-            "\nTwo threads beside one: ns a record of all threads, and by what the throughput grows"
+            "\nTwo threads beside one: ns a record of all threads, and the growth of the throughput"
         );
         println!(
             "  {:40} {:>9} {:>9} {:>7} {:>14}",

@@ -23,7 +23,7 @@ const NONE: Duration = Duration::ZERO;
 /// Throughput of four threads, of the mutex's in the same run, at least.
 const LEAST: f64 = 0.8;
 
-/// What came of one round.
+/// Result of one round.
 struct Round {
     messages_a_second: f64,
     /// Of a message, less its own time, in microseconds: median, 99.9th percentile,

@@ -37,7 +37,7 @@ impl Source {
         match Sysfs::open(folder) {
             Ok(sysfs) => Ok(Self::of_sysfs(sysfs)),
             Err(NoDevices::Io(_, error)) if error.kind() == io::ErrorKind::NotADirectory => bail!(
-                "{} is a file: for what lspci -xxxx prints, use --dump",
+                "{} is a file: for the output of lspci -xxxx, use --dump",
                 folder.display()
             ),
             Err(error) => Err(anyhow!("{error}")),

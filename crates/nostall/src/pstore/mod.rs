@@ -19,8 +19,8 @@ Examples:
   nostall pstore plan --size 1M --cpus 4
   nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
 
-`nostall pstore COMMAND --help` lists the options. `nostall postmortem` reads such
-memory.";
+`nostall pstore COMMAND --help` lists the options. `nostall postmortem`
+reads such memory.";
 
 #[derive(clap::Subcommand)]
 enum Command {

@@ -68,8 +68,9 @@ pub struct Args {
 const AFTER: &str = "\
 Examples:
   nostall trace report boot.nostall
-  nostall trace report trace.dat --view graph --function serial8250_console_write
-  nostall trace report trace.txt --view rate --function 'uart_*' --interval 100ms
+  nostall trace report trace.dat --view graph --function serial8250_tx_chars
+  nostall trace report trace.txt --view rate --function 'uart_*' \\
+      --interval 100ms
   nostall trace report before.dat after.dat --view diff --limit 20
   nostall trace report trace.dat --view flame > flame.svg
   nostall trace report server.trace --live --function 'send_*'

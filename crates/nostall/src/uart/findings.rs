@@ -249,14 +249,14 @@ impl fmt::Display for Findings {
             row("second half", self.reached(&sent.bursts[1]))?;
         }
         if self.lost() {
-            return write!(f, "\nBytes were lost: what they cost means nothing.");
+            return write!(f, "\nBytes were lost, so their cost means nothing.");
         }
         let held = |bytes| match &self.sent {
             Some(sent) => sent.held(bytes),
             None => self.reckoned(bytes),
         };
         let how = match self.sent {
-            Some(_) => "from what was sent",
+            Some(_) => "from the text that was sent",
             None => "reckoned from the line's rate and the LSR read",
         };
         let (log, flood) = (held(BOOT_LOG), held(FLOOD));

@@ -208,7 +208,7 @@ pub fn killed_in_mid_flood(kind: qemu::QemuBoard, sent: impl Fn(&Path) -> Vec<u8
     let cut = printed.pop().unwrap();
     assert!(all.starts_with(&printed), "printed as logged");
     assert!(all[printed.len()].starts_with(cut.trim_end()), "{cut}");
-    assert!(all.ends_with(&left), "the rest of what was logged");
+    assert!(all.ends_with(&left), "the rest of the log");
     assert!(printed.len() > 20 && left.len() > LINES / 2);
     // A line whose last bytes had just been sent.
     let both = (printed.len() + left.len()).checked_sub(all.len());

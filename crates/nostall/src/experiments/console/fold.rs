@@ -218,7 +218,7 @@ impl Judge<'_> {
         self.say(is_short, format!("holds a CPU for {held} at most"));
         if let Some(line_use) = line_use(&self.row()) {
             let holds = self.meets("line_use", Goal::AtLeast(LINE_USE));
-            let text = format!("sends {} of what the line can take", percent(line_use));
+            let text = format!("sends {} of the line's rate", percent(line_use));
             self.say(holds, text);
         }
         if self.get("duration_ns") >= BACKLOG.0 as f64 {
@@ -456,7 +456,7 @@ mod tests {
             (|pair| pair.panicked.holds[0].1.until = Nanos(200_000), long),
             (
                 |pair| pair.whole.bytes = 98_000,
-                "sends 98.0 % of what the line can take",
+                "sends 98.0 % of the line's rate",
             ),
             (
                 |pair| pair.whole.cpus[1].given_away = Nanos::from_secs(8),

@@ -101,7 +101,7 @@ never came; fired: reports of the detectors of lockups ({}) and stalls
 ({}); casc.: reports whose interrupt handler became the console's owner.
 task, least: a second task's share of all CPUs, and of the CPU where it got
 least; B/s, line: bytes that arrived while there was something to send, and the
-share of what the line can carry; lost: records that the ring lost and reported.
+share of the line's rate; lost: records that the ring lost and reported.
 In a run with a panic, {} after the first line: first, last: time
 until the first and the last byte of the panic message had arrived; unsent:
 records logged before the panic that did not arrive (bounded sends for {}

@@ -103,10 +103,10 @@ Examples:
   nostall pstore inject --out region.bin --size 1M --record-size 64K --ecc 1 \\
       --dmesg oops.txt --dmesg panic.txt --compression deflate \\
       --console console.txt
-  nostall pstore inject --out more.bin --into region.bin --record-size 64K --ecc 1 \\
-      --dmesg another.txt
-  nostall pstore inject --out ram.bin --offset 96M --size 1M --ftrace-size 256K \\
-      --cpus 2 --ftrace trace.txt --linux-version 6.1.0
+  nostall pstore inject --out more.bin --into region.bin --record-size 64K \\
+      --ecc 1 --dmesg another.txt
+  nostall pstore inject --out ram.bin --offset 96M --size 1M \\
+      --ftrace-size 256K --cpus 2 --ftrace trace.txt --linux-version 6.1.0
 
 --ftrace reads lines of Linux's ftrace-ramoops-0, and of `nostall postmortem
 --format linux`: CPU, time or count, address of the function, address of its

@@ -9,10 +9,10 @@ use nostall_pstore::{DmesgHeader, DumpHeader, Ram, Zone, compress, longest_defla
 /// How a record is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DmesgCompression {
-    /// Not at all
+    /// No compression
     #[default]
     None,
-    /// What Linux does unless told otherwise; the only one since 6.6
+    /// Linux's default, and its only method since 6.6
     Deflate,
     /// One block (pstore.compress=lz4)
     Lz4,

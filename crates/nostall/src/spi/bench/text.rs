@@ -66,13 +66,10 @@ pub fn nothing_sent(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     writeln!(
         out,
-        "Nothing was sent: only you know what the chip makes of it. Say what it may be:"
-    )?;
-    writeln!(
-        out,
-        "--send 9f, which has a serial flash tell its identity, or --loopback where"
-    )?;
-    writeln!(out, "MOSI is wired to MISO.")
+        "Nothing was sent, because only you know the effect on the chip. Use --send 9f,
+which reads the identity of a serial flash, or --loopback if MOSI is wired to
+MISO."
+    )
 }
 
 pub fn measured(
@@ -115,13 +112,13 @@ pub fn measured(
     let worker = board.controller.as_ref().map_or("spi", |node| &node.name);
     writeln!(
         out,
-        "spidev: the file, opened by each thread; mutex: one file behind one; caller:
-nostall's bus over it. of clock: of what {} Hz allow, which leave no
-time for anything but bits. median, 99.9 %, longest: from one message's end to
-the next one's. switches: times a message that its thread gave the CPU away or
-lost it. at once: messages that Linux ran in their caller's context. woken, its
-CPU: times a message that Linux's worker {worker} was woken, and what it had of
-a CPU (- where this kernel does not tell).",
+        "spidev: each thread opens the file; mutex: one file behind a mutex; caller: one
+file behind nostall's bus. of clock: share of the rate that {} Hz allow
+without a gap between bits. median, 99.9 %, longest: time from the end of one
+message to the end of the next. switches: context switches of the sending
+thread, per message. at once: messages that Linux ran in their caller's
+context. woken, its CPU: wake-ups of Linux's worker {worker} per message, and
+its share of a CPU (- if this kernel does not report it).",
         grouped(*clock)
     )?;
     writeln!(out)?;

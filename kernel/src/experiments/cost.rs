@@ -40,7 +40,7 @@ impl fmt::Display for Text {
 }
 
 /// Measures slices of one FIFO, and whole lines.
-/// // Its drains need kilobytes of stack, which would reduce the stack of other work.
+// Not inlined: its drains need kilobytes of stack, which would reduce the stack of other work.
 #[inline(never)]
 pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
     static RING: Ring<[Slot; 256]> = Ring::new();

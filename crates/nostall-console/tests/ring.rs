@@ -25,7 +25,7 @@ fn a_reader_sees_every_record_once_and_counts_what_it_lost() {
 }
 
 #[test]
-fn a_target_and_a_text_of_any_size_come_back() {
+fn a_target_and_a_text_of_any_size_are_read_back() {
     let ring = Ring::<[Slot; 2]>::new();
     let mut cursor = Cursor::START;
     let target: String = ('A'..='`').collect();

@@ -54,8 +54,8 @@ fn nic() -> Fake {
         .rom(0x4_0000)
 }
 
-/// Returns a root port with a NIC, one with a switch whose two ports have a NIC each, a bridge
-/// with a BAR of its own, and a NIC on the root bus.
+/// Returns a tree with a host bridge, two root ports and a NIC on the root bus. The first port has a
+/// BAR of its own, and a NIC below it. Below the second port is a switch with two NICs.
 fn nested() -> Tree {
     let tree = Tree::default();
     tree.put(None, 0, 0, Fake::host_bridge());

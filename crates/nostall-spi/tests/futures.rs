@@ -781,7 +781,7 @@ fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
 
 /// Drops a device, then the future of one of its messages before any word was transferred.
 #[test]
-fn a_message_that_goes_back_into_the_line_after_its_device_was_dropped_is_withdrawn() {
+fn a_message_that_returns_to_the_line_after_its_device_was_dropped_is_withdrawn() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let slow = Settings {
         setup: Nanos::from_micros(10),

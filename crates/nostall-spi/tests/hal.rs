@@ -247,7 +247,7 @@ fn a_message_that_deselects_in_the_middle_has_two_selections() {
 }
 
 #[test]
-fn a_line_that_is_active_high_goes_the_other_way() {
+fn an_active_high_line_is_inverted() {
     let traffic = [Traffic::write_vec(vec![1]), Traffic::flush()];
     let high = Settings::new(1_000_000, Select::Line(1, Polarity::ActiveHigh));
     let line = [Edge::set(State::High), Edge::set(State::Low)];

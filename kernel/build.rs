@@ -12,6 +12,6 @@ fn main() {
     println!("cargo::rustc-link-arg-bins=-T{script}");
     // Loaded at its link address, without relocations.
     println!("cargo::rustc-link-arg-bins=--no-pie");
-    // RISC-V code has thousands of local labels, which take a quarter of the file.
+    // RISC-V code has thousands of local labels, which would be a quarter of the file.
     println!("cargo::rustc-link-arg-bins=--discard-locals");
 }

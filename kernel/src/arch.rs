@@ -2,30 +2,30 @@
 //!
 //! | item | purpose |
 //! | --- | --- |
-//! | [`MAX_CPUS`], [`Cpu`] | the CPUs: how many there is room for, and the one that runs the code |
+//! | [`MAX_CPUS`], [`Cpu`] | the CPUs: their maximum number, and the current one |
 //! | [`enter`] | brings up a CPU with the arguments that `boot.s` passes; a [`Boot`] on the first one |
 //! | [`decode_trap`], [`Frame`] | handles the architecture's own traps, and decodes all others |
 //! | [`start_cpus`] | starts the other CPUs, and calibrates the timers |
-//! | [`enable_interrupts`] | lets this CPU's interrupts through |
-//! | [`sleep_unless`], [`wake`] | sleep until the next interrupt, and its end by another CPU |
-//! | [`set_timer`] | one interrupt of this CPU at a time: [`Trap::Timer`] |
-//! | [`call_others`] | an interrupt of all other CPUs, an NMI if there is one: [`Trap::Call`] |
-//! | [`hang`] | the end of this CPU's work |
+//! | [`enable_interrupts`] | enables this CPU's interrupts |
+//! | [`sleep_unless`], [`wake`] | sleeps until the next interrupt; wakes sleeping CPUs |
+//! | [`set_timer`] | sets the time of this CPU's next [`Trap::Timer`] |
+//! | [`call_others`] | interrupts all other CPUs, with an NMI if the architecture has one: [`Trap::Call`] |
+//! | [`hang`] | stops this CPU forever |
 //! | [`MachineClock`], [`Ticks`] | the clock that all CPUs share, and its counter |
 //! | [`SerialPort`], [`serial_port`], [`set_serial_port`], [`line_settings`] | the port under test |
-//! | [`pci`] | the ways to PCI configuration space |
+//! | [`pci`] | access to PCI configuration space |
 //! | [`persistent_ram`] | the RAM that outlives the kernel |
-//! | [`with_writable_code`], [`see_new_code`], [`resume_at`] | changes of the kernel's own code |
-//! | [`bus_check`] | a check of the accesses to devices |
-//! | [`send_report`], [`end`], [`Ending`] | the channel to the machine that runs the kernel, and the machine's end |
+//! | [`with_writable_code`], [`see_new_code`], [`resume_at`] | change the kernel's own code |
+//! | [`bus_check`] | checks each kind of device access |
+//! | [`send_report`], [`end`], [`Ending`] | send a report to the host; end the machine |
 //!
 //! An architecture with a device tree takes `SerialPort`, `pci` and `bus_check` from
-//! [`device_tree`](crate::device_tree), and has SPI. For that it supplies `is_device_memory`,
+//! `device_tree`, and has SPI. For that it supplies `is_device_memory`,
 //! `interrupt_of` and `while_handled` (interrupts of devices), `in_interrupt`, and
 //! `interrupts` (their counts).
 //!
 //! Its `boot.s` calls [`rust_entry`](crate::rust_entry) on each CPU, and its `traps.s` calls
-//! [`rust_trap`](crate::rust_trap). An architecture calls nothing else of the kernel.
+//! [`rust_trap`](crate::rust_trap). An architecture calls no other entry point of the kernel.
 
 #[cfg(target_arch = "riscv64")]
 #[path = "riscv64/mod.rs"]
@@ -55,7 +55,7 @@ pub use this::{
 #[cfg(target_arch = "riscv64")]
 pub use this::{in_interrupt, interrupt_of, interrupts, is_device_memory, spi, while_handled};
 
-/// Fails to compile where an item of the list has another type.
+/// Fails to compile if an item of the list has a different type.
 #[expect(clippy::type_complexity, reason = "each type is written once")]
 const _: () = {
     const fn is_processor<T: Processor>() {}

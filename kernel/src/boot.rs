@@ -6,15 +6,15 @@ use core::ops::Range;
 /// Command line and input that the boot protocol passed.
 pub struct Boot {
     pub command_line: &'static str,
-    /// The text to send, or another input of the work.
+    /// Input of the work list, for example the text to send.
     pub input: &'static [u8],
 }
 
-/// Reason why there is no RAM to keep records in.
+/// Reason why no RAM can keep records.
 pub struct NoRam {
-    /// Place that the RAM should have.
+    /// Address range of the region.
     pub region: Range<u64>,
-    /// Range of something else that lies there.
+    /// Address range of another user that overlaps with it.
     pub in_use: Option<Range<u64>>,
 }
 

@@ -1,6 +1,6 @@
-//! CPUs asleep and awake: one mechanism for all work.
+//! Sleep, wake-up and timers of the CPUs, shared by all experiments.
 //!
-//! A CPU [parks](park) until something is ready or a time has come. Another CPU that makes it
+//! A CPU [parks](park) until data is ready or a time is reached. Another CPU that makes the data
 //! ready [unparks](unpark) it. Each CPU's timer [ticks](start_ticking), ends parks in time, and
 //! serves one [alarm](set_alarm) of an experiment.
 
@@ -11,33 +11,33 @@ use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
 
-/// Period of the tick, unless an experiment has its own.
+/// Period of the tick, unless an experiment sets its own.
 pub const TICK: Nanos = Nanos::from_millis(10);
 
-/// A time that does not come.
+/// A time that is never reached.
 pub const NEVER: Nanos = Nanos(u64::MAX);
 
 /// The clock that all CPUs share.
 static CLOCK: Once<MachineClock> = Once::new();
 
-/// The experiment that takes part in interrupts.
+/// Interrupt handlers of the running experiment.
 static HANDLERS: Once<Handlers> = Once::new();
 
-/// State of one CPU's timer and sleep. Times in nanoseconds; zeros before its start.
+/// State of one CPU's timer and sleep. Times are in nanoseconds, and 0 before the timer starts.
 struct State {
     period: AtomicU64,
     next_tick: AtomicU64,
     alarm: AtomicU64,
-    /// End of its park.
+    /// End of the current park.
     park_ends: AtomicU64,
-    /// Time at which the hardware interrupts it.
+    /// Time at which the timer interrupts the CPU.
     armed: AtomicU64,
     ticks: AtomicU64,
-    /// It sleeps, or is about to: only an interrupt ends that.
+    /// Set while the CPU sleeps or is about to sleep: only an interrupt ends the sleep.
     parked: AtomicBool,
-    /// Parks in which it slept.
+    /// Number of parks that slept.
     sleeps: AtomicU64,
-    /// Its timer's interrupts are the experiment's.
+    /// Set if the experiment handles this CPU's timer interrupts.
     takes_part: AtomicBool,
 }
 
@@ -55,11 +55,11 @@ static STATES: [State; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// Events of a timer interrupt.
+/// Events that a timer interrupt reports.
 pub struct Due {
-    /// A tick came; the number of ticks before it that did not come.
+    /// Number of missed ticks before this one; `None` without a tick.
     pub tick: Option<u64>,
-    /// The alarm came.
+    /// Set if the alarm's time is reached.
     pub alarm: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Handlers {
     pub call: fn(),
 }
 
-/// Sets the clock. To be done before any CPU starts its timer.
+/// Sets the clock. Must be called before any CPU starts its timer.
 pub fn set_clock(clock: MachineClock) {
     CLOCK.call_once(|| clock);
 }
@@ -81,12 +81,12 @@ pub fn clock() -> Option<&'static MachineClock> {
     CLOCK.get()
 }
 
-/// Sets the handlers, once a boot.
+/// Sets the handlers. Only the first call of a boot has an effect.
 pub fn set_handlers(handlers: Handlers) {
     HANDLERS.call_once(|| handlers);
 }
 
-/// Starts this CPU's tick, and lets interrupts through. To be called on each CPU, once.
+/// Starts this CPU's tick, and enables its interrupts. Must be called once on each CPU.
 pub fn start_ticking() {
     let this = &STATES[Cpu.id()];
     for time in [&this.alarm, &this.park_ends, &this.armed] {
@@ -96,13 +96,13 @@ pub fn start_ticking() {
     arch::enable_interrupts();
 }
 
-/// Returns how many CPUs tick.
+/// Returns the number of CPUs that tick.
 pub fn ticking() -> usize {
     let ticks = STATES.iter().map(|cpu| cpu.ticks.load(Ordering::Relaxed));
     ticks.filter(|&ticks| ticks > 0).count()
 }
 
-/// Returns how often CPUs went to sleep.
+/// Returns the number of parks that slept, on all CPUs.
 #[allow(
     dead_code,
     reason = "not every architecture has an experiment that counts them"
@@ -114,7 +114,7 @@ pub fn sleeps() -> u64 {
         .sum()
 }
 
-/// Makes this CPU's timer interrupts the experiment's, with ticks from `first` on.
+/// Passes this CPU's timer interrupts to the experiment, with ticks from `first` on.
 pub fn take_part(first: Nanos, period: Nanos) {
     let this = &STATES[Cpu.id()];
     Cpu.without_interrupts(|| {
@@ -123,7 +123,7 @@ pub fn take_part(first: Nanos, period: Nanos) {
     });
 }
 
-/// Ends that, and restores the tick.
+/// Reverts [`take_part`], and restores the kernel's tick.
 pub fn leave() {
     let this = &STATES[Cpu.id()];
     Cpu.without_interrupts(|| {
@@ -132,7 +132,7 @@ pub fn leave() {
     });
 }
 
-/// Sets the time of this CPU's alarm, in place of the one before.
+/// Sets the time of this CPU's alarm, and replaces the previous alarm.
 pub fn set_alarm(at: Nanos) {
     let this = &STATES[Cpu.id()];
     Cpu.without_interrupts(|| {
@@ -141,15 +141,15 @@ pub fn set_alarm(at: Nanos) {
     });
 }
 
-/// Parks this CPU until `ready` returns a value or `until` has come.
+/// Parks this CPU until `ready` returns a value or the time `until` is reached.
 ///
-/// `ready` is called with interrupts masked: first before the CPU sleeps, and again after each
-/// interrupt. A value that another CPU makes ready before [`unpark`] is never missed.
+/// `ready` is called with interrupts masked: before the CPU sleeps, and again after each interrupt.
+/// A value that another CPU makes ready before [`unpark`] is never missed.
 pub fn park<T>(until: Nanos, ready: impl Fn() -> Option<T>) -> Option<T> {
     let this = &STATES[Cpu.id()];
     this.parked.store(true, Ordering::Relaxed);
-    // Before `ready` reads: the fence in `unpark` lies between the other CPU's write and its
-    // look at `parked`. One of the two CPUs sees the other's write.
+    // Pairs with the fence in `unpark`, between the other CPU's write and its read of `parked`. At
+    // least one of the two CPUs sees the other's write.
     fence(Ordering::SeqCst);
     let mut sleeps = 0;
     let result = loop {
@@ -173,7 +173,7 @@ pub fn park<T>(until: Nanos, ready: impl Fn() -> Option<T>) -> Option<T> {
     result
 }
 
-/// Wakes those of `cpus` that are parked, so that they see all writes before this call.
+/// Wakes the parked CPUs among `cpus`. They see all writes before this call.
 pub fn unpark(cpus: impl IntoIterator<Item = usize>) {
     fence(Ordering::SeqCst);
     let is_parked = |cpu: &usize| STATES[*cpu].parked.load(Ordering::Relaxed);
@@ -196,7 +196,7 @@ pub fn on_timer() {
     this.arm();
 }
 
-/// Handles an interrupt that another CPU has sent with [`arch::call_others`]; `false` if no
+/// Handles an interrupt that another CPU sent with [`arch::call_others`]. Returns `false` if no
 /// experiment takes part.
 pub fn on_call() -> bool {
     let handlers = HANDLERS.get();
@@ -217,7 +217,7 @@ impl State {
         self.arm();
     }
 
-    /// Takes the events that are due by `now`. A missed tick is not made up for.
+    /// Takes the events that are due at `now`. Missed ticks are counted, but not delivered later.
     fn due(&self, now: Nanos) -> Due {
         let next = self.next_tick.load(Ordering::Relaxed);
         let period = self.period.load(Ordering::Relaxed).max(1);
@@ -239,8 +239,8 @@ impl State {
         Due { tick, alarm }
     }
 
-    /// Has this CPU interrupted when the next is due, if it would be later. With interrupts
-    /// masked.
+    /// Sets the timer for the next event if it is earlier than the timer's current time. Interrupts
+    /// must be masked.
     fn arm(&self) {
         let times = [&self.next_tick, &self.alarm, &self.park_ends];
         let times = times.map(|at| at.load(Ordering::Relaxed));

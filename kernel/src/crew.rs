@@ -1,4 +1,4 @@
-//! Errands for the other CPUs: each is given one, does it, and idles again.
+//! Work for the other CPUs: each CPU receives an errand, runs it, and idles again.
 
 use core::mem;
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -9,22 +9,21 @@ use spin::Mutex;
 use crate::arch::{Cpu, MAX_CPUS};
 use crate::cpu::{self, NEVER};
 
-/// Work for a CPU, called with the CPU's number.
+/// Work of a CPU, called with the CPU's number.
 type Errand<'a> = &'a (dyn Fn(usize) + Sync);
 
 static ERRANDS: [Mutex<Option<Errand<'static>>>; MAX_CPUS] = [const { Mutex::new(None) }; MAX_CPUS];
 
-/// Those that have not done theirs.
+/// Number of CPUs that have not finished their errands.
 static BUSY: AtomicU16 = AtomicU16::new(0);
 
-/// Has the first `cpus` CPUs do `errand`, all at once, this one among them,
-/// which must be the first.
+/// Runs `errand` on the first `cpus` CPUs at the same time. The caller must be the first of them.
 ///
-/// Panics if the others take longer than this one and `bound`.
+/// Panics if another CPU is still busy `bound` after this CPU has finished.
 pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos) {
-    // SAFETY: only the lifetime is changed. The others are done with it when BUSY
-    // is 0; until then this does not return. If they never are, it panics, which
-    // ends the machine and leaves our caller's stack as it is.
+    // SAFETY: only the lifetime changes. This function returns only when BUSY is 0: then no other
+    // CPU uses the reference. If BUSY never becomes 0, it panics, which ends the machine and leaves
+    // the caller's stack intact.
     let errand = unsafe { mem::transmute::<Errand<'_>, Errand<'static>>(errand) };
     BUSY.store(cpus - 1, Ordering::Relaxed);
     let others = 1..usize::from(cpus);
@@ -33,7 +32,7 @@ pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos)
     }
     cpu::unpark(others);
     errand(0);
-    // The last one wakes this CPU, which would keep others of a host's CPU meanwhile.
+    // The last CPU wakes this one. Polling instead could keep other CPUs off a shared host CPU.
     let all_done = cpu::park(clock.now() + bound, || {
         (BUSY.load(Ordering::Acquire) == 0).then_some(())
     });
@@ -41,7 +40,7 @@ pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos)
     assert!(all_done.is_some(), "{busy} CPUs are busy for {bound}");
 }
 
-/// Does this CPU's errand, if it has one, each time that it is woken.
+/// Runs an errand each time that this CPU is given one, and sleeps otherwise.
 pub fn idle() -> ! {
     loop {
         let errand = cpu::park(NEVER, || ERRANDS[Cpu.id()].lock().take());

@@ -9,14 +9,14 @@ use crate::arch::{self, Cpu};
 use crate::experiments::pstore;
 use crate::{cpu, report};
 
-/// The CPU that crashes first, plus 1.
+/// Number of the CPU that crashed first, plus 1; 0 before a crash.
 static DYING: AtomicUsize = AtomicUsize::new(0);
 
-/// Saves the log in persistent RAM, because the kernel crashes. The console comes before
-/// this, every report after it.
+/// Saves the log in persistent RAM when the kernel crashes. The console's output comes before this,
+/// and every report after it.
 ///
-/// A CPU that crashes while saving keeps the partial log. Another CPU waits for the first
-/// one to end the machine, in bounded time, because that CPU may have crashed here.
+/// A CPU that crashes again while it saves keeps the partial log. Any other CPU waits until the
+/// first one ends the machine. The wait is bounded, because the first CPU may be stuck here.
 pub fn leave_record() {
     let me = Cpu.id() + 1;
     // A handler in between could print for seconds, or crash.
@@ -32,12 +32,12 @@ pub fn leave_record() {
 /// Waits until the first CPU ends the machine. The bound is a time: a poll is short on a CPU
 /// without a relax instruction, and the host may delay the first CPU.
 fn wait_for_the_end() {
-    /// Longer than the record and the reports take, on a busy host too.
+    /// More than the duration of the record and the reports, even on a busy host.
     const TIMEOUT: Nanos = Nanos::from_secs(10);
-    /// Bound for a clock that has stopped: more polls than fit into that time.
+    /// Bound for a stopped clock: more polls than fit into that time.
     const POLLS: u32 = u32::MAX;
 
-    // Without a clock there is no record to wait for either.
+    // Without a clock, no record is written that this CPU could wait for.
     let Some(clock) = cpu::clock() else { return };
     let deadline = clock.now() + TIMEOUT;
     for _ in 0..POLLS {
@@ -48,7 +48,7 @@ fn wait_for_the_end() {
     }
 }
 
-/// Ends the machine after a crash whose reason is in the log.
+/// Ends the machine after a crash. The reason is already in the log.
 pub fn die(report: &Event) -> ! {
     leave_record();
     report::last_words(report);

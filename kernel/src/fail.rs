@@ -1,4 +1,4 @@
-//! Failing on purpose, so that machines can be tested.
+//! Intended failures, for tests of the machines.
 
 use core::hint::black_box;
 use core::ptr;
@@ -10,7 +10,7 @@ use nostall_work::{Event, Failure};
 use crate::arch::MachineClock;
 use crate::{arch, crew, log, report};
 
-/// Fails so, on a machine of so many CPUs.
+/// Fails in the given way, on a machine of `cpus` CPUs.
 pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
     match failure {
         Failure::Panic => panic!("on purpose"),
@@ -24,11 +24,11 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
             crew::together(cpus, &errand, clock, Nanos::from_secs(10));
         }
         Failure::NullRead => {
-            // SAFETY: page 0 is not mapped: this is an exception, which ends us.
+            // SAFETY: page 0 is not mapped, so this is an exception that ends the kernel.
             black_box(unsafe { ptr::read_volatile(black_box(8) as *const u8) });
         }
         Failure::CodeWrite => {
-            // SAFETY: code is mapped read-only: an exception, as above.
+            // SAFETY: code is mapped read-only, so this is also an exception.
             unsafe { ptr::write_volatile(black_box(recurse as fn(u64) -> u64) as *mut u8, 0) };
         }
         Failure::StackOverflow => {
@@ -45,7 +45,7 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
     panic!("{failure:?} did not fail");
 }
 
-#[expect(unconditional_recursion, reason = "its purpose is a full stack")]
+#[expect(unconditional_recursion, reason = "it fills the stack")]
 fn recurse(depth: u64) -> u64 {
     let page = black_box([depth; 64]);
     recurse(depth + 1) + page[0]

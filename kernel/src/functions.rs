@@ -1,6 +1,6 @@
-//! The trace of all functions, in a kernel that is built for it (`make traced-kernel`).
+//! The trace of all functions, in a kernel that is built with it (`make traced-kernel`).
 //!
-//! In every other build there are no sites, and nothing here has an effect.
+//! In every other build there are no sites, and this module has no effect.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -11,18 +11,18 @@ use nostall_trace::{Entered, Recorder};
 use crate::arch::{self, Cpu, MAX_CPUS, Ticks};
 use crate::cpu;
 
-/// Records of all CPUs: of scopes, and of all functions in a kernel that is built for it.
+/// Records of all CPUs: scopes, and all functions in a kernel that is built with this trace.
 pub static RECORDER: Recorder<'static, Ticks, Cpu> = Recorder::new(Ticks, Cpu);
 
 static CALLS: [Calls; MAX_CPUS] = [const { Calls::new() }; MAX_CPUS];
 
-/// Set while code is changed: the other CPUs stay in [`on_call`].
+/// Set while code changes: the other CPUs stay in [`on_call`].
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// CPUs in [`on_call`] that wait for the new code.
+/// Number of CPUs that wait in [`on_call`] for the new code.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Longer than a CPU takes to be interrupted, on a busy host too.
+/// More than the time in which a CPU takes an interrupt, even on a busy host.
 const BOUND: Nanos = Nanos::from_secs(5);
 
 struct Recorded;
@@ -30,7 +30,7 @@ struct Recorded;
 impl functions::Kernel for Recorded {
     #[inline(always)]
     fn calls() -> &'static Calls {
-        // The remainder keeps a panic out of the recorder.
+        // The remainder avoids a panic path in the recorder.
         &CALLS[Cpu.id() % MAX_CPUS]
     }
 
@@ -49,23 +49,24 @@ pub fn sites() -> Sites {
         static __sites_start: usize;
         static __sites_end: usize;
     }
-    // SAFETY: the linker script puts the addresses of the sites between them.
+    // SAFETY: the linker script puts the addresses of the sites between the two symbols.
     unsafe { Sites::new(&raw const __sites_start, &raw const __sites_end) }
 }
 
-/// Handles an interrupt or exception, whose functions are recorded wherever it came.
+/// Runs the handler of an interrupt or exception. Its functions are recorded even if it interrupted
+/// the recorder.
 #[inline(always)]
 pub fn nested<T>(handler: impl FnOnce() -> T) -> T {
     <Recorded as functions::Kernel>::calls().nested(handler)
 }
 
-/// Runs a part of the recorder, whose functions are no part of the trace.
+/// Runs a part of the recorder. Its functions are not recorded.
 #[inline(always)]
 pub fn unrecorded<T>(work: impl FnOnce() -> T) -> T {
     <Recorded as functions::Kernel>::calls().unrecorded(work)
 }
 
-/// Records the functions that `wanted` chooses by their addresses, and no others, on all CPUs.
+/// Records the functions whose addresses `wanted` accepts, and no others, on all CPUs.
 ///
 /// Panics if a CPU does not stop in time.
 pub fn record(wanted: impl Fn(usize) -> bool) -> Patched {
@@ -77,7 +78,7 @@ pub fn record(wanted: impl Fn(usize) -> bool) -> Patched {
                 arch::call_others();
                 await_waiting(others);
             }
-            // SAFETY: all other CPUs wait, and this one is not interrupted.
+            // SAFETY: all other CPUs wait, and this one takes no interrupts.
             let patched = unsafe {
                 arch::with_writable_code(|distance| {
                     functions::patch::<Recorded>(sites(), wanted, |site| {
@@ -99,21 +100,21 @@ fn await_waiting(count: usize) {
     while WAITING.load(Ordering::Acquire) != count {
         assert!(
             clock.now() < deadline,
-            "{} CPUs stopped for new code, and not {count}",
+            "{} CPUs wait for new code, expected {count}",
             WAITING.load(Ordering::Acquire)
         );
         Cpu.relax();
     }
 }
 
-/// Handles an interrupt from another CPU: waits while code is changed. Returns `false` if none
-/// is.
+/// Handles an interrupt from another CPU: waits while code changes. Returns `false` if no code
+/// changes.
 pub fn on_call() -> bool {
     if !HELD.load(Ordering::Acquire) {
         return false;
     }
     WAITING.fetch_add(1, Ordering::AcqRel);
-    // Nothing is called in here: the function may be one whose code is being changed.
+    // No function is called here, because its code may be the code that changes.
     while HELD.load(Ordering::Acquire) {
         core::hint::spin_loop();
     }

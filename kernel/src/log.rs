@@ -13,13 +13,14 @@ use spin::Mutex;
 use crate::arch::{Cpu, SerialPort};
 use crate::cpu;
 
-/// Bytes that are shown, the newest: what a zone of 64 KiB has room for, with its headers.
+/// Maximum number of log bytes to show, the newest ones: as many as fit into a zone of 64 KiB with
+/// its headers.
 const SHOWN: usize = 63 << 10;
 
-/// Too much for a stack.
+/// Buffer for the shown log. It is too large for a stack.
 static SHOWN_HERE: Mutex<[u8; SHOWN]> = Mutex::new([0; SHOWN]);
 
-/// All that was logged. Its signature identifies it in the RAM of a crashed machine.
+/// All logged lines. The ring's signature identifies it in the RAM of a crashed machine.
 pub static RING: Ring<[Slot; SLOTS]> = Ring::new();
 
 /// The log, standard output and panic path of this kernel.
@@ -30,7 +31,7 @@ pub static CONSOLE: SystemConsole<&SerialPort, Kernel> = SystemConsole::new(&RIN
 pub struct Kernel;
 
 impl Clock for Kernel {
-    /// Unknown before the kernel has calibrated its clock.
+    /// Returns an unknown time until the kernel has calibrated its clock.
     fn now(&self) -> Nanos {
         cpu::clock().map_or(Nanos::UNKNOWN, Clock::now)
     }
@@ -60,13 +61,15 @@ pub fn line(text: fmt::Arguments<'_>) {
     CONSOLE.log(Level::Info, "", text);
 }
 
-/// Logs why the kernel crashes, and prints it if the console is open.
+/// Logs the reason of a crash, and prints it if the console is open.
 pub fn last_line(text: fmt::Arguments<'_>) {
     CONSOLE.panic(text);
 }
 
-/// Passes the time and the newest lines to `look`, in Linux's form: `[    1.234567] text`. Does
-/// nothing while another caller uses them.
+/// Passes the time and the newest lines to `look`. Lines are in Linux's form:
+/// `[    1.234567] text`.
+///
+/// Does nothing while another caller uses the buffer.
 pub fn with(look: impl FnOnce(Nanos, &[u8])) {
     if let Some(mut room) = SHOWN_HERE.try_lock() {
         let now = cpu::clock().map_or(Nanos::ZERO, Clock::now);

@@ -1,4 +1,4 @@
-//! A machine with all its CPUs up.
+//! Start of a machine with all its CPUs.
 
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::{Event, Timer};
@@ -6,21 +6,21 @@ use nostall_work::{Event, Timer};
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
 use crate::cpu;
 
-/// Longer than any CPU takes to start and tick, on a busy host too.
+/// More than the time in which any CPU starts and ticks, even on a busy host.
 const START: Nanos = Nanos::from_secs(5);
 
-/// A machine with all its CPUs up.
+/// A machine on which all CPUs run.
 pub struct BootedMachine {
     cpus: u16,
     clock: MachineClock,
-    /// 0 if it is not used.
+    /// Rate of the timers in hertz; 0 without timers.
     timer_hz: u64,
 }
 
 impl BootedMachine {
-    /// Finds a clock and starts all `cpus` CPUs, each with its timer, if there is one.
+    /// Finds a clock and starts `cpus` CPUs, with their timers if `timer` selects them.
     ///
-    /// Panics if they are not there, or do not all run and tick in time.
+    /// Panics if there are too few CPUs, or if one does not run and tick in time.
     pub fn start(cpus: u16, timer: Timer) -> Self {
         assert!(
             (1..=MAX_CPUS).contains(&cpus.into()),
@@ -34,7 +34,8 @@ impl BootedMachine {
                 cpu::start_ticking();
                 (await_ticks(cpus, &clock), timer_hz)
             }
-            // Nothing would end its sleep: this CPU never sleeps, and is alone.
+            // Without a timer, no sleep would end. Therefore, there is only this CPU, which never
+            // sleeps.
             Timer::None => {
                 assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
                 (cpus, 0)
@@ -47,12 +48,12 @@ impl BootedMachine {
         }
     }
 
-    /// The clock that all CPUs share.
+    /// Returns the clock that all CPUs share.
     pub const fn clock(&self) -> &MachineClock {
         &self.clock
     }
 
-    /// Returns the event that describes this machine.
+    /// Returns the report that the machine is ready.
     pub const fn ready(&self) -> Event {
         Event::Ready {
             cpus: self.cpus,
@@ -62,8 +63,8 @@ impl BootedMachine {
     }
 }
 
-/// Waits until `cpus` CPUs tick, and returns how many do. Not asleep, for it may be this
-/// one's timer that does not.
+/// Waits until `cpus` CPUs tick, and returns the number that do. Polls instead of sleeping, because
+/// this CPU's own timer may be broken.
 fn await_ticks(cpus: u16, clock: &MachineClock) -> u16 {
     let deadline = clock.now() + START;
     while cpu::ticking() < cpus.into() {

@@ -1,9 +1,9 @@
 //! nostall's reference kernel: every core at work on bare metal.
 //!
-//! It boots, starts all CPUs, does the [work](nostall_work::WorkList) that its
-//! command line lists, reports each piece as a line of JSON on a channel of its
-//! own, and ends the machine. Each processor architecture has a folder of its name;
-//! `arch.rs` lists the items that it supplies.
+//! It boots, starts all CPUs, and does the [work](nostall_work::WorkList) that its command line
+//! lists. It reports each result as a line of JSON on a separate channel. Then it ends the machine.
+//! Each processor architecture has a folder of its name; `arch.rs` lists the items that it
+//! supplies.
 
 #![no_std]
 #![no_main]

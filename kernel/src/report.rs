@@ -1,4 +1,4 @@
-//! The channel to the machine that runs us.
+//! The channel for reports to the host.
 
 use core::ffi::CStr;
 
@@ -9,10 +9,10 @@ use spin::Mutex;
 
 use crate::arch::{self, Cpu};
 
-/// Held while a line is on its way, so that lines of two CPUs do not mix.
+/// Held while a line is sent, so that lines of two CPUs do not mix.
 static LINE: Mutex<()> = Mutex::new(());
 
-/// Sends one result of the list's job `item`.
+/// Sends one result of job `item` of the list.
 pub fn tell<T: Serialize>(item: u16, told: T) {
     send(&Report::Told { item, told });
 }
@@ -25,8 +25,8 @@ pub fn send<T: Serialize>(report: &Report<T>) {
     });
 }
 
-/// Sends one report although the line's owner may never let go: after a bounded
-/// wait, a mixed line is better than none.
+/// Sends one report of a crash. The wait for the line's lock is bounded, because its owner may have
+/// stopped: a mixed line is better than none.
 pub fn last_words(report: &Event) {
     Cpu.without_interrupts(|| {
         let line = (0..1_000_000).find_map(|_| {
@@ -39,7 +39,7 @@ pub fn last_words(report: &Event) {
 }
 
 fn write<T: Serialize>(report: &Report<T>) {
-    // One byte more, so that a zero ends the longest, too.
+    // One more byte, so that the longest report also ends with a zero byte.
     let mut line = [0; LONGEST_REPORT + 1];
     let len = report.encode(&mut line[..LONGEST_REPORT]).len();
     line[len] = 0;

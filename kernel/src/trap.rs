@@ -8,10 +8,10 @@ pub enum Trap {
     Handled,
     /// An interrupt of this CPU's timer.
     Timer,
-    /// An interrupt that another CPU sent with [`call_others`](crate::arch::call_others); the
-    /// exception that it is if no CPU did.
+    /// An interrupt that another CPU sent with [`call_others`](crate::arch::call_others), and the
+    /// exception to report if no CPU sent one.
     Call(Option<Exception>),
-    /// An exception, or an interrupt that nothing expects. It ends the kernel.
+    /// An exception or an unexpected interrupt. It ends the kernel.
     Exception(Exception),
 }
 

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 static RING: Ring<[Slot; 64]> = Ring::new();
 static CONSOLE: SystemConsole<Mmio, Kernel> = SystemConsole::new(&RING, Kernel);
 
-/// A kernel's services before there is anything.
+/// A kernel's services early in its boot.
 struct Kernel;
 
 impl Clock for Kernel {

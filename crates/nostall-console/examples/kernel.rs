@@ -1,5 +1,5 @@
-//! The console of a kernel, from the ring to the panic. The machine is a model: one CPU and
-//! a serial port, in virtual time.
+//! The console of a kernel, from the ring to the panic. The machine is a model in virtual time with
+//! one CPU and a serial port.
 //!
 //!     cargo run -p nostall-console --example kernel
 
@@ -19,7 +19,7 @@ struct Kernel(VirtualClock);
 
 impl Clock for Kernel {
     fn now(&self) -> Nanos {
-        self.0.advance(Nanos(100)); // the time of a look at the clock
+        self.0.advance(Nanos(100)); // the duration of a clock read
         self.0.now()
     }
     fn wait_until(&self, deadline: Nanos) {
@@ -32,7 +32,7 @@ impl Processor for Kernel {
         0 // the only CPU
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
-        critical() // this machine calls its handlers itself
+        critical() // the model calls its handlers itself
     }
 }
 
@@ -68,12 +68,12 @@ fn on_serial(console: &Console) {
 // ANCHOR: watchdog
 static WATCHDOG: Watchdog = Watchdog::new();
 
-/// Called by the scheduler after each run.
+/// Called by the scheduler after each task switch.
 fn scheduled(clock: &impl Clock) {
     WATCHDOG.touch(clock.now());
 }
 
-/// Handles the tick interrupt. Its report overtakes the backlog.
+/// Handles the tick interrupt. Its report is sent before the backlog.
 fn on_tick(console: &Console, clock: &impl Clock) {
     if let Some(Lockup { stuck }) = WATCHDOG.check(clock.now(), Watchdog::THRESHOLD) {
         let text = format_args!("BUG: soft lockup - CPU#0 stuck for {stuck}!");
@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (port, kernel) = (&*Box::leak(Box::new(port)), Kernel(clock));
     let clock = kernel.clone();
     // ANCHOR: console
-    // In a kernel both are in a `static`.
+    // In a kernel, the ring and the console are each in a `static`.
     let console: &Console = Box::leak(Box::new(SystemConsole::new(&RING, kernel)));
     console.log(Level::Info, "boot", format_args!("the ring has it"));
     console.open(port, LineSettings::baud(115_200))?;
@@ -134,6 +134,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(sent.matches("Attached SCSI disk\r\n").count(), 201);
     assert!(sent.contains("] Kernel panic: soft lockup\r\n") && sent.contains("\r\nls\r\n"));
     print!("{sent}");
-    println!("The CPU was held for {longest} at most.");
+    println!("No call occupied the CPU for longer than {longest}.");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Two consoles, one of which is slow, and a record that survives a reset.
+//! Two consoles, a fast and a slow one, and a record that survives a reset.
 //!
 //!     cargo run -p nostall-console --example sinks
 
@@ -15,8 +15,8 @@ use nostall_pstore::{DumpHeader, Layout, LinuxVersion, Memory, Params, Ram, Zone
 static RING: Ring<[Slot; 64]> = Ring::new();
 
 // ANCHOR: zone
-/// A zone of persistent memory that keeps the console's text across a crash. It accepts every
-/// text at once.
+/// A zone of persistent memory that keeps the console's text across a crash. It accepts every text
+/// immediately.
 struct Remembered<M>(Mutex<Zone<'static, M>>);
 
 impl<M: Memory> Sink for Remembered<M> {
@@ -83,8 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(console), Some(mut dmesg)) = (console, dmesg) else {
         return Err("too small a region".into());
     };
-    // The fast sink gets every record, the slow one only important records. If the slow one is
-    // far behind, a logging task waits for it, for a bounded time.
+    // The fast sink gets every record, the slow one only important records. If the slow one is far
+    // behind, a logging task waits for it for a bounded time.
     let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), SinkOptions::DEFAULT);
     let serious = SinkOptions::DEFAULT
         .level(Level::Warning)
@@ -105,8 +105,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             target: "scsi",
         };
         RING.log(&meta, text.as_bytes());
-        // A slow sink delays no fast one. A kernel sets its timer from the result; here the next
-        // line follows soon.
+        // A slow sink does not delay a fast one. A kernel would set its timer from the result.
+        // Here, the next line follows soon.
         let _ = remembered.drain_bounded(0, Priority::Normal, &clock);
         let _ = serial.drain_bounded(0, Priority::Normal, &clock);
     };
@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     dmesg.write_dmesg(&DumpHeader::PANIC, RING.tail(&mut room));
     // ANCHOR_END: panic
 
-    // Every record arrived once. The panic may have cut one line.
+    // Every record arrived once. The panic may have interrupted one line.
     assert_eq!((flushed.complete, serial.lost()), (2, 0));
     let sent = serial.sink().sent.lock().unwrap().1.clone();
     let sent = String::from_utf8(sent)?;

@@ -50,7 +50,7 @@ const LATE: Nanos = Nanos::from_millis(10);
 pub enum Next {
     /// More records are left. The sink takes them at this time.
     At(Nanos),
-    /// All requested urgent records are sent. The others are to be sent in normal context; the sink
+    /// All requested urgent records are sent. The others must be sent in normal context; the sink
     /// takes them at this time.
     Backlog(Nanos),
     /// Another CPU sends, or has promised to return when the sink takes more. It may hang, so this

@@ -18,7 +18,7 @@ pub(crate) struct Search {
     /// Time limit of an incomplete record.
     pub(crate) patience: Nanos,
     pub(crate) looks: usize,
-    /// The sink is offered bytes before its ready time, because the clock stands still.
+    /// The sink is offered bytes before its ready time, because the clock has stopped.
     pub(crate) insist: bool,
     /// Records of all levels are sent, as in a panic.
     pub(crate) all_levels: bool,

@@ -80,7 +80,7 @@ pub struct FlushReport {
 ///
 /// Polls [`Clock::now`] and counts the polls, so that it ends even if the clock stops, and waits no
 /// longer if the clock goes back. It does not call [`Clock::wait_until`], because a clock's own
-/// implementation may not return then. If the clock stands still, a sink that has returned a later
+/// implementation may not return then. If the clock has stopped, a sink that has returned a later
 /// time is [made to take more](Sink::insist).
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],

@@ -79,7 +79,7 @@
 //! changes the slot from *complete, older* to *mine, being written*. The producer then writes the
 //! record and stores *complete*. It never waits:
 //!
-//! - if another producer stopped while writing this slot one turn of the ring ago, it keeps the
+//! - if another producer stopped in a write to this slot one turn of the ring ago, it keeps the
 //!   slot, and the record gets the next sequence;
 //! - if a producer of the next turn takes the slot first, the record also gets the next sequence.
 //!

@@ -41,7 +41,7 @@ pub(crate) struct Head {
     /// Progress of each sink; 0 without a sink.
     pub(crate) sent: [AtomicUsize; SINKS],
     /// Sequences that found their slot occupied, each at its remainder. A newer entry replaces an
-    /// older one, whose sequence is then reported as lost although it had no record.
+    /// older one, whose sequence is then reported as lost even though it had no record.
     pub(crate) holes: [AtomicUsize; HOLES],
 }
 
@@ -252,7 +252,7 @@ impl Ring {
 
     #[cold]
     fn mark_hole(&self, sequence: usize) {
-        // A newer record in the slot already tells readers that this one is gone.
+        // A newer record in the slot already shows readers that this one is gone.
         if self.slot(sequence).is_behind(sequence) {
             self.head.holes[sequence % HOLES].store(sequence, Ordering::Release);
         }

@@ -16,7 +16,7 @@ const MOST: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Shared<T> {
     pub(crate) port: TryLock<T>,
-    /// Nonzero if an interrupt is to be served.
+    /// Nonzero if an interrupt must be served.
     pub(crate) pending: AtomicUsize,
     /// Nonzero if a user has left that to a later one, because its rounds were over.
     pub(crate) late: AtomicUsize,

@@ -27,7 +27,7 @@ pub trait Sink {
     }
 
     /// Takes the start of `text` before its ready time. A panic's flush calls this if the clock
-    /// stands still, so that the time returned from [`offer`](Self::offer) is never reached. May
+    /// has stopped, so that the time returned from [`offer`](Self::offer) is never reached. May
     /// wait for the line, bounded by polls. If it takes nothing, it returns no time, and the flush
     /// gives up the sink.
     ///

@@ -11,5 +11,5 @@ pub(crate) use spin::mutex::{SpinMutex as TryLock, SpinMutexGuard as Guard};
 
 use nostall_io::Nanos;
 
-/// Assumed duration of one poll while the clock stands still; close to the real one.
+/// Assumed duration of one poll while the clock is stopped; close to the real one.
 pub(crate) const STILL: Nanos = Nanos(50);

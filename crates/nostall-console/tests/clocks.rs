@@ -38,7 +38,7 @@ const FAULTS: [Fault; 6] = [
     Fault::ToItsEnd,
 ];
 
-/// A clock with reads of 200 ns until its fault.
+/// A clock with reads of 200 ns until its fault occurs.
 struct Broken {
     fault: Fault,
     at: Cell<u64>,
@@ -90,8 +90,8 @@ fn each(mut act: impl FnMut(&Broken)) {
     }
 }
 
-/// Returns the bound on polls for `wait`. Each poll of a stopped clock counts as 50 ns; the bound
-/// is twice as many, and 2,000 more.
+/// Returns the maximum number of polls for `wait`: twice the number of 50 ns steps in it, plus
+/// 2,000. Each poll of a stopped clock counts as 50 ns.
 fn polls(wait: Nanos) -> u64 {
     2 * wait.0 / 50 + 2_000
 }
@@ -99,7 +99,7 @@ fn polls(wait: Nanos) -> u64 {
 const WAIT: Nanos = Nanos::from_micros(if cfg!(miri) { 5 } else { 1_500 });
 
 #[test]
-fn no_clock_keeps_a_flush_to_a_stuck_sink_from_its_end() {
+fn a_flush_to_a_stuck_sink_ends_with_any_clock() {
     each(|clock| {
         let ring = Ring::<[Slot; 8]>::new();
         let stuck = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
@@ -112,7 +112,7 @@ fn no_clock_keeps_a_flush_to_a_stuck_sink_from_its_end() {
 }
 
 #[test]
-fn no_clock_keeps_a_panics_text_from_a_sink_that_takes_it() {
+fn a_panics_text_reaches_a_working_sink_with_any_clock() {
     each(|clock| {
         let ring = Ring::<[Slot; 8]>::new();
         let drain = Drain::new(&ring, Line::new(7), SinkOptions::DEFAULT);
@@ -130,7 +130,7 @@ fn no_clock_keeps_a_panics_text_from_a_sink_that_takes_it() {
 }
 
 #[test]
-fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
+fn a_panic_seizes_the_sink_of_a_hung_owner_with_any_clock() {
     /// Hangs the CPU that makes the first offer. Another CPU then panics.
     struct Hangs<'a> {
         line: Line,
@@ -184,8 +184,8 @@ impl Clock for InMachine {
 
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
-fn no_clock_keeps_a_panics_text_from_a_serial_port() {
-    // A clock that jumps at each read has used up the second after 100 reads.
+fn a_panics_text_reaches_a_serial_port_with_any_clock() {
+    // A clock that jumps at each read has used up the limit of a second after 100 reads.
     let is_fair = |fault: &Fault| !matches!(fault, Fault::JumpsAheadEachTime);
     for fault in FAULTS.into_iter().filter(is_fair) {
         for (at, slices) in [(0, 0), (5, 0), (100, 0), (0, 3), (5_000, 3)] {
@@ -224,7 +224,7 @@ fn no_clock_keeps_a_panics_text_from_a_serial_port() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
-fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
+fn a_flush_to_a_stuck_serial_port_ends_with_any_clock() {
     let stuck = Profile {
         line: devices::Line::Controller(Controller {
             latency: Nanos::ZERO,
@@ -246,14 +246,14 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
         let reads = clock.shown.reads.get();
         let flushed = flush(&[&drain], 0, &clock, FlushLimits::DEFAULT.total(WAIT));
         assert_eq!((flushed.complete, flushed.incomplete), (0, 1), "{fault:?}");
-        // Two of the driver's bounds, of at most 12,000 polls with 16,384 reads of the clock each.
+        // Two of the driver's limits: each has at most 12,000 polls with 16,384 clock reads.
         let reads = clock.shown.reads.get() - reads;
         assert!(reads <= 2 * 16_384 * 12_000, "{fault:?}: {reads} reads");
     }
 }
 
 #[test]
-fn no_clock_keeps_a_task_that_waits_for_room() {
+fn a_wait_for_room_ends_with_any_clock() {
     each(|clock| {
         let ring = Ring::<[Slot; 4]>::new();
         let options = SinkOptions::DEFAULT.overflow(OverflowPolicy::Wait(WAIT));
@@ -270,7 +270,7 @@ fn no_clock_keeps_a_task_that_waits_for_room() {
 }
 
 #[test]
-fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink() {
+fn with_any_clock_a_slice_ends_and_the_sink_is_polled_again_within_a_second() {
     each(|clock| {
         let ring = Ring::<[Slot; 64]>::new();
         let drain = Drain::new(&ring, Line::new(1), SinkOptions::DEFAULT);
@@ -278,7 +278,7 @@ fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink()
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos::ZERO);
         let _ = drain.drain_bounded(0, Priority::Normal, clock);
         assert!(clock.reads.get() <= 1_024 + 1);
-        // One hour ahead on the clock under test, whatever time it shows.
+        // One hour ahead on the clock under test.
         *drain.sink().ready_at.lock().unwrap() = Some(clock.now() + HOUR);
         ring.log(&META, b"y");
         let _ = drain.drain_bounded(0, Priority::Normal, clock);
@@ -304,7 +304,7 @@ fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink()
 }
 
 #[test]
-fn a_watchdog_reports_within_two_thresholds_although_the_clock_jumps() {
+fn a_watchdog_reports_within_two_thresholds_even_if_the_clock_jumps() {
     let threshold = Watchdog::THRESHOLD;
     for jump in [
         Nanos::from_secs(1),
@@ -315,7 +315,7 @@ fn a_watchdog_reports_within_two_thresholds_although_the_clock_jumps() {
         let (watchdog, grace) = (Watchdog::new(), StallDetector::new());
         watchdog.touch(START);
         assert!(grace.start(1, START));
-        // The clock goes back, and from then on the CPU is stuck.
+        // The clock goes back, and from then on the CPU does not return to its scheduler.
         let back = START - jump;
         let reported = |check: &dyn Fn(Nanos) -> bool| {
             (0..=60_u64).find(|&s| check(back + Nanos::from_secs(s)))

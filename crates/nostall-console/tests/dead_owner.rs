@@ -19,7 +19,7 @@ use nostall_uart::{Console, LineSettings, Strategy};
 /// Lines of a kernel's oops.
 const LINES: usize = 50;
 
-/// A clock that panics on a wait or a sleep while `locked`: interrupts are masked then, and the
+/// A clock that panics on a wait or a sleep while `locked`. Then interrupts are masked and the
 /// port's lock is held. A panic polls the port itself, in steps of a microsecond.
 #[derive(Clone)]
 struct Strict<'a> {
@@ -49,7 +49,7 @@ type Then<'a, S> = (&'a Drain<'a, S>, &'a dyn Fn(&Drain<'_, S>));
 struct Serial<'a, R, C> {
     port: UartSink<R, C>,
     locked: &'a Cell<bool>,
-    /// The actions of other CPUs after the first owner has died.
+    /// The actions of other CPUs after the death of the first owner.
     then: Cell<Option<Then<'a, Self>>>,
 }
 
@@ -85,8 +85,8 @@ impl Write for Wire {
 
 type OnModel<'a> = Serial<'a, &'a VirtualPort<Wire>, Strict<'a>>;
 
-/// Lets CPU 0 die in an offer with the port's lock held, and runs `then` on other CPUs. Returns
-/// the bytes that arrived, and the time that `then` took.
+/// Lets CPU 0 die in an offer with the port's lock held, then runs `then` on other CPUs. Returns
+/// the bytes that arrived, and the duration of `then`.
 fn over_the_dead(
     profile: Profile,
     then: impl Fn(&Drain<'_, dyn Sink + '_>, &VirtualClock, &Ring),
@@ -100,7 +100,7 @@ fn over_the_dead(
         longest_wait: &longest_wait,
     };
     let mut console = Console::open(&port, strict, LineSettings::baud(115_200)).unwrap();
-    // The strategy that sleeps.
+    // This strategy sleeps.
     console.set_strategy(Strategy::FifoPaced);
     let ring = Ring::<[Slot; 256]>::new();
     let took = Cell::new(Nanos::ZERO);
@@ -143,8 +143,8 @@ fn a_panic_of_50_calls_waits_once_for_an_owner_that_died() {
         };
         let (text, took) = calls(LINES);
         assert_eq!(text.matches(" of an oops\r\n").count(), LINES, "{text}");
-        // The patience counts once. Each call waits for its last bit, so the line's time is
-        // added.
+        // The wait for the dead owner counts once. Each call also waits for its last bit, so the
+        // transmission time is added.
         let line = Nanos(86_806) * (text.len() + 2 * LINES) as u64;
         let bound = Nanos::from_millis(2) + line * 11 / 10;
         assert!(took <= bound, "{took}, not {bound}");

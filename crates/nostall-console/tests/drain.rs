@@ -1,4 +1,4 @@
-//! The bytes that sinks get.
+//! The bytes that sinks receive.
 
 mod common;
 
@@ -12,7 +12,7 @@ use nostall_console::{
 use nostall_io::{Clock, Nanos};
 
 #[test]
-fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
+fn lines_are_sent_as_logged_however_many_bytes_the_sink_takes_at_once() {
     const ALL: &[usize] = &[1, 2, 3, 15, 16, 17, 64, 256, 1000];
     const FEW: &[usize] = &[64];
     for &load in if cfg!(miri) { FEW } else { ALL } {
@@ -38,7 +38,7 @@ fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
 }
 
 #[test]
-fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
+fn a_slice_ends_when_the_sink_is_full_and_returns_the_time_to_retry() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(16), SinkOptions::DEFAULT);
     for n in 0..10 {
@@ -72,7 +72,7 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many records")]
-fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
+fn a_slice_reads_a_bounded_number_of_records_that_it_does_not_send() {
     const RECORDS: usize = 1 << 13;
     let ring = Box::new(Ring::<[Slot; RECORDS]>::new());
     let options = SinkOptions::DEFAULT.level(Level::Warning);
@@ -99,7 +99,7 @@ fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
 }
 
 #[test]
-fn a_fifo_is_filled_over_the_ends_of_lines() {
+fn a_fifo_is_filled_across_the_ends_of_lines() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(64), SinkOptions::DEFAULT);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1));
@@ -112,7 +112,7 @@ fn a_fifo_is_filled_over_the_ends_of_lines() {
 }
 
 #[test]
-fn a_line_that_is_out_in_part_is_finished_although_it_is_overwritten() {
+fn a_partly_sent_line_is_finished_even_if_it_is_overwritten() {
     let ring = Ring::<[Slot; 4]>::new();
     let drain = Drain::new(&ring, Line::new(20), SinkOptions::DEFAULT.slice(1));
     ring.log(&META, b"a line that is long");
@@ -129,7 +129,7 @@ fn a_line_that_is_out_in_part_is_finished_although_it_is_overwritten() {
 }
 
 #[test]
-fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
+fn a_level_excludes_records_but_no_emergencies() {
     let ring = Ring::<[Slot; 8]>::new();
     let drain = Drain::new(
         &ring,
@@ -151,7 +151,7 @@ fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
 }
 
 #[test]
-fn an_emergency_goes_first_cuts_the_line_and_prints_no_backlog() {
+fn an_emergency_is_sent_first_interrupts_the_line_and_sends_no_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(20), SinkOptions::DEFAULT.slice(1));
     for n in 0..5 {
@@ -176,7 +176,7 @@ fn an_emergency_goes_first_cuts_the_line_and_prints_no_backlog() {
 }
 
 #[test]
-fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
+fn a_running_slice_sends_an_emergency_next() {
     struct Nested<'a> {
         line: Line,
         ring: &'a Ring,
@@ -231,7 +231,7 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     assert_eq!(fine.sink().text().lines().count(), RECORDS);
     let before = clock.now();
     let waited = stuck.make_room(0, &clock, || ());
-    // The last slice runs to its end, and reads the clock several times.
+    // The last slice is not interrupted, and reads the clock several times.
     assert!(
         waited >= at_most && waited <= at_most + LOOK * 60,
         "{waited}"
@@ -240,7 +240,7 @@ fn back_pressure_makes_room_for_a_bounded_time() {
 }
 
 #[test]
-fn what_could_steer_a_terminal_or_feign_a_line_is_escaped() {
+fn terminal_controls_and_imitated_lines_are_escaped() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(9), SinkOptions::DEFAULT);
     ring.log(
@@ -262,7 +262,7 @@ fn what_could_steer_a_terminal_or_feign_a_line_is_escaped() {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many records")]
-fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
+fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_is_marked_as_cut() {
     const LONG: usize = 1 << 20;
     let ring = Ring::<[Slot; 1024]>::new();
     let text = vec![b'x'; LONG];
@@ -292,9 +292,10 @@ fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many records")]
-fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
+fn a_formatted_text_that_is_cut_off_between_its_parts_is_marked_as_cut() {
     let ring = Ring::<[Slot; 256]>::new();
-    // 256 bytes are put together at once; they are the 64 records of a text.
+    // Texts are collected in 256 bytes before they are logged, here as 64 records, which is the
+    // limit of a text.
     let logged = ring.format(&META, format_args!("{}{}", "abc\n".repeat(64), "and more"));
     assert_eq!((logged.records, logged.cut), (64, 8));
     let drain = Drain::new(&ring, Line::new(999), SinkOptions::DEFAULT);
@@ -307,7 +308,7 @@ fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
 }
 
 #[test]
-fn the_tail_is_whole_lines_and_the_newest() {
+fn the_tail_has_the_newest_whole_lines() {
     let ring = Ring::<[Slot; 64]>::new();
     for n in if cfg!(miri) { 90 } else { 0 }..100 {
         ring.format(&META, format_args!("line {n}"));
@@ -349,7 +350,7 @@ fn an_emergencys_slice_asks_for_another_slice_for_the_backlog() {
 }
 
 #[test]
-fn a_slice_is_no_panic_and_sends_emergencies_if_it_says_so() {
+fn a_slice_is_not_a_panic_and_sends_emergencies_on_request() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");

@@ -1,4 +1,4 @@
-//! Panics, and the line of a real port in virtual time.
+//! Panics, and the output of a real port in virtual time.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
             &P[1..]
         )
     );
-    // From now on a panic owns the sink.
+    // From now on, a panic owns the sink.
     ring.log(&META, b"later");
     assert_eq!(drain.drain_bounded(0, Priority::Normal, &At(0)), Next::Over);
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
 }
 
 #[test]
-fn a_flush_ends_in_time_and_a_stuck_sink_holds_back_no_other() {
+fn a_flush_ends_in_time_and_a_stuck_sink_delays_no_other_sink() {
     let ring = Ring::<[Slot; 64]>::new();
     let stuck = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
     let gone = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
@@ -92,7 +92,7 @@ impl<'a> Panics<'a> {
 }
 
 #[test]
-fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
+fn a_panic_in_the_drain_itself_seizes_the_sink_and_completes() {
     for cpu in [0, 1] {
         for first_in_slice in [true, false] {
             // Under Miri, 100 ms of polls take too long.
@@ -131,8 +131,8 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             let rest = &text[30..];
             let head = format!("\n{{again}}\n{P}in the drain\n");
             assert!(rest.starts_with(&head), "{text}");
-            // The lines of that offer are sent once more. This owner is alive, so the bytes that
-            // it was about to send follow.
+            // The lines of that offer are sent again. This owner is alive, so the bytes that it was
+            // about to send follow.
             assert!(
                 rest[head.len()..].starts_with(&format!("{P}two\n")),
                 "{text}"
@@ -142,7 +142,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
 }
 
 #[test]
-fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() {
+fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_runs() {
     let ring = Ring::<[Slot; 64]>::new();
     let clock = Virtual::default();
     // Another CPU panics while the first is in an offer. Its limits allow no wait.
@@ -170,7 +170,7 @@ fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() 
 }
 
 #[test]
-fn a_clock_that_stands_still_stops_neither_a_flush_nor_a_wait_for_room() {
+fn a_flush_and_a_wait_for_room_end_with_a_stopped_clock() {
     struct Still;
     impl Clock for Still {
         fn now(&self) -> Nanos {
@@ -192,7 +192,7 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_a_wait_for_room() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
-fn a_flood_on_a_slow_line_holds_no_cpu_for_100_us_and_loses_nothing() {
+fn a_flood_on_a_slow_line_occupies_no_cpu_for_100_us_and_loses_nothing() {
     const LINES: usize = 2_000;
     for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9] {
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
@@ -238,7 +238,7 @@ fn a_flood_on_a_slow_line_holds_no_cpu_for_100_us_and_loses_nothing() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
-fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
+fn a_panic_in_a_flood_is_sent_within_one_fifo_and_the_rest_follows() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
     let ring = Ring::<[Slot; 256]>::new();
@@ -276,7 +276,7 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
 }
 
 #[test]
-fn a_sink_without_a_backlog_has_nothing_to_be_cut() {
+fn a_flush_without_a_backlog_interrupts_no_line() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     ring.log(&META, b"one");
@@ -288,7 +288,7 @@ fn a_sink_without_a_backlog_has_nothing_to_be_cut() {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many records")]
-fn a_sink_that_is_fast_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
+fn a_fast_sink_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
     /// A sink that notes the progress of the other one at each offer.
     struct Slow<'a>(&'a Line, Cell<Option<usize>>);
     impl Sink for Slow<'_> {

@@ -1,4 +1,5 @@
-//! Forms of a line: prefixes, raw records, unknown times; and which records a sink gets.
+//! Formats of a line: prefixes, raw records, unknown times. Also the selection of records for a
+//! sink.
 
 mod common;
 
@@ -23,7 +24,8 @@ fn raw_records_are_sent_as_they_are_in_order_with_the_log() {
         ring.log_raw(&META, b"typed\n", 64);
         ring.log(&META, b"between");
         ring.log_raw(&META, b"50 %", 64);
-        // A line of the log starts a line, and the program goes on where it is.
+        // A line of the log begins a new line, and the program's output continues at its old
+        // position.
         ring.log(&META, b"after");
         ring.log_raw(&META, b"done", 64);
         drain_all(&drain, Priority::Normal);
@@ -36,7 +38,7 @@ fn raw_records_are_sent_as_they_are_in_order_with_the_log() {
 }
 
 #[test]
-fn a_raw_line_that_an_emergency_cuts_goes_on_after_a_mark() {
+fn a_raw_line_that_an_emergency_interrupts_continues_after_a_mark() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(4), SinkOptions::DEFAULT.slice(1));
     ring.log_raw(&META, b"progress ", 64);
@@ -65,7 +67,7 @@ fn raw_bytes_take_at_most_the_records_that_their_caller_allows() {
     assert_eq!(ring.log_raw(&META, &text, 0), 0);
     assert_eq!(ring.newest(), 3);
     assert_eq!(ring.log_raw(&META, b"", 9), 0);
-    // A quarter of the ring.
+    // The limit is a quarter of the ring.
     assert_eq!(
         Ring::<[Slot; 8]>::new().log_raw(&META, &text, 9),
         2 * record
@@ -135,7 +137,7 @@ fn a_prefix_hook_writes_the_beginning_of_each_line_and_64_bytes_at_most() {
 }
 
 #[test]
-fn a_time_is_as_wide_as_it_must_be_and_an_unknown_one_is_blanks() {
+fn a_time_has_the_needed_width_and_an_unknown_one_is_blank() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     for time in [
@@ -157,7 +159,7 @@ fn a_time_is_as_wide_as_it_must_be_and_an_unknown_one_is_blanks() {
 }
 
 #[test]
-fn a_level_that_is_set_later_holds_from_the_next_record_on() {
+fn a_changed_level_applies_from_the_next_record_on() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     let debug = Meta {
@@ -210,7 +212,7 @@ fn a_panic_can_keep_the_order_of_the_log() {
         let drain = Drain::new(&ring, Line::new(load), options);
         ring.log(&META, b"one");
         ring.log(&of(Priority::Emergency), b"two");
-        // Out in part: this one goes first.
+        // This line is partly sent, so it is finished first.
         let _ = drain.drain_bounded(0, Priority::Emergency, &At(0));
         ring.log(&META, b"three");
         ring.log(&of(Priority::Emergency), b"four");
@@ -225,7 +227,7 @@ fn a_panic_can_keep_the_order_of_the_log() {
 }
 
 #[test]
-fn a_second_console_starts_where_the_first_one_is() {
+fn a_second_console_starts_at_the_position_of_the_first_one() {
     let ring = Ring::<[Slot; 64]>::new();
     let early = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     let late = Drain::new(&ring, Line::new(16), SinkOptions::DEFAULT.progress_slot(0));

@@ -44,7 +44,7 @@ fn records(ring: &Ring) -> Vec<(String, String, Level, u16, Nanos)> {
 }
 
 #[test]
-fn what_log_says_is_in_the_ring() {
+fn records_of_log_are_in_the_ring() {
     static RING: Ring<[Slot; 64]> = Ring::new();
     static LOGGER: Logger<'static, Noon, Cpu3> = Logger::new(&RING, Noon, Cpu3);
     let say = |level, args: std::fmt::Arguments<'_>| {
@@ -65,7 +65,7 @@ fn what_log_says_is_in_the_ring() {
 }
 
 #[test]
-fn an_event_of_tracing_is_its_message_and_its_fields() {
+fn an_event_of_tracing_is_logged_with_its_message_and_its_fields() {
     static RING: Ring<[Slot; 64]> = Ring::new();
     let subscriber = tracing_subscriber::registry().with(RingLayer::new(&RING, Noon, Cpu3));
     tracing::subscriber::with_default(subscriber, || {

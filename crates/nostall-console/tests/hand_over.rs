@@ -1,5 +1,5 @@
-//! Logging and sending in any order, with any priority, to a sink of any speed. Each line
-//! arrives once, whole, and in the order of its priority.
+//! Logging and sending in any order, with any priority, to a sink of any speed. Each line arrives
+//! once, whole, and in the order of its priority.
 
 mod common;
 
@@ -15,7 +15,7 @@ enum Act {
     Slice { load: usize, urgent: bool },
 }
 
-/// Longer than the drain's longest pause after a sink took nothing.
+/// More than the drain's longest pause after a sink took nothing.
 const PAUSE: u64 = 10_000_000;
 
 fn act() -> impl Strategy<Value = Act> {

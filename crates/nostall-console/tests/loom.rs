@@ -1,7 +1,7 @@
-//! The ring and its owners, in every order of their users' steps, with two or three
-//! pre-emptions (loom).
+//! The ring and its owners, in every order of their users' steps, with two or three pre-emptions
+//! (loom).
 //!
-//! The crate's own files are included. Only the atomics are loom's, a slot has three words
+//! This test includes the crate's own files. Only the atomics are loom's. A slot has three words
 //! instead of thirteen, and there are two holes.
 #![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
@@ -65,7 +65,7 @@ mod sync {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 
-    /// A panic's pause between two polls: each pause is one poll.
+    /// A panic's pause between two polls. In these tests, each pause is one poll.
     pub(crate) const STILL: nostall_io::Nanos = nostall_io::Nanos::from_micros(10);
 }
 
@@ -101,7 +101,7 @@ fn slot() -> Slot {
     }
 }
 
-/// Returns a ring after its first turn, so that no producer writes the signature any more.
+/// Returns a ring after its first turn. Producers no longer write the signature then.
 fn ring<const N: usize>() -> Ring<[Slot; N]> {
     Ring {
         head: Head {
@@ -147,7 +147,7 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Reads every record there is, in order, and returns their number.
+/// Reads all available records in order, and returns their number.
 fn read(ring: &Ring, cursor: &mut Cursor) -> u64 {
     let mut seen = 0;
     let mut last = 0;
@@ -182,7 +182,7 @@ fn a_reader_sees_whole_records_in_order_while_they_are_overwritten() {
 }
 
 #[test]
-fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
+fn producers_that_overtake_each_other_mix_no_records_and_count_each_loss() {
     explore(2, || {
         let ring = Arc::new(ring::<2>());
         let producers = [&[1, 2][..], &[3]].map(|numbers| {
@@ -190,7 +190,7 @@ fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
             thread::spawn(move || numbers.iter().map(|&n| log(&*ring, n)).sum::<usize>())
         });
         let logged: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
-        // Under loom a slot may look occupied for so long that the producer gives it up.
+        // Under loom, a slot may appear occupied for so long that the producer gives it up.
         let whole: &Ring = &*ring;
         assert_eq!(logged + whole.cut() as usize / 8, 3);
         let mut cursor = start(2);
@@ -201,10 +201,10 @@ fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
     });
 }
 
-/// Enough polls for a live owner to release the sink.
+/// A time for enough polls that a live owner releases the sink.
 const LONG: Nanos = Nanos::from_millis(99);
 
-/// A clock that stands still.
+/// A clock that always shows the same time.
 struct Still;
 
 impl Clock for Still {
@@ -298,7 +298,7 @@ fn two_panics_take_turns() {
 }
 
 #[test]
-fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
+fn of_two_panics_with_a_dead_owner_one_seizes_the_sink_and_one_waits() {
     explore(3, || {
         let owned = Arc::new(Owned::new());
         owned.owner.word.store(9 << 2, Ordering::Relaxed);
@@ -320,12 +320,12 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
     });
 }
 
-/// The bytes that were offered, and the time when the sink takes more.
+/// The bytes that were offered, and the time at which the sink takes more.
 struct Memory(loom::sync::Mutex<Vec<u8>>, Nanos);
 
 impl Sink for Memory {
     fn offer(&self, text: &[u8], _: Caller) -> Offered {
-        // No other caller has the sink.
+        // The lock succeeds because no other caller has the sink.
         self.0.try_lock().unwrap().extend(text);
         Offered {
             taken: text.len(),
@@ -369,7 +369,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
 }
 
 #[test]
-fn of_two_cpus_that_log_and_send_one_sends_all_or_is_told_to_come_back() {
+fn of_two_cpus_that_log_and_send_one_sends_all_or_is_told_to_retry() {
     explore(2, || {
         let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
@@ -403,7 +403,7 @@ impl Clock for Shown {
 }
 
 #[test]
-fn of_three_cpus_that_log_each_that_leaves_something_unsent_comes_back() {
+fn of_three_cpus_that_log_each_one_with_unsent_records_retries() {
     explore(1, || {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
@@ -431,7 +431,7 @@ fn of_three_cpus_that_log_each_that_leaves_something_unsent_comes_back() {
     });
 }
 
-/// Sends every record there is, as a panic does.
+/// Sends all available records, as a panic does.
 fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
     let mut search = Search {
         now: Nanos::ZERO,
@@ -451,12 +451,12 @@ fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
 }
 
 #[test]
-fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
+fn a_panic_seizes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
     explore(1, || {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let mut drain = drain(ring);
-        // With this, each offer makes a promise.
+        // With this time, each offer makes a promise.
         drain.sink.1 = Nanos(10);
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain));
         for lane in &drain.feed.lanes {

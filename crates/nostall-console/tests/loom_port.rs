@@ -1,7 +1,7 @@
 //! The hand-over of the port's interrupts and of received bytes, in every order of the steps of
 //! three contexts (loom).
 //!
-//! The crate's own files are included. Only the atomics and the lock are loom's.
+//! This test includes the crate's own files. Only the atomics and the lock are loom's.
 #![cfg(target_pointer_width = "64")]
 #![allow(dead_code, missing_docs)]
 
@@ -16,7 +16,7 @@ mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
     use loom::sync::{Mutex, MutexGuard};
 
-    /// A lock with the orders of `spin`'s.
+    /// A lock with the same memory orders as the one of `spin`.
     #[derive(Debug)]
     pub(crate) struct TryLock<T> {
         is_locked: AtomicUsize,
@@ -79,7 +79,7 @@ use sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 
 /// A port, its driver's lock, and the bytes that were received.
 struct Machine {
-    /// The port's interrupt is enabled. Only the lock's holder changes it.
+    /// 1 while the port's interrupt is enabled. Only the lock's holder changes it.
     enabled: AtomicUsize,
     /// Number of bytes in the receive FIFO. The interrupt line is high while it is not 0.
     fifo: AtomicUsize,
@@ -114,7 +114,7 @@ impl Machine {
         self.port.with(|()| (), |()| self.serve());
     }
 
-    /// Uses the port for a long time, with interrupts enabled except at both ends.
+    /// Uses the port for a long time, with interrupts enabled except at the start and the end.
     fn writes_directly(&self, meanwhile: impl FnOnce()) {
         let Some(port) = self.port.take() else {
             return;
@@ -125,16 +125,15 @@ impl Machine {
         self.port.give_back(port, |()| self.serve());
     }
 
-    /// Runs the handler for as long as the line is high, as a controller does that looks for
-    /// levels, `most` times. Returns the number of runs.
+    /// Runs the handler while the line is high, as a level-triggered controller does, but at most
+    /// `most` times. Returns the number of runs.
     fn handles_level(&self, most: usize) -> usize {
         let is_high = || now(&self.enabled) != 0 && now(&self.fifo) != 0;
         let run = |_: &usize| is_high() && self.port.interrupt(|()| self.serve()) < usize::MAX;
         (0..most).take_while(run).count()
     }
 
-    /// A byte comes in. A controller that looks for edges calls the handler only if the line
-    /// was low.
+    /// Receives a byte. An edge-triggered controller calls the handler only if the line was low.
     fn byte_comes_in(&self) {
         if self.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
             self.port.interrupt(|()| self.serve());
@@ -142,7 +141,7 @@ impl Machine {
     }
 }
 
-/// Reads a register or a wire, which shows no old value.
+/// Reads a register or a wire. It never shows an old value.
 fn now(wire: &AtomicUsize) -> usize {
     wire.fetch_add(0, Ordering::SeqCst)
 }
@@ -169,7 +168,7 @@ fn a_handler_a_slice_and_a_direct_writer_leave_no_byte_in_the_port() {
         assert_eq!(
             machine.fifo.load(Ordering::SeqCst),
             0,
-            "no edge comes any more"
+            "no further edge arrives"
         );
         assert_eq!(machine.received.load(Ordering::Relaxed), 2);
     });
@@ -193,10 +192,10 @@ fn two_handlers_and_a_slice_leave_no_byte_in_the_port() {
 }
 
 #[test]
-fn a_byte_that_a_user_leaves_after_its_rounds_is_noted_for_a_later_one() {
+fn a_byte_that_a_user_leaves_after_its_rounds_is_kept_for_a_later_one() {
     model(3, || {
         let machine = Arc::new(Machine::new());
-        // Each one receives as much as one use may.
+        // Each user receives as much as one use may.
         let serve = |machine: &Machine| machine.serve() * 256;
         let comes_in = move |machine: &Machine| {
             if machine.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -252,11 +251,11 @@ fn a_level_triggered_handler_ends_on_a_direct_writers_cpu_and_on_another_one_bes
         };
         machine.writes_directly(|| {
             let runs = machine.handles_level(2);
-            assert_eq!(runs, 0, "the writer would never go on");
+            assert_eq!(runs, 0, "the writer would never continue");
         });
         slice.join().unwrap();
         handler.join().unwrap();
-        // The users are gone, so one run ends it.
+        // The other users are gone, so one run is enough.
         assert!(machine.handles_level(9) <= 1);
         assert_eq!((now(&machine.enabled), now(&machine.fifo)), (1, 0));
         assert_eq!(machine.received.load(Ordering::Relaxed), 1);
@@ -302,7 +301,7 @@ fn two_readers_take_each_byte_once_and_in_order() {
 }
 
 #[test]
-fn a_reader_that_was_told_of_news_finds_the_byte() {
+fn a_reader_that_was_woken_finds_the_byte() {
     model(3, || {
         let input = Arc::new(input::<4>());
         let owner = {

@@ -1,4 +1,4 @@
-//! A virtual machine's port, whose reader takes bytes in lumps: timer interrupts and rate.
+//! A virtual machine's port whose reader takes bytes in batches: timer interrupts and rate.
 #![cfg(not(miri))] // Long runs in virtual time.
 
 mod common;
@@ -13,7 +13,7 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{FCR, IIR, LCR, LSR, THR, iir, lcr, lsr};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model};
 
-/// Bytes a second that the reader takes.
+/// Rate of the reader in bytes per second.
 const RATE: u64 = 11_520;
 
 const FIFO: usize = 16;
@@ -21,22 +21,22 @@ const FIFO: usize = 16;
 /// Behavior of the reader at the other end of the port.
 #[derive(Clone, Copy, Debug)]
 struct Reader {
-    /// Mean time between two of its visits. Each is up to half of it early or late.
+    /// Mean time between two visits. Each visit is early or late by up to half of it.
     period: Nanos,
-    /// Most bytes that it takes in a visit: what it did not take earlier is lost to it.
+    /// Maximum number of bytes that it takes in a visit. An unused allowance above this is lost.
     credit: u64,
-    /// Bytes that the way to the reader holds, beside the FIFO.
+    /// Bytes that fit between the FIFO and the reader.
     pipe: u64,
 }
 
-/// A port with a FIFO of 16 bytes, a pipe behind it, and a reader that takes lumps from that.
+/// A port with a FIFO of 16 bytes, a pipe behind it, and a reader that takes batches from the pipe.
 struct Port {
     clock: VirtualClock,
     reader: Reader,
     random: Cell<u64>,
     next_visit: Cell<Nanos>,
     last_visit: Cell<Nanos>,
-    /// In parts of a byte: one is a second at [`RATE`].
+    /// The reader's allowance in billionths of a byte; see [`BYTE`].
     credit: Cell<u64>,
     in_fifo: Cell<u64>,
     in_pipe: Cell<u64>,
@@ -80,14 +80,14 @@ impl Port {
         self.in_pipe.set(self.in_pipe.get() + moved);
     }
 
-    /// Makes the visits that are due.
+    /// Runs the visits that are due.
     fn visit(&self) {
         while self.next_visit.get() <= self.clock.now() {
             let at = self.next_visit.get();
             let earned = (at - self.last_visit.get()).0 * RATE;
             let most = self.reader.credit * BYTE;
             let mut credit = (self.credit.get() + earned).min(most);
-            // Each byte that leaves the pipe makes room for one of the FIFO.
+            // Each byte that leaves the pipe makes room for one from the FIFO.
             while credit >= BYTE && self.in_pipe.get() > 0 {
                 self.in_pipe.set(self.in_pipe.get() - 1);
                 self.taken.set(self.taken.get() + 1);
@@ -124,7 +124,7 @@ impl Registers for Port {
         match offset {
             THR if self.latches.borrow()[LCR] & lcr::DLAB == 0 => {
                 self.in_fifo.set(self.in_fifo.get() + 1);
-                assert!(self.in_fifo.get() <= FIFO as u64, "no room in the FIFO");
+                assert!(self.in_fifo.get() <= FIFO as u64, "the FIFO is full");
                 self.fill_pipe();
             }
             THR | FCR => {}
@@ -144,7 +144,7 @@ impl Sink for Serial<'_> {
 /// Duration of a run.
 const RUN: Nanos = Nanos::from_secs(1);
 
-/// Returns the bytes that the reader gets from a driver that looks at the port all the time.
+/// Returns the number of bytes that the reader gets from a driver that polls the port continuously.
 fn best(reader: Reader, seed: u64) -> u64 {
     let clock = VirtualClock::new();
     let port = Port::new(&clock, reader, seed);
@@ -158,8 +158,8 @@ fn best(reader: Reader, seed: u64) -> u64 {
     port.taken.get()
 }
 
-/// Sends with a slice at each timer interrupt. Returns the bytes that the reader got, and the
-/// number of timer interrupts.
+/// Sends with a slice at each timer interrupt. Returns the number of bytes that the reader got, and
+/// the number of timer interrupts.
 fn drained(reader: Reader, seed: u64) -> (u64, u64) {
     let clock = VirtualClock::new();
     let port = Port::new(&clock, reader, seed);
@@ -179,7 +179,7 @@ fn drained(reader: Reader, seed: u64) -> (u64, u64) {
     while clock.now() < until {
         let next = drain.drain_bounded(0, Priority::Normal, &clock);
         clock.sleep_until(next.time().expect("there is always more"));
-        // The interrupt itself.
+        // The duration of the interrupt itself.
         clock.advance(Nanos::from_micros(2));
         interrupts += 1;
     }
@@ -187,14 +187,14 @@ fn drained(reader: Reader, seed: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_reader_that_takes_lumps_costs_at_most_four_timer_interrupts_a_fifo_at_full_rate() {
+fn a_reader_that_takes_batches_costs_at_most_four_timer_interrupts_a_fifo_at_full_rate() {
     let us = Nanos::from_micros;
     for (period, credit, pipes) in [
         (us(100), 16, &[1, 5, 16, 64][..]),
         (us(150), 16, &[1, 5, 16, 64]),
         (us(500), 16, &[1, 5, 16, 64]),
         (us(500), 64, &[1, 16]),
-        // Such a reader empties the FIFO and the pipe between two visits.
+        // This reader empties the FIFO and the pipe between two visits.
         (us(1_400), 64, &[16, 64]),
     ] {
         for &pipe in pipes {

@@ -37,7 +37,7 @@ impl<R: Registers, C: Clock> Serial<R, C> {
     }
 }
 
-/// Runs a slice after every record (one in 400 us), and at each timer.
+/// Runs a slice after every record, one in 400 us, and at each timer interrupt.
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
 fn a_slice_after_every_record_costs_at_most_four_wake_ups_for_a_fifo() {
@@ -72,14 +72,14 @@ fn a_slice_after_every_record_costs_at_most_four_wake_ups_for_a_fifo() {
     assert!(wake_ups <= 4 * fifos, "{wake_ups} wake-ups, {fifos} FIFOs");
     let offers = drain.sink().offers.get();
     assert!(offers <= 4 * fifos, "{offers} offers, {fifos} FIFOs");
-    // The line is in use: 86.8 us a byte.
+    // The line is used to capacity: 86.8 us a byte.
     let sent = Nanos(86_806) * drain.bytes();
     assert!(sent.0 * 100 >= took.0 * 97, "{sent} of {took}");
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
-fn a_slice_goes_on_while_a_port_empties_at_once_and_its_time_lasts() {
+fn a_slice_continues_while_its_port_empties_at_once_and_time_is_left() {
     let profile = Profile {
         access: Nanos(100),
         ..Profile::VM
@@ -100,16 +100,16 @@ fn a_slice_goes_on_while_a_port_empties_at_once_and_its_time_lasts() {
         let Some(time) = next.time() else { break };
         clock.sleep_until(time);
     }
-    // 50 us, and one offer: a poll and 16 writes.
+    // The limit is 50 us and one offer: a poll and 16 writes.
     let bound = Nanos::from_micros(50) + profile.access * 17;
     assert!(longest <= bound, "{longest}");
-    // 29 FIFOs in 50 us. The first few slices learn the port's speed.
+    // Expects 29 FIFOs in 50 us. The first few slices measure the port's speed.
     let bytes = drain.bytes() / slices;
     assert!(bytes > 300, "{bytes} bytes a slice");
 }
 
 #[test]
-fn a_slice_goes_on_while_the_sink_is_ready_and_its_bytes_last() {
+fn a_slice_continues_while_the_sink_is_ready_and_bytes_are_left() {
     let ring = Ring::<[Slot; 64]>::new();
     let options = SinkOptions::DEFAULT.slice(200);
     let drain = Drain::new(&ring, Line::new(16), options);
@@ -126,7 +126,7 @@ fn a_slice_goes_on_while_the_sink_is_ready_and_its_bytes_last() {
 }
 
 #[test]
-fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
+fn a_slice_ends_after_its_time_even_if_the_sink_takes_everything() {
     /// A sink with offers of 10 us.
     struct Slow(Cell<u64>);
     impl Sink for Slow {
@@ -154,7 +154,7 @@ fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
     assert_eq!(next, Next::At(Nanos::from_micros(50)));
 }
 
-/// A sink that takes nothing until a given time, and asks for polls 78 us apart, as a UART does.
+/// A sink that takes nothing until a given time, and requests polls 78 us apart, as a UART does.
 struct HeldOff<'a> {
     now: &'a Cell<u64>,
     back_at: u64,
@@ -187,7 +187,7 @@ impl Clock for Shown<'_> {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many looks")]
-fn a_port_that_takes_nothing_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
+fn a_port_that_takes_nothing_is_polled_100_times_a_second_and_resumes_within_10_ms() {
     for back_ms in [0, 1, 20, 100, 1_234, 9_995] {
         for logs_every_us in [100, 50_000] {
             let now = Cell::new(0);
@@ -247,7 +247,7 @@ fn a_clock_that_jumps_does_not_silence_a_sink_that_was_not_ready() {
 }
 
 #[test]
-fn a_sink_that_names_a_time_without_end_is_looked_at_again_after_a_second() {
+fn a_sink_that_requests_an_infinite_time_is_polled_again_after_a_second() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(5), SinkOptions::DEFAULT);
     ring.log(&META, b"text");
@@ -260,7 +260,7 @@ fn a_sink_that_names_a_time_without_end_is_looked_at_again_after_a_second() {
 }
 
 #[test]
-fn an_emergency_waits_no_longer_than_the_sink_and_goes_first_then() {
+fn an_emergency_waits_only_for_the_sink_and_is_sent_first() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT.slice(1));
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
@@ -274,10 +274,10 @@ fn an_emergency_waits_no_longer_than_the_sink_and_goes_first_then() {
     assert_eq!(drain.sink().text(), format!("{P}one\n{P}lockup\n"));
 }
 
-/// CPU 0 sends a backlog, and every CPU has set a timer. Seven CPUs have logged once.
+/// CPU 0 sends a backlog, and every CPU has set a timer. Seven other CPUs have logged once.
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many slices")]
-fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_a_backlog() {
+fn a_cpu_that_could_not_send_retries_at_most_100_times_a_second_and_only_for_a_backlog() {
     const CPUS: u16 = 8;
     const FIFO: Nanos = Nanos(16 * 86_806);
     let ring = Ring::<[Slot; 4096]>::new();
@@ -301,7 +301,7 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
     }
     let fifos = drain.bytes() / 16;
     let periods = now.0 / 10_000_000 + 2;
-    // The CPU that has promised to return sends everything. The others poll after it.
+    // The CPU that has promised to return sends everything. The others only poll after it.
     assert!(
         wake_ups[0] <= fifos + periods,
         "{wake_ups:?}, {fifos} FIFOs"
@@ -309,12 +309,12 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
     for others in &wake_ups[1..] {
         assert!(*others <= periods, "{wake_ups:?} in {periods} periods");
     }
-    // Every CPU has logged and nothing is left, so no timer is set any more.
+    // Every CPU has logged and nothing is left, so no timer is set any longer.
     assert_eq!(drain.unread(), 0);
 }
 
 #[test]
-fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
+fn a_cpu_that_logs_after_another_has_sent_all_retries_when_the_sink_is_ready() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
@@ -334,7 +334,7 @@ fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
 }
 
 #[test]
-fn the_cpu_that_could_not_send_comes_back_in_case_the_other_one_hangs() {
+fn the_cpu_that_could_not_send_retries_in_case_the_other_one_hangs() {
     let late = Nanos::from_millis(10);
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);

@@ -1,5 +1,5 @@
-//! A program that reads the output of a drain restores each line as it was logged, wherever
-//! lines were cut.
+//! A program that reads the output of a drain restores each line as it was logged, wherever lines
+//! were interrupted.
 
 mod common;
 
@@ -33,11 +33,11 @@ impl Random {
     }
 }
 
-/// A serial port: each LF is sent as CR LF, and an offer may end between the two.
+/// A serial port. Each LF is sent as CR LF, and an offer may end between the two.
 struct Port {
     wire: RefCell<Vec<u8>>,
     cr_sent: Cell<bool>,
-    /// Bytes on the wire that an offer takes.
+    /// Number of bytes on the wire that an offer takes.
     load: Cell<usize>,
     /// The number of bytes after which the owner dies.
     dies_after: Cell<usize>,
@@ -159,7 +159,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
                 } else {
                     text
                 };
-                // In two parts, with nothing between them.
+                // The text has two parts, and the second one is empty.
                 ring.format(&of(priority), format_args!("{text}{}", ""));
                 wanted[urgent].push(format!("{P}{text}"));
                 continue;
@@ -203,7 +203,7 @@ fn told(line: &str) -> Option<u64> {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many schedules")]
-fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_told() {
+fn lines_are_rejoined_even_if_records_are_overwritten_and_each_loss_is_reported() {
     let mut all_lost = 0;
     for seed in 0..5_000 {
         let random = Random::new(seed);
@@ -259,7 +259,7 @@ fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_t
     assert!(all_lost > 10_000, "{all_lost}");
 }
 
-/// Longer than the pause after a port took only a CR, and so nothing of the text.
+/// More than the pause after a port took only a CR, and so nothing of the text.
 const LATER: u64 = 10_000_000;
 
 /// Sends `bytes` bytes, CRs included, one per offer.
@@ -271,7 +271,7 @@ fn send(drain: &Drain<'_, Port>, priority: Priority, bytes: u64) {
 
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many schedules")]
-fn a_line_is_rejoined_that_is_cut_at_any_byte_by_one_that_is_cut_at_any_byte() {
+fn a_line_is_rejoined_after_an_interruption_at_any_byte_that_is_interrupted_at_any_byte() {
     for first in 0..60 {
         for second in 0..60 {
             let ring = Ring::<[Slot; 64]>::new();

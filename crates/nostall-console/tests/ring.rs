@@ -25,7 +25,7 @@ fn a_reader_sees_every_record_once_and_counts_what_it_lost() {
 }
 
 #[test]
-fn a_target_and_a_text_of_any_size_come_back() {
+fn a_target_and_a_text_of_any_size_are_read_back() {
     let ring = Ring::<[Slot; 2]>::new();
     let mut cursor = Cursor::START;
     let target: String = ('A'..='`').collect();
@@ -147,7 +147,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "regular expressions take minutes")]
-    fn a_ring_holds_the_newest_of_what_a_list_holds(
+    fn a_ring_has_the_newest_records_of_a_list(
         slots in 2_usize..130,
         texts in proptest::collection::vec(("[a-z:]{0,40}", text(), 0..3_usize), 1..60),
     ) {
@@ -200,7 +200,7 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "regular expressions take minutes")]
-    fn what_is_formatted_is_what_is_logged_whole(parts in proptest::collection::vec("[a-z\u{e4} ]{0,90}\n{0,2}[a-z]{0,90}", 0..6)) {
+    fn formatted_parts_are_logged_as_one_text(parts in proptest::collection::vec("[a-z\u{e4} ]{0,90}\n{0,2}[a-z]{0,90}", 0..6)) {
         let ring = Ring::<[Slot; 256]>::new();
         let whole = parts.concat();
         struct Parts<'a>(&'a [String]);
@@ -239,7 +239,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_ring_says_why() {
+fn an_image_that_is_not_a_ring_gives_the_reason() {
     let mut memory = room_for(9);
     let ring = Ring::in_memory(&mut memory).unwrap();
     ring.log(&META, b"x");
@@ -284,7 +284,7 @@ fn what_is_no_ring_says_why() {
 
 #[test]
 fn images_of_32_bit_and_big_endian_machines_are_read() {
-    // A ring of three slots: its head, and one record with sequence 3 in slot 0.
+    // A ring of three slots: its header, and one record with sequence 3 in slot 0.
     for big in [false, true] {
         for word in [4_usize, 8] {
             let n = |value: u64, bytes: usize| {
@@ -347,28 +347,28 @@ fn an_image_gives_missing_records_and_ages_before_and_after_a_wrap() {
         image
     };
     for word in [4, 8] {
-        // Record 12 is damaged. Record 14 found its slot occupied by record 6.
+        // Record 12 is damaged. The slot of record 14 was occupied by record 6.
         let bytes = image(word, 17, &[10, 11, 13, 6, 15, 16, 17], 14);
         let image = log_ring::decode(&bytes).unwrap();
         assert_eq!((image.records().count(), image.missing()), (6, 1));
         let since = [10, 17, 18, 30].map(|sequence| image.since(sequence));
         assert_eq!(since, [8, 1, 0, 0]);
     }
-    // Record 2 is damaged. Older records stand in other slots than before the wrap, so their
-    // state is unknown.
+    // Record 2 is damaged. Older records are in other slots than before the wrap, so their state is
+    // unknown.
     let last = u64::from(u32::MAX);
     let bytes = image(4, 3, &[last - 3, last - 2, last - 1, last, 1, 3], 0);
     let image_of_32 = log_ring::decode(&bytes).unwrap();
     assert_eq!(image_of_32.missing(), 1);
     let sequences = [last - 1, last, 1, 3, 4].map(|sequence| image_of_32.since(sequence));
     assert_eq!(sequences, [5, 4, 3, 1, 0]);
-    // The newest is the last before the wrap, or the sequence that no record has.
+    // The newest one is the last before the wrap, or the sequence that no record has.
     for (newest, since) in [(last, [1, 0, 0]), (0, [1, 0, 0])] {
         let bytes = image(4, newest, &[last], 0);
         let image = log_ring::decode(&bytes).unwrap();
         assert_eq!([last, 1, 2].map(|sequence| image.since(sequence)), since);
     }
-    // Record 5 is not there yet.
+    // Record 5 is not yet complete.
     let bytes = image(8, 5, &[1, 2, 3, 4], 0);
     assert_eq!(log_ring::decode(&bytes).unwrap().missing(), 1);
     let bytes = image(4, 0, &[], 0);
@@ -376,7 +376,7 @@ fn an_image_gives_missing_records_and_ages_before_and_after_a_wrap() {
 }
 
 #[test]
-fn threads_that_log_at_once_lose_nothing_uncounted() {
+fn threads_that_log_at_once_count_each_loss() {
     static RING: Ring<[Slot; 67]> = Ring::new();
     const EACH: u64 = if cfg!(miri) { 10 } else { 20_000 };
     let threads: Vec<_> = (0..4_u16)
@@ -424,7 +424,8 @@ fn threads_that_log_at_once_lose_nothing_uncounted() {
     while read(&mut cursor) {}
     assert_eq!(cursor.read(&RING), Read::Empty);
     assert!(logged + 100 > 4 * EACH, "{logged}");
-    // The ring may count more records as lost only where a thread was overtaken by a whole turn.
+    // The ring may count more records as lost than the threads only if a thread was overtaken by a
+    // whole turn.
     assert!(parts <= logged && logged <= parts + cursor.lost);
     assert!(parts + cursor.lost < cursor.next);
 }

@@ -13,7 +13,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_postmortem::log_ring;
 
 #[test]
-fn a_sink_that_is_gone_or_never_ready_holds_up_no_producer_and_is_asked_again_later() {
+fn a_sink_that_is_gone_or_never_ready_delays_no_producer_and_is_polled_later() {
     const RECORDS: usize = if cfg!(miri) { 10 } else { 20 };
     let ring = Ring::<[Slot; 8]>::new();
     let gone = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
@@ -44,7 +44,7 @@ fn a_sink_that_is_gone_or_never_ready_holds_up_no_producer_and_is_asked_again_la
 }
 
 #[test]
-fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
+fn a_ready_sink_that_takes_nothing_is_not_polled_continuously() {
     let ring = Ring::<[Slot; 64]>::new();
     ring.log(&META, b"text");
     for (ready_at, then) in [(0, 1_000_007), (7, 1_000_007), (8, 8), (u64::MAX, u64::MAX)] {
@@ -56,7 +56,7 @@ fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
 }
 
 #[test]
-fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
+fn a_sink_that_panics_is_released_and_offered_the_same_bytes_again() {
     struct Broken(Line, Cell<bool>);
     impl Sink for Broken {
         fn offer(&self, text: &[u8], caller: Caller) -> Offered {
@@ -97,7 +97,7 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
 }
 
 #[test]
-fn what_a_sink_leaves_out_is_behind_its_place() {
+fn records_that_a_sink_excludes_are_not_unread() {
     let mut memory = vec![0; 4096];
     let skip = memory.as_ptr().align_offset(64);
     let memory = &mut memory[skip..][..2048];

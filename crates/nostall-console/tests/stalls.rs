@@ -1,4 +1,4 @@
-//! Stalls of a panic's flush, compared with the time for which the model's CPU is held.
+//! Stalls of a panic's flush, compared with the time for which the model's CPU is occupied.
 
 mod common;
 
@@ -13,7 +13,7 @@ use nostall_devices::{Stalls, VirtualClock};
 use nostall_io::{Clock, Counter, Nanos, StallCondition};
 use nostall_uart::{Console, LineSettings};
 
-/// A virtual clock that only reads advance, as a panic does not wait on it.
+/// A virtual clock that advances only on reads, because a panic does not wait on it.
 struct Read(VirtualClock);
 
 impl Clock for Read {
@@ -23,7 +23,7 @@ impl Clock for Read {
     }
 }
 
-/// A serial port that counts its offers, and those in which it took bytes.
+/// A serial port that counts its offers, and the offers in which it took bytes.
 struct Offers<S> {
     port: S,
     offers: Cell<u64>,
@@ -70,12 +70,12 @@ fn a_panic_flush_reports_the_time_for_which_it_waits_for_a_line() {
     });
     assert_eq!(flushed.complete, 1);
     let (last, naps) = stalls.stalls.split_last().unwrap();
-    // The driver's own wait for the last bit.
+    // The driver itself waits for the last bit.
     assert_eq!(last.0, StallCondition::Transmitter);
     assert!(naps.iter().all(|nap| nap.0 == StallCondition::PanicFlush));
     let sink = drain.sink();
-    // At the start and the end; around each offer, and after one that took bytes; and before
-    // each nap.
+    // The clock reads: 3 at the start and the end, 2 at each offer, 1 after an offer that took
+    // bytes, and 2 at each nap.
     let reads = 3 + 2 * sink.offers.get() + sink.loads.get() + 2 * naps.len() as u64;
     assert_eq!(stalls.sum() + LOOK * reads, clock.now() - start);
     let bytes = port.with(|uart| uart.sink_mut().len());
@@ -83,7 +83,7 @@ fn a_panic_flush_reports_the_time_for_which_it_waits_for_a_line() {
     assert_eq!(stalls.counted(Counter::ConsoleBytes), drain.bytes());
 }
 
-/// A sink whose owner, on another CPU, meets a panic in its first offer and never returns.
+/// A sink whose owner dies in its first offer. Another CPU panics meanwhile.
 struct Dies<'a> {
     line: Line,
     drain: Cell<Option<&'a Drain<'a, Self>>>,
@@ -112,7 +112,7 @@ fn a_panic_that_waits_for_a_sinks_owner_reports_one_stall() {
         assert_eq!(flushed.seized, 1);
         let owner = stalls.stalls[0];
         assert_eq!(owner.0, StallCondition::SinkOwner);
-        // From the first look at the owner to the last: all but two reads at the start.
+        // From the first poll of the owner to the last: all reads but two at the start.
         assert!(
             owner.1 >= FlushLimits::DEFAULT.owner - LOOK * 2,
             "{}",

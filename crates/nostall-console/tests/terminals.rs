@@ -1,4 +1,4 @@
-//! The bytes that a terminal gets for any text.
+//! The bytes that a terminal receives for any text.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn all_chars() -> impl Iterator<Item = char> {
 }
 
 #[test]
-fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_turns_it() {
+fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_changes_its_direction() {
     let mut escaped = Vec::new();
     for c in all_chars().filter(|&c| c != '\n') {
         let mut utf8 = [0; 4];
@@ -57,7 +57,7 @@ fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_turns_it() {
 }
 
 #[test]
-fn on_a_terminal_of_8_bits_no_byte_is_a_control() {
+fn on_an_8_bit_terminal_no_byte_is_a_control() {
     for c in all_chars().filter(|&c| c != '\n') {
         let mut utf8 = [0; 4];
         let utf8 = c.encode_utf8(&mut utf8).as_bytes();
@@ -84,10 +84,10 @@ fn is_harmless(sent: &[u8], mode: Charset) -> bool {
 }
 
 proptest! {
-    /// Cuts records, offers and lines at any place, by an emergency and by a panic.
+    /// Interrupts records, offers and lines at any point with an emergency and a panic.
     #[test]
-    #[cfg_attr(miri, ignore = "of many texts")]
-    fn whatever_is_logged_and_cut_is_harmless_as_a_whole(
+    #[cfg_attr(miri, ignore = "many texts")]
+    fn any_logged_and_interrupted_text_is_harmless_as_a_whole(
         texts in proptest::collection::vec(
             prop_oneof![
                 proptest::collection::vec(any::<u8>(), 0..200),
@@ -119,7 +119,8 @@ proptest! {
             flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
             let sent = drain.sink().taken.lock().unwrap().clone();
             let joined = match mode {
-                // A character may be cut between two offers. Its line is whole when rejoined.
+                // A character may be split between two offers. Its line is whole after it is
+                // joined.
                 Charset::Utf8 => {
                     let text = String::from_utf8_lossy(&sent);
                     let cut = text.contains("{cut ");

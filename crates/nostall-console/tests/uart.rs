@@ -1,4 +1,4 @@
-//! The serial port as a sink, shared with direct writers and with a panic.
+//! The serial port as a sink, shared with direct writers and a panic.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn sink<'p>(port: &'p Sent, clock: &'p VirtualClock) -> UartSink<&'p Sent, &'p V
 }
 
 #[test]
-fn a_slice_leaves_the_port_to_a_direct_writer_and_comes_back_after_1_ms() {
+fn a_slice_leaves_the_port_to_a_direct_writer_and_retries_after_1_ms() {
     let (port, clock) = port();
     let ring = Ring::<[Slot; 16]>::new();
     let drain = Drain::new(&ring, sink(&port, &clock), SinkOptions::DEFAULT);
@@ -49,7 +49,7 @@ fn a_slice_leaves_the_port_to_a_direct_writer_and_comes_back_after_1_ms() {
 }
 
 #[test]
-fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare() {
+fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare_driver() {
     let (port, clock) = port();
     let ring = Ring::<[Slot; 16]>::new();
     let drain = Drain::new(&ring, sink(&port, &clock), SinkOptions::DEFAULT);
@@ -63,7 +63,7 @@ fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare() {
 }
 
 #[test]
-fn a_panic_that_interrupts_a_panic_with_the_spare_finds_the_port_gone() {
+fn a_panic_that_interrupts_a_panic_with_the_spare_driver_cannot_use_the_port() {
     let (port, clock) = port();
     let sink = sink(&port, &clock);
     let gone = Offered::GONE;
@@ -88,7 +88,7 @@ fn no_record_is_rendered_for_the_byte_that_a_carriage_return_takes() {
     });
     let drain = Drain::new(&ring, sink(&port, &clock), options);
     for _ in 0..10 {
-        // A FIFO, with line feed and carriage return.
+        // As many bytes as a FIFO, with line feed and carriage return.
         ring.log(&META, b"fourteen bytes");
     }
     while let Some(time) = drain.drain_bounded(0, Priority::Normal, &clock).time() {

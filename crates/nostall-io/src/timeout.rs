@@ -220,7 +220,7 @@ mod tests {
 
     const STILL: Nanos = Nanos(50);
 
-    /// Clock that returns these times in turn, and the last one for ever.
+    /// Clock that returns these times in turn, and the last one forever.
     struct Shows<'a>(&'a [u64], Cell<usize>);
 
     impl Clock for Shows<'_> {

@@ -1,7 +1,7 @@
-//! Reads of configuration space in plain memory, beside other crates' and beside a bare read.
+//! Reads of configuration space in plain memory, compared with other crates and with a bare read.
 //!
-//! The memory stands for registers that a hypervisor maps for its guest. What is left is the cost
-//! of the software.
+//! The memory replaces registers that a hypervisor maps for its guest, so that only the software's
+//! cost remains.
 
 use std::hint::black_box;
 use std::ptr::NonNull;
@@ -54,7 +54,7 @@ fn tables(effort: Effort) {
     );
     table.row("a volatile read of it: the limit", None, |times| {
         for _ in 0..times {
-            // SAFETY: as above, and the first word lies in the memory.
+            // SAFETY: as above, and the first word is in the memory.
             black_box(unsafe { black_box(bare).read_volatile() });
         }
     });

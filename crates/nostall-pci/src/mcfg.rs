@@ -40,8 +40,8 @@ impl Segment {
     ///
     /// The ranges may be in any order, and adjacent ones count as one. Pass those of E820 or UEFI
     /// that are neither RAM nor ACPI-reclaimable. A caller that can read the ACPI namespace adds
-    /// the motherboard resources (PNP0C02), because some firmware lists the window only there (PCI
-    /// Firmware Specification 3.3, 4.1.2).
+    /// the motherboard resources (PNP0C02): some firmware lists the window only there (PCI Firmware
+    /// Specification 3.3, 4.1.2).
     ///
     /// On bare metal, a window that the firmware does not reserve is refused: old firmware listed
     /// windows that did not exist.

@@ -1,8 +1,11 @@
 //! Registers of configuration space, named as in the specifications.
 //!
-//! Sections are those of the PCI Local Bus Specification 3.0 ("PCI"), the PCI-to-PCI Bridge
-//! Architecture Specification 1.2 ("Bridge"), the PC Card Standard 8.0 ("PC Card") and the PCI
-//! Express Base Specification 5.0 ("PCIe").
+//! Sections are from these specifications:
+//!
+//! - "PCI": PCI Local Bus Specification 3.0
+//! - "Bridge": PCI-to-PCI Bridge Architecture Specification 1.2
+//! - "PC Card": PC Card Standard 8.0
+//! - "PCIe": PCI Express Base Specification 5.0
 
 /// Vendor ID, 16 bits (PCI 6.2.1). The whole word also holds the Device ID.
 pub const VENDOR_ID: u16 = 0x00;

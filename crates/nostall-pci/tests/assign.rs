@@ -1,4 +1,4 @@
-//! Bus numbers and addresses, assigned where no firmware has done it.
+//! Bus numbers and addresses, assigned on machines without firmware that has done it.
 
 mod common;
 
@@ -54,8 +54,8 @@ fn nic() -> Fake {
         .rom(0x4_0000)
 }
 
-/// Returns a root port with a NIC, one with a switch whose two ports have a NIC each, a bridge
-/// with a BAR of its own, and a NIC on the root bus.
+/// Returns a tree with a host bridge, two root ports and a NIC on the root bus. The first port has a
+/// BAR of its own, and a NIC below it. Below the second port is a switch with two NICs.
 fn nested() -> Tree {
     let tree = Tree::default();
     tree.put(None, 0, 0, Fake::host_bridge());
@@ -96,7 +96,7 @@ fn buses_are_numbered_depth_first() {
 }
 
 #[test]
-fn what_is_below_a_switch_port_that_misreports_its_type_gets_places() {
+fn functions_below_a_switch_port_with_a_wrong_type_get_addresses() {
     let tree = nested();
     // The switch's port to the root misreports its type.
     tree.functions.borrow_mut()[4].fake.set32(0x40, 0x0062_0010);
@@ -109,7 +109,7 @@ fn what_is_below_a_switch_port_that_misreports_its_type_gets_places() {
 }
 
 #[test]
-fn no_two_bridges_ever_claim_one_bus_whatever_numbers_they_had() {
+fn no_two_bridges_ever_claim_one_bus_whatever_their_old_numbers() {
     let fresh = nested();
     run(&fresh, &ranges(), Decoding::On);
     let tree = nested();
@@ -132,7 +132,7 @@ fn no_two_bridges_ever_claim_one_bus_whatever_numbers_they_had() {
 }
 
 #[test]
-fn a_bridge_passes_on_all_of_its_io_window_and_keeps_its_other_controls() {
+fn a_bridge_forwards_all_of_its_io_window_and_keeps_its_other_controls() {
     const VGA: u16 = 1 << 3;
     let tree = nested();
     {
@@ -145,7 +145,7 @@ fn a_bridge_passes_on_all_of_its_io_window_and_keeps_its_other_controls() {
 }
 
 #[test]
-fn windows_hold_what_is_below_and_no_more() {
+fn windows_contain_only_the_functions_below() {
     let tree = nested();
     run(&tree, &ranges(), Decoding::Off);
     let ecam = tree.ecam();
@@ -159,7 +159,7 @@ fn windows_hold_what_is_below_and_no_more() {
 }
 
 #[test]
-fn functions_answer_only_if_the_caller_says_so() {
+fn functions_decode_only_if_the_caller_requests_it() {
     let tree = nested();
     tree.functions.borrow_mut()[0].fake.set16(COMMAND, 7);
     tree.functions.borrow_mut()[2].fake.set16(COMMAND, 7);
@@ -191,7 +191,7 @@ fn a_second_run_changes_nothing() {
 }
 
 #[test]
-fn a_host_bridges_own_bars_are_left_alone() {
+fn a_host_bridges_own_bars_are_not_changed() {
     let tree = nested();
     {
         let host = &mut tree.functions.borrow_mut()[0].fake;
@@ -205,7 +205,7 @@ fn a_host_bridges_own_bars_are_left_alone() {
 }
 
 #[test]
-fn a_port_whose_class_is_a_host_bridges_is_entered_as_a_scan_enters_it() {
+fn a_port_with_the_class_of_a_host_bridge_is_entered_as_in_a_scan() {
     let tree = Tree::default();
     let mut port = fresh().express(4);
     port.set32(REVISION_ID, 0x0600_0001);
@@ -218,7 +218,7 @@ fn a_port_whose_class_is_a_host_bridges_is_entered_as_a_scan_enters_it() {
 }
 
 #[test]
-fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
+fn the_largest_fitting_bar_is_placed_first_and_the_rest_is_reported() {
     let tree = Tree::default();
     let giant = Fake::new(1, 0x03_0000).bar(0, MEMORY, 0x8000_0000);
     tree.put(None, 1, 0, giant);
@@ -257,7 +257,7 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
     check(&tree, &ranges);
 }
 
-/// A device whose second BAR returns another mask from the `after`th read on.
+/// A device whose second BAR returns another mask after the number of reads in `after`.
 struct Fickle<'a> {
     tree: &'a Tree,
     address: Address,
@@ -287,8 +287,8 @@ impl ConfigAccess for Fickle<'_> {
 }
 
 #[test]
-fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() {
-    // Larger, as large as other BARs, smaller, gone.
+fn a_device_with_changing_sizes_gets_no_address_of_another_device() {
+    // A larger BAR, one as large as other BARs, a smaller one, and no BAR.
     for mask in [0xff00_0000, 0xfff0_0000, 0xffff_ffe0, !0] {
         for after in 0..16 {
             let tree = Tree::default();
@@ -310,8 +310,8 @@ fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() 
             };
             let placed = assign(&fickle, 0, &ranges, Decoding::On, &mut slots(), |_| {}).unwrap();
             assert!(fickle.reads.get() > 0 && placed.placed + placed.left >= 5);
-            // Both by the size that the device reports and by its true size: the place begins at
-            // the reported address, and overlaps no other.
+            // With the reported size and with its true size: the BAR's range begins at the reported
+            // address, and overlaps no other.
             let ecam = tree.ecam();
             let register = |device, slot| ecam.read32(at(0, device, 0), slot).unwrap();
             let mut starts = Vec::new();
@@ -325,7 +325,7 @@ fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() 
             let apart = starts.windows(2).all(|pair| pair[0] < pair[1]);
             let within = starts.iter().all(|start| range.contains(start));
             assert!(apart && within, "{mask:#x} after {after}: {starts:x?}");
-            // The other devices lose nothing.
+            // The other devices keep their ranges.
             for device in 2..4 {
                 for (slot, size) in [(0x10, 0x10_0000), (0x14, 0x100)] {
                     let start = u64::from(register(device, slot));
@@ -352,7 +352,7 @@ fn a_window_is_aligned_to_the_largest_below_it() {
             tree.put(Some(inner), device as u8, 0, fake);
         }
     }
-    // Room for all BARs, but not for a further gap.
+    // Space for all BARs, but not for a further gap.
     let ranges = Ranges {
         memory: 0x4000_0000..0x4120_0000,
         ..ranges()
@@ -363,7 +363,7 @@ fn a_window_is_aligned_to_the_largest_below_it() {
 }
 
 #[test]
-fn what_a_bridge_cannot_pass_on_goes_elsewhere_or_nowhere() {
+fn bars_that_a_bridge_cannot_forward_are_placed_elsewhere_or_not_at_all() {
     let tree = Tree::default();
     let mut narrow = fresh();
     narrow.set16(IO_BASE, 0);
@@ -400,7 +400,7 @@ fn prefetchable(tree: &Tree) -> Vec<u64> {
 }
 
 #[test]
-fn prefetchable_bars_that_find_no_room_in_their_range_go_to_memory() {
+fn prefetchable_bars_without_space_in_their_range_are_placed_in_memory() {
     const SIZE: u64 = 0x100_0000;
     let card = || nic().bar(4, WIDE | PREFETCHABLE, SIZE);
     let behind_ports = || {
@@ -461,7 +461,7 @@ fn prefetchable_bars_that_find_no_room_in_their_range_go_to_memory() {
 }
 
 #[test]
-fn a_bar_of_fewer_than_64_bits_goes_where_it_can_decode() {
+fn a_bar_of_fewer_than_64_bits_is_placed_where_it_can_decode() {
     for (high, place) in [
         (0xff, 0x80_0000_0000..0x100_0000_0000),
         (0x7f, ranges().memory),
@@ -484,7 +484,7 @@ fn a_bar_of_fewer_than_64_bits_goes_where_it_can_decode() {
 }
 
 #[test]
-fn what_is_moved_to_memory_takes_no_room_that_others_need() {
+fn bars_moved_to_memory_take_no_space_that_others_need() {
     let tree = Tree::default();
     for device in 1..7 {
         let port = tree.put(None, device, 0, fresh().express(4));
@@ -495,7 +495,7 @@ fn what_is_moved_to_memory_takes_no_room_that_others_need() {
         );
         tree.put(Some(port), 0, 0, card);
     }
-    // Memory has room for three of the large BARs and all small ones.
+    // Memory has space for three of the large BARs and all small ones.
     let ranges = Ranges {
         prefetchable: 0x4_0000_0000..0x4_1000_0000,
         ..ranges()
@@ -506,7 +506,7 @@ fn what_is_moved_to_memory_takes_no_room_that_others_need() {
         _ => false,
     };
     assert!(faults.iter().all(large), "{faults:?}");
-    // One is in its own range, two or three are in memory, whatever the gaps.
+    // One BAR is in its own range, and two or three are in memory, depending on the gaps.
     assert!(done.placed >= 6 + 1 + 2, "{done:?}");
     check(&tree, &ranges);
     let contents = tree.contents();
@@ -515,7 +515,7 @@ fn what_is_moved_to_memory_takes_no_room_that_others_need() {
 }
 
 #[test]
-fn functions_whose_bars_find_no_slot_are_reported_and_silent_and_the_rest_gets_places() {
+fn functions_whose_bars_get_no_slot_are_reported_and_disabled_and_the_rest_gets_addresses() {
     let tree = nested();
     let (whole, _) = run(&tree, &ranges(), Decoding::On);
     assert_eq!((whole.placed, whole.slots), (17, 17));
@@ -546,7 +546,7 @@ fn functions_whose_bars_find_no_slot_are_reported_and_silent_and_the_rest_gets_p
     }
 }
 
-/// Returns the bound on accesses of `assign`, as given in the crate's README.
+/// Returns the limit of accesses of `assign` that the crate's README gives.
 fn most_accesses(tree: &Tree, buses: u64) -> u64 {
     let functions = tree.functions.borrow();
     let bridges = functions
@@ -608,7 +608,7 @@ fn ports_with_ari(ports: u8, size: u64) -> Tree {
 }
 
 #[test]
-fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space_is() {
+fn accesses_are_at_most_linear_in_functions_and_bars_however_small_the_address_space() {
     const MIB: u64 = 1 << 20;
     type Shape = (&'static str, fn() -> Tree);
     let shapes: [Shape; 8] = [
@@ -619,9 +619,10 @@ fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space
         ("a chain of 60", || chain(60, 16 * MIB)),
         ("a chain of 200", || chain(200, 16 * MIB)),
         ("a switch", nested),
-        ("2 ports of 256 by ARI", || ports_with_ari(2, 16 * MIB)),
+        ("2 ports of 256 with ARI", || ports_with_ari(2, 16 * MIB)),
     ];
-    // Sizes of memory and of prefetchable memory: plenty; short of the second, of both, of all.
+    // Sizes of memory and of prefetchable memory: enough; too little of the second; too little of
+    // both; hardly any; none.
     let rooms = [(1024, 1 << 20), (1024, 256), (64, 64), (2, 1), (0, 0)];
     for (name, tree) in shapes {
         for (memory, prefetchable) in rooms {
@@ -645,7 +646,7 @@ fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space
 }
 
 #[test]
-fn a_bar_that_cannot_be_placed_is_reported_and_its_function_silent() {
+fn a_bar_that_cannot_be_placed_is_reported_and_its_function_disabled() {
     let tree = Tree::default();
     let mut fake = nic();
     fake.mask32(0x14, 0x0f0f_0000);
@@ -658,7 +659,7 @@ fn a_bar_that_cannot_be_placed_is_reported_and_its_function_silent() {
 }
 
 #[test]
-fn when_bus_numbers_run_out_the_bridge_is_reported_and_leads_nowhere() {
+fn without_a_free_bus_number_the_bridge_is_reported_and_leads_nowhere() {
     let tree = nested();
     let ranges = Ranges {
         buses: 0..=3,
@@ -681,7 +682,7 @@ fn when_bus_numbers_run_out_the_bridge_is_reported_and_leads_nowhere() {
 }
 
 #[test]
-fn ari_functions_get_places_too() {
+fn ari_functions_also_get_addresses() {
     let tree = Tree::default();
     let port = tree.put(None, 1, 0, fresh().express(4).ari_port(false));
     let first = Fake::new(1, 0x02_0000).ari(9).multi();
@@ -694,7 +695,7 @@ fn ari_functions_get_places_too() {
 }
 
 #[test]
-fn a_bridge_to_cardbus_is_silenced_reported_and_leads_nowhere() {
+fn a_bridge_to_cardbus_is_disabled_reported_and_leads_nowhere() {
     let tree = nested();
     let mut cardbus = Fake::bridge(0xc, 0, 1, 4);
     cardbus.bytes[usize::from(HEADER_TYPE)] = 2;
@@ -709,7 +710,7 @@ fn a_bridge_to_cardbus_is_silenced_reported_and_leads_nowhere() {
 }
 
 #[test]
-fn ranges_that_cannot_be_are_refused_before_anything_is_touched() {
+fn impossible_ranges_are_refused_before_any_access() {
     let refused = |ranges| {
         let tree = nested();
         let ecam = tree.ecam();
@@ -761,7 +762,8 @@ fn windows(access: &impl ConfigAccess, bridge: Address) -> [Range<u64>; 3] {
     ]
 }
 
-/// Asserts that places do not overlap, are aligned, and lie in their parents' windows.
+/// Asserts that address ranges do not overlap, are aligned, and are in the windows of the bridges
+/// above.
 fn check(tree: &Tree, ranges: &Ranges) {
     let ecam = tree.ecam();
     let functions: Vec<Function> = Scan::new(&ecam, 0, 0..=255).flatten().collect();
@@ -833,8 +835,7 @@ fn check(tree: &Tree, ranges: &Ranges) {
     }
 }
 
-/// A function of an arbitrary tree: the earlier bridge above it, its position there, and its
-/// BARs.
+/// A function of an arbitrary tree: the earlier bridge above it, its position there, and its BARs.
 #[derive(Clone, Debug)]
 struct Plan {
     parent: prop::sample::Index,
@@ -910,7 +911,7 @@ fn build(plans: &[Plan]) -> Tree {
 
 proptest! {
     #[test]
-    fn whatever_the_tree_places_are_apart_aligned_and_within_their_windows(
+    fn for_any_tree_ranges_are_separate_aligned_and_within_their_windows(
         plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
         wide in prop_oneof![Just(0), 1u64..2048, Just(1 << 14)], last in 3u8..=255,
     ) {
@@ -934,7 +935,7 @@ proptest! {
     }
 
     #[test]
-    fn prefetchable_bars_that_find_no_room_cost_the_others_none(
+    fn prefetchable_bars_without_space_cost_the_others_none(
         plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
         wide in 1u64..2048,
     ) {
@@ -962,5 +963,5 @@ proptest! {
     }
 }
 
-/// The kind of a BAR that is left out of a plan.
+/// Kind of a BAR that does not exist in a plan.
 const NO_BAR: u32 = 4;

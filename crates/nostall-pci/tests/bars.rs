@@ -60,7 +60,7 @@ fn full() -> Fake {
 }
 
 #[test]
-fn every_kind_is_found_and_put_back() {
+fn every_kind_is_found_and_restored() {
     let tree = one(full());
     let before = tree.contents();
     let ecam = tree.ecam();
@@ -82,7 +82,8 @@ fn every_kind_is_found_and_put_back() {
     ];
     assert_eq!(found, expected);
     assert_eq!(tree.contents(), before);
-    // Seven registers: read, write, read, write. Command: read, off, on.
+    // Four accesses for each of seven registers: read, write, read, write. For Command: read, off,
+    // on.
     let expected = Counts {
         reads: 7 * 2 + 1,
         writes: 7 * 2 + 2,
@@ -106,7 +107,7 @@ fn every_kind_is_found_and_put_back() {
 }
 
 #[test]
-fn a_bridge_has_two_bars_and_its_rom_elsewhere() {
+fn a_bridge_has_two_bars_and_its_rom_in_another_register() {
     let bridge = Fake::bridge(1, 0, 1, 1).bar(0, WIDE, 0x1000).rom(0x800);
     let expected = [
         bar(0x10, BarKind::Memory, 64, 0, 0x1000),
@@ -124,7 +125,7 @@ fn a_device_may_decode_16_bits_of_io_and_20_of_memory() {
     fake.mask32(0x14, 0xf_ff00);
     let found = sized(fake);
     assert_eq!(found[0], bar(0x10, BarKind::Io, 16, 0, 8));
-    // The upper bits that are not decoded are no gap.
+    // The upper bits that are not decoded do not count as a gap.
     assert_eq!(found[1], bar(0x14, BarKind::Memory, 20, 0, 0x100));
 }
 
@@ -156,7 +157,7 @@ fn a_device_may_decode_fewer_than_64_bits() {
         fake.mask32(0x14, high);
         assert_eq!(sized(fake), [prefetchable(bits, size)]);
     }
-    // A hole within the mask is still a gap, and so are missing upper bits of one register alone.
+    // A hole within the mask is still a gap. So are missing upper bits of only one register.
     for (low, high) in [(0xffff_f000, 0xf0), (0x7fff_f000, 0)] {
         let mut fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
         fake.mask32(0x10, low);
@@ -183,7 +184,7 @@ fn an_upper_half_may_be_set_to_all_ones() {
     let found = function(&ecam, at(0, 1, 0));
     let as_set = bars_as_set(&ecam, &found).unwrap();
     assert_eq!(as_set.good().next().map(|bar| bar.address), Some(address));
-    // All ones from a function that has vanished are no address.
+    // All ones from a function that has vanished do not count as an address.
     for accesses in 6..11 {
         let fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
         let tree = one(fake.lives(accesses));
@@ -220,7 +221,7 @@ fn bars_that_do_not_size_are_reported() {
 }
 
 #[test]
-fn decoding_is_off_while_ones_are_in_a_bar() {
+fn decoding_is_disabled_while_a_bar_has_all_ones() {
     /// A window that checks Command at each write of a BAR.
     struct Watch<'a>(&'a Tree, Cell<u32>);
     impl ConfigAccess for Watch<'_> {
@@ -252,7 +253,7 @@ fn decoding_is_off_while_ones_are_in_a_bar() {
 }
 
 #[test]
-fn command_is_not_written_where_nothing_decodes_nor_at_a_host_bridge() {
+fn command_is_not_written_without_decoding_or_at_a_host_bridge() {
     for (fake, writes) in [
         (Fake::new(1, 0x02_0000).bar(0, MEMORY, 0x1000), 14),
         (Fake::host_bridge().bar(0, MEMORY, 0x1000), 14),
@@ -270,7 +271,7 @@ fn command_is_not_written_where_nothing_decodes_nor_at_a_host_bridge() {
 }
 
 #[test]
-fn all_is_put_back_also_after_an_access_that_failed() {
+fn all_registers_are_restored_also_after_a_failed_access() {
     /// A window whose `n`th read of a BAR fails.
     struct Failing<'a>(&'a Tree, Cell<u32>);
     impl ConfigAccess for Failing<'_> {
@@ -307,7 +308,7 @@ fn all_is_put_back_also_after_an_access_that_failed() {
 }
 
 #[test]
-fn a_function_that_vanishes_while_it_is_sized_has_no_good_bars_from_then_on() {
+fn a_function_that_vanishes_while_it_is_sized_has_no_valid_bars_afterwards() {
     for lives in 5..40 {
         let tree = one(full());
         let ecam = tree.ecam();
@@ -351,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_registers_hold_and_keep_all_is_put_back(
+    fn all_registers_are_restored_whatever_their_values_and_fixed_bits(
         bytes in prop::array::uniform32(any::<u8>()), masks in prop::array::uniform32(any::<u8>()),
         command: u16, kind in 0u8..3,
     ) {

@@ -20,7 +20,7 @@ fn list(fake: Fake) -> Vec<Result<Capability, CapabilityFault>> {
     let tree = tree(fake);
     let ecam = tree.ecam();
     let function = function(&ecam, at(0, 1, 0));
-    // 100 is above the longest list, in case a list does not end.
+    // The limit of 100 is above the longest list, in case a list does not end.
     Capabilities::new(&ecam, &function).take(100).collect()
 }
 
@@ -38,7 +38,7 @@ fn endpoint() -> Fake {
 }
 
 #[test]
-fn capabilities_come_in_the_order_of_the_list_one_access_each() {
+fn capabilities_come_in_the_order_of_the_list_with_one_access_each() {
     let tree = tree(endpoint().capabilities(&[
         (0x98, 0x8001_0011),
         (0x40, 0x0142_0010),
@@ -77,7 +77,7 @@ fn without_the_bit_in_status_there_are_none() {
 }
 
 #[test]
-fn the_lower_bits_of_pointers_are_not_looked_at() {
+fn the_lower_bits_of_pointers_are_ignored() {
     let mut fake = endpoint().capabilities(&[(0x40, 0x05), (0x48, 0x11)]);
     fake.bytes[usize::from(CAPABILITIES_POINTER)] |= 3;
     fake.bytes[0x41] |= 2;
@@ -169,7 +169,7 @@ fn a_loop_of_extended_capabilities_is_reported() {
 }
 
 #[test]
-fn where_the_header_shows_once_more_there_are_no_extended_capabilities() {
+fn a_repeated_header_means_no_extended_capabilities() {
     let mut fake = endpoint();
     let header: Vec<u8> = fake.bytes[..256].to_vec();
     for copy in fake.bytes.chunks_exact_mut(256) {
@@ -198,7 +198,7 @@ fn a_function_that_vanishes_ends_its_lists() {
 }
 
 #[test]
-fn what_is_no_port_has_no_slot() {
+fn a_function_that_is_not_a_port_has_no_slot() {
     for (number, port) in [
         (0, PortType::Endpoint),
         (1, PortType::LegacyEndpoint),
@@ -220,7 +220,7 @@ fn what_is_no_port_has_no_slot() {
 
 proptest! {
     #[test]
-    fn whatever_the_registers_hold_lists_end(
+    fn lists_end_for_any_register_values(
         noise in prop::collection::vec(any::<u8>(), 4096), kind in 0u8..4,
     ) {
         let mut fake = endpoint();

@@ -1,4 +1,4 @@
-//! Host bridges and hypervisors, from device trees of machines and from invalid ones.
+//! Host bridges and hypervisors, from device trees of machines and from invalid trees.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
@@ -36,7 +36,7 @@ fn hosts(tree: &[u8]) -> Vec<Result<Host, BadHost>> {
     Host::all(&Fdt::new(tree).unwrap()).collect()
 }
 
-/// The node of QEMU's riscv64 `virt` machine, a child of its node `soc`.
+/// Properties of the host bridge of QEMU's riscv64 `virt` machine, a child of its node `soc`.
 const VIRT: Cells<'static> = &[
     ("#address-cells", &[3]),
     ("#size-cells", &[2]),
@@ -95,7 +95,7 @@ fn soc(ranges: &[u32], child: DeviceTreeNode) -> DeviceTreeNode {
 }
 
 #[test]
-fn qemus_riscv_machine_has_one_and_says_what_may_be_given_out() {
+fn qemus_riscv_machine_has_one_bridge_and_gives_the_ranges_to_assign() {
     let found = hosts(&tree([
         node("uart@1", "ns16550a", &[]),
         soc(&[], pci(VIRT)),
@@ -133,7 +133,7 @@ fn a_host_bridges_segment_may_need_all_32_bits() {
 }
 
 #[test]
-fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
+fn prefetchable_ranges_are_for_prefetchable_bars_only() {
     const MIB: u32 = 1 << 20;
     let host = |windows: &[[u32; 3]]| {
         let ranges: Vec<u32> = windows
@@ -159,7 +159,7 @@ fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
     assert_eq!(both.ranges().prefetchable, at(0, 64 * MIB));
     let told: Vec<_> = both.windows().map(|window| window.prefetch).collect();
     assert_eq!(told, [Prefetch::Allowed, Prefetch::Never]);
-    // A 64-bit range comes first.
+    // The 64-bit range comes first.
     for wide in [WIDE, WIDE_AHEAD] {
         let all = host(&[[AHEAD, 0, 64 * MIB], [PLAIN, 0, MIB], [wide, 4, 2 * MIB]]);
         assert_eq!(all.ranges().memory, at(0, MIB));
@@ -170,7 +170,7 @@ fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
 }
 
 #[test]
-fn addresses_are_brought_up_through_the_buses_above() {
+fn addresses_are_translated_through_the_buses_above() {
     // Address 0x3000_0000 on the bus is 0x90_0000_0000 for the CPUs.
     let found = hosts(&tree([soc(&[0, 0, 0x90, 0xd000_0000, 1, 0], pci(VIRT))]));
     // The 64-bit window is beyond the bus's ranges.
@@ -185,7 +185,7 @@ fn addresses_are_brought_up_through_the_buses_above() {
 }
 
 #[test]
-fn buses_are_those_that_the_window_has_room_for() {
+fn buses_are_limited_to_the_size_of_the_window() {
     let reg: &[u32] = &[0x40, 0, 0, 0x0100_0000];
     for (range, expected) in [
         (&[0, 255][..], 0..=15),
@@ -196,14 +196,14 @@ fn buses_are_those_that_the_window_has_room_for() {
         let found = hosts(&tree([pci(&properties)]));
         let segment = &found[0].as_ref().unwrap().segment;
         assert_eq!(segment.buses, expected);
-        // The binding has the first bus at the window's start.
+        // In the binding, the first bus is at the window's start.
         assert_eq!(segment.start, 0x40_0000_0000);
     }
 }
 
 #[test]
-fn bridges_that_make_no_sense_are_reported() {
-    let short: &[u32] = &[0, 0x3000_0000, 0, 0x8_0000]; // not one bus
+fn invalid_bridges_are_reported() {
+    let short: &[u32] = &[0, 0x3000_0000, 0, 0x8_0000]; // less than one bus
     let cases: [Cells<'_>; 7] = [
         &[("reg", &[0, 0x3000_0000])],
         &[("reg", short)],
@@ -237,7 +237,7 @@ fn bridges_without_a_number_are_counted() {
 }
 
 #[test]
-fn what_is_disabled_or_something_else_is_passed_over() {
+fn disabled_nodes_and_other_devices_are_skipped() {
     let mut disabled = pci(VIRT);
     let status = DeviceTreeProperty::new("status", "disabled").unwrap();
     disabled.add_property(status);
@@ -246,7 +246,7 @@ fn what_is_disabled_or_something_else_is_passed_over() {
 }
 
 #[test]
-fn a_hypervisor_is_one_that_the_tree_names() {
+fn a_hypervisor_is_detected_from_its_node() {
     let environment = |nodes: Vec<DeviceTreeNode>| {
         let tree = tree(nodes);
         Environment::of_device_tree(&Fdt::new(&tree).unwrap())
@@ -267,7 +267,7 @@ fn a_hypervisor_is_one_that_the_tree_names() {
 
 proptest! {
     #[test]
-    fn whatever_the_properties_hold_it_ends(
+    fn reading_ends_for_any_property_values(
         names in prop::collection::vec(0usize..6, 0..4),
         cells in prop::collection::vec(prop_oneof![0u32..4, any::<u32>()], 0..24),
         bus in prop::collection::vec(prop_oneof![0u32..4, any::<u32>()], 0..9),

@@ -1,4 +1,4 @@
-//! The peak memory of reading a dump, in a process of its own.
+//! Peak memory for reading a dump, measured in a separate process.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 use std::fmt::Write;
@@ -14,16 +14,16 @@ fn peak() -> u64 {
     kib.parse().unwrap()
 }
 
-/// Reads a dump of devices that each claim the maximum of virtual functions, and one such
-/// function.
+/// Reads a dump of devices that each claim the maximum number of virtual functions, and of one
+/// virtual function.
 #[test]
-fn a_dump_takes_memory_for_the_functions_in_it_however_many_virtual_ones_they_claim() {
+fn a_dump_uses_memory_only_for_its_functions_and_not_for_claimed_virtual_ones() {
     let mut text = String::new();
     for segment in 0..500 {
         writeln!(text, "{segment:04x}:00:00.0 Ethernet controller").unwrap();
         text.push_str("00: 86 80 c9 10 06 04 10 00 01 00 00 02 00 00 00 00\n");
         for line in 1..4 {
-            // PCI Express, at 0x40.
+            // The PCI Express capability at 0x40.
             let pointer = if line == 3 {
                 "00 00 00 00 40"
             } else {
@@ -36,7 +36,8 @@ fn a_dump_takes_memory_for_the_functions_in_it_however_many_virtual_ones_they_cl
             .unwrap();
         }
         text.push_str("40: 10 00 02 00 00 00 00 00 00 00 00 00 00 00 00 00\n");
-        // Single Root I/O Virtualization: 65,535 functions from the first one on, one apart.
+        // Single Root I/O Virtualization: 65,535 functions from the next one on, with a distance of
+        // 1.
         text.push_str("100: 10 00 01 00 00 00 00 00 00 00 00 00 ff ff ff ff\n");
         text.push_str("110: ff ff 00 00 01 00 01 00 00 00 ca 10 00 00 00 00\n");
         writeln!(text, "{segment:04x}:00:00.1 Virtual function").unwrap();

@@ -1,5 +1,5 @@
-//! The machine model of nostall-devices: set up, scanned, and its BARs and capabilities read.
-//! Other crates must find the same through our adapters.
+//! The machine model of nostall-devices: set-up, scan, and reads of its BARs and capabilities.
+//! Other crates must find the same with our adapters.
 
 use nostall_devices::pci::{EcamWindow, FunctionId, Topology, VirtualBus};
 use nostall_io::{Counting, Mmio, MmioLayout};
@@ -47,7 +47,7 @@ fn functions(access: &impl ConfigAccess) -> Vec<Function> {
 }
 
 #[test]
-fn everything_in_a_machine_is_found_once_it_is_set_up() {
+fn every_function_of_a_machine_is_found_after_its_set_up() {
     let (bus, _, done) = machine();
     let ecam = ecam(&bus);
     let found: Vec<_> = functions(&ecam).iter().map(Function::to_string).collect();
@@ -92,7 +92,7 @@ fn a_scan_of_a_shadowed_machine_takes_no_exits() {
 }
 
 #[test]
-fn what_it_takes_to_set_a_machine_up_and_to_look_at_it_is_known() {
+fn the_accesses_of_a_set_up_and_a_scan_are_known() {
     let bus = VirtualBus::new(Topology::new(0..=255).unwrap().bridge);
     let ecam = ecam(&bus);
     assign(
@@ -105,19 +105,19 @@ fn what_it_takes_to_set_a_machine_up_and_to_look_at_it_is_known() {
     )
     .unwrap();
     let counts = ecam.window().counts();
-    // A walk along the buses, each bridge once more, and each BAR once.
+    // One walk along the buses, a second access to each bridge, and one to each BAR.
     assert_eq!((counts.reads, counts.writes), (376, 180));
     let before = ecam.window().counts();
     for function in functions(&ecam) {
         bars(&ecam, &function).unwrap();
     }
     let counts = ecam.window().counts() - before;
-    // A scan, two reads and two writes for each register, and decoding off and on.
+    // A scan, two reads and two writes for each register, and disabling and enabling of decoding.
     assert_eq!((counts.reads, counts.writes), (344, 174));
 }
 
 #[test]
-fn before_it_is_set_up_its_bridges_are_reported() {
+fn before_the_set_up_bridges_are_reported() {
     let bus = VirtualBus::new(Topology::new(0..=255).unwrap().bridge);
     let ecam = ecam(&bus);
     let faults = Scan::new(&ecam, 0, 0..=255).filter_map(Result::err);
@@ -157,7 +157,7 @@ fn every_bar_is_in_the_range_for_its_kind() {
 }
 
 #[test]
-fn capabilities_say_what_is_a_port() {
+fn capabilities_identify_ports() {
     let (bus, ..) = machine();
     let ecam = ecam(&bus);
     let mut ports = Vec::new();
@@ -190,7 +190,7 @@ fn capabilities_say_what_is_a_port() {
 }
 
 #[test]
-fn a_card_that_is_pulled_out_at_any_moment_leaves_the_rest() {
+fn a_card_removed_at_any_moment_does_not_affect_the_rest() {
     let (bus, ..) = machine();
     let whole = {
         let ecam = ecam(&bus);
@@ -227,7 +227,7 @@ fn a_card_that_is_pulled_out_at_any_moment_leaves_the_rest() {
 }
 
 #[test]
-fn decoding_is_on_where_it_was_asked_for() {
+fn decoding_is_enabled_where_requested() {
     let (bus, ..) = machine();
     let ecam = ecam(&bus);
     for function in functions(&ecam) {
@@ -255,7 +255,7 @@ mod virtio {
         let ecam = ecam(&bus);
         let mut root = PciRoot::new(VirtioDrivers::new(&ecam, 0));
         let ours = functions(&ecam);
-        // virtio-drivers gets each bus number, and reads all functions of all devices.
+        // virtio-drivers is called for each bus number, and reads all functions of all devices.
         let theirs: Vec<_> = (0..=6).flat_map(|bus| root.enumerate_bus(bus)).collect();
         assert_eq!(theirs.len(), ours.len());
         for ((at, info), function) in theirs.into_iter().zip(ours) {
@@ -298,7 +298,7 @@ mod virtio {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_absent_and_writes_to_it_are_dropped() {
+    fn unreachable_registers_are_absent_and_writes_to_them_are_dropped() {
         let (bus, ..) = machine();
         let ecam = Ecam::new(bus.ecam(), 3, 0..=255);
         let mut root = PciRoot::new(VirtioDrivers::new(&ecam, 0));
@@ -382,7 +382,7 @@ mod pci_types {
     }
 
     #[test]
-    fn what_cannot_be_reached_reads_all_ones() {
+    fn unreachable_registers_read_all_ones() {
         let (bus, ..) = machine();
         let access = PciTypes(Ecam::new(bus.ecam(), 0, 0..=0));
         // SAFETY: any address is allowed, because an absent function is not accessed.
@@ -392,7 +392,7 @@ mod pci_types {
     }
 }
 
-/// As a kernel has it, with a window that its firmware's tables name.
+/// As in a kernel, with the address of a window from its firmware's tables.
 // SAFETY: never accessed.
 static IN_A_STATIC: Ecam<Mmio> = Ecam::new(
     unsafe { Mmio::at(0xb000_0000, 256 * ECAM_BUS_SIZE, MmioLayout::BYTES) },
@@ -401,7 +401,7 @@ static IN_A_STATIC: Ecam<Mmio> = Ecam::new(
 );
 
 #[test]
-fn ecam_over_mmio_lies_in_a_static_without_unsafe_code_of_its_user() {
+fn ecam_over_mmio_in_a_static_needs_no_unsafe_code_in_its_user() {
     fn shared<A: ConfigAccess + Send + Sync>(_: &'static A) {}
     shared(&IN_A_STATIC);
     assert_eq!(IN_A_STATIC.buses(), 0..=255);

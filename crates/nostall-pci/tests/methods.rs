@@ -1,4 +1,4 @@
-//! Ports and ECAM, access by access, on the model of a host bridge.
+//! Ports and ECAM on the model of a host bridge, compared for each access.
 
 use std::cell::RefCell;
 
@@ -81,7 +81,7 @@ fn index_and_data_are_one_critical_section() {
 }
 
 #[test]
-fn ports_that_are_not_there_are_known_by_their_index() {
+fn absent_ports_are_detected_from_their_index() {
     let events = RefCell::new(Vec::new());
     let none = ConfigPorts::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
     assert!(!none.exist());
@@ -99,7 +99,7 @@ fn ports_that_are_not_there_are_known_by_their_index() {
 }
 
 #[test]
-fn what_a_method_does_not_reach_it_does_not_touch() {
+fn a_method_does_not_access_unreachable_registers() {
     let events = RefCell::new(Vec::new());
     let ports = ConfigPorts::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
     let there = at(0, 0, 0);
@@ -153,7 +153,7 @@ fn a_window_begins_with_its_first_bus() {
 }
 
 #[test]
-fn an_access_is_two_by_ports_one_by_ecam_and_none_that_exits_when_shadowed() {
+fn an_access_takes_two_with_ports_one_with_ecam_and_no_exit_when_shadowed() {
     let events = RefCell::new(Vec::new());
     let bus = VirtualBus::shadowed(Topology::new(0..=3).unwrap().bridge);
     let ports = Counting::new(bus.ports());
@@ -170,13 +170,13 @@ fn an_access_is_two_by_ports_one_by_ecam_and_none_that_exits_when_shadowed() {
     }
     assert_eq!(ports.counts().bus_accesses(), 2 * 64);
     assert_eq!(ecam.counts().bus_accesses(), 64);
-    assert_eq!(bus.exits() - before, 2 * 64, "those by ports");
+    assert_eq!(bus.exits() - before, 2 * 64, "only the ports exit");
 }
 
 proptest! {
-    /// Makes accesses of every width at every place, with both methods, in any order.
+    /// Makes accesses of every width at every register, with both methods, in any order.
     #[test]
-    fn both_methods_do_the_same(
+    fn both_methods_have_the_same_effect(
         accesses in prop::collection::vec(
             (0..4u8, 0..5u8, 0..4u8, 0..256u16, 0..3usize, prop::option::of(any::<u32>())), 1..100)
     ) {

@@ -1,4 +1,4 @@
-//! Other crates' enumeration beside ours: the reads of configuration space that each makes.
+//! Enumeration of other crates and of this one: the number of reads of configuration space.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use nostall_pci::{
 use pci_types::{PciAddress, PciHeader};
 use virtio_drivers::transport::pci::bus::PciRoot;
 
-/// Counts the reads of an access method.
+/// An access method that counts its reads.
 struct Reads<A>(A, Cell<u32>);
 
 impl<A: ConfigAccess> ConfigAccess for Reads<A> {
@@ -38,7 +38,7 @@ impl<A: ConfigAccess> ConfigAccess for Reads<A> {
     }
 }
 
-/// An enumeration's result: the device and function number of each function, in order.
+/// Result of an enumeration: the device and function number of each function, in order.
 type Places = Vec<u8>;
 
 /// Returns the functions that `enumerate` finds on bus 0 of the model, and the number of reads.
@@ -51,9 +51,9 @@ fn reads(
     (found, access.1.get())
 }
 
-/// Finds the functions of bus 0 with `pci_types`, which has no enumeration of its own: the loop
-/// reads ID, class and header type of each function, and looks for more functions of a device
-/// only if its first has the bit for them.
+/// Finds the functions of bus 0 with `pci_types`, which has no enumeration of its own. The loop
+/// reads ID, class and header type of each function. It tries more functions of a device only if
+/// the first one has the bit for them.
 fn with_pci_types(access: &impl ConfigAccess) -> Places {
     let mut found = Vec::new();
     for device in 0..32 {
@@ -78,7 +78,7 @@ fn a_bus_is_scanned_with_a_quarter_of_the_reads_of_virtio_drivers() {
     // The host bridge, a device with three functions, two root ports, a bridge.
     let places = [0x00, 0x08, 0x09, 0x0b, 0x10, 0x18, 0x20];
     let ours = reads(|access| {
-        // The buses behind the bridges have no numbers, which the scan reports as faults.
+        // The buses behind the bridges have no numbers. The scan reports them as faults.
         let functions = Scan::new(access, 0, 0..=0).filter_map(Result::ok);
         functions.map(|found| found.address.devfn()).collect()
     });
@@ -90,12 +90,12 @@ fn a_bus_is_scanned_with_a_quarter_of_the_reads_of_virtio_drivers() {
             .collect()
     });
     let pci_types = reads(with_pci_types);
-    // One read for each absent function, two more for each present one.
+    // One read for each absent function, and two more for each present one.
     assert_eq!(virtio_drivers, (places.to_vec(), 256 + 2 * 7));
-    // One read for each device, seven more for the device with several functions; then class and
-    // header type of each function, and the bit for more functions of each device found.
+    // One read for each device, and seven more for the device with several functions. Then class
+    // and header type of each function, and the bit for more functions of each present device.
     assert_eq!(pci_types, (places.to_vec(), 32 + 7 + 2 * 7 + 5));
-    // The same 39, and four more of each function: class, header type with that bit, interrupt, and
-    // subsystem or bus numbers.
+    // The same 39 reads, and four more for each function: class, header type with that bit,
+    // interrupt, and subsystem or bus numbers.
     assert_eq!(ours, (places.to_vec(), 32 + 7 + 4 * 7));
 }

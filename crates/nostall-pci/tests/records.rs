@@ -43,7 +43,7 @@ fn at(text: &str) -> Address {
     text.parse().unwrap()
 }
 
-/// Returns a function's registers, as many as it has.
+/// Returns all registers of a function.
 fn registers(access: &dyn ConfigAccess, address: Address) -> Vec<u8> {
     let bytes = (0..4096).map_while(|register| access.read8(address, register).ok());
     bytes.collect()
@@ -82,7 +82,7 @@ fn a_dump_has_the_functions_that_lspci_finds_in_it() {
     }
 }
 
-/// Buses behind bridges are found through them. Another root bus is not.
+/// Scans find buses behind bridges. They do not find another root bus.
 #[test]
 fn a_dump_can_be_scanned_like_a_machine() {
     for machine in MACHINES {
@@ -96,7 +96,7 @@ fn a_dump_can_be_scanned_like_a_machine() {
 }
 
 #[test]
-fn a_copy_of_sysfs_reads_as_the_dump_of_it() {
+fn a_copy_of_sysfs_reads_like_its_dump() {
     for machine in MACHINES {
         let dump = dump(&lspci(machine));
         let functions = functions(&dump);
@@ -124,7 +124,7 @@ fn a_copy_of_sysfs_reads_as_the_dump_of_it() {
     }
 }
 
-fn refuses_what_cannot_be(access: &dyn ConfigAccess, there: Address) {
+fn refuses_invalid_accesses(access: &dyn ConfigAccess, there: Address) {
     let absent = at("00:1e.7");
     assert!(access.reaches(absent, 0xffc));
     for (width, ones) in [
@@ -153,13 +153,13 @@ fn refuses_what_cannot_be(access: &dyn ConfigAccess, there: Address) {
 #[test]
 fn nothing_is_written_and_absent_functions_read_all_ones() {
     let dump = dump(&lspci("pc"));
-    refuses_what_cannot_be(&dump, at("00:04.0"));
+    refuses_invalid_accesses(&dump, at("00:04.0"));
     let root = sysfs(&functions(&dump));
-    refuses_what_cannot_be(&Sysfs::open(root.path()).unwrap(), at("00:04.0"));
+    refuses_invalid_accesses(&Sysfs::open(root.path()).unwrap(), at("00:04.0"));
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_recorded() {
+fn registers_that_lspci_did_not_print_are_not_recorded() {
     // The output of `lspci -x`.
     let text = lspci("nested");
     let digits = |line: &str| line.split(':').next().unwrap().len() == 2;
@@ -229,7 +229,7 @@ fn registers_may_come_in_any_order() {
 }
 
 #[test]
-fn what_is_odd_is_counted_and_the_rest_is_read() {
+fn oddities_are_counted_and_the_rest_is_read() {
     let counted = |text: &str| {
         let dump = dump(text);
         assert_is_two(&dump);
@@ -271,7 +271,7 @@ fn what_is_odd_is_counted_and_the_rest_is_read() {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_and_told_why() {
+fn a_text_that_is_not_a_dump_is_refused_with_the_reason() {
     let why = |text: &str| Dump::read(text.as_bytes()).unwrap_err().to_string();
     for text in ["", "\n", "{\"a\": 1}", "00: 01 02\n", "hello 00:00.0\n"] {
         assert!(why(text).starts_with("not a dump"), "{text}");
@@ -293,7 +293,7 @@ impl Read for Failing {
 }
 
 #[test]
-fn a_text_without_end_is_left() {
+fn an_endless_text_is_refused() {
     let text = TWO.as_bytes().chain(io::repeat(b'x'));
     let refused = Dump::read(BufReader::new(text)).unwrap_err();
     assert!(matches!(refused, BadDump::TooLong));
@@ -360,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_strange(text in "([0-9a-f]{1,6}:?[ .\r\n]|00:00.0 a\n|[0-9a-f]{2}:( [0-9a-fx]{1,3}){1,20}\n)*") {
+    fn any_text_is_read_or_refused(text in "([0-9a-f]{1,6}:?[ .\r\n]|00:00.0 a\n|[0-9a-f]{2}:( [0-9a-fx]{1,3}){1,20}\n)*") {
         if let Ok(dump) = Dump::read(text.as_bytes()) {
             for address in dump.functions() {
                 let _ = Function::read(&dump, *address);
@@ -370,7 +370,7 @@ proptest! {
 }
 
 #[test]
-fn a_bridges_windows_are_those_that_linux_sees() {
+fn a_bridges_windows_equal_those_of_linux() {
     let mut bridges = 0;
     for machine in MACHINES {
         let dump = dump(&lspci(machine));
@@ -378,7 +378,7 @@ fn a_bridges_windows_are_those_that_linux_sees() {
         for function in dump.functions() {
             let function = Function::read(&dump, *function).unwrap().unwrap();
             let windows = BridgeWindows::read(&dump, &function).unwrap();
-            // The windows are in lines 14 and later, if Linux has them.
+            // The windows are in line 14 and later, if Linux lists them.
             let file = root.path().join(function.address.to_string());
             let text = fs::read_to_string(file.join("resource")).unwrap();
             let linux: Vec<_> = text.lines().skip(13).map(range).collect();
@@ -410,7 +410,7 @@ fn with_resources(machine: &str, dump: &Dump) -> tempfile::TempDir {
 }
 
 #[test]
-fn sizes_are_those_that_linux_has() {
+fn sizes_equal_those_of_linux() {
     let root = with_resources("nested", &dump(&lspci("nested")));
     let sysfs = Sysfs::open(root.path()).unwrap();
     let net = sysfs.resources(at("00:05.0")).unwrap();
@@ -449,10 +449,10 @@ fn a_folder_is_found_in_a_copy_of_sys() {
 }
 
 #[test]
-fn what_has_no_address_is_counted() {
+fn entries_without_an_address_are_counted() {
     let root = sysfs(&functions(&dump(TWO)));
     fs::create_dir(root.path().join("100000000:e1:00.0")).unwrap();
-    // Possible names of a copy.
+    // Possible names in a copy.
     let (long, short) = ("0000:01:02.3", "01:02.3");
     fs::rename(root.path().join(long), root.path().join(short)).unwrap();
     let sysfs = Sysfs::open(root.path()).unwrap();
@@ -472,7 +472,7 @@ fn folders_without_devices_are_refused() {
 }
 
 #[test]
-fn a_function_that_vanishes_reads_all_ones_and_a_strange_file_fails() {
+fn a_function_that_vanishes_reads_all_ones_and_an_unreadable_file_fails() {
     let root = sysfs(&functions(&dump(TWO)));
     let sysfs = Sysfs::open(root.path()).unwrap();
     let (one, other) = (at("00:00.0"), at("01:02.3"));
@@ -487,7 +487,7 @@ fn a_function_that_vanishes_reads_all_ones_and_a_strange_file_fails() {
 }
 
 #[test]
-fn a_virtual_function_is_called_what_linux_calls_it() {
+fn a_virtual_function_has_the_name_that_linux_gives_it() {
     let vf = at("00:10.0");
     let mut registers = vec![0; 256];
     registers[..4].fill(0xff);
@@ -498,9 +498,9 @@ fn a_virtual_function_is_called_what_linux_calls_it() {
         fs::write(folder.join(name), text).unwrap();
     }
     let sysfs = Sysfs::open(root.path()).unwrap();
-    // A virtual function reads as absent in a scan.
+    // In a scan, a virtual function appears absent.
     assert_eq!(Function::read(&sysfs, vf), Ok(None));
-    // Read as an entry of a list, it is found.
+    // As an entry of a list, it is found.
     let listed = Function::read_listed(&sysfs, vf).unwrap().unwrap();
     assert_eq!((listed.vendor, listed.class.base()), (0xffff, 0x02));
     std::os::unix::fs::symlink("../0000:00:01.0", folder.join("physfn")).unwrap();
@@ -555,7 +555,7 @@ fn names_come_from_a_list_or_are_built_in() {
     fs::write(&file, LIST).unwrap();
     let names = Names::from_file(&file).unwrap();
     check_names(&names);
-    // Children of the next entry do not count.
+    // Devices of the next entry do not count.
     assert_eq!(names.device(0x1af4, 0x2922), None);
     assert_eq!(names.device(0x1af4, 0x29c0).unwrap(), "Something else");
     let board = |device| names.subsystem((0x8086, device), (0x1af4, 0x1100));

@@ -73,7 +73,8 @@ fn a_scan_takes_five_accesses_a_function_and_writes_nothing() {
     let headers = 14 * 5;
     // Devices that may be absent on buses 0, 3 and 6, and functions of 00:02.
     let absent = (32 - 4) + (32 - 2) + (32 - 2) + 5;
-    // Status, pointer, capability. For a port with a link, also whether it forwards ARI.
+    // Status, pointer and capability of each bridge. For a port with a link, also whether it
+    // forwards ARI.
     let bridges = 6 * 3 + 4;
     let expected = Counts {
         reads: headers + absent + bridges,
@@ -83,7 +84,7 @@ fn a_scan_takes_five_accesses_a_function_and_writes_nothing() {
 }
 
 #[test]
-fn a_header_tells_what_it_has() {
+fn a_header_has_the_right_fields() {
     let tree = nested();
     let ecam = tree.ecam();
     let nic = common::function(&ecam, at(0, 2, 0));
@@ -135,7 +136,7 @@ fn a_device_that_is_not_ready_is_reported() {
 }
 
 #[test]
-fn a_function_that_vanishes_in_mid_scan_is_reported_and_the_scan_goes_on() {
+fn a_function_that_vanishes_in_mid_scan_is_reported_and_the_scan_continues() {
     for lives in 1..5 {
         let tree = Tree::default();
         tree.put(None, 1, 0, Fake::new(1, 0x02_0000).lives(lives));
@@ -166,7 +167,7 @@ fn a_function_that_vanishes_in_mid_scan_is_reported_and_the_scan_goes_on() {
 }
 
 #[test]
-fn all_ones_in_one_register_of_a_function_that_is_there_are_believed() {
+fn all_ones_in_one_register_of_a_present_function_are_accepted() {
     let tree = Tree::default();
     let mut fake = Fake::new(1, 0x02_0000);
     fake.set32(SUBSYSTEM_VENDOR_ID, !0);
@@ -220,7 +221,7 @@ fn of_two_bridges_with_the_same_buses_the_first_is_entered() {
 }
 
 #[test]
-fn a_scan_stays_within_the_buses_it_was_given() {
+fn a_scan_stays_within_the_given_buses() {
     let tree = nested();
     let (found, faults) = split(Scan::new(&tree.ecam(), 0, 0..=3));
     assert!(found.iter().all(|address| &address[..2] <= "03"));
@@ -244,8 +245,8 @@ fn a_scan_stays_within_the_buses_it_was_given() {
 }
 
 #[test]
-fn a_bridge_whose_buses_end_too_late_is_entered_as_far_as_can_be() {
-    // MCFG has buses 0 to 0x3f, and the firmware's last bridge ends at 0xff.
+fn a_bridge_whose_buses_end_too_late_is_entered_as_far_as_possible() {
+    // MCFG has buses 0 to 0x3f, but the firmware's last bridge ends at bus 0xff.
     let tree = Tree::default();
     let first = tree.put(None, 1, 0, Fake::bridge(1, 0, 1, 1));
     tree.put(Some(first), 0, 0, Fake::new(1, 0x02_0000));
@@ -269,7 +270,7 @@ fn a_bridge_whose_buses_end_too_late_is_entered_as_far_as_can_be() {
 }
 
 #[test]
-fn buses_beyond_what_can_be_reached_are_reported() {
+fn unreachable_buses_are_reported() {
     let tree = nested();
     let ecam = Ecam::new(&tree, 0, 0..=4);
     let (found, faults) = split(Scan::new(&ecam, 0, 0..=255));
@@ -294,13 +295,13 @@ fn a_capability_list_that_loops_is_reported_and_the_bridge_entered() {
 }
 
 #[test]
-fn a_device_without_function_0_is_not_there() {
+fn a_device_without_function_0_is_absent() {
     let tree = Tree::default();
     tree.put(None, 1, 1, Fake::new(1, 0x02_0000).multi());
     assert_eq!(scan(&tree), (vec![], vec![]));
 }
 
-/// Returns a root port, a switch with two ports, and a device below each. The switch's port to
+/// Returns a root port, a switch with two ports, and a device below each. The switch's port towards
 /// the root reports type `up`, and its other ports report `down`.
 fn switch(up: u32, down: u32) -> Tree {
     let tree = Tree::default();
@@ -316,12 +317,12 @@ fn switch(up: u32, down: u32) -> Tree {
 }
 
 #[test]
-fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
+fn a_switch_port_with_a_wrong_type_hides_no_function_and_is_reported() {
     let (all, none) = scan(&switch(UPSTREAM, DOWNSTREAM));
     assert_eq!((all.len(), none), (7, vec![]));
     let said =
         |faults: Vec<ScanFault>| -> Vec<_> { faults.iter().map(ToString::to_string).collect() };
-    // The port towards the root misreports: a link cannot lead to a downstream port.
+    // The port towards the root has the wrong type: a link cannot lead to a downstream port.
     let (found, faults) = scan(&switch(DOWNSTREAM, DOWNSTREAM));
     assert_eq!(found, all);
     assert_eq!(
@@ -331,8 +332,8 @@ fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
           port: taken for an upstream port"
         ]
     );
-    // The ports away from the root misreport: inside a switch no port leads to the root. The
-    // device below responds once, not 32 times.
+    // The ports away from the root have the wrong type: inside a switch, no port leads to the root.
+    // The device below responds once, not 32 times.
     let (found, faults) = scan(&switch(UPSTREAM, UPSTREAM));
     assert_eq!(found, all);
     let expected = [0, 1].map(|device| ScanFault::Port {
@@ -343,7 +344,7 @@ fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
         },
     });
     assert_eq!(faults, expected);
-    // All misreport: each port is judged by the corrected type of the port above it.
+    // All types are wrong. The corrected type of the port above decides the type of each port.
     let (found, faults) = scan(&switch(DOWNSTREAM, UPSTREAM));
     assert_eq!((found, faults.len()), (all, 3));
 }
@@ -363,7 +364,7 @@ fn with_ari(forwards: bool) -> Tree {
 }
 
 #[test]
-fn with_ari_functions_are_followed_from_one_to_the_next() {
+fn with_ari_a_scan_follows_the_list_of_functions() {
     let tree = with_ari(true);
     let ecam = tree.ecam();
     let (found, faults) = split(Scan::new(&ecam, 0, 0..=255));
@@ -372,12 +373,13 @@ fn with_ari_functions_are_followed_from_one_to_the_next() {
         ["00:01.0", "01:00.0", "01:00.1", "01:01.0", "01:1f.7"]
     );
     assert_eq!(faults, []);
-    // Five per function; 31 absent; status, pointer, capability, control; two per link.
+    // Five for each function, 31 for absent devices, four for the port (status, pointer,
+    // capability, control), and two for each link of the list.
     assert_eq!(ecam.window().counts().reads, 5 * 5 + 31 + 4 + 4 * 2);
 }
 
 #[test]
-fn ari_is_turned_on_only_where_asked_for() {
+fn ari_is_enabled_only_on_request() {
     let tree = with_ari(false);
     let (found, _) = scan(&tree);
     assert_eq!(found, ["00:01.0", "01:00.0", "01:00.1"]);
@@ -387,7 +389,7 @@ fn ari_is_turned_on_only_where_asked_for() {
     assert_eq!(faults, []);
     assert_eq!(ecam.window().counts().writes, 1);
 
-    // Only if the device has it.
+    // Not if the device lacks it.
     let tree = Tree::default();
     let port = Fake::bridge(1, 0, 1, 1).express(ROOT_PORT).ari_port(false);
     let port = tree.put(None, 1, 0, port);
@@ -399,7 +401,7 @@ fn ari_is_turned_on_only_where_asked_for() {
 }
 
 #[test]
-fn ari_functions_that_go_in_circles_are_reported() {
+fn a_loop_of_ari_functions_is_reported() {
     let tree = with_ari(true);
     tree.functions.borrow_mut()[3].fake.set16(0x104, 0x0100);
     let (found, faults) = scan(&tree);

@@ -1,4 +1,4 @@
-//! The method that the selector uses for reads and writes.
+//! The access method that the selector chooses for reads and writes.
 
 use std::cell::Cell;
 
@@ -89,7 +89,7 @@ fn used(
 }
 
 #[test]
-fn the_policy_orders_reads_and_writes_alike() {
+fn the_policy_applies_to_reads_and_writes() {
     let (ports, ecam) = (Way::ports(0x1234_8086), Way::ecam(0x1234_8086));
     let other_segment = at().in_segment(1);
     for (policy, first) in [(Policy::PortsFirst, "ports"), (Policy::EcamFirst, "ecam")] {
@@ -103,7 +103,7 @@ fn the_policy_orders_reads_and_writes_alike() {
 }
 
 #[test]
-fn what_is_there_alone_is_used() {
+fn the_only_available_method_is_used() {
     let (ports, ecam) = (Way::ports(1), Way::ecam(2));
     let (selector, choice) = Selector::choose(Some(&ports), None::<&Way>, Policy::EcamFirst);
     assert_eq!(choice, Choice::OnlyPorts);
@@ -118,7 +118,7 @@ fn what_is_there_alone_is_used() {
 }
 
 #[test]
-fn ecam_that_tells_something_else_is_not_used() {
+fn ecam_that_disagrees_is_not_used() {
     for ecam in [Way::ecam(0x5678_8086), Way::ecam(!0), Way::ecam(0)] {
         let ports = Way::ports(0x1234_8086);
         let (selector, choice) = Selector::choose(Some(&ports), Some(&ecam), Policy::EcamFirst);
@@ -147,7 +147,7 @@ fn without_a_function_to_compare_ecam_is_not_used() {
 }
 
 #[test]
-fn to_fail_alike_is_not_to_agree() {
+fn equal_failures_are_not_an_agreement() {
     struct Failing;
     impl ConfigAccess for Failing {
         fn reaches(&self, _: Address, _: u16) -> bool {
@@ -165,7 +165,7 @@ fn to_fail_alike_is_not_to_agree() {
 }
 
 #[test]
-fn only_a_hypervisor_in_the_table_gets_ecam_first() {
+fn only_a_hypervisor_in_the_table_selects_ecam_first() {
     let of = |signature, table: &[Known]| Policy::of(Environment::Hypervisor(signature), table);
     assert_eq!(
         Policy::of(Environment::BareMetal, Known::TABLE),

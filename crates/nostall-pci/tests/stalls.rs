@@ -14,10 +14,10 @@ thread_local! {
     static HELD_FOR: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
 }
 
-/// A lock that another CPU holds for a time.
+/// A lock that another CPU holds for some time.
 struct Contended;
 
-// SAFETY: one thread uses it, and no guard lives when it is taken again.
+// SAFETY: only one thread uses it, and no guard exists when it is taken again.
 unsafe impl RawMutex for Contended {
     const INIT: Self = Self;
     type GuardMarker = GuardNoSend;

@@ -16,7 +16,7 @@ fn windows(prepare: impl FnOnce(&mut Fake)) -> BridgeWindows {
 }
 
 #[test]
-fn a_limit_names_the_last_granule_and_upper_halves_count_where_there_are_any() {
+fn a_limit_gives_the_last_granule_and_existing_upper_halves_count() {
     let wide = windows(|bridge| {
         bridge.set16(IO_BASE, 0x2111);
         bridge.set32(IO_BASE_UPPER, 0x0003_0002);
@@ -52,7 +52,7 @@ fn a_base_above_its_limit_closes_a_window() {
 }
 
 #[test]
-fn zeros_are_no_window_but_for_memory_which_every_bridge_has() {
+fn zeros_mean_no_window_except_for_memory() {
     let zeros = windows(|bridge| {
         bridge.set16(IO_BASE, 0);
         bridge.set32(PREFETCHABLE_BASE, 0);

@@ -1,7 +1,9 @@
-//! Three ways to record in interrupt handlers: `cargo run -p nostall-pstore --example handlers`.
+//! Three methods of recording in interrupt handlers:
+//! `cargo run -p nostall-pstore --example handlers`.
 //!
 //! The task records, and an interrupt arrives in the middle of each of its records. The handler
-//! records, too. Here the stamp raises the interrupt, so that it always arrives at the same step.
+//! also records. In this example, the stamp raises the interrupt, so that it always arrives at the
+//! same step.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,7 +34,7 @@ fn stamp() -> u64 {
     NOW.get()
 }
 
-/// Runs the handler of an interrupt that is pending and not masked.
+/// Runs the handler if an interrupt is pending and not masked.
 fn interrupt() {
     if !IS_MASKED.get()
         && let Some(handler) = PENDING.take()
@@ -58,7 +60,7 @@ impl Processor for Cpu {
     }
 }
 
-/// A recorder over a zone with room for every record.
+/// Returns a recorder for a zone with space for every record.
 fn recorder() -> Recorder<'static, Ram<'static>, fn() -> u64> {
     let bytes = HEADER + 2 * RECORDS as usize * RecordFormat::NATIVE.len();
     let memory = Ram::of(vec![0; bytes].leak());
@@ -67,7 +69,7 @@ fn recorder() -> Recorder<'static, Ram<'static>, fn() -> u64> {
     Recorder::new(zone, 0, stamp)
 }
 
-/// Returns the number of records in a zone, by its header.
+/// Returns the number of records in a zone, according to its header.
 fn held(memory: &impl Load) -> u64 {
     let mut header = [0; HEADER];
     memory.load(0, &mut header);

@@ -1,9 +1,9 @@
 //! Deflate without allocation, for a crashing kernel: one pass, fixed codes, a window of 2 KiB (RFC
 //! 1951, section 3.2.6).
 //!
-//! A kernel's log shrinks to less than half; zlib shrinks it to a third. Linux can read back at
-//! most 1.7 times the size of the zone's data (2.2 times from zones of 4,000 to 10,000 bytes), so
-//! less compression is enough.
+//! A kernel's log shrinks to less than half; zlib shrinks it to a third. Less compression is
+//! enough, because Linux can read back at most 1.7 times the size of the zone's data. From zones of
+//! 4,000 to 10,000 bytes, it can read back 2.2 times the size.
 
 /// Longest distance of a match: Linux's window for its own records (`crypto/deflate.c`,
 /// `DEFLATE_DEF_WINBITS`).

@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
-    fn every_part_of_every_small_zone_lies_within_it() {
+    fn every_part_of_every_small_zone_is_within_it() {
         for zone in 0..2_000 {
             for parity in [0, 1, 2, 8, 16, 33, 127] {
                 let Some(division) = Division::new(zone, parity) else {

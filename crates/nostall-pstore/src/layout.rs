@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn since_linux_6_2_user_space_s_messages_lie_before_the_traces() {
+    fn since_linux_6_2_user_space_messages_are_before_the_traces() {
         // The fixture `linux-6.12`.
         let params = Params {
             record_size: 0x4000,
@@ -546,7 +546,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn zones_lie_side_by_side_at_even_offsets(
+        fn zones_are_adjacent_at_even_offsets(
             mem_size in 0usize..1 << 22,
             sizes in proptest::array::uniform4(0usize..1 << 18),
             ecc in 0usize..140,

@@ -76,8 +76,8 @@
 //! written, may belong to the newest line.
 //!
 //! This holds for coherent memory: guest RAM that survives the guest, a mapped file, or RAM over a
-//! reset that keeps its contents and flushes the caches. Memory behind a cache that a cut empties
-//! needs a [`Flushed`] that really flushes, which takes its time. After a power cut,
+//! reset that keeps its contents and flushes the caches. If a power cut empties the CPU's cache,
+//! the memory needs a [`Flushed`] that really flushes. Each flush takes time. After a power cut,
 //! write-combining memory has the stores that left the CPU's buffers, in any order: then only error
 //! correction detects losses.
 //!

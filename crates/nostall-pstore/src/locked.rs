@@ -12,7 +12,7 @@ use crate::stamp::Stamp;
 /// With one recorder, this is a zone with its own lock; with several, one lock for all zones. `L`
 /// is any raw lock: `spin::mutex::SpinMutex<()>`, or a kernel's own.
 ///
-/// A handler that interrupts the lock's holder and records would wait for ever. Mask interrupts
+/// A handler that interrupts the lock's holder and records would wait forever. Mask interrupts
 /// around [`record`](Self::record), or use [`try_record`](Self::try_record).
 pub struct LockedRecorder<L: RawMutex, R>(Mutex<L, R>);
 

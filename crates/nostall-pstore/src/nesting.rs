@@ -189,7 +189,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
     /// Returns the position of the next record.
     fn latest(&self) -> usize {
         let ends = self.levels.iter().map(|level| get(&level.end));
-        // Laps overflow, so the difference tells which position is later.
+        // Laps overflow, so the difference shows which position is later.
         ends.reduce(|a, b| {
             if a.wrapping_sub(b).cast_signed() > 0 {
                 a

@@ -371,7 +371,7 @@ impl<'c> Parity<'c> {
         }
     }
 
-    /// Stores `new`, which lies in one block, and then the block's parity.
+    /// Stores `new`, which is in one block, and then the block's parity.
     #[inline]
     fn store(
         &mut self,

@@ -1,5 +1,5 @@
-//! The power is cut after each stored byte. Any memory that is left can be read, and every byte
-//! that was never written is marked.
+//! A loss of power after each stored byte. Any remaining memory can be read, and every byte that
+//! was never written is marked.
 
 mod common;
 
@@ -13,20 +13,20 @@ use nostall_pstore::{
 };
 use proptest::prelude::*;
 
-/// Memory that remembers every stored byte, in order.
+/// Memory that records every stored byte in order.
 struct Journal {
     now: RefCell<Vec<u8>>,
     stored: RefCell<Vec<Stored>>,
     header: Header,
 }
 
-/// Bytes that arrive together or not at all.
+/// Offset and bytes of a store that is atomic.
 type Stored = (usize, Vec<u8>);
 
-/// The way in which a header's word is stored.
+/// Method of storing a word of the header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Header {
-    /// At once, as memory with word access promises.
+    /// As one store, as memory with word access guarantees.
     Whole,
     /// Byte by byte.
     InPieces,
@@ -65,8 +65,8 @@ impl Memory for Journal {
     }
 }
 
-/// Calls `look` with the memory before any piece of `journal` was stored, and after each piece,
-/// and with the number of pieces.
+/// Calls `look` with the memory before the first piece of `journal`, and after each piece. Also
+/// passes the number of pieces.
 fn at_every_cut(before: &[u8], journal: &Journal, mut look: impl FnMut(&[u8], usize)) {
     let mut image = before.to_vec();
     look(&image, 0);
@@ -83,8 +83,8 @@ const fn ip(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The records of one boot: numbers from `first` on, and the number of stored pieces when each
-/// was complete.
+/// The records of one boot. Their numbers begin with `first`. `complete` has the number of stored
+/// pieces at the end of each record.
 struct Life {
     before: Vec<u8>,
     journal: Journal,
@@ -120,7 +120,7 @@ impl Life {
         }
     }
 
-    /// Returns the number of the first record that is not complete after `pieces`.
+    /// Returns the number of the first record that is incomplete after `pieces` pieces.
     fn next(&self, pieces: usize) -> u64 {
         self.first + self.complete.iter().filter(|&&at| at <= pieces).count() as u64
     }
@@ -132,8 +132,8 @@ impl Life {
     }
 }
 
-/// Checks the records in `image` if record number `next` was being written: see the head of this
-/// file.
+/// Checks the records in `image`, as described at the start of this file. Record number `next` was
+/// being written.
 fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
     let zone = open(image, ZoneKind::Ftrace, code);
     let data = zone.place().division.data();
@@ -165,7 +165,7 @@ fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
         numbers.len(),
         say()
     );
-    // A cut at the end of a block's parity hides a few records at most.
+    // A loss of power at the end of a block's parity hides a few records at most.
     assert!(unverified <= 2 * 128 / LEN as u64 + 3, "{}", say());
     if unverified == 0 && next > 0 {
         let newest = numbers.last().copied();
@@ -188,7 +188,7 @@ fn code(parity: usize) -> Option<Box<Code>> {
 }
 
 #[test]
-fn a_trace_without_error_correction_survives_a_cut_after_every_byte() {
+fn a_trace_without_error_correction_survives_a_power_loss_after_every_byte() {
     for size in [HEADER + LEN * 5, HEADER + LEN * 12 + 10, 1_000] {
         let life = Life::record(vec![0; size], None, Header::Whole, 0, 100);
         life.check_every_cut(None);
@@ -196,7 +196,7 @@ fn a_trace_without_error_correction_survives_a_cut_after_every_byte() {
 }
 
 #[test]
-fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
+fn a_trace_with_error_correction_survives_a_power_loss_after_every_byte() {
     for (parity, header) in [
         (2, Header::Whole),
         (4, Header::Whole),
@@ -211,7 +211,7 @@ fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
     }
 }
 
-/// Returns whether every unmarked record was written.
+/// Returns whether every unmarked record was really written.
 fn nothing_is_made_up(image: &[u8], code: Option<&Code>) -> bool {
     let traces = open(image, ZoneKind::Ftrace, code).traces(RecordFormat::Bits64);
     let mut sure = traces.filter(|it| !it.suspect && it.trust != Trust::Unverified);
@@ -219,7 +219,7 @@ fn nothing_is_made_up(image: &[u8], code: Option<&Code>) -> bool {
 }
 
 #[test]
-fn a_header_that_flips_makes_no_records_up() {
+fn a_bit_flip_in_a_header_invents_no_records() {
     for parity in [2, 8, 15, 16, 32] {
         let code = code(parity);
         let life = Life::record(vec![0; 1_500], code.as_deref(), Header::Whole, 0, 80);
@@ -236,7 +236,7 @@ fn a_header_that_flips_makes_no_records_up() {
 }
 
 #[test]
-fn erasing_is_cut_after_every_byte() {
+fn erasing_survives_a_power_loss_after_every_byte() {
     for parity in [0, 2, 8, 16] {
         let code = code(parity);
         for count in [3, 80] {
@@ -258,7 +258,7 @@ fn erasing_is_cut_after_every_byte() {
 }
 
 #[test]
-fn foreign_bytes_never_stand_under_our_signature() {
+fn foreign_bytes_never_follow_our_signature() {
     for header in [Header::Whole, Header::InPieces] {
         let life = Life::record(vec![0; 700], None, Header::Whole, 0, 80);
         let mut before = life.journal.now.into_inner();
@@ -272,14 +272,15 @@ fn foreign_bytes_never_stand_under_our_signature() {
     }
 }
 
-/// Memory behind a cache with lines of 64 bytes: the stored bytes, and those that have certainly
-/// arrived.
+/// Memory behind a cache with lines of 64 bytes. It has the stored bytes, and the bytes that have
+/// certainly reached the memory.
 struct Cached {
     cache: RefCell<Vec<u8>>,
     memory: RefCell<Vec<u8>>,
-    /// The first byte's offset within its line.
+    /// Offset of the first byte in its line.
     base: usize,
-    /// Every memory that a cut may leave: the arrived bytes, and any one further line.
+    /// Every memory that a loss of power may leave: the written-back bytes, and any one further
+    /// line.
     cuts: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -318,7 +319,7 @@ impl Memory for Cached {
 }
 
 #[test]
-fn behind_a_cache_nothing_is_lost_wherever_its_lines_begin() {
+fn behind_a_cache_nothing_is_lost_for_any_alignment_of_its_lines() {
     for base in (0..64).step_by(4) {
         let memory = Cached {
             cache: vec![0; 500].into(),
@@ -343,7 +344,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_second_life_goes_on_where_the_first_was_cut(
+    fn a_second_boot_continues_where_the_first_lost_power(
         parity in prop::sample::select(vec![0usize, 2, 8, 16]),
         size in 600usize..1_500,
         cut in any::<prop::sample::Index>(),
@@ -358,10 +359,10 @@ proptest! {
                 left = image.to_vec();
             }
         });
-        // The record that was being written may be there, or not.
+        // The record that was being written may be complete or missing.
         let next = first.next(cut);
         let second = Life::record(left, code.as_deref(), Header::Whole, next + 1, 60);
-        // Records of the first boot are there until they are overwritten.
+        // Records of the first boot remain until they are overwritten.
         at_every_cut(&second.before, &second.journal, |image, pieces| {
             if pieces < 24 {
                 check(image, code.as_deref(), next, pieces);
@@ -376,14 +377,14 @@ proptest! {
     }
 
     #[test]
-    fn a_text_survives_a_cut_after_every_byte(
+    fn a_text_survives_a_power_loss_after_every_byte(
         parity in prop::sample::select(vec![0usize, 4, 16]),
         lines in prop::collection::vec(1usize..200, 1..30),
         size in 600usize..1_500,
     ) {
         let code = code(parity);
         let journal = Journal::new(vec![0; size], Header::Whole);
-        // Each three bytes identify their place in the text.
+        // Every three bytes identify their position in the text.
         let byte = |at: usize| b'0' + (at / 3 % 64) as u8;
         let (mut written, mut complete) = (0, vec![(0, 0)]);
         let data = {
@@ -406,7 +407,7 @@ proptest! {
                 read.extend(bytes.iter().map(|&byte| (byte, trust)));
                 at += bytes.len();
             }
-            // Some blocks of the line that is being written may be there already.
+            // Some blocks of the line that is being written may be complete already.
             let fits = |end: usize| {
                 let from = end - len;
                 let overwritten = if end > data || doing > data { doing - done } else { 0 };
@@ -420,7 +421,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_last_log_there_is_the_old_one_or_as_much_of_the_new_one_as_was_written(
+    fn a_last_log_is_the_old_one_or_the_written_part_of_the_new_one(
         parity in prop::sample::select(vec![0usize, 16]),
         old in "[a-z ]{1,40}\n{1,20}",
         new in "([A-Z]{1,50}\n){1,30}",

@@ -17,14 +17,14 @@ const SIZE: usize = HEADER + 24 * 4;
 struct Spin(OnceLock<AtomicBool>);
 
 impl Spin {
-    /// Returns the flag. Loom's atomics can be made only during a model, not in a constant.
+    /// Returns the flag. loom's atomics cannot be made in a constant, only while a model runs.
     fn taken(&self) -> &AtomicBool {
         self.0.get_or_init(|| AtomicBool::new(false))
     }
 }
 
-// SAFETY: `lock` and `try_lock` return only to a caller that has changed `taken` from false to
-// true. Only `unlock` changes it back.
+// SAFETY: `lock` and `try_lock` return only to a caller that has changed `taken` from `false` to
+// `true`. Only `unlock` changes it back.
 unsafe impl RawMutex for Spin {
     const INIT: Self = Self(OnceLock::new());
     type GuardMarker = GuardSend;
@@ -55,7 +55,7 @@ impl Watched {
     }
 }
 
-// SAFETY: loom checks that no two threads access the cell at once.
+// SAFETY: loom checks that no two threads access the cell at the same time.
 unsafe impl Send for Watched {}
 
 impl Load for Watched {
@@ -103,7 +103,7 @@ fn records(memory: &Watched) -> Vec<(u8, u64)> {
         .collect()
 }
 
-/// Makes the lock before the threads that compete for it.
+/// Creates the lock before the threads that compete for it.
 fn made<R>(
     recorder: LockedRecorder<Spin, R>,
     make: impl FnOnce(&LockedRecorder<Spin, R>),
@@ -139,7 +139,7 @@ fn two_cpus_record_in_one_zone_and_nothing_is_lost_or_mixed() {
 }
 
 #[test]
-fn a_caller_that_only_tries_gets_whether_it_recorded() {
+fn a_caller_that_only_tries_learns_whether_it_recorded() {
     loom::model(|| {
         let memory = Watched::new();
         let shared = made(LockedRecorder::new(recorder(&memory, 0)), |it| {
@@ -168,7 +168,7 @@ fn one_lock_for_all_zones_keeps_them_apart() {
         let thread = thread::spawn(move || other.record_in(1, 10, !10));
         shared.record_in(0, 1, !1);
         shared.record_in(1, 11, !11);
-        // There is no such zone.
+        // There is no zone with this number.
         shared.record_in(2, 2, !2);
         thread.join().unwrap();
         assert_eq!(records(&zones[0]), [(0, 0), (0, 1)]);

@@ -1,5 +1,5 @@
-//! Incremental error correction: its parity equals that of encoding the memory, and bit flips
-//! during writes spoil no good byte.
+//! Incremental error correction: its parity equals that of encoding the memory. Bit flips during
+//! writes damage no other byte.
 
 mod common;
 
@@ -26,8 +26,8 @@ fn all_agree(image: &[u8], code: &Code, blocks: usize) -> bool {
         })
 }
 
-/// Returns the memory of zone `kind` of `fixture`, and the memory after nostall wrote the same
-/// text, line by line, into zeros.
+/// Returns the memory of zone `kind` of `fixture`, and memory into which nostall wrote the same
+/// text. nostall wrote it line by line into zeros.
 fn rewritten(fixture: &Fixture, kind: ZoneKind, text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let place = fixture.layout.zones_of(kind).next().unwrap();
     let linux = &fixture.image[place.offset..][..place.division.zone()];
@@ -35,7 +35,8 @@ fn rewritten(fixture: &Fixture, kind: ZoneKind, text: &[u8]) -> (Vec<u8>, Vec<u8
     let mut ours = vec![0; linux.len()];
     let memory = Ram::of(&mut ours);
     let (mut zone, _) = Zone::attach(memory, kind, LinuxVersion(0), code.as_deref()).unwrap();
-    // The ring has wrapped: one write from its beginning, and on to its start.
+    // The ring has wrapped. The text fills it from its beginning, and continues to its start
+    // position.
     let start = u32::from_le_bytes(*linux[4..].first_chunk().unwrap()) as usize;
     let text = match text.len() == zone.division().data() {
         true => [
@@ -52,7 +53,7 @@ fn rewritten(fixture: &Fixture, kind: ZoneKind, text: &[u8]) -> (Vec<u8>, Vec<u8
 }
 
 #[test]
-fn we_write_a_zone_as_linux_wrote_it_bit_for_bit() {
+fn a_written_zone_equals_linuxs_bit_for_bit() {
     for name in ["plain", "ecc16"] {
         let fixture = Fixture::load(name);
         for kind in [ZoneKind::Console, ZoneKind::Pmsg] {
@@ -70,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn parity_is_that_of_what_lies_in_memory(
+    fn parity_equals_that_of_the_memory(
         parity in prop_oneof![1usize..=16, Just(20)],
         size in 500usize..1_500,
         garbage: u8,
@@ -98,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn one_flip_at_any_time_spoils_nothing(
+    fn one_bit_flip_at_any_time_damages_nothing(
         parity in prop::sample::select(vec![2usize, 4, 8, 16, 20]),
         size in 700usize..1_200,
         when in 1usize..60,
@@ -110,8 +111,9 @@ proptest! {
         let mut image = vec![0; size];
         let start = image.as_mut_ptr();
         let flipped = {
-            // A flip comes from outside, so both views share one pointer. SAFETY: `image`
-            // outlives both, and neither is used at the same time as the other.
+            // The flip comes from outside, so both views share one pointer.
+            //
+            // SAFETY: `image` outlives both, and they are not used at the same time.
             let memory = unsafe { Ram::new(std::ptr::NonNull::new(start).unwrap(), size) };
             let (zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
             let mut recorder = Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
@@ -134,8 +136,8 @@ proptest! {
         for (i, trace) in zone.traces(RecordFormat::Bits64).enumerate() {
             let at = (oldest + len % 24 + 24 * i) % division.data();
             let wrong = trace.record.parent != !trace.record.ip;
-            // The flipped byte itself may be wrong where it is under the write position, or
-            // where its correction was not certain when it was found.
+            // The flipped byte itself may be wrong if it was at the write position, or if its
+            // correction was uncertain when it was found.
             let excused = trace.suspect || slot(at) && (trace.trust == Trust::Unverified || parity < 16)
                 || at + 24 > division.data();
             prop_assert!(!wrong || excused, "{at} {flipped}: {trace:x?}");
@@ -143,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn half_as_many_flips_as_parity_bytes_are_repaired_and_more_are_reported(
+    fn half_as_many_flips_as_parity_bytes_are_corrected_and_more_are_reported(
         parity in prop::sample::select(vec![2usize, 8, 16, 32]),
         flips in prop::collection::vec((0usize..128, 1u8..), 1..40),
         block in 1usize..4,

@@ -1,4 +1,4 @@
-//! Zones left by a crashed kernel: Linux's, and broken ones.
+//! Zones of crashed kernels: Linux's, and damaged ones.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn code(fixture: &Fixture) -> Option<Code> {
 }
 
 #[test]
-fn text_is_what_linux_read() {
+fn text_equals_linuxs_files() {
     for fixture in Fixture::all() {
         let code = code(&fixture);
         let recovered = recover(&fixture.image[..], &fixture.layout, code.as_ref());
@@ -60,7 +60,7 @@ fn dmesg_records_start_with_a_time() {
 }
 
 #[test]
-fn merged_traces_are_what_linux_printed() {
+fn merged_traces_equal_linuxs_output() {
     for fixture in Fixture::all() {
         let recovered = recover(&fixture.image[..], &fixture.layout, None);
         let merged = recovered.traces::<4>(fixture.record_format).unwrap();
@@ -73,7 +73,7 @@ fn merged_traces_are_what_linux_printed() {
         let suspects = merged.iter().filter(|trace| trace.suspect).count();
         assert!((zones..=2 * zones).contains(&suspects));
         if fixture.layout.params().ecc > 0 {
-            continue; // Linux's own output is shifted there.
+            continue; // Linux's own output is shifted in this recording.
         }
         let file = &fixture.files["ftrace-ramoops-0"];
         let lines: Vec<_> = std::str::from_utf8(file).unwrap().lines().collect();
@@ -90,7 +90,7 @@ fn merged_traces_are_what_linux_printed() {
 }
 
 #[test]
-fn more_trace_zones_than_there_is_room_for_are_refused() {
+fn too_many_trace_zones_are_refused() {
     let fixture = Fixture::load("wrap");
     let recovered = recover(&fixture.image[..], &fixture.layout, None);
     assert!(recovered.traces::<2>(fixture.record_format).is_none());
@@ -108,7 +108,7 @@ fn more_trace_zones_than_there_is_room_for_are_refused() {
 }
 
 #[test]
-fn a_trace_zone_tells_the_kernels_version() {
+fn a_trace_zone_identifies_the_kernels_version() {
     let fixture = Fixture::load("plain");
     for zone in recover(&fixture.image[..], &fixture.layout, None).zones() {
         let traces = zone.place().kind == ZoneKind::Ftrace;
@@ -180,7 +180,7 @@ impl Made {
 }
 
 #[test]
-fn a_flipped_bit_is_corrected_and_counted_and_the_memory_is_as_it_was() {
+fn a_flipped_bit_is_corrected_and_counted_and_the_memory_is_unchanged() {
     let text: Vec<u8> = (0..2000).map(|i| i as u8).collect();
     let mut made = Made::new(ZoneKind::Console, 16, 2000, 2000, &text);
     made.memory[6 + HEADER + 5] ^= 0x40;
@@ -201,7 +201,7 @@ fn a_flipped_bit_is_corrected_and_counted_and_the_memory_is_as_it_was() {
 }
 
 #[test]
-fn under_the_write_position_few_parity_bytes_repair_nothing() {
+fn at_the_write_position_few_parity_bytes_correct_nothing() {
     let text = [b'x'; 3000];
     for (parity, repaired) in [(8, false), (16, true)] {
         let data = Division::new(0x1000, parity).unwrap().data();
@@ -219,7 +219,7 @@ fn under_the_write_position_few_parity_bytes_repair_nothing() {
 }
 
 #[test]
-fn a_header_ahead_of_its_parity_is_believed() {
+fn a_header_ahead_of_its_parity_is_accepted() {
     for parity in [2, 16] {
         let text = [b'x'; 200];
         let mut made = Made::new(ZoneKind::Console, parity, 100, 100, &text);
@@ -228,14 +228,14 @@ fn a_header_ahead_of_its_parity_is_believed() {
         assert_eq!(zone.len(), 140);
         assert_eq!(zone.header_trust(), Trust::Unverified);
     }
-    // An impossible header is not trusted.
+    // An impossible header is not accepted.
     let mut made = Made::new(ZoneKind::Console, 16, 100, 100, b"x");
     made.header(140, 100);
     assert_eq!(made.open().len(), 100);
 }
 
 #[test]
-fn a_cut_between_size_and_start_leaves_the_order_plain_but_linux_turns_it() {
+fn a_power_loss_between_size_and_start_keeps_the_order_but_linux_changes_it() {
     let made = Made::new(ZoneKind::Console, 16, 4, 8, b"abcdefgh");
     assert_eq!(contents(&mut made.open()), b"abcdefgh");
     assert_eq!(contents(&mut made.faithful()), b"efghabcd");
@@ -252,7 +252,7 @@ fn a_full_ring_starts_with_its_oldest_byte() {
 }
 
 #[test]
-fn the_oldest_record_of_a_full_ring_is_suspect_and_linuxs_newest() {
+fn the_oldest_record_of_a_full_ring_is_suspect_and_is_linuxs_newest() {
     let data = Division::new(0x1000, 16).unwrap().data();
     for (size, writer, suspects) in [
         (240, Writer::DataFirst, vec![]),
@@ -275,7 +275,7 @@ fn the_oldest_record_of_a_full_ring_is_suspect_and_linuxs_newest() {
 }
 
 #[test]
-fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
+fn trace_records_at_other_positions_than_the_headers_are_unverified() {
     for fixture in Fixture::all() {
         let ecc = code(&fixture);
         let reader = Reader::careful(ecc.as_ref());
@@ -324,9 +324,9 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
     }
 }
 
-/// Without high address bits, records show less clearly where they begin.
+/// Without high address bits, the start of a record is less clear.
 #[test]
-fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
+fn trace_records_of_a_kernel_at_low_addresses_do_not_count_as_misaligned() {
     for record_format in [RecordFormat::Bits64, RecordFormat::Bits32] {
         let records: Vec<u8> = (0..32_u64)
             .flat_map(|call| {
@@ -372,7 +372,7 @@ fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why() {
+fn an_unreadable_zone_gives_the_reason() {
     let mut made = Made::new(ZoneKind::Console, 16, 0, 0, b"");
     assert_eq!(made.open().state(), ZoneState::Empty);
     made.header(9, 8);

@@ -1,5 +1,5 @@
-//! An RTOS or a kernel of your own: the bus needs one small trait of it. Here a thread's
-//! parking stands for its calls.
+//! An own RTOS or kernel: the bus needs one small trait of it. In this example, parking a thread
+//! represents its calls.
 //!
 //!     cargo run -p nostall-spi --features std --example rtos
 
@@ -17,7 +17,7 @@ struct Task(OnceLock<Thread>);
 
 impl WakeTask for Task {
     fn wake(&'static self) {
-        // xTaskNotifyGive, k_wakeup, ...
+        // For example xTaskNotifyGive or k_wakeup.
         self.0.get().map(Thread::unpark);
     }
 }
@@ -36,15 +36,15 @@ thread_local! {
 
 impl Platform for Rtos {
     fn current(&self) -> Option<Waker> {
-        // None in an interrupt handler: nothing there may wait.
+        // Returns `None` in an interrupt handler, which must not wait.
         let make = || &*Box::leak(Box::new(Task(thread::current().into())));
         Some(task_waker(OWN.with(|own| *own.get_or_init(make))))
     }
     fn block(&self, until: Nanos) {
-        // A notification with a time-out: a wake that comes first must not be lost.
+        // A notification with a time-out. A wake-up that comes first must not be lost.
         thread::park_timeout(Duration::from_nanos((until - self.now()).0));
     }
-    // And for a worker task: `has_worker`, `wake_worker`, `set_timer`.
+    // A worker task also needs `has_worker`, `wake_worker` and `set_timer`.
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! A Linux board: the JEDEC identity of a serial flash, by spidev.
+//! A Linux board: reads the JEDEC identity of a serial flash with spidev.
 //!
 //!     cargo run -p nostall-spi --features spidev --example spidev -- /dev/spidev0.0
 
@@ -16,7 +16,7 @@ fn identify(path: &str) -> Result<(), Box<dyn Error>> {
 
     let controller = Spidev::open(path)?;
     let bus: Bus<_, _> = Bus::new(controller, Threads::new(), Config::DEFAULT);
-    // The file stands for a chip-select line: number 0.
+    // The file selects one chip-select line, which has number 0 here.
     let flash = bus.device(Settings::new(10_000_000, Select::line(0)))?;
     let mut id = [0; 3];
     flash.write_then_read(&[0x9f], &mut id)?;
@@ -26,5 +26,5 @@ fn identify(path: &str) -> Result<(), Box<dyn Error>> {
 
 #[cfg(not(target_os = "linux"))]
 fn identify(_path: &str) -> Result<(), Box<dyn Error>> {
-    Err("spidev is Linux's".into())
+    Err("spidev exists only on Linux".into())
 }

@@ -22,7 +22,7 @@ const FAIR: Nanos = Nanos::from_micros(500);
 /// Largest number of rounds of a spin: a few milliseconds.
 const SPINS: u32 = 1 << 16;
 
-/// Equivalent of [`FAIR`] for a clock that stands still: the number of checks that found the bus
+/// Equivalent of [`FAIR`] for a stopped clock: the number of checks that found the bus
 /// owned.
 const FAIR_LOOKS: u32 = 16;
 
@@ -71,7 +71,7 @@ where
         }
         let _held = Held::begin(StallCondition::BusOwner);
         let until = self.platform.now() + looks;
-        // Rounds are counted too, for a clock that stands still.
+        // Rounds are counted too, for a stopped clock.
         for _ in 0..SPINS {
             if !self.ownership.is_owned() || self.platform.now() >= until {
                 return;

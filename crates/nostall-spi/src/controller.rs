@@ -13,11 +13,11 @@ use crate::words::Words;
 pub enum Progress {
     /// Every word was sent and received, and the last bit is sent.
     Done,
-    /// The CPU has nothing to do for this time; then the transfer is to be called again. With
+    /// The CPU has nothing to do for this time; then the transfer must be called again. With
     /// `Nanos::ZERO`, at once.
     After(Nanos),
     /// The controller will interrupt, and its handler calls
-    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt). Then the transfer is to be called again.
+    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt). Then the transfer must be called again.
     Interrupt,
 }
 

@@ -75,7 +75,7 @@
 //! - **An owner that is gone** (a leaked future) causes [`Error::Abandoned`] for the other callers
 //!   until [`Bus::reset`]. Nothing is sent meanwhile.
 //! - **A future may be dropped at any time.** The device is deselected, the bus is free, and the
-//!   FIFO is flushed before anything else is sent. If the future was running a submitted message,
+//!   FIFO is flushed before the next message. If the future was running a submitted message,
 //!   the message returns to the line if none of its words was sent. It is withdrawn if its device
 //!   or its handle was dropped meanwhile. If words were sent, it ends with [`Fault::Dropped`].
 //!   Another run would send the same words twice, and a deselected device cannot continue in the
@@ -92,7 +92,7 @@
 //!
 //! A transfer may take twice its time at the actual clock, plus 200 ms; then it is stopped and
 //! fails. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
-//! its checks. If the clock stands still, a check counts as 10 ns, and a pause of the platform as
+//! its checks. If the clock has stopped, a check counts as 10 ns, and a pause of the platform as
 //! at most 200 us.
 //!
 //! A bus has at most 64 devices at a time. A full line is an error. A critical section takes the

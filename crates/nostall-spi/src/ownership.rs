@@ -26,7 +26,7 @@ use crate::sync::{AtomicU32, Critical, Ordering, constant};
 const OWNED: u32 = 1;
 
 /// Proof that the caller owns the bus, and the obligation to free it. A token dropped without
-/// [`Ownership::release`] leaves the bus owned for ever.
+/// [`Ownership::release`] leaves the bus owned forever.
 #[derive(Debug)]
 #[must_use = "the bus is kept until the token is released"]
 pub(crate) struct Token(());

@@ -20,7 +20,7 @@ use crate::statistics::count;
 /// has not begun. Otherwise the message runs to its end, from memory of the bus.
 ///
 /// The handle may be sent to another thread, but only one context may use it. If an interrupt
-/// handler shared it with the interrupted thread, it would wait for that thread for ever:
+/// handler shared it with the interrupted thread, it would wait for that thread forever:
 ///
 /// ```compile_fail,E0277
 /// use nostall_spi::{Bare, Pending, controllers::Loopback};
@@ -160,7 +160,7 @@ where
             let worker = bus.has_worker() && !late;
             let (watched, wakers) = bus.ownership.watch(index, waker, worker, now, timeout);
             bus.see_to(wakers);
-            // While the clock stands still, no grant expires.
+            // While the clock is stopped, no grant expires.
             let stuck = || late && (bus.ownership.abandon() || now - since < timeout / 2);
             ControlFlow::Break(match watched {
                 Watched::Done => Ok(None),

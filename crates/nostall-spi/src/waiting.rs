@@ -21,7 +21,7 @@ pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
 /// Poll interval of a controller whose interrupt cannot be waited for.
 const INTERVAL: Nanos = Nanos::from_micros(1);
 
-/// Assumed duration of a read of a clock that stands still.
+/// Assumed duration of a read of a stopped clock.
 pub(crate) const LOOK: Nanos = Nanos(10);
 
 /// Ways in which an owner of the bus waits.
@@ -41,7 +41,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Checks the wait at `now`, after a pause of at most `pause`. The pause counts only if the
-    /// clock stands still, because it may have ended early.
+    /// clock has stopped, because it may have ended early.
     pub(crate) fn look(
         wait: &mut Option<Self>,
         now: Nanos,
@@ -94,7 +94,7 @@ impl<P: Platform> Waiting<'_, P> {
         }
     }
 
-    /// Returns the time that counts for the wait if the clock stands still.
+    /// Returns the time that counts for the wait if the clock has stopped.
     fn wait_once(&self, held: &mut Held, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
@@ -103,7 +103,7 @@ impl<P: Platform> Waiting<'_, P> {
         span
     }
 
-    /// Blocks until a controller that reports progress is to be called again. `wait` begins with
+    /// Blocks until a controller that reports progress must be called again. `wait` begins with
     /// the first call. Returns `false` when its limit is reached.
     #[cold]
     pub(crate) fn block(
@@ -132,7 +132,7 @@ impl<P: Platform> Waiting<'_, P> {
         self.rare.with(interrupt)
     }
 
-    /// Returns the time that counts for the wait if the clock stands still.
+    /// Returns the time that counts for the wait if the clock has stopped.
     fn block_once(&self, held: &mut Held, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {

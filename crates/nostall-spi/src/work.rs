@@ -222,8 +222,8 @@ where
         self.set_timer();
     }
 
-    /// Sets the timer for the time when the hardware may be put to sleep, or a waiter may have to
-    /// be removed, if either is expected.
+    /// Sets the timer for the earliest expected event: the hardware may be put to sleep, or a waiter
+    /// may have to be removed. Without an expected event, sets no timer.
     #[cold]
     pub(crate) fn set_timer(&self) {
         let now = self.platform.now();

@@ -1,5 +1,5 @@
-//! Contexts that do not come, clocks that stand still, and owners that are gone: each wait
-//! ends, and no other message is stranded.
+//! Contexts that do not come, clocks that stop, and owners that are gone. Each wait ends, and every
+//! other message is sent.
 
 mod common;
 
@@ -18,7 +18,7 @@ use nostall_spi::{
     Transfer,
 };
 
-/// Counts how often it was woken.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -44,7 +44,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 const TIMEOUT: Nanos = Config::DEFAULT.lock_timeout;
 
 #[test]
-fn a_handle_that_looks_after_a_waiter_was_late_wakes_the_next_one() {
+fn a_handle_that_polls_after_a_waiter_was_late_wakes_the_next_one() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let [owner, late, next, other] = [0, 1, 2, 3].map(|line| bus.device(device(line)).unwrap());
     let mut done = other.submit(&mut [Transfer::write(&[7])]).unwrap();
@@ -59,7 +59,7 @@ fn a_handle_that_looks_after_a_waiter_was_late_wakes_the_next_one() {
     assert!(poll(&mut next, &next_waker).is_pending());
     drop(locked);
     clock.advance(TIMEOUT);
-    // The message is through; the look of its handle must not lose the others' wake-up.
+    // The message is complete. The handle's poll must not lose the wake-up of the others.
     assert_eq!(done.wait(), Ok(()));
     assert_eq!(owner.write(&[9]), Ok(()));
     bus.poll(now(&clock));
@@ -81,7 +81,7 @@ fn poll_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
     assert!(poll(&mut late, &waker).is_pending());
     drop(locked);
     assert_eq!(times(&woken), 1);
-    // From an interrupt handler; nothing but the main loop comes.
+    // Submitted in an interrupt handler. Only the main loop calls later.
     let stored = other.submit(&mut [Transfer::write(&[2])]).unwrap();
     bus.poll(now(&clock));
     assert!(!stored.is_done());
@@ -93,7 +93,7 @@ fn poll_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
 }
 
 #[test]
-fn poll_runs_what_was_stored_behind_a_waiter_that_does_not_come() {
+fn poll_runs_messages_stored_behind_a_waiter_that_does_not_come() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let [owner, device] = [0, 1].map(|line| bus.device(device(line)).unwrap());
     let (_, waker) = waker();
@@ -134,7 +134,7 @@ fn poll_wakes_a_future_without_a_timer_when_its_wait_is_over() {
     assert_eq!(probe.sent(), [[0; 0]; 0]);
 }
 
-/// A platform whose worker and timer are calls of the test.
+/// A platform whose worker and timer are called from the test.
 #[derive(Default)]
 struct Manual {
     now: Cell<Nanos>,
@@ -145,7 +145,7 @@ impl Clock for &Manual {
     fn now(&self) -> Nanos {
         self.now.get()
     }
-    /// At once: it does not go on.
+    /// Returns immediately: the clock does not advance.
     fn wait_until(&self, _: Nanos) {}
 }
 
@@ -163,7 +163,7 @@ impl Platform for &Manual {
 }
 
 #[test]
-fn a_worker_that_was_called_to_tear_down_and_finds_a_full_round_of_messages_comes_again() {
+fn a_worker_called_for_a_teardown_that_finds_a_full_round_of_messages_runs_again() {
     let manual = Manual::default();
     let probe = Probe::default();
     let bus: Bus<_, _, 4, 64, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
@@ -184,8 +184,8 @@ fn a_worker_that_was_called_to_tear_down_and_finds_a_full_round_of_messages_come
 }
 
 #[test]
-fn a_controller_that_never_completes_is_given_up_though_the_clock_stands_still() {
-    // In a thread, as an endless loop must not keep the test from failing.
+fn a_controller_that_never_completes_is_given_up_even_with_a_stopped_clock() {
+    // In a thread, so that an endless loop makes the test fail.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let manual = Manual::default();
@@ -200,7 +200,7 @@ fn a_controller_that_never_completes_is_given_up_though_the_clock_stands_still()
 }
 
 #[test]
-fn a_future_calls_its_controller_again_at_once_though_the_clock_stands_still() {
+fn a_future_calls_its_controller_again_at_once_even_with_a_stopped_clock() {
     let manual = Manual::default();
     let probe = Probe::default();
     let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
@@ -213,7 +213,7 @@ fn a_future_calls_its_controller_again_at_once_though_the_clock_stands_still() {
     assert_eq!(poll(&mut future, &waker), Poll::Ready(Ok(())));
 }
 
-/// Tasks, and a worker that is called and never comes.
+/// A platform with tasks, and with a worker that is called but never comes.
 #[derive(Default)]
 struct Deaf(Cell<Nanos>);
 
@@ -236,7 +236,7 @@ impl Platform for Deaf {
 }
 
 #[test]
-fn a_handle_waits_for_a_worker_that_does_not_come_no_longer_than_the_lock_timeout() {
+fn a_handle_waits_for_an_absent_worker_no_longer_than_the_lock_timeout() {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let probe = Probe::default();
@@ -264,7 +264,7 @@ fn a_reset_ends_the_submitted_message_that_a_leaked_future_was_running() {
     let (_, waker) = waker();
     let mut message = [Transfer::write(&[2])];
     {
-        // Behind the stored message, which it runs first.
+        // In line behind the stored message, which it runs first.
         let mut leaked = Box::pin(device.transfer_async(&mut message));
         assert!(poll(&mut leaked.as_mut(), &waker).is_pending());
         std::mem::forget(leaked);
@@ -311,7 +311,7 @@ fn a_future_that_is_dropped_after_any_number_of_polls_leaves_a_free_bus() {
             }
         }
         assert_eq!(probe.selected(), None, "after {polls} polls");
-        // Until the device is set up, nothing of the submitted message is clocked.
+        // Until the device is set up, no word of the submitted message is clocked.
         let clocked = polls > 5;
         assert_eq!(bus.in_line(), usize::from(!clocked), "after {polls} polls");
         assert_eq!(kept.is_done(), clocked);
@@ -349,13 +349,13 @@ fn drop_panics() -> Waker {
             }
         },
     );
-    // SAFETY: the table's functions do not use the pointer as one.
+    // SAFETY: the functions in the table do not use the pointer.
     unsafe { Waker::from_raw(RawWaker::new(&raw const TABLE as *const (), &TABLE)) }
 }
 
 #[cfg(feature = "std")]
 #[test]
-fn a_waker_whose_drop_panics_keeps_no_other_from_the_bus() {
+fn a_waker_whose_drop_panics_does_not_block_the_bus() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let [owner, device, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
     let locked = owner.lock().unwrap();
@@ -365,7 +365,7 @@ fn a_waker_whose_drop_panics_keeps_no_other_from_the_bus() {
         let mut future = Box::pin(device.transfer_async(&mut message));
         assert!(poll(&mut future.as_mut(), &waker).is_pending());
         drop(locked);
-        // Its look takes the bus, and drops a waker.
+        // This poll takes the bus, and drops a waker.
         assert_eq!(poll(&mut future.as_mut(), &waker), Poll::Ready(Ok(())));
     }
     goes_on(&other, &probe);
@@ -391,7 +391,7 @@ fn a_bus_has_64_devices_at_a_time_and_the_next_one_is_refused() {
         clock: 0,
         ..device(0)
     };
-    // One that is refused uses no number.
+    // A refused device uses no number.
     for _ in 0..100 {
         assert_eq!(bus.device(refused).err(), Some(Invalid::ClockZero));
     }
@@ -423,18 +423,18 @@ fn a_new_device_does_not_wait_behind_a_leaked_future_of_a_dropped_one() {
 }
 
 thread_local! {
-    /// The bus that the clock inspects.
+    /// The bus that the clock accesses.
     static SEEN: Cell<Option<&'static Bus<Probed, Curious, 4, 4, 16>>> = const { Cell::new(None) };
 }
 
-/// A clock that can be read outside of the bus's critical sections only.
+/// A clock that can be read only outside of the bus's critical sections.
 #[derive(Default)]
 struct Curious(Cell<Nanos>);
 
 impl Clock for Curious {
     fn now(&self) -> Nanos {
         if let Some(bus) = SEEN.get() {
-            // Panics within the section.
+            // This call panics within the critical section.
             bus.in_line();
         }
         self.0.set(self.0.get() + Nanos::from_millis(1));
@@ -462,7 +462,7 @@ fn the_clock_is_read_outside_of_critical_sections() {
         let (woken, waker) = waker();
         let mut message = [Transfer::write(&[1])];
         let mut future = pin!(first.transfer_async(&mut message));
-        // Woken after one look, granted the bus after two.
+        // Woken after one poll, and granted the bus after two.
         for _ in 0..looks {
             assert!(poll(&mut future, &waker).is_pending());
         }
@@ -475,7 +475,7 @@ fn the_clock_is_read_outside_of_critical_sections() {
     }
 }
 
-/// A platform with a worker: the test, which keeps the time too.
+/// A platform whose worker and clock are controlled in the test.
 struct Called {
     clock: nostall_devices::VirtualClock,
     timer: Cell<Option<Nanos>>,
@@ -516,8 +516,7 @@ fn calling(config: Config) -> (Calling, Probe) {
     (Bus::new(controller(&probe), platform, config), probe)
 }
 
-/// Plays the worker and its timer until there is nothing to wait for or to do, `until` at
-/// the latest.
+/// Acts as the worker and its timer until there is no work and no timer, or until the time `until`.
 fn serve(bus: &Calling, until: Nanos) {
     let platform = bus.platform();
     loop {
@@ -540,7 +539,7 @@ fn serve(bus: &Calling, until: Nanos) {
 #[test]
 fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
     for idle_timeout in [Nanos::ZERO, Nanos::from_secs(1), TIMEOUT * 2] {
-        // A hardware that sleeps sets no timer of its own.
+        // Sleeping hardware sets no timer of its own.
         for awake in [false, true] {
             let (bus, probe) = calling(Config {
                 idle_timeout,
@@ -564,7 +563,7 @@ fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
             drop(locked);
             let stored = other.submit(&mut [Transfer::write(&[3])]).unwrap();
             std::mem::forget(late);
-            // Granted at 1 ms.
+            // The bus was granted at 1 ms.
             let over = Nanos::from_millis(1) + TIMEOUT;
             serve(&bus, over - Nanos(1));
             assert_eq!((times(&woken), stored.is_done()), (0, false));
@@ -578,7 +577,7 @@ fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
 }
 
 #[test]
-fn a_wait_shorter_than_the_idle_timeout_does_not_put_the_hardware_to_sleep_before_it() {
+fn a_wait_shorter_than_the_idle_timeout_does_not_put_the_hardware_to_sleep_early() {
     let lock_timeout = Nanos::from_millis(100);
     let (bus, probe) = calling(Config {
         lock_timeout,
@@ -597,7 +596,7 @@ fn a_wait_shorter_than_the_idle_timeout_does_not_put_the_hardware_to_sleep_befor
         assert!(poll(&mut future, Waker::noop()).is_pending());
     }
     probe.told();
-    // The waiter's timer goes off here: half the idle timeout is left.
+    // The waiter's timer expires here, with half the idle timeout left.
     serve(&bus, joined + lock_timeout);
     assert_eq!(probe.told(), []);
     owner.write(&[4]).unwrap();
@@ -625,14 +624,14 @@ fn a_message_longer_than_the_idle_timeout_wakes_no_worker_before_its_end() {
 }
 
 #[test]
-fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
+fn a_caller_on_an_idle_bus_wakes_the_worker_once_for_the_teardown() {
     const MESSAGES: u32 = if cfg!(miri) { 5 } else { 1_000 };
     let (bus, probe) = calling(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     for _ in 0..MESSAGES {
         device.write(&[1]).unwrap();
     }
-    // An idle timeout in which something has happened, and one in which nothing has.
+    // The first idle timeout had traffic, the second one had none.
     bus.on_timer();
     let statistics = bus.statistics();
     assert_eq!((statistics.wakeups, statistics.teardowns), (0, 0));
@@ -647,7 +646,7 @@ fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
 }
 
 #[test]
-fn what_is_left_to_the_worker_on_an_idle_bus_wakes_it_once() {
+fn a_message_left_to_the_worker_on_an_idle_bus_wakes_it_once() {
     let (bus, probe) = calling(Config {
         submitted: Submitted::ByWorker,
         ..Config::DEFAULT
@@ -663,7 +662,7 @@ fn what_is_left_to_the_worker_on_an_idle_bus_wakes_it_once() {
 }
 
 #[test]
-fn a_worker_that_was_called_to_tear_down_and_finds_the_bus_taken_comes_again() {
+fn a_worker_called_for_a_teardown_that_finds_the_bus_in_use_runs_again() {
     let (bus, probe) = calling(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     device.write(&[1]).unwrap();
@@ -681,7 +680,7 @@ fn a_worker_that_was_called_to_tear_down_and_finds_the_bus_taken_comes_again() {
 }
 
 #[test]
-fn an_awaited_delay_ends_though_the_clock_stands_still_or_is_set_back() {
+fn an_awaited_delay_ends_even_if_the_clock_stops_or_is_set_back() {
     for back in [false, true] {
         let manual = Manual::default();
         manual.now.set(Nanos::from_secs(7_200));
@@ -696,7 +695,7 @@ fn an_awaited_delay_ends_though_the_clock_stands_still_or_is_set_back() {
             polls += 1;
             assert!(polls < 20_000_000, "back: {back}");
             if back {
-                // An hour, once; then it goes on.
+                // The clock goes back by an hour once, then continues.
                 let now = match polls {
                     1 => Nanos::from_secs(3_600),
                     _ => manual.now.get() + span / 4,
@@ -708,7 +707,7 @@ fn an_awaited_delay_ends_though_the_clock_stands_still_or_is_set_back() {
     }
 }
 
-/// A clock whose time changes only after so many readings.
+/// A clock whose time changes only after a number of reads.
 #[derive(Default)]
 struct Ticks(Cell<u64>);
 
@@ -727,7 +726,7 @@ impl Platform for Ticks {
 }
 
 #[test]
-fn a_delay_is_not_cut_short_where_the_clock_ticks_slowly() {
+fn a_delay_is_not_shortened_by_a_clock_with_long_ticks() {
     let probe = Probe::default();
     let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Ticks::default(), Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
@@ -740,7 +739,7 @@ fn a_delay_is_not_cut_short_where_the_clock_ticks_slowly() {
 }
 
 #[test]
-fn a_submitted_message_of_which_nothing_was_clocked_outlives_the_future_that_ran_it() {
+fn a_submitted_message_without_a_clocked_word_outlives_the_future_that_ran_it() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let slow = Settings {
         setup: Nanos::from_micros(10),
@@ -763,7 +762,7 @@ fn a_submitted_message_of_which_nothing_was_clocked_outlives_the_future_that_ran
 }
 
 #[test]
-fn a_controller_that_never_completes_is_given_up_after_a_bounded_number_of_looks() {
+fn a_controller_that_never_completes_is_given_up_after_a_bounded_number_of_polls() {
     for act in [Act::Never, Act::NeverInterrupts] {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -779,7 +778,7 @@ fn a_controller_that_never_completes_is_given_up_after_a_bounded_number_of_looks
     }
 }
 
-/// A platform of tasks whose clock stands still, and which does not block.
+/// A platform of tasks whose clock is stopped, and which does not block.
 #[derive(Default)]
 struct Frozen(Cell<u32>);
 
@@ -795,13 +794,13 @@ impl Platform for Frozen {
     }
     fn block(&self, _: Nanos) {
         self.0.set(self.0.get() + 1);
-        // Two waits of ten seconds, at 200 us a look.
+        // Two waits of ten seconds each, with 200 us per poll.
         assert!(self.0.get() < 110_000);
     }
 }
 
 #[test]
-fn a_caller_and_a_handle_wait_for_a_bounded_number_of_looks_though_the_clock_stands_still() {
+fn a_caller_and_a_handle_wait_for_a_bounded_number_of_polls_even_with_a_stopped_clock() {
     for granted in [false, true] {
         let probe = Probe::default();
         let bus: Bus<_, _, 4, 4, 16> =
@@ -810,7 +809,7 @@ fn a_caller_and_a_handle_wait_for_a_bounded_number_of_looks_though_the_clock_sta
         let locked = owner.lock().unwrap();
         let mut message = [Transfer::write(&[1])];
         let mut leaked = Box::pin(late.transfer_async(&mut message));
-        // Overdue after so many looks.
+        // Overdue after this number of polls.
         for _ in 0..20 {
             assert!(poll(&mut leaked.as_mut(), Waker::noop()).is_pending());
         }
@@ -828,7 +827,7 @@ fn a_caller_and_a_handle_wait_for_a_bounded_number_of_looks_though_the_clock_sta
     }
 }
 
-/// Calls `poll` only when it has asked for that, `until` at the latest.
+/// Calls `poll` only at the times that it returned, up to `until`.
 fn poll_as_asked(bus: &Virtual, clock: &nostall_devices::VirtualClock, until: Nanos) {
     let mut calls = 0;
     while let Some(at) = bus.poll(now(clock)).filter(|at| *at <= until) {
@@ -839,7 +838,7 @@ fn poll_as_asked(bus: &Virtual, clock: &nostall_devices::VirtualClock, until: Na
 }
 
 #[test]
-fn poll_asks_to_be_called_for_the_end_of_a_wait_whatever_the_idle_timeout() {
+fn poll_returns_the_end_of_a_wait_whatever_the_idle_timeout() {
     for idle_timeout in [Nanos::from_millis(1), TIMEOUT * 2, Nanos(u64::MAX)] {
         for granted in [false, true] {
             let (bus, probe, clock) = bus(Config {
@@ -868,7 +867,7 @@ fn poll_asks_to_be_called_for_the_end_of_a_wait_whatever_the_idle_timeout() {
 }
 
 #[test]
-fn poll_asks_to_be_called_for_the_end_of_a_transfer_whatever_the_idle_timeout() {
+fn poll_returns_the_end_of_a_transfer_whatever_the_idle_timeout() {
     let (bus, probe, clock) = bus(Config {
         idle_timeout: Nanos(u64::MAX),
         ..Config::DEFAULT
@@ -888,7 +887,7 @@ fn poll_asks_to_be_called_for_the_end_of_a_transfer_whatever_the_idle_timeout() 
     assert_eq!(poll(&mut future, &waker), Poll::Ready(timeout));
 }
 
-/// A clock that ticks every 100 ms, whose waits are exact.
+/// A clock with ticks of 100 ms but exact waits.
 #[derive(Default)]
 struct Coarse(Cell<Nanos>);
 
@@ -898,7 +897,7 @@ impl Clock for Coarse {
         tick * (self.0.get().0 / tick.0)
     }
     fn wait_until(&self, deadline: Nanos) {
-        // At least as long as from the last tick.
+        // Waits at least for the time since the last tick.
         self.0.set(self.0.get() + (deadline - self.now()));
     }
 }
@@ -911,16 +910,16 @@ impl Platform for Coarse {
 }
 
 #[test]
-fn a_transfer_that_completes_in_time_is_not_given_up_where_waits_are_finer_than_the_clock() {
+fn a_transfer_that_completes_in_time_is_not_given_up_if_waits_are_finer_than_the_clock() {
     let probe = Probe::default();
     let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Coarse::default(), Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
-    // 16 ms at 1 MHz, in FIFOs of 8 bytes.
+    // The transfer takes 16 ms at 1 MHz, in FIFOs of 8 bytes.
     let bytes = [1; 2_000];
     probe.next(&[Act::Takes(Nanos::from_millis(16))]);
     probe.pieces(250 * 10);
     assert_eq!(device.write(&bytes), Ok(()));
-    // In line for its interrupt, at 1 us a look.
+    // The caller polls for the interrupt, with 1 us per poll.
     probe.next(&[Act::InterruptsAfter(10_000)]);
     assert_eq!(device.write(&bytes), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! Our own controllers, on models of their hardware.
+//! The crate's own controllers on models of their hardware.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use nostall_spi::controllers::{Loopback, Sifive};
 use nostall_spi::{Bare, Bus, Config, Error, Fault, Invalid, Platform, Select, Settings, Transfer};
 
 /// A SiFive controller with its FIFOs and its line's speed, in virtual time. It receives each sent
-/// word with all bits inverted.
+/// word inverted.
 struct Chip {
     clock: VirtualClock,
     registers: [u32; 32],
     transmit: VecDeque<u8>,
     receive: VecDeque<u8>,
-    /// When the frame that is being shifted is through.
+    /// End time and value of the frame that is being shifted.
     shifting: Option<(Nanos, u8)>,
     sent: Vec<u8>,
     edges: Vec<u32>,
@@ -41,7 +41,7 @@ impl Chip {
         Nanos(8_000_000_000 / u64::from(hertz))
     }
 
-    /// Brings it to this moment.
+    /// Advances the model to the present time.
     fn advance(&mut self) {
         if self.stuck {
             return;
@@ -68,7 +68,7 @@ impl Chip {
         }
     }
 
-    /// Whether it asks for an interrupt.
+    /// Returns whether an interrupt is pending.
     fn interrupts(&mut self) -> bool {
         self.advance();
         self.registers[IE] & 2 != 0 && self.receive.len() as u32 > self.registers[RXMARK]
@@ -80,10 +80,10 @@ struct Window(Rc<RefCell<Chip>>);
 
 impl Registers for Window {
     fn read8(&self, _offset: usize) -> u8 {
-        panic!("32 bits at once");
+        panic!("only 32-bit accesses are possible");
     }
     fn write8(&self, _offset: usize, _value: u8) {
-        panic!("32 bits at once");
+        panic!("only 32-bit accesses are possible");
     }
     fn read32(&self, offset: usize) -> u32 {
         let mut chip = self.0.borrow_mut();
@@ -98,7 +98,7 @@ impl Registers for Window {
         let mut chip = self.0.borrow_mut();
         chip.advance();
         if offset == TXDATA {
-            assert!(chip.transmit.len() < 8, "more than the FIFO holds");
+            assert!(chip.transmit.len() < 8, "a write into a full FIFO");
             chip.transmit.push_back(value as u8);
         } else {
             chip.registers[offset] = value;
@@ -129,11 +129,11 @@ fn chip() -> (Window, VirtualClock) {
 
 type SifiveBus<P> = Bus<Sifive<Window>, P, 4, 16>;
 
-/// A platform whose blocked task lets time pass until the controller interrupts.
+/// A platform whose blocked task advances the time until the controller interrupts.
 struct Interrupted {
     clock: VirtualClock,
     window: Window,
-    /// Interrupts.
+    /// Number of interrupts.
     seen: Rc<Cell<u32>>,
 }
 
@@ -154,7 +154,7 @@ impl Platform for Interrupted {
         while self.clock.now() < until {
             self.clock.advance(Nanos(100));
             if self.window.0.borrow_mut().interrupts() {
-                // The handler.
+                // Acts as the interrupt handler.
                 mask(&self.window);
                 self.seen.set(self.seen.get() + 1);
                 return;
@@ -170,13 +170,13 @@ fn polled() -> (SifiveBus<Bare<VirtualClock>>, Window, VirtualClock) {
     (bus, window, clock)
 }
 
-/// 1 MHz.
+/// Returns settings of a device at 1 MHz.
 fn slow() -> Settings {
     Settings::new(1_000_000, Select::line(0))
 }
 
 #[test]
-fn sifive_moves_whole_fifos_at_the_lines_speed() {
+fn sifive_transfers_whole_fifos_at_the_lines_speed() {
     let (bus, window, clock) = polled();
     let device = bus.device(slow()).unwrap();
     let mut bytes: Vec<u8> = (0..100).collect();
@@ -186,9 +186,9 @@ fn sifive_moves_whole_fifos_at_the_lines_speed() {
     assert_eq!(chip.sent, sent);
     assert!(!chip.overrun);
     assert!(bytes.iter().zip(&sent).all(|(came, sent)| *came == !sent));
-    // Each FIFO is waited for until it is empty, and no longer.
+    // Each FIFO is waited for until it is empty, and not longer.
     assert_eq!(clock.now(), Nanos::from_micros(8 * 100));
-    // At rest; held; at rest.
+    // The line at rest, held, and at rest again.
     assert_eq!(chip.edges, [0, 2, 0]);
 }
 
@@ -208,7 +208,7 @@ fn sifive_interrupts_once_a_fifo() {
     let mut bytes = [7; 64];
     device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
     assert_eq!((bytes, seen.get()), ([!7; 64], 8));
-    // 16 us are not worth one.
+    // A transfer of 16 us is too short for an interrupt.
     device.write(&[1, 2]).unwrap();
     assert_eq!(seen.get(), 8);
     assert_eq!(window.0.borrow().registers[IE], 0);
@@ -247,7 +247,7 @@ fn sifive_clocks_an_sd_card_without_selecting_it() {
 }
 
 #[test]
-fn sifive_selects_a_device_by_an_edge_after_clocks_for_none() {
+fn sifive_selects_a_device_with_an_edge_after_clocks_without_a_device() {
     let (bus, window, _) = polled();
     let none = Settings {
         select: Select::None,
@@ -275,7 +275,7 @@ fn sifive_that_vanishes_is_an_error_and_no_endless_loop() {
     assert_eq!(device.write(&[1]), Err(gone));
     bus.poll(Nanos::ZERO);
     bus.poll(Nanos::from_secs(10));
-    // Asleep; it does not wake.
+    // The hardware sleeps, and does not wake.
     assert_eq!(device.write(&[1]), Err(gone));
 }
 
@@ -288,7 +288,7 @@ fn sifive_that_is_stuck_times_out_and_the_next_message_has_its_own_bytes() {
     assert_eq!(device.write(&[1, 2, 3]), timeout);
     assert_eq!(window.0.borrow().edges.last(), Some(&0));
     window.0.borrow_mut().stuck = false;
-    // The three that were under way come out first, and are dropped.
+    // The first three bytes, which were under way, are received first and dropped.
     let mut bytes = [9; 20];
     device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
     assert_eq!(bytes, [!9; 20]);
@@ -296,7 +296,7 @@ fn sifive_that_is_stuck_times_out_and_the_next_message_has_its_own_bytes() {
 }
 
 #[test]
-fn sifive_whose_messages_are_given_up_in_a_row_gives_the_next_its_own_bytes() {
+fn sifive_after_several_given_up_messages_gives_the_next_its_own_bytes() {
     let (window, clock) = chip();
     let completion = Completion::Interrupt(Nanos::ZERO);
     let controller = Sifive::new(window.clone(), INPUT, 1, completion);
@@ -314,7 +314,7 @@ fn sifive_whose_messages_are_given_up_in_a_row_gives_the_next_its_own_bytes() {
 }
 
 #[test]
-fn loopback_gives_back_what_it_gets() {
+fn loopback_receives_the_sent_bytes() {
     let bus: Bus<_, _> = Bus::new(Loopback, Bare(VirtualClock::new()), Config::DEFAULT);
     let device = bus.device(slow()).unwrap();
     let (mut long, mut short, mut read) = ([0; 3], [0; 1], [9; 2]);
@@ -330,15 +330,15 @@ fn loopback_gives_back_what_it_gets() {
 
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 #[test]
-fn spidev_that_is_none_is_an_error() {
+fn a_file_that_is_not_spidev_is_an_error() {
     use nostall_spi::controllers::Spidev;
     assert!(Spidev::open("/dev/there-is-no-such-device").is_err());
-    // A file that is no SPI device.
+    // This file is not an SPI device.
     let null = Spidev::open("/dev/null").unwrap();
     let bus: Bus<_, _> = Bus::new(null, Bare(VirtualClock::new()), Config::DEFAULT);
     let device = bus.device(slow()).unwrap();
     let error = device.write(&[1]).unwrap_err();
-    // ENOTTY.
+    // The error is ENOTTY.
     let expected = Error::Failed {
         transfer: 0,
         fault: Fault::System(25),
@@ -346,7 +346,7 @@ fn spidev_that_is_none_is_an_error() {
     assert_eq!(error, expected);
 }
 
-/// Printed by the benchmark, and in the README.
+/// The benchmark prints these numbers, and the README lists them.
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 #[test]
 fn a_bus_takes_no_more_memory_than_the_documentation_says() {

@@ -1,5 +1,5 @@
-//! Controllers that fail, callers that vanish: each has a defined outcome, no device
-//! stays selected, and the bus goes on.
+//! Controllers that fail, and callers that vanish. Each has a defined result, no device stays
+//! selected, and the bus continues to work.
 
 mod common;
 
@@ -17,7 +17,7 @@ use nostall_spi::{
 
 #[test]
 fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
-    // Miri: 202,000 looks are too slow for it.
+    // Miri is too slow for 202,000 polls.
     let acts = [Act::Never, Act::NeverInterrupts];
     for &act in &acts[..if cfg!(miri) { 1 } else { 2 }] {
         let (bus, probe, clock) = bus(Config::DEFAULT);
@@ -25,7 +25,7 @@ fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
         probe.next(&[Act::Well, act]);
         let message = &mut [Transfer::write(&[0; 2]), Transfer::write(&[0; 125])];
         assert_eq!(device.sync(message), Err(Error::Timeout { transfer: 1 }));
-        // 1 ms at 1 MHz.
+        // The transfer takes 1 ms at 1 MHz.
         assert_eq!(now(&clock), Nanos::from_millis(2 + 200));
         let told = probe.told();
         assert_eq!(told.last(), Some(&Abort));
@@ -50,7 +50,7 @@ fn a_controller_that_completes_twice_does_no_harm() {
 }
 
 #[test]
-fn an_error_in_mid_message_ends_it_and_says_where() {
+fn an_error_in_mid_message_ends_it_and_gives_the_transfer() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     for (act, fault) in [
@@ -131,7 +131,7 @@ fn a_driver_that_panics_on_a_queued_message_fails_that_message() {
 }
 
 #[test]
-fn a_device_that_is_dropped_takes_its_queued_messages_with_it() {
+fn a_dropped_device_withdraws_its_queued_messages() {
     static CALLED: AtomicUsize = AtomicUsize::new(0);
     fn called(completed: Completed<'_>) {
         assert_eq!(completed.result, Err(Error::Cancelled));
@@ -167,7 +167,7 @@ fn a_message_whose_handle_is_dropped_is_not_run() {
 }
 
 #[test]
-fn what_has_no_place_in_the_queue_is_refused() {
+fn a_message_without_a_place_in_the_queue_is_refused() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let submit = |parts: &mut [Transfer<'_>]| device.submit(parts).map(drop);
@@ -184,7 +184,7 @@ fn what_has_no_place_in_the_queue_is_refused() {
         .map(|byte| device.submit(&mut [Transfer::write(&[byte])]).unwrap())
         .collect();
     assert_eq!(submit(&mut [Transfer::write(&[5])]), Err(Error::LineFull));
-    // By sync, everything that waits is run first.
+    // A synchronous call first runs all waiting messages.
     device.write(&[9]).unwrap();
     assert_eq!(probe.sent(), [[0], [1], [2], [3], [9]]);
     assert!(kept.iter().all(|kept| kept.is_done()));
@@ -209,7 +209,7 @@ fn a_callback_that_panics_leaves_the_bus_to_the_next_message() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_caller_that_waits_for_a_bus_that_is_never_let_go_gives_up() {
+fn a_caller_that_waits_for_a_bus_that_is_never_released_gives_up() {
     use nostall_spi::{Bus, Threads};
     let config = Config {
         lock_timeout: Nanos::from_millis(5),
@@ -221,7 +221,7 @@ fn a_caller_that_waits_for_a_bus_that_is_never_let_go_gives_up() {
     let two = bus.device(device(2)).unwrap();
     let locked = one.lock().unwrap();
     assert_eq!(two.write(&[1]), Err(Error::Abandoned));
-    // At once, from now on.
+    // From now on, calls fail immediately.
     assert_eq!(two.write(&[1; 100]), Err(Error::Abandoned));
     drop(locked);
     assert_eq!(probe.sent(), Vec::<Vec<u32>>::new());
@@ -237,7 +237,7 @@ fn a_controller_that_vanishes_fails_every_message_until_it_is_back() {
     for _ in 0..2 {
         assert_eq!(device.write(&[1]), failed(0, Fault::Gone));
     }
-    // Queued messages fail too, and do not stay in the queue.
+    // Queued messages also fail, and do not stay in the queue.
     let mut kept: Vec<_> = (0..3)
         .map(|_| device.submit(&mut [Transfer::write(&[1])]).unwrap())
         .collect();
@@ -250,7 +250,7 @@ fn a_controller_that_vanishes_fails_every_message_until_it_is_back() {
 }
 
 #[test]
-fn messages_that_move_nothing_select_and_release() {
+fn messages_without_data_select_and_release() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     device.write(&[]).unwrap();
@@ -269,7 +269,7 @@ fn messages_that_move_nothing_select_and_release() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_callback_that_submits_for_ever_keeps_no_caller_for_ever() {
+fn a_callback_that_always_submits_does_not_block_callers() {
     use nostall_spi::{Bus, Threads};
     type Shared = Bus<Probed, Threads, 4, 4, 16>;
     static RAN: AtomicUsize = AtomicUsize::new(0);
@@ -292,7 +292,7 @@ fn a_callback_that_submits_for_ever_keeps_no_caller_for_ever() {
     assert!(AGAIN.set(Box::new(submit)).is_ok());
     AGAIN.get().unwrap()();
     let mut ran = 0;
-    // Each comes to an end, and gets on.
+    // Each call ends, although the callback always submits.
     let mut gets_on = |act: &dyn Fn()| {
         act();
         let after = RAN.load(Ordering::Relaxed);
@@ -307,7 +307,7 @@ fn a_callback_that_submits_for_ever_keeps_no_caller_for_ever() {
 
 #[test]
 fn a_time_out_is_computed_from_the_clock_that_was_set() {
-    // 512 KiB, at 104 MHz at most; the controller has 16 MHz.
+    // The transfer has 512 KiB. The device allows 104 MHz, and the controller runs at 16 MHz.
     let asked = Settings::new(104_000_000, Select::line(1));
     let took = Nanos::from_millis(262);
     let probe = Probe::default();
@@ -320,11 +320,11 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
         Config::DEFAULT,
     );
     let device = bus.device(asked).unwrap();
-    // In pieces, as a FIFO is filled.
+    // In several pieces, as a FIFO is filled.
     probe.next(&[Act::Takes(took)]);
     probe.pieces(3);
     device.write(&vec![0; 512 << 10]).unwrap();
-    // A controller that says how fast it is has the clock itself lowered.
+    // If a controller reports its limit, the bus itself lowers the clock.
     let bus: Virtual = Bus::new(
         Probed {
             capabilities: Capabilities::all(4).fastest(16_000_000),
@@ -336,7 +336,7 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
     assert_eq!(bus.device(asked).unwrap().settings().clock, 16_000_000);
 }
 
-/// A controller whose chip selects and settings panic on demand.
+/// A controller whose chip selects and settings panic on request.
 struct Fragile {
     probed: Probed,
     panics: Arc<Mutex<Option<Panics>>>,

@@ -1,5 +1,4 @@
-//! A driver for a flash chip from crates.io, on our devices, over a model of
-//! the chip.
+//! A driver for a flash chip from crates.io on the crate's devices, with a model of the chip.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -15,14 +14,14 @@ use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
 use nostall_spi::{Bare, Bus, Config, Controller, Select, Settings};
 use w25q32jv::W25q32jv;
 
-/// As much of a W25Q32JV as a driver needs (its data sheet, section "Instructions").
+/// The functions of a W25Q32JV that a driver needs (its data sheet, section "Instructions").
 struct Chip {
     memory: Vec<u8>,
     writable: bool,
-    /// Status reads until the current operation is done.
+    /// Number of status reads until the current operation is done.
     busy: u32,
     selected: bool,
-    /// Of the command since it was selected.
+    /// Bytes of the command since the chip was selected.
     received: Vec<u8>,
     selections: u32,
 }
@@ -31,7 +30,7 @@ impl Chip {
     const SIZE: usize = 4 << 20;
 
     fn clock(&mut self, byte: u8) -> u8 {
-        assert!(self.selected, "spoken to without being selected");
+        assert!(self.selected, "a transfer without a selected chip");
         let at = self.received.len();
         self.received.push(byte);
         match (self.received[0], at) {
@@ -75,7 +74,7 @@ impl Chip {
             Some(0x02) => change(self, &mut |chip| {
                 let (page, within) = (chip.address() & !0xff, chip.address() & 0xff);
                 for (index, &byte) in command[4..].iter().enumerate() {
-                    // Bits are only cleared; a page wraps.
+                    // Writing only clears bits, and wraps at the end of a page.
                     chip.memory[page + (within + index) % 256] &= byte;
                 }
             }),
@@ -124,7 +123,7 @@ impl SpiBus for Shared {
     }
 }
 
-/// Awaited, a transfer takes one more poll than it has to.
+/// An asynchronous transfer takes one more poll than necessary.
 impl embedded_hal_async::spi::SpiBus for Shared {
     async fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
         later().await;
@@ -159,7 +158,7 @@ async fn later() {
     .await;
 }
 
-/// Its chip select.
+/// The chip's select line.
 struct Line(Shared);
 
 impl PinError for Line {
@@ -181,7 +180,7 @@ impl OutputPin for Line {
     }
 }
 
-/// A pin of the driver's that is wired to nothing.
+/// A pin of the driver that is not connected.
 struct Unwired;
 
 impl PinError for Unwired {
@@ -245,14 +244,14 @@ fn a_flash_driver_erases_writes_and_reads_back() {
 }
 
 #[test]
-fn its_asynchronous_twin_does_the_same() {
+fn the_asynchronous_flash_driver_does_the_same() {
     let (bus, chip) = chip(AsyncHal::new);
     let device = bus.device(SETTINGS).unwrap();
     let mut flash = W25q32jv::new(device, Unwired, Unwired).unwrap();
     block_on(async {
         flash.erase_sector_async(1).await.unwrap();
         flash.write_async(0x1080, &text()).await.unwrap();
-        // As long as it is: the message stays in its caller's memory.
+        // A message of any length: it stays in its caller's memory.
         let mut back = vec![0; text().len()];
         flash.read_async(0x1080, &mut back).await.unwrap();
         assert_eq!(back, text());
@@ -262,7 +261,7 @@ fn its_asynchronous_twin_does_the_same() {
     assert_eq!((statistics.errors, statistics.asynchronous), (0, 0));
 }
 
-/// The smallest executor.
+/// A minimal executor.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {

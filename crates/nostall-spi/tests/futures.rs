@@ -1,4 +1,4 @@
-//! Futures that are dropped, leaked or late, and wakers that panic: the bus goes on, and
+//! Futures that are dropped, leaked or late, and wakers that panic. The bus continues to work, and
 //! no other message is lost, reordered or sent to the wrong device.
 
 mod common;
@@ -15,7 +15,7 @@ use embedded_hal_async::spi::SpiDevice;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{Bare, Bus, Completed, Config, Error, Fault, Platform, Settings, Transfer};
 
-/// Counts how often it was woken, or panics.
+/// A waker that counts its calls, or panics.
 struct Woken(AtomicUsize, bool);
 
 impl Wake for Woken {
@@ -62,21 +62,21 @@ fn a_waker_that_panics_leaves_the_bus_to_the_next_message() {
 }
 
 #[test]
-fn a_waker_whose_clone_panics_keeps_no_caller_from_the_bus() {
+fn a_waker_whose_clone_panics_does_not_block_the_bus() {
     static PANICS: AtomicBool = AtomicBool::new(false);
     fn clone(_: *const ()) -> RawWaker {
         assert!(!PANICS.load(Ordering::Relaxed), "on purpose");
         RawWaker::new(std::ptr::null(), &TABLE)
     }
     static TABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| {}, |_| {}, |_| {});
-    // SAFETY: the table uses no data.
+    // SAFETY: the functions in the table do not use the pointer.
     let fragile = unsafe { Waker::new(std::ptr::null(), &TABLE) };
 
     let (bus, probe, _) = bus(Config::DEFAULT);
     let mut first = bus.device(device(1)).unwrap();
     let second = bus.device(device(2)).unwrap();
     PANICS.store(true, Ordering::Relaxed);
-    // While it owns the bus, and waits for the controller.
+    // The future owns the bus, and waits for the controller.
     probe.next(&[Act::Interrupts]);
     {
         let mut operations = [Operation::Write(&[1])];
@@ -85,7 +85,7 @@ fn a_waker_whose_clone_panics_keeps_no_caller_from_the_bus() {
         assert!(catch_unwind(polled).is_err());
     }
     goes_on(&second, &probe);
-    // While it joins the line.
+    // The future joins the line.
     let locked = second.lock().unwrap();
     {
         let mut operations = [Operation::Write(&[1])];
@@ -117,7 +117,7 @@ fn a_future_that_is_dropped_while_it_waits_for_an_interrupt_leaves_nothing_selec
 }
 
 #[test]
-fn a_future_goes_on_when_the_controller_interrupts() {
+fn a_future_continues_when_the_controller_interrupts() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let mut device = bus.device(device(1)).unwrap();
     probe.next(&[Act::Interrupts, Act::Interrupts]);
@@ -151,7 +151,7 @@ fn a_future_whose_controller_never_interrupts_is_woken_by_poll_when_its_time_is_
         let mut operations = [Operation::Write(&[1])];
         let mut future = pin!(device.transaction(&mut operations));
         assert!(poll(&mut future, &waker).is_pending());
-        // Not at once: a main loop that sleeps until then would spin.
+        // The time is in the future: otherwise, a main loop that sleeps until then would spin.
         let next = bus.poll(now(&clock)).unwrap();
         assert!(next > now(&clock));
         assert_eq!(woken.times(), 0);
@@ -180,7 +180,7 @@ fn a_driver_that_panics_on_a_future_that_has_the_bus_frees_it_once() {
         let polled = AssertUnwindSafe(|| poll(&mut future, &waker));
         assert!(catch_unwind(polled).is_err());
     }
-    // A second time, it might have been another's bus.
+    // A second abort could affect another owner of the bus.
     let aborts = probe.told().iter().filter(|told| **told == Abort).count();
     assert_eq!(aborts, 1);
     goes_on(&second, &probe);
@@ -221,7 +221,7 @@ fn futures_are_served_in_turn_and_a_dropped_one_passes_its_wake_up_on() {
 }
 
 #[test]
-fn a_handle_whose_future_was_dropped_passes_its_wake_up_on_too() {
+fn a_handle_whose_future_was_dropped_also_passes_its_wake_up_on() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let owner = bus.device(device(0)).unwrap();
     let first = bus.device(device(1)).unwrap();
@@ -291,7 +291,7 @@ fn after_a_leaked_future_nothing_is_clocked_until_the_bus_is_reset() {
                 Poll::Ready(Err(Error::Abandoned))
             );
         }
-        // At once, from now on; and `poll` does no harm.
+        // From now on, calls fail immediately, and `poll` has no effect.
         assert_eq!(other_too.write(&[3]), Err(Error::Abandoned));
         bus.poll(now(&clock));
         assert_eq!(probe.told(), []);
@@ -304,7 +304,7 @@ fn after_a_leaked_future_nothing_is_clocked_until_the_bus_is_reset() {
 }
 
 #[test]
-fn a_future_that_was_woken_for_the_bus_and_does_not_come_loses_its_place() {
+fn a_future_that_was_woken_for_the_bus_and_does_not_poll_loses_its_place() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let owner = bus.device(device(0)).unwrap();
     let mut late = bus.device(device(1)).unwrap();
@@ -315,7 +315,7 @@ fn a_future_that_was_woken_for_the_bus_and_does_not_come_loses_its_place() {
     let mut future = pin!(late.transaction(&mut operations));
     let locked = owner.lock().unwrap();
     assert!(poll(&mut future, &waker_of_late).is_pending());
-    // Overdue: the owner hands the bus over.
+    // The future is overdue, so the owner hands the bus over to it.
     clock.advance(Nanos::from_millis(1));
     assert!(poll(&mut future, &waker_of_late).is_pending());
     let mut others = [Operation::Write(&[2])];
@@ -329,13 +329,13 @@ fn a_future_that_was_woken_for_the_bus_and_does_not_come_loses_its_place() {
     assert!(poll(&mut other, &waker_of_second).is_pending());
     clock.advance(Nanos::from_millis(1));
     assert_eq!(poll(&mut other, &waker_of_second), Poll::Ready(Ok(())));
-    // And comes after all: behind the others.
+    // The late future comes now, behind the others.
     assert_eq!(poll(&mut future, &waker_of_late), Poll::Ready(Ok(())));
     assert_eq!(probe.sent(), [[2], [1]]);
 }
 
 #[test]
-fn a_future_that_finds_the_line_full_says_so() {
+fn a_future_that_finds_the_line_full_returns_an_error() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let owner = bus.device(device(0)).unwrap();
     let locked = owner.lock().unwrap();
@@ -395,7 +395,7 @@ fn a_message_of_any_length_is_awaited_and_behind_a_long_one_none_is_stranded() {
     );
 }
 
-/// A platform of futures whose clock only the test moves, and which notes its timers.
+/// A platform of futures whose clock only the test advances, and which records its timers.
 struct Timers(nostall_devices::VirtualClock, std::sync::Mutex<Vec<Nanos>>);
 
 impl Clock for Timers {
@@ -436,7 +436,7 @@ fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
     ];
     let mut future = pin!(device.transfer_async(&mut message));
     for _ in 0..3 {
-        // Once is not enough, however often it is polled.
+        // The future stays pending however often it is polled.
         assert!(poll(&mut future, &waker).is_pending());
         assert!(poll(&mut future, &waker).is_pending());
         let timer = bus.platform().1.lock().unwrap().iter().min().copied();
@@ -489,7 +489,7 @@ fn a_handle_that_was_woken_for_the_bus_and_stops_waiting_wakes_the_next_in_line(
     let [owner, stores, waits] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
     let mut lock = Box::pin(owner.lock_async());
     let Poll::Ready(Ok(locked)) = poll(&mut lock.as_mut(), Waker::noop()) else {
-        panic!("the bus is free");
+        panic!("the bus is not in use");
     };
     let mut stored = stores.submit(&mut [Transfer::write(&[1])]).unwrap();
     let (first, its_waker) = waker(false);
@@ -499,7 +499,7 @@ fn a_handle_that_was_woken_for_the_bus_and_stops_waiting_wakes_the_next_in_line(
     let mut message = [Transfer::write(&[2])];
     let mut future = pin!(waits.transfer_async(&mut message));
     assert!(poll(&mut future, &next_waker).is_pending());
-    // A future runs no stored messages when it frees the bus.
+    // A future that releases the bus runs no stored messages.
     drop(locked);
     assert_eq!((first.times(), next.times()), (1, 0));
     drop(finished);
@@ -510,7 +510,7 @@ fn a_handle_that_was_woken_for_the_bus_and_stops_waiting_wakes_the_next_in_line(
 }
 
 #[test]
-fn a_callback_of_a_dropped_device_is_told() {
+fn a_callback_of_a_dropped_device_is_called() {
     static TOLD: AtomicUsize = AtomicUsize::new(0);
     fn told(completed: Completed<'_>) {
         assert_eq!(completed.result, Err(Error::Cancelled));
@@ -536,7 +536,7 @@ fn served() -> (Served, Probe, nostall_devices::VirtualClock) {
     (bus, probe, clock)
 }
 
-/// The earliest timer since the last call.
+/// Returns the earliest timer since the last call.
 fn timer(bus: &Served) -> Option<Nanos> {
     std::mem::take(&mut *bus.platform().1.lock().unwrap())
         .into_iter()
@@ -552,7 +552,7 @@ fn until_asleep<F: Future>(worker: &mut Pin<&mut F>, (woken, waker): &(Arc<Woken
             return;
         }
     }
-    panic!("it does not sleep");
+    panic!("the worker does not sleep");
 }
 
 #[test]
@@ -564,13 +564,13 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
     let mut worker = pin!(bus.serve());
     assert!(poll(&mut worker, waker).is_pending());
     assert_eq!((woken.times(), timer(&bus)), (0, None));
-    // From an interrupt handler.
+    // Submitted in an interrupt handler.
     let span = Nanos::from_millis(5);
     probe.next(&[Act::Takes(span)]);
     let first = device.submit(&mut [Transfer::write(&[1])]).unwrap();
     let second = device.submit(&mut [Transfer::write(&[2])]).unwrap();
     assert_eq!(woken.times(), 1);
-    // It awaits the controller: the platform panics if it blocks.
+    // The worker awaits the controller. The platform would panic if it blocked.
     assert!(poll(&mut worker, waker).is_pending());
     assert_eq!(timer(&bus), Some(now(&clock) + span));
     assert!(!first.is_done());
@@ -588,11 +588,11 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
         until_asleep(&mut worker, &task);
     }
     assert_eq!(probe.told().last(), Some(&Unprepare));
-    // It sleeps until there is work again.
+    // The worker sleeps until there is work again.
     assert_eq!(timer(&bus), None);
     let statistics = bus.statistics();
     assert_eq!((statistics.by_worker, statistics.teardowns), (2, 1));
-    // Called for the messages, and for the teardown.
+    // It was called for the messages and for the teardown.
     assert_eq!(statistics.wakeups, 2);
 }
 
@@ -606,7 +606,7 @@ fn a_synchronous_caller_does_not_wake_an_awaited_worker() {
     for _ in 0..10 {
         device.write(&[1]).unwrap();
     }
-    // Once, for the timer of the hardware that was woken.
+    // It is called once, for the idle timer after the hardware was woken.
     assert_eq!((woken.times(), bus.statistics().wakeups), (1, 0));
 }
 
@@ -641,7 +641,7 @@ fn an_awaited_worker_that_is_dropped_wakes_the_handle_of_a_message_that_was_left
     assert!(poll(&mut worker.as_mut(), Waker::noop()).is_pending());
     let mut stored = device.submit(&mut [Transfer::write(&[1])]).unwrap();
     let mut finished = pin!(stored.finished());
-    // The worker was called, and is to run it.
+    // The worker was called, and has to run the message.
     assert!(poll(&mut finished, &waker).is_pending());
     drop(worker);
     assert_eq!(woken.times(), 1);
@@ -673,7 +673,7 @@ fn an_awaited_worker_that_is_dropped_strands_no_message_and_may_have_a_successor
         let mut finished = pin!(stored.finished());
         assert_eq!(poll(&mut finished, &waker), Poll::Ready(Ok(())));
     }
-    // A successor sees hardware that was woken before.
+    // A successor knows that the hardware was woken earlier.
     timer(&bus);
     let mut worker = pin!(bus.serve());
     assert!(poll(&mut worker, &waker).is_pending());
@@ -715,7 +715,8 @@ fn an_awaited_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come
 }
 
 #[test]
-fn an_awaited_worker_does_not_put_to_sleep_what_its_predecessor_found_idle_and_was_used_since() {
+fn an_awaited_worker_does_not_put_hardware_to_sleep_that_was_used_after_its_predecessor_found_it_idle()
+ {
     let (bus, _, clock) = served();
     let device = bus.device(device(1)).unwrap();
     let (_, waker) = waker(false);
@@ -725,7 +726,7 @@ fn an_awaited_worker_does_not_put_to_sleep_what_its_predecessor_found_idle_and_w
         device.write(&[1]).unwrap();
         clock.advance(Config::DEFAULT.idle_timeout);
         assert!(poll(&mut worker, &waker).is_pending());
-        // Found idle, but not asleep yet.
+        // The hardware was found idle, but does not sleep yet.
         bus.on_timer();
         assert_eq!(bus.statistics().wakeups, 1);
     }
@@ -735,7 +736,7 @@ fn an_awaited_worker_does_not_put_to_sleep_what_its_predecessor_found_idle_and_w
     assert_eq!(bus.statistics().teardowns, 0);
 }
 
-/// A clock that is a millisecond on at each look.
+/// A clock that advances by a millisecond with each read.
 #[derive(Default)]
 struct Hasty(AtomicUsize);
 
@@ -754,7 +755,7 @@ impl Platform for Hasty {
 
 #[test]
 fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
-    // In a thread, as an endless loop must not keep the test from failing.
+    // In a thread, so that an endless loop makes the test fail.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let probe = Probe::default();
@@ -769,19 +770,18 @@ fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
         assert!(poll(&mut worker, &waker).is_pending());
         let mut locked = device.lock().unwrap();
         locked.sync(&mut [Transfer::write(&[1])]).unwrap();
-        // Another task on this executor has the bus.
+        // Another task on this executor owns the bus.
         let before = woken.times();
         assert!(poll(&mut worker, &waker).is_pending());
         let _ = tell.send(woken.times() - before);
     });
     let ended = told.recv_timeout(std::time::Duration::from_secs(60));
-    assert_eq!(ended, Ok(1), "the executor is held");
+    assert_eq!(ended, Ok(1), "the worker does not yield");
 }
 
-/// A device, and a message of it whose future is dropped before a word is moved, after the
-/// device is.
+/// Drops a device, then the future of one of its messages before any word was transferred.
 #[test]
-fn a_message_that_goes_back_into_the_line_after_its_device_was_dropped_is_withdrawn() {
+fn a_message_that_returns_to_the_line_after_its_device_was_dropped_is_withdrawn() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let slow = Settings {
         setup: Nanos::from_micros(10),
@@ -806,7 +806,7 @@ fn a_message_that_goes_back_into_the_line_after_its_device_was_dropped_is_withdr
     assert_eq!(bus.statistics().cancelled, 2);
 }
 
-/// On a locked bus: the transaction is dropped, and the lock lives on.
+/// On a locked bus: the transaction is dropped, but the lock is kept.
 #[test]
 fn a_dropped_transaction_on_a_locked_bus_leaves_nothing_selected_for_the_next_owner() {
     let (bus, probe, _) = bus(Config::DEFAULT);

@@ -1,4 +1,4 @@
-//! embedded-hal below and above: the exact traffic of a dozen shapes of messages.
+//! embedded-hal below and above the bus: the exact traffic of a dozen kinds of messages.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -20,17 +20,18 @@ use nostall_spi::{
 type HalBus = Bus<Hal<Fixed<Spi<u8>>, [MockPin; 2]>, Bare<VirtualClock>>;
 type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, [MockPin; 2]>, Bare<VirtualClock>>;
 
-/// Line 0, which rests high.
+/// Returns settings for line 0, which is active low.
 fn settings() -> Settings {
     Settings::new(1_000_000, Select::line(0))
 }
 
-/// One selection of line 0.
+/// Returns the edges of one selection of line 0.
 fn selected() -> Vec<Edge> {
     vec![Edge::set(State::Low), Edge::set(State::High)]
 }
 
-/// Runs `act` on a device with `settings`; the bus and the pins see just that.
+/// Runs `act` on a device with `settings`, and checks that the bus and the pins see exactly this
+/// traffic.
 fn sees(
     settings: Settings,
     traffic: &[Traffic<u8>],
@@ -49,7 +50,7 @@ fn sees(
     clock.now()
 }
 
-/// A pin of another type, which must not move.
+/// A pin of another type, which must not change.
 struct Unwired;
 
 impl embedded_hal::digital::ErrorType for Unwired {
@@ -58,10 +59,10 @@ impl embedded_hal::digital::ErrorType for Unwired {
 
 impl embedded_hal::digital::OutputPin for Unwired {
     fn set_low(&mut self) -> Result<(), Self::Error> {
-        panic!("the other line moves")
+        panic!("the other line changes")
     }
     fn set_high(&mut self) -> Result<(), Self::Error> {
-        panic!("the other line moves")
+        panic!("the other line changes")
     }
 }
 
@@ -223,7 +224,7 @@ fn no_operations_select_and_release() {
 }
 
 #[test]
-fn empty_operations_move_nothing() {
+fn empty_operations_transfer_nothing() {
     sees(settings(), &[], &selected(), &[], |device| {
         device.read(&mut []).unwrap();
     });
@@ -246,7 +247,7 @@ fn a_message_that_deselects_in_the_middle_has_two_selections() {
 }
 
 #[test]
-fn a_line_that_is_active_high_goes_the_other_way() {
+fn an_active_high_line_is_inverted() {
     let traffic = [Traffic::write_vec(vec![1]), Traffic::flush()];
     let high = Settings::new(1_000_000, Select::Line(1, Polarity::ActiveHigh));
     let line = [Edge::set(State::High), Edge::set(State::Low)];
@@ -256,7 +257,7 @@ fn a_line_that_is_active_high_goes_the_other_way() {
 }
 
 #[test]
-fn without_a_line_no_pin_moves() {
+fn without_a_line_no_pin_changes() {
     let traffic = [Traffic::write_vec(vec![0xff; 10]), Traffic::flush()];
     let none = Settings::new(1_000_000, Select::None);
     sees(none, &traffic, &[], &[], |device| {
@@ -281,7 +282,7 @@ fn several_messages_in_a_row_are_each_selected() {
 }
 
 #[test]
-fn what_a_fixed_bus_is_not_set_to_is_refused() {
+fn settings_other_than_those_of_a_fixed_bus_are_refused() {
     sees(settings(), &[], &[], &[], |device| {
         let refused = |transfer: Transfer<'_>, why| {
             let expected = Err(Error::Invalid { transfer: 0, why });
@@ -300,7 +301,7 @@ fn what_a_fixed_bus_is_not_set_to_is_refused() {
     let refused = bus.device(settings().mode(Mode::Mode3)).unwrap_err();
     assert_eq!(refused, Invalid::Mode(Mode::Mode3));
     bus.with_controller(|_| ()).unwrap();
-    // Nothing was asked of any of them.
+    // None of the mocks was called.
     let (mut spi, mut pins) = take(bus);
     spi.done();
     pins.iter_mut().for_each(MockPin::done);
@@ -312,14 +313,14 @@ fn take(bus: HalBus) -> (Spi<u8>, [MockPin; 2]) {
     (parts.0.release(), parts.1)
 }
 
-/// An asynchronous bus alone, as Embassy has it.
+/// An asynchronous bus without a blocking interface, as in Embassy.
 #[derive(Clone, Default)]
 struct Dma(Rc<RefCell<DmaState>>);
 
 #[derive(Default)]
 struct DmaState {
     seen: Vec<&'static str>,
-    /// Polls that the next operations take besides their last one.
+    /// Number of polls of each following operation before its last one.
     polls: u32,
 }
 
@@ -365,7 +366,7 @@ impl embedded_hal_async::spi::SpiBus for Dma {
     }
 }
 
-/// Its line.
+/// The chip-select line of the bus.
 impl embedded_hal::digital::ErrorType for Dma {
     type Error = Infallible;
 }
@@ -398,7 +399,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
-fn a_bus_without_a_blocking_face_is_awaited() {
+fn a_bus_without_a_blocking_interface_is_awaited() {
     let (bus, dma, _) = dma(1);
     let device = bus.device(settings()).unwrap();
     let mut read = [0; 3];
@@ -415,7 +416,7 @@ fn a_bus_without_a_blocking_face_is_awaited() {
 }
 
 #[test]
-fn after_a_dropped_future_the_fifo_is_flushed_awaited_and_before_a_line_moves() {
+fn after_a_dropped_future_the_fifo_is_flushed_before_a_line_changes() {
     let (bus, dma, clock) = dma(1);
     let device = bus.device(settings()).unwrap();
     {
@@ -429,7 +430,7 @@ fn after_a_dropped_future_the_fifo_is_flushed_awaited_and_before_a_line_moves() 
         let mut future = pin!(device.transfer_async(&mut message));
         assert!(poll(&mut future).is_pending());
         assert_eq!(dma.seen(), ["flush"]);
-        // Dropped again, it is flushed again.
+        // This future is also dropped, so the bus is flushed again.
     }
     assert_eq!(dma.seen(), ["high"]);
     let mut future = pin!(device.transfer_async(&mut message));
@@ -441,7 +442,7 @@ fn after_a_dropped_future_the_fifo_is_flushed_awaited_and_before_a_line_moves() 
         (polls, dma.seen()),
         (3, vec!["flush", "low", "write", "flush", "high"])
     );
-    // And a flush that does not end has its time.
+    // A flush that does not end times out.
     {
         let mut message = [Transfer::write(&[1])];
         let mut dropped = pin!(device.transfer_async(&mut message));
@@ -457,7 +458,7 @@ fn after_a_dropped_future_the_fifo_is_flushed_awaited_and_before_a_line_moves() 
 }
 
 #[test]
-fn a_blocking_caller_polls_an_asynchronous_bus_in_place_and_not_for_ever() {
+fn a_blocking_caller_polls_an_asynchronous_bus_itself_but_not_forever() {
     let (bus, dma, _) = dma(1_000);
     let mut device = bus.device(settings()).unwrap();
     SpiDevice::write(&mut device, &[1]).unwrap();
@@ -478,11 +479,11 @@ fn a_blocking_caller_polls_an_asynchronous_bus_for_as_long_as_a_long_transfer_ma
         ..settings()
     };
     let dma = Dma::default();
-    // Half a second at 20 ns a poll.
+    // Half a second at 20 ns per poll.
     dma.0.borrow_mut().polls = 25_000_000;
     let hal = AsyncHal::new(Fixed::new(dma.clone(), slow), [dma.clone()]);
     let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
     let mut device = bus.device(slow).unwrap();
-    // Half a second on the wire.
+    // The message takes half a second on the wire.
     assert_eq!(SpiDevice::write(&mut device, &[1; 6_250]), Ok(()));
 }

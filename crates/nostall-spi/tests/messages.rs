@@ -1,4 +1,4 @@
-//! Effects of a message on the wires, to the last edge.
+//! Effects of a message on the wires, including every edge.
 
 mod common;
 
@@ -94,7 +94,7 @@ fn clock_and_word_size_may_change_within_a_message() {
 }
 
 #[test]
-fn a_device_may_be_deselected_in_the_middle() {
+fn a_device_may_be_deselected_in_mid_message() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     device
@@ -118,7 +118,7 @@ fn a_device_may_be_deselected_in_the_middle() {
 }
 
 #[test]
-fn setup_and_hold_are_kept_at_every_edge() {
+fn setup_and_hold_times_are_observed_at_every_edge() {
     let (bus, _, clock) = bus(Config::DEFAULT);
     let settings = Settings {
         setup: US * 2,
@@ -133,7 +133,7 @@ fn setup_and_hold_are_kept_at_every_edge() {
 }
 
 #[test]
-fn an_empty_transfer_moves_nothing_and_is_a_pause() {
+fn an_empty_transfer_transfers_nothing_and_is_a_pause() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     device
@@ -144,7 +144,7 @@ fn an_empty_transfer_moves_nothing_and_is_a_pause() {
 }
 
 #[test]
-fn without_a_line_no_line_moves() {
+fn without_a_line_no_line_changes() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let device = bus.device(Settings::new(1_000_000, Line::None)).unwrap();
     device.write(&[0xff; 10]).unwrap();
@@ -152,7 +152,7 @@ fn without_a_line_no_line_moves() {
 }
 
 #[test]
-fn what_is_sent_while_reading_can_be_chosen() {
+fn the_value_sent_while_reading_can_be_chosen() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let settings = Settings {
         fill: 0xff,
@@ -170,7 +170,7 @@ fn what_is_sent_while_reading_can_be_chosen() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_with_the_transfer_that_is_wrong() {
+fn an_invalid_message_is_refused_with_the_number_of_the_wrong_transfer() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let three_wire = Settings {
         wires: Wires::Three,
@@ -203,7 +203,7 @@ fn what_cannot_be_run_is_refused_with_the_transfer_that_is_wrong() {
 }
 
 #[test]
-fn what_the_controller_cannot_do_is_refused_before_anything_moves() {
+fn a_message_beyond_the_controllers_capabilities_is_refused_before_it_begins() {
     let probe = Probe::default();
     let mut least = controller(&probe);
     least.capabilities = Capabilities::least(1).slowest(1_000).longest(8);
@@ -279,7 +279,7 @@ fn everything_is_counted() {
 proptest! {
     /// Data of any kind of transfer arrives unchanged, and received data reaches its buffer.
     #[test]
-    fn bytes_arrive_as_they_are(
+    fn bytes_arrive_unchanged(
         messages in prop::collection::vec(
             prop::collection::vec((0..4_u8, prop::collection::vec(any::<u8>(), 0..9)), 1..6),
             1..5,

@@ -1,4 +1,4 @@
-//! Several callers of a bus: order, hand-over, the worker, and sleep.
+//! Several callers of a bus: order, hand-over, the worker, and sleep of the hardware.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn a_busy_period_has_one_teardown_an_idle_timeout_after_its_end() {
         assert!(bus.poll(now(&clock)).is_some());
         assert_eq!(probe.told(), []);
         clock.advance(Nanos::from_millis(1));
-        // Nothing more to come for.
+        // There is no further work to poll for.
         assert_eq!(bus.poll(now(&clock)), None);
         assert_eq!(probe.told(), [Unprepare]);
         clock.advance(IDLE_TIMEOUT * 10);
@@ -40,7 +40,7 @@ fn a_busy_period_has_one_teardown_an_idle_timeout_after_its_end() {
 }
 
 #[test]
-fn what_is_submitted_without_a_worker_waits_for_poll_or_for_the_next_caller() {
+fn without_a_worker_a_submitted_message_waits_for_poll_or_the_next_caller() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
@@ -60,13 +60,13 @@ fn what_is_submitted_without_a_worker_waits_for_poll_or_for_the_next_caller() {
     let second = one.submit(&mut [Transfer::write(&[4])]).unwrap();
     two.write(&[5]).unwrap();
     assert!(second.is_done());
-    // Of another device, it may be overtaken.
+    // A message of another device may be overtaken.
     assert_eq!(probe.sent(), [vec![1], vec![2, 3], vec![5], vec![4]]);
 }
 
 #[cfg(feature = "std")]
 #[test]
-fn what_a_task_submits_to_an_idle_bus_it_runs_itself() {
+fn a_task_runs_its_message_to_an_idle_bus_itself() {
     let probe = Probe::default();
     let threads = nostall_spi::Threads::new();
     let bus: nostall_spi::Bus<_, _> =
@@ -77,7 +77,7 @@ fn what_a_task_submits_to_an_idle_bus_it_runs_itself() {
 }
 
 #[test]
-fn a_callback_has_what_came_in_and_may_submit() {
+fn a_callback_gets_the_received_bytes_and_may_submit() {
     static SEEN: Mutex<Vec<(usize, Vec<u8>)>> = Mutex::new(Vec::new());
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
@@ -98,17 +98,17 @@ fn a_callback_has_what_came_in_and_may_submit() {
 }
 
 #[test]
-fn a_caller_on_a_free_bus_runs_its_message_however_much_was_submitted() {
+fn a_caller_on_a_free_bus_runs_its_message_however_many_were_submitted() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
-    // Longer than any share of time: 20 ms.
+    // This takes longer than any share of time: 20 ms.
     let mut long = two
         .submit(&mut [Transfer::write(&[2]).delay(Nanos::from_millis(20))])
         .unwrap();
     let mut own = one.submit(&mut [Transfer::write(&[1; 16])]).unwrap();
     assert_eq!(one.write(&[3]), Ok(()));
-    // Its own device's earlier message went first.
+    // The earlier message of its own device was sent first.
     assert_eq!(own.wait(), Ok(()));
     assert_eq!(long.wait(), Ok(()));
     let sent = probe.sent();
@@ -125,7 +125,7 @@ fn a_submitted_write_enable_goes_before_a_page_program_of_any_length() {
     let locked = other.lock().unwrap();
     let enable = flash.submit(&mut [Transfer::write(&[6])]).unwrap();
     drop(locked);
-    // Longer than a submitted message may be.
+    // This message is longer than a submitted one may be.
     flash
         .sync(&mut [Transfer::write(&[2, 0, 0, 0]), Transfer::write(&[9; 256])])
         .unwrap();
@@ -135,7 +135,7 @@ fn a_submitted_write_enable_goes_before_a_page_program_of_any_length() {
 }
 
 #[test]
-fn an_owner_comes_to_an_end_however_much_is_submitted() {
+fn an_owner_ends_however_many_messages_are_submitted() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static RAN: AtomicUsize = AtomicUsize::new(0);
     fn again(completed: Completed<'_>) {
@@ -148,9 +148,9 @@ fn an_owner_comes_to_an_end_however_much_is_submitted() {
             .unwrap();
     }
     struct Shared(common::VirtualDevice<'static>);
-    // SAFETY: this bus is used by the test's thread alone.
+    // SAFETY: only the test's thread uses this bus.
     unsafe impl Sync for Shared {}
-    // SAFETY: the same.
+    // SAFETY: as above.
     unsafe impl Send for Shared {}
     static DEVICE: std::sync::OnceLock<Shared> = std::sync::OnceLock::new();
     let (bus, _, clock) = bus(Config::DEFAULT);
@@ -182,8 +182,7 @@ mod threads {
 
     type Shared = Bus<Probed, Threads, 8, 8, 16>;
 
-    /// Longer than any machine stands still, where nothing may depend on how long it
-    /// takes.
+    /// A time limit for tests that must not depend on it: more than any pause of a machine.
     const LONG: Nanos = Nanos::from_secs(600);
 
     fn shared(config: Config) -> (Shared, Probe) {
@@ -196,7 +195,7 @@ mod threads {
         (bus, probe)
     }
 
-    /// Ends the worker, also of a test that fails: else it would wait for ever.
+    /// Ends the worker even if the test fails. Otherwise, the worker would wait forever.
     struct Stop<'b>(&'b Shared);
 
     impl Drop for Stop<'_> {
@@ -205,7 +204,7 @@ mod threads {
         }
     }
 
-    /// Runs `act` beside a worker.
+    /// Runs `act` while a worker runs.
     fn with_worker(bus: &Shared, act: impl FnOnce()) {
         thread::scope(|scope| {
             let worker = scope.spawn(|| Threads::serve(bus).unwrap());
@@ -219,8 +218,8 @@ mod threads {
         });
     }
 
-    /// Four threads, each with messages of a device of its own, by sync and by
-    /// submit in turn: all are run once, and each device's in order.
+    /// Runs four threads, each with messages of its own device, synchronous and submitted in turn.
+    /// Each message is run once, and each device's messages in order.
     fn race(bus: &Shared, probe: &Probe) {
         const EACH: u32 = if cfg!(miri) { 10 } else { 500 };
         thread::scope(|scope| {
@@ -244,7 +243,7 @@ mod threads {
                             let mut came = bytes;
                             device.sync(&mut [Transfer::in_place(&mut came)]).unwrap();
                             assert_eq!(came, bytes.map(|byte| byte.wrapping_add(1)));
-                            // Before it in order, so through.
+                            // It was submitted earlier, so it is complete.
                             assert!(pending.take().unwrap().is_done());
                         }
                     }
@@ -283,7 +282,7 @@ mod threads {
     }
 
     #[test]
-    fn the_worker_keeps_the_time_of_a_busy_period() {
+    fn the_worker_times_a_busy_period() {
         let config = Config {
             idle_timeout: Nanos::from_millis(1),
             ..Config::DEFAULT
@@ -295,13 +294,13 @@ mod threads {
                 thread::yield_now();
             }
         });
-        // Nothing but the worker's own timer has called it.
+        // Only the worker's own timer has called it.
         assert_eq!(bus.statistics().teardowns, 1);
         assert_eq!(probe.told().last(), Some(&Unprepare));
     }
 
     #[test]
-    fn what_is_submitted_to_an_idle_bus_the_worker_runs_where_that_is_asked_for() {
+    fn the_worker_runs_a_message_to_an_idle_bus_if_configured() {
         let config = Config {
             submitted: Submitted::ByWorker,
             idle_timeout: LONG,
@@ -311,7 +310,7 @@ mod threads {
         with_worker(&bus, || {
             let device = bus.device(device(1)).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
-            // A caller that waited before the worker took the bus would take it.
+            // If a caller waited before the worker took the bus, the caller would take it.
             while bus.statistics().by_worker == 0 {
                 thread::yield_now();
             }
@@ -319,14 +318,14 @@ mod threads {
         });
         let statistics = bus.statistics();
         assert_eq!(statistics.by_worker, 1);
-        // A worker that has just begun runs it without a call.
+        // A worker that has just begun runs the message without a call.
         assert!(statistics.wakeups <= 1);
     }
 
     #[test]
     fn interrupts_wake_the_context_that_waits_for_them() {
         let (bus, probe) = shared(Config::DEFAULT);
-        // So slow that its time is not over, however loaded the machine is: 1 Hz.
+        // At 1 Hz, the time limit is not reached even on a busy machine.
         let device = bus.device(Settings::new(1, Select::line(1))).unwrap();
         probe.next(&[Act::Interrupts; 50]);
         thread::scope(|scope| {
@@ -390,7 +389,7 @@ mod threads {
                 thread::yield_now();
             }
             let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
-            // A caller that waited before the worker took the bus would run it.
+            // If a caller waited before the worker took the bus, the caller would run the message.
             while !pending.is_done() {
                 thread::yield_now();
             }
@@ -410,7 +409,7 @@ mod threads {
         assert_eq!(probe.selected(), None);
     }
 
-    /// Runs `act` on a thread, and fails instead of hanging if a wake-up is lost.
+    /// Runs `act` on a thread. If a wake-up is lost, the test fails instead of hanging.
     fn soon<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, ended) = mpsc::channel();
         thread::spawn(move || done.send(act()));
@@ -427,7 +426,7 @@ mod threads {
         (Box::leak(Box::new(bus)), probe)
     }
 
-    /// Until a context of `device` is in line behind the owner.
+    /// Waits until this number of contexts is in line behind the owner.
     fn until_in_line(bus: &Shared, count: usize) {
         while bus.in_line() < count {
             thread::yield_now();
@@ -490,7 +489,7 @@ mod threads {
 
     #[test]
     fn on_a_slow_bus_callers_wake_no_worker_and_run_all_their_messages() {
-        // 20 bytes at 1 MHz.
+        // A message of 20 bytes at 1 MHz.
         const ROUNDS: usize = if cfg!(miri) { 2 } else { 100 };
         let (bus, probe) = leaked();
         let worker = Worker::start(bus).unwrap();
@@ -525,7 +524,7 @@ mod threads {
     }
 
     #[test]
-    fn a_tired_bus_that_the_worker_finds_taken_is_put_to_sleep_later() {
+    fn an_idle_bus_that_the_worker_finds_in_use_is_put_to_sleep_later() {
         let (bus, _) = shared(Config {
             idle_timeout: Nanos::from_millis(1),
             ..Config::DEFAULT
@@ -535,7 +534,7 @@ mod threads {
             for period in 1..=10 {
                 let mut locked = device.lock().unwrap();
                 locked.sync(&mut [Transfer::write(&[1])]).unwrap();
-                // Its timer goes off meanwhile, and again.
+                // The worker's timer expires twice meanwhile.
                 bus.on_timer();
                 bus.on_timer();
                 thread::sleep(Duration::from_millis(3));

@@ -1,11 +1,12 @@
-//! Linux's spidev, with a serial NOR flash at the other end: run by
-//! `nostall/tests/spi_linux.rs` in QEMU, and on boards, where
+//! Linux's spidev with a serial NOR flash. `nostall/tests/spi_linux.rs` runs this test in QEMU. On
+//! a board, run it with
 //!
 //! ```text
 //! NOSTALL_SPIDEV_FLASH=/dev/spidev0.0 cargo test -p nostall-spi --features spidev --test spidev
 //! ```
 //!
-//! erases and writes the flash's first sector. Without the variable nothing is touched.
+//! This erases and writes the first sector of the flash. Without the variable, the test accesses no
+//! device.
 
 #![cfg(all(feature = "spidev", target_os = "linux"))]
 
@@ -23,7 +24,8 @@ use nostall_spi::{
 
 const VARIABLE: &str = "NOSTALL_SPIDEV_FLASH";
 
-// Every serial NOR flash's (JESD216, and any data sheet's table of instructions).
+// Instructions of every serial NOR flash (JESD216, and the table of instructions in any data
+// sheet).
 const READ_ID: u8 = 0x9f;
 const READ_STATUS: u8 = 0x05;
 const WRITE_ENABLE: u8 = 0x06;
@@ -32,13 +34,13 @@ const SECTOR_ERASE: u8 = 0x20;
 const PAGE_PROGRAM: u8 = 0x02;
 const READ: u8 = 0x03;
 
-// Of its status register.
+// Bits of the status register.
 const BUSY: u8 = 1;
 const WRITE_ENABLED: u8 = 2;
 
 const CLOCK: u32 = 10_000_000;
 
-/// One chip, one test at a time.
+/// Lock for the flash: one test at a time uses it.
 static FLASH: Mutex<()> = Mutex::new(());
 
 struct Flash {
@@ -51,7 +53,7 @@ type FlashDevice<'b> = Device<'b, Spidev, Threads>;
 
 fn flash(test: &str) -> Option<Flash> {
     let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
-        // Not by a macro of std: the test harness would swallow it.
+        // Not with a macro of std, because the test harness would capture the text.
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {VARIABLE} is not set");
         return None;
     };
@@ -70,7 +72,7 @@ impl Flash {
         self.bus.device(settings()).unwrap()
     }
 
-    /// The mode as another program sees it.
+    /// Returns the mode that another program sees.
     fn mode(&self) -> u32 {
         let other = spidev::Spidev::open(&self.path).unwrap();
         let options = other.query_configuration().unwrap();
@@ -104,7 +106,10 @@ fn status(flash: &FlashDevice<'_>) -> u8 {
 fn ready(flash: &FlashDevice<'_>) {
     let begun = Instant::now();
     while status(flash) & BUSY != 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it stays busy");
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "the flash stays busy"
+        );
     }
 }
 
@@ -114,8 +119,8 @@ fn refused(settings: Settings, bus: &Bus<Spidev, Threads>) -> Error {
 }
 
 #[test]
-fn every_way_of_reading_the_id_reads_the_same() {
-    let Some(flash) = flash("every_way_of_reading_the_id_reads_the_same") else {
+fn every_method_reads_the_same_id() {
+    let Some(flash) = flash("every_method_reads_the_same_id") else {
         return;
     };
     let device = flash.device();
@@ -134,8 +139,8 @@ fn every_way_of_reading_the_id_reads_the_same() {
         .unwrap();
     assert_eq!(in_place[1..], id);
 
-    // In as many transfers as there are bytes, in one selection; with a delay, and a
-    // slower clock for one of them.
+    // One transfer per byte, in one selection, with a delay, and with a slower clock for one of the
+    // transfers.
     let [mut first, mut second, mut third] = [[0]; 3];
     device
         .sync(&mut [
@@ -148,8 +153,7 @@ fn every_way_of_reading_the_id_reads_the_same() {
         .unwrap();
     assert_eq!([first[0], second[0], third[0]], id);
 
-    // With something else than zeros to send meanwhile, and in the other mode that
-    // every flash has.
+    // With a fill value other than 0, and in the other mode that every flash supports.
     let odd = Settings {
         fill: 0xa5,
         ..settings().mode(Mode::Mode3)
@@ -160,7 +164,7 @@ fn every_way_of_reading_the_id_reads_the_same() {
     assert_eq!(again, id);
     assert_eq!(flash.mode() & 3, 3);
 
-    // Submitted, from memory of the bus.
+    // As a submitted message, in memory of the bus.
     let pending = device
         .submit(&mut [Transfer::write(&[READ_ID]), Transfer::read(&mut [0; 3])])
         .unwrap();
@@ -179,7 +183,7 @@ fn a_transfer_that_deselects_begins_a_new_instruction() {
     };
     let device = flash.device();
     let id = id(&device);
-    // Linux's own span, and one for which the message is cut.
+    // Linux's own delay, and one for which the message is split.
     for span in [Nanos(0), Nanos::from_millis(2)] {
         let [mut first, mut second] = [[0; 3]; 2];
         device
@@ -192,7 +196,7 @@ fn a_transfer_that_deselects_begins_a_new_instruction() {
             .unwrap();
         assert_eq!((first, second), (id, id), "{span:?}");
     }
-    // Without it, the second is no instruction.
+    // Without a deselection, the second transfer is not an instruction.
     let [mut first, mut second] = [[0; 3]; 2];
     device
         .sync(&mut [
@@ -224,7 +228,7 @@ fn a_sector_is_erased_written_and_read_back() {
     let pattern: [u8; 256] = std::array::from_fn(|i| !page[i] ^ (i as u8 & 1));
     assert_ne!(page, pattern);
 
-    // Write-enabled, deselected, read and given the erase command, in one message.
+    // One message enables writing, deselects, reads the status and sends the erase command.
     let mut enabled = [0];
     device
         .sync(&mut [
@@ -269,14 +273,14 @@ fn long_delays_are_kept() {
             Transfer::read(&mut read),
         ])
         .unwrap();
-    // Still in the selection in which it began.
+    // The read is still in the same selection.
     assert_eq!(read, id);
     assert!(begun.elapsed() >= Duration::from_millis(200));
 }
 
 #[test]
-fn as_much_as_bufsiz_goes_at_once_and_no_more() {
-    let Some(flash) = flash("as_much_as_bufsiz_goes_at_once_and_no_more") else {
+fn a_message_may_have_bufsiz_bytes_and_no_more() {
+    let Some(flash) = flash("a_message_may_have_bufsiz_bytes_and_no_more") else {
         return;
     };
     let device = flash.device();
@@ -286,7 +290,7 @@ fn as_much_as_bufsiz_goes_at_once_and_no_more() {
     device
         .write_then_read(&[READ, 0, 0, 0], &mut whole)
         .unwrap();
-    // The same in pieces.
+    // Reads the same bytes in pieces.
     for (number, piece) in whole.chunks(64).enumerate() {
         let [_, _, high, low] = ((number * 64) as u32).to_be_bytes();
         let mut again = [0; 64];
@@ -312,7 +316,7 @@ fn as_much_as_bufsiz_goes_at_once_and_no_more() {
         Transfer::read(&mut one),
     ]);
     assert_eq!(result, Err(too_much));
-    // More transfers than a request can say; Linux would have run none of them.
+    // This is more than a request's limit. Linux would run none of the transfers.
     let mut many: Vec<_> = (0..512).map(|_| Transfer::write(&[])).collect();
     let too_many = Error::Failed {
         transfer: 255,
@@ -323,15 +327,17 @@ fn as_much_as_bufsiz_goes_at_once_and_no_more() {
 }
 
 #[test]
-fn what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on() {
-    let Some(flash) = flash("what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on") else {
+fn a_setting_beyond_the_controllers_capabilities_is_an_error_and_the_bus_continues() {
+    let Some(flash) =
+        flash("a_setting_beyond_the_controllers_capabilities_is_an_error_and_the_bus_continues")
+    else {
         return;
     };
     let device = flash.device();
     let at_first = flash.mode();
     let id = id(&device);
     let before = flash.mode();
-    // More data wires, for example, as the device tree says.
+    // For example the data wires in the device tree.
     assert_eq!(before & !OURS, at_first & !OURS);
     // Controllers differ: the message succeeds, or it fails and the mode lacks the flag.
     for (wish, flag) in [
@@ -359,7 +365,7 @@ fn what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on() {
         match wish.write(&[0xff]) {
             Ok(()) => {
                 let mode = flash.mode();
-                println!("mode {flag:#x}: can be had, {mode:#x}");
+                println!("mode {flag:#x}: is supported, {mode:#x}");
                 assert_eq!(mode & !OURS, before & !OURS);
             }
             Err(error) => {

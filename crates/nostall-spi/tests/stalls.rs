@@ -1,4 +1,4 @@
-//! Stalls that a bus reports, compared with the time for which the model's CPU is held.
+//! Stalls that a bus reports, compared with the time for which the model's CPU is occupied.
 
 mod common;
 
@@ -10,7 +10,8 @@ use nostall_devices::{Stalls, VirtualClock};
 use nostall_io::{Clock, Counter, Nanos, StallCondition};
 use nostall_spi::{Bus, Config, Error, HasWorker, Platform, Settings};
 
-/// Returns the time for which the CPU is held in `run`, and the reported stalls.
+/// Returns the result of `run`, the time for which the CPU is occupied in it, and the reported
+/// stalls.
 fn held<T>(clock: &VirtualClock, run: impl FnOnce() -> T) -> (T, Nanos, Stalls) {
     let (start, slept) = (clock.now(), clock.slept());
     let (result, stalls) = Stalls::during(clock, run);
@@ -19,7 +20,7 @@ fn held<T>(clock: &VirtualClock, run: impl FnOnce() -> T) -> (T, Nanos, Stalls) 
 }
 
 #[test]
-fn short_transfers_and_pauses_hold_the_cpu_and_long_ones_do_not() {
+fn short_transfers_and_pauses_occupy_the_cpu_and_long_ones_do_not() {
     let us = Nanos::from_micros;
     for (takes, pause, expected) in [
         (us(20), us(0), vec![(StallCondition::SpiTransfer, us(20))]),
@@ -52,7 +53,7 @@ fn short_transfers_and_pauses_hold_the_cpu_and_long_ones_do_not() {
 }
 
 #[test]
-fn a_controller_that_wants_calls_at_once_holds_the_cpu_in_one_stall_until_the_limit() {
+fn a_controller_that_requests_immediate_calls_occupies_the_cpu_in_one_stall_until_the_limit() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     probe.next(&[Act::NeverAtOnce]);
@@ -61,7 +62,7 @@ fn a_controller_that_wants_calls_at_once_holds_the_cpu_in_one_stall_until_the_li
     assert_eq!(stalls.stalls, [(StallCondition::SpiTransfer, held)]);
 }
 
-/// A task that spins for a busy bus. Each read of its clock takes a microsecond.
+/// A task that spins while the bus is busy. Each read of its clock takes a microsecond.
 struct Spinning {
     clock: VirtualClock,
     reads: Cell<u64>,
@@ -106,7 +107,7 @@ fn spinning_for_a_bus_with_an_owner_is_a_stall() {
     let (result, _, stalls) = held(&clock, || other.write(&[1]));
     drop(locked);
     assert!(result.is_err());
-    // One read of the clock for the end of the spin, and ten until it has come.
+    // One clock read for the end of the spin, and ten until that time.
     let spin = (StallCondition::BusOwner, Nanos::from_micros(11));
     assert!(!stalls.stalls.is_empty());
     assert!(

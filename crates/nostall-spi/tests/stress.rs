@@ -1,7 +1,7 @@
-//! Threads that share a bus in every way at once, with drops, time-outs and turns at
-//! random: every waiter progresses, and no message is lost or reordered.
+//! Threads that share a bus with all kinds of calls, and with random drops, time-outs and turns.
+//! Every waiter progresses, and no message is lost or reordered.
 //!
-//! `make stress` runs it for 60 s; `NOSTALL_STRESS_SECONDS` says how long otherwise.
+//! `make stress` runs it for 60 s. `NOSTALL_STRESS_SECONDS` sets another duration.
 #![cfg(feature = "std")]
 
 use std::collections::HashMap;
@@ -18,10 +18,10 @@ use nostall_spi::{
     Level, Progress, Select, Settings, Threads, Transfer, Wire, Words, Worker,
 };
 
-/// Longest wait of any caller.
+/// Maximum wait of any caller.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Notes the number in each message, for each line.
+/// A controller that records the number in each message, for each line.
 #[derive(Default)]
 struct Noted {
     line: u8,
@@ -62,7 +62,7 @@ impl Controller for Noted {
     }
 }
 
-/// A transfer takes a poll more, in which its future may be dropped.
+/// A transfer takes one more poll, in which its future may be dropped.
 impl AsyncController for Noted {
     async fn transfer_async(
         &mut self,
@@ -90,7 +90,7 @@ impl Wake for Unpark {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, 2014).
+/// Random numbers: SplitMix64 (Steele, Lea, Flood, 2014).
 struct Random(u64);
 
 impl Random {
@@ -105,7 +105,7 @@ impl Random {
 
 type Stressed = Bus<Noted, Threads, 16, 4, 8>;
 
-/// Polls a future to its end, or drops it after so many polls.
+/// Polls a future to its end, or drops it after this number of polls.
 fn drive<F: Future>(future: F, polls: u64) -> Option<F::Output> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -119,21 +119,21 @@ fn drive<F: Future>(future: F, polls: u64) -> Option<F::Output> {
     None
 }
 
-/// Numbers that callbacks were called with, and whether the message was sent.
+/// Numbers that callbacks received, and whether the message was sent.
 type Called = Mutex<Vec<(usize, bool)>>;
 
-/// The messages of one thread.
+/// Results of the messages of one thread.
 #[derive(Default)]
 struct Tally {
-    /// Sent, according to the bus.
+    /// Messages that were sent, according to the bus.
     sent: Vec<u32>,
-    /// Not sent, according to the bus: the wait for it was too long.
+    /// Messages that were not sent because their wait was too long, according to the bus.
     timed_out: Vec<u32>,
-    /// Sent with a callback.
+    /// Messages that were sent with a callback.
     called_back: Vec<u32>,
 }
 
-/// One thread's messages, each with the next number.
+/// Sends one thread's messages, each with the next number.
 fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> Tally {
     let device = bus
         .device(Settings::new(1_000_000, Select::line(line)))
@@ -146,7 +146,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
             .push((completed.number, sent));
     }));
     let holds = bus.config().lock_timeout < Config::DEFAULT.lock_timeout;
-    // Those whose waits end too early have to be lucky, too.
+    // Callers whose waits end too early need several tries, so their limit is longer.
     let patience = if holds { PROGRESS * 10 } else { PROGRESS };
     let mut random = Random(line.into());
     let mut tally = Tally::default();
@@ -156,7 +156,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
         number += 1;
         let bytes = number.to_ne_bytes();
         let mut message = [Transfer::write(&bytes)];
-        // Whether a message that failed for its time was surely not sent.
+        // Set if a message that timed out was certainly not sent.
         let mut whole = true;
         let start = Instant::now();
         let sent = match random.below(10) {
@@ -164,7 +164,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
             2 => device.lock().and_then(|mut locked| {
                 locked.sync(&mut message)?;
                 if holds && random.below(50) == 0 {
-                    // Longer than the others wait.
+                    // More than the time limit of the others.
                     thread::sleep(Duration::from_millis(2));
                 }
                 tally.sent.push(number);
@@ -177,7 +177,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
                 let submitted = device.submit(&mut message);
                 submitted.and_then(|mut pending| pending.wait().map(|()| true))
             }
-            // The handle is dropped at once: it may be sent, or not.
+            // The handle is dropped immediately, so the message may be sent or not.
             4 => device.submit(&mut message).map(|_| false),
             5 => {
                 let submitted = device.submit(&mut message);
@@ -223,7 +223,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
                     tally.timed_out.push(number);
                 }
             }
-            // A future that was dropped was running it, and its handle gets this error.
+            // A dropped future was running the message, so its handle gets this error.
             Err(Error::Failed {
                 fault: Fault::Dropped,
                 ..
@@ -236,7 +236,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
     tally
 }
 
-/// Six threads on a bus with such a time-out. Returns the number of waits that were too long.
+/// Runs six threads on a bus with this time-out. Returns the number of waits that were too long.
 fn share(lock_timeout: Nanos) -> usize {
     let seconds = std::env::var("NOSTALL_STRESS_SECONDS").ok();
     let seconds = seconds
@@ -255,7 +255,7 @@ fn share(lock_timeout: Nanos) -> usize {
     let threads: Vec<_> = (0..6)
         .map(|line| thread::spawn(move || stress(bus, line, until, called)))
         .collect();
-    // Workers come and go.
+    // Starts and ends workers.
     while Instant::now() < until {
         let worker = Worker::start(bus).expect("there is none");
         thread::sleep(Duration::from_millis(20));
@@ -276,7 +276,11 @@ fn share(lock_timeout: Nanos) -> usize {
         let lost = tally.sent.iter().filter(|number| !was_sent(number));
         assert_eq!(lost.count(), 0, "line {line} has lost messages");
         let late = tally.timed_out.iter().filter(was_sent);
-        assert_eq!(late.count(), 0, "line {line} sent what it said it had not");
+        assert_eq!(
+            late.count(),
+            0,
+            "line {line} sent a message that it had reported as not sent"
+        );
         let its: Vec<_> = { called.iter() }
             .filter(|(key, _)| key >> 32 == line)
             .map(|(key, sent)| (*key as u32, *sent))
@@ -304,6 +308,6 @@ fn threads_share_a_bus_in_every_way_and_no_message_is_lost_or_reordered() {
 }
 
 #[test]
-fn threads_whose_waits_end_too_early_progress_and_are_told_what_was_sent() {
-    assert!(share(Nanos::from_micros(500)) > 0, "nothing was late");
+fn threads_whose_waits_end_too_early_progress_and_learn_which_messages_were_sent() {
+    assert!(share(Nanos::from_micros(500)) > 0, "no wait timed out");
 }

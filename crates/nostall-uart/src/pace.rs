@@ -7,8 +7,8 @@
 
 use nostall_io::Nanos;
 
-/// Fraction of the prediction by which a poll is early, so that a port that has become faster is
-/// noticed. The earliness doubles each time the port is found ready.
+/// Fraction of the prediction by which a poll is early. An early poll detects a port with a higher
+/// speed than before. The earliness doubles each time the port is found ready.
 const EARLY_PARTS: u64 = 64;
 
 /// Fraction of the time since the burst that is the interval of polls of a busy port. It is also

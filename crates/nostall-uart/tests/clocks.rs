@@ -1,5 +1,4 @@
-//! Functions that wait, with a clock that stops or jumps: each wait ends, and a working port is
-//! not given up.
+//! Waits with a clock that stops or jumps: each wait ends, and a working port is not given up.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -20,11 +19,11 @@ const HOUR: Nanos = Nanos::from_secs(3_600);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     Stops,
-    /// By an hour, once.
+    /// Jumps back by an hour, once.
     JumpsBack,
-    /// At every read.
+    /// Goes back at every read.
     RunsBack,
-    /// By an hour, once.
+    /// Jumps ahead by an hour, once.
     JumpsAhead,
 }
 
@@ -37,10 +36,10 @@ impl Trouble {
     ];
 }
 
-/// Advances with the port's own time and with each read, until its defect shows.
+/// A clock that advances with the port's time and with each read, until its defect begins.
 ///
-/// Its waits end as the trait's default methods do. If the clock makes no progress, the
-/// reads are counted and not made, because there are millions of them.
+/// Its waits end like the trait's default methods. If the clock makes no progress, the reads are
+/// counted but not made, because there are millions of them.
 struct BadClock {
     port: VirtualClock,
     trouble: Cell<Option<(Trouble, Nanos)>>,
@@ -65,7 +64,7 @@ impl BadClock {
 
 impl Clock for BadClock {
     fn now(&self) -> Nanos {
-        // Reading a clock takes time, for the port as well.
+        // A clock read takes time, in which the port also continues.
         self.port.advance(Nanos(20));
         let now = self.right();
         match self.trouble.get() {
@@ -91,7 +90,7 @@ impl Clock for BadClock {
     }
 }
 
-/// The same clock, with the trait's default waits.
+/// The same clock with the trait's default waits.
 struct Plain<'a>(&'a BadClock);
 
 impl Clock for Plain<'_> {
@@ -100,7 +99,7 @@ impl Clock for Plain<'_> {
     }
 }
 
-/// A clock with long steps, as a kernel's tick counter, and the trait's default waits.
+/// A clock with long steps, like a kernel's tick counter, and with the trait's default waits.
 struct Ticks {
     port: VirtualClock,
     step: Nanos,
@@ -113,7 +112,7 @@ impl Clock for Ticks {
     }
 }
 
-/// A port that is stuck for a time, by the correct clock.
+/// A port that is stuck for a time, measured with the correct clock.
 struct Pauses<'a> {
     port: &'a Port,
     clock: VirtualClock,
@@ -135,7 +134,7 @@ impl Registers for Pauses<'_> {
 }
 
 #[test]
-fn a_clock_with_long_steps_does_not_shorten_the_bound_of_a_write() {
+fn a_clock_with_long_steps_does_not_shorten_the_time_limit_of_a_write() {
     for step in [1, 10].map(Nanos::from_millis) {
         for strategy in [Strategy::FifoBurst, Strategy::FifoPaced] {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
@@ -157,7 +156,7 @@ fn a_clock_with_long_steps_does_not_shorten_the_bound_of_a_write() {
                 console.write(b"after it").is_complete(),
                 "{strategy} {step}"
             );
-            // A stuck port takes the bound, and not much more.
+            // A stuck port takes the time limit, and little more.
             port.until.set(Nanos(u64::MAX));
             let start = clock.now();
             assert!(!console.write(&[b'x'; 40]).is_complete());
@@ -195,13 +194,14 @@ type Port = VirtualPort<Vec<u8>>;
 
 fn settings() -> ConsoleSettings {
     ConsoleSettings {
-        // The bound is then twice the time of a FIFO.
+        // With this value, the limit is twice the time of a FIFO.
         give_up_after: Nanos::ZERO,
         ..LINE.into()
     }
 }
 
-/// Runs `act` on consoles whose clocks have each defect, from the start or soon after.
+/// Runs `act` on one console for each defect of its clock. The defect begins at the start or soon
+/// after.
 fn each_trouble(
     settings: ConsoleSettings,
     act: impl Fn(Console<&Counting<Port>, &BadClock>, Trouble),
@@ -273,7 +273,7 @@ fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
 }
 
 /// Returns the number of reads of a stuck port in one write with a stopped clock.
-fn looks_by_a_stopped_clock(settings: impl Into<ConsoleSettings>, plain: bool) -> u64 {
+fn reads_with_a_stopped_clock(settings: impl Into<ConsoleSettings>, plain: bool) -> u64 {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (port, bad) = (Switch::new(&port), BadClock::new(&clock));
     let clock: &dyn Clock = if plain { &Plain(&bad) } else { &bad };
@@ -286,15 +286,15 @@ fn looks_by_a_stopped_clock(settings: impl Into<ConsoleSettings>, plain: bool) -
 }
 
 #[test]
-fn the_default_bound_ends_when_the_clock_has_stopped() {
-    let looks = looks_by_a_stopped_clock(LINE, false);
+fn the_default_time_limit_ends_a_wait_when_the_clock_has_stopped() {
+    let looks = reads_with_a_stopped_clock(LINE, false);
     assert!((10_000..13_000).contains(&looks), "{looks}");
 }
 
 #[test]
-fn the_waits_that_the_trait_implements_end_when_the_clock_has_stopped() {
-    let counted = looks_by_a_stopped_clock(settings(), false);
-    let made = looks_by_a_stopped_clock(settings(), true);
+fn the_default_waits_of_the_trait_end_when_the_clock_has_stopped() {
+    let counted = reads_with_a_stopped_clock(settings(), false);
+    let made = reads_with_a_stopped_clock(settings(), true);
     assert_eq!(made, counted);
 }
 
@@ -310,7 +310,7 @@ fn a_port_that_works_loses_nothing_whatever_the_clock_does() {
 }
 
 #[test]
-fn offers_go_on_whatever_the_clock_does() {
+fn offers_continue_whatever_the_clock_does() {
     each_trouble(settings(), |mut console, trouble| {
         let text = [b'x'; 100];
         let mut left = text.len() - console.offer(&text).taken;
@@ -321,10 +321,10 @@ fn offers_go_on_whatever_the_clock_does() {
             left -= offered.taken;
             offers += 1;
             assert!(offers < 1_000, "{trouble:?}");
-            // The caller's timer has a clock of its own.
+            // The caller's timer has its own clock.
             console.clock().port.advance(Nanos::from_micros(100));
             if trouble == Trouble::Stops && offered.taken == 0 {
-                // A stopped clock predicts nothing, so it must run again.
+                // A stopped clock gives no prediction, so it must run again.
                 console.clock().trouble.set(None);
             }
         }
@@ -453,12 +453,12 @@ mod blocking {
             let port = RefCell::new(port);
             let mut blocking = Blocking::new(&port, &clock, Nanos::from_millis(2));
             clock.has(trouble);
-            // A port that works.
+            // With a port that works.
             blocking
                 .write_all(b"a text that is longer than the ring\n")
                 .unwrap();
             blocking.flush().unwrap();
-            // A port that does not.
+            // With a stuck port.
             uart.stuck.set(true);
             assert_eq!(blocking.read(&mut [0; 4]), Err(IoError::TimedOut));
             assert!(blocking.write(b"12345678").is_ok());

@@ -48,7 +48,7 @@ fn cost_of_boot_log(profile: Profile, strategy: Strategy) -> (u64, u64) {
     (counts.register_instructions(), counts.bus_accesses())
 }
 
-/// One poll of the transmitter at the end.
+/// Polls of the transmitter at the end of each write.
 const OF_EACH_WRITE: u64 = 1;
 
 #[test]
@@ -76,7 +76,7 @@ fn fifo_polled_is_one_access_a_byte_and_one_a_fifo() {
 #[test]
 fn fifo_burst_is_two_instructions_a_fifo_and_the_same_accesses() {
     let bytes = crlf(BOOT_LOG).len() as u64;
-    // The last load has 6 bytes, and is a burst, too.
+    // The last load has 6 bytes, and is also a burst.
     let instructions = 2 * bytes.div_ceil(16) + OF_EACH_WRITE;
     let accesses = bytes + bytes.div_ceil(16) + OF_EACH_WRITE;
     assert_eq!(
@@ -95,7 +95,7 @@ fn on_a_real_line_every_strategy_delivers_the_log_at_the_lines_rate() {
         console.flush().unwrap();
         let took = console.clock().now() - start;
         let line = LINE.frame_time() * crlf(BOOT_LOG).len() as u64;
-        assert!(took >= line, "{strategy}: nothing is faster than the line");
+        assert!(took >= line, "{strategy}: faster than the line");
         assert!(took < line + line / 10, "{strategy}: {took} for {line}");
         let sent = console.registers().inner().with(|u| u.sink_mut().clone());
         assert!(sent == crlf(BOOT_LOG), "{strategy}");
@@ -132,7 +132,7 @@ fn accesses_of(strategy: Strategy, len: usize, receives: bool) -> u64 {
     if receives {
         console.enable_receive();
     }
-    // Pacing learns that the line takes no time.
+    // Pacing measures that the line takes no time.
     let text = vec![b'x'; len];
     let mut write = || {
         let before = console.registers().counts();
@@ -144,22 +144,23 @@ fn accesses_of(strategy: Strategy, len: usize, receives: bool) -> u64 {
 }
 
 #[test]
-fn a_short_write_costs_its_bytes_a_look_before_them_and_a_look_after_them() {
+fn a_short_write_costs_its_bytes_and_one_poll_before_and_after_them() {
     for strategy in [
         Strategy::FifoPolled,
         Strategy::FifoBurst,
         Strategy::FifoPaced,
     ] {
-        // 1.125 accesses a byte, as the crate `uart_16550` has.
+        // The crate `uart_16550` also has 1.125 accesses per byte.
         assert_eq!(accesses_of(strategy, 16, false), 18, "{strategy}");
         assert_eq!(accesses_of(strategy, 1, false), 3, "{strategy}");
         assert_eq!(accesses_of(strategy, 80, false), 80 + 5 + 1, "{strategy}");
-        // The receive interrupt is masked and enabled again. Its enables need no read.
+        // The receive interrupt is masked and enabled again. The driver knows its enables, so it
+        // need not read them.
         assert_eq!(accesses_of(strategy, 16, true), 18 + 2, "{strategy}");
     }
 }
 
-/// Records every value of the interrupt enables, and counts the bytes sent under each.
+/// A port that records every value of the interrupt enables, and counts the bytes sent with each.
 struct Enables<'a> {
     port: &'a Port,
     seen: RefCell<Vec<(u8, usize)>>,
@@ -194,7 +195,7 @@ fn interrupts_are_masked_during_a_write_and_restored_after_it() {
     assert!(console.write(b"x\n").is_complete());
     let enabled = ier::RECEIVED_DATA | ier::LINE_STATUS;
     assert_eq!(registers.seen.take(), [(0, 3), (enabled, 0)]);
-    // With nothing enabled there is nothing to mask.
+    // Without enabled interrupts, there is nothing to mask.
     console.disable_receive();
     registers.seen.borrow_mut().clear();
     registers.seen.borrow_mut().push((0, 0));
@@ -221,7 +222,7 @@ fn a_write_does_not_take_a_pending_transmit_interrupt() {
 }
 
 #[test]
-fn with_crlf_off_every_byte_is_sent_as_it_is_and_a_report_of_lost_bytes_ends_in_lf() {
+fn with_crlf_off_every_byte_is_sent_unchanged_and_a_report_of_lost_bytes_ends_in_lf() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::StuckStatus, port);
     let settings = ConsoleSettings {
@@ -260,7 +261,7 @@ fn a_report_of_a_write_counts_the_text_without_its_crs() {
             let text = b"a\n\nb\n0123456789\n0123456789\n0123456789\n";
             let report = console.write(text);
             let on_line = crlf(&text[..report.text]).len();
-            // At most the CR of the next LF is out already.
+            // The CR of the next LF may already have been sent.
             let cr = report.written - on_line;
             assert!(
                 cr == 0 || cr == 1 && text[report.text] == b'\n',
@@ -276,7 +277,7 @@ fn a_report_of_a_write_counts_the_text_without_its_crs() {
 
 #[cfg(feature = "embedded-io")]
 #[test]
-fn embedded_io_writes_the_text_once_although_the_port_pauses_in_the_middle() {
+fn embedded_io_writes_the_text_once_even_if_the_port_pauses_in_the_middle() {
     use embedded_io::Write;
     use nostall_uart::port::IoError;
 
@@ -305,7 +306,7 @@ fn embedded_io_writes_the_text_once_although_the_port_pauses_in_the_middle() {
 }
 
 #[test]
-fn nothing_to_write_touches_nothing() {
+fn an_empty_write_accesses_no_register() {
     let mut console = open(Profile::VM, Strategy::FifoBurst);
     let before = console.registers().counts();
     assert_eq!(console.write(b""), WriteReport::default());
@@ -341,7 +342,7 @@ fn without_a_working_fifo_every_strategy_sends_byte_by_byte() {
 }
 
 #[test]
-fn a_stuck_line_status_costs_one_bound_and_is_reported() {
+fn a_stuck_line_status_costs_one_time_limit_and_is_reported() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let port = Faulty::after(u64::MAX, Fault::StuckStatus, port);
@@ -361,7 +362,7 @@ fn a_stuck_line_status_costs_one_bound_and_is_reported() {
         };
         assert_eq!(report, all_lost, "{strategy}");
         assert!(took >= console.longest_wait(), "{took}");
-        // Pacing first waits for the time that the line needs.
+        // Pacing first waits for the transmission time of a FIFO.
         let first = match strategy {
             Strategy::FifoPaced => LINE.frame_time() * 16,
             _ => Nanos::ZERO,
@@ -369,13 +370,13 @@ fn a_stuck_line_status_costs_one_bound_and_is_reported() {
         let late = took / 100 + Nanos::from_micros(50);
         assert!(took < first + console.longest_wait() + late, "{took}");
 
-        // The second write does not wait for the bound again.
+        // The second write does not wait for the time limit again.
         let start = clock.now();
         assert_eq!(console.write(b"lost\nlost\n"), all_lost);
         let took = clock.now() - start;
         assert!(took < Nanos::from_micros(200), "{strategy}: {took}");
 
-        // The console recovers with the port.
+        // When the port works again, the console does too.
         port.recover_for(u64::MAX);
         assert!(console.write(b"after\n").is_complete(), "{strategy}");
     }
@@ -402,7 +403,7 @@ fn a_port_that_vanishes_in_mid_write_ends_the_write_and_is_reported() {
 }
 
 #[test]
-fn a_port_that_comes_back_is_waited_for_again_and_keeps_its_interrupts_off() {
+fn a_port_that_returns_is_waited_for_again_and_keeps_its_interrupts_disabled() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
     let mut console = Console::open(&port, &clock, LINE).unwrap();
@@ -415,7 +416,7 @@ fn a_port_that_comes_back_is_waited_for_again_and_keeps_its_interrupts_off() {
 }
 
 #[test]
-fn a_port_that_vanishes_with_bytes_in_it_has_lost_them() {
+fn bytes_in_a_port_that_vanishes_are_reported_as_lost() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
     let mut console = Console::open(&port, &clock, LINE).unwrap();
@@ -445,7 +446,7 @@ fn a_port_stuck_from_the_start_opens_in_bounded_time_and_reports_on_write() {
 }
 
 #[test]
-fn an_impossible_rate_is_refused_before_the_port_is_touched() {
+fn an_impossible_rate_is_refused_before_the_port_is_accessed() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Counting::new(port);
     let error = Console::open(&port, &clock, LineSettings::baud(1_000_000)).unwrap_err();
@@ -454,7 +455,7 @@ fn an_impossible_rate_is_refused_before_the_port_is_touched() {
 }
 
 #[test]
-fn opening_waits_for_what_the_last_user_was_sending() {
+fn opening_waits_for_the_previous_users_bytes() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let mut firmware = Console::open(&port, &clock, LINE).unwrap();
     assert!(firmware.write(b"firmware, ").is_complete());
@@ -465,7 +466,7 @@ fn opening_waits_for_what_the_last_user_was_sending() {
 }
 
 #[test]
-fn the_bound_is_the_one_that_is_set_unless_the_line_is_slower() {
+fn the_time_limit_is_the_set_one_unless_the_line_is_slower() {
     let bound = |baud, give_up_after| {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
         let line = LineSettings::baud(baud);
@@ -496,8 +497,8 @@ fn the_console_takes_formatted_text() {
     assert_eq!(port.into_sink(), b"cpu 1 of 4\r\n");
 }
 
-/// A line status of all ones once, as every receive error at once would show. It is cleared on
-/// read, which distinguishes it from an absent port.
+/// A port whose line status is all ones once, as if all receive errors occurred together. A read
+/// clears it, unlike the status of an absent port.
 struct EveryErrorOnce<'a>(&'a Port, std::cell::Cell<bool>);
 
 impl Registers for EveryErrorOnce<'_> {
@@ -549,7 +550,7 @@ proptest! {
         prop_assert_eq!(port.with(|uart| uart.sink_mut().clone()), expected);
     }
 
-    /// Lets a port fail anywhere, in either way. A write ends in bounded time with a report that
+    /// Lets a port fail at any point, in either way. A write ends in bounded time, and its report
     /// accounts for every byte.
     #[test]
     fn a_failure_anywhere_is_bounded_and_accounted_for(
@@ -572,9 +573,9 @@ proptest! {
     }
 }
 
-/// Returns the polls per load of the boot log. It is offered in slices, as a kernel's sink does,
-/// with `from_idle` bytes at a time from an idle port.
-fn looks_per_fifo_full(profile: Profile, from_idle: usize) -> f64 {
+/// Returns the number of polls per load of the boot log. The log is offered in slices, as a
+/// kernel's sink does, with `from_idle` bytes at a time from an idle port.
+fn polls_per_fifo_full(profile: Profile, from_idle: usize) -> f64 {
     let mut console = open(profile, Strategy::FifoBurst);
     let clock = console.clock().clone();
     let (mut offers, mut fulls) = (0, 0);
@@ -595,15 +596,16 @@ fn looks_per_fifo_full(profile: Profile, from_idle: usize) -> f64 {
 }
 
 #[test]
-fn a_slice_looks_three_times_a_fifo_full_however_often_the_port_was_idle() {
+fn a_slice_polls_three_times_a_fifo_full_however_often_the_port_was_idle() {
     let of_each = [
         (Profile::PC_16550A, &[16, 32, 48, 160, 22_454][..]),
-        // Its line has two speeds: one until a buffer of 256 bytes is full, and one after that.
+        // The line of this port has two speeds: one until a buffer of 256 bytes is full, and
+        // another one later.
         (Profile::HP_DL380_GEN9, &[16, 32, 48, 22_454]),
     ];
     for (profile, texts) in of_each {
         for &from_idle in texts {
-            let looks = looks_per_fifo_full(profile, from_idle);
+            let looks = polls_per_fifo_full(profile, from_idle);
             assert!(looks < 3.3, "{} {from_idle}: {looks}", profile.name);
         }
     }

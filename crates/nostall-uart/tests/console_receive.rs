@@ -27,7 +27,8 @@ fn console(
     (port, clock, console)
 }
 
-/// Lets `bytes` come in at the line's rate, with a handler. Returns the number of interrupts.
+/// Receives `bytes` at the line's rate, and calls the handler for each interrupt. Returns the
+/// number of interrupts.
 fn paste(port: &Port, clock: &VirtualClock, bytes: &[u8], mut handler: impl FnMut()) -> usize {
     let mut interrupts = 0;
     let mut after = |clock: &VirtualClock| {
@@ -77,7 +78,7 @@ fn pasted_text_of_49_bytes_costs_4_interrupts_and_more_at_lower_trigger_levels()
 }
 
 #[test]
-fn receiving_leaves_the_interrupt_on_after_writes_offers_and_a_loss_of_power() {
+fn the_receive_interrupt_stays_enabled_after_writes_offers_and_a_loss_of_power() {
     let settings = ConsoleSettings {
         power_loss: PowerLoss::Recover,
         ..LINE.into()
@@ -134,7 +135,7 @@ fn a_pause_of_the_receive_interrupt_outlasts_writes_and_a_loss_of_power() {
 }
 
 #[test]
-fn a_break_is_no_byte_and_errors_are_latched_also_by_a_poll_of_the_transmitter() {
+fn a_break_is_no_byte_and_a_poll_of_the_transmitter_also_latches_errors() {
     let (port, clock, mut console) = console(Model::Uart16550A, LINE.into());
     for polls in [false, true] {
         port.with(|uart| {
@@ -156,7 +157,7 @@ fn a_break_is_no_byte_and_errors_are_latched_also_by_a_poll_of_the_transmitter()
 }
 
 #[test]
-fn a_port_that_never_runs_dry_is_left_after_256_bytes_and_interrupts_anew() {
+fn a_port_that_is_never_empty_is_left_after_256_bytes_and_interrupts_again() {
     /// A port whose receiver always has a byte.
     struct Flood<'p>(&'p Port);
     impl Registers for Flood<'_> {
@@ -187,7 +188,7 @@ fn a_port_that_never_runs_dry_is_left_after_256_bytes_and_interrupts_anew() {
     assert_eq!(
         counts.writes - before.writes,
         2,
-        "the interrupt enables, off and on"
+        "the interrupts, disabled and enabled"
     );
     assert_eq!(port.read8(IER), ier::RECEIVED_DATA | ier::LINE_STATUS);
 }

@@ -1,4 +1,4 @@
-//! The console that kernels copy, in the three cases in which a lock around a `print` deadlocks.
+//! The console that kernels copy, in the cases in which a lock around `print` would deadlock.
 
 #![allow(clippy::duplicate_mod)] // each case has a copy of its own
 
@@ -28,11 +28,11 @@ use nostall_uart::registers::THR;
 
 type Clock = HostClock;
 
-/// The bytes that have arrived at the line's other end.
+/// The bytes that have arrived at the other end of the line.
 static ARRIVED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// A function that runs in the middle of the next load to the transmitter, as an interrupt or a
-/// fault would.
+/// A function that runs in the middle of the next load to the transmitter, like an interrupt or a
+/// fault.
 static INTERRUPT: Mutex<Option<fn()>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -61,7 +61,7 @@ impl Registers for Port {
 
     fn write8(&self, offset: usize, value: u8) {
         lock(&self.0).write(offset, value);
-        // In the middle of a text, because set-up writes no letters.
+        // Runs it in the middle of a text: the set-up writes no letters.
         if offset == THR && value.is_ascii_lowercase() {
             let interrupt = lock(&INTERRUPT).take();
             interrupt.into_iter().for_each(|handler| handler());
@@ -70,7 +70,7 @@ impl Registers for Port {
 }
 
 /// Returns the bytes that arrive during `act`, and those that arrive later. The cases share the
-/// port's other end, so they run one after the other.
+/// other end of the port, so they run one after the other.
 fn arrives(
     open: fn(Port, Clock) -> Result<(), OpenError>,
     poll: fn() -> Option<Nanos>,

@@ -35,7 +35,7 @@ fn an_offer_before_the_predicted_time_returns_it_and_leaves_the_port_alone() {
         assert_eq!(console.offer(&[b'x'; 84]), again);
         assert_eq!(port.counts(), before);
     }
-    // The prediction is right: a few polls later the FIFO takes the next load.
+    // The prediction is right: after a few polls, the FIFO takes the next load.
     clock.wait_until(ready_at);
     let mut looks = 0;
     loop {
@@ -77,11 +77,11 @@ fn a_slice_after_every_record_costs_at_most_4_wake_ups_for_each_fifo() {
 }
 
 #[test]
-fn on_a_port_that_empties_at_once_offers_go_on_until_the_slice_is_used_up() {
+fn on_a_port_that_empties_at_once_offers_continue_until_the_slice_is_used_up() {
     let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let port = Counting::new(port);
     let mut console = Console::open(&port, &clock, LINE).unwrap();
-    // First the console learns the line's speed.
+    // First, the console measures the line's speed.
     for _ in 0..10 {
         let offered = console.offer(&[b'-'; 16]);
         assert_eq!(offered.taken, 16);
@@ -97,13 +97,13 @@ fn on_a_port_that_empties_at_once_offers_go_on_until_the_slice_is_used_up() {
         assert!(offered.taken > 0);
         assert!(offered.ready_at.unwrap() <= now);
     }
-    // At most one poll per load.
+    // Expects at most one poll per load.
     let counts = port.counts() - before;
     assert_eq!(counts.bus_accesses(), 1_024 + 64);
 }
 
 #[test]
-fn a_late_timer_does_not_keep_a_fast_port_from_being_found_fast() {
+fn a_fast_port_is_detected_even_with_a_late_timer() {
     let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let mut console = Console::open(&port, &clock, LINE).unwrap();
     let start = clock.now();
@@ -113,7 +113,7 @@ fn a_late_timer_does_not_keep_a_fast_port_from_being_found_fast() {
         left -= offered.taken;
         let ready_at = offered.ready_at.unwrap();
         if ready_at > clock.now() {
-            // The timer is later than the prediction is early.
+            // The timer's delay is longer than the time by which the prediction is early.
             clock.wait_until(ready_at + Nanos::from_micros(60));
         }
     }
@@ -140,14 +140,14 @@ fn looks(
 }
 
 #[test]
-fn a_stuck_port_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
+fn a_stuck_port_is_polled_100_times_a_second_and_resumes_within_10_ms() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Counting::new(Faulty::after(u64::MAX, Fault::StuckStatus, port));
     let mut console = Console::open(&port, &clock, LINE).unwrap();
     assert_eq!(console.offer(&[b'x'; 16]).taken, 16);
     port.inner().recover_for(0);
     let reads = || port.counts().reads;
-    // The short pauses at the beginning are added once.
+    // The short pauses at the beginning cause additional polls once.
     let first = looks(&mut console, reads, SECOND);
     assert!(first <= 100 + 80, "{first}");
     let later = looks(&mut console, reads, SECOND * 10);
@@ -164,7 +164,7 @@ fn a_stuck_port_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
 }
 
 #[test]
-fn a_port_held_off_by_cts_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
+fn a_port_held_off_by_cts_is_polled_100_times_a_second_and_resumes_within_10_ms() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let settings = ConsoleSettings {
         flow_control: FlowControl::Cts,
@@ -174,7 +174,7 @@ fn a_port_held_off_by_cts_is_looked_at_100_times_a_second_and_resumes_within_10_
     let mut console = Console::open(&port, &clock, settings).unwrap();
     let cts = |lines| port.inner().with(|uart| uart.set_modem_lines(lines));
     cts(0);
-    // Each poll reads line status and modem status.
+    // Each poll reads the line status and the modem status.
     let reads = || port.counts().reads / 2;
     let first = looks(&mut console, reads, SECOND);
     assert!(first <= 100 + 80, "{first}");
@@ -191,8 +191,8 @@ fn a_port_held_off_by_cts_is_looked_at_100_times_a_second_and_resumes_within_10_
     assert!(clock.now() - back <= Nanos::from_millis(10) + Nanos::from_micros(50));
 }
 
-/// A window that checks that RTS is raised in time before each byte, and lowered in time after
-/// the last.
+/// A window that checks the timing of RTS: raised in time before each byte, and lowered in time
+/// after the last one.
 struct Line485<'a> {
     port: &'a Port,
     clock: &'a VirtualClock,
@@ -200,7 +200,7 @@ struct Line485<'a> {
     opened: Cell<bool>,
     raised: Cell<Option<Nanos>>,
     turns: Cell<u32>,
-    /// The time when the last byte's last bit had left.
+    /// Time at which the last bit of the last byte was sent.
     last_bit: Cell<Nanos>,
     mistakes: RefCell<Vec<&'static str>>,
 }
@@ -232,7 +232,7 @@ impl Registers for Line485<'_> {
             THR if self.opened.get() => {
                 let open_at = self.raised.get().map(|at| at + self.times.before);
                 self.check(open_at.is_some(), "a byte while RTS is low");
-                self.check(open_at.is_none_or(|at| at <= now), "a byte too early");
+                self.check(open_at.is_none_or(|at| at <= now), "a byte is too early");
             }
             MCR if value & mcr::RTS != 0 => {
                 self.turns.set(self.turns.get() + 1);
@@ -240,7 +240,7 @@ impl Registers for Line485<'_> {
             }
             MCR if self.raised.take().is_some() => {
                 let closed_at = self.last_bit.get() + self.times.after;
-                self.check(!busy && closed_at <= now, "RTS goes back too early");
+                self.check(!busy && closed_at <= now, "RTS is lowered too early");
             }
             _ => {}
         }
@@ -272,7 +272,7 @@ fn offers_turn_an_rs485_line_around_without_waiting() {
     let mut console = Console::open(&line, &clock, settings).unwrap();
     line.opened.set(true);
     for turn in 1..=3 {
-        // 40 bytes, then silence.
+        // Offers 40 bytes, then nothing.
         let mut rest = &b"forty bytes that go over a shared line.\n"[..];
         let mut steps = 0;
         loop {
@@ -287,10 +287,10 @@ fn offers_turn_an_rs485_line_around_without_waiting() {
             }
             clock.wait_until(ready_at);
             steps += 1;
-            assert!(steps < 50, "the line is never handed back");
+            assert!(steps < 50, "the line is never released");
         }
         assert_eq!(port.read8(MCR) & mcr::RTS, 0);
-        assert_eq!(line.turns.get(), turn, "one turn for all of it");
+        assert_eq!(line.turns.get(), turn, "one turn for all bytes");
         clock.advance(SECOND);
     }
     assert_eq!(*line.mistakes.borrow(), [""; 0]);
@@ -298,7 +298,7 @@ fn offers_turn_an_rs485_line_around_without_waiting() {
 }
 
 #[test]
-fn an_rs485_line_is_handed_back_by_flush_and_used_by_write_after_offers() {
+fn after_offers_flush_releases_an_rs485_line_and_write_uses_it() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let settings = ConsoleSettings {
         rs485: Some(Rs485 {
@@ -324,7 +324,7 @@ fn an_rs485_line_is_handed_back_by_flush_and_used_by_write_after_offers() {
 }
 
 #[test]
-fn a_stuck_port_does_not_keep_an_rs485_line_from_the_others() {
+fn a_stuck_port_releases_an_rs485_line() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::StuckStatus, port);
     let settings = ConsoleSettings {
@@ -346,7 +346,7 @@ fn a_stuck_port_does_not_keep_an_rs485_line_from_the_others() {
 }
 
 #[test]
-fn an_offer_sets_a_port_up_again_that_has_lost_its_power() {
+fn an_offer_sets_up_a_port_again_that_has_lost_its_power() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let settings = ConsoleSettings {
@@ -364,14 +364,14 @@ fn an_offer_sets_a_port_up_again_that_has_lost_its_power() {
         }
         assert!(rest.is_empty(), "{strategy}");
         console.flush().unwrap();
-        // Without a divisor nothing would have left.
+        // Without a divisor, no byte would have been sent.
         assert_eq!(port.into_sink(), b"alive", "{strategy}");
     }
 }
 
 #[test]
-fn a_clock_without_a_rate_lets_each_offer_look_at_the_port_and_then_steps_back() {
-    /// Shows no time before it is calibrated.
+fn without_a_clock_rate_each_offer_polls_the_port_and_calibration_sets_the_clock_back() {
+    /// A clock that shows no time before it is calibrated.
     struct Uncalibrated<'c>(&'c VirtualClock, &'c Cell<bool>);
     impl Clock for Uncalibrated<'_> {
         fn now(&self) -> Nanos {

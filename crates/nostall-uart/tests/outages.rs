@@ -12,7 +12,7 @@ use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError, Pow
 const LINE: LineSettings = LineSettings::baud(115_200);
 const TEXT: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
 
-/// Bytes per second that the throttled port's reader takes.
+/// Rate of the throttled port's reader in bytes per second.
 const RATE: u64 = 11_520;
 
 fn plain() -> ConsoleSettings {
@@ -36,12 +36,12 @@ fn crlf(text: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A virtual machine's port whose reader takes bytes in lumps, with pauses between them.
+/// A virtual machine's port whose reader takes bytes in batches, with pauses between them.
 struct Lumpy {
     clock: VirtualClock,
     pause: Nanos,
     lump: Cell<u64>,
-    /// Bytes left in the lump.
+    /// Bytes left in the batch.
     budget: Cell<u64>,
     fifo: RefCell<VecDeque<u8>>,
     sink: RefCell<Vec<u8>>,
@@ -134,7 +134,7 @@ fn a_reader_that_pauses_for_50_or_300_ms_loses_nothing_by_default() {
     }
 }
 
-/// Checks that `sent` is `expected` with the gaps that its reports give. Returns the number of
+/// Checks that `sent` is `expected` with the gaps that its reports state. Returns the number of
 /// missing bytes.
 fn missing(sent: &[u8], expected: &[u8]) -> u64 {
     const WORDS: &[u8] = b" bytes lost]\r\n";
@@ -143,7 +143,7 @@ fn missing(sent: &[u8], expected: &[u8]) -> u64 {
         let start = sent[..end].iter().rposition(|&byte| byte == b'[').unwrap();
         let count = std::str::from_utf8(&sent[start + 1..end]).unwrap();
         let count: usize = count.parse().unwrap();
-        // The report ends a line that was cut.
+        // The report ends a line that was interrupted.
         let before = &sent[..start];
         let before = match expected.starts_with(before) {
             true => before,
@@ -154,12 +154,12 @@ fn missing(sent: &[u8], expected: &[u8]) -> u64 {
         missing += count as u64;
         sent = &sent[end + WORDS.len()..];
     }
-    assert!(sent == expected, "the end is as it should be");
+    assert!(sent == expected, "the rest is different");
     missing
 }
 
 #[test]
-fn with_a_short_bound_the_report_says_exactly_which_bytes_are_missing() {
+fn with_a_short_time_limit_reports_give_the_exact_gaps() {
     for strategy in Strategy::ALL {
         let settings = ConsoleSettings {
             give_up_after: Nanos::from_millis(20),
@@ -247,7 +247,7 @@ impl Arrived for Faulty<VirtualPort<Vec<u8>>> {
 }
 
 #[test]
-fn a_stuck_port_costs_one_bound_for_50_writes() {
+fn a_stuck_port_costs_one_time_limit_for_50_writes() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let port = port.with_fault(200, Fault::StuckStatus);
@@ -265,7 +265,7 @@ fn a_stuck_port_costs_one_bound_for_50_writes() {
     }
 }
 
-/// A port that takes a load just before the bound ends.
+/// A port that takes a load just before the time limit ends.
 struct JustInTime<'a> {
     port: &'a VirtualPort<Vec<u8>>,
     clock: VirtualClock,
@@ -291,7 +291,7 @@ impl Registers for JustInTime<'_> {
 }
 
 #[test]
-fn a_write_takes_a_bound_for_each_load_and_two_at_most() {
+fn a_write_takes_at_most_one_time_limit_per_load_and_two() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let port = JustInTime {
@@ -311,7 +311,7 @@ fn a_write_takes_a_bound_for_each_load_and_two_at_most() {
         };
         let bound = console.longest_wait();
         assert!(took < bound * (loads + 2), "{strategy}: {took}");
-        // So the documentation cannot promise less.
+        // The write needs nearly this time, so the documentation cannot promise less.
         assert!(took > bound * (loads - 1) * 9 / 10, "{strategy}: {took}");
     }
 }
@@ -346,7 +346,7 @@ impl Registers for NeverIdle<'_> {
 }
 
 #[test]
-fn a_port_that_never_shows_itself_idle_costs_one_bound() {
+fn a_port_that_never_appears_idle_costs_one_time_limit() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let mut console = Console::open(NeverIdle::new(&port), &clock, LINE).unwrap();
     let start = clock.now();
@@ -373,7 +373,7 @@ fn a_port_that_paused_with_its_last_byte_is_waited_for_again() {
 }
 
 #[test]
-fn a_vanished_designware_that_is_to_recover_costs_each_write_one_look() {
+fn a_vanished_designware_that_may_recover_costs_each_write_one_poll() {
     let (port, clock) = Uart::in_virtual_time_as(Model::DesignWare, Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
     let settings = ConsoleSettings {
@@ -395,7 +395,7 @@ fn a_vanished_designware_that_is_to_recover_costs_each_write_one_look() {
     assert_eq!(port.arrived(), b"before\r\n[18 bytes lost]\r\nafter\r\n");
 }
 
-/// A DesignWare that loses its power, and stays busy once it has it again.
+/// A DesignWare that loses its power, and stays busy after the power returns.
 struct Busy<'a> {
     port: &'a VirtualPort<Vec<u8>>,
     busy: Cell<bool>,
@@ -414,7 +414,7 @@ impl Registers for Busy<'_> {
 }
 
 #[test]
-fn a_designware_that_stays_busy_after_a_loss_of_power_costs_one_bound() {
+fn a_designware_that_stays_busy_after_a_loss_of_power_costs_one_time_limit() {
     let (port, clock) = Uart::in_virtual_time_as(Model::DesignWare, Profile::PC_16550A, Vec::new());
     let busy = Busy {
         port: &port,
@@ -441,7 +441,7 @@ fn a_designware_that_stays_busy_after_a_loss_of_power_costs_one_bound() {
     assert!(console.write(b"after\n").is_complete());
 }
 
-/// A port whose power returns slowly: at first every register reads 0, and then its FIFO control
+/// A port whose power returns slowly. At first every register reads 0, and then its FIFO control
 /// ignores writes for a while.
 struct SlowPower<'a> {
     port: &'a VirtualPort<Vec<u8>>,
@@ -496,7 +496,7 @@ fn after_a_loss_of_power_the_fifo_is_loaded_as_before() {
         assert_eq!(console.transmit_load(), 16);
         let counts = power.counts() - before;
         println!("{} reads", counts.reads);
-        // A poll per microsecond while ten FIFOs empty, and the set-up.
+        // One poll per microsecond while ten FIFOs are sent, and the set-up.
         assert!(counts.bursts >= 10);
         console.set_strategy(Strategy::FifoPaced);
         let before = power.counts();
@@ -507,7 +507,7 @@ fn after_a_loss_of_power_the_fifo_is_loaded_as_before() {
 }
 
 #[test]
-fn bytes_that_a_port_held_when_it_lost_its_power_are_reported_as_perhaps_lost() {
+fn bytes_in_a_port_that_lost_its_power_are_reported_as_possibly_lost() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let mut console = Console::open(&port, &clock, recovering()).unwrap();
     console.set_strategy(Strategy::FifoPaced);
@@ -524,7 +524,7 @@ fn bytes_that_a_port_held_when_it_lost_its_power_are_reported_as_perhaps_lost() 
 }
 
 #[test]
-fn an_8250_is_refused_where_a_loss_of_power_is_to_be_noticed() {
+fn an_8250_is_refused_if_a_loss_of_power_must_be_detected() {
     let (port, clock) = Uart::in_virtual_time_as(Model::Uart8250, Profile::VM, Vec::new());
     for model in [Some(Model::Uart8250), None] {
         let settings = ConsoleSettings {

@@ -1,4 +1,4 @@
-//! Other crates' models under our driver, and another driver on our model.
+//! Models of other crates with our driver, and another driver with our model.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -39,7 +39,7 @@ impl Registers for Superio {
 }
 
 #[test]
-fn every_byte_arrives_in_vm_superio_by_every_strategy() {
+fn every_byte_arrives_in_vm_superio_with_every_strategy() {
     let expected = String::from_utf8_lossy(TEXT).replace('\n', "\r\n");
     for strategy in Strategy::ALL {
         let port = Superio(RefCell::new(Serial::new(NoInterrupt, Vec::new())));
@@ -68,10 +68,11 @@ impl<R: Registers> Backend for Window<R> {
 
 #[test]
 fn the_uart_16550_crate_passes_its_loopback_test_and_delivers_every_byte() {
-    // The `uart_16550` crate looks for a port with its scratch register, which the 8250 lacks.
+    // The `uart_16550` crate detects a port with its scratch register, which the 8250 does not
+    // have.
     for model in Model::ALL.into_iter().filter(|model| model.has_scratch()) {
         let (port, _clock) = Uart::in_virtual_time_as(model, Profile::PC_16550A, Vec::new());
-        // SAFETY: the registers are those of a model; they reach no memory.
+        // SAFETY: the registers are those of a model, which accesses no memory.
         let mut driver = unsafe { Uart16550::new_with_backend(Window(&port)) };
         driver.init(Config::default()).unwrap();
         if matches!(model, Model::Bcm2835Mini | Model::Uart16650) {
@@ -93,7 +94,7 @@ fn the_uart_16550_crate_passes_its_loopback_test_and_delivers_every_byte() {
 fn accesses_of_uart_16550(len: usize) -> u64 {
     let (port, _clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let port = Counting::new(port);
-    // SAFETY: the registers are those of a model; they reach no memory.
+    // SAFETY: the registers are those of a model, which accesses no memory.
     let mut driver = unsafe { Uart16550::new_with_backend(Window(&port)) };
     driver.init(Config::default()).unwrap();
     let before = port.counts();
@@ -102,7 +103,7 @@ fn accesses_of_uart_16550(len: usize) -> u64 {
     (port.counts() - before).bus_accesses()
 }
 
-/// Returns the bus accesses of our driver for the same.
+/// Returns the bus accesses of our driver for the same write.
 fn accesses_of_ours(strategy: Strategy, len: usize, receives: bool) -> u64 {
     let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let line = LineSettings::baud(115_200);
@@ -128,7 +129,7 @@ fn a_write_of_1_4_16_or_64_bytes_costs_the_accesses_that_the_uart_16550_crate_ne
         ] {
             let ours = |receives| accesses_of_ours(strategy, len, receives);
             assert_eq!(ours(false), accesses, "{strategy}, {len} bytes");
-            // Its receive interrupt is masked before the write, and enabled after it.
+            // The receive interrupt is masked before the write, and enabled after it.
             assert_eq!(ours(true), accesses + 2, "{strategy}, {len} bytes");
         }
     }

@@ -1,5 +1,5 @@
-//! The interrupt-driven port as its user observes it, on the model of the port, and on a fake
-//! for behaviour that the model does not have.
+//! The interrupt-driven port as its user observes it. Most tests use the model of the port. For
+//! behaviour that the model does not have, they use a fake.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -74,7 +74,7 @@ fn sent(uart: &VirtualPort<Vec<u8>>) -> Vec<u8> {
     uart.with(|uart| uart.sink_mut().clone())
 }
 
-/// Lets the line run until everything is sent.
+/// Runs the line until everything is sent.
 fn run<R: Registers>(
     uart: &VirtualPort<Vec<u8>>,
     clock: &VirtualClock,
@@ -88,11 +88,11 @@ fn run<R: Registers>(
         clock.advance(Nanos::from_micros(10));
         events.extend(interrupts(uart, port));
     }
-    panic!("what was written does not go out");
+    panic!("written bytes are not sent");
 }
 
 #[test]
-fn what_is_written_goes_out_in_order_by_whole_fifos() {
+fn written_bytes_are_sent_in_order_in_whole_fifos() {
     let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (mut transmit, mut receive) = ([0; 200], [Received::EMPTY; 8]);
     let window = Counting::new(&uart);
@@ -106,7 +106,7 @@ fn what_is_written_goes_out_in_order_by_whole_fifos() {
     }
     let counts = window.counts() - start.0;
     assert_eq!((counts.bursts, counts.burst_values), (10, 160));
-    // The cause, the line status, and the cause again.
+    // Each interrupt reads the cause, the line status, and the cause again.
     assert!(counts.reads <= 3 * 10, "{counts:?}");
     run(&uart, &clock, &mut port);
     assert_eq!(sent(&uart), text);
@@ -115,7 +115,7 @@ fn what_is_written_goes_out_in_order_by_whole_fifos() {
 }
 
 #[test]
-fn a_port_that_empties_at_once_takes_all_in_a_few_bounded_calls() {
+fn a_port_that_empties_at_once_takes_everything_in_a_few_bounded_calls() {
     let (uart, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let (mut transmit, mut receive) = ([0; 1000], [Received::EMPTY; 8]);
     let window = Counting::new(&uart);
@@ -131,11 +131,11 @@ fn a_port_that_empties_at_once_takes_all_in_a_few_bounded_calls() {
 }
 
 #[test]
-fn a_full_transmit_ring_takes_no_more_and_says_so() {
+fn a_full_transmit_ring_takes_no_more_and_reports_it() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 10], [Received::EMPTY; 8]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
-    assert_eq!(port.write(&[1; 40]), 20, "ten at once, ten in the ring");
+    assert_eq!(port.write(&[1; 40]), 20, "ten in the FIFO, ten in the ring");
     assert_eq!(port.write(&[1; 40]), 0);
     assert_eq!((port.room(), port.pending()), (0, 10));
     fake.line_moves();
@@ -144,7 +144,7 @@ fn a_full_transmit_ring_takes_no_more_and_says_so() {
 }
 
 #[test]
-fn the_transmit_interrupt_is_off_while_there_is_nothing_to_send() {
+fn the_transmit_interrupt_is_disabled_while_there_is_nothing_to_send() {
     let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (mut transmit, mut receive) = ([0; 64], [Received::EMPTY; 8]);
     let mut port = open(&uart, settings(), &mut transmit, &mut receive);
@@ -179,7 +179,7 @@ fn a_transmit_interrupt_behind_a_more_urgent_one_is_served_in_the_same_call() {
 }
 
 #[test]
-fn a_transmit_interrupt_that_came_too_soon_overfills_nothing() {
+fn an_early_transmit_interrupt_does_not_overfill_the_fifo() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 64], [Received::EMPTY; 8]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
@@ -188,7 +188,7 @@ fn a_transmit_interrupt_that_came_too_soon_overfills_nothing() {
     assert!(!port.on_interrupt().room);
     assert_eq!(port.pending(), 24);
     fake.line_moves();
-    assert!(port.on_interrupt().room, "and the right one still comes");
+    assert!(port.on_interrupt().room, "the correct one still comes");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn errors_are_read_in_order_with_the_bytes_they_belong_to() {
     assert_eq!(
         port.read_bytes(&mut into),
         Err(ReceiveError::Parity(b'b')),
-        "after the data before it"
+        "after the data that came before it"
     );
     assert_eq!(port.read_bytes(&mut into), Err(ReceiveError::Break));
     assert_eq!(port.read_bytes(&mut into), Err(ReceiveError::Framing(b'c')));
@@ -244,7 +244,7 @@ fn errors_are_read_in_order_with_the_bytes_they_belong_to() {
 }
 
 #[test]
-fn errors_seen_while_looking_for_the_transmitter_are_kept_for_their_byte() {
+fn errors_seen_in_a_poll_of_the_transmitter_are_kept_for_their_byte() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 32]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
@@ -260,7 +260,7 @@ fn errors_seen_while_looking_for_the_transmitter_are_kept_for_their_byte() {
 }
 
 #[test]
-fn a_break_without_a_byte_is_a_break_all_the_same() {
+fn a_break_without_a_byte_is_still_a_break() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 8]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
@@ -270,7 +270,7 @@ fn a_break_without_a_byte_is_a_break_all_the_same() {
 }
 
 #[test]
-fn an_overrun_is_read_behind_the_full_fifo_that_caused_it() {
+fn an_overrun_is_read_after_the_full_fifo_that_caused_it() {
     let (uart, _) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 64]);
     let mut port = open(&uart, settings(), &mut transmit, &mut receive);
@@ -300,7 +300,7 @@ fn without_a_fifo_an_overrun_comes_before_the_byte_that_overwrote_another() {
 }
 
 #[test]
-fn what_the_ring_has_no_room_for_is_dropped_counted_and_reported_at_its_place() {
+fn bytes_that_exceed_the_ring_are_dropped_counted_and_reported_in_order() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 4]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
@@ -337,7 +337,7 @@ fn an_overrun_is_readable_even_if_nothing_comes_after_it() {
 }
 
 #[test]
-fn without_cts_nothing_goes_out_and_with_it_the_rest_does() {
+fn without_cts_nothing_is_sent_and_with_it_the_rest_is_sent() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 64], [Received::EMPTY; 8]);
     let mut port = open(&fake, with_handshake(), &mut transmit, &mut receive);
@@ -366,7 +366,7 @@ fn without_cts_nothing_goes_out_and_with_it_the_rest_does() {
 }
 
 #[test]
-fn cts_that_comes_back_in_a_look_at_the_modem_goes_on_too() {
+fn cts_that_returns_in_a_modem_status_read_also_resumes_sending() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 64], [Received::EMPTY; 8]);
     fake.set_cts(false);
@@ -376,7 +376,7 @@ fn cts_that_comes_back_in_a_look_at_the_modem_goes_on_too() {
     fake.set_cts(true);
     assert_eq!(port.modem_status(), msr::CTS);
     assert_eq!(fake.take_load(), b"x");
-    assert!(port.on_interrupt().modem, "the change is still told");
+    assert!(port.on_interrupt().modem, "the change is still reported");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn without_a_handshake_cts_does_not_matter() {
 }
 
 #[test]
-fn rts_goes_when_a_quarter_is_free_and_comes_back_when_half_is() {
+fn rts_is_lowered_when_a_quarter_is_free_and_raised_again_when_half_is() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 16]);
     let mut port = open(&fake, with_handshake(), &mut transmit, &mut receive);
@@ -438,7 +438,7 @@ fn a_port_that_is_gone_ends_the_call_at_once_and_is_reported() {
 }
 
 #[test]
-fn a_line_status_of_all_ones_that_does_not_last_is_a_port() {
+fn a_short_line_status_of_all_ones_is_a_present_port() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 32]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
@@ -469,7 +469,7 @@ fn a_stuck_interrupt_costs_a_bounded_call_and_is_reported() {
 }
 
 #[test]
-fn an_other_end_that_never_pauses_is_read_in_bounded_calls_that_interrupt_anew() {
+fn endless_input_is_read_in_bounded_calls_that_interrupt_again() {
     let fake = Fake::default();
     let (mut transmit, mut receive) = ([0; 64], [Received::EMPTY; 512]);
     let mut port = open(&fake, settings(), &mut transmit, &mut receive);
@@ -505,7 +505,7 @@ fn a_designware_that_shows_a_timeout_without_a_byte_is_read_once() {
 }
 
 #[test]
-fn opening_sets_trigger_frame_and_lines_and_enables_what_it_needs() {
+fn opening_sets_trigger_frame_and_lines_and_enables_the_needed_interrupts() {
     let fake = Fake::default();
     let settings = PortSettings {
         trigger: TriggerLevel::NearlyFull,
@@ -575,7 +575,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_without_a_word_however_it_interleaves(
+    fn every_loss_is_reported_in_any_interleaving(
         steps in prop::collection::vec(step(), 0..80),
         vm: bool,
         transmit in 0..50usize,
@@ -624,8 +624,7 @@ proptest! {
     }
 }
 
-/// Checks that the received numbers are consecutive, except at an overrun, where some are
-/// missing.
+/// Checks that the received numbers are consecutive, except at an overrun, where some are missing.
 fn check_numbers(came: &[Received], sent: u16) -> Result<(), TestCaseError> {
     let (mut next, mut overrun) = (0u16, false);
     for &entry in came {
@@ -650,7 +649,7 @@ fn check_numbers(came: &[Received], sent: u16) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A 16550 whose other end a test controls by hand. The line moves only on request.
+/// A 16550 whose other end is controlled in the test. The line moves only on request.
 #[derive(Debug, Default)]
 struct Fake(RefCell<State>);
 
@@ -668,13 +667,13 @@ struct State {
     fcr: u8,
     lcr: u8,
     mcr: u8,
-    /// A fixed value of the IIR.
+    /// Fixed value of the IIR.
     stuck: Option<u8>,
-    /// Whether the IIR shows a timeout until the RBR is read.
+    /// Set if the IIR shows a timeout until the RBR is read.
     stuck_until_read: bool,
-    /// Number of the next byte, which follows each byte that is read.
+    /// Number of the next byte. Each read byte is followed by another one.
     refill: Option<u8>,
-    /// Whether writes to the LCR are ignored.
+    /// Set if writes to the LCR are ignored.
     busy: bool,
     /// The values written to the IER.
     enables: Vec<u8>,

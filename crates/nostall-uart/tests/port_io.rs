@@ -47,7 +47,7 @@ fn a_write_waits_for_room_and_a_flush_for_the_last_bit() {
 }
 
 #[test]
-fn a_read_gives_what_is_there_and_times_out_when_nothing_comes() {
+fn a_read_returns_available_bytes_and_times_out_without_any() {
     let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 32]);
     let port = Port::open(&uart, &clock, settings(), &mut transmit, &mut receive);
@@ -62,11 +62,11 @@ fn a_read_gives_what_is_there_and_times_out_when_nothing_comes() {
     assert_eq!(io.read(&mut into), Err(IoError::TimedOut));
     let took = clock.now() - start;
     assert!(took >= LONGEST && took < LONGEST * 2, "{took}");
-    assert_eq!(io.read(&mut []), Ok(0), "nothing asked, nothing waited for");
+    assert_eq!(io.read(&mut []), Ok(0), "an empty read does not wait");
 }
 
 #[test]
-fn an_error_is_told_once_behind_the_data_before_it() {
+fn an_error_is_reported_once_after_the_data_before_it() {
     let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 4]);
     let port = Port::open(&uart, &clock, settings(), &mut transmit, &mut receive);
@@ -93,7 +93,7 @@ fn every_error_has_its_kind() {
 }
 
 #[test]
-fn a_line_that_does_not_move_times_out_and_one_without_memory_too() {
+fn a_write_to_a_stopped_line_times_out_also_without_a_ring() {
     let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let window = Faulty::after(u64::MAX, Fault::StuckStatus, &uart);
     let mut transmit = [0; 8];
@@ -129,14 +129,15 @@ fn a_port_that_is_gone_is_an_error_at_once() {
 }
 
 #[test]
-fn what_came_before_the_port_went_is_read_first() {
+fn bytes_received_before_the_port_vanished_are_read_first() {
     let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let window = Faulty::after(u64::MAX, Fault::AllOnes, &uart);
     let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 8]);
     let port = Port::open(&window, &clock, settings(), &mut transmit, &mut receive);
     let port = RefCell::new(port.unwrap());
     uart.with(|uart| uart.receive(b'a'));
-    // The cause, the line status, the byte, the line status: then the port is gone.
+    // The reads of the cause, the line status, the byte, and the line status succeed. Then the port
+    // vanishes.
     window.recover_for(4);
     let mut io = Blocking::new(&port, &clock, LONGEST);
     let mut into = [0; 8];
@@ -145,7 +146,7 @@ fn what_came_before_the_port_went_is_read_first() {
 }
 
 #[test]
-fn a_lock_of_ones_own_shares_the_port_as_well() {
+fn a_users_own_lock_also_shares_the_port() {
     struct Locked<P>(std::sync::Mutex<P>);
 
     impl<R: nostall_io::Registers> SharedPort for Locked<Port<'_, R>> {
@@ -186,8 +187,8 @@ mod asynchronous {
         }
     }
 
-    /// Runs an executor with one task, which is polled only after a wake-up. Returns the number
-    /// of polls, too.
+    /// Runs an executor with one task, and polls the task only after a wake-up. Also returns the
+    /// number of polls.
     fn run<T>(task: impl Future<Output = T>, mut meanwhile: impl FnMut()) -> (T, usize) {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
@@ -226,7 +227,7 @@ mod asynchronous {
     }
 
     #[test]
-    fn the_handler_wakes_a_reader_when_something_has_come() {
+    fn the_handler_wakes_a_reader_when_a_byte_has_arrived() {
         let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let (mut transmit, mut receive) = ([0; 16], [Received::EMPTY; 2]);
         let port = Port::open(&uart, &clock, settings(), &mut transmit, &mut receive);

@@ -19,7 +19,7 @@ fn port(chip: impl Into<Chip>) -> (Port, VirtualClock) {
     Uart::in_virtual_time_as(chip, Profile::PC_16550A, Vec::new())
 }
 
-/// Sets the port up as another driver may leave it: 9,600 7E2, interrupts on.
+/// Sets up the port as another driver may leave it: 9,600 7E2, with interrupts enabled.
 fn used_by_another(port: &Port) {
     port.write8(LCR, lcr::DLAB);
     port.write8(DLL, 0x0c);
@@ -30,7 +30,7 @@ fn used_by_another(port: &Port) {
     port.write8(IER, ier::RECEIVED_DATA | ier::LINE_STATUS);
 }
 
-fn is_as_it_was(port: &Port, name: &str) {
+fn assert_unchanged(port: &Port, name: &str) {
     assert_eq!(port.read8(LCR), 0x1e, "{name}");
     assert_eq!(port.read8(MCR), mcr::DTR | mcr::OUT2, "{name}");
     let enabled = ier::RECEIVED_DATA | ier::LINE_STATUS;
@@ -41,7 +41,7 @@ fn is_as_it_was(port: &Port, name: &str) {
 }
 
 #[test]
-fn every_model_is_found_and_left_as_it_was_with_nothing_sent() {
+fn every_model_is_found_and_left_unchanged_with_nothing_sent() {
     for model in Model::ALL {
         let (port, _clock) = port(model);
         used_by_another(&port);
@@ -50,7 +50,7 @@ fn every_model_is_found_and_left_as_it_was_with_nothing_sent() {
         assert_eq!(found.model, expected);
         assert_eq!(found.transmit_load, expected.transmit_load());
         assert_eq!(found.divisor, 0x010c);
-        is_as_it_was(&port, model.name());
+        assert_unchanged(&port, model.name());
     }
 }
 
@@ -63,7 +63,7 @@ fn found_as(model: Model) -> Model {
 }
 
 #[test]
-fn a_named_designware_tells_how_deep_its_fifos_are() {
+fn a_named_designware_reports_the_depth_of_its_fifos() {
     for (depth, load) in [(16, 16), (32, 32), (64, 64), (128, 128), (256, 128)] {
         let (port, clock) = port(Chip::designware(depth));
         let settings = ConsoleSettings {
@@ -82,7 +82,7 @@ fn every_port_of_an_xr16c854_is_found_as_a_16850() {
 }
 
 #[test]
-fn the_first_version_of_the_st16c650_is_not_burst_to() {
+fn the_first_version_of_the_st16c650_gets_no_bursts() {
     for named in [None, Some(Model::Uart16650)] {
         let (port, clock) = port(Model::Uart16650);
         // Firmware may leave the FIFOs enabled.
@@ -104,9 +104,9 @@ fn the_first_version_of_the_st16c650_is_not_burst_to() {
 struct OverLong<'a> {
     port: &'a Port,
     beyond: Cell<u32>,
-    /// OUT2, which lets interrupts through on a PC.
+    /// State of OUT2, which enables interrupts on a PC.
     gate: Cell<bool>,
-    /// Accesses at which the interrupt line of a PC was high.
+    /// Number of accesses at which the interrupt line of a PC was high.
     interrupts: Cell<u32>,
 }
 
@@ -146,7 +146,7 @@ impl Registers for OverLong<'_> {
 }
 
 #[test]
-fn probing_and_opening_touch_nothing_beyond_the_eight_registers() {
+fn probing_and_opening_access_only_the_eight_registers() {
     for model in Model::ALL {
         let (port, clock) = port(model);
         used_by_another(&port);
@@ -189,7 +189,7 @@ fn opening_raises_no_interrupt_on_a_pc() {
 }
 
 #[test]
-fn no_empty_receiver_is_read() {
+fn an_empty_receiver_is_not_read() {
     for model in Model::ALL {
         for named in [None, Some(model)] {
             let (port, clock) = port(model);
@@ -223,8 +223,8 @@ fn no_empty_receiver_is_read() {
     }
 }
 
-/// Freescale's DUART: with the divisor latch enabled, its alternate function register replaces
-/// IIR and FCR. It has two bits, of which the lower one directs writes to both ports.
+/// Freescale's DUART. With the divisor latch enabled, its alternate function register replaces IIR
+/// and FCR. The register has two bits, and the lower one directs writes to both ports.
 struct Freescale<'a> {
     port: &'a Port,
     alternate: Cell<u8>,
@@ -256,7 +256,7 @@ impl Registers for Freescale<'_> {
 }
 
 #[test]
-fn a_freescale_duart_is_a_16550a_whose_fifo_is_used_and_whose_other_port_is_left_alone() {
+fn a_freescale_duart_is_a_16550a_whose_fifo_is_used_and_whose_other_port_is_unchanged() {
     let (port, clock) = port(Model::Uart16550A);
     let duart = Freescale {
         port: &port,
@@ -284,7 +284,7 @@ impl Registers for Constant {
 }
 
 #[test]
-fn no_port_is_found_where_every_register_reads_the_same() {
+fn no_port_is_found_if_every_register_reads_the_same() {
     for value in 0..=0xff {
         assert_eq!(probe(&Constant(value)), Err(NotFound), "{value:#x}");
     }

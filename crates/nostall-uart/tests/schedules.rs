@@ -1,5 +1,5 @@
-//! Random schedules of writes, offers, flushes and outages: the text that arrives, the reports
-//! of lost bytes and the counts are always consistent.
+//! Random schedules of writes, offers, flushes and outages. The received text, the reports of lost
+//! bytes and the counts are always consistent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -20,14 +20,14 @@ enum Event {
     /// The transmitter stops, and later continues.
     Stick,
     Unstick,
-    /// Every register reads all ones, until the port returns as if it had lost its power.
+    /// Every register reads all ones until the port returns, as if it had lost its power.
     Vanish,
     Return,
     /// Every register has its reset value, and the FIFO is empty.
     LosePower,
 }
 
-/// A port that sends a byte in 87 us, with events after a number of accesses.
+/// A port that sends a byte in 87 us, and has events after a given number of accesses.
 struct Port {
     clock: VirtualClock,
     events: RefCell<VecDeque<(u32, Event)>>,
@@ -36,11 +36,11 @@ struct Port {
     registers: RefCell<[u8; 8]>,
     divisor: Cell<u8>,
     has_fifo: Cell<bool>,
-    /// The bytes that wait to be sent.
+    /// Bytes that wait to be sent.
     fifo: RefCell<VecDeque<u8>>,
     next_leaves: Cell<Nanos>,
     line: RefCell<Vec<u8>>,
-    /// The times when the last byte left, and when RTS was raised.
+    /// Time at which the last byte was sent; `raised_at` is the time at which RTS was raised.
     idle_since: Cell<Nanos>,
     raised_at: Cell<Nanos>,
     turns: Option<Rs485>,
@@ -124,7 +124,7 @@ impl Port {
         let (now, raises) = (self.clock.now(), value & mcr::RTS != 0);
         let mistake = match offset {
             THR if !self.sends_rts() => "a byte without RTS",
-            THR if now - self.raised_at.get() < turns.before => "a byte soon after RTS",
+            THR if now - self.raised_at.get() < turns.before => "a byte too soon after RTS",
             MCR if raises && !self.sends_rts() => {
                 self.raised_at.set(now);
                 return;
@@ -132,7 +132,7 @@ impl Port {
             MCR if raises || !self.sends_rts() => return,
             MCR if !self.fifo.borrow().is_empty() => "RTS lowered before the last byte",
             MCR if now - self.idle_since.get() < turns.after => {
-                "RTS lowered soon after the last byte"
+                "RTS lowered too soon after the last byte"
             }
             _ => return,
         };
@@ -153,7 +153,7 @@ impl Registers for Port {
         let waiting = self.fifo.borrow().len();
         match offset {
             LSR if waiting == 0 => lsr::THRE | lsr::TEMT,
-            // The first byte is in the shift register.
+            // The first byte is in the shift register, so it is not in the FIFO.
             LSR if waiting == 1 => lsr::THRE,
             LSR | MSR => 0,
             IIR if self.has_fifo.get() => iir::FIFOS | iir::NONE,
@@ -179,7 +179,7 @@ impl Registers for Port {
                     self.next_leaves.set(self.clock.now() + FRAME);
                 }
                 let room = if self.has_fifo.get() { 17 } else { 2 };
-                // Without power, the driver's burst reaches a port without a FIFO.
+                // After a loss of power, the driver's burst reaches a port whose FIFO is disabled.
                 if fifo.len() < room {
                     fifo.push_back(value);
                 }
@@ -208,9 +208,9 @@ fn report(line: &[u8]) -> Option<(usize, bool, &[u8])> {
     Some((count, exact, rest))
 }
 
-/// Checks that `line` is `text` with the gaps that the reports give.
+/// Checks that `line` is `text` with the gaps that the reports state.
 ///
-/// It follows every explanation at once, as a set of positions in the text.
+/// It follows all possible explanations in parallel, as a set of positions in the text.
 fn explains(line: &[u8], text: &[u8]) -> Result<(), String> {
     let mut at = BTreeSet::from([0]);
     let mut rest = line;
@@ -238,7 +238,8 @@ fn explains(line: &[u8], text: &[u8]) -> Result<(), String> {
             gap(count, exact, &two_on);
             rest = behind;
         } else if rest.starts_with(b"[") || own_line.is_some() {
-            // A report that was cut, and lost with the port's content. Another follows.
+            // A report that was interrupted and lost with the port's content. Another report
+            // follows.
             let from = if own_line.is_some() { 3 } else { 1 };
             let mut cut = None;
             for end in from..rest.len() {
@@ -247,7 +248,7 @@ fn explains(line: &[u8], text: &[u8]) -> Result<(), String> {
                     break;
                 }
             }
-            let cut = cut.ok_or("a report is cut, and none follows")?;
+            let cut = cut.ok_or("a report is interrupted, and none follows")?;
             if own_line.is_some() {
                 let on = at.iter().filter(|&&at| text[at..].starts_with(b"\r\n"));
                 let on: Vec<_> = on.map(|at| at + 2).collect();
@@ -263,7 +264,7 @@ fn explains(line: &[u8], text: &[u8]) -> Result<(), String> {
                     .map(|at| at + 1),
             );
             if next.is_empty() && matches!(byte, b'\r' | b'\n') {
-                // A report of which only the line end has left.
+                // A report of which only the line end was sent.
                 next.clone_from(&at);
             }
             rest = &rest[1..];
@@ -352,7 +353,7 @@ fn run(steps: &[Step], settings: ConsoleSettings, strategy: Strategy) -> Result<
         }
     };
     let (mut exact, mut completed) = (true, false);
-    // At the end everything works again.
+    // At the end, the port works again.
     let end = [
         Step::Flush,
         Step::Pass(100_000),
@@ -369,7 +370,7 @@ fn run(steps: &[Step], settings: ConsoleSettings, strategy: Strategy) -> Result<
         }
         match *step {
             Step::Write(len) => {
-                // A write starts a new text, so a caller first writes the rest of its offer.
+                // A write starts a new text, so callers first write the rest of their offer.
                 while !offered.is_empty() {
                     let before = offered.len();
                     let report = console.write(&offered);
@@ -403,7 +404,10 @@ fn run(steps: &[Step], settings: ConsoleSettings, strategy: Strategy) -> Result<
             }
         }
     }
-    prop_assert!(completed, "the port works again");
+    prop_assert!(
+        completed,
+        "a write does not complete after the port's return"
+    );
     prop_assert!(console.flush().is_ok());
     let lost = console.lost();
     let line = console.registers().line.take();
@@ -419,7 +423,7 @@ fn run(steps: &[Step], settings: ConsoleSettings, strategy: Strategy) -> Result<
     let mistakes = console.registers().mistakes.take();
     prop_assert!(mistakes.is_empty(), "{:?}", mistakes);
     if settings.rs485.is_some() {
-        prop_assert!(!console.registers().sends_rts(), "the line is handed back");
+        prop_assert!(!console.registers().sends_rts(), "the line is not released");
     }
     if exact {
         prop_assert_eq!(lost, dropped as u64);
@@ -439,7 +443,7 @@ fn settings(give_up_ms: u64, power_loss: PowerLoss) -> ConsoleSettings {
 
 proptest! {
     #[test]
-    fn whatever_sticks_when_the_reports_say_exactly_which_bytes_are_missing(
+    fn if_the_port_sticks_at_any_time_reports_give_the_exact_gaps(
         steps in steps(&[Event::Stick, Event::Unstick]),
         strategy in prop::sample::select(&STRATEGIES[..]),
         give_up_ms in prop::sample::select(&[0, 20, 500][..]),
@@ -448,7 +452,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_vanishes_or_loses_its_power_when_no_byte_is_lost_in_silence(
+    fn if_the_port_vanishes_or_loses_its_power_at_any_time_every_loss_is_reported(
         steps in steps(&[Event::Stick, Event::Unstick, Event::Vanish, Event::Return, Event::LosePower]),
         strategy in prop::sample::select(&STRATEGIES[..]),
         give_up_ms in prop::sample::select(&[0, 20, 500][..]),
@@ -457,7 +461,7 @@ proptest! {
     }
 
     #[test]
-    fn however_writes_offers_and_flushes_follow_each_other_an_rs485_line_is_turned_around(
+    fn an_rs485_line_is_turned_around_for_any_sequence_of_writes_offers_and_flushes(
         steps in steps(&[]),
         strategy in prop::sample::select(&STRATEGIES[..]),
         before_us in prop::sample::select(&[0, 1, 300, 20_000][..]),

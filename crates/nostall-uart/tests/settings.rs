@@ -37,7 +37,7 @@ fn sent(port: &Port) -> Vec<u8> {
 }
 
 #[test]
-fn every_model_named_or_probed_delivers_every_byte_by_every_strategy() {
+fn every_model_named_or_probed_delivers_every_byte_with_every_strategy() {
     for (model, strategy) in Model::ALL
         .into_iter()
         .flat_map(|model| Strategy::ALL.map(|strategy| (model, strategy)))
@@ -140,7 +140,7 @@ impl Registers for Teasing<'_> {
 }
 
 #[test]
-fn when_cts_comes_and_goes_every_byte_arrives_and_one_at_most_goes_after_it() {
+fn when_cts_changes_every_byte_arrives_and_at_most_one_is_sent_after_its_end() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let teasing = Teasing {
@@ -188,7 +188,7 @@ fn a_cts_that_never_comes_costs_a_second_once_and_is_reported() {
 }
 
 #[test]
-fn a_cts_that_did_not_come_costs_the_next_write_one_look() {
+fn a_cts_that_did_not_come_costs_the_next_write_one_poll() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let settings = ConsoleSettings {
         flow_control: FlowControl::Cts,
@@ -202,7 +202,7 @@ fn a_cts_that_did_not_come_costs_the_next_write_one_look() {
     assert!(clock.now() - start < Nanos::from_millis(1));
 }
 
-/// A window that records changes of RTS, and the times when the line is in use.
+/// A window that records changes of RTS, and the times at which the line is in use.
 struct Turns<'a> {
     port: &'a Port,
     clock: &'a VirtualClock,
@@ -236,7 +236,7 @@ impl Registers for Turns<'_> {
 }
 
 #[test]
-fn rs485_takes_the_line_before_a_write_and_leaves_it_after() {
+fn rs485_takes_the_line_before_a_write_and_releases_it_after() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let turn = Rs485 {
@@ -293,7 +293,7 @@ fn after_a_loss_of_power_later_writes_arrive_and_the_one_it_met_is_not_complete(
 thread_local!(static HOOKED: Cell<u32> = const { Cell::new(0) });
 
 #[test]
-fn the_watchdog_hears_of_long_waits() {
+fn the_watchdog_is_touched_in_long_waits() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let settings = ConsoleSettings {
@@ -310,7 +310,7 @@ fn the_watchdog_hears_of_long_waits() {
 }
 
 #[test]
-fn errors_and_deltas_that_polling_took_are_told_once() {
+fn errors_and_deltas_that_polls_have_cleared_are_reported_once() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let settings = ConsoleSettings {
         flow_control: FlowControl::Cts,
@@ -342,7 +342,7 @@ proptest! {
         for pause in pauses.iter().cycle().take(20_000) {
             let start = clock.now();
             let offered = console.offer(rest);
-            // A poll, and at most one load.
+            // The time of a poll and at most one load.
             prop_assert!(clock.now() - start <= Profile::PC_16550A.access * 17);
             rest = &rest[offered.taken..];
             if rest.is_empty() {
@@ -350,7 +350,7 @@ proptest! {
             }
             let ready_at = offered.ready_at.unwrap();
             prop_assert!(ready_at <= clock.now() + console.longest_wait());
-            // Half of the callers return at the given time, the others at any time.
+            // Half of the callers return at the returned time, the others at any time.
             clock.wait_until(if pause % 2 == 0 { ready_at } else { clock.now() + Nanos(*pause) });
         }
         prop_assert!(rest.is_empty());
@@ -359,7 +359,8 @@ proptest! {
     }
 }
 
-/// Returns the time that a long text took, the part of it slept, and the number of bytes.
+/// Returns the duration of a long text, the time slept in it (both in nanoseconds), and the number
+/// of bytes.
 fn long_text(profile: Profile, strategy: Strategy, copies: usize) -> (u64, u64, u64) {
     let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
     let mut console = Console::open(&port, &clock, LINE).unwrap();
@@ -374,7 +375,7 @@ fn long_text(profile: Profile, strategy: Strategy, copies: usize) -> (u64, u64, 
 }
 
 #[test]
-fn pacing_keeps_a_pcs_line_busy_and_gives_the_cpu_away() {
+fn pacing_keeps_a_pcs_line_busy_and_sleeps() {
     let (took, slept, bytes) = long_text(Profile::PC_16550A, Strategy::FifoPaced, 4);
     let rate = LINE.frame_time().0 as f64 * bytes as f64 / took as f64;
     let given_away = slept as f64 / took as f64;
@@ -384,7 +385,7 @@ fn pacing_keeps_a_pcs_line_busy_and_gives_the_cpu_away() {
 }
 
 #[test]
-fn pacing_keeps_a_controller_busy_and_gives_the_cpu_away() {
+fn pacing_keeps_a_controller_busy_and_sleeps() {
     let (took, slept, bytes) = long_text(Profile::HP_DL380_GEN9, Strategy::FifoPaced, 4);
     // Bytes beyond the buffer's size leave at its rate.
     let rate = (bytes - 2_170) as f64 * 336_700.0 / took as f64;
@@ -404,9 +405,9 @@ fn on_a_fast_port_no_strategy_is_slower_than_byte_by_byte() {
             "fast-16550a: {strategy} {:.5} of byte-polled",
             took as f64 / polled as f64
         );
-        // The write may end anywhere in a poll and its pause.
+        // The write may end at any point of a poll and its pause.
         let pause = match strategy {
-            // Learned to a 128th of a load's time.
+            // Pacing knows a load's time to a 128th of it.
             Strategy::FifoPaced => LINE.frame_time() * 16 / 128,
             _ => Nanos::from_micros(1),
         };

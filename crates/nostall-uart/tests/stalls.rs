@@ -1,4 +1,4 @@
-//! Stalls that the driver reports, compared with the time for which the model's CPU is held.
+//! Stalls that the driver reports, compared with the time for which the model's CPU is occupied.
 
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, Stalls, VirtualClock};
@@ -7,10 +7,10 @@ use nostall_uart::{Console, ConsoleSettings, FlowControl, LineSettings, Rs485, S
 
 const LINE: LineSettings = LineSettings::baud(115_200);
 
-/// 2,500 bytes of text without line ends.
+/// A text of 2,500 bytes without line ends.
 const TEXT: [u8; 2_500] = [b'x'; 2_500];
 
-/// A 16550A whose registers take no time: all time is spent in waits.
+/// A 16550A whose registers take no time, so that all time is spent in waits.
 const FREE: Profile = Profile {
     access: Nanos::ZERO,
     ..Profile::PC_16550A
@@ -29,7 +29,8 @@ fn open(
     (console, clock)
 }
 
-/// Returns the time for which the CPU is held in `run`, and the reported stalls.
+/// Returns the result of `run`, the time for which the CPU is occupied in it, and the reported
+/// stalls.
 fn held<T>(clock: &VirtualClock, run: impl FnOnce() -> T) -> (T, Nanos, Stalls) {
     let (start, slept) = (clock.now(), clock.slept());
     let (result, stalls) = Stalls::during(clock, run);
@@ -38,7 +39,7 @@ fn held<T>(clock: &VirtualClock, run: impl FnOnce() -> T) -> (T, Nanos, Stalls) 
 }
 
 #[test]
-fn stalls_of_a_write_are_the_time_for_which_the_cpu_is_held_with_each_strategy() {
+fn stalls_of_a_write_are_the_time_for_which_the_cpu_is_occupied_with_each_strategy() {
     for strategy in Strategy::ALL {
         let (mut console, clock) = open(FREE, strategy, LINE);
         let (report, held, stalls) = held(&clock, || console.write(&TEXT));
@@ -71,7 +72,7 @@ fn pacing_stalls_only_in_waits_too_short_for_a_sleep() {
 fn a_polled_burst_is_one_stall_and_lasts_as_long_as_the_line_needs() {
     let (mut console, clock) = open(FREE, Strategy::FifoBurst, LINE);
     let (_, held, stalls) = held(&clock, || console.write(&TEXT));
-    // 157 loads of 16 bytes or less; the first finds an idle port.
+    // There are 157 loads of 16 bytes or less. The first one finds an idle port.
     assert_eq!(stalls.stalls.len(), 157);
     let frames = Nanos(86_805) * 2_500;
     assert!(
@@ -86,8 +87,8 @@ fn register_accesses_outside_of_waits_are_no_stalls() {
     let before = console.registers().counts();
     let (_, held, stalls) = held(&clock, || console.write(&TEXT));
     let counts = console.registers().counts() - before;
-    // Each wait has a first look, which finds that the CPU has to wait. The first load costs one
-    // read. There is no interrupt to mask.
+    // The first poll of each wait finds that the CPU has to wait, and is not part of the stall. The
+    // first load costs one read. There is no interrupt to mask.
     let writes = counts.bus_accesses() - counts.reads;
     let looks = stalls.stalls.len() as u64 + 1;
     assert_eq!(

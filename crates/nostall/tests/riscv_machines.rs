@@ -178,12 +178,12 @@ fn a_device_tree_that_cannot_be_right_is_told() {
         (
             &ram,
             cells(&[1, 0x8000_0000, 0, 0x1000_0000]),
-            "the device tree tells of no RAM at 0x80200000..0x",
+            "the device tree has no RAM at 0x80200000..0x",
         ),
         (
             &ram,
             cells(&[0, 0x8000_0000, 0, 0x0000_1000]),
-            "the device tree tells of no RAM at 0x80200000..0x",
+            "the device tree has no RAM at 0x80200000..0x",
         ),
         (
             &cells(&[10_000_000]),
@@ -216,7 +216,7 @@ fn a_hart_that_protects_no_memory_is_told() {
     };
     let error = fails(&qemu, &guest).to_string();
     assert!(
-        error.contains("panic on CPU 0: this hart does not translate addresses by Sv39"),
+        error.contains("panic on CPU 0: this hart does not support Sv39"),
         "{error}"
     );
 }

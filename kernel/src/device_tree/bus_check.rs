@@ -1,5 +1,5 @@
-//! Every access of the memory window, there and back; and interrupts of devices. Uses the serial
-//! port, PCI and SPI controllers of the machine.
+//! A check of every access through the memory window, and of device interrupts. It uses the serial
+//! port, the PCI bridges and the SPI controllers that the machine has.
 
 use nostall_io::Registers;
 use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};
@@ -7,8 +7,9 @@ use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};
 use super::{pci, serial, spi};
 use crate::arch::MachineClock;
 
-/// Panics if one does not do what it should. Leaves the devices as their next user sets
-/// them up anyway.
+/// Runs the check. Changes only device settings that the next user sets anyway.
+///
+/// Panics if an access has the wrong result.
 pub fn run() {
     if serial::find().is_some() {
         check_burst();
@@ -24,7 +25,7 @@ pub fn run() {
     }
 }
 
-/// To the serial port, looped back.
+/// Checks bursts on the serial port in loopback mode.
 fn check_burst() {
     let port = serial::serial_port();
     port.write8(LCR, 3);
@@ -39,8 +40,8 @@ fn check_burst() {
     port.write8(MCR, 0);
 }
 
-/// On the first function, the host bridge: vendor and device are read-only; register 0x3c,
-/// the interrupt line, is for software to write.
+/// Checks access widths on the first function, the host bridge. Vendor and device are read-only;
+/// software can write register 0x3c, the interrupt line.
 fn check_widths(bridge: &impl Registers) {
     let id = bridge.read32(0);
     let halves = u32::from(bridge.read16(0)) | u32::from(bridge.read16(2)) << 16;

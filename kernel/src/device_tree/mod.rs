@@ -1,4 +1,4 @@
-//! The device tree, which describes the machine, and the devices in it.
+//! The device tree and the devices that it describes.
 
 pub mod bus_check;
 pub mod pci;
@@ -16,10 +16,10 @@ use spin::Once;
 
 static TREE: Once<Fdt<'static>> = Once::new();
 
-/// Longest accepted device tree, far above any known one.
+/// Maximum accepted length of a device tree in bytes, far above any known one.
 const LONGEST: usize = 1 << 20;
 
-/// The first word of a flattened device tree (Devicetree Specification 0.4, 5.2).
+/// First word of a flattened device tree (Devicetree Specification 0.4, section 5.2).
 const MAGIC: u32 = 0xd00d_feed;
 
 /// Sets the tree at `start`. Must be called before all other functions.
@@ -28,8 +28,8 @@ const MAGIC: u32 = 0xd00d_feed;
 ///
 /// # Safety
 ///
-/// The eight bytes at `start` must be readable forever, and must never be written. If they are
-/// the start of a device tree, that applies to the whole tree.
+/// The eight bytes at `start` must be readable forever and never be written. If they are the start
+/// of a device tree, this applies to the whole tree.
 pub unsafe fn init(start: *const u8) {
     assert!(
         !start.is_null() && start.addr().is_multiple_of(8),
@@ -49,7 +49,7 @@ pub unsafe fn init(start: *const u8) {
     };
 }
 
-/// Returns the tree.
+/// Returns the tree. Panics before [`init`].
 pub fn get() -> &'static Fdt<'static> {
     TREE.get().expect("the first CPU has been at `enter`")
 }
@@ -101,7 +101,8 @@ pub fn touches_ram(range: &Range<u64>) -> bool {
     ram().any(|ram| ram.start < range.end && range.start < ram.end)
 }
 
-/// Returns the reserved RAM, mainly the firmware's (Devicetree Specification 0.4, 3.5 and 5.3).
+/// Returns the reserved RAM, mainly the firmware's (Devicetree Specification 0.4, sections 3.5 and
+/// 5.3).
 pub fn reserved() -> impl Iterator<Item = Range<u64>> {
     let nodes = root()
         .child("reserved-memory")
@@ -123,7 +124,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Returns the enabled devices of this kind: at the root, or on a bus there that uses the
+    /// Returns the enabled devices of this kind: at the root, or on a bus below it that uses the
     /// processors' addresses.
     pub fn all(compatible: &'static str) -> impl Iterator<Item = Self> {
         let below = |bus: FdtNode<'static>| bus.children().map(move |node| (node, Some(bus)));
@@ -153,7 +154,7 @@ impl Device {
         let Some(path) = chosen.and_then(|chosen| text(&chosen, "stdout-path")) else {
             return false;
         };
-        // The line's settings follow a colon (3.6).
+        // The line settings follow a colon (section 3.6).
         let path = path.split(':').next().unwrap_or_default();
         let path = match root().child("aliases") {
             Some(aliases) if !path.starts_with('/') => text(&aliases, path).unwrap_or(path),
@@ -185,7 +186,7 @@ impl Device {
         self.cells("interrupts").next()
     }
 
-    /// Returns whether a device of this kind is on the bus of this controller.
+    /// Returns whether an enabled device of this kind is connected to this controller.
     pub fn drives(&self, compatible: &str) -> bool {
         self.node
             .children()
@@ -193,7 +194,7 @@ impl Device {
     }
 }
 
-/// Returns the rate of a fixed clock in hertz.
+/// Returns the rate of a fixed clock in hertz, found with its `phandle`.
 pub fn fixed_clock(phandle: u32) -> Option<u64> {
     let clock = root()
         .children()
@@ -202,7 +203,7 @@ pub fn fixed_clock(phandle: u32) -> Option<u64> {
     number(&clock, "clock-frequency")
 }
 
-/// Returns the ranges in `reg` of a node whose bus uses the processors' addresses.
+/// Returns the ranges in the `reg` of a node whose bus uses the processors' addresses.
 fn ranges(node: FdtNode<'static>) -> impl Iterator<Item = Range<u64>> {
     let reg = node.reg().ok().flatten().into_iter().flatten();
     reg.filter_map(|reg| {
@@ -211,14 +212,14 @@ fn ranges(node: FdtNode<'static>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Returns a property that is a number of one cell or two.
+/// Returns a numeric property of one or two cells.
 pub fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     let property = node.property(name)?;
     let narrow = property.value_as::<u32>().map(u64::from);
     narrow.or_else(|_| property.value_as::<u64>()).ok()
 }
 
-/// Returns numbers of one cell each.
+/// Returns a property that is a list of cells.
 fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use<> {
     let value = node
         .property(name)
@@ -227,7 +228,7 @@ fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use
     cells.iter().map(|cell| u32::from_be_bytes(*cell))
 }
 
-/// Returns a property that is a text.
+/// Returns a text property.
 pub fn text(node: &FdtNode<'static>, name: &str) -> Option<&'static str> {
     node.property(name)?.value_as::<&'static str>().ok()
 }

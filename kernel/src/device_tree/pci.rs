@@ -1,4 +1,4 @@
-//! Ways to PCI configuration space: by memory, where the device tree says.
+//! Access to PCI configuration space through memory, as the device tree describes it.
 
 use core::ops::Range;
 use core::ptr::{self, NonNull};
@@ -11,7 +11,7 @@ use nostall_work::{ReportText, text};
 
 use crate::arch::is_device_memory;
 
-/// I/O ports: there are none.
+/// I/O ports, which do not exist on this architecture.
 pub enum PortWindow {}
 
 impl Registers for PortWindow {
@@ -24,32 +24,32 @@ impl Registers for PortWindow {
     }
 }
 
-/// No ports.
+/// Returns `None`: there are no I/O ports.
 pub const fn ports() -> Option<PortWindow> {
     None
 }
 
-/// How memory is accessed for configuration space.
+/// Access to memory-mapped configuration space.
 pub type EcamWindow = Mmio;
 
-/// Registers in memory.
+/// Creates a window of memory-mapped registers.
 ///
 /// # Safety
 ///
 /// As for [`Mmio::new`].
 pub unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees it.
     unsafe { Mmio::new(base, len, MmioLayout::BYTES) }.expect("bytes are always possible")
 }
 
-/// Returns the environment that the device tree describes.
+/// Returns the environment of the kernel, as the device tree describes it.
 pub fn environment() -> Environment {
     Environment::of_device_tree(super::get())
 }
 
-/// Shows `look` every ECAM window of the device tree, or why it is not used.
+/// Calls `look` with every ECAM window of the device tree, or with the reason why it is not used.
 ///
-/// Returns why there is none, if so.
+/// Returns the reason if the device tree has no window.
 pub fn each_window(
     mut look: impl FnMut(Segment, Result<EcamWindow, ReportText>),
 ) -> Option<ReportText> {
@@ -80,12 +80,12 @@ fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     if !is_device_memory(range) {
         return None;
     }
-    // SAFETY: mapped, and no RAM, so that nothing of ours is there; configuration space
-    // does no DMA, and no driver here lets a device do any.
+    // SAFETY: mapped and not RAM, so it overlaps no memory of ours. Configuration space does no
+    // DMA, and no driver here starts any.
     Some(unsafe { window(base, (range.end - range.start) as usize) })
 }
 
-/// Returns the address ranges for the devices of segment 0 from the device tree.
+/// Returns the address ranges for the devices of segment 0, as the device tree describes them.
 pub fn ranges() -> Option<Ranges> {
     Host::all(super::get())
         .flatten()

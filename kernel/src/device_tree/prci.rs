@@ -1,6 +1,7 @@
-//! The clocks of SiFive's FU540: its PRCI (in its manual the chapter "Clocking and Reset",
-//! which was not at hand; registers and formula are as Linux's and FreeBSD's drivers read
-//! them).
+//! The clocks of SiFive's FU540: its PRCI block.
+//!
+//! The manual describes it in the chapter "Clocking and Reset", which was not at hand. Registers
+//! and formula are from the drivers of Linux and FreeBSD.
 
 use core::ptr::NonNull;
 
@@ -9,21 +10,21 @@ use nostall_io::{Mmio, MmioLayout, Registers};
 use super::{Device, fixed_clock};
 use crate::arch::is_device_memory;
 
-/// The clock of the bus that devices are on, as a device tree numbers it (Linux's
+/// Number of the devices' bus clock in a device tree (Linux's
 /// dt-bindings/clock/sifive-fu540-prci.h).
 const TLCLK: u32 = 3;
 
 /// Bytes of a register.
 const WORD: usize = 4;
 
-// Registers, as numbers of words.
+// Register numbers: offset / 4.
 const COREPLLCFG0: usize = 0x04 / WORD;
 const CORECLKSEL: usize = 0x24 / WORD;
 
-/// `coreclksel`: the input clock, and not the PLL's.
+/// `coreclksel`: selects the input clock instead of the PLL's output.
 const CORECLKSEL_HFCLK: u32 = 1 << 0;
 
-/// The rate of a device's clock, in hertz; `None` if it is none that is known here.
+/// Returns the rate of a device's clock in hertz, or `None` for an unknown clock.
 pub fn clock_of(device: &Device) -> Option<u64> {
     let mut clock = device.cells("clocks");
     let (parent, number) = (clock.next()?, clock.next()?);
@@ -42,11 +43,12 @@ pub fn clock_of(device: &Device) -> Option<u64> {
         0 => pll(hfclk, registers.read32(COREPLLCFG0)),
         _ => hfclk.into(),
     };
-    // Half of the cores'.
+    // The bus clock is half the cores' clock.
     Some(core / 2)
 }
 
-/// Returns the output of a PLL: its input times `2 * (divf + 1) / ((divr + 1) * 2^divq)`.
+/// Returns the output rate of a PLL in hertz: `2 * (divf + 1) / ((divr + 1) * 2^divq)` times its
+/// input.
 const fn pll(input: u32, config: u32) -> u64 {
     let divr = config & 0x3f;
     let divf = config >> 6 & 0x1ff;

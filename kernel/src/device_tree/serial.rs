@@ -1,4 +1,4 @@
-//! The port under test, wherever the machine has it.
+//! The port under test of a machine with a device tree.
 
 use core::ptr::NonNull;
 
@@ -10,30 +10,29 @@ use spin::Once;
 use super::Device;
 use crate::arch::is_device_memory;
 
-/// Registers of a 16550.
+/// Number of registers of a 16550.
 const REGISTERS: u64 = 8;
 
-/// Names by which a device tree may know one that we can drive.
+/// Supported names of a 16550 in a device tree.
 const COMPATIBLE: [&str; 2] = ["ns16550a", "ns16550"];
 
 static WINDOW: Once<UartWindow> = Once::new();
 
-/// From now on the port is reached so, and not as the device tree says. The first word
-/// counts.
+/// Sets the port's window, in place of the device tree's. Only the first window counts.
 pub fn set_serial_port(window: Option<UartWindow>) {
     if let Some(window) = window {
         WINDOW.call_once(|| window);
     }
 }
 
-/// How the port under test is reached.
+/// Access to the port under test.
 #[derive(Debug)]
 pub struct SerialPort(Mmio);
 
-/// The port under test: the firmware's console or the first 16550 that there is, unless
-/// the machine says something else.
+/// Returns the port under test: the window that was set, else the firmware's console, else the
+/// first 16550.
 ///
-/// Panics if it is where nothing is mapped.
+/// Panics if there is no such port, or if its address is not mapped.
 pub fn serial_port() -> SerialPort {
     match WINDOW.get() {
         Some(UartWindow::Ports) => panic!("no serial port: a RISC-V machine has no I/O ports"),
@@ -51,7 +50,7 @@ pub fn serial_port() -> SerialPort {
     }
 }
 
-/// Rate and frame, made from the clock that the device tree tells; else from a PC's.
+/// Returns the settings for 115,200 baud, with the input clock of the device tree, or else a PC's.
 pub fn line_settings() -> LineSettings {
     let settings = LineSettings::baud(115_200);
     let told = match WINDOW.get() {
@@ -66,7 +65,7 @@ pub fn line_settings() -> LineSettings {
     }
 }
 
-/// The port that the device tree tells of, if there is one that we can drive.
+/// Returns the device tree's port, if it has a supported one.
 pub fn find() -> Option<Device> {
     let all = || COMPATIBLE.into_iter().flat_map(Device::all);
     all().find(Device::is_stdout).or_else(|| all().next())
@@ -79,7 +78,8 @@ fn device() -> Device {
     device
 }
 
-/// As the device tree's binding for 8250s says: `reg-shift`, `reg-io-width`.
+/// Returns the layout according to the device tree's binding for 8250s: `reg-shift`,
+/// `reg-io-width`.
 fn layout(device: &Device) -> MmioLayout {
     let shift = device.number("reg-shift").unwrap_or(0);
     MmioLayout {

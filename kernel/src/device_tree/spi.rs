@@ -14,11 +14,11 @@ use crate::arch::{MachineClock, interrupt_of, is_device_memory, while_handled};
 /// Approximate duration of an interrupt, a sleep and a wake-up: shorter transfers are polled.
 const WORTH_AN_INTERRUPT: Nanos = Nanos::from_micros(20);
 
-/// `csdef` ("Chip Select Default Register"): after reset, a bit is set for each line that
-/// exists.
+/// Register `csdef` ("Chip Select Default Register"): after reset, a bit is set for each existing
+/// line.
 const CSDEF: usize = 0x14 / 4;
 
-// The other registers, only for the check; see `nostall_spi::controllers::sifive`.
+// The other registers are only for the check; see `nostall_spi::controllers::sifive`.
 const CSMODE: usize = 0x18 / 4;
 const CSMODE_AUTO: u32 = 0;
 const TXDATA: usize = 0x48 / 4;
@@ -35,15 +35,15 @@ pub type Controller = Sifive<Mmio>;
 /// A controller in the device tree.
 pub struct Found {
     registers: Range<u64>,
-    /// Frequency of the controller's bus clock in hertz.
+    /// Frequency of the controller's input clock in hertz.
     input: u32,
-    /// Interrupt number, if it is connected.
+    /// Interrupt number, if the interrupt is connected.
     pub interrupt: Option<u32>,
 }
 
-/// Returns the controller of a device of this kind.
+/// Returns the controller that a device of this kind is connected to.
 ///
-/// Panics if there is none, or if its clock is not known.
+/// Panics if there is none, or if its clock is unknown.
 pub fn find(drives: &str) -> Found {
     let Some(device) = devices().find(|device| device.drives(drives)) else {
         panic!("no SPI controller with a {drives} on this machine");
@@ -53,7 +53,7 @@ pub fn find(drives: &str) -> Found {
 
 /// Returns all controllers.
 ///
-/// Panics if the clock of one is not known.
+/// Panics if a controller's clock is unknown.
 pub fn all() -> impl Iterator<Item = Found> {
     devices().map(Found::new)
 }
@@ -86,7 +86,7 @@ impl Found {
         Sifive::new(registers, self.input, lines as u8, completion)
     }
 
-    /// Makes the controller withdraw its interrupt; for the handler.
+    /// Masks the controller's interrupt; for the handler.
     pub fn mask(&self) {
         mask(&self.window());
     }
@@ -114,7 +114,11 @@ impl Found {
             clock.wait_until(clock.now() + Nanos::from_millis(1));
         });
         let sent = registers.read32(RXDATA);
-        assert_eq!(sent & RXDATA_EMPTY, 0, "an SPI controller received no byte");
+        assert_eq!(
+            sent & RXDATA_EMPTY,
+            0,
+            "no reply byte from an SPI controller"
+        );
         let arrived = arrived.into_inner();
         assert_eq!(arrived, 1, "interrupt {interrupt} of an SPI controller");
     }

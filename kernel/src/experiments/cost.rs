@@ -16,17 +16,17 @@ const LINES: u64 = 12;
 /// Bytes of a line's text.
 const TEXT: usize = 100;
 
-/// Lengths of lines whose slices are measured. With so many, a FIFO ends nearly anywhere in a
-/// line.
+/// Number of line lengths whose slices are measured. With this many, a FIFO ends at nearly any
+/// position of a line.
 const LENGTHS: usize = 16;
 
-/// Bytes before a line's text: its time.
+/// Bytes before a line's text: its timestamp.
 const PREFIX: u64 = 15;
 
-/// First byte of a line's second record.
+/// Position of the first byte of a line's second record.
 const SECOND: u64 = PREFIX + PAYLOAD as u64;
 
-/// The text of a line, in pieces.
+/// A line's text of this length, printed in pieces.
 struct Text(usize);
 
 impl fmt::Display for Text {
@@ -39,8 +39,8 @@ impl fmt::Display for Text {
     }
 }
 
-/// Measures slices of a FIFO, and whole lines.
-// Its drains need kilobytes of stack, which other work does not have to spare.
+/// Measures slices of one FIFO, and whole lines.
+// Not inlined: its drains need kilobytes of stack, which would reduce the stack of other work.
 #[inline(never)]
 pub fn measure<C: Clock>(clock: &C) -> ConsoleCost {
     static RING: Ring<[Slot; 256]> = Ring::new();
@@ -85,7 +85,7 @@ fn slices<C: Clock>(
         let first = drain.bytes();
         let (next, took) =
             without_interrupts(clock, || drain.drain_bounded(0, Priority::Normal, clock));
-        // A line is two records.
+        // A line consists of two records.
         let is_first = |at: u64| matches!((at - start) % line, 0 | SECOND);
         let kind = match (first..drain.bytes()).any(is_first) {
             true => &mut cost.begins,
@@ -97,7 +97,7 @@ fn slices<C: Clock>(
     }
 }
 
-/// Returns the result of `act` and the nanoseconds that it takes.
+/// Returns the result of `act` and its duration in nanoseconds.
 fn without_interrupts<T>(clock: &impl Clock, act: impl FnOnce() -> T) -> (T, u64) {
     Cpu.without_interrupts(|| {
         let start = clock.now();

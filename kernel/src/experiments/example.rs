@@ -1,4 +1,4 @@
-//! The driver's example, on the port under test.
+//! Runs the UART driver's example on the port under test.
 
 #[path = "../../../crates/nostall-uart/examples/console/console.rs"]
 mod console;
@@ -6,7 +6,7 @@ mod console;
 use nostall_io::Clock as _;
 
 use crate::arch::{self, SerialPort as Port};
-// The clock of the kernel's console, so that the image has one copy of the driver for both.
+// The clock of the kernel's console, so that the image has only one copy of the driver.
 use crate::log::Kernel as Clock;
 
 /// Opens a console, prints one line and waits until it is sent.

@@ -1,4 +1,4 @@
-//! The experiments, and other work of a list: one module and one entry each.
+//! The experiments and other work of a list: one module and one entry per kind.
 
 mod console;
 mod cost;
@@ -20,12 +20,14 @@ use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
 use crate::{arch, fail, report};
 use second::SecondTask;
 
-/// Runs an item of the list; `false` if it is of another kind.
+/// Runs an item of the list. Returns `false` for an item of another kind.
 type Run<'a> = &'a mut dyn FnMut(Item<'_>, u16) -> bool;
 
-/// Does the whole list, as often as it says, and calls `ready` before it begins. If
-/// it begins with a sending, the console is open by then, and the ways to configuration
-/// space are chosen: VM exits between reports are then the work's alone.
+/// Runs the whole list `repeat` times, and calls `ready` before it begins.
+///
+/// The access method for configuration space is chosen before `ready`. If the list begins with a
+/// sending, its console is also opened before. Thus the VM exits between reports belong to the work
+/// alone.
 pub fn run(
     list: &WorkList<'_>,
     input: &'static [u8],
@@ -43,7 +45,7 @@ pub fn run(
         .then(pci::Windows::find);
     let methods = windows.as_ref().map(pci::Windows::methods);
     let machine = methods.as_ref().map(|methods| methods.choose(clock));
-    // Every kind of work: one entry each.
+    // One entry for each kind of work.
     let kinds: &mut [Run<'_>] = &mut [
         &mut kind(|job, item| {
             let port = port.get_or_insert_with(|| open_console(&second));

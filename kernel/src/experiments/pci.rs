@@ -1,4 +1,4 @@
-//! PCI configuration space: which ways there are, and the jobs on them.
+//! PCI configuration space: its access methods, and the jobs that use them.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -16,16 +16,16 @@ use crate::arch::pci::{self as machine, EcamWindow, PortWindow};
 use crate::arch::{Cpu, MachineClock};
 use crate::report;
 
-/// ECAM windows that are used; of a machine with more, the first.
+/// Maximum number of used ECAM windows. Further windows of the machine are ignored.
 const MOST: usize = 16;
 
-/// The ports, under their lock.
+/// Access through I/O ports, under their lock.
 type ByPorts<'a> = ConfigPorts<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
 
-/// One ECAM window.
+/// Access through one ECAM window.
 type EcamAccess<'a> = Ecam<&'a Counting<EcamWindow>>;
 
-/// Where registers are reached, and counted.
+/// The machine's register windows, with counters.
 pub struct Windows {
     ports: Option<Counting<PortWindow>>,
     ecam: Vec<(Segment, Counting<EcamWindow>), MOST>,
@@ -33,7 +33,8 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Finds the windows of this machine. To be called once: all share one page for a function.
+    /// Finds the windows. Must be called once, because all calls share one page for a function in
+    /// memory.
     pub fn find() -> Self {
         let mut ecam = Vec::new();
         machine::each_window(|segment, window| {
@@ -48,7 +49,7 @@ impl Windows {
         }
     }
 
-    /// By each of them.
+    /// Returns an access method for each window.
     pub fn methods(&self) -> Methods<'_> {
         let ecam = self.ecam.iter();
         Methods {
@@ -65,7 +66,7 @@ impl Windows {
         }
     }
 
-    /// Segment 0, and others that there is an ECAM window for.
+    /// Returns segment 0, and the other segments that have an ECAM window.
     fn segments(&self) -> Vec<u32, { MOST + 1 }> {
         let mut segments = Vec::new();
         let others = self.ecam.iter().map(|(segment, _)| segment.number);
@@ -91,21 +92,21 @@ impl Counted for Windows {
     }
 }
 
-/// The methods of a machine.
+/// The access methods of a machine.
 pub struct Methods<'a> {
     windows: &'a Windows,
     ports: Option<ByPorts<'a>>,
     ecam: Vec<EcamAccess<'a>, MOST>,
-    /// As a slice of one it is reached by the very code that ECAM is.
+    /// Used as a slice of one element, so that it runs the same code as ECAM.
     ram: EcamAccess<'a>,
-    /// That there are functions in, as far as is known.
+    /// Segments that may contain functions.
     segments: Vec<u32, { MOST + 1 }>,
 }
 
 impl<'w> Methods<'w> {
-    /// Chooses among them.
+    /// Chooses one of the access methods.
     ///
-    /// Panics if there is none, or no function to be found by it.
+    /// Panics if there is none, or if it finds no function.
     pub fn choose<'a>(&'a self, clock: &'a MachineClock) -> ConfigurationSpace<'a, 'w> {
         let ports = self.ports.as_ref();
         let ecam = (!self.ecam.is_empty()).then_some(&self.ecam[..]);
@@ -129,7 +130,7 @@ impl<'w> Methods<'w> {
     }
 }
 
-/// A machine whose configuration space can be worked on.
+/// The configuration space of a machine, with the chosen access method.
 pub struct ConfigurationSpace<'a, 'w> {
     space: Space<'a, &'a ByPorts<'w>, &'a [EcamAccess<'w>], &'a [EcamAccess<'w>], &'a MachineClock>,
     policy: Policy,
@@ -137,7 +138,7 @@ pub struct ConfigurationSpace<'a, 'w> {
 }
 
 impl ConfigurationSpace<'_, '_> {
-    /// Does one job of the list, the `item`th.
+    /// Runs one job of the list, number `item`.
     pub fn run(&self, job: Job, item: u16) {
         let mut tell = |told| report::tell(item, told);
         match job {
@@ -160,7 +161,9 @@ impl ConfigurationSpace<'_, '_> {
         };
         match ranges {
             Some(ranges) => self.space.assign(&ranges, tell),
-            None => panic!("pci:assign: the firmware does not tell what there is to give out"),
+            None => {
+                panic!("pci:assign: the firmware does not describe the address ranges to assign")
+            }
         }
     }
 
@@ -186,15 +189,15 @@ impl ConfigurationSpace<'_, '_> {
     }
 }
 
-/// A page in memory, as a function's registers.
+/// Returns a page of memory as a function's registers.
 fn ram() -> EcamWindow {
     #[repr(align(4096))]
     struct Page(UnsafeCell<[u8; REGISTERS as usize]>);
-    // SAFETY: used through the window alone.
+    // SAFETY: used only through the window.
     unsafe impl Sync for Page {}
     static PAGE: Page = Page(UnsafeCell::new([0; REGISTERS as usize]));
 
     let base = NonNull::from(&PAGE.0).cast();
-    // SAFETY: of plain memory, and nothing else uses it.
+    // SAFETY: plain memory without another user.
     unsafe { machine::window(base, REGISTERS.into()) }
 }

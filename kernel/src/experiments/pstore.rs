@@ -19,12 +19,12 @@ const BOUND: Nanos = Nanos::from_secs(15);
 
 static PIPES: Pipes = Pipes::new();
 
-/// The place for a crashing kernel's log, if the machine has one and no log was saved yet.
+/// Place for a crashing kernel's log, if the machine has one and no log was saved yet.
 static PLACE: Mutex<Option<Place>> = Mutex::new(None);
 
 struct Place(NonNull<u8>);
 
-// SAFETY: the address is the same on all CPUs. For the memory's owner see `last_words`.
+// SAFETY: the address is the same on all CPUs. `last_words` explains its safe use.
 unsafe impl Send for Place {}
 
 /// Enables saving the log when the kernel crashes.

@@ -5,7 +5,7 @@ use nostall_work::script::{self, Told, Values};
 
 use crate::{arch, report};
 
-/// Makes the accesses, as the list's job `item`, and reports what was read, full reports first.
+/// Makes the accesses of job `item`, and reports the values that were read in full reports first.
 pub fn run(script: &[u8], item: u16, clock: &impl Clock) {
     let mut first = 0;
     let mut values = Values::new();

@@ -1,7 +1,7 @@
-//! A second task on the sending CPU, which counts whenever it may run.
+//! A second task on the sending CPU, which counts whenever it can run.
 //!
-//! The CPU time that it does not get is the time for which the CPU was held. It is measured
-//! from the task's progress instead of from the sender's sleeps.
+//! The CPU time that it does not get is the time for which the sender occupied the CPU. It is
+//! measured from the task's progress instead of from the sender's sleeps.
 
 use core::cell::Cell;
 use core::hint::black_box;
@@ -11,10 +11,10 @@ use nostall_io::{Clock, Nanos};
 /// Steps between two clock reads.
 const STRIDE: u64 = 64;
 
-/// Duration of a run without the other task, as the reference.
+/// Duration of the reference run without the other task.
 const ALONE: Nanos = Nanos::from_millis(5);
 
-/// The task, and the clock that lets it run while the other task sleeps.
+/// The second task, and a clock that lets it run while the sender sleeps.
 pub struct SecondTask<C> {
     clock: C,
     steps: Cell<u64>,
@@ -37,7 +37,7 @@ impl<C: Clock> SecondTask<C> {
         task
     }
 
-    /// Returns the CPU time that corresponds to its progress since its start.
+    /// Returns the CPU time that corresponds to the task's progress since its start.
     pub fn granted(&self) -> Nanos {
         let time = u128::from(self.steps.get()) * u128::from(ALONE.0);
         Nanos((time / u128::from(self.steps_alone.get())) as u64)

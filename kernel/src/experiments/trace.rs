@@ -1,4 +1,4 @@
-//! The trace: sendings over a slow port, and what happens before a crash.
+//! The trace: sendings over a slow port, and the events before a crash.
 
 use core::ops::Range;
 use core::slice;
@@ -16,11 +16,11 @@ use crate::arch::{self, MachineClock};
 use crate::functions::{self, RECORDER};
 use crate::report;
 
-/// Records scopes, without the functions of the recorder.
+/// Records scopes, but not the recorder's own functions.
 struct Scoped;
 
 impl Scopes for Scoped {
-    // Part of its caller, so that its own call is not in the scope.
+    // Inlined, so that its own call is not part of the scope.
     #[inline(always)]
     fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered {
         functions::unrecorded(|| RECORDER.enter_site(site, argument))
@@ -32,7 +32,7 @@ impl Scopes for Scoped {
     }
 }
 
-/// Stalls of the drivers and counts, in a kernel that is built for them.
+/// Stalls and counts of the drivers, in a kernel that is built with them.
 #[cfg(feature = "stall-hook")]
 mod stalls {
     use nostall_io::{Counter, Stall, StallHook, set_stall_hook};
@@ -82,12 +82,12 @@ mod stalls {
     }
 }
 
-/// Keeps the last records, because the kernel crashes.
+/// Stops the recording when the kernel crashes, so that the last records stay.
 pub fn freeze() {
     functions::unrecorded(|| RECORDER.freeze());
 }
 
-/// The machine that is recorded.
+/// The machine whose calls are recorded.
 pub struct TraceJobs<'a> {
     pub cpus: u16,
     pub clock: &'a MachineClock,
@@ -95,8 +95,9 @@ pub struct TraceJobs<'a> {
 }
 
 impl TraceJobs<'_> {
-    /// Runs one job of the list, number `item`. On a part of the stack that other jobs do not
-    /// have to leave free.
+    /// Runs one job of the list, number `item`.
+    ///
+    /// Not inlined, so that other jobs do not need its stack space.
     #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         match job {
@@ -120,7 +121,7 @@ impl TraceJobs<'_> {
             Job::Crash => {
                 let mut console = self.open();
                 self.start(CRASH);
-                // The panic comes inside of it.
+                // The panic comes inside of this scope.
                 static CRASH_SITE: Site = Site::new("crash", module_path!());
                 let _ = Scoped.enter(&CRASH_SITE, None);
                 let granted = || self.second.granted();
@@ -136,12 +137,12 @@ impl TraceJobs<'_> {
         }
     }
 
-    /// Starts a recording of everything. Returns the numbers of functions that are recorded, and
-    /// that could not be patched.
+    /// Starts a recording of all functions. Returns the number of recorded functions, and the
+    /// number that could not be patched.
     fn start(&self, place: Range<u64>) -> (u32, u32) {
         let (start, len) = memory(place);
         let options = options(self.cpus, self.clock.hz(), self.clock.now().0);
-        // SAFETY: mapped RAM that holds nothing else (`REGION`). The recording before it ended.
+        // SAFETY: mapped RAM without another user (`REGION`). The previous recording has ended.
         let region = unsafe { Region::format_at(start, len, &options) };
         match region {
             Ok(region) => RECORDER.start(region),
@@ -155,10 +156,10 @@ impl TraceJobs<'_> {
         (patched.sites as u32, patched.refused as u32)
     }
 
-    /// Opens the port, as slow as the article's.
+    /// Opens the port with the article's speed.
     fn open(&self) -> Console<Counting<impl Registers>, &SecondTask<&MachineClock>> {
         let settings = ConsoleSettings {
-            // Nothing to be found out.
+            // Known, so nothing needs to be detected.
             model: Some(Model::Uart16550A),
             ..ConsoleSettings::from(arch::line_settings())
         };

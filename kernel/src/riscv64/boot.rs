@@ -29,7 +29,7 @@ pub fn enter(hart: usize, number: usize, device_tree: usize) -> Option<Boot> {
         paging::activate();
         return None;
     }
-    // SAFETY: the boot protocol put the tree there, and only our own image was written since.
+    // SAFETY: the boot protocol put the tree there, and since then only our own image was written.
     unsafe { tree::init(device_tree as *const u8) };
     cpus::init_first(hart);
     semihosting::firmware_prints(FIRMWARE_DONE);
@@ -52,18 +52,18 @@ fn input() -> &'static [u8] {
             && [range.start, range.end - 1]
                 .into_iter()
                 .all(|end| paging::is_mapped(end as usize)),
-        "the input, at {range:#x?}, does not lie in RAM of its own that is mapped"
+        "the input, at {range:#x?}, is not in mapped RAM of its own"
     );
-    // SAFETY: the firmware put it there, in RAM that is mapped at both ends. It is mapped in
-    // between too, because the unmapped part is adjacent to our image or in it. It is never
-    // written: it is not in our image, and `persistent_ram` excludes it.
+    // SAFETY: the firmware put it there, in RAM that is mapped at both ends. It is also mapped in
+    // between, because the unmapped part is adjacent to our image or in it. It is never written: it
+    // is not in our image, and `persistent_ram` excludes it.
     unsafe { slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }
 }
 
-/// Returns the memory of `region`, counted from the start of RAM, in the RAM that outlives the
-/// kernel if the machine preserves it.
+/// Returns the memory of `region`, in RAM that the machine may preserve when the kernel ends. The
+/// addresses in `region` count from the start of RAM.
 ///
-/// Otherwise, returns why there is none: no RAM is there, or it is in use.
+/// Otherwise, returns the reason: no RAM is there, or it is in use.
 pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> {
     let ram = paging::ram();
     let region = ram.start + region.start..ram.start + region.end;

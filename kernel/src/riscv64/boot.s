@@ -1,11 +1,11 @@
-# From the firmware to Rust.
+# Entry of each hart from the firmware.
 #
-# RISC-V SBI (9.1, "Hart start"; the first hart alike): supervisor mode, translation and
-# interrupts off, a0 = this hart's id, a1 = the device tree on the first hart.
+# State at entry, on all harts (RISC-V SBI, section 9.1, "Hart start"): supervisor mode,
+# translation and interrupts off, a0 = this hart's id, a1 = the device tree on the first hart.
 #
-# All harts start here, and the first to arrive is the first CPU. The arguments of hart_start are
-# not relied on: OpenSBI 1.1 starts a hart before it has stored address and argument. A hart that
-# reads them just then goes to the address of the first hart.
+# All harts start here, and the first one to arrive is the first CPU. The arguments of
+# hart_start are not used. OpenSBI 1.1 may release a hart before it has stored its start
+# address and argument. Such a hart starts at the first hart's address.
 
 .section .text.boot, "ax"
 .option push
@@ -17,7 +17,7 @@ start:
     amoswap.w.aqrl t0, t1, (t0)
     bnez t0, other
 
-    # Not every loader clears it.
+    # Not every loader clears .bss.
     la t0, __bss_start
     la t1, __bss_end
 1:  bgeu t0, t1, 2f
@@ -28,7 +28,7 @@ start:
     li a1, 0
     j enter_rust
 
-    # Its number is where cpus.rs has put its id before it was started.
+    # A hart's number is the index of its id in HARTS, stored in cpus.rs before the start.
 other:
     la t0, HARTS
     li a1, 0
@@ -39,20 +39,20 @@ other:
     addi a1, a1, 1
     bltu a1, t2, 1b
     j other
-2:  fence r, rw                 # what it is to find was there before its id
+2:  fence r, rw                 # read data stored before the id
     li a2, 0
 
 # a0 = hart id, a1 = number, a2 = device tree.
 enter_rust:
-    csrci sstatus, 2            # SIE: no interrupts
+    csrci sstatus, 2            # SIE: disable interrupts
     csrw sie, zero
-    li t0, 0x6000               # FS: no floating point; traps.s saves none of it
+    li t0, 0x6000               # FS: disable floating point, which traps.s does not save
     csrc sstatus, t0
     mv tp, a1
     la t0, trap_entry
     csrw stvec, t0
 
-    # The two stacks that go with the number, both growing down.
+    # Select the CPU's two stacks. Both grow down.
     addi t2, a1, 1
     li t1, TRAP_STACK_STRIDE
     mul t1, t1, t2
@@ -70,7 +70,7 @@ enter_rust:
 
 .section .data.boot, "aw"
     .balign 4
-first_is_here: .word 0          # not in .bss, which is cleared after
+first_is_here: .word 0          # not in .bss, which is cleared later
 
 .section .bss.boot, "aw", @nobits
     .balign 4096

@@ -18,7 +18,7 @@ impl Timebase {
     /// Creates the clock with the rate in the device tree.
     pub fn find() -> Self {
         let Some(hz) = harts::timebase() else {
-            panic!("no clock to go by: the device tree has no timebase-frequency below 4 GHz");
+            panic!("no clock: the device tree has no timebase-frequency below 4 GHz");
         };
         Self {
             start: time::read64(),
@@ -27,8 +27,8 @@ impl Timebase {
         }
     }
 
-    /// Returns the first register value at which [`now`](Clock::now) is at least `at`. It uses
-    /// the same rounded scale, so that a timer never expires early.
+    /// Returns the first register value at which [`now`](Clock::now) is at least `at`. It uses the
+    /// same rounded scale, so a timer never expires early.
     pub fn steps_at(&self, at: Nanos) -> u64 {
         let steps = (u128::from(at.0) << 32).div_ceil(self.scale.into());
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);

@@ -15,7 +15,7 @@ pub const MAX_CPUS: usize = 64;
 
 /// State of each CPU.
 struct PerCpu {
-    /// Interrupts so far, and the number of them sent from another CPU.
+    /// Number of interrupts so far. `wakes` counts those that another CPU sent.
     interrupts: AtomicU64,
     wakes: AtomicU64,
 }
@@ -27,10 +27,10 @@ static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// A value that is no known hart's id.
+/// A value that is not the id of any known hart.
 const NO_HART: usize = usize::MAX;
 
-/// Hart id of each CPU. boot.s finds the CPU's number here, so it is not in zeroed memory.
+/// Hart id of each CPU. boot.s looks up the CPU's number here, so this is not in zeroed memory.
 #[unsafe(no_mangle)]
 static HARTS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NO_HART) }; MAX_CPUS];
 
@@ -51,12 +51,12 @@ pub fn first_hart() -> usize {
 pub struct Cpu;
 
 impl Processor for Cpu {
-    // Inlined, because the recorder of all functions asks for it.
+    // Inlined, because the recorder of all functions calls it.
     #[inline(always)]
     fn id(&self) -> usize {
         let number: usize;
-        // SAFETY: boot.s puts the CPU's number into the thread pointer, which has no other use,
-        // because there are no threads.
+        // SAFETY: boot.s puts the CPU's number into the thread pointer, which is free because there
+        // are no threads.
         unsafe {
             asm!("mv {}, tp", out(reg) number, options(nomem, nostack, preserves_flags));
         }
@@ -85,7 +85,7 @@ pub fn count_interrupt() {
     PER_CPU[Cpu.id()].interrupts.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the interrupts of all CPUs so far, and the number of them sent from another CPU.
+/// Returns the number of interrupts of all CPUs so far, and how many of them another CPU sent.
 pub fn interrupts() -> (u64, u64) {
     PER_CPU.iter().fold((0, 0), |(all, wakes), cpu| {
         (
@@ -95,7 +95,7 @@ pub fn interrupts() -> (u64, u64) {
     })
 }
 
-/// Returns whether this CPU is handling an interrupt: traps.s stores 0 there meanwhile.
+/// Returns whether this CPU is handling an interrupt: meanwhile traps.s stores 0 in `sscratch`.
 pub fn in_interrupt() -> bool {
     sscratch::read() == 0
 }
@@ -104,9 +104,9 @@ pub fn in_interrupt() -> bool {
 pub fn on_wake() {
     // SAFETY: a sleeping task checks for work again.
     unsafe { sip::clear_ssoft() };
-    // The check comes after this point, so a producer of later work sends another wake-up. A
-    // memory read is not ordered after a CSR write by itself (unprivileged specification, "CSR
-    // Access Ordering").
+    // The fence orders the clear before the task's check. Memory reads are not ordered after a CSR
+    // write by themselves (unprivileged specification, "CSR Access Ordering"). Work that comes
+    // after the check sends another wake-up.
     riscv::asm::fence();
     PER_CPU[Cpu.id()].wakes.fetch_add(1, Ordering::Relaxed);
 }
@@ -121,8 +121,8 @@ pub fn hang() -> ! {
     }
 }
 
-/// Executes `wfi` after all earlier writes. With `riscv`'s function, the compiler may move
-/// writes behind it, including the release of a lock.
+/// Executes `wfi` after all earlier writes. With `riscv`'s function, the compiler may move writes
+/// behind it, including the release of a lock.
 fn wait_for_interrupt() {
     // SAFETY: the instruction only waits.
     unsafe { asm!("wfi", options(nostack, preserves_flags)) };
@@ -130,20 +130,20 @@ fn wait_for_interrupt() {
 
 /// Sleeps until the next interrupt, unless there is work already.
 ///
-/// Work is checked with interrupts masked. A wake-up in between is not lost, because the
-/// instruction also ends for a masked interrupt (privileged specification 3.3.3).
+/// Work is checked with interrupts masked. A wake-up in between is not lost, because a masked
+/// interrupt also ends the instruction (privileged specification, section 3.3.3).
 pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     interrupts::disable();
     let something = something();
     if something.is_none() {
         wait_for_interrupt();
     }
-    // SAFETY: the caller can be interrupted.
+    // SAFETY: callers run with interrupts enabled.
     unsafe { interrupts::enable() };
     something
 }
 
-/// Interrupts all other CPUs as soon as they take interrupts, since NMIs do not exist here.
+/// Interrupts all other CPUs. Without NMIs, a CPU with masked interrupts is interrupted later.
 pub fn call_others() {
     wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
 }
@@ -164,7 +164,7 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Enables this CPU's interrupts: from the timer, and from other CPUs.
+/// Enables this CPU's interrupts from the timer and from other CPUs.
 pub fn enable_interrupts() {
     // SAFETY: traps.rs handles both.
     unsafe {
@@ -174,7 +174,7 @@ pub fn enable_interrupts() {
     }
 }
 
-/// Starts the others of `cpus` CPUs, and returns the timers' rate in hertz.
+/// Starts the other CPUs, up to `cpus` in total. Returns the timers' rate in hertz.
 ///
 /// Panics if there are too few.
 pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {

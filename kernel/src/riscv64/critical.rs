@@ -1,4 +1,4 @@
-//! Critical sections of all CPUs, for crates that need them (`critical-section`).
+//! Critical sections across all CPUs, for crates that use `critical-section`.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,16 +9,16 @@ use riscv::register::sstatus;
 
 use super::Cpu;
 
-/// The number of the CPU that is in a critical section, plus 1; or 0.
+/// Number of the CPU in a critical section, plus 1; 0 without one.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
-/// Sections that it is in. Changed by that CPU alone.
+/// Nesting depth of the section. Only the owner changes it.
 static DEPTH: AtomicUsize = AtomicUsize::new(0);
 
 struct AllCpus;
 set_impl!(AllCpus);
 
-// SAFETY: between `acquire` and `release` the CPU takes no interrupts, and has set `OWNER`,
-// for which every other CPU waits.
+// SAFETY: between `acquire` and `release` the CPU takes no interrupts, and `OWNER` keeps all other
+// CPUs out.
 unsafe impl Impl for AllCpus {
     unsafe fn acquire() -> RawRestoreState {
         let enabled = sstatus::read().sie();
@@ -41,7 +41,7 @@ unsafe impl Impl for AllCpus {
             OWNER.store(0, Ordering::Release);
         }
         if enabled {
-            // SAFETY: they were enabled before the section.
+            // SAFETY: interrupts were enabled before the section.
             unsafe { interrupt::enable() };
         }
     }

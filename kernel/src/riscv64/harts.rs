@@ -6,7 +6,8 @@ use dtoolkit::standard::{NodeStandard, Status};
 
 use crate::device_tree::{number, root, text};
 
-/// Returns the ids of the harts that can run a kernel: they are in use and can translate addresses.
+/// Returns the ids of the harts that can run a kernel: they are enabled and can translate
+/// addresses.
 pub fn ids() -> impl Iterator<Item = usize> {
     nodes()
         .filter(|hart| {
@@ -22,7 +23,7 @@ pub fn timebase() -> Option<u32> {
     u32::try_from(hz).ok().filter(|&hz| hz > 0)
 }
 
-/// Returns the number by which the tree refers to the interrupts of a hart.
+/// Returns the `phandle` of a hart's interrupt controller.
 pub fn interrupts_of(hart: usize) -> Option<u64> {
     let node = nodes().find(|node| id(node) == Some(hart))?;
     number(&node.child("interrupt-controller")?, "phandle")

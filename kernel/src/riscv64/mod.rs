@@ -1,5 +1,4 @@
-//! A RISC-V machine: 64-bit harts in supervisor mode, with an SBI firmware below and a
-//! device tree.
+//! A RISC-V machine: 64-bit harts in supervisor mode, with an SBI firmware and a device tree.
 
 mod boot;
 mod clock;

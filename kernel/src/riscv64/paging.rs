@@ -1,10 +1,10 @@
-//! The address space: the first 256 GiB, each at its own address, by Sv39 (RISC-V
-//! privileged specification, "Sv39: Page-Based 39-bit Virtual-Memory System").
+//! The address space: the first 256 GiB, identity-mapped with Sv39 (RISC-V privileged
+//! specification, "Sv39: Page-Based 39-bit Virtual-Memory System").
 //!
-//! Code can be executed but not written, data written but not executed; the first 2 MiB,
-//! the firmware's RAM below the image, and what is below each stack are not there, so
-//! that a null pointer and a full stack are exceptions. What is cached is not said here:
-//! each physical address has its own attributes.
+//! Code is read-only, and data is not executable. Three kinds of memory are not mapped: the first 2
+//! MiB, the firmware's RAM below the image, and guard pages below each stack. Thus, a null pointer
+//! and a stack overflow are exceptions. The tables do not select caching, because each physical
+//! address has its own attributes.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -14,40 +14,40 @@ use riscv::register::satp;
 use super::cpus::MAX_CPUS;
 use crate::device_tree as tree;
 
-/// Bytes from one CPU's stack to the next, what is not mapped below it included. Reading a
-/// card takes 28 KiB.
+/// Bytes from one CPU's stack to the next, with the guard pages below. Reading a card needs 28 KiB
+/// of stack.
 pub const STACK_STRIDE: usize = GUARD + (48 << 10);
-/// The same of the stacks on which a CPU deals with exceptions and interrupts.
+/// The same for the stacks of exceptions and interrupts.
 pub const TRAP_STACK_STRIDE: usize = GUARD + (16 << 10);
-/// Bytes below each stack that are not mapped: more than a function has on the stack for
-/// itself, 13 KiB at most so far. For RISC-V the compiler has no stack probes, without
-/// which a larger one reaches over it.
+/// Bytes of unmapped memory below each stack. It is larger than any function's stack frame, 13 KiB
+/// at most so far. The compiler has no stack probes for RISC-V, so a larger frame could reach over
+/// it.
 const GUARD: usize = 16 << 10;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
 const HUGE: usize = 1 << 30;
 
-/// Entries of a table.
+/// Number of entries of a table.
 const ENTRIES: usize = 512;
 
-/// How much is mapped in all: the lower half of the addresses that Sv39 has.
+/// Bytes of mapped memory: the lower half of Sv39's addresses.
 const MAPPED: usize = ENTRIES / 2 * HUGE;
 
-/// How much is mapped by small pages: from the image's start on.
+/// Bytes of memory with small pages, from the start of the image.
 const SMALL: usize = 5 * LARGE;
 
-/// The memory from the image's start on, where it can be written while [`with_writable_code`]
-/// runs: the first address of the upper half.
+/// Address of the writable alias of the image while [`with_writable_code`] runs: the first one of
+/// the upper half.
 const ALIAS: usize = 0usize.wrapping_sub(MAPPED);
 
-// Bits of an entry (figure "Sv39 page table entry"). Without R, W and X it is for a table.
+// Bits of an entry (figure "Sv39 page table entry"). An entry without R, W and X points to a table.
 const VALID: u64 = 1 << 0;
 const READ: u64 = 1 << 1;
 const WRITE: u64 = 1 << 2;
 const EXECUTE: u64 = 1 << 3;
 const GLOBAL: u64 = 1 << 5;
-/// Set here, because a hart may raise a page fault instead of setting them itself.
+/// Set in advance, because a hart may raise a page fault instead of setting these bits itself.
 const ACCESSED_DIRTY: u64 = 1 << 6 | 1 << 7;
 
 #[repr(C, align(4096))]
@@ -66,14 +66,14 @@ impl Table {
     }
 }
 
-/// The page number of `address`, where an entry has it.
+/// Returns the page number of `address`, at its position in an entry.
 const fn entry(address: usize) -> u64 {
     (address / PAGE) as u64 * (1 << 10)
 }
 
 struct Tables {
     root: Table,
-    /// Of the first GiB, and of the image's.
+    /// Table of the first GiB; `image` is the table of the image's GiB.
     lowest: Table,
     image: Table,
     small: [Table; SMALL / LARGE],
@@ -81,7 +81,7 @@ struct Tables {
 
 struct SharedTables(UnsafeCell<Tables>);
 
-// SAFETY: written by the first CPU alone, in `init`, before any CPU uses them.
+// SAFETY: written only by the first CPU in `init`, before any CPU uses the tables.
 unsafe impl Sync for SharedTables {}
 
 static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
@@ -93,10 +93,10 @@ static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
 
 struct AliasTable(UnsafeCell<Table>);
 
-// SAFETY: written only in `with_writable_code`, by one CPU at a time.
+// SAFETY: written only in `with_writable_code`, on one CPU at a time.
 unsafe impl Sync for AliasTable {}
 
-/// The table at [`ALIAS`], which is empty most of the time.
+/// The table at [`ALIAS`]. It is empty except while [`with_writable_code`] runs.
 static ALIAS_TABLE: AliasTable = AliasTable(UnsafeCell::new(Table::EMPTY));
 
 unsafe extern "C" {
@@ -108,30 +108,30 @@ unsafe extern "C" {
     safe static trap_stacks: u8;
 }
 
-/// Where the image begins.
+/// Returns the start address of the image.
 fn start() -> usize {
     (&raw const __text_start).addr()
 }
 
-/// Where the image lies.
+/// Returns the address range of the image.
 pub fn image() -> Range<u64> {
     start() as u64..(&raw const __image_end).addr() as u64
 }
 
-/// The RAM that the image lies in.
+/// Returns the range of RAM that contains the image.
 ///
-/// Panics if the device tree knows of none there.
+/// Panics if the device tree has none.
 pub fn ram() -> Range<u64> {
     let image = image();
     let Some(ram) = tree::ram_around(&image) else {
-        panic!("the device tree tells of no RAM at {image:#x?}, where the kernel is");
+        panic!("the device tree has no RAM at {image:#x?}, where the kernel is");
     };
     ram
 }
 
-/// Builds the tables. On the first CPU, before the others start.
+/// Builds the tables. Must run on the first CPU, before the others start.
 ///
-/// Panics if the image is where it cannot be.
+/// Panics if the image is too large.
 pub fn init() {
     let (image, firmware) = (image(), firmware());
     let most = (start() + SMALL) as u64;
@@ -168,7 +168,7 @@ pub fn init() {
     }
 }
 
-/// Returns the rights to a small page, or `None` if it is not to be mapped.
+/// Returns the access rights of a small page, or `None` if it must not be mapped.
 fn rights(page: usize) -> Option<u64> {
     let text = start()..(&raw const __text_end).addr();
     let rodata = text.end..(&raw const __rodata_end).addr();
@@ -183,7 +183,7 @@ fn rights(page: usize) -> Option<u64> {
     }
 }
 
-/// Below each CPU's stacks.
+/// Returns whether `address` is in a guard page below a stack.
 fn is_guard(address: usize) -> bool {
     let all = [
         (&raw const stacks, STACK_STRIDE),
@@ -195,38 +195,39 @@ fn is_guard(address: usize) -> bool {
     })
 }
 
-/// Between the start of RAM and the image.
+/// Returns the range between the start of RAM and the image.
 fn firmware() -> Range<usize> {
     ram().start as usize..start()
 }
 
-/// Makes this CPU use them.
+/// Makes this CPU use the tables.
 ///
-/// Panics if it cannot.
+/// Panics if the hart does not support Sv39.
 pub fn activate() {
-    // Whatever walks them is told that they are in memory before it may begin, and has
-    // nothing kept from before ("Supervisor Memory-Management Fence Instruction").
+    // Orders earlier writes to the tables before their use, and discards cached translations
+    // ("Supervisor Memory-Management Fence Instruction").
     riscv::asm::sfence_vma_all();
-    // SAFETY: not written since `init`; they map all that we use, at its own address.
+    // SAFETY: not written since `init`. The tables map all memory that the kernel uses at its own
+    // address.
     unsafe {
         let root = &raw const (*TABLES.0.get()).root;
         satp::set(satp::Mode::Sv39, 0, root.addr() / PAGE);
     }
     riscv::asm::sfence_vma_all();
-    // A mode that there is not is not written at all ("Supervisor Address Translation and
-    // Protection Register").
+    // A write of an unsupported mode has no effect ("Supervisor Address Translation and Protection
+    // Register").
     assert!(
         satp::read().mode() == satp::Mode::Sv39,
-        "this hart does not translate addresses by Sv39"
+        "this hart does not support Sv39"
     );
 }
 
-/// Runs `work` with the distance from the kernel's code to the same memory, where this CPU can
-/// write it meanwhile.
+/// Maps the kernel's code as writable on this CPU while `work` runs. `work` receives the distance
+/// from the code to that mapping, in bytes.
 ///
 /// # Safety
 ///
-/// One CPU at a time may call it.
+/// Only one CPU at a time may call this.
 pub unsafe fn with_writable_code<T>(work: impl FnOnce(usize) -> T) -> T {
     let set = |rights: u64| {
         // SAFETY: the caller guarantees that no other CPU has a reference.
@@ -245,7 +246,7 @@ pub unsafe fn with_writable_code<T>(work: impl FnOnce(usize) -> T) -> T {
     result
 }
 
-/// Whether `address` is there, for reading at least.
+/// Returns whether `address` is mapped, at least for reading.
 pub fn is_mapped(address: usize) -> bool {
     let is_small = (start()..start() + SMALL).contains(&address);
     (LARGE..MAPPED).contains(&address)
@@ -253,7 +254,7 @@ pub fn is_mapped(address: usize) -> bool {
         && (!is_small || rights(address / PAGE * PAGE).is_some())
 }
 
-/// Whether all of `range` is there, for reading and writing, and nothing of it is RAM.
+/// Returns whether all of `range` is mapped for reading and writing, and contains no RAM.
 pub fn is_device_memory(range: &Range<u64>) -> bool {
     !range.is_empty()
         && range.start >= LARGE as u64
@@ -261,7 +262,7 @@ pub fn is_device_memory(range: &Range<u64>) -> bool {
         && !tree::touches_ram(range)
 }
 
-/// Whether `address` is below a stack: the stack is full.
+/// Returns whether `address` is in a guard page: a stack overflow.
 pub fn is_stack_overflow(address: usize) -> bool {
     is_guard(address)
 }

@@ -17,7 +17,7 @@ const COMPATIBLE: [&str; 2] = ["sifive,plic-1.0.0", "riscv,plic0"];
 /// The cause of an external interrupt in supervisor mode, which identifies the context to use.
 const SUPERVISOR_EXTERNAL: u64 = 9;
 
-// Offsets of 32-bit registers ("Memory Map") in words.
+// Register numbers: offset / 4 (section "Memory Map"). All registers have 32 bits.
 const PRIORITY: usize = 0;
 const ENABLE: usize = 0x2000 / 4;
 const ENABLE_STRIDE: usize = 0x80 / 4;
@@ -25,13 +25,13 @@ const THRESHOLD: usize = 0x20_0000 / 4;
 const CLAIM: usize = THRESHOLD + 1;
 const CONTEXT_STRIDE: usize = 0x1000 / 4;
 
-/// Number of supported interrupts; number 0 means none.
+/// Number of supported interrupts. Number 0 means none.
 const SOURCES: u32 = 1024;
 
-/// Handler of an interrupt, which must make the device withdraw it.
+/// Handler of an interrupt. It must make the device withdraw the interrupt.
 type Handler<'a> = &'a (dyn Fn() + Sync);
 
-/// The handler, for one device at a time.
+/// The current handler and its interrupt number. There is one handler at a time.
 static HANDLER: Mutex<Option<(u32, Handler<'static>)>> = Mutex::new(None);
 
 static PLIC: Once<Plic> = Once::new();
@@ -57,16 +57,16 @@ pub fn interrupt_of(device: &Device) -> Option<u32> {
 /// Panics on any CPU but the first, without a controller, and if the controller has no such
 /// number.
 pub fn while_handled<T>(source: u32, handler: Handler<'_>, body: impl FnOnce() -> T) -> T {
-    assert_eq!(Cpu.id(), 0, "interrupts of devices are the first CPU's");
+    assert_eq!(Cpu.id(), 0, "only the first CPU handles device interrupts");
     let plic = PLIC.call_once(Plic::find);
     assert!(
         (1..SOURCES).contains(&source),
         "interrupt {source}: there are 1 to {}",
         SOURCES - 1
     );
-    // SAFETY: only the lifetime changes. The handler runs on this CPU alone, and is removed
-    // below before this function returns. If `body` panics, the machine ends, and the caller's
-    // stack stays as it is.
+    // SAFETY: only the lifetime changes. The handler runs on this CPU alone, and is removed below
+    // before this function returns. If `body` panics, the machine ends, and the caller's stack
+    // stays intact.
     let handler = unsafe { mem::transmute::<Handler<'_>, Handler<'static>>(handler) };
     Cpu.without_interrupts(|| {
         *HANDLER.lock() = Some((source, handler));
@@ -80,12 +80,12 @@ pub fn while_handled<T>(source: u32, handler: Handler<'_>, body: impl FnOnce() -
     result
 }
 
-/// Handles an interrupt of some device.
+/// Handles an interrupt of a device.
 pub fn on_interrupt() {
     let Some(plic) = PLIC.get() else {
         return;
     };
-    // 0: it was withdrawn meanwhile.
+    // The value is 0 if the interrupt was withdrawn meanwhile.
     let source = plic.window.read32(CLAIM + plic.context * CONTEXT_STRIDE);
     if source == 0 {
         return;
@@ -99,7 +99,9 @@ pub fn on_interrupt() {
 }
 
 impl Plic {
-    /// Panics if there is no controller for this CPU.
+    /// Finds the controller and its context for this CPU, and disables all its interrupts.
+    ///
+    /// Panics if there is none.
     fn find() -> Self {
         let found = device().and_then(|device| {
             let hart = harts::interrupts_of(cpus::first_hart())?;
@@ -112,7 +114,7 @@ impl Plic {
             paging::is_device_memory(&range).then_some(())?;
             let base = NonNull::new(range.start as *mut u8)?;
             let len = (range.end - range.start) as usize;
-            // SAFETY: mapped on all CPUs, as checked; it does no DMA.
+            // SAFETY: mapped on all CPUs, as checked above; it does no DMA.
             let window = unsafe { Mmio::new(base, len, MmioLayout::WORDS) };
             let window = window.expect("words, aligned");
             Some(Self { window, context })
@@ -121,7 +123,7 @@ impl Plic {
             panic!("the device tree has no interrupt controller for the first CPU");
         };
         let window = plic.window;
-        // A boot loader may have left interrupts enabled, for devices without a driver here.
+        // A boot loader may have left interrupts of devices enabled that have no driver here.
         for word in 0..SOURCES as usize / 32 {
             window.write32(ENABLE + plic.context * ENABLE_STRIDE + word, 0);
         }

@@ -14,7 +14,7 @@ pub fn send_report(line: &CStr) {
     sys_write0(line);
 }
 
-/// Exit status of the machine. The values are those of a PC's `isa-debug-exit` for 0x10 and
+/// Exit status of the machine. The values equal a PC's exit status: `isa-debug-exit` with 0x10 and
 /// 0x11.
 pub enum Ending {
     /// All work was done.
@@ -29,15 +29,15 @@ pub fn end(ending: Ending) -> ! {
     hang()
 }
 
-/// Ends a machine without semihosting: prints the reason with the firmware, and powers off.
+/// Ends a machine without semihosting: prints the reason on the firmware's console, and powers off.
 pub fn end_without_semihosting() -> ! {
     firmware_prints("nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n");
     system_reset(Shutdown, SystemFailure);
     hang()
 }
 
-/// Prints `text` with the firmware on its console, which may be the port under test (SBI 2.0,
-/// 5.2, "Console Putchar").
+/// Prints `text` on the firmware's console, which may be the port under test (SBI 2.0, section 5.2,
+/// "Console Putchar").
 #[expect(
     deprecated,
     reason = "OpenSBI has had the debug console only since 1.3"

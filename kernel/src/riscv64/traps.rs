@@ -14,7 +14,7 @@ global_asm!(
     size = const size_of::<Frame>(),
 );
 
-/// Registers that traps.s saves on the trap stack, whose end is aligned to 16.
+/// Registers that traps.s saves on the trap stack. Its end is aligned to 16 bytes.
 #[repr(C, align(16))]
 pub struct Frame {
     registers: [u64; 16],
@@ -38,7 +38,7 @@ pub fn decode(frame: &Frame) -> Trap {
     }
     match (cause.is_interrupt(), cause.code()) {
         (true, TIMER_INTERRUPT) => Trap::Timer,
-        // From another CPU: it may have work for this one.
+        // From another CPU, which may have work for this one.
         (true, SOFTWARE_INTERRUPT) => {
             cpus::on_wake();
             Trap::Call(None)
@@ -47,16 +47,16 @@ pub fn decode(frame: &Frame) -> Trap {
             plic::on_interrupt();
             Trap::Handled
         }
-        // Without semihosting, a report is a breakpoint, so reporting this would recurse.
+        // Without semihosting, a report is a breakpoint. Reporting this exception would recurse.
         (false, BREAKPOINT) => semihosting::end_without_semihosting(),
         (is_interrupt, code) => Trap::Exception(exception(is_interrupt, code, frame)),
     }
 }
 
-/// Changes the address at which the interrupted code goes on.
+/// Changes the address at which the interrupted code continues.
 pub fn resume_at(next: impl FnOnce(usize) -> usize) {
     let pc = next(sepc::read());
-    // SAFETY: the caller's address of the same code, and no trap comes in between.
+    // SAFETY: the caller's address is in the same code, and no trap comes in between.
     unsafe { sepc::write(pc) };
 }
 

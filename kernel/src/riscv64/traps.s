@@ -1,9 +1,9 @@
-# All exceptions and interrupts lead to rust_trap, with a Frame (traps.rs) on this CPU's
-# trap stack, because the other one may be full.
+# Entry of all exceptions and interrupts. It calls rust_trap with a Frame (traps.rs) on this
+# CPU's trap stack, because the normal stack may be full.
 #
-# sscratch is the trap stack's end, and 0 while a trap is dealt with. Only an exception can
-# happen then, and no exception returns: it begins at that stack's end again, for it may be
-# this one that is full, and leaves nothing of the registers but sp.
+# sscratch is the trap stack's end, and 0 while a trap is handled. Only an exception can occur
+# in a trap, and it does not return. It starts again at the end of the trap stack, because
+# that stack may be full. It keeps no register except sp.
 
 .section .text
 .option push
@@ -39,9 +39,9 @@ trap_entry:
     sd t0, 128(sp)
     mv a0, sp
     call rust_trap
-    # Code that was interrupted between a load-reserved and its store-conditional must not find
-    # the reservation of one that failed in here (unprivileged specification, "Zalrsc":
-    # any store-conditional gives it up).
+    # The interrupted code may be between a load-reserved and its store-conditional. It must
+    # not use a reservation that rust_trap left. Any store-conditional clears a reservation
+    # (unprivileged specification, "Zalrsc").
     addi t0, sp, 128
     ld t1, (t0)
     sc.d zero, t1, (t0)

@@ -11,13 +11,12 @@ use super::paging;
 
 /// Returns the bytes of the MCFG table with its header, or `None` if the firmware has none.
 ///
-/// The signature and the length are valid; other errors are left to the reader. `rsdp` is the
-/// root pointer's address in the boot protocol. If it is 0, the usual places in memory are
-/// searched (ACPI 6.5, 5.2.5.1).
+/// The signature and the length are valid; the caller checks the rest. `rsdp` is the address of
+/// ACPI's root pointer from the boot protocol. If it is 0, the usual memory ranges are searched
+/// (ACPI 6.5, section 5.2.5.1).
 pub fn mcfg(rsdp: u64) -> Option<&'static [u8]> {
     let tables = match rsdp {
-        // SAFETY: a PC that was not booted with UEFI. All that is read there is mapped ROM or
-        // RAM.
+        // SAFETY: this PC was not booted with UEFI. All memory that is read is mapped ROM or RAM.
         0 => unsafe { AcpiTables::search_for_rsdp_bios(Mapped) },
         // SAFETY: `Mapped` returns only zeros for addresses that cannot be read.
         rsdp => unsafe { AcpiTables::from_rsdp(Mapped, rsdp as usize) },
@@ -35,7 +34,7 @@ struct Mcfg {
     header: SdtHeader,
 }
 
-// SAFETY: only the header is accessed, which each table has.
+// SAFETY: only the header is accessed, and each table has one.
 unsafe impl AcpiTable for Mcfg {
     const SIGNATURE: Signature = Signature::MCFG;
 
@@ -43,7 +42,7 @@ unsafe impl AcpiTable for Mcfg {
         &self.header
     }
 
-    /// Checks only the signature, which was compared already. A damaged table must be
+    /// Does not check the table again: its signature was compared already. A damaged table must be
     /// distinguishable from a missing one.
     fn validate(&self) -> Result<(), AcpiError> {
         Ok(())
@@ -57,8 +56,8 @@ unsafe impl AcpiTable for Mcfg {
 #[derive(Clone, Copy)]
 struct Mapped;
 
-/// Longest readable range: above every table in use, and above the search range for the root
-/// pointer.
+/// Maximum length of a readable range. It is above every table in use, and above the search range
+/// for the root pointer.
 const LONGEST: usize = 256 << 10;
 
 /// Replacement for missing memory: longer than a header, and aligned for any `T`.
@@ -77,8 +76,8 @@ impl AcpiHandler for Mapped {
             Some(start) if is_plausible::<T>(address, size) => start,
             _ => NonNull::from(&NOTHING.0).cast(),
         };
-        // The region has the requested size, so the crate requests the whole table next, with
-        // the length in its header.
+        // The region has the requested size, so the crate requests the whole table next, with the
+        // length in its header.
         //
         // SAFETY: mapped, or long enough for a header, which is the largest `T`.
         unsafe { PhysicalMapping::new(address, start, size, size, *self) }
@@ -87,7 +86,8 @@ impl AcpiHandler for Mapped {
     fn unmap_physical_region<T>(_: &PhysicalMapping<Self, T>) {}
 }
 
-/// Returns whether a `T` of `size` bytes can be there, with its own length.
+/// Returns whether a `T` of `size` bytes can be at `address`, and whether the length in its header
+/// is mapped memory.
 fn is_plausible<T>(address: usize, size: usize) -> bool {
     const { assert!(size_of::<T>() <= size_of::<Nothing>()) };
     let is_mapped = |size| size <= LONGEST && paging::is_mapped(address, size);
@@ -97,7 +97,7 @@ fn is_plausible<T>(address: usize, size: usize) -> bool {
     if size_of::<T>() < size_of::<SdtHeader>() {
         return true; // a search range
     }
-    // SAFETY: mapped, see above; both types allow any bytes, unaligned.
+    // SAFETY: mapped, see above. Both types allow any bytes and any alignment.
     let (rsdp, header) = unsafe { (&*(address as *const Rsdp), &*(address as *const SdtHeader)) };
     if rsdp.signature() == *b"RSD PTR " {
         return rsdp.revision() == 0

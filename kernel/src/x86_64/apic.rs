@@ -4,14 +4,14 @@ use core::ptr::NonNull;
 
 use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Ports, Registers};
 
-/// Vector of the timer, right after the 32 of the exceptions.
+/// Vector of the timer, after the 32 exceptions.
 pub const TIMER_VECTOR: u8 = 32;
-/// Vector with which one CPU wakes others.
+/// Vector of wake-ups from other CPUs.
 pub const WAKE_VECTOR: u8 = 33;
 /// Vector of an interrupt that was withdrawn meanwhile.
 pub const SPURIOUS_VECTOR: u8 = 47;
 
-/// Address after reset; every CPU has its own.
+/// Address after reset. At this address, every CPU accesses its own local APIC.
 const BASE: usize = 0xfee0_0000;
 
 // Register numbers: offset / 16, since registers are 16 bytes apart (SDM, table "Local APIC
@@ -42,7 +42,7 @@ impl LocalApic {
             ..MmioLayout::WORDS
         };
         let base = NonNull::new(BASE as *mut u8).expect("not null");
-        // SAFETY: identity-mapped as device memory in paging.rs, on all CPUs. Each accesses its
+        // SAFETY: paging.rs identity-maps it as device memory on all CPUs. Each CPU accesses its
         // own registers there, which do no DMA.
         Self(unsafe { Mmio::new(base, 0x400, layout) }.expect("a fixed layout"))
     }
@@ -64,19 +64,19 @@ impl LocalApic {
         self.0.write32(END_OF_INTERRUPT, 0);
     }
 
-    /// Measures the timer's rate in hertz. The result is not too low, except for the time of
-    /// the register accesses. It is not too high either, so an interrupt is never late. (An
-    /// early interrupt sets the timer again.)
+    /// Measures the timer's rate in hertz. The result is too low by at most the time of the
+    /// register accesses. It is never too high, so an interrupt is never late. An early interrupt
+    /// sets the timer again.
     ///
-    /// On a shared machine, a pause can hit the start or the end of an interval. One interval
-    /// with exact ends is enough; otherwise the best one counts.
+    /// On a shared machine, a pause can hit the start or the end of an interval. One interval with
+    /// exact ends is enough; otherwise the best one counts.
     pub fn measure_timer(&self, clock: &impl Clock) -> u64 {
         const SURE: u64 = 1_000;
         const TRIES: usize = 10;
         self.0.write32(TIMER, 1 << 16); // masked, one shot
         let mut best = 0;
         for _ in 0..TRIES {
-            // It has counted for `took` at most, and for `took - doubt` at least.
+            // The timer has counted for at most `took`, and for at least `took - doubt`.
             let before = clock.now();
             self.0.write32(TIMER_INITIAL, u32::MAX);
             let start = clock.now();
@@ -113,7 +113,8 @@ impl LocalApic {
     /// Wakes the CPU with this local APIC. Interrupts must be masked, because a handler may
     /// also write commands.
     pub fn wake(&self, id: u8) {
-        /// Polls until a command is accepted, which takes microseconds.
+        /// Maximum number of polls until the previous command is accepted, which takes
+        /// microseconds.
         const LOOKS: u32 = 1_000;
         let _ = (0..LOOKS).find(|_| self.0.read32(COMMAND_LOW) & SEND_PENDING == 0);
         self.0.write32(COMMAND_HIGH, u32::from(id) << 24);
@@ -138,7 +139,7 @@ impl LocalApic {
     }
 }
 
-/// Masks the two 8259s, which the firmware may have left enabled.
+/// Masks the two 8259 interrupt controllers, which the firmware may have left enabled.
 pub fn mask_legacy_interrupts() {
     for base in [0x20, 0xa0] {
         // SAFETY: ring 0; an interrupt controller does no DMA.

@@ -65,13 +65,14 @@ impl MemoryRange {
         self.kind == 1
     }
 
-    /// Returns whether the range is neither RAM nor ever will be (ACPI 6.5, 15.1, table 15.4).
+    /// Returns whether the range is reserved: it is not RAM, and never will be (ACPI 6.5, section
+    /// 15.1, table 15.4).
     const fn is_reserved(&self) -> bool {
         self.kind == 2
     }
 }
 
-/// Brings up the CPU with this number. On the first one, reads the start info.
+/// Brings up the CPU with this number. The first one also reads the start info.
 pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
     cpus::init_this(number);
     traps::init_this_cpu();
@@ -81,7 +82,7 @@ pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
         return None;
     }
     apic::mask_legacy_interrupts();
-    // SAFETY: the boot protocol put it there, and only our own image was written since.
+    // SAFETY: the boot protocol put it there, and since then only our own image was written.
     let info = unsafe { &*(start_info as *const StartInfo) };
     assert!(
         info.magic == MAGIC && info.version >= 1,
@@ -115,7 +116,7 @@ pub struct Firmware {
 static FIRMWARE: spin::Once<Firmware> = spin::Once::new();
 
 impl Firmware {
-    /// Number of reserved ranges that are kept; further ranges count as not reserved.
+    /// Maximum number of kept reserved ranges. Further ranges count as not reserved.
     const MOST: usize = 64;
 
     /// Returns the values from the boot protocol.
@@ -135,7 +136,7 @@ impl Firmware {
         }
     }
 
-    /// Returns the memory ranges that are in use but not RAM.
+    /// Returns the reserved memory ranges, which are not RAM.
     pub fn reserved(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         self.reserved[..self.count].iter().cloned()
     }
@@ -144,10 +145,10 @@ impl Firmware {
 /// End of the RAM in which [`REGION`] begins; 0 if there is none.
 static PERSISTENT_END: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the memory of `region`, counted from the start of RAM, in the RAM that outlives the
-/// kernel if the machine preserves it.
+/// Returns the memory of `region`, in RAM that the machine may preserve when the kernel ends. The
+/// addresses in `region` count from the start of RAM.
 ///
-/// Otherwise, returns why there is none.
+/// Otherwise, returns the reason.
 pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> {
     if region.start < REGION.start || region.end > PERSISTENT_END.load(Ordering::Relaxed) {
         let in_use = None;
@@ -157,8 +158,8 @@ pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam>
     Ok((start, (region.end - region.start) as usize))
 }
 
-/// Copies the command line, because the boot protocol's text is in low memory, which the start
-/// of the other CPUs overwrites.
+/// Copies the command line. The boot protocol's text is in low memory, which is overwritten when
+/// the other CPUs start.
 fn command_line(address: u64) -> &'static str {
     static COPY: spin::Once<([u8; 4096], usize)> = spin::Once::new();
     let (copy, len) = COPY.call_once(|| {
@@ -167,18 +168,18 @@ fn command_line(address: u64) -> &'static str {
             return (copy, 0);
         }
         for (i, byte) in copy.iter_mut().enumerate() {
-            // SAFETY: NUL-terminated in the boot protocol; not read beyond the NUL.
+            // SAFETY: NUL-terminated according to the boot protocol; not read beyond the NUL.
             *byte = unsafe { *((address as usize + i) as *const u8) };
             if *byte == 0 {
                 return (copy, i);
             }
         }
-        panic!("command line of more than 4095 bytes");
+        panic!("the command line has more than 4095 bytes");
     });
     core::str::from_utf8(&copy[..*len]).expect("the command line is not UTF-8")
 }
 
-/// Returns the first module, empty if there is none.
+/// Returns the first module, or an empty slice if there is none.
 fn input(info: &StartInfo) -> &'static [u8] {
     // SAFETY: the boot protocol's list, with its own count.
     let modules: &[Module] = unsafe { array(info.module_list, info.modules as usize) };
@@ -187,16 +188,16 @@ fn input(info: &StartInfo) -> &'static [u8] {
     };
     assert!(
         first.address + first.size <= 1 << 32,
-        "the input lies beyond the mapped 4 GiB"
+        "the input is beyond the mapped 4 GiB"
     );
-    // SAFETY: the boot protocol put the module there, in RAM without another user; checked to
-    // be mapped.
+    // SAFETY: the boot protocol put the module there, in RAM without another user. It is mapped, as
+    // checked above.
     unsafe { array(first.address, first.size as usize) }
 }
 
 /// # Safety
 ///
-/// `len` values of `T`, valid for ever, must lie at `address`, unless `len` is 0.
+/// Unless `len` is 0, `len` values of `T` must be at `address`, and stay valid forever.
 unsafe fn array<T>(address: u64, len: usize) -> &'static [T] {
     if len == 0 {
         return &[];

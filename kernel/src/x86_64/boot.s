@@ -1,9 +1,9 @@
-# From the boot protocol to Rust.
+# Entry of each CPU from the boot protocol.
 #
-# PVH (Xen's docs/misc/pvh.pandoc): 32-bit protected mode, paging off, flat
-# segments, interrupts off, EBX = physical address of the start info.
+# State at entry (PVH, Xen's docs/misc/pvh.pandoc): 32-bit protected mode, paging off,
+# flat segments, interrupts off, EBX = physical address of the start info.
 
-# The ELF note that names the entry: XEN_ELFNOTE_PHYS32_ENTRY, type 18.
+# The ELF note with the entry's address: XEN_ELFNOTE_PHYS32_ENTRY, type 18.
 .section .note.Xen, "a", @note
     .balign 4
     .long 4
@@ -19,8 +19,8 @@ pvh_entry:
     cld
     movl %ebx, start_info
 
-    # Identity-map the first 4 GiB by 2 MiB pages, everything allowed; paging.rs
-    # does it properly. 2048 entries: present, writable, large.
+    # Identity-map the first 4 GiB with 2 MiB pages and all access rights, until
+    # paging.rs activates its tables. 2048 entries: present, writable, large.
     movl $0x83, %eax
     movl $boot_directories, %edi
     xorl %ecx, %ecx
@@ -38,7 +38,7 @@ pvh_entry:
     jb 2b
     movl $boot_pointers + 3, boot_level4
 
-# Every CPU: 32-bit protected mode to long mode.
+# Switches every CPU from 32-bit protected mode to long mode.
 enter_long_mode:
     movl $boot_level4, %eax
     movl %eax, %cr3
@@ -65,7 +65,7 @@ long_mode:
     movl %eax, %fs
     movl %eax, %gs
 
-    # Take a number, and the stack that goes with it.
+    # Take a number, and select the stack of that number.
     movl $1, %edi
     lock xaddl %edi, cpus_arrived(%rip)
     cmpl $MAX_CPUS, %edi
@@ -95,8 +95,8 @@ boot_gdt_pointer:
     .long boot_gdt
     .long 0
 
-# The other CPUs start in real mode, at the page that the start-up message
-# names. This is copied there; it uses no address of its own but TRAMPOLINE's.
+# The other CPUs start in real mode, at the page in the start-up message. This
+# code is copied to that page, and is position-independent.
 .global trampoline_start, trampoline_end
 .code16
 trampoline_start:

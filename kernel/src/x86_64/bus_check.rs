@@ -1,10 +1,11 @@
-//! Every instruction of the port window, there and back.
+//! A check of every instruction of the port window, for writing and reading.
 
 use nostall_io::{Ports, Registers, StringIo};
 use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};
 
-/// Panics if one does not do what it should. Leaves the serial port as its next
-/// user sets it up anyway.
+/// Runs the check. Changes only settings of the serial port that its next user sets anyway.
+///
+/// Panics if an access has the wrong result.
 pub fn run() {
     // SAFETY: ring 0; a 16550 does no DMA.
     let by_string = unsafe { Ports::new(0x3f8, 8) };
@@ -22,9 +23,8 @@ pub fn run() {
     by_string.write8(FCR, 0);
     by_string.write8(MCR, 0);
 
-    // SAFETY: ring 0; PCI's index register (PCI 3.0, 3.2.2.3.2) keeps the
-    // value written to it, and selects the 32 bits at 0xcfc: the host bridge's vendor
-    // and device, read-only.
+    // SAFETY: ring 0. PCI's index register (PCI 3.0, section 3.2.2.3.2) keeps its value. It selects
+    // the 32 bits at 0xcfc: the host bridge's vendor and device, read-only.
     let pci = unsafe { Ports::new(0xcf8, 8) };
     pci.write32(0, 0x8000_0000);
     assert_eq!(pci.read32(0), 0x8000_0000, "32 bits");
@@ -32,7 +32,7 @@ pub fn run() {
     let halves = u32::from(pci.read16(4)) | u32::from(pci.read16(6)) << 16;
     assert_eq!(halves, id, "16 bits");
     assert_eq!(pci.read8(4), id as u8, "8 bits");
-    // Register 0x3c of the bridge, the interrupt line, is for software to write.
+    // Register 0x3c of the bridge, the interrupt line, can be written.
     pci.write32(0, 0x8000_003c);
     let before = pci.read16(4);
     pci.write16(4, before ^ 0x00ff);

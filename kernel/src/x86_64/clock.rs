@@ -3,20 +3,21 @@
 use nostall_io::Tsc as Counter;
 use nostall_io::{Clock, Nanos, Ports, Registers};
 
-/// The time stamp counter, of known rate.
+/// The time stamp counter with a known rate.
 #[derive(Clone, Copy)]
 pub struct Tsc {
     start: u64,
     hz: u64,
-    /// Nanoseconds a cycle, times 2^32.
+    /// Nanoseconds per cycle, times 2^32.
     scale: u64,
 }
 
-/// The 8253's input clock, in hertz.
+/// Input clock of the 8253 in hertz.
 const PIT_HZ: u64 = 1_193_182;
 
 impl Tsc {
-    /// Returns the counter with the rate that hypervisor or processor report, or measures it.
+    /// Creates the clock with the rate that the hypervisor or the processor reports, or measures
+    /// it.
     pub fn find() -> Self {
         Counter::reported_rate().map_or_else(Self::calibrate, Self::of_rate)
     }
@@ -30,11 +31,12 @@ impl Tsc {
         }
     }
 
-    /// Measures the counter's rate against the programmable interval timer, in
-    /// stretches of 5 ms: on a shared machine one may be interrupted just when it
-    /// begins or ends. One whose ends are sure is enough; of 40 that are not, the
-    /// best. Most of them are short: where a CPU's turns are shorter than 5 ms, that end
-    /// is never in the turn in which it began.
+    /// Measures the counter's rate against the programmable interval timer.
+    ///
+    /// On a shared machine, a pause can hit the start or the end of an interval. One interval with
+    /// exact ends is enough; otherwise the best one counts. Of 40 intervals, the first 8 have 5 ms,
+    /// and the others 1 ms: a host may run this CPU for less than 5 ms at a time, so that each long
+    /// interval has a pause.
     fn calibrate() -> Self {
         const SURE: u64 = 1_000;
         const TRIES: usize = 40;
@@ -55,38 +57,39 @@ impl Tsc {
         Self::of_rate(stretch.cycles * PIT_HZ / u64::from(stretch.count))
     }
 
-    /// Cycles a second.
+    /// Returns the rate in cycles per second.
     pub const fn hz(&self) -> u64 {
         self.hz
     }
 }
 
-/// Counts of the interval timer in a long stretch.
+/// Steps of the interval timer in a long interval: 5 ms.
 const COUNT: u16 = (PIT_HZ / 200) as u16;
 
-/// One stretch of the interval timer, in cycles of the time stamp counter.
+/// One interval of the timer, in cycles of the time stamp counter.
 #[derive(Clone, Copy)]
 struct Stretch {
-    /// Of the interval timer.
+    /// Length in steps of the interval timer.
     count: u16,
     cycles: u64,
-    /// How much more or less it may have been.
+    /// Maximum error of `cycles`, in both directions.
     doubt: u64,
 }
 
 impl Stretch {
-    /// For its length.
+    /// Returns whether the relative error is smaller.
     const fn is_surer_than(self, other: Self) -> bool {
         self.doubt as u128 * (other.cycles as u128) < other.doubt as u128 * (self.cycles as u128)
     }
 }
 
-/// Measures a one-shot of channel 2 (8254 data sheet, mode 0; gate and output are
-/// bits 0 and 5 of port 0x61). `None` if the output was not seen to be low for a
-/// while: a timer that is not there reads all ones.
+/// Measures a one-shot of channel 2 (8254 data sheet, mode 0; gate and output are bits 0 and 5 of
+/// port 0x61).
+///
+/// Returns `None` if the output was not seen low at first: a missing timer reads as all ones.
 fn measure(count: u16) -> Option<Stretch> {
-    // A port that is read in 1 ns is faster than any; one that is there is read
-    // more often than this in 5 ms.
+    // No port is read faster than in 1 ns, so 5 ms have at most this many reads. An existing port
+    // is read more often than `FEW_READS` in that time.
     const MOST_READS: u32 = 5_000_000;
     const FEW_READS: u32 = 4;
     // SAFETY: ring 0; a timer does no DMA.
@@ -102,8 +105,8 @@ fn measure(count: u16) -> Option<Stretch> {
     let before = Counter::ticks();
     control.write8(0, gate_off | 1);
     let start = Counter::ticks();
-    // It was low at some time after the last look that found it so was begun (a look
-    // may be interrupted, too), and high before the next one was done.
+    // The output was still low at some time after the start of the last read that returned low. It
+    // was high before the end of the next read. A pause can hit either read.
     let (mut asked, mut looked) = (start, start);
     let ended = (0..MOST_READS).find_map(|reads| {
         let now = looked;
@@ -117,7 +120,7 @@ fn measure(count: u16) -> Option<Stretch> {
     };
     control.write8(0, gate_off);
     let span = |from: u64, to: u64| to.wrapping_sub(from);
-    // Low at first, as mode 0 has it, or else there were no reads before.
+    // Mode 0 starts with a low output. With few reads, the output was not seen low.
     (reads > FEW_READS).then(|| Stretch {
         count,
         cycles: span(start, looked),

@@ -17,24 +17,23 @@ use x86_64::structures::tss::TaskStateSegment;
 use super::apic::LocalApic;
 use super::clock::Tsc;
 
-/// CPUs that there are stacks for.
+/// Number of CPUs for which stacks exist.
 pub const MAX_CPUS: usize = 64;
-/// Where the other CPUs start: a page below 1 MiB.
+/// Start address of the other CPUs: a page below 1 MiB.
 pub const TRAMPOLINE: usize = 0x8000;
 
-/// Where the double fault and the NMI find a stack that is sure to be good.
+/// Index of the emergency stack, for double faults and NMIs.
 pub const EMERGENCY_STACK: u16 = 0;
 
 /// Data of each CPU.
 #[repr(C)]
 struct PerCpu {
-    /// First, so that `gs:[0]` is the CPU's number.
+    /// The CPU's number. The first field, so that `gs:[0]` reads it.
     number: UnsafeCell<u64>,
     segments: UnsafeCell<(GlobalDescriptorTable, TaskStateSegment)>,
 }
 
-// SAFETY: the cells are written by their own CPU alone, in `init_this`, before
-// anything can read them.
+// SAFETY: each CPU writes only its own cells, in `init_this`, before any other access.
 unsafe impl Sync for PerCpu {}
 
 static PER_CPU: [PerCpu; MAX_CPUS] = [const {
@@ -44,23 +43,23 @@ static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// An injected panic flushes the log there, and reports.
+/// Size of an emergency stack. An injected panic flushes the log and reports on it.
 const EMERGENCY_BYTES: usize = 16 << 10;
 
 #[repr(C, align(16))]
 struct Stack(UnsafeCell<[u8; EMERGENCY_BYTES]>);
 
-// SAFETY: only the hardware uses them, each for one CPU.
+// SAFETY: only the hardware uses the stacks, each for one CPU.
 unsafe impl Sync for Stack {}
 
-/// Apart from [`PER_CPU`], so that they take no room in the image.
+/// Separate from [`PER_CPU`], so that they need no room in the image.
 static EMERGENCY_STACKS: [Stack; MAX_CPUS] =
     [const { Stack(UnsafeCell::new([0; EMERGENCY_BYTES])) }; MAX_CPUS];
 
-/// Gives this CPU its number, its segments and its emergency stack.
+/// Sets this CPU's number, segments and emergency stack.
 pub fn init_this(number: usize) {
     let mine = &PER_CPU[number];
-    // SAFETY: this CPU's own, and only here.
+    // SAFETY: only this CPU accesses it, and only here.
     unsafe { *mine.number.get() = number as u64 };
     // SAFETY: as above; from now on only the hardware uses it.
     let (gdt, tss) = unsafe { &mut *mine.segments.get() };
@@ -70,7 +69,7 @@ pub fn init_this(number: usize) {
     let data = gdt.append(Descriptor::kernel_data_segment());
     let tss = gdt.append(Descriptor::tss_segment(tss));
     gdt.load();
-    // SAFETY: the table just loaded has these three, and lives for ever.
+    // SAFETY: the loaded table has these three, and lives forever.
     unsafe {
         CS::set_reg(code);
         SS::set_reg(data);
@@ -79,11 +78,11 @@ pub fn init_this(number: usize) {
     GsBase::write(VirtAddr::from_ptr(mine));
 }
 
-/// The CPU that runs this.
+/// The current CPU.
 pub struct Cpu;
 
 impl Processor for Cpu {
-    // Inlined, because the recorder of all functions asks for it.
+    // Inlined, because the recorder of all functions calls it.
     #[inline(always)]
     fn id(&self) -> usize {
         let number: u64;
@@ -102,10 +101,11 @@ impl Processor for Cpu {
 static TIMER_HZ: AtomicU64 = AtomicU64::new(0);
 static TIMER_KNOWN: AtomicBool = AtomicBool::new(false);
 
-/// By which number the local APICs know each CPU, once it ticks.
+/// Local APIC id of each CPU, set when its APIC is enabled.
 static APIC_IDS: [AtomicU8; MAX_CPUS] = [const { AtomicU8::new(0) }; MAX_CPUS];
 
-/// Waits, on another CPU than the first, until the rate of its timer is known.
+/// Waits until the timer's rate is known, then enables this CPU's local APIC. For all CPUs except
+/// the first.
 pub fn await_timer_rate() {
     while !TIMER_KNOWN.load(Ordering::Acquire) {
         Cpu.relax();
@@ -113,9 +113,9 @@ pub fn await_timer_rate() {
     enable_apic();
 }
 
-/// Sleeps until the next interrupt, unless there is something to do already.
-/// The check for work runs with interrupts masked, so that a wake-up in
-/// between is not lost.
+/// Sleeps until the next interrupt, unless there is work already.
+///
+/// Work is checked with interrupts masked, so a wake-up in between is not lost.
 pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     interrupts::disable();
     let something = something();
@@ -127,7 +127,7 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     something
 }
 
-/// Ends the sleep of these CPUs, which tick.
+/// Ends the sleep of these CPUs. Their local APICs must be enabled.
 pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     Cpu.without_interrupts(|| {
         let apic = LocalApic::of_this_cpu();
@@ -137,18 +137,18 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     });
 }
 
-/// Interrupts all other CPUs, also where interrupts are masked.
+/// Interrupts all other CPUs, even if they mask interrupts.
 pub fn call_others() {
     LocalApic::of_this_cpu().send_nmi_to_others();
 }
 
-/// Has this CPU's timer interrupt it at `at`, once. With interrupts masked.
+/// Sets this CPU's timer to interrupt it once, at `at`. Interrupts must be masked.
 pub fn set_timer(clock: &Tsc, at: Nanos) {
     let timer_hz = TIMER_HZ.load(Ordering::Relaxed);
     LocalApic::of_this_cpu().set_timer(timer_hz, at - clock.now());
 }
 
-/// Lets this CPU's interrupts through.
+/// Enables this CPU's interrupts.
 pub fn enable_interrupts() {
     interrupts::enable();
 }
@@ -160,8 +160,8 @@ fn enable_apic() -> LocalApic {
     apic
 }
 
-/// Calibrates the timer and starts all other CPUs that there are, if `cpus` is more than 1;
-/// returns the timers' rate in hertz.
+/// Calibrates the timer, and starts all other CPUs if `cpus` is more than 1. Returns the timers'
+/// rate in hertz.
 pub fn start_cpus(cpus: u16, clock: &Tsc) -> u64 {
     let apic = enable_apic();
     let timer_hz = apic.measure_timer(clock);
@@ -181,7 +181,7 @@ fn place_trampoline() {
     }
     let start = &raw const trampoline_start;
     let len = (&raw const trampoline_end).addr() - start.addr();
-    // SAFETY: conventional memory that nothing uses any more (the command line is
-    // copied); paging.rs maps the page writable and executable.
+    // SAFETY: conventional memory without another user, because the command line was copied.
+    // paging.rs maps the page writable and executable.
     unsafe { ptr::copy_nonoverlapping(start, TRAMPOLINE as *mut u8, len) };
 }

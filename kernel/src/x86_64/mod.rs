@@ -26,30 +26,28 @@ pub use paging::with_writable_code;
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 pub use traps::{Frame, decode as decode_trap};
 
-/// Sends one report: to QEMU's `isa-debugcon`, where what is written to its one port
-/// arrives at the host.
+/// Sends one report to the port of QEMU's `isa-debugcon`, which passes it to the host.
 pub fn send_report(line: &CStr) {
-    // SAFETY: ring 0; the device does nothing but take bytes.
+    // SAFETY: ring 0; the device only takes bytes.
     unsafe { Ports::new(0xe9, 1) }.write_burst(0, line.to_bytes());
 }
 
-/// How the machine ends.
+/// Result of the work, as a value for [`end`].
 pub enum Ending {
-    /// All work is done.
+    /// All work was done.
     Success = 0x10,
-    /// It is not.
+    /// Some work was not done.
     Failure = 0x11,
 }
 
-/// Ends the machine through QEMU's `isa-debug-exit`, which makes 2n + 1 of the
-/// value n as QEMU's exit status.
+/// Ends the machine with QEMU's `isa-debug-exit`: the value n becomes the exit status 2n + 1.
 pub fn end(ending: Ending) -> ! {
-    // SAFETY: ring 0; there is nothing after it.
+    // SAFETY: ring 0; no code runs after it.
     unsafe { Ports::new(0xf4, 4) }.write32(0, ending as u32);
     hang()
 }
 
-/// Does nothing more, for ever.
+/// Stops this CPU forever.
 pub fn hang() -> ! {
     loop {
         x86_64::instructions::interrupts::disable();
@@ -65,10 +63,10 @@ pub fn see_new_code() {
     cpuid(0);
 }
 
-/// Does nothing: a place for a call is one instruction, and no CPU is interrupted inside of it.
+/// Does nothing: a call site is one instruction, so no CPU is interrupted inside of it.
 pub fn resume_at(_: impl FnOnce(usize) -> usize) {}
 
-/// Reads the identification of this CPU (Intel SDM volume 2, CPUID).
+/// Returns a leaf of CPUID (Intel SDM volume 2, CPUID).
 #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
 #[inline(always)]
 fn cpuid(leaf: u32) -> CpuidResult {

@@ -1,8 +1,8 @@
-//! The address space: the first 4 GiB, each at its own address.
+//! The address space: the first 4 GiB, identity-mapped.
 //!
-//! Code can be executed but not written, data written but not executed; page 0
-//! and the page below each stack are not there, so that a null pointer and a
-//! full stack are exceptions. Memory that the memory map does not call RAM is uncached.
+//! Code is read-only, and data is not executable. Page 0 and the page below each stack are not
+//! mapped, so that a null pointer and a stack overflow are exceptions. Memory that the memory map
+//! does not list as RAM is uncached.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -13,20 +13,20 @@ use x86_64::structures::paging::{PageTable, PageTableFlags as Flags, PhysFrame};
 
 use super::cpus::{MAX_CPUS, TRAMPOLINE};
 
-/// Bytes from one CPU's stack to the next, the guard page below it included.
+/// Bytes from one CPU's stack to the next, with the guard page below.
 pub const STACK_STRIDE: usize = 11 * PAGE;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
 
-/// How much is mapped in all.
+/// Bytes of mapped memory.
 const MAPPED: usize = 4 << 30;
 
-/// How much is mapped by small pages: low memory and the image.
+/// Bytes of memory with small pages: low memory and the image.
 const SMALL: usize = 4 * LARGE;
 
-/// The same memory, where it can be written while [`with_writable_code`] runs: behind all that
-/// is mapped.
+/// Address of the writable alias of the small pages' memory while [`with_writable_code`] runs:
+/// behind all mapped memory.
 const ALIAS: usize = MAPPED;
 
 struct Tables {
@@ -38,7 +38,7 @@ struct Tables {
 
 struct SharedTables(UnsafeCell<Tables>);
 
-// SAFETY: written by the first CPU alone, in `init`, before any CPU uses them.
+// SAFETY: written only by the first CPU in `init`, before any CPU uses the tables.
 unsafe impl Sync for SharedTables {}
 
 static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
@@ -50,10 +50,10 @@ static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
 
 struct AliasTable(UnsafeCell<PageTable>);
 
-// SAFETY: written only in `with_writable_code`, by one CPU at a time.
+// SAFETY: written only in `with_writable_code`, on one CPU at a time.
 unsafe impl Sync for AliasTable {}
 
-/// The directory at [`ALIAS`], which is empty most of the time.
+/// The directory at [`ALIAS`]. It is empty except while [`with_writable_code`] runs.
 static ALIAS_TABLE: AliasTable = AliasTable(UnsafeCell::new(PageTable::new()));
 
 unsafe extern "C" {
@@ -64,7 +64,8 @@ unsafe extern "C" {
     safe static stacks: u8;
 }
 
-/// Builds the tables for a machine with this RAM. On the first CPU, before the others start.
+/// Builds the tables for a machine with this RAM. Must run on the first CPU, before the others
+/// start.
 pub fn init(ram: impl Iterator<Item = Range<u64>> + Clone) {
     let end = (&raw const __image_end).addr();
     assert!(
@@ -102,7 +103,7 @@ fn link(table: &mut PageTable, index: usize, below: &PageTable) {
     table[index].set_addr(address, Flags::PRESENT | Flags::WRITABLE);
 }
 
-/// Returns the rights to a small page, or `None` if it is not to be mapped.
+/// Returns the access rights of a small page, or `None` if it must not be mapped.
 fn rights(address: usize) -> Option<Flags> {
     let text = (&raw const __text_start).addr()..(&raw const __text_end).addr();
     let rodata = text.end..(&raw const __rodata_end).addr();
@@ -119,18 +120,18 @@ fn rights(address: usize) -> Option<Flags> {
     }
 }
 
-/// The lowest page of each CPU's stack.
+/// Returns whether `address` is in the lowest page of a CPU's stack, which is not mapped.
 fn is_guard(address: usize) -> bool {
     address
         .checked_sub((&raw const stacks).addr())
         .is_some_and(|offset| offset / STACK_STRIDE < MAX_CPUS && offset % STACK_STRIDE < PAGE)
 }
 
-/// Uncached, unless all of it is RAM.
+/// Returns the caching flags of a page: uncached, unless all of it is RAM.
 fn caching(mut ram: impl Iterator<Item = Range<u64>>, address: usize, size: usize) -> Flags {
     let (start, end) = (address as u64, (address + size) as u64);
     let is_ram = ram.any(|ram| ram.start <= start && end <= ram.end);
-    // The PC's low memory is cut into pieces by the firmware, and is RAM.
+    // The firmware splits the PC's low memory into several ranges, but all of it is RAM.
     if is_ram || end <= 0xa0000 {
         Flags::empty()
     } else {
@@ -138,22 +139,22 @@ fn caching(mut ram: impl Iterator<Item = Range<u64>>, address: usize, size: usiz
     }
 }
 
-/// Makes this CPU use them.
+/// Makes this CPU use the tables.
 pub fn activate() {
-    // SAFETY: not written since `init`; the level 4 table maps all that we use,
-    // at the addresses at which the boot tables had it.
+    // SAFETY: not written since `init`. The level 4 table maps all memory that the kernel uses, at
+    // the same addresses as the boot tables.
     let level4 = unsafe { &raw const (*TABLES.0.get()).level4 };
     let frame = PhysFrame::containing_address(PhysAddr::new(level4.addr() as u64));
     // SAFETY: as above.
     unsafe { Cr3::write(frame, Cr3Flags::empty()) };
 }
 
-/// Runs `work` with the distance from the kernel's code to the same memory, where this CPU can
-/// write it meanwhile.
+/// Maps the kernel's code as writable on this CPU while `work` runs. `work` receives the distance
+/// from the code to that mapping, in bytes.
 ///
 /// # Safety
 ///
-/// One CPU at a time may call it.
+/// Only one CPU at a time may call this.
 pub unsafe fn with_writable_code<T>(work: impl FnOnce(usize) -> T) -> T {
     let set = |is_there: bool| {
         // SAFETY: the caller guarantees that no other CPU has a reference.
@@ -173,18 +174,18 @@ pub unsafe fn with_writable_code<T>(work: impl FnOnce(usize) -> T) -> T {
     result
 }
 
-/// Whether all of `size` bytes at `address` are there, for reading at least.
+/// Returns whether all of the `size` bytes at `address` are mapped, at least for reading.
 pub fn is_mapped(address: usize, size: usize) -> bool {
     let Some(end) = address.checked_add(size).filter(|&end| end <= MAPPED) else {
         return false;
     };
-    // A page that is not there is a small one.
+    // All unmapped pages are small ones.
     let mut pages = address / PAGE..end.min(SMALL).div_ceil(PAGE);
     size > 0 && pages.all(|page| rights(page * PAGE).is_some())
 }
 
-/// Whether all of `size` bytes at `address` are there, for reading and writing, and nothing
-/// of them is RAM.
+/// Returns whether the `size` bytes at `address` are mapped for reading and writing, and contain no
+/// RAM.
 pub fn is_device_memory(address: usize, size: usize) -> bool {
     let Some(end) = address.checked_add(size).filter(|&end| end <= MAPPED) else {
         return false;
@@ -200,7 +201,7 @@ pub fn is_device_memory(address: usize, size: usize) -> bool {
         })
 }
 
-/// Whether `address` is in the guard page of a stack: the stack is full.
+/// Returns whether `address` is in a guard page: a stack overflow.
 pub fn is_stack_overflow(address: u64) -> bool {
     is_guard(address as usize)
 }

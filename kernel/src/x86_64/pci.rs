@@ -15,7 +15,7 @@ use super::{Cpu, acpi, cpuid, paging};
 /// Access to I/O ports.
 pub type PortWindow = nostall_io::Ports;
 
-/// Returns the ports if they exist: every PC has them, but not every virtual machine.
+/// Returns the ports, if they exist: every PC has them, but not every virtual machine.
 pub fn ports() -> Option<PortWindow> {
     // SAFETY: ring 0; configuration space does no DMA, and no driver here starts any.
     let window = unsafe { PortWindow::new(PORT, PORTS) };
@@ -23,8 +23,8 @@ pub fn ports() -> Option<PortWindow> {
     ports.exist().then(|| ports.into_window())
 }
 
-/// Access to memory-mapped configuration space: only through the accumulator, as old AMD
-/// processors require for ECAM.
+/// Access to memory-mapped configuration space, only through the accumulator. Old AMD processors
+/// require this for ECAM.
 pub type EcamWindow = Accumulator;
 
 /// Creates a window of memory-mapped registers.
@@ -71,8 +71,8 @@ pub fn each_window(
     None
 }
 
-/// Returns no address ranges: the firmware has assigned them, and has no interface to query
-/// them.
+/// Returns `None`: the firmware has already assigned the address ranges, and has no interface to
+/// query them.
 pub const fn ranges() -> Option<Ranges> {
     None
 }

@@ -1,4 +1,4 @@
-//! The port under test, wherever the machine has it.
+//! The port under test of a PC.
 
 use core::ptr::NonNull;
 
@@ -7,32 +7,32 @@ use nostall_uart::LineSettings;
 use nostall_work::UartWindow;
 use spin::Once;
 
-/// Registers of a 16550.
+/// Number of registers of a 16550.
 const REGISTERS: u16 = 8;
 
 static WINDOW: Once<UartWindow> = Once::new();
 
-/// From now on the port is reached so. The first word counts.
+/// Sets the port's window. Only the first window counts.
 pub fn set_serial_port(window: Option<UartWindow>) {
     if let Some(window) = window {
         WINDOW.call_once(|| window);
     }
 }
 
-/// Rate and frame, made from a PC's clock.
+/// Returns the settings for 115,200 baud with a PC's input clock.
 pub const fn line_settings() -> LineSettings {
     LineSettings::baud(115_200)
 }
 
-/// How the port under test is reached.
+/// Access to the port under test.
 pub enum SerialPort {
     Ports(Ports),
     Mmio(Mmio),
 }
 
-/// The port under test: COM1, unless the machine says something else.
+/// Returns the port under test: COM1, unless another window was set.
 ///
-/// Panics if it is where nothing is mapped.
+/// Panics if its address is not mapped.
 pub fn serial_port() -> SerialPort {
     match WINDOW.get() {
         None | Some(UartWindow::Ports) => {
@@ -53,8 +53,8 @@ fn in_memory(base: u64, stride: u16) -> Mmio {
     let Some(start) = start.filter(|_| base.saturating_add(len) <= 1 << 32) else {
         panic!("no serial port can be at {base:#x}");
     };
-    // SAFETY: the machine has a 16550 there, and paging.rs maps it on all CPUs, below 4 GiB, as
-    // device memory. A 16550 does no DMA.
+    // SAFETY: according to the command line, a 16550 is there. paging.rs maps it on all CPUs, below
+    // 4 GiB, as device memory. A 16550 does no DMA.
     match unsafe { Mmio::new(start, len as usize, layout) } {
         Ok(window) => window,
         Err(error) => panic!("serial port: {error}"),

@@ -25,7 +25,7 @@ global_asm!(
     options(att_syntax),
 );
 
-/// Registers that traps.s and the CPU leave on the stack.
+/// Values that traps.s and the CPU push onto the stack.
 #[repr(C)]
 pub struct Frame {
     registers: [u64; 9],
@@ -38,7 +38,7 @@ pub struct Frame {
     ss: u64,
 }
 
-/// Decodes a trap, and handles those of the local APIC alone.
+/// Decodes a trap, and handles the interrupts that only concern the local APIC.
 pub fn decode(frame: &Frame) -> Trap {
     match frame.vector as u8 {
         TIMER_VECTOR => {
@@ -57,7 +57,8 @@ pub fn decode(frame: &Frame) -> Trap {
 
 fn exception(vector: u8, frame: &Frame) -> Exception {
     let cr2 = Cr2::read_raw();
-    // A push onto a full stack is a page fault that cannot be delivered there.
+    // A push onto a full stack is a page fault that cannot be delivered there, so it becomes a
+    // double fault.
     let overflow = matches!(vector, 8 | 14) && paging::is_stack_overflow(cr2);
     let what = match (overflow, vector, frame.error) {
         (true, ..) => ", the stack is full",
@@ -78,7 +79,8 @@ fn exception(vector: u8, frame: &Frame) -> Exception {
     }
 }
 
-/// Intel SDM volume 3, table "Protected-Mode Exceptions and Interrupts".
+/// Returns the name of an exception (Intel SDM volume 3, table "Protected-Mode Exceptions and
+/// Interrupts").
 const fn name(vector: u8) -> &'static str {
     match vector {
         0 => "divide error",
@@ -107,12 +109,12 @@ const fn name(vector: u8) -> &'static str {
 
 struct SharedIdt(UnsafeCell<InterruptDescriptorTable>);
 
-// SAFETY: written by the first CPU alone, before the others start.
+// SAFETY: written only by the first CPU, before the others start.
 unsafe impl Sync for SharedIdt {}
 
 static IDT: SharedIdt = SharedIdt(UnsafeCell::new(InterruptDescriptorTable::new()));
 
-/// Makes this CPU bring its exceptions and interrupts here.
+/// Makes this CPU use the kernel's interrupt table.
 pub fn init_this_cpu() {
     if Cpu.id() == 0 {
         // SAFETY: the only reference; see `SharedIdt`.
@@ -133,8 +135,8 @@ fn fill(idt: &mut InterruptDescriptorTable) {
     };
     macro_rules! exceptions {
         ($($vector:literal $field:ident)*) => {$(
-            // SAFETY: traps.s has an entry for each vector, which pushes an error
-            // code where the CPU does not.
+            // SAFETY: traps.s has an entry for each vector. It pushes an error code where the CPU
+            // does not.
             unsafe { idt.$field.set_handler_addr(entry($vector)) };
         )*};
     }

@@ -1,5 +1,5 @@
-# One entry for each vector that can arrive, 16 bytes apart, all of which lead to
-# rust_trap with a Frame (traps.rs) on the stack.
+# One entry for each vector in use, 16 bytes apart. All entries call rust_trap with a
+# Frame (traps.rs) on the stack.
 
 .section .text
 .balign 16
@@ -8,7 +8,7 @@ trap_entries:
 .set vector, 0
 .rept TRAP_ENTRIES
     .balign 16
-    # The exceptions that push an error code of their own; the others get a 0.
+    # Some exceptions push an error code. For all others, push 0.
     .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
     pushq $0
     .endif
@@ -29,8 +29,8 @@ trap_common:
     pushq %r11
     cld
     movq %rsp, %rdi
-    # 9 registers, vector, error code, 5 words from the CPU: 16 words on a stack
-    # that the CPU had aligned to 16.
+    # The stack is aligned to 16 bytes: the CPU aligned it, and 16 words are on it
+    # (9 registers, vector, error code, 5 words from the CPU).
     call rust_trap
     popq %r11
     popq %r10

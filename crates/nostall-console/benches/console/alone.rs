@@ -25,7 +25,7 @@ impl Sink for All {
     }
 }
 
-/// A clock that stands still.
+/// A clock that always shows the same time.
 struct Still;
 
 impl Clock for Still {

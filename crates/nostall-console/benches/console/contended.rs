@@ -1,4 +1,4 @@
-//! Records logged by two threads at once. The time is that of one record of either thread.
+//! Records logged by two threads at once. The time is per record of either thread.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -14,10 +14,10 @@ use nostall_bench::{Effort, Limit, Table, Unit};
 
 static RING: Ring<[Slot; RECORDS]> = Ring::new();
 
-/// Runs half of the acts on each of two threads at once.
+/// Runs half of the acts on each of two threads at the same time.
 ///
-/// On a busy machine one thread may run alone. A run in which less than nine tenths of the time
-/// were shared is repeated, up to 39 times.
+/// On a busy machine, one thread may run alone. A run is repeated, up to 39 times, if the threads
+/// overlapped for less than nine tenths of its time.
 fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {
     let mut tries = 0;
     loop {
@@ -33,13 +33,13 @@ fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {
     }
 }
 
-/// Returns when each thread began and ended.
+/// Returns the start and end times of each thread.
 fn spans(times: u64, act: &(impl Fn(u64) + Sync)) -> [[Instant; 2]; 2] {
     let ready = AtomicUsize::new(0);
     let each = times.div_ceil(2);
     let run = || {
         ready.fetch_add(1, Ordering::Relaxed);
-        // A thread that sleeps wakes up too late.
+        // A sleeping thread would wake up too late.
         while ready.load(Ordering::Relaxed) < 2 {
             thread::yield_now();
         }

@@ -1,7 +1,7 @@
-//! The cost of a record, beside other queues.
+//! The cost of a record, compared with other queues.
 //!
-//! `cargo bench -p nostall-console`. Without `--bench`, which cargo passes, each row runs
-//! once and briefly.
+//! Run it with `cargo bench -p nostall-console`. Without `--bench`, which cargo passes, each row
+//! runs once and briefly.
 
 mod alone;
 mod contended;

@@ -12,7 +12,7 @@ const TEXT: &[u8; 60] = b"sd 2:0:1:3: [sdq] Attached SCSI disk, write cache: ena
 /// Number of records in a ring of 1 MiB.
 pub const RECORDS: usize = 9360;
 
-/// Returns the text. Its size is unknown to the compiler, as for a text that was formatted.
+/// Returns the text. The compiler does not know its size, as for a formatted text.
 #[inline]
 pub fn text() -> &'static [u8] {
     black_box(&TEXT[..])
@@ -66,10 +66,10 @@ impl Entry {
     }
 }
 
-/// A queue of [`RECORDS`] records, whose push overwrites the oldest one. Its users share it
-/// behind a mutex.
+/// A queue of [`RECORDS`] records, whose push overwrites the oldest one. Its users share it behind
+/// a mutex.
 ///
-/// Neither an NMI nor a panic may take that mutex, and a crashed producer keeps it.
+/// That mutex cannot be used in an NMI or a panic, and a crashed producer keeps it locked.
 pub struct Overwriting {
     entries: Vec<Entry>,
     /// Index of the next record to push.
@@ -116,7 +116,7 @@ impl Overwriting {
     }
 }
 
-/// A file that accepts every write at once.
+/// A file that accepts every write immediately.
 pub struct Nowhere;
 
 impl io::Write for Nowhere {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use nostall_console::{Caller, Drain, Level, Meta, Next, Offered, Priority, Sink};
 use nostall_io::{Clock, Nanos};
 
-/// Metadata of most records in these tests.
+/// Metadata of most records in the tests.
 pub const META: Meta<'static> = Meta {
     time: Nanos(1_234_567_000),
     cpu: 0,
@@ -25,7 +25,7 @@ pub fn of(priority: Priority) -> Meta<'static> {
     Meta { priority, ..META }
 }
 
-/// A sink that takes a given number of bytes per offer, and reports when it will take more.
+/// A sink that takes a given number of bytes per offer, and reports when it can take more.
 pub struct Line {
     pub load: Mutex<usize>,
     pub ready_at: Mutex<Option<Nanos>>,

@@ -1,19 +1,19 @@
-//! Restores the logged lines from the bytes that a drain has sent.
+//! Restores the logged lines from the bytes that a drain sent.
 
 use std::mem;
 
-/// A line that was put together.
+/// A part of the output after the lines were joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joined {
     /// A whole line.
     Line(String),
-    /// The beginning of a line without its rest. If its owner died, the whole line follows.
+    /// The beginning of a line whose rest is missing. If its owner died, the whole line follows.
     Fragment(String),
-    /// An owner died in an offer: lines of the last 256 bytes may be repeated.
+    /// The mark of an owner that died in an offer: lines of the last 256 bytes may be repeated.
     Again,
 }
 
-/// Joins the parts of lines before and after a cut, by the grammar in the book.
+/// Joins the parts of interrupted lines, according to the grammar in the book.
 pub fn rejoin(sent: &str) -> Vec<Joined> {
     let mut lines: Vec<&str> = sent
         .split('\n')
@@ -22,7 +22,7 @@ pub fn rejoin(sent: &str) -> Vec<Joined> {
     let unfinished = lines.pop().unwrap_or_default();
     let mut cut: [String; 3] = Default::default();
     let mut joined = Vec::new();
-    // Lines that end where an owner may have died before it closed them.
+    // Lines whose end may be missing because an owner died.
     let mut doubtful = Vec::new();
     let mut lines = lines.into_iter().peekable();
     while let Some(line) = lines.next() {
@@ -30,7 +30,7 @@ pub fn rejoin(sent: &str) -> Vec<Joined> {
         let is_again = line == "{again}";
         if let Some(lane) = lane(next, "{cut ").filter(|_| next.len() == "{cut 0}".len()) {
             lines.next();
-            // A marker that was itself cut is sent again.
+            // A marker that was interrupted itself is sent again.
             if !is_begun(line) {
                 let whole = whole(&mut cut, line);
                 let before = mem::replace(&mut cut[lane], whole);
@@ -82,7 +82,7 @@ pub fn lines(sent: &str) -> Vec<String> {
     rejoin(sent).into_iter().filter_map(whole).collect()
 }
 
-/// Returns `line` with its part from before the cut.
+/// Returns `line`, joined with its part from before the interruption.
 fn whole(cut: &mut [String; 3], line: &str) -> String {
     match lane(line, "{rest ") {
         Some(lane) => mem::take(&mut cut[lane]) + &line["{rest 0}".len()..],

@@ -1,11 +1,11 @@
-//! Interruption by a producer or a panic, at every step.
+//! Interruption of each step with a producer or a panic.
 
 use super::*;
 use owner::Owner;
 use sync::{Ordering, interrupted};
 
 #[test]
-fn a_producer_that_is_overtaken_at_any_step_mixes_nothing_and_loses_nothing_uncounted() {
+fn a_producer_that_is_overtaken_at_any_step_mixes_no_records_and_counts_each_loss() {
     for others in [1, 4, 5, 8, 9] {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 4]>::new();
@@ -28,7 +28,7 @@ fn a_producer_that_is_overtaken_at_any_step_mixes_nothing_and_loses_nothing_unco
                     Read::Record(record) => {
                         seen.push(String::from_utf8(record.text().to_vec()).unwrap());
                     }
-                    Read::Pending => panic!("{steps} {others}: no producer is in mid-write"),
+                    Read::Pending => panic!("{steps} {others}: no producer is writing"),
                     Read::Empty => break,
                 }
             }
@@ -66,7 +66,7 @@ fn a_reader_that_is_overtaken_at_any_step_sees_whole_records_and_counts_the_othe
 }
 
 #[test]
-fn a_panic_at_any_step_of_a_slice_that_goes_on_after_it_repeats_one_offer_at_most() {
+fn a_panic_at_any_step_of_a_slice_that_continues_later_repeats_one_offer_at_most() {
     for load in [1, 7, 16, 256] {
         for cpu in [0, 1] {
             at_every_step(|steps| {
@@ -131,7 +131,7 @@ fn a_slice_that_a_producer_interrupts_at_any_step_leaves_nothing_unsent_without_
             lines.sort();
             let wanted: Vec<_> = texts.iter().map(|text| format!("{P}{text}")).collect();
             assert_eq!(lines, wanted, "{steps}");
-            // The backlog's slice passes over the records that an emergency's slice has sent.
+            // The backlog's slice skips the records that an emergency's slice has sent.
             let before = drain.bytes();
             assert_eq!(
                 drain.drain_bounded(0, Priority::Normal, &At(0)),
@@ -145,12 +145,12 @@ fn a_slice_that_a_producer_interrupts_at_any_step_leaves_nothing_unsent_without_
 }
 
 #[test]
-fn a_panic_that_comes_second_waits_for_the_first_although_an_owner_kept_it_waiting() {
+fn a_second_panic_waits_for_the_first_even_after_a_wait_for_an_owner() {
     struct Handed<'a>(Virtual, &'a Owner);
     impl Clock for Handed<'_> {
         fn now(&self) -> Nanos {
             let now = self.0.now();
-            // CPU 0's slice releases the sink, and CPU 1's panic acquired it first.
+            // CPU 0's slice releases the sink, and CPU 1's panic has acquired it first.
             if (980_000..1_000_000).contains(&now.0) {
                 self.1.word.store(2 << 2 | 2, Ordering::Relaxed);
             }
@@ -162,13 +162,13 @@ fn a_panic_that_comes_second_waits_for_the_first_although_an_owner_kept_it_waiti
     drain.owner.word.store(1 << 2, Ordering::Relaxed);
     let clock = Handed(Virtual::default(), &drain.owner);
     let flushed = flush(&[&drain], 2, &clock, FlushLimits::DEFAULT);
-    // CPU 1 never makes an offer, so it counts as dead in the end.
+    // CPU 1 never makes an offer, so it finally counts as dead.
     assert_eq!(flushed.seized, 1);
     assert!(clock.now() >= Nanos::from_millis(100), "{}", clock.now());
 }
 
 #[test]
-fn an_urgent_record_that_was_given_up_is_sent_when_it_is_complete_after_all() {
+fn an_urgent_record_that_was_given_up_is_sent_if_it_is_completed_later() {
     for urgent in [Priority::Emergency, Priority::Panic] {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
@@ -197,7 +197,7 @@ fn an_urgent_record_that_was_given_up_is_sent_when_it_is_complete_after_all() {
     }
 }
 
-/// A clock that stands still.
+/// A clock that always shows the same time.
 struct Still(Nanos);
 
 impl Clock for Still {
@@ -208,7 +208,7 @@ impl Clock for Still {
 }
 
 #[test]
-fn no_clock_keeps_a_panic_from_taking_the_sink_of_the_dead() {
+fn a_panic_seizes_the_sink_of_a_dead_owner_with_a_stopped_clock() {
     for time in [0, 5, u64::MAX - 5, u64::MAX] {
         let is_late = time > 5;
         let panic = (!is_late).then_some(Priority::Panic);
@@ -229,7 +229,7 @@ fn no_clock_keeps_a_panic_from_taking_the_sink_of_the_dead() {
 }
 
 #[test]
-fn no_clock_makes_a_panic_wait_for_a_record_for_ever() {
+fn a_panic_does_not_wait_forever_for_a_record_with_a_stopped_clock() {
     for time in [0, u64::MAX - 5, u64::MAX] {
         let ring = Ring::<[Slot; 16]>::new();
         let drain = Drain::new(&ring, Memory::of(99), SinkOptions::DEFAULT);
@@ -244,7 +244,7 @@ fn no_clock_makes_a_panic_wait_for_a_record_for_ever() {
     }
 }
 
-/// A clock that goes back by an hour at its n-th read.
+/// A clock that goes back one hour at its n-th read.
 struct Back {
     reads: Cell<u32>,
     time: Cell<u64>,

@@ -1,4 +1,4 @@
-//! Death by a panic at every step, without any clean-up.
+//! Death of the caller at every step, without any clean-up.
 
 use nostall_postmortem::log_ring::{self, LogEntry};
 
@@ -11,7 +11,7 @@ const META: Meta<'static> = Meta {
 };
 
 #[test]
-fn a_producer_that_dies_at_any_step_holds_up_no_other_and_is_counted() {
+fn a_producer_that_dies_at_any_step_delays_no_other_and_is_counted() {
     let long = "0123456789".repeat(30);
     for text in ["short", "two\nlines", &long] {
         at_every_step(|steps| {
@@ -31,13 +31,13 @@ fn a_producer_that_dies_at_any_step_holds_up_no_other_and_is_counted() {
                 seen[seen.len() - 5..],
                 [0, 1, 2, 3, 4].map(|n| format!("after {n}"))
             );
-            // The part of the text that is there is as it was written.
+            // The remaining part of the text is unchanged.
             let of_it = seen[1..seen.len() - 5].concat();
             assert!(text.replace('\n', "").starts_with(&of_it), "{of_it}");
             assert_eq!(seen.len() as u64 + cursor.lost, begun + 5);
             assert!(!ended || cursor.lost == 0);
 
-            // Over many turns, too: at most one slot is out of use.
+            // Also over many turns: at most one slot is unusable.
             for n in 0..100 {
                 assert_eq!(ring.format(&META, format_args!("{n}")).records, 1);
             }
@@ -54,9 +54,9 @@ fn a_producer_that_dies_at_any_step_holds_up_no_other_and_is_counted() {
 }
 
 #[test]
-fn when_a_producer_has_died_in_every_slot_what_is_logged_is_counted_as_cut() {
+fn if_a_producer_has_died_in_every_slot_logged_text_is_counted_as_cut() {
     let ring = Ring::<[Slot; 4]>::new();
-    // Between the claim of a slot and its end.
+    // The step is between the claim of a slot and its release.
     let in_the_middle = 1 + 8 + 1 + 2 + 1;
     for _ in 0..4 {
         assert!(!only(in_the_middle, || {
@@ -71,7 +71,7 @@ fn when_a_producer_has_died_in_every_slot_what_is_logged_is_counted_as_cut() {
 }
 
 #[test]
-fn an_image_of_a_ring_whose_producers_died_shows_what_is_whole() {
+fn an_image_of_a_ring_whose_producers_died_shows_the_whole_records() {
     at_every_step(|steps| {
         let mut memory = vec![0; 1216 + 63];
         let skip = memory.as_ptr().align_offset(64);
@@ -103,12 +103,12 @@ fn an_image_of_a_ring_whose_producers_died_shows_what_is_whole() {
 }
 
 #[test]
-fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
+fn a_record_that_is_never_completed_is_waited_for_and_then_reported_as_lost() {
     let ring = Ring::<[Slot; 16]>::new();
     let sink = Memory::of(99);
     let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
     ring.log(&META, b"before");
-    // Both have their sequences, and nothing else.
+    // Both producers have only taken their sequences.
     for _ in 0..2 {
         assert!(!only(1, || {
             ring.log(&META, b"dies");
@@ -123,7 +123,7 @@ fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
     assert_eq!(text(), before);
     assert_eq!(slice(109), Next::At(ms(110)));
     assert_eq!(text(), before);
-    // Both were waited for at once.
+    // One wait was for both records.
     assert_eq!(slice(110), Next::Empty);
     assert_eq!(
         text(),
@@ -154,7 +154,8 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
     let ring = Ring::<[Slot; 4]>::new();
     let sink = Memory::of(99);
     let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
-    // It dies in the middle of record 1, after the signature, so sequence 5 finds no slot.
+    // The producer dies in the middle of record 1, after the signature, so sequence 5 finds no
+    // slot.
     assert!(!only(1 + 8 + 1 + 2 + 1, || {
         ring.log(&META, b"dies");
     }));
@@ -167,7 +168,7 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
         Next::Empty
     );
     assert_eq!(drain.lost(), 1);
-    // It dies with its second sequence, 6, and nothing else.
+    // The producer dies after it has taken its second sequence, 6.
     assert!(!only(7, || {
         ring.log(&META, b"dies");
     }));

@@ -1,8 +1,8 @@
-//! Producers, readers and owners that die, or are interrupted, at each of their steps; and
-//! the last sequences before a wrap.
+//! Producers, readers and owners that die or are interrupted at each of their steps. Also the last
+//! sequences before a wrap.
 //!
-//! The crate's own files run on atomics that count operations, and stop or interrupt the
-//! caller after a given number (`sync.rs`).
+//! This test includes the crate's own files. Their atomics count operations, and stop or interrupt
+//! the caller after a given number (`sync.rs`).
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../../src/cursor.rs"]
@@ -93,7 +93,7 @@ fn of(priority: Priority) -> Meta<'static> {
 
 /// Runs `ends_before` with 0, 1, 2 ... steps, until it returns true.
 fn at_every_step(ends_before: impl FnMut(usize) -> bool) {
-    assert!((0..20_000).any(ends_before), "it never comes to its end");
+    assert!((0..20_000).any(ends_before), "it never ends");
 }
 
 fn texts(ring: &Ring, cursor: &mut Cursor) -> Vec<String> {
@@ -160,9 +160,9 @@ impl Clock for Virtual {
     }
 }
 
-/// Asserts that `sent` has exactly these lines, with those of `first` before the others. Each
-/// line comes once. If an owner died in an offer, some lines may come twice, with a beginning of
-/// one before them.
+/// Asserts that `sent` has exactly these lines, with those of `first` before the others. Each line
+/// comes once. If an owner died in an offer, some lines may come twice, with the beginning of one
+/// before them.
 fn assert_has(sent: &str, first: &[&str], then: &[&str]) {
     use rejoin::Joined;
     let joined = rejoin::rejoin(sent);
@@ -194,7 +194,7 @@ fn assert_has(sent: &str, first: &[&str], then: &[&str]) {
     assert_eq!(seen.len(), first.len() + then.len(), "garbled: {sent}");
 }
 
-/// Returns the size of the lines without their ends, plus the room for markers and repeated
+/// Returns the size of the lines without their ends, plus the space for markers and repeated
 /// beginnings.
 fn bytes(lines: &[&str], deaths: usize) -> usize {
     let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);

@@ -10,13 +10,13 @@ use nostall_io::Nanos;
 pub(crate) const STILL: Nanos = Nanos::from_micros(1);
 
 thread_local! {
-    /// Operations until death.
+    /// Number of operations until death.
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-    /// The interrupt that replaces death.
+    /// The interrupt that runs instead of a death.
     static INTERRUPT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// Runs `act` for at most `steps` atomic operations. Returns whether it came to its end.
+/// Runs `act` for at most `steps` atomic operations. Returns whether it completed.
 pub(crate) fn only(steps: usize, act: impl FnOnce()) -> bool {
     LEFT.set(steps);
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
@@ -39,7 +39,7 @@ pub(crate) fn interrupted(steps: usize, interrupt: impl FnOnce(), act: impl FnOn
     INTERRUPT.take().is_none()
 }
 
-/// Counts an operation. After death it returns false, even during unwinding.
+/// Counts an operation. After death it returns `false`, even during unwinding.
 fn step() -> bool {
     if LEFT.get() == 0
         && let Some(interrupt) = INTERRUPT.take()

@@ -1,6 +1,6 @@
-//! Sequences of a 32-bit machine wrap after hours or years. Here all words are shortly before
-//! their wrap: the sequences, the slots' states (which have room for half as many), and the
-//! point where older records compare as newer.
+//! Sequences of a 32-bit machine wrap after hours or years. Here, all words are shortly before a
+//! limit. The limits are the wrap of the sequences, the wrap of the slots' states with half as many
+//! values, and the point where older records compare as newer.
 
 use nostall_postmortem::log_ring::{self, LogEntry};
 
@@ -16,13 +16,13 @@ const SOON: &[usize] = if cfg!(miri) {
 
 const BEFORE: usize = if cfg!(miri) { 5 } else { 20 };
 
-/// The number of records that a test logs.
+/// Number of records that a test logs.
 const RECORDS: usize = if cfg!(miri) { 12 } else { 60 };
 
-/// Returns a ring as it is after record `newest`.
+/// Returns a ring in its state after record `newest`.
 fn ring<const N: usize>(newest: usize) -> Ring<[Slot; N]> {
     let ring = Ring::<[Slot; N]>::new();
-    // This writes the first bytes of the ring.
+    // This record writes the first bytes of the ring.
     ring.log(&META, b"first");
     ring.head.newest.store(newest, Ordering::Relaxed);
     for back in 0..N {
@@ -46,10 +46,10 @@ fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
     drain
 }
 
-/// Sends with slices that come to an end.
+/// Sends with slices until one ends without more work.
 fn send(drain: &Drain<'_, Memory>, priority: Priority) {
     let ends = (0..99).any(|_| !matches!(drain.drain_bounded(0, priority, &At(0)), Next::At(_)));
-    assert!(ends, "there is always more: {drain:?}");
+    assert!(ends, "there is always more to send: {drain:?}");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_reader_sees_every_record_once_or_counts_it() {
             let numbers = seen.iter().map(|text| text.parse::<usize>().unwrap());
             assert!(numbers.is_sorted_by(|one, other| one < other), "{seen:?}");
             assert_eq!(seen.last().unwrap(), &(RECORDS - 1).to_string());
-            // The sequence that no record has may count as lost.
+            // The sequence that no record has may count as a lost record.
             let counted = seen.len() + cursor.lost as usize;
             let all = RECORDS..=RECORDS + 1;
             assert!(all.contains(&counted), "{every} {cursor:?} {seen:?}");
@@ -79,7 +79,7 @@ fn a_reader_sees_every_record_once_or_counts_it() {
 }
 
 #[test]
-fn a_reader_that_starts_sees_what_is_there() {
+fn a_new_reader_sees_the_available_records() {
     for newest in [usize::MAX / 2 + 9, usize::MAX - 20] {
         let ring = ring::<5>(newest);
         (0..7).for_each(|n| log(&ring, Priority::Normal, n));
@@ -121,7 +121,7 @@ fn a_drain_sends_every_record_once() {
 }
 
 #[test]
-fn an_emergency_goes_first_and_once_however_old_the_last_one_is() {
+fn an_emergency_is_sent_first_and_once_however_old_the_last_one_is() {
     for (last, newest) in [
         (usize::MAX - 3, usize::MAX - 1),
         (100, usize::MAX / 2 + 200),

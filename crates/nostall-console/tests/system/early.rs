@@ -1,4 +1,5 @@
-//! Before the port, before timers, before the clock has a rate; and orderly shutdown.
+//! The time before the port is open, before timers work and before the clock has a rate; and
+//! orderly shutdown.
 
 use std::cell::Cell;
 
@@ -28,7 +29,7 @@ fn records_wait_for_the_port_and_are_sent_by_the_timer() {
 }
 
 #[test]
-fn settle_sends_all_without_timers_and_gives_up_at_its_bound() {
+fn settle_sends_all_without_timers_and_gives_up_at_its_time_limit() {
     let (machine, console) = open(PC);
     machine.has_timers.set(false);
     for n in 0..20 {
@@ -38,14 +39,14 @@ fn settle_sends_all_without_timers_and_gives_up_at_its_bound() {
     assert!(!console.settle(Nanos::from_millis(3)));
     assert!(machine.clock.now() - start < Nanos::from_millis(6));
     assert!(console.settle(Nanos::from_secs(1)));
-    // The last bit is out.
+    // The last bit has been sent.
     let sent = machine.port.with(|uart| uart.sink_mut().clone());
     assert!(String::from_utf8(sent).unwrap().ends_with("] line 19\r\n"));
 }
 
 #[test]
 fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sends() {
-    // The other CPU sends as soon as the port is ready, so the port is seldom seen idle.
+    // The other CPU sends as soon as the port is ready, so the port rarely appears idle.
     for phase in 0..20 {
         let (machine, console) = machine_with::<4096>(PC);
         console
@@ -71,7 +72,7 @@ fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sen
         }));
         assert!(console.settle(Nanos::from_millis(200)), "phase {phase}");
         *machine.in_now.borrow_mut() = None;
-        // The last byte has arrived, and a few FIFOs of later ones.
+        // The last byte has arrived, and a few FIFOs of later bytes.
         let sent = machine.port.with(|uart| uart.sink_mut().clone());
         let sent = String::from_utf8(sent).unwrap();
         let end = "] line 9\r\n";
@@ -81,7 +82,7 @@ fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sen
 }
 
 #[test]
-fn without_timers_each_call_sends_what_the_port_takes_and_the_first_timer_goes_on() {
+fn without_timers_each_call_sends_what_the_port_takes_and_the_first_timer_continues() {
     let (machine, console) = open(PC);
     machine.has_timers.set(false);
     for n in 0..10 {

@@ -1,4 +1,4 @@
-//! The console does not feed itself.
+//! The console's output does not cause more output.
 
 use nostall_console::Level;
 use nostall_io::{Clock, Nanos};
@@ -8,7 +8,7 @@ use crate::{PC, lines_with};
 
 const LINES: usize = 20;
 
-/// A machine with a ring that loses nothing here, and its port open.
+/// A machine with an open port and a ring that is large enough for these tests.
 fn roomy() -> (&'static Machine, &'static Console) {
     let (machine, console) = machine_with::<2048>(PC);
     console
@@ -17,7 +17,7 @@ fn roomy() -> (&'static Machine, &'static Console) {
     (machine, console)
 }
 
-/// The same, with a backlog of lines.
+/// The same machine with a backlog of lines.
 fn flooded() -> (&'static Machine, &'static Console) {
     let (machine, console) = roomy();
     for n in 0..LINES {
@@ -26,8 +26,8 @@ fn flooded() -> (&'static Machine, &'static Console) {
     (machine, console)
 }
 
-/// Checks that all lines arrived, with 1 to `most` of the timer handler's own. Returns their
-/// number.
+/// Checks that all lines arrived, and 1 to `most` lines of the timer handler. Returns the number of
+/// the handler's lines.
 fn own_lines(machine: &Machine, own: &str, most: usize) -> usize {
     let text = machine.arrived();
     assert_eq!(lines_with(&text, "] line "), LINES, "{text}");
@@ -49,7 +49,7 @@ fn a_timer_handler_that_logs_makes_of_n_lines_at_most_2n_and_one() {
 }
 
 #[test]
-fn lines_between_the_interrupts_give_one_credit_each_and_the_next_own_line_tells_the_count() {
+fn lines_between_the_interrupts_give_one_credit_each_and_the_next_own_line_reports_the_count() {
     let (machine, console) = roomy();
     for n in 0..LINES {
         info(console, &format!("line {n}"));
@@ -86,7 +86,7 @@ fn interrupts_that_the_console_did_not_cause_log_all_their_lines() {
         let _in_timer = console.timer_interrupt();
         info(console, "tick");
     };
-    // Nothing is armed.
+    // No timer is set.
     for _ in 0..5 {
         tick();
         assert!(console.settle(Nanos::from_secs(1)));
@@ -94,7 +94,7 @@ fn interrupts_that_the_console_did_not_cause_log_all_their_lines() {
         machine.clock.advance(Nanos::from_millis(1_000));
         console.on_timer();
     }
-    // The console's own time is still to come.
+    // The console's timer is set for a later time.
     info(console, "a line that is longer than a FIFO");
     for _ in 0..5 {
         machine.clock.advance(Nanos::from_micros(100));
@@ -123,7 +123,7 @@ fn a_timer_that_is_a_little_early_is_the_consoles() {
     own_lines(machine, "] own", LINES + 1);
 }
 
-/// A timer whose interrupts come after 5 % to 95 % of their time, more or less at random.
+/// A timer whose interrupts come after 5 % to 95 % of the requested time, pseudo-randomly.
 struct Hasty(u32);
 
 impl Hasty {
@@ -146,14 +146,14 @@ fn a_timer_that_fires_early_makes_of_n_lines_at_most_2n() {
         let _in_timer = console.timer_interrupt();
         info(console, "Handle timer interrupt");
         interrupts += 1;
-        assert!(interrupts < 3_000, "the console feeds itself");
+        assert!(interrupts < 3_000, "the console causes its own output");
     }
     let own = own_lines(machine, "Handle timer interrupt", LINES);
     assert_eq!(console.left_out(), interrupts - own);
 }
 
 #[test]
-fn a_time_that_interrupts_early_and_again_when_it_has_come_makes_of_n_lines_at_most_2n() {
+fn a_timer_that_interrupts_early_and_again_in_time_makes_of_n_lines_at_most_2n() {
     let (machine, console) = flooded();
     let mut timer = Hasty(2);
     let handler = || {
@@ -169,7 +169,7 @@ fn a_time_that_interrupts_early_and_again_when_it_has_come_makes_of_n_lines_at_m
             handler();
         }
         interrupts += 2;
-        assert!(interrupts < 3_000, "the console feeds itself");
+        assert!(interrupts < 3_000, "the console causes its own output");
     }
     own_lines(machine, "Handle timer interrupt", LINES);
 }
@@ -183,7 +183,7 @@ fn a_timer_shared_with_another_source_that_keeps_the_earlier_time_makes_of_n_lin
     let mut slot = None;
     let mut interrupts = 0;
     loop {
-        // The other source asks for a time, too. Both have one interrupt, at the earlier one.
+        // The other source also requests a time. Both share one interrupt, at the earlier time.
         if others > 0 {
             let its = machine.clock.now() + Nanos::from_micros(700);
             slot = Some(slot.unwrap_or(its).min(its));
@@ -196,9 +196,9 @@ fn a_timer_shared_with_another_source_that_keeps_the_earlier_time_makes_of_n_lin
         let _in_timer = console.timer_interrupt();
         info(console, "Handle timer interrupt");
         interrupts += 1;
-        assert!(interrupts < 3_000, "the console feeds itself");
+        assert!(interrupts < 3_000, "the console causes its own output");
     }
-    // Handlers that were called for the other source may log, too.
+    // Handlers that were called for the other source may also log.
     let handlers = own_lines(machine, "Handle timer interrupt", LINES + 2 * OTHERS);
     assert_eq!(console.left_out(), interrupts - handlers);
 }
@@ -216,7 +216,7 @@ fn credits_of_an_old_backlog_do_not_feed_a_new_one() {
     let mut interrupts = 0;
     while let Some(at) = machine.timer.take() {
         interrupts += 1;
-        assert!(interrupts < 3_000, "the console feeds itself");
+        assert!(interrupts < 3_000, "the console causes its own output");
         timer.wait(machine, at);
         let _in_timer = console.timer_interrupt();
         info(console, "own");
@@ -225,7 +225,7 @@ fn credits_of_an_old_backlog_do_not_feed_a_new_one() {
     assert!(own <= 16 + 1, "{own}");
 }
 
-/// Runs the console's timer, and a tick that logs, until all is sent. Returns the number of
+/// Runs the console's timer, and a tick that logs, until everything is sent. Returns the number of
 /// ticks.
 fn run_with_ticks(machine: &Machine, console: &Console, period: Nanos) -> usize {
     let mut ticks = 0;
@@ -245,7 +245,7 @@ fn run_with_ticks(machine: &Machine, console: &Console, period: Nanos) -> usize 
 }
 
 #[test]
-fn ticks_that_take_up_to_half_of_the_line_lose_no_record_and_others_are_counted() {
+fn ticks_that_use_up_to_half_of_the_line_lose_no_record_and_others_are_counted() {
     for (period, loses) in [
         (Nanos::from_micros(5_100), false),
         (Nanos::from_micros(1_300), true),
@@ -286,7 +286,7 @@ fn the_timer_is_set_at_the_end_of_a_timer_handler_and_not_by_log_calls_in_it() {
         let sets = machine.timers_set.get();
         info(console, "handler");
         assert_eq!(machine.timers_set.get(), sets);
-        // The handler's bookkeeping: the timer that came is over.
+        // The handler's bookkeeping: the timer has expired.
         machine.timer.set(None);
     });
     let text = machine.arrived();
@@ -310,7 +310,8 @@ fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
         let text = machine.arrived();
         assert_eq!(lines_with(&text, "] line "), LINES);
         let own = lines_with(&text, "of the platform");
-        // Before the mask, a record of `now` or of `without_interrupts` counts as from elsewhere.
+        // Before interrupts are masked, a record from `now` or `without_interrupts` counts as a
+        // record from elsewhere.
         let most = [LINES, 5 * LINES, 5 * LINES][method];
         assert!((1..=most).contains(&own), "method {method}: {own}\n{text}");
         assert_eq!(machine.masks.get(), 0);
@@ -318,7 +319,7 @@ fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
 }
 
 #[test]
-fn a_platform_that_logs_on_a_cpu_without_a_place_of_its_own_does_not_recurse() {
+fn a_platform_that_logs_on_a_cpu_without_its_own_state_does_not_recurse() {
     for method in 0..3 {
         let (machine, console) = roomy();
         machine.cpu.set(300);
@@ -362,7 +363,7 @@ fn a_display_that_logs_has_both_lines_sent() {
 }
 
 #[test]
-fn an_nmi_stores_its_records_and_touches_neither_port_nor_timer() {
+fn an_nmi_stores_its_records_and_accesses_neither_port_nor_timer() {
     let (machine, console) = open(PC);
     info(console, "before");
     assert!(console.settle(Nanos::from_secs(1)));
@@ -389,7 +390,7 @@ fn an_nmi_stores_its_records_and_touches_neither_port_nor_timer() {
 #[test]
 fn an_nmi_inside_of_a_slice_leaves_its_record_to_that_slice() {
     let (machine, console) = open(PC);
-    // The port takes the whole line, so nothing is left when the NMI comes.
+    // The port takes the whole line, so nothing is left to send when the NMI comes.
     *machine.in_now.borrow_mut() = Some(Box::new(move || {
         if machine.masks.get() > 0 && machine.stops.replace(1) == 0 {
             let _nmi = console.nmi();
@@ -403,7 +404,7 @@ fn an_nmi_inside_of_a_slice_leaves_its_record_to_that_slice() {
 }
 
 #[test]
-fn a_timer_that_works_is_set_once_for_each_time() {
+fn a_working_timer_is_set_once_for_each_time() {
     let (machine, console) = open(PC);
     console.on_timer();
     machine.timers_set.set(0);
@@ -415,13 +416,14 @@ fn a_timer_that_works_is_set_once_for_each_time() {
         "{}",
         machine.timers_set.get()
     );
-    // A timer interrupt may have used the timer up, so that each sets it again.
+    // Each timer interrupt may be the one of the console's timer, so each sets the timer again.
     let before = machine.timers_set.get();
     for _ in 0..3 {
         console.on_timer();
     }
     assert_eq!(machine.timers_set.get() - before, 3);
-    // Before the first timer interrupt, each call sets it: no timer may have been there.
+    // Before the first timer interrupt, each call sets the timer, because the earlier ones may have
+    // had no effect.
     let (machine, console) = open(PC);
     for _ in 0..20 {
         info(console, "a line that is longer than a FIFO");

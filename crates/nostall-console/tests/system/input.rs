@@ -13,7 +13,7 @@ fn received(console: &Console) -> Vec<u8> {
     std::iter::from_fn(|| console.receive()).collect()
 }
 
-/// Lets `bytes` come in at the line's rate, and calls the handler at each edge of the interrupt.
+/// Receives `bytes` at the line's rate, and calls the handler at each edge of the interrupt.
 /// Returns the number of interrupts.
 fn paste(machine: &Machine, console: &Console, bytes: &[u8]) -> usize {
     let (mut interrupts, mut was_high) = (0, false);
@@ -55,12 +55,12 @@ fn an_interrupt_that_finds_the_port_in_use_is_served_by_its_user() {
         machine
             .port
             .with(|uart| (0..14).for_each(|n| uart.receive(n)));
-        // It came on another CPU, before this user masked it.
+        // The interrupt came on another CPU, before this user masked it.
         assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
         console.on_interrupt()
     });
     assert_eq!(handled, Some(0));
-    // The port is empty, so its interrupt makes an edge again.
+    // The port is empty, so its next interrupt makes an edge again.
     assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
     assert_eq!((received(console).len(), machine.wakes.get()), (14, 1));
 }
@@ -68,7 +68,7 @@ fn an_interrupt_that_finds_the_port_in_use_is_served_by_its_user() {
 #[test]
 fn an_interrupt_in_the_middle_of_a_slice_is_served_at_its_end() {
     let (machine, console) = open(PC);
-    // The second look at the clock is inside of the port's driver.
+    // The second clock read is inside of the port's driver.
     *machine.in_now.borrow_mut() = Some(Box::new(move || {
         if machine.masks.get() > 0 && machine.stops.get() < 3 {
             machine.stops.set(machine.stops.get() + 1);
@@ -86,11 +86,11 @@ fn an_interrupt_in_the_middle_of_a_slice_is_served_at_its_end() {
 }
 
 #[test]
-fn bytes_that_never_end_hold_a_call_for_a_bounded_number_and_the_timer_receives_the_rest() {
+fn endless_input_occupies_a_call_for_a_bounded_number_of_bytes_and_the_timer_receives_the_rest() {
     for place in 0..4 {
         let (machine, console) = open(PC);
         let inside = Cell::new(false);
-        // Another CPU has the port's interrupts.
+        // Another CPU handles the port's interrupts.
         *machine.in_access.borrow_mut() = Some(Box::new(move || {
             if !inside.replace(true) {
                 machine.port.with(|uart| uart.receive(b'x'));
@@ -113,7 +113,7 @@ fn bytes_that_never_end_hold_a_call_for_a_bounded_number_and_the_timer_receives_
         machine.run_timers(100, || console.on_timer());
         assert!(bytes() > 0, "{place}");
         let left = machine.port.with(|uart| uart.interrupt());
-        assert_eq!(left, None, "{place}: no edge comes any more");
+        assert_eq!(left, None, "{place}: no further edge arrives");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The port's interrupt while a context with interrupts enabled opens the port or has it.
+//! The port's interrupt while a context opens or uses the port with interrupts enabled.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use nostall_uart::registers::{IER, MCR, mcr};
 use crate::machine::{Console, Kernel, Machine, Wire, info, machine, open};
 use crate::{PC, lines_with};
 
-/// Adds a controller that looks for levels, behind OUT2. After each access with interrupts enabled, and as
-/// they come back, the handler runs for as long as the line is high. Returns the most runs in a
-/// row.
+/// Adds a level-triggered controller behind OUT2. The handler runs while the line is high, after
+/// each access with interrupts enabled, and when interrupts are enabled again. Returns the maximum
+/// number of runs in a row.
 fn level_triggered(machine: &'static Machine, console: &'static Console) -> Rc<Cell<usize>> {
     let most = Rc::new(Cell::new(0));
     let (seen, inside) = (most.clone(), Cell::new(false));
@@ -45,7 +45,7 @@ fn a_level_triggered_interrupt_while_settle_has_the_port_ends() {
         .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
     let most = level_triggered(machine, console);
     console.settle(Nanos::from_secs(1));
-    assert!(most.get() < 100, "the handler runs for ever: livelock");
+    assert!(most.get() < 100, "the handler runs forever: livelock");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_level_triggered_interrupt_in_a_direct_write_ends_and_its_bytes_are_received
         .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
     let most = level_triggered(machine, console);
     console.with_port(|port| port.write(b"direct"));
-    assert!(most.get() < 100, "the handler runs for ever: livelock");
+    assert!(most.get() < 100, "the handler runs forever: livelock");
     assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
     assert_eq!(std::iter::from_fn(|| console.receive()).count(), 14);
     // The port interrupts again.
@@ -77,7 +77,7 @@ fn a_level_triggered_interrupt_while_the_port_is_opened_again_ends() {
         let opened = console.open(Wire(machine), settings);
         *machine.in_access.borrow_mut() = None;
         assert_eq!(opened.is_err(), settings == LineSettings::baud(100_000));
-        assert!(most.get() < 100, "the handler runs for ever: livelock");
+        assert!(most.get() < 100, "the handler runs forever: livelock");
         // The port interrupts again.
         assert_eq!(machine.port.with(|uart| uart.interrupt()), None);
         machine
@@ -87,8 +87,8 @@ fn a_level_triggered_interrupt_while_the_port_is_opened_again_ends() {
     }
 }
 
-/// Opens the port, for a controller that looks for levels or for edges. Bytes come in as soon as
-/// the interrupt is enabled. Returns the most runs of the handler in a row.
+/// Opens the port with a level- or edge-triggered controller. Bytes are received as soon as the
+/// interrupt is enabled. Returns the maximum number of handler runs in a row.
 fn bytes_come_in_while_open(
     machine: &'static Machine,
     console: &'static Console,
@@ -137,7 +137,7 @@ fn bytes_that_come_in_while_the_port_is_opened_are_received() {
     let (machine, console) = machine(PC);
     bytes_come_in_while_open(machine, console, false);
     let interrupt = machine.port.with(|uart| uart.interrupt());
-    assert_eq!(interrupt, None, "no edge comes any more");
+    assert_eq!(interrupt, None, "no further edge arrives");
     assert_eq!(std::iter::from_fn(|| console.receive()).count(), 14);
 }
 
@@ -145,7 +145,7 @@ fn bytes_that_come_in_while_the_port_is_opened_are_received() {
 fn a_level_triggered_interrupt_while_the_port_is_opened_ends() {
     let (machine, console) = machine(PC);
     let runs = bytes_come_in_while_open(machine, console, true);
-    assert!(runs < 100, "the handler runs for ever: livelock");
+    assert!(runs < 100, "the handler runs forever: livelock");
 }
 
 #[test]
@@ -164,16 +164,16 @@ fn a_level_triggered_interrupt_while_a_printer_task_has_the_port_ends() {
         .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
     let most = level_triggered(machine, console);
     let _ = console.printer_step();
-    assert!(most.get() < 100, "the handler runs for ever: livelock");
+    assert!(most.get() < 100, "the handler runs forever: livelock");
 }
 
 #[test]
-fn a_second_open_of_the_same_port_leaves_it_to_no_slice_meanwhile() {
+fn during_a_second_open_of_the_same_port_no_slice_uses_it() {
     let (machine, console) = open(PC);
     for n in 0..30 {
         info(console, &format!("line {n}"));
     }
-    // The timer's interrupt comes in the middle of the set-up.
+    // The timer interrupt comes in the middle of the set-up.
     let busy = Cell::new(false);
     *machine.in_access.borrow_mut() = Some(Box::new(move || {
         if machine.masks.get() == 0 && !busy.replace(true) {

@@ -11,15 +11,15 @@ use nostall_uart::{LineSettings, Model};
 pub type Port = VirtualPort<Vec<u8>>;
 pub type Console = SystemConsole<Wire, Kernel>;
 
-/// A function that runs in a place of the kernel.
+/// A function that runs at a certain point of the kernel.
 pub type Hook = Box<dyn Fn()>;
 
-/// The parts of the machine that the kernel's code reaches.
+/// The parts of the machine that the kernel's code accesses.
 pub struct Machine {
     pub port: Port,
     pub clock: VirtualClock,
     pub cpu: Cell<usize>,
-    /// The time of this CPU's timer.
+    /// Expiry time of this CPU's timer.
     pub timer: Cell<Option<Nanos>>,
     /// Set once the kernel has timers.
     pub has_timers: Cell<bool>,
@@ -27,12 +27,12 @@ pub struct Machine {
     pub masks: Cell<usize>,
     pub stops: Cell<usize>,
     pub wakes: Cell<usize>,
-    /// The clock shows no time before this is set.
+    /// The clock shows no time until this is set.
     pub is_calibrated: Cell<bool>,
     pub in_set_timer: RefCell<Option<Hook>>,
     pub in_now: RefCell<Option<Hook>>,
     pub in_mask: RefCell<Option<Hook>>,
-    /// Runs when interrupts come back.
+    /// Runs when interrupts are enabled again.
     pub after_mask: RefCell<Option<Hook>>,
     pub in_stop: RefCell<Option<Hook>>,
     /// Runs after the CPU's number was read.
@@ -121,12 +121,12 @@ impl Platform for Kernel {
     }
 }
 
-/// A machine, and a console on a ring of 64 records whose port is not open yet.
+/// Returns a machine, and a console on a ring of 64 records. The port is not open yet.
 pub fn machine(profile: Profile) -> (&'static Machine, &'static Console) {
     machine_with::<64>(profile)
 }
 
-/// The same, with a ring of so many records.
+/// The same, with a ring of `N` records.
 pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'static Console) {
     let (port, clock) = Uart::in_virtual_time_as(Model::Uart16550A, profile, Vec::new());
     let machine = Box::leak(Box::new(Machine {
@@ -153,7 +153,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
     (machine, console)
 }
 
-/// The same, with its port open.
+/// The same with an open port.
 pub fn open(profile: Profile) -> (&'static Machine, &'static Console) {
     let (machine, console) = machine(profile);
     console
@@ -163,8 +163,8 @@ pub fn open(profile: Profile) -> (&'static Machine, &'static Console) {
 }
 
 impl Machine {
-    /// Runs the timer's interrupts until none is set any more, or `handler` ran `most` times.
-    /// Returns the number of interrupts.
+    /// Runs the timer's interrupts until none is set, or until `handler` ran `most` times. Returns
+    /// the number of interrupts.
     pub fn run_timers(&self, most: usize, mut handler: impl FnMut()) -> usize {
         for interrupts in 0..most {
             let Some(at) = self.timer.take() else {

@@ -18,7 +18,7 @@ fn lines_with(text: &str, part: &str) -> usize {
     text.lines().filter(|line| line.contains(part)).count()
 }
 
-/// Returns whether the text has as many lines as `ends`, each with its end.
+/// Returns whether the text has one line for each of `ends`, with that end.
 fn lines_end_with(text: &str, ends: &[&str]) -> bool {
     let ends_with = |(line, end): (&str, &&str)| line.ends_with(*end);
     text.lines().count() == ends.len() && text.lines().zip(ends).all(ends_with)

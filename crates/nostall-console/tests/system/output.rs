@@ -35,7 +35,7 @@ fn output_leaves_a_quarter_of_the_ring_to_the_log_and_comes_back_with_the_rest()
     let (machine, console) = open(PC);
     let text: Vec<u8> = (0..20_000_u32).map(|n| b'a' + (n % 26) as u8).collect();
     let mut sent = console.write(&text);
-    // 48 records of 88 bytes, and what the port took.
+    // 48 records of 88 bytes, and the bytes that the port took.
     assert!((48 * 80..50 * 92).contains(&sent), "{sent}");
     assert_eq!(console.write(&text[sent..]), 0);
     for n in 0..10 {
@@ -57,7 +57,7 @@ fn output_leaves_a_quarter_of_the_ring_to_the_log_and_comes_back_with_the_rest()
 }
 
 #[test]
-fn a_synchronous_write_returns_when_the_last_bit_is_out_or_at_its_bound() {
+fn a_synchronous_write_returns_after_the_last_bit_or_at_its_time_limit() {
     let (machine, console) = open(PC);
     machine.has_timers.set(false);
     info(console, "before");
@@ -71,7 +71,7 @@ fn a_synchronous_write_returns_when_the_last_bit_is_out_or_at_its_bound() {
 }
 
 #[test]
-fn an_emergency_goes_before_the_backlog_and_the_backlog_comes_after_it() {
+fn an_emergency_is_sent_before_the_backlog_and_the_backlog_after_it() {
     let (machine, console) = open(PC);
     for n in 0..5 {
         info(console, &format!("line {n}"));
@@ -84,7 +84,7 @@ fn an_emergency_goes_before_the_backlog_and_the_backlog_comes_after_it() {
     assert_eq!(lines_with(&text, "] line "), 4, "{text}");
 }
 
-/// A screen that takes all.
+/// A screen that takes everything.
 #[derive(Default)]
 struct Screen(Mutex<String>);
 
@@ -148,7 +148,7 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
     assert_eq!(
         machine.timers_set.get(),
         11,
-        "opening the port wakes it, too"
+        "opening the port also wakes it"
     );
     assert_eq!(machine.timer.get(), Some(Nanos::ZERO));
     let mut steps = 0;
@@ -162,7 +162,7 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
     }
     assert!(steps > 20, "{steps}");
     assert_eq!(lines_with(&machine.arrived(), "] line "), 10);
-    // An emergency does not wait for the task, nor does a settle.
+    // An emergency and a settle do not wait for the task.
     console.emergency("", format_args!("urgent"));
     assert!(console.drain().sink().offers() > offers);
     console.log(Level::Info, "", format_args!("settled"));
@@ -178,24 +178,24 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
 }
 
 #[test]
-fn write_all_waits_for_room_and_not_for_the_line() {
+fn write_all_waits_for_room_but_not_for_the_transmission() {
     let (machine, console) = open(PC);
-    // It fits. On the line it takes 700 us.
+    // The text fits into the ring. Its transmission takes 700 us.
     let start = machine.clock.now();
     assert!(console.write_all(b"prompt> ", Nanos::from_secs(1)));
     assert!(machine.clock.now() - start < Nanos::from_micros(100));
-    // More than the ring takes, at 11,520 bytes a second.
+    // More than the ring takes, at 11,520 bytes per second.
     let text = b"0123456789abcde\n".repeat(1500);
     let start = machine.clock.now();
     assert!(console.write_all(&text, Nanos::from_secs(3)));
     assert!(console.drain().unread() > 0);
     assert!(machine.clock.now() - start < Nanos::from_secs(2));
-    // Without room in time.
+    // There is no room in time.
     assert!(!console.write_all(&text, Nanos::from_millis(1)));
 }
 
 #[test]
-fn a_port_slower_than_its_rate_has_every_line_and_an_interrupt_holds_the_cpu_for_one_fifo() {
+fn a_port_slower_than_its_rate_gets_every_line_and_an_interrupt_occupies_the_cpu_for_one_fifo() {
     for profile in [
         nostall_devices::uart::Profile::HP_DL380_GEN9,
         nostall_devices::uart::Profile::VM,
@@ -221,7 +221,7 @@ fn a_port_slower_than_its_rate_has_every_line_and_an_interrupt_holds_the_cpu_for
 }
 
 #[test]
-fn a_second_console_on_the_ring_goes_on_where_the_early_one_stopped() {
+fn a_second_console_on_the_ring_continues_where_the_early_one_stopped() {
     let (machine, early) = machine_with::<64>(PC);
     early
         .open(Wire(machine), LineSettings::baud(115_200))

@@ -1,4 +1,4 @@
-//! Panics in every place.
+//! Panics at every point of the console's code.
 
 use std::fmt;
 
@@ -21,7 +21,11 @@ fn a_panic_stops_the_others_sends_its_text_first_and_then_the_backlog() {
     let report = console.panic(format_args!("the end"));
     assert_eq!((report.complete, report.incomplete), (1, 0));
     assert_eq!((machine.stops.get(), machine.timers_set.get()), (1, timers));
-    assert_eq!(machine.port.read8(IER), 0, "no interrupt of the port's");
+    assert_eq!(
+        machine.port.read8(IER),
+        0,
+        "the port's interrupts are disabled"
+    );
     let text = machine.arrived();
     assert!(text.find("] the end\n") < text.find("] line 1\n"), "{text}");
     assert!(lines_with(&text, "line 9") == 1);
@@ -36,7 +40,7 @@ fn a_panic_stops_the_others_sends_its_text_first_and_then_the_backlog() {
 }
 
 #[test]
-fn a_panic_in_each_method_of_the_platform_and_with_the_port_in_use_gets_out() {
+fn the_text_of_a_panic_in_each_platform_method_and_with_the_port_in_use_is_sent() {
     for place in 0..5 {
         let (machine, console) = open(PC);
         let panics = move || {
@@ -71,7 +75,7 @@ fn a_text_that_panics_each_time_ends_in_a_constant_one() {
     struct Broken(&'static Console);
     impl fmt::Display for Broken {
         fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-            // The kernel's panic handler prints the same again.
+            // The kernel's panic handler prints the same text again.
             self.0.panic(format_args!("{}", Broken(self.0)));
             Err(fmt::Error)
         }
@@ -83,7 +87,7 @@ fn a_text_that_panics_each_time_ends_in_a_constant_one() {
 }
 
 #[test]
-fn a_clock_that_logs_does_not_keep_a_panic_from_its_end() {
+fn a_panic_ends_even_if_the_clock_logs() {
     let (machine, console) = open(PC);
     *machine.in_now.borrow_mut() = Some(Box::new(move || info(console, "of the clock")));
     let start = machine.clock.now();
@@ -122,7 +126,7 @@ fn a_panic_of_another_cpu_leaves_the_port_to_the_first_one() {
 }
 
 #[test]
-fn a_panic_at_every_access_of_a_second_open_gets_its_text_out() {
+fn the_text_of_a_panic_at_every_access_of_a_second_open_is_sent() {
     for at in 0.. {
         let (machine, console) = open(PC);
         let left = std::cell::Cell::new(at);
@@ -145,7 +149,7 @@ fn a_panic_at_every_access_of_a_second_open_gets_its_text_out() {
 }
 
 #[test]
-fn a_panic_at_every_access_to_the_port_and_every_look_at_the_clock_gets_its_text_out() {
+fn the_text_of_a_panic_at_every_access_to_the_port_and_every_clock_read_is_sent() {
     let mut places = 0;
     for at in 0.. {
         for in_clock in [false, true] {
@@ -169,7 +173,7 @@ fn a_panic_at_every_access_to_the_port_and_every_look_at_the_clock_gets_its_text
                 continue;
             }
             places += 1;
-            // One byte may be doubled, or lost, by a panic in the middle of a load.
+            // A panic in the middle of a load may duplicate or lose one byte.
             let text = machine.arrived();
             assert_eq!(lines_with(&text, "] the end"), 1, "{at} {in_clock}: {text}");
         }

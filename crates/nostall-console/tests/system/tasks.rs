@@ -1,4 +1,4 @@
-//! Tasks that are preempted, end or migrate inside of the console's path.
+//! Tasks that are preempted, end or migrate inside of the console's code.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,17 +8,17 @@ use nostall_io::{Clock, Nanos};
 use crate::machine::{info, machine_with, open};
 use crate::{PC, lines_with};
 
-/// Lines whose time is not known.
+/// Returns the number of lines with an unknown time.
 fn blanks(text: &str) -> usize {
     let blank = |line: &&str| line.starts_with("[            ]");
     text.lines().filter(blank).count()
 }
 
 #[test]
-fn three_tasks_two_of_which_are_preempted_as_interrupts_come_back_are_sent_with_their_times() {
+fn lines_of_tasks_preempted_when_interrupts_are_enabled_again_are_sent_with_their_times() {
     let (machine, console) = open(PC);
-    // A pending timer interrupt is taken as soon as interrupts are let through, and the
-    // scheduler runs another task, which logs.
+    // A pending timer interrupt is taken as soon as interrupts are enabled again. The scheduler
+    // then runs another task, which logs.
     let depth = Cell::new(0);
     *machine.after_mask.borrow_mut() = Some(Box::new(move || {
         let at = depth.get();
@@ -35,7 +35,7 @@ fn three_tasks_two_of_which_are_preempted_as_interrupts_come_back_are_sent_with_
 }
 
 #[test]
-fn two_tasks_that_never_return_from_the_path_leave_it_to_the_others_after_four_lines() {
+fn two_tasks_that_never_return_from_the_console_leave_it_to_the_others_after_four_lines() {
     for in_clock in [false, true] {
         let (machine, console) = machine_with::<256>(PC);
         let line = nostall_uart::LineSettings::baud(115_200);
@@ -59,7 +59,7 @@ fn two_tasks_that_never_return_from_the_path_leave_it_to_the_others_after_four_l
         }));
         info(console, "the first one that is preempted");
         *place.borrow_mut() = None;
-        // Those two are still preempted.
+        // Those two tasks are still preempted.
         let text = arrived.borrow();
         assert_eq!(lines_with(&text, "] other "), 40, "{in_clock} {text}");
         assert!(blanks(&text) <= 4, "{in_clock} {text}");
@@ -67,11 +67,11 @@ fn two_tasks_that_never_return_from_the_path_leave_it_to_the_others_after_four_l
 }
 
 #[test]
-fn a_record_of_a_task_that_migrates_is_not_taken_for_one_of_its_old_cpus_timer_handler() {
+fn a_record_of_a_migrating_task_does_not_count_as_one_of_its_old_cpus_timer_handler() {
     let (machine, console) = open(PC);
     info(console, "a line that is longer than a FIFO");
     machine.clock.advance(Nanos::from_millis(2));
-    // The timer's handler of CPU 0 has used up the credits.
+    // The timer handler of CPU 0 has used up the credits.
     let in_timer = Rc::new(RefCell::new(None));
     *in_timer.borrow_mut() = Some(console.timer_interrupt());
     for _ in 0..3 {
@@ -81,7 +81,7 @@ fn a_record_of_a_task_that_migrates_is_not_taken_for_one_of_its_old_cpus_timer_h
     let left_out = console.left_out();
     assert!(left_out > 0);
     machine.clock.advance(Nanos::from_millis(2));
-    // The task reads its CPU's number, and runs on CPU 1 then. CPU 0 handles its timer.
+    // The task reads its CPU's number, then continues on CPU 1. CPU 0 handles its timer.
     let (moved, held) = (Cell::new(false), in_timer.clone());
     *machine.after_id.borrow_mut() = Some(Box::new(move || {
         if !moved.replace(true) {

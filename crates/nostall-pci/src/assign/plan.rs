@@ -58,10 +58,11 @@ pub struct Ranges {
     pub io: Range<u64>,
     /// Memory below 4 GiB, for BARs that are not prefetchable or have only 32 bits.
     pub memory: Range<u64>,
-    /// Memory above or below 4 GiB, for 64-bit prefetchable BARs, the largest first. Such BARs use
-    /// `memory` instead if this range is empty or full, if a bridge above cannot forward it, or if
-    /// they decode fewer address bits. Those that move because it is full take no room in `memory`
-    /// that other BARs need.
+    /// Memory above or below 4 GiB, for 64-bit prefetchable BARs, the largest first.
+    ///
+    /// Such a BAR uses `memory` instead in three cases: this range is empty or full, a bridge above
+    /// cannot forward it, or the BAR decodes fewer address bits. BARs that move because the range is
+    /// full take no space in `memory` that other BARs need.
     pub prefetchable: Range<u64>,
 }
 

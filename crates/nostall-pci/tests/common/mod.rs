@@ -13,9 +13,9 @@ use nostall_pci::{Address, ConfigAccess, Ecam};
 pub struct Fake {
     pub bytes: Vec<u8>,
     pub writable: Vec<u8>,
-    /// Whether it responds to all device numbers on its bus.
+    /// Set if it responds to all device numbers on its bus.
     pub ghosts: bool,
-    /// Number of accesses after which it vanishes.
+    /// Number of accesses before it vanishes.
     pub lives: Cell<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Fake {
         self.capabilities(&[(0x40, (kind << 4 | 2) << 16 | 0x10)])
     }
 
-    /// Makes this a port that can forward ARI, and does so if `forwards` is set.
+    /// Makes this a port that can forward ARI. It does so if `forwards` is set.
     pub fn ari_port(mut self, forwards: bool) -> Self {
         self.set32(0x40 + EXPRESS_DEVICE_CAPABILITIES_2, EXPRESS_ARI_SUPPORTED);
         let enable = if forwards { EXPRESS_ARI_ENABLE } else { 0 };
@@ -164,14 +164,14 @@ impl Fake {
     }
 }
 
-/// A tree of functions. Accesses are routed by the bridges' present bus numbers.
+/// A tree of functions. The present bus numbers of the bridges route accesses.
 #[derive(Default)]
 pub struct Tree {
     pub functions: RefCell<Vec<Node>>,
-    /// Functions on the root bus, followed by those below each function.
+    /// Indexes of the functions on the root bus, followed by those below each function.
     below: RefCell<Vec<Vec<usize>>>,
-    /// Number of accesses that two bridges on one bus would forward. The first bridge got them
-    /// here; on a machine it may be the other one, or both.
+    /// Number of accesses that two bridges would forward because of the same bus number. Here, the
+    /// first bridge gets them. On a machine, the other bridge or both may get them.
     pub disputed: Cell<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! Error correction: incremental parity, beside Linux's way, which encodes the header and every
-//! touched block anew.
+//! Error correction: incremental parity, compared with Linux's method. Linux encodes the header and
+//! every changed block again.
 
 use crate::record::{IP, PARENT, ZONE, memory};
 use nostall_bench::{Effort, Limit, Table, Unit};
@@ -9,7 +9,7 @@ use nostall_pstore::{
 };
 use std::hint::black_box;
 
-/// A zone written as Linux writes it: the header, the data, the parity of every touched block
+/// A zone that is written as in Linux: the header, the data, the parity of every changed block
 /// (encoded from memory), and the header's parity.
 struct Anew<'a> {
     memory: &'a mut [u8],

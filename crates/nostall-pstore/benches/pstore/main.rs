@@ -1,10 +1,10 @@
-//! The cost of recording, beside a plain loop in C style, beside Linux's way of error
-//! correction and beside other crash-surviving rings; and the speed of checking the parity
-//! of a zone.
+//! The cost of recording, and the speed of checking the parity of a zone. Recording is compared
+//! with a plain loop in C style, with Linux's error correction, and with other crash-surviving
+//! rings.
 //!
-//! `cargo bench -p nostall-pstore --all-features`, or `... -- threads` for the tables of one
-//! file. Without `--all-features` the error correction is a kernel's, without vector
-//! registers. Without `--bench`, which cargo passes, each row runs once and briefly.
+//! Run it with `cargo bench -p nostall-pstore --all-features`, or with `-- threads` for the tables
+//! of one file. Without `--all-features`, the error correction uses no vector registers, as in a
+//! kernel. Without `--bench`, which cargo passes, each row runs once and briefly.
 
 mod ecc;
 mod peers;

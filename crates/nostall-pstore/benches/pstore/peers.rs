@@ -1,4 +1,5 @@
-//! Other rings that survive the program: appends to a mapped file, each record with its time.
+//! Other rings that survive the program. Each row appends records with their times to a mapped
+//! file.
 
 use crate::record::{IP, PARENT, ZONE, recorder};
 use faultbox::breadcrumbs::Level;
@@ -21,7 +22,7 @@ pub fn tables(effort: Effort) {
     let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
     // SAFETY: it stays mapped until after `table` is dropped, and has no other user.
     let memory = unsafe { Ram::new(std::ptr::NonNull::from(&mut map[..]).cast(), ZONE) };
-    // Each slot has 256 bytes, so this is the number of slots for the same size.
+    // A slot has 256 bytes, so this number of slots has the same size.
     let ring = SharedRing::open(folder.path().join("ring"), ZONE / 256).unwrap();
 
     let title = "One record with its time, in a ring in a mapped file, beside others' such rings";

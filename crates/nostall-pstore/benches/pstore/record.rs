@@ -1,4 +1,4 @@
-//! One record without error correction, beside a loop that stores the same bytes.
+//! One record without error correction, compared with a loop that stores the same bytes.
 
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_io::{Clock, HostClock, Processor};
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicUsize;
 /// The size of a zone in bytes.
 pub const ZONE: usize = 64 << 10;
 
-/// The address of a function, as in a kernel.
+/// Address of a function, as in a kernel.
 pub const IP: u64 = 0xffff_ffff_8100_0000;
 pub const PARENT: u64 = 0xffff_ffff_8200_0000;
 
@@ -43,8 +43,8 @@ pub fn plain(memory: &mut [u8], records: u64, stamp: impl Fn() -> u64) {
     let base = memory.as_mut_ptr();
     let mut at = 0;
     for _ in 0..records {
-        // SAFETY: `at` is a multiple of 24 below `data`, so the record lies within the memory,
-        // as the header does.
+        // SAFETY: `at` is a multiple of 24 below `data`, so the record is in the memory, like the
+        // header.
         unsafe {
             let record = base.add(HEADER + at).cast::<u64>();
             record.write_unaligned(black_box(IP));
@@ -72,8 +72,8 @@ pub fn counter() -> impl Fn() -> u64 {
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86_64 CPU has it, and user space may execute it unless the kernel forbids
-    // it.
+    // SAFETY: every x86_64 CPU has the instruction, and user space may execute it unless the kernel
+    // forbids it.
     return unsafe { core::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
     return HostClock::new().now().0;
@@ -226,7 +226,7 @@ fn other_memory(effort: Effort) {
     table.print(effort);
 }
 
-/// CPUID leaf 7, EBX bit 24 (Intel SDM volume 2A, CPUID).
+/// Returns whether the CPU has `clwb`: CPUID leaf 7, EBX bit 24 (Intel SDM volume 2A, CPUID).
 #[cfg(target_arch = "x86_64")]
 #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
 fn has_clwb() -> bool {
@@ -240,10 +240,10 @@ fn write_back(address: usize, len: usize) {
     const LINE: usize = 64;
     let mut line = address & !(LINE - 1);
     while line < address + len {
-        // SAFETY: the CPU has it (`has_clwb`), and it changes no byte.
+        // SAFETY: the CPU has the instruction (`has_clwb`), which changes no byte.
         unsafe { core::arch::asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) };
         line += LINE;
     }
-    // SAFETY: every x86_64 CPU has it.
+    // SAFETY: every x86_64 CPU has the instruction.
     unsafe { core::arch::x86_64::_mm_sfence() };
 }

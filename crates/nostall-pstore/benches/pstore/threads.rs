@@ -1,4 +1,4 @@
-//! Two threads beside one.
+//! Two threads compared with one.
 
 use crate::record::{IP, PARENT, counter, memory, plain, ram, recorder, ticks};
 use nostall_bench::{Effort, Limit, Table, Unit};
@@ -8,19 +8,18 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Aligned, so that neighbours share neither a cache line nor a pair of lines.
+/// A value with its own cache lines: neighbours share neither a line nor a pair of lines.
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// Returns the time that `threads` threads take for `records` records in all. They start
+/// Returns the time in which `threads` threads make `records` records in total. They start
 /// together, and each has its own worker.
 fn race<T: Send>(
     records: u64,
     workers: &mut [Apart<T>],
     record: impl Fn(&mut T, u8, u64) + Sync,
 ) -> Duration {
-    // A `Barrier` is not used: a thread that sleeps in one wakes on the CPU of the last to
-    // arrive.
+    // Without a `Barrier`: a thread that sleeps in one wakes up on the CPU of the last thread.
     let (all, ready) = (workers.len(), AtomicUsize::new(0));
     let each = records / workers.len() as u64 + 1;
     let ran: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
@@ -47,10 +46,10 @@ fn race<T: Send>(
         .map_or(Duration::ZERO, |(start, end)| end - start)
 }
 
-/// Ways to record, with one thread and with two.
+/// Methods of recording, measured with one thread and with two.
 struct Ways<'a> {
     table: Table<'a>,
-    /// The name of each way, and the earlier way that is its limit.
+    /// Name of each method, and the index of the earlier method that is its limit.
     ways: Vec<(&'static str, Option<usize>)>,
 }
 

@@ -6,9 +6,9 @@
 //!
 //! # Reliability of a correction
 //!
-//! A block that was overwritten with noise is sometimes "corrected" to another value. With 2 parity
-//! bytes this happens to about half of such blocks, with 8 to three in a thousand, with 16 to two
-//! in ten million. So report "corrected", not "right".
+//! A block that was overwritten with noise is sometimes "corrected" to another value. This
+//! happens to about half of such blocks with 2 parity bytes. With 8 bytes it happens to three in a
+//! thousand, with 16 to two in ten million. So report "corrected", not "right".
 
 mod correct;
 mod field;

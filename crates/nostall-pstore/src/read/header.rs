@@ -97,8 +97,8 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     }
 }
 
-/// Restores the header of a ring that has not wrapped, after a cut between the header's two words
-/// or during a store of one of them. The start is then beyond the size, and right.
+/// Restores the header of a ring that has not wrapped, after a cut between its two words or in the
+/// store of one of them. The start is then beyond the size, and correct.
 fn halved(found: ZoneHeader, data: usize) -> Option<ZoneHeader> {
     let torn = found.size < found.start && found.start as usize <= data;
     torn.then_some(ZoneHeader {
@@ -122,8 +122,10 @@ pub(super) fn version(header: ZoneHeader) -> Option<LinuxVersion> {
     (code < 1 << 24).then_some(LinuxVersion(code))
 }
 
-/// Returns the number of bytes being written, and the header before, if the cut was between the
-/// header's first word and the last byte of its parity, `stored`.
+/// Returns the number of bytes being written, and the previous header.
+///
+/// Returns `None` unless the cut was between the header's first word and the last byte of its
+/// parity, `stored`.
 fn cut(
     found: ZoneHeader,
     stored: &[u8],

@@ -1,4 +1,4 @@
-//! The recordings of real Linux, with the files that Linux itself read from them.
+//! Recordings of real Linux kernels, with the files that Linux itself read from them.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -30,13 +30,13 @@ pub struct Fixture {
     pub image: Vec<u8>,
     pub layout: Layout,
     pub record_format: RecordFormat,
-    /// Linux's files, by name.
+    /// Linux's files by their names.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Fixture {
     pub fn load(name: &'static str) -> Self {
-        // Tests of nostall-postmortem use this file, too.
+        // Tests of nostall-postmortem also use this file.
         let fixtures = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../nostall-pstore/tests/fixtures"
@@ -52,7 +52,7 @@ impl Fixture {
                 |hex| usize::from_str_radix(hex, 16).unwrap(),
             ))
         };
-        // Those without one are of Linux 6.1.
+        // Recordings without a version are from Linux 6.1.
         let version = match given
             .split_whitespace()
             .find_map(|w| w.strip_prefix("linux="))
@@ -109,7 +109,7 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-/// Opens the zone that fills `image` and was written by nostall.
+/// Opens the zone that fills `image` and was written with nostall.
 pub fn open<'a>(
     image: &'a [u8],
     kind: ZoneKind,

@@ -1,4 +1,4 @@
-//! One caller, and a bus that takes no time.
+//! One caller, and a bus whose transfers take no time.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -32,7 +32,7 @@ fn send(device: &mut impl SpiDevice, n: u64) {
     }
 }
 
-/// Sends `n` messages, awaited.
+/// Sends `n` messages asynchronously.
 fn send_async(device: &mut impl AsyncDevice, n: u64) {
     let mut future = pin!(async {
         for _ in 0..n {
@@ -74,7 +74,7 @@ fn blocking(effort: Effort) {
     let mut on_threads = threads.device(settings(0)).expect("it can");
     let caller = bus(None, Threads::new(), Config::DEFAULT);
 
-    // The hardware is awake.
+    // The first message wakes the hardware.
     device.write(&MESSAGE).expect("nothing fails");
     let (before, reads) = (alone.statistics(), alone.platform().0.reads());
 

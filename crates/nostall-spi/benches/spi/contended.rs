@@ -20,22 +20,23 @@ const THREADS: usize = 4;
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];
 const NONE: Duration = Duration::ZERO;
 
-/// Throughput of four threads, of the mutex's in the same run, at least.
+/// Minimum throughput of four threads, relative to the mutex in the same run.
 const LEAST: f64 = 0.8;
 
-/// Result of one round.
+/// Results of one round.
 struct Round {
     messages_a_second: f64,
-    /// Of a message, less its own time, in microseconds: median, 99.9th percentile,
-    /// longest.
+    /// Waits of messages without their own transfer time, in microseconds: median, 99.9th
+    /// percentile, maximum.
     waits: [f64; 3],
-    /// Messages of the thread with the fewest, of the one with the most.
+    /// Number of messages of the slowest thread, divided by that of the fastest one.
     share: f64,
-    /// Context switches of the threads, for each message.
+    /// Context switches of the threads per message.
     switches: f64,
 }
 
-/// Context switches of the calling thread (proc_pid_status(5)); 0 where they are not told.
+/// Returns the context switches of the calling thread (proc_pid_status(5)), or 0 if they are not
+/// available.
 fn switches() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
@@ -44,7 +45,8 @@ fn switches() -> u64 {
         .sum()
 }
 
-/// Threads send as fast as they can, or with a sleep in between, each with its own device.
+/// Runs threads that send as fast as they can, or with sleeps between messages, each with its own
+/// device.
 fn round<D: SpiDevice + Send>(
     count: usize,
     think: Duration,
@@ -113,7 +115,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The medians of rounds.
+/// Returns the medians of the rounds.
 fn medians(rounds: &[Round]) -> Round {
     let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
     Round {
@@ -124,7 +126,7 @@ fn medians(rounds: &[Round]) -> Round {
     }
 }
 
-/// Runs `act` beside the worker of `bus`.
+/// Runs `act` while the worker of `bus` runs.
 fn beside_worker<C: Controller + Send>(bus: &Bus<C, Threads>, act: impl FnOnce()) {
     thread::scope(|scope| {
         scope.spawn(|| Threads::serve(bus).expect("the only one"));
@@ -169,7 +171,7 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     ] = [const { Vec::new() }; 5];
     let measure = || {
         for _ in 0..rounds {
-            // The rate of one thread alone.
+            // Measures the rate of one thread alone.
             let mut device =
                 MutexDevice::new(&alone, Pin::default(), NoDelay).expect("the pin works");
             let (start, mut sent) = (Instant::now(), 0);
@@ -197,7 +199,7 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
         }
     };
     beside_worker(&ours, || beside_worker(&fifo, measure));
-    // Its best round: in the others, it was kept from the CPU.
+    // The best round counts, because other processes may have used the CPU in the others.
     let limit = one.into_iter().fold(0.0, f64::max);
     println!("\n{title}; medians of {rounds} rounds");
     println!(
@@ -235,13 +237,13 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     told("over a FIFO", &fifo);
 }
 
-/// Two and three threads on a slow bus.
+/// Measures two and three threads on a slow bus.
 fn slow(effort: Effort) {
     let (rounds, span) = match effort.is_test() {
         true => (1, Duration::from_millis(1)),
         false => (7, Duration::from_millis(300)),
     };
-    // 4 bytes at 1 MHz.
+    // The transmission time of 4 bytes at 1 MHz.
     let message = Some(Duration::from_micros(32));
     println!("\nA bus of 1 MHz, messages of 4 bytes; medians of {rounds} rounds");
     println!(

@@ -1,4 +1,4 @@
-//! One bus with more and more devices.
+//! One bus with an increasing number of devices.
 
 use embedded_hal::spi::SpiDevice;
 use nostall_io::Nanos;
@@ -33,7 +33,7 @@ pub fn tables(effort: Effort) {
     table.print(effort);
     println!("\n                messages  teardowns, for this one busy period");
     for (count, bus) in counts.into_iter().zip(&buses) {
-        // The main loop finds that something has happened, and then that nothing has.
+        // The main loop finds new traffic in the first call, and none in the second.
         bus.poll(Nanos::ZERO);
         bus.poll(Nanos::from_secs(10));
         bus.poll(Nanos::from_secs(20));

@@ -1,9 +1,8 @@
-//! What a shared bus costs, beside embedded-hal-bus's `MutexDevice` and beside the
-//! pump of old.
+//! The cost of a shared bus, compared with embedded-hal-bus's `MutexDevice` and with the old
+//! message pump.
 //!
-//! `cargo bench -p nostall-spi --features std`, or `... -- contended` for the tables
-//! of one file. Without `--bench`, which cargo gives, every row is run once and
-//! briefly.
+//! Run it with `cargo bench -p nostall-spi --features std`, or with `-- contended` for the tables
+//! of one file. Without `--bench`, which cargo passes, each row runs once and briefly.
 
 mod alone;
 mod contended;

@@ -1,4 +1,4 @@
-//! A bus, a pin and a clock that are not there.
+//! Fakes of a bus, a pin and a clock, without hardware.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -14,8 +14,7 @@ use nostall_spi::{
     Select, Settings, Wire, Words,
 };
 
-/// A bus on which every transfer takes so long; without a time, nothing is waited for
-/// and no clock is read.
+/// A bus whose transfers each take this time. With `None`, it neither waits nor reads a clock.
 #[derive(Clone, Copy)]
 pub struct Nowhere(pub Option<Duration>);
 
@@ -57,7 +56,7 @@ impl SpiBus for Nowhere {
     }
 }
 
-/// Awaited, it is ready at once.
+/// An asynchronous transfer is ready immediately.
 impl embedded_hal_async::spi::SpiBus for Nowhere {
     async fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
         SpiBus::read(self, words)
@@ -76,8 +75,8 @@ impl embedded_hal_async::spi::SpiBus for Nowhere {
     }
 }
 
-/// The same as a driver of our own sees it: a FIFO that takes a whole message, and
-/// nothing for the CPU to do until that is out.
+/// The same bus as a driver with a FIFO sees it. The FIFO takes a whole message, and the CPU has no
+/// work until the message is sent.
 pub struct Fifo {
     transfer: Option<Duration>,
     through: Option<Instant>,
@@ -121,7 +120,7 @@ impl Driver for Fifo {
     }
 }
 
-/// A pin that is only told.
+/// A pin that only stores its state.
 #[derive(Clone, Copy, Default)]
 pub struct Pin(bool);
 
@@ -140,7 +139,7 @@ impl OutputPin for Pin {
     }
 }
 
-/// A clock that counts how often it is read.
+/// A clock that counts its reads.
 #[derive(Default)]
 pub struct Counted(Cell<u64>);
 
@@ -159,12 +158,12 @@ impl Clock for Counted {
 
 pub type Controller = Hal<Fixed<Nowhere>, [Pin; 64]>;
 
-/// A device at 8 MHz.
+/// Returns settings for a device at 8 MHz.
 pub fn settings(line: u8) -> Settings {
     Settings::new(8_000_000, Select::line(line))
 }
 
-/// A bus on `Nowhere`, with lines for 64 devices.
+/// Returns a bus on `Nowhere`, with lines for 64 devices.
 pub fn bus<P: Platform>(
     transfer: Option<Duration>,
     platform: P,
@@ -174,14 +173,14 @@ pub fn bus<P: Platform>(
     Bus::new(Hal::new(fixed, [Pin::default(); 64]), platform, config)
 }
 
-/// For futures.
+/// Returns a bus for futures.
 pub fn awaited() -> Bus<AsyncHal<Fixed<Nowhere>, [Pin; 64]>, Bare<Counted>> {
     let fixed = Fixed::new(Nowhere(None), settings(0));
     let controller = AsyncHal::new(fixed, [Pin::default(); 64]);
     Bus::new(controller, Bare(Counted::default()), Config::DEFAULT)
 }
 
-/// For one thread.
+/// Returns a bus for one thread.
 pub fn bare() -> Bus<Controller, Bare<Counted>> {
     bus(None, Bare(Counted::default()), Config::DEFAULT)
 }

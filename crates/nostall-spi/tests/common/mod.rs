@@ -1,4 +1,4 @@
-//! A controller that logs its calls, and fails on request.
+//! A controller that records its calls, and fails on request.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
@@ -16,34 +16,34 @@ use nostall_spi::{
 pub enum Told {
     Prepare,
     Unprepare,
-    /// Mode, clock, bits.
+    /// Mode, clock in hertz, and word size in bits.
     Set(Mode, u32, u32),
     Select(u8),
     Release(u8),
-    /// Every word of a transfer, when it is through.
+    /// All words of a transfer, recorded when it completes.
     Sent(Vec<u32>),
     Abort,
 }
 pub use Told::*;
 
-/// How the next transfer goes.
+/// Behavior of the next transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Well,
-    /// It takes so long.
+    /// Takes this time.
     Takes(Nanos),
-    /// It interrupts when it is through, which is said by [`Probe::complete`].
+    /// Interrupts when it completes, which [`Probe::complete`] triggers.
     Interrupts,
-    /// It is through at this look.
+    /// Completes at this poll.
     InterruptsAfter(u32),
     Never,
-    /// And is to be called again at once.
+    /// Never completes, and requests its next call at once.
     NeverAtOnce,
     NeverInterrupts,
     Fails(Fault),
-    /// After a word.
+    /// Fails after one word.
     FailsInTheMiddle,
-    /// Says so before it is through.
+    /// Reports its end before it is complete.
     StopsShort,
     Panics,
 }
@@ -52,18 +52,18 @@ pub enum Act {
 struct State {
     told: Vec<Told>,
     acts: VecDeque<Act>,
-    /// Of the transfer that is under way.
+    /// Behavior of the transfer that is running.
     act: Option<Act>,
     sent: Vec<u32>,
     complete: bool,
     selected: Option<u8>,
     line: Option<u8>,
     prepare_fails: u32,
-    /// Times that a transfer is to be called again.
+    /// Number of further calls that the transfer requests.
     pieces: u32,
 }
 
-/// Seen from outside.
+/// Access to the controller from outside of the bus.
 #[derive(Clone, Debug, Default)]
 pub struct Probe(Arc<Mutex<State>>);
 
@@ -74,12 +74,12 @@ impl Probe {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Returns the calls since the last call of this.
+    /// Returns the calls since the last use of this function.
     pub fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.state().told)
     }
 
-    /// Returns the words sent since the last call of this or `told`.
+    /// Returns the words sent since the last use of this function or of `told`.
     pub fn sent(&self) -> Vec<Vec<u32>> {
         let told = self.told().into_iter();
         told.filter_map(|told| match told {
@@ -89,7 +89,7 @@ impl Probe {
         .collect()
     }
 
-    /// Returns the number of transfers since the last call of `told`.
+    /// Returns the number of transfers since the last use of `told`.
     pub fn count(&self) -> usize {
         let state = self.state();
         state
@@ -103,7 +103,7 @@ impl Probe {
         self.state().acts.extend(acts);
     }
 
-    /// The transfer that is under way is through.
+    /// Completes the transfer that is running.
     pub fn complete(&self) {
         self.state().complete = true;
     }
@@ -112,7 +112,7 @@ impl Probe {
         self.state().selected
     }
 
-    /// The next transfer takes its time in so many pieces.
+    /// Makes the next transfer take this number of pieces.
     pub fn pieces(&self, pieces: u32) {
         self.state().pieces = pieces;
     }
@@ -122,11 +122,11 @@ impl Probe {
     }
 }
 
-/// The controller.
+/// A controller that records its calls.
 pub struct Probed {
     pub probe: Probe,
     pub capabilities: Capabilities,
-    /// The clock that is set, for any requested clock.
+    /// Clock in hertz that is set for any requested clock; `None` sets the requested one.
     pub rate: Option<u32>,
 }
 
@@ -218,7 +218,7 @@ impl Controller for Probed {
         }
         while let Some(word) = words.next_word() {
             state.sent.push(word);
-            // The received word is one more.
+            // Each received word is the sent word plus one.
             words.receive(word.wrapping_add(1));
         }
         state.complete = false;
@@ -257,7 +257,7 @@ pub fn controller(probe: &Probe) -> Probed {
     }
 }
 
-/// A device at 1 MHz: a byte takes 8 us.
+/// Returns settings of a device at 1 MHz. A byte takes 8 us.
 pub fn device(line: u8) -> Settings {
     Settings::new(1_000_000, Select::line(line))
 }
@@ -266,10 +266,10 @@ pub fn now(clock: &VirtualClock) -> Nanos {
     clock.now()
 }
 
-/// A device on it.
+/// A device on the bus in virtual time.
 pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>, 4, 4, 16>;
 
-/// The bus works, and nothing of the earlier messages is left.
+/// Checks that the bus works, and that earlier messages have no effect.
 pub fn goes_on(device: &VirtualDevice<'_>, probe: &Probe) {
     assert_eq!(probe.selected(), None);
     probe.told();

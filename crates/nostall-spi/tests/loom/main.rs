@@ -1,11 +1,11 @@
-//! The bus, its own files, in every order in which its contexts can run (loom).
+//! The crate's own files of the bus, in every order in which its contexts can run (loom).
 //!
-//! Only the atomics, the critical section and the locks are loom's. A sleeping context
-//! sleeps for ever: a lost wake-up is a deadlock, which loom reports. The owner's part of
-//! the bus is a cell that loom watches.
+//! Only the atomics, the critical section and the locks are loom's. A sleeping context sleeps
+//! forever: a lost wake-up is a deadlock, which loom reports. The owner's part of the bus is a cell
+//! that loom checks.
 //!
-//! Each model prints how many orders it has tried. `NOSTALL_LOOM_BOUND=3` sets the number
-//! of preemptions for all; `make loom` does. The longest models have two otherwise.
+//! Each model prints the number of orders that it has tried. `NOSTALL_LOOM_BOUND=3` sets the number
+//! of preemptions for all models, as in `make loom`. Otherwise, the longest models have two.
 #![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs)]
 

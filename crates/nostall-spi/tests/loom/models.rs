@@ -28,13 +28,13 @@ use crate::{
     Level, Progress, Select, Settings, Submitted, Transfer, Waits, Wire, Words,
 };
 
-/// Writes down the bytes that are sent.
+/// A controller that records the sent bytes.
 struct Paper {
     sent: Vec<u8>,
     selected: bool,
     prepared: bool,
     aborts: usize,
-    /// Not 0: the interrupt handler has seen the end of the transfer of [`INTERRUPTS`].
+    /// Not 0 after the interrupt handler has seen the end of the transfer of [`INTERRUPTS`].
     through: Arc<AtomicU32>,
 }
 
@@ -96,15 +96,15 @@ impl Controller for Paper {
     }
 }
 
-/// Panics without a message, of which there would be thousands.
+/// Panics without a message, because there would be thousands of them.
 fn on_purpose() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
 
-/// The driver panics on this byte.
+/// The byte on which the driver panics.
 const PANICS: u32 = 99;
 
-/// The transfer of this byte ends with an interrupt.
+/// The byte whose transfer ends with an interrupt.
 const INTERRUPTS: u8 = 98;
 
 /// Every transfer takes one poll.
@@ -140,7 +140,7 @@ fn on(world: World) -> Arc<Paperwork> {
     made(Bus::new(Paper::default(), world, Config::DEFAULT))
 }
 
-/// A bus that leaves submitted messages to its worker.
+/// Returns a bus that leaves submitted messages to its worker.
 fn left_to_worker(has_worker: HasWorker) -> Arc<Paperwork> {
     let config = Config {
         submitted: Submitted::ByWorker,
@@ -150,12 +150,12 @@ fn left_to_worker(has_worker: HasWorker) -> Arc<Paperwork> {
 }
 
 fn made(bus: Paperwork) -> Arc<Paperwork> {
-    // The abilities are asked for once.
+    // The bus reads the capabilities once.
     drop(bus.device(settings()).unwrap());
     Arc::new(bus)
 }
 
-/// Another context of the same bus.
+/// Runs another context of the same bus.
 fn spawn<T: 'static>(
     bus: &Arc<Paperwork>,
     context: impl FnOnce(&Paperwork) -> T + 'static,
@@ -174,7 +174,7 @@ fn settings() -> Settings {
     Settings::new(1_000_000, Select::line(0))
 }
 
-/// The worker of a kernel.
+/// Starts a worker as in a kernel.
 fn worker(bus: &Arc<Paperwork>) -> thread::JoinHandle<()> {
     let its = bus.clone();
     thread::spawn(move || {
@@ -194,7 +194,7 @@ fn stop(bus: &Paperwork, worker: thread::JoinHandle<()>) {
     worker.join().unwrap();
 }
 
-/// A message of one byte, on a device of its own.
+/// Sends a message of one byte on a device of its own.
 fn sync(bus: &Paperwork, byte: u8) {
     let device = bus.device(settings()).unwrap();
     let mut came = [byte];
@@ -202,7 +202,7 @@ fn sync(bus: &Paperwork, byte: u8) {
     assert_eq!(came, [byte + 100]);
 }
 
-/// The same as a future, on an executor of its own.
+/// Sends the same message as a future, on an executor of its own.
 fn awaited(bus: &Paperwork, byte: u8) {
     let device = bus.device(settings()).unwrap();
     let mut came = [byte];
@@ -222,7 +222,7 @@ fn block_on<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     }
 }
 
-/// All that was sent; the bus is idle, and nothing is left in it.
+/// Returns all sent bytes. Checks that the bus is idle and empty.
 fn sent(bus: &Paperwork) -> Vec<u8> {
     assert_eq!(bus.ownership.word(), 0, "the gate of an idle bus");
     let sent = bus.with_controller(|paper| {
@@ -237,7 +237,7 @@ fn sorted(mut sent: Vec<u8>) -> Vec<u8> {
     sent
 }
 
-/// Runs a model in every order with so many preemptions, and prints how many those were.
+/// Runs a model in every order with this number of preemptions, and prints the number of orders.
 fn model(name: &str, preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let bound = std::env::var("NOSTALL_LOOM_BOUND").ok();
     let bound = bound.and_then(|bound| bound.parse().ok());
@@ -253,7 +253,7 @@ fn model(name: &str, preemptions: usize, model: impl Fn() + Sync + Send + 'stati
     });
     let orders = orders.load(StdOrdering::Relaxed);
     println!("{name}: {orders} orders with {bound} preemptions");
-    assert!(orders > 1, "nothing ran at once");
+    assert!(orders > 1, "no contexts ran concurrently");
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn a_locked_bus_is_handed_on_and_no_message_comes_between() {
             locked.sync(&mut [Transfer::write(&[2])]).unwrap();
         });
         let long = spawn(&bus, move |its| {
-            // Longer than a submitted message may be.
+            // This message is longer than a submitted one may be.
             let device = its.device(settings()).unwrap();
             device.write(&[7, 8, 9]).unwrap();
         });
@@ -335,7 +335,7 @@ fn messages_of_one_device_keep_their_order() {
 }
 
 #[test]
-fn what_an_interrupt_handler_submits_is_run_once() {
+fn a_message_of_an_interrupt_handler_is_run_once() {
     model("interrupt, caller, worker", 3, || {
         let mut world = World::new(HasWorker::Yes);
         world.tasks = false;
@@ -344,7 +344,7 @@ fn what_an_interrupt_handler_submits_is_run_once() {
         let handler = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             let kept = device.submit(&mut [Transfer::write(&[1])]).unwrap();
-            // Its handle lives on.
+            // The handle is kept.
             while !kept.is_done() {
                 thread::yield_now();
             }
@@ -358,13 +358,13 @@ fn what_an_interrupt_handler_submits_is_run_once() {
         stop(&bus, worker);
         bus.work();
         assert!(sent(&bus).contains(&1));
-        // The worker is woken for it once, at most.
+        // The worker is woken at most once for it.
         assert!(bus.statistics().wakeups <= 1);
     });
 }
 
 #[test]
-fn what_is_left_to_the_worker_is_run_by_it_or_by_a_context_that_waits() {
+fn a_message_left_to_the_worker_is_run_in_it_or_in_a_waiting_context() {
     model("worker, submitter, caller", 3, || {
         let bus = left_to_worker(HasWorker::Yes);
         let worker = worker(&bus);
@@ -385,7 +385,7 @@ fn what_is_left_to_the_worker_is_run_by_it_or_by_a_context_that_waits() {
 fn a_worker_that_ends_leaves_no_message_behind() {
     model("ending worker, submitter, caller", 2, || {
         let bus = left_to_worker(HasWorker::Yes);
-        // It ends without having come once.
+        // The worker ends without having run once.
         let ends = spawn(&bus, |its| {
             its.platform.serves.swap(0, Ordering::AcqRel);
             its.work();
@@ -412,7 +412,7 @@ fn a_future_that_is_dropped_anywhere_strands_no_waiter() {
             let device = bus.device(settings()).unwrap();
             let mut message = [Transfer::write(&[3])];
             let mut dropped = pin!(device.transfer_async(&mut message));
-            // Once: it waits in line, or for the controller, or is woken already.
+            // After one poll, it waits in line or for the controller, or was already woken.
             let _ = poll_once(dropped.as_mut());
         }
         caller.join().unwrap();
@@ -454,10 +454,10 @@ fn an_overdue_waiter_is_granted_the_bus_and_a_late_one_loses_it() {
         let mut context = Context::from_waker(&waker);
         let locked = device.lock().unwrap();
         assert!(granted.as_mut().poll(&mut context).is_pending());
-        // Longer than it need wait.
+        // More than its limit.
         bus.platform.now.fetch_add(1_000, Ordering::AcqRel);
         assert!(granted.as_mut().poll(&mut context).is_pending());
-        // As time leaps, the wait of another may be over before it begins.
+        // The time jumps, so another context's wait may have expired before it begins.
         let write = |bus: &Paperwork, byte: u8| {
             let written = bus.device(settings()).unwrap().write(&[byte]);
             let over = Err(Error::Abandoned) == written || Err(Error::BusHeld) == written;
@@ -466,7 +466,7 @@ fn an_overdue_waiter_is_granted_the_bus_and_a_late_one_loses_it() {
         };
         let other = spawn(&bus, move |its| write(its, 1));
         let hurries = spawn(&bus, move |its| {
-            // Longer than anything may take: the grant is over.
+            // More than any limit: the grant has expired.
             its.platform.now.fetch_add(20_000_000, Ordering::AcqRel);
             write(its, 2)
         });
@@ -506,7 +506,7 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
         let bus = bus(HasWorker::Yes);
         let worker = worker(&bus);
         sync(&bus, 1);
-        // The timer of the busy period goes off: a message has passed. And again.
+        // The timer of the busy period expires twice, first after a message.
         bus.on_timer();
         let caller = spawn(&bus, move |its| sync(its, 2));
         bus.on_timer();
@@ -517,7 +517,7 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
         let statistics = bus.statistics();
         assert!(statistics.teardowns <= 1);
         assert!(statistics.preparations - statistics.teardowns <= 1);
-        // If it is awake, a timer was set after the last look.
+        // If the hardware is awake, a timer was set after the last check.
         if statistics.preparations > statistics.teardowns {
             assert!(bus.platform.timers.load(Ordering::Relaxed) >= 2);
         }
@@ -541,7 +541,7 @@ fn a_worker_that_begins_sees_hardware_that_was_woken_before() {
     });
 }
 
-/// A future in line that is handed the bus when its present owner frees it.
+/// A future in line that receives the bus when its present owner releases it.
 macro_rules! overdue {
     ($bus:ident, $future:ident, $message:ident, $device:ident) => {
         let $device = $bus.device(settings()).unwrap();
@@ -553,15 +553,16 @@ macro_rules! overdue {
 /// Polls `future`, which waits in line, until it is overdue.
 fn become_overdue<F: Future>(bus: &Paperwork, future: &mut Pin<Box<F>>) {
     assert!(poll_once(future.as_mut()).is_pending());
-    // Longer than it need wait.
+    // More than its limit.
     bus.platform.now.fetch_add(1_000, Ordering::AcqRel);
     assert!(poll_once(future.as_mut()).is_pending());
 }
 
-/// Longer than anything may take, in microseconds.
+/// A time above any limit, in microseconds.
 const FOREVER: u32 = 20_000_000;
 
-/// Whether a message was sent. As time leaps, the wait for it may be over before it begins.
+/// Returns whether a message was sent. The time jumps, so its wait may have expired before it
+/// began.
 fn in_time(ended: Result<(), Error>) -> bool {
     let late = matches!(ended, Err(Error::Abandoned | Error::BusHeld));
     assert!(late || ended == Ok(()), "{ended:?}");
@@ -599,7 +600,7 @@ fn a_granted_future_that_does_not_come_is_expired_in_poll() {
             its.platform.stop.store(1, Ordering::Release);
         });
         drop(locked);
-        // The future does not come before the caller was served.
+        // The future is not polled before the caller was served.
         while bus.platform.stop.load(Ordering::Acquire) == 0 {
             bus.poll(Nanos::from_micros(FOREVER.into()));
             thread::yield_now();
@@ -631,7 +632,7 @@ fn a_granted_future_comes_while_poll_expires_it() {
 }
 
 #[test]
-fn a_handle_that_looks_after_a_forfeit_has_its_message_run_once() {
+fn a_handle_polled_after_a_lost_grant_has_its_message_run_once() {
     model("granted, late handle, caller", 2, || {
         let bus = bus(HasWorker::No);
         let device = bus.device(settings()).unwrap();
@@ -645,7 +646,7 @@ fn a_handle_that_looks_after_a_forfeit_has_its_message_run_once() {
         let handle = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[2])]).unwrap();
-            // The grant, if there is one by now, is over.
+            // If the bus has been granted by now, the grant has expired.
             its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
             let ended = block_on(pin!(pending.finished()));
             let through = pending.is_done();
@@ -676,7 +677,7 @@ fn an_interrupt_handler_submits_while_the_bus_is_granted_and_waited_for() {
         let its = bus.clone();
         let called = calls.clone();
         let handler = thread::spawn(move || {
-            // As long as the callback may be called.
+            // The device exists as long as the callback may be called.
             let device = its.device(settings()).unwrap();
             let then: &'static _ = Box::leak(Box::new(move |completed: Completed<'_>| {
                 assert_eq!(completed.result, Ok(()));
@@ -772,7 +773,7 @@ fn a_device_that_is_dropped_withdraws_its_message_or_has_it_run() {
 }
 
 #[test]
-fn a_worker_that_ends_leaves_what_an_interrupt_handler_submitted_to_the_others() {
+fn a_worker_that_ends_leaves_messages_of_an_interrupt_handler_to_the_others() {
     model("ending worker, interrupt, caller", 2, || {
         let bus = bus(HasWorker::Yes);
         let ends = spawn(&bus, move |its| {
@@ -783,7 +784,7 @@ fn a_worker_that_ends_leaves_what_an_interrupt_handler_submitted_to_the_others()
             let device = its.device(settings()).unwrap();
             let message = &mut [Transfer::write(&[2])];
             let mut pending = in_interrupt(|| device.submit(message)).unwrap();
-            // The task that the handler is for.
+            // This task waits for the handler's message.
             pending.wait().unwrap();
         });
         sync(&bus, 1);
@@ -839,7 +840,7 @@ fn a_turn_of_a_future_that_is_dropped_leaves_nothing_selected() {
     });
 }
 
-/// A worker that is a future, in a context of its own, until `stop` is set.
+/// Starts a worker that is a future, in its own context, until `stop` is set.
 fn server(bus: &Arc<Paperwork>, token: StdArc<Token>) -> thread::JoinHandle<()> {
     spawn(bus, move |its| {
         let waker = Waker::from(token.clone());
@@ -874,7 +875,7 @@ fn an_awaited_worker_that_ends_leaves_its_messages_to_the_contexts_that_wait_for
         let sent = sorted(sent(&bus));
         match ended {
             Ok(()) => assert_eq!(sent, [1, 2]),
-            // The worker ended in the middle of it.
+            // The worker ended in the middle of the message.
             Err(Error::Failed {
                 fault: Fault::Dropped,
                 ..
@@ -932,7 +933,7 @@ fn the_timer_of_the_worker_takes_the_bus_back_and_has_the_stored_messages_run() 
         drop(locked);
         let worker = worker(&bus);
         let timer = spawn(&bus, |its| {
-            // The grant is over.
+            // The grant has expired.
             its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
             in_interrupt(|| its.on_timer());
         });
@@ -940,7 +941,7 @@ fn the_timer_of_the_worker_takes_the_bus_back_and_has_the_stored_messages_run() 
             let device = its.device(settings()).unwrap();
             let message = &mut [Transfer::write(&[2])];
             let kept = in_interrupt(|| device.submit(message)).unwrap();
-            // Its handle lives on, and does not look.
+            // The handle is kept, and is not polled.
             while !kept.is_done() {
                 thread::yield_now();
             }
@@ -973,7 +974,7 @@ fn an_awaited_worker_that_begins_while_its_predecessor_ends_is_called() {
                 let mut context = Context::from_waker(&waker);
                 while its.platform.stop.load(Ordering::Acquire) == 0 {
                     if worker.as_mut().poll(&mut context).is_ready() {
-                        // The other one has not ended yet.
+                        // The other worker has not ended yet.
                         return;
                     }
                     token.park();

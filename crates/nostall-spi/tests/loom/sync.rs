@@ -1,4 +1,4 @@
-//! loom's primitives in the place of `src/sync.rs`.
+//! loom's primitives as a replacement of `src/sync.rs`.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use std::sync::{PoisonError, TryLockError};
 pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Mutex, MutexGuard};
 
-/// loom's atomics have no `const` constructors.
+/// Replaces `const` constructors, which loom's atomics do not have.
 macro_rules! constant {
     ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
         $(#[$meta])* $vis fn $($rest)*
@@ -22,11 +22,11 @@ macro_rules! array_of {
 }
 pub(crate) use array_of;
 
-/// Fails the test if two contexts use it at once.
+/// A cell that fails the test if two contexts use it at the same time.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(loom::cell::UnsafeCell<T>);
 
-// SAFETY: loom checks it.
+// SAFETY: loom checks the accesses.
 unsafe impl<T: Send> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
@@ -70,17 +70,18 @@ impl<T> Critical<T> {
     }
 
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        // Threads are coroutines here: one may be poisoned through another's panic.
+        // Threads are coroutines under loom. A panic in one thread may poison a lock of another
+        // one.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Fails the test if a context would have to wait for it.
+/// A lock that fails the test if a context would have to wait for it.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// No model leaks a guard.
+    /// Does nothing, because no model leaks a guard.
     pub(crate) unsafe fn break_open(&self) {}
 
     pub(crate) fn new(value: T) -> Self {
@@ -91,7 +92,7 @@ impl<T> Lock<T> {
         match self.0.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => panic!("the protocol admits one context"),
+            Err(TryLockError::WouldBlock) => panic!("the protocol allows only one context"),
         }
     }
 }

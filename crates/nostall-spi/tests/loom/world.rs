@@ -1,4 +1,4 @@
-//! loom's threads as a platform.
+//! A platform of loom's threads.
 
 use std::cell::Cell;
 use std::sync::{Arc as StdArc, PoisonError};
@@ -11,8 +11,8 @@ use nostall_io::{Clock, Nanos};
 use crate::platform::{HasWorker, Platform};
 use crate::sync::{AtomicU32, Ordering};
 
-/// A parked thread and its token. (loom's own loses one that comes while its thread is in
-/// a join or yields.)
+/// A parked thread and its token. loom's own `park` loses a token that comes while its thread is in
+/// a join or yields.
 pub(crate) struct Token(Mutex<bool>, Condvar);
 
 loom::thread_local! {
@@ -57,11 +57,11 @@ impl Wake for Token {
     }
 }
 
-/// loom's threads, in a world whose time is as its test says.
+/// A platform of loom's threads. The test sets its time.
 pub(crate) struct World {
     pub(crate) serves: AtomicU32,
     pub(crate) now: AtomicU32,
-    /// Contexts may wait.
+    /// Set if contexts may wait.
     pub(crate) tasks: bool,
     pub(crate) worker: Token,
     pub(crate) woken: AtomicU32,
@@ -95,7 +95,7 @@ impl Platform for World {
         (self.tasks && MAY_WAIT.with(Cell::get)).then(|| Token::mine().into())
     }
 
-    /// For ever: a wake-up that is lost is a deadlock, which loom reports.
+    /// Blocks forever: a lost wake-up is a deadlock, which loom reports.
     fn block(&self, _until: Nanos) {
         Token::mine().park();
     }
@@ -108,7 +108,7 @@ impl Platform for World {
     }
 
     fn wake_worker(&self) {
-        // Not a store: loom may put that before a swap that it came after.
+        // This is not a store, because loom may order a store before an earlier swap.
         self.woken.swap(1, Ordering::AcqRel);
         self.worker.unpark();
     }

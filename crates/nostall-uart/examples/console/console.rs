@@ -1,10 +1,11 @@
-//! A kernel's console, to be copied. From the module above it takes two types of the
-//! kernel's: `Port`, eight registers, and `Clock`. It is for one CPU without a one-shot timer:
-//! the idle loop or a task calls `poll`. A kernel with a timer, or with several CPUs, fills in
-//! `Platform`.
+//! A console for a kernel, to be copied.
 //!
-//! A call of `print` stores a line and never waits, so that it may come from anywhere: a
-//! task, an interrupt handler that interrupts another `print`, a `Display` that prints.
+//! It uses two types of the kernel from the parent module: `Port`, with the eight registers, and
+//! `Clock`. It is made for one CPU without a one-shot timer, on which the idle loop or a task calls
+//! `poll`. A kernel with a timer or with several CPUs completes `Platform`.
+//!
+//! `print` stores a line and never waits. Any code can call it: a task, an interrupt handler that
+//! interrupts another `print`, or a `Display` that prints.
 
 use core::fmt::Arguments;
 
@@ -15,7 +16,7 @@ use spin::Once;
 
 use super::{Clock, Port};
 
-/// 28 KiB of lines that wait for the port, all zeros.
+/// Buffer of 28 KiB for lines that wait for the port, all zeros.
 static LINES: Ring<[Slot; 256]> = Ring::new();
 static CONSOLE: SystemConsole<&'static Port, Kernel> = SystemConsole::new(&LINES, Kernel);
 static PORT: Once<Port> = Once::new();
@@ -35,7 +36,7 @@ impl Processor for Kernel {
         0
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
-        critical() // between `cli` and `sti`, so that no handler prints in the middle of it
+        critical() // between `cli` and `sti`, so that no handler interrupts it
     }
 }
 
@@ -55,7 +56,7 @@ pub fn print(text: Arguments<'_>) {
     CONSOLE.log(Level::Info, "", text);
 }
 
-/// Gives the port as much as it takes now, and returns when to call this again, for example in
+/// Sends as many bytes as the port takes now. Returns the time for the next call, for example in
 /// the idle loop. `None` means that nothing is left to send.
 pub fn poll() -> Option<Nanos> {
     CONSOLE.printer_step()

@@ -1,8 +1,7 @@
-//! A console for a kernel: `console.rs` beside this file is all of it.
+//! The complete console of a kernel is `console.rs` in this folder.
 //!
-//! Here the kernel is a program of the host's, and its port the model of one,
-//! which sends to standard output. nostall's reference kernel has the same file
-//! in it, on a PC's port.
+//! Here, the kernel is a program on the host, and its port is a model that sends to standard
+//! output. nostall's reference kernel contains the same file, and uses it with a PC's port.
 
 mod console;
 
@@ -36,7 +35,7 @@ fn main() -> Result<(), nostall_uart::OpenError> {
     while let Some(time) = console::poll() {
         clock.sleep_until(time);
     }
-    // The panic handler's part.
+    // In the panic handler.
     console::panic(format_args!("not even now"));
     Ok(())
 }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_how_many_bytes_are_missing_and_stands_on_a_line_of_its_own() {
+    fn a_report_gives_the_number_of_missing_bytes_on_a_line_of_its_own() {
         let mut lost = Lost::default();
         lost.add(260);
         assert_eq!(reported(&mut lost, 16), "[260 bytes lost]\r\n");

@@ -319,8 +319,9 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// Returns a write's time limit for a port that takes no bytes. If CTS holds the port off, the
     /// limit is doubled.
     ///
-    /// It is [`ConsoleSettings::give_up_after`](crate::ConsoleSettings::give_up_after), or twice
-    /// the time that the line needs for all bytes that the port can hold, if that is longer.
+    /// It is the longer of two times: the setting
+    /// [`give_up_after`](crate::ConsoleSettings::give_up_after), or twice the transmission time of
+    /// all bytes in a full port.
     pub fn longest_wait(&self) -> Nanos {
         let full = self.port.frame_time * (self.port.load as u64 + 1);
         self.settings.give_up_after.max(full * 2)

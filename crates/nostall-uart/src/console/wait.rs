@@ -265,7 +265,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.keep_errors(status);
             status = self.registers.read8(LSR);
             if status == !0 {
-                // If the port comes back, it gets the full time limit again.
+                // If the port returns, it gets the full time limit again.
                 self.outage = None;
                 self.never_idle = false;
                 return Err(Stall::Gone);

@@ -132,7 +132,7 @@ pub struct Port<'a, R> {
     /// Losses in the FIFO: bit `n` means that the port lost bytes after byte `n` of those still in
     /// it, counted from 0.
     lost: u128,
-    /// The ring had no room for the newest entry. An overrun is to be read after its last entry.
+    /// The ring had no room for the newest entry. An overrun must be read after its last entry.
     dropping: bool,
     /// Data has arrived since the last report.
     news: bool,

@@ -1,4 +1,4 @@
-//! The path of a job's strategy as one type, so that the image has one copy of the flood.
+//! The paths of all strategies as one type, so that the image has one copy of the flood.
 
 use nostall_console::{Meta, UartSink};
 use nostall_io::Nanos;

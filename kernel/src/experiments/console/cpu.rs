@@ -1,4 +1,4 @@
-//! A CPU of the flood: its clock, its timer, and the time that it gives away.
+//! A CPU of the flood: its clock, its timer, and its idle time.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -10,26 +10,27 @@ use super::state::STATE;
 use crate::arch::{self, Cpu, MachineClock};
 use crate::cpu;
 
-/// Period of the tick: Linux's, as distributions build it.
+/// Period of the tick, as in Linux kernels of distributions.
 pub const TICK: Nanos = Nanos::from_millis(4);
 
-/// Bound on the time that CPUs take to stop, if they are not stopped themselves. Without an NMI
-/// some may take for ever: a panic goes on after this, as on Linux.
+/// Limit for stopping the other CPUs. Without an NMI, a CPU may never stop. After this time the
+/// panic continues, as on Linux.
 const STOP: Nanos = Nanos::from_secs(1);
 
-/// The CPU that runs this.
+/// The current CPU.
 pub struct ThisCpu<'a> {
     clock: &'a MachineClock,
     cpus: u16,
 }
 
 impl<'a> ThisCpu<'a> {
-    /// One of `cpus`.
+    /// Creates the interface to the current CPU, one of `cpus`.
     pub const fn new(clock: &'a MachineClock, cpus: u16) -> Self {
         Self { clock, cpus }
     }
 
-    /// Runs this CPU's interrupt handler: a task that sleeps does not sleep meanwhile.
+    /// Runs an interrupt handler, and counts its time. This time does not count as the task's
+    /// sleep.
     pub fn handle(&self, handler: impl FnOnce()) {
         let from = self.clock.now();
         handler();
@@ -44,8 +45,8 @@ impl Clock for ThisCpu<'_> {
         self.clock.now()
     }
 
-    /// The CPU sleeps with its task: one that ran a second task, and the host's CPUs
-    /// with it, would keep other CPUs of a machine that has more of them than the host.
+    /// Sleeps together with the task. A CPU that ran a second task meanwhile would keep other CPUs
+    /// from running, if the machine has more CPUs than the host.
     fn sleep_until(&self, deadline: Nanos) {
         let times = &STATE.times[self.id()];
         let last_look = Cell::new(None);
@@ -75,7 +76,7 @@ impl console::Cpu for ThisCpu<'_> {
         cpu::set_alarm(at);
     }
 
-    /// Stops all other CPUs, wherever they are; or those of them that can be interrupted.
+    /// Stops all other CPUs. Without an NMI, a CPU with masked interrupts continues.
     fn stop_others(&self) {
         STATE.stopping.store(true, Ordering::Release);
         arch::call_others();

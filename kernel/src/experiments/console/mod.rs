@@ -1,4 +1,4 @@
-//! A flood of messages on the serial port, logged by all CPUs.
+//! A flood of messages to the serial port, logged by all CPUs.
 
 mod any;
 mod cpu;
@@ -22,16 +22,16 @@ use any::AnyPath;
 use cpu::{TICK, ThisCpu};
 use state::{Port, STATE};
 
-/// Until the first line: all CPUs have found their errand by then.
+/// Time until the first line. By then, all CPUs run their errands.
 const BEFORE: Nanos = Nanos::from_millis(100);
 
-/// Longer than a CPU takes to see that all is over.
+/// More than the time in which a CPU notices the end of the flood.
 const BOUND: Nanos = Nanos::from_secs(10);
 
 static PORT: Once<Port> = Once::new();
 static PATH: Once<AnyPath> = Once::new();
 
-/// The flood, of which interrupts are a part while it goes on.
+/// The running flood. Interrupt handlers take part in it.
 static RUNNING: Once<Experiment> = Once::new();
 
 /// A flood and its setting.
@@ -52,10 +52,10 @@ struct Setting {
     panic_at: Option<Nanos>,
 }
 
-/// Does the job, the `item`th of the list. Once: its memory is the kernel's.
+/// Runs the job, number `item` of the list. Works once per boot, because the memory is static.
 pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineClock) {
     assert!(RUNNING.get().is_none(), "console: once a boot");
-    // Not logged. Here, so that it takes no room in the image.
+    // Marks a line that is not logged. Set here, so that the array needs no room in the image.
     for delay in &STATE.delays {
         delay.store(u64::MAX, Ordering::Relaxed);
     }
@@ -64,7 +64,7 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     let (port, frame) = (arch::serial_port(), line.frame_time());
     let port = PORT.call_once(|| Throttle::new(port, clock, job.profile, frame, &STATE.arrivals));
     let settings = ConsoleSettings {
-        // Nothing to be found out.
+        // Known, so nothing needs to be detected.
         model: Some(Model::Uart16550A),
         ..ConsoleSettings::from(line)
     };
@@ -112,7 +112,7 @@ fn on_timer(due: &Due) {
     }
 }
 
-/// Handles an interrupt from another CPU, which cannot be masked where the architecture has such.
+/// Handles an interrupt from another CPU. With an NMI it arrives even if interrupts are masked.
 fn on_call() {
     if STATE.stopping.load(Ordering::Acquire) {
         STATE.stopped.fetch_add(1, Ordering::AcqRel);
@@ -127,12 +127,12 @@ impl Experiment {
     fn run(&self) {
         let errand = |cpu: usize| {
             let this = ThisCpu::new(&self.setting.clock, self.setting.cpus);
-            // Not all at once, as Linux's are not.
+            // Not all at once, as on Linux.
             let phase = TICK * (cpu as u64 + 1) / u64::from(self.setting.cpus);
             take_part(self.setting.start + phase, TICK);
             self.setting.clock.wait_until(self.setting.start);
             self.flood.run(&this);
-            // A panic comes even if all has been sent before.
+            // A panic comes even if everything was sent before.
             while self.setting.panic_at.is_some() || !self.flood.is_over() {
                 self.flood.sleep_until(&this, this.now() + TICK);
             }
@@ -166,7 +166,8 @@ impl Experiment {
         }
     }
 
-    /// The last CPU panics, in whatever it is doing: told by one of the others.
+    /// Starts the panic of the last CPU if it is due. Another CPU interrupts it, so that it panics
+    /// in any state.
     fn panic_if_due(&self, this: &ThisCpu<'_>) {
         let now = self.setting.clock.now();
         let is_due = self.setting.panic_at.is_some_and(|at| now >= at);
@@ -180,7 +181,7 @@ impl Experiment {
         arch::call_others();
     }
 
-    /// As it was told to at `at`: where interrupts can be masked that may have been long ago.
+    /// Panics after the request at `at`, which may be long ago if interrupts were masked.
     fn panic(&self, this: &ThisCpu<'_>, at: Nanos) -> ! {
         self.flood.panic(this);
         leave_record();
@@ -192,7 +193,7 @@ impl Experiment {
     }
 
     fn tell(&self, panic: Option<Nanos>) {
-        // All of it arrives.
+        // All bytes arrive first.
         let end = self.setting.clock.now().max(self.setting.port.free_at());
         self.setting.clock.wait_until(end);
         outcome::tell(&outcome::Flooded {

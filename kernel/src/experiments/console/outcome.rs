@@ -1,4 +1,4 @@
-//! The flood's results, told when it is over.
+//! Results of the flood, reported after its end.
 
 use core::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use nostall_work::console::{Delays, Fired, Times, Told, What};
 use super::state::{Port, STATE};
 use crate::report;
 
-/// A flood that is over.
+/// Results of a finished flood.
 pub struct Flooded<'a> {
     pub item: u16,
     pub cpus: u16,
@@ -19,7 +19,7 @@ pub struct Flooded<'a> {
     pub panic: Option<Nanos>,
 }
 
-/// Reports all of it.
+/// Reports all results.
 pub fn tell(flooded: &Flooded<'_>) {
     let item = flooded.item;
     let tell = |told: Told| report::tell(item, told);

@@ -1,6 +1,6 @@
-//! State of the flood: what its CPUs share, and figures that are kept until it is over.
+//! State of the flood: data that its CPUs share, and figures that are kept until the end.
 //!
-//! All of it is zero at first, so that it takes no room in the image.
+//! All values are 0 at first, so that the state needs no room in the image.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -10,17 +10,17 @@ use spin::Mutex;
 
 use crate::arch::{MAX_CPUS, MachineClock, SerialPort};
 
-/// The port, as slow as a real one.
+/// The port, with the speed of a real one.
 pub type Port = Throttle<'static, SerialPort, MachineClock>;
 
-/// Lines whose delay is kept, and bytes whose arrival is.
+/// Maximum number of lines whose delays are kept, and of bytes whose arrival times are kept.
 const LINES: usize = 16 << 10;
 const BYTES: usize = 64 << 10;
 
-/// CpuTime that CPUs were held, at most.
+/// Maximum number of kept holds of the console.
 const HOLDS: usize = 8 << 10;
 
-/// Reports of detectors, at most.
+/// Maximum number of kept detector reports.
 const FIRED: usize = 1 << 10;
 
 /// State of the flood.
@@ -29,9 +29,9 @@ pub struct State {
     pub arrivals: [AtomicU32; BYTES],
     pub cpus: [PerCpu; MAX_CPUS],
     pub times: [CpuTime; MAX_CPUS],
-    /// Time at which the CPU that panics was told to, plus 1; 0 before.
+    /// Time at which the panicking CPU was told to panic, plus 1; 0 before.
     told: AtomicU64,
-    /// A panic stops the other CPUs; how many it has stopped.
+    /// Set when a panic stops the other CPUs; `stopped` counts the stopped ones.
     pub stopping: AtomicBool,
     pub stopped: AtomicUsize,
     holds: [KeptHold; HOLDS],
@@ -39,15 +39,15 @@ pub struct State {
     fired: Mutex<heapless::Vec<(usize, Fired), FIRED>>,
 }
 
-/// Time of one CPU, in nanoseconds.
+/// Times of one CPU in nanoseconds.
 pub struct CpuTime {
-    /// Spent in handlers of its timer.
+    /// Time in interrupt handlers of the flood.
     pub handled: AtomicU64,
-    /// Slept by its task.
+    /// Time for which the task slept.
     pub given_away: AtomicU64,
 }
 
-/// CPU and context, and three times. Atomic, for a panic may come in between.
+/// CPU and context in one word, then three times. Atomic, because a panic may interrupt a store.
 struct KeptHold([AtomicU64; 4]);
 
 pub static STATE: State = State {
@@ -69,7 +69,7 @@ pub static STATE: State = State {
 };
 
 impl State {
-    /// Tells a CPU to panic; `false` if one has been told before.
+    /// Tells a CPU to panic. Returns `false` if one has been told before.
     pub fn tell_to_panic(&self, now: Nanos) -> bool {
         let told = self
             .told
@@ -82,7 +82,7 @@ impl State {
         self.told.load(Ordering::Acquire).checked_sub(1).map(Nanos)
     }
 
-    /// Keeps a hold of the console's. In any context.
+    /// Keeps a hold of the console. Can be called in any context.
     pub fn keep_hold(&self, cpu: usize, hold: Hold) {
         let at = self.holds_count.fetch_add(1, Ordering::Relaxed);
         let Some(KeptHold(kept)) = self.holds.get(at) else {
@@ -100,16 +100,16 @@ impl State {
         }
     }
 
-    /// Returns the holds that are kept.
+    /// Returns the kept holds.
     ///
-    /// Panics if there were more than there is room for.
+    /// Panics if there were more than [`HOLDS`].
     pub fn holds(&self) -> impl Iterator<Item = Held> {
         let holds = self.holds_count.load(Ordering::Relaxed);
         assert!(holds <= HOLDS, "held {holds} times: more than {HOLDS}");
         self.holds[..holds].iter().filter_map(|KeptHold(kept)| {
             let [place, from, owner_from, until] =
                 kept.each_ref().map(|at| at.load(Ordering::Relaxed));
-            // Kept in part, by a CPU that was stopped: nothing.
+            // A CPU was stopped while it stored this one: skip it.
             (until != 0).then_some(Held {
                 cpu: (place >> 8) as u16,
                 context: place as u8,
@@ -120,17 +120,17 @@ impl State {
         })
     }
 
-    /// Keeps a detector's report. In an interrupt handler.
+    /// Keeps a detector's report. Called in an interrupt handler.
     pub fn keep_fired(&self, cpu: usize, fired: Fired) {
-        // Of more than there is room for, the first; `each_fired` panics then.
+        // If the list is full, the first reports stay; `each_fired` panics then.
         let _ = self.fired.lock().push((cpu, fired));
     }
 
     /// Calls `each` with every detector's report.
     ///
-    /// Panics if there may have been more than there is room for.
+    /// Panics if the list is full, because reports may be missing.
     pub fn each_fired(&self, mut each: impl FnMut(usize, Fired)) {
-        // A CPU that has it for good has been stopped in it.
+        // The lock may be held forever by a CPU that was stopped.
         let fired = self.fired.try_lock();
         let is_full = fired.as_ref().is_some_and(|fired| fired.is_full());
         assert!(!is_full, "the detectors fired {FIRED} times or more");

@@ -12,7 +12,7 @@ use crate::cpu::{self, NEVER};
 /// The task of one CPU.
 struct Task {
     cpu: usize,
-    /// Set when the task is woken, until it checks.
+    /// Set when the task is woken; cleared when the task checks it.
     woken: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl WakeTask for Task {
     }
 }
 
-/// Wakes the task of `cpu`. If it is awake, its next sleep returns at once.
+/// Wakes the task of `cpu`. If the task is awake, its next sleep returns at once.
 pub fn wake(cpu: usize) {
     TASKS[cpu].woken.store(true, Ordering::Release);
     cpu::unpark([cpu]);
@@ -59,7 +59,7 @@ pub struct Cpus {
     serves: AtomicBool,
     called: AtomicBool,
     stop: AtomicBool,
-    /// Expiry of the bus's timer.
+    /// Expiry time of the bus's timer in nanoseconds.
     timer: AtomicU64,
     /// Time for which the worker has been awake, in nanoseconds.
     busy: AtomicU64,
@@ -102,12 +102,12 @@ impl Cpus {
             platform.busy.fetch_add(busy.0, Ordering::Relaxed);
         }
         platform.serves.store(false, Ordering::Release);
-        // Runs messages that were left to the worker just before.
+        // Runs messages that were queued for the worker just before.
         bus.work();
     }
 
-    /// Sleeps until a wake-up or the timer's expiry. The timer may be set later meanwhile. It
-    /// is checked at every tick of the CPU, so setting it needs no wake-up.
+    /// Sleeps until a wake-up or the timer's expiry. Another CPU may set the timer meanwhile. It
+    /// needs no wake-up for this, because every tick of this CPU checks the timer.
     fn sleep_until_called(&self) {
         cpu::park(NEVER, || {
             let due = self.timer.load(Ordering::Acquire) <= self.now().0;
@@ -142,7 +142,7 @@ impl Clock for Cpus {
         if arch::in_interrupt() {
             return self.wait_until(deadline);
         }
-        // A wake-up is meant for `block`, and stays pending.
+        // A pending wake-up is for `block`, and stays pending.
         cpu::park(deadline, || None::<()>);
     }
 }

@@ -18,7 +18,7 @@ use cpus::Cpus;
 const FLASH: &str = "jedec,spi-nor";
 const CARD: &str = "mmc-spi-slot";
 
-/// The CPUs of the experiment: two tasks and the worker.
+/// CPUs of the experiment: two tasks and the worker.
 const RECEIVER: usize = 0;
 const TRANSMITTER: usize = 1;
 const WORKER: usize = 2;
@@ -36,7 +36,7 @@ pub struct SpiJobs<'a> {
 impl SpiJobs<'_> {
     /// Runs one job of the list, number `item`.
     ///
-    /// Not inlined, so that other jobs need no room for its stack frame.
+    /// Not inlined, so that other jobs do not need its stack space.
     #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         assert!(
@@ -66,7 +66,7 @@ impl SpiJobs<'_> {
         }
     }
 
-    /// Runs with a bus for this CPU alone.
+    /// Runs `run` with a bus for this CPU alone.
     fn with_bus(&self, drives: &str, run: impl FnOnce(&Bus<Controller, Cpus>)) {
         let found = find(drives);
         let platform = Cpus::new(*self.clock, Cpu.id());

@@ -116,7 +116,8 @@ def test_a_large_file_without_records_is_a_row_with_an_error(machine):
     machine.send(NOSTALL_LARGEST="1000")
     assert len(machine.sent()) == 1
     machine.run()
-    assert machine.rows("machine, status, error") == [("host-7", "error", "the file is empty")]
+    [(name, status, error)] = machine.rows("machine, status, error")
+    assert (name, status) == ("host-7", "error") and "the file is empty" in error
 
 
 def test_dumps_that_left_the_outbox_are_not_sent_again(machine):

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -234,6 +234,15 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
         let _ = fs::remove_file(&part);
         return Ok(());
     }
+    let written = write(&file, head, shard, inputs, out);
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written.and_then(|()| Ok(fs::rename(&part, path)?))
+}
+
+/// Writes the list of all inputs.
+fn write(file: &File, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) -> Result<()> {
     file.set_len(0)?;
     let mut file = BufWriter::new(file);
     let mut digest = Sha256::new();
@@ -269,14 +278,11 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
         write(serde_json::to_string(&line)?)?;
         Ok(())
     })?;
-    if input == 0 {
-        let _ = fs::remove_file(&part);
-        bail!("there is no file in the inputs");
-    }
+    ensure!(input > 0, "there is no file in the inputs");
     sums.batches = if sums.inputs == 0 { 0 } else { batch + 1 };
     sums.digest = hex(&digest.finalize());
     writeln!(file, "{}", serde_json::to_string(&sums)?)?;
-    file.into_inner()?.sync_all()?;
-    fs::rename(&part, path)?;
+    file.flush()?;
+    file.get_ref().sync_all()?;
     Ok(())
 }

@@ -8,12 +8,12 @@ use anyhow::{Context, Result, ensure};
 use arrow_array::RecordBatch;
 use clap::ValueEnum;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde::{Deserialize, Serialize};
 
-use crate::schema::{DUMP, TABLES, VERSION, VERSION_KEY};
+use crate::schema::{DUMP, Kind, TABLES, VERSION, VERSION_KEY};
 use crate::tables::{CALLS, CRASHES, DUMPS, RECORDS, TableNumber};
 
 /// Sizes of the files' parts.
@@ -110,6 +110,15 @@ impl Claim {
     }
 }
 
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // An export that was refused leaves no file, which may be in a directory of dumps.
+        if self.file.metadata().is_ok_and(|meta| meta.len() == 0) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// The files of one batch. None has its name before all are complete.
 pub struct Batch<'a> {
     limits: Limits,
@@ -192,7 +201,7 @@ impl<'a> Batch<'a> {
                 Part::Parquet(Box::new(ArrowWriter::try_new(
                     file,
                     schema,
-                    Some(properties()?),
+                    Some(properties(table)?),
                 )?))
             }
             Format::Jsonl => {
@@ -267,18 +276,31 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn properties() -> Result<WriterProperties> {
+fn properties(table: TableNumber) -> Result<WriterProperties> {
     let version = KeyValue::new(VERSION_KEY.to_owned(), VERSION.to_string());
     let by_input = SortingColumn {
         column_idx: 0,
         descending: false,
         nulls_first: false,
     };
-    Ok(WriterProperties::builder()
+    let mut properties = WriterProperties::builder()
+        .set_column_statistics_enabled("text".into(), EnabledStatistics::None);
+    for column in TABLES[table].columns {
+        // Their differences are small, and a dictionary of numbers takes longer. Addresses occur
+        // again and again.
+        let is_address = matches!(column.name, "address" | "parent");
+        if matches!(column.kind, Kind::Long | Kind::Int | Kind::Time) && !is_address {
+            properties = properties
+                .set_column_dictionary_enabled(column.name.into(), false)
+                .set_column_encoding(column.name.into(), Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok(properties
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![by_input]))
-        // Hashes are in no order, so statistics alone exclude no row group.
+        // Hashes are in no order, so statistics exclude no row group, and take long.
+        .set_column_statistics_enabled(DUMP.name.into(), EnabledStatistics::None)
         .set_column_bloom_filter_enabled(DUMP.name.into(), true)
         .set_column_bloom_filter_max_ndv(DUMP.name.into(), DUMPS_OF_ROW_GROUP)
         .set_key_value_metadata(Some(vec![version]))

@@ -96,12 +96,18 @@ impl Rows {
     /// No rows of a table.
     pub fn new(number: TableNumber) -> Self {
         let table = TABLES[number];
+        // An input has one row of its own, and few crashes.
+        let room = if matches!(number, DUMPS | CRASHES) {
+            1
+        } else {
+            1024
+        };
         Self {
             table,
             columns: table
                 .columns
                 .iter()
-                .map(|column| Column::new(column.kind))
+                .map(|column| Column::new(column.kind, room))
                 .collect(),
             rows: 0,
             bytes: 0,
@@ -160,14 +166,14 @@ enum Column {
 }
 
 impl Column {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Kind, room: usize) -> Self {
         match kind {
-            Kind::Long => Self::Long(Int64Builder::new()),
-            Kind::Int => Self::Int(Int32Builder::new()),
-            Kind::Bool => Self::Bool(BooleanBuilder::new()),
-            Kind::Text => Self::Text(StringBuilder::new()),
+            Kind::Long => Self::Long(Int64Builder::with_capacity(room)),
+            Kind::Int => Self::Int(Int32Builder::with_capacity(room)),
+            Kind::Bool => Self::Bool(BooleanBuilder::with_capacity(room)),
+            Kind::Text => Self::Text(StringBuilder::with_capacity(room, room)),
             Kind::Time => {
-                let times = TimestampMicrosecondBuilder::new();
+                let times = TimestampMicrosecondBuilder::with_capacity(room);
                 Self::Time(times.with_data_type(kind.data_type()))
             }
             Kind::Texts => Self::Texts(ListBuilder::new(StringBuilder::new())),

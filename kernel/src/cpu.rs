@@ -217,7 +217,7 @@ impl State {
         self.arm();
     }
 
-    /// Takes the events that are due by `now`. A missed tick is not made up for.
+    /// Takes what has come by `now`. A missed tick is not made up for.
     fn due(&self, now: Nanos) -> Due {
         let next = self.next_tick.load(Ordering::Relaxed);
         let period = self.period.load(Ordering::Relaxed).max(1);

@@ -9,7 +9,7 @@ use spin::Mutex;
 use crate::arch::{Cpu, MAX_CPUS};
 use crate::cpu::{self, NEVER};
 
-/// Work for a CPU, called with the CPU's number.
+/// What a CPU is to do; it is told its number.
 type Errand<'a> = &'a (dyn Fn(usize) + Sync);
 
 static ERRANDS: [Mutex<Option<Errand<'static>>>; MAX_CPUS] = [const { Mutex::new(None) }; MAX_CPUS];

@@ -45,7 +45,7 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
     panic!("{failure:?} did not fail");
 }
 
-#[expect(unconditional_recursion, reason = "its purpose is a full stack")]
+#[expect(unconditional_recursion, reason = "that is what it is for")]
 fn recurse(depth: u64) -> u64 {
     let page = black_box([depth; 64]);
     recurse(depth + 1) + page[0]

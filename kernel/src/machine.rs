@@ -52,7 +52,7 @@ impl BootedMachine {
         &self.clock
     }
 
-    /// Returns the event that describes this machine.
+    /// What there is to say of it.
     pub const fn ready(&self) -> Event {
         Event::Ready {
             cpus: self.cpus,

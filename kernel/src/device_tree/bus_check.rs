@@ -1,5 +1,5 @@
-//! Every access of the memory window, there and back; and interrupts of devices. Uses the serial
-//! port, PCI and SPI controllers of the machine.
+//! Every access of the memory window, there and back; and interrupts of devices. On what
+//! there is of serial port, PCI and SPI controllers.
 
 use nostall_io::Registers;
 use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};

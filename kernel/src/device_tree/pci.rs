@@ -42,7 +42,7 @@ pub unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
     unsafe { Mmio::new(base, len, MmioLayout::BYTES) }.expect("bytes are always possible")
 }
 
-/// Returns the environment that the device tree describes.
+/// What we run on, as the device tree tells.
 pub fn environment() -> Environment {
     Environment::of_device_tree(super::get())
 }
@@ -85,7 +85,7 @@ fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     Some(unsafe { window(base, (range.end - range.start) as usize) })
 }
 
-/// Returns the address ranges for the devices of segment 0 from the device tree.
+/// What there is to give out to the devices of segment 0, as the device tree tells.
 pub fn ranges() -> Option<Ranges> {
     Host::all(super::get())
         .flatten()

@@ -46,7 +46,7 @@ pub fn clock_of(device: &Device) -> Option<u64> {
     Some(core / 2)
 }
 
-/// Returns the output of a PLL: its input times `2 * (divf + 1) / ((divr + 1) * 2^divq)`.
+/// What a PLL makes of its input: `2 * (divf + 1) / ((divr + 1) * 2^divq)`.
 const fn pll(input: u32, config: u32) -> u64 {
     let divr = config & 0x3f;
     let divf = config >> 6 & 0x1ff;

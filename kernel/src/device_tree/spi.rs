@@ -114,7 +114,7 @@ impl Found {
             clock.wait_until(clock.now() + Nanos::from_millis(1));
         });
         let sent = registers.read32(RXDATA);
-        assert_eq!(sent & RXDATA_EMPTY, 0, "an SPI controller received no byte");
+        assert_eq!(sent & RXDATA_EMPTY, 0, "what an SPI controller got back");
         let arrived = arrived.into_inner();
         assert_eq!(arrived, 1, "interrupt {interrupt} of an SPI controller");
     }

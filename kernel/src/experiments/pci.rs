@@ -33,7 +33,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Finds the windows of this machine. To be called once: all share one page for a function.
+    /// What this machine has. To be done once: all use one page for a function in memory.
     pub fn find() -> Self {
         let mut ecam = Vec::new();
         machine::each_window(|segment, window| {

@@ -3,9 +3,9 @@
 # RISC-V SBI (9.1, "Hart start"; the first hart alike): supervisor mode, translation and
 # interrupts off, a0 = this hart's id, a1 = the device tree on the first hart.
 #
-# All harts start here, and the first to arrive is the first CPU. The arguments of hart_start are
-# not relied on: OpenSBI 1.1 starts a hart before it has stored address and argument. A hart that
-# reads them just then goes to the address of the first hart.
+# All come here, and the first to come is the first CPU. What hart_start was given is not
+# relied on: OpenSBI 1.1 lets a hart go before it has noted where to and with what, and one
+# that looks just then goes where the first hart went.
 
 .section .text.boot, "ax"
 .option push

@@ -168,7 +168,7 @@ pub fn init() {
     }
 }
 
-/// Returns the rights to a small page, or `None` if it is not to be mapped.
+/// What may be done with a small page; `None` if it is not to be there.
 fn rights(page: usize) -> Option<u64> {
     let text = start()..(&raw const __text_end).addr();
     let rodata = text.end..(&raw const __rodata_end).addr();

@@ -39,7 +39,7 @@ trap_entry:
     sd t0, 128(sp)
     mv a0, sp
     call rust_trap
-    # Code that was interrupted between a load-reserved and its store-conditional must not find
+    # What was interrupted between a load-reserved and its store-conditional must not find
     # the reservation of one that failed in here (unprivileged specification, "Zalrsc":
     # any store-conditional gives it up).
     addi t0, sp, 128

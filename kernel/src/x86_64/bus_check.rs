@@ -22,8 +22,8 @@ pub fn run() {
     by_string.write8(FCR, 0);
     by_string.write8(MCR, 0);
 
-    // SAFETY: ring 0; PCI's index register (PCI 3.0, 3.2.2.3.2) keeps the
-    // value written to it, and selects the 32 bits at 0xcfc: the host bridge's vendor
+    // SAFETY: ring 0; PCI's index register (PCI 3.0, 3.2.2.3.2) keeps what it is
+    // given, and 32 bits at 0xcfc are what it points to: the host bridge's vendor
     // and device, read-only.
     let pci = unsafe { Ports::new(0xcf8, 8) };
     pci.write32(0, 0x8000_0000);

@@ -61,7 +61,7 @@ impl Tsc {
     }
 }
 
-/// Counts of the interval timer in a long stretch.
+/// What the interval timer counts down in a long stretch.
 const COUNT: u16 = (PIT_HZ / 200) as u16;
 
 /// One stretch of the interval timer, in cycles of the time stamp counter.

@@ -25,7 +25,7 @@ pub const TRAMPOLINE: usize = 0x8000;
 /// Where the double fault and the NMI find a stack that is sure to be good.
 pub const EMERGENCY_STACK: u16 = 0;
 
-/// Data of each CPU.
+/// What each CPU has for itself.
 #[repr(C)]
 struct PerCpu {
     /// First, so that `gs:[0]` is the CPU's number.
@@ -114,7 +114,7 @@ pub fn await_timer_rate() {
 }
 
 /// Sleeps until the next interrupt, unless there is something to do already.
-/// The check for work runs with interrupts masked, so that a wake-up in
+/// What is there to do is looked for with interrupts masked: a wake-up in
 /// between is not lost.
 pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     interrupts::disable();

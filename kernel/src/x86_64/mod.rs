@@ -68,7 +68,7 @@ pub fn see_new_code() {
 /// Does nothing: a place for a call is one instruction, and no CPU is interrupted inside of it.
 pub fn resume_at(_: impl FnOnce(usize) -> usize) {}
 
-/// Reads the identification of this CPU (Intel SDM volume 2, CPUID).
+/// What this CPU says of itself (Intel SDM volume 2, CPUID).
 #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
 #[inline(always)]
 fn cpuid(leaf: u32) -> CpuidResult {

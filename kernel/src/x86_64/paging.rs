@@ -2,7 +2,7 @@
 //!
 //! Code can be executed but not written, data written but not executed; page 0
 //! and the page below each stack are not there, so that a null pointer and a
-//! full stack are exceptions. Memory that the memory map does not call RAM is uncached.
+//! full stack are exceptions. What the memory map does not call RAM is uncached.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -102,7 +102,7 @@ fn link(table: &mut PageTable, index: usize, below: &PageTable) {
     table[index].set_addr(address, Flags::PRESENT | Flags::WRITABLE);
 }
 
-/// Returns the rights to a small page, or `None` if it is not to be mapped.
+/// What may be done with a small page; `None` if it is not to be there.
 fn rights(address: usize) -> Option<Flags> {
     let text = (&raw const __text_start).addr()..(&raw const __text_end).addr();
     let rodata = text.end..(&raw const __rodata_end).addr();

@@ -14,7 +14,7 @@ use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
 use crate::trap::{Exception, Trap};
 
-/// Vector of the interrupt that cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
+/// What cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
 const NMI_VECTOR: u8 = 2;
 const TRAP_ENTRIES: usize = 48;
 
@@ -25,7 +25,7 @@ global_asm!(
     options(att_syntax),
 );
 
-/// Registers that traps.s and the CPU leave on the stack.
+/// What traps.s and the CPU leave on the stack.
 #[repr(C)]
 pub struct Frame {
     registers: [u64; 9],

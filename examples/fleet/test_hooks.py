@@ -1,6 +1,7 @@
 """The hooks on directories like those of systemd-pstore and of a crash kernel.
 
-`make fleet-duckdb` runs the tests, with nostall-fleet in PATH.
+`make fleet-duckdb` runs the tests, with nostall-fleet and nostall-postmortem in PATH. The hosts'
+hook has nostall-postmortem alone.
 """
 
 import os
@@ -14,8 +15,9 @@ import duckdb
 import pytest
 
 FOLDER = Path(__file__).parent
-HOOK = FOLDER / "hooks/export-dumps"
-DUMP = FOLDER.parents[1] / "crates/nostall-pstore/tests/fixtures/plain/image.bin"
+HOOKS = FOLDER / "hooks"
+FIXTURES = FOLDER.parents[1] / "crates/nostall-pstore/tests/fixtures"
+DUMP = FIXTURES / "plain/image.bin"
 
 PANIC = b"""Panic#1 Part1
 <6>[    0.000000] Linux version 6.1.192 (root@vm) #1 SMP Fri Nov 20 23:26:33 UTC 2026
@@ -25,7 +27,7 @@ PANIC = b"""Panic#1 Part1
 
 @pytest.fixture
 def machine(tmp_path):
-    """An empty machine: `run` calls its hook on a directory."""
+    """An empty machine and an empty collection point: `run` calls both hooks."""
     return Machine(tmp_path)
 
 
@@ -33,23 +35,46 @@ class Machine:
     def __init__(self, folder: Path):
         self.dumps = folder / "dumps"
         self.state = folder / "state"
+        self.outbox = folder / "outbox"
+        self.tools = folder / "tools"
         self.dumps.mkdir()
+        self.outbox.mkdir()
+        self.tools.mkdir()
+        (self.tools / "nostall-postmortem").symlink_to(shutil.which("nostall-postmortem"))
+
+    def send(self, **options: str) -> None:
+        """Calls the hosts' hook, which has no nostall-fleet."""
+        variables = {
+            "NOSTALL_STATE": str(self.state),
+            "NOSTALL_OUTBOX": str(self.outbox),
+            "NOSTALL_MACHINE": "host-7",
+            "PATH": f"{self.tools}:/usr/sbin:/usr/bin:/sbin:/bin",
+            **options,
+        }
+        subprocess.run([HOOKS / "send-dumps", self.dumps], env=variables, check=True, timeout=120)
 
     def start(self, **options: str) -> subprocess.Popen:
-        variables = {"NOSTALL_STATE": str(self.state), "NOSTALL_MACHINE": "host-7", **options}
+        """Starts the collection point's hook."""
+        variables = {"NOSTALL_STATE": str(self.state / "collected"), **options}
         return subprocess.Popen(
-            [HOOK, self.dumps], env={**os.environ, **variables}, start_new_session=True
+            [HOOKS / "export-dumps", self.outbox],
+            env={**os.environ, **variables},
+            start_new_session=True,
         )
 
     def run(self, **options: str) -> None:
+        self.send()
         assert self.start(**options).wait(120) == 0
 
+    def sent(self) -> list[str]:
+        return sorted(path.name for path in self.outbox.glob("host-7/*"))
+
     def rows(self, columns: str, table: str = "dumps") -> list[tuple]:
-        files = f"{self.state}/tables/*/{table}-*.parquet"
+        files = f"{self.state}/collected/tables/*/{table}-*.parquet"
         return duckdb.sql(f"SELECT {columns} FROM '{files}' ORDER BY ALL").fetchall()
 
     def runs(self) -> list[str]:
-        return sorted(path.name for path in (self.state / "tables").iterdir())
+        return sorted(path.name for path in (self.state / "collected/tables").iterdir())
 
 
 def test_files_that_systemd_pstore_archived_become_rows_of_this_machine(machine):
@@ -71,6 +96,51 @@ def test_memory_that_a_crash_kernel_wrote_becomes_rows_of_this_machine(machine):
     assert machine.rows("machine, format, kernel") == [("host-7", "raw", "6.1.192")]
     [(path,)] = machine.rows("path")
     assert path.endswith("2026-11-20 23:32_vmcore")
+
+
+def test_of_a_large_dump_the_logs_alone_are_sent(machine):
+    shutil.copy(DUMP, machine.dumps / "vmcore")
+    machine.send(NOSTALL_LARGEST="1000")
+    [name] = machine.sent()
+    assert name.endswith("vmcore-dmesg-ramoops-0")
+    machine.run()
+    assert machine.rows("machine, format, status, kernel") == [
+        ("host-7", "text", "records", "6.1.192")
+    ]
+    # The crash is that of the whole dump.
+    assert machine.rows("class, signature", "crashes") == [("sysrq", "e62565fbc0701719")]
+
+
+def test_a_large_file_without_records_is_a_row_with_an_error(machine):
+    (machine.dumps / "vmcore").write_bytes(bytes(5000))
+    machine.send(NOSTALL_LARGEST="1000")
+    assert len(machine.sent()) == 1
+    machine.run()
+    assert machine.rows("machine, status, error") == [("host-7", "error", "the file is empty")]
+
+
+def test_dumps_that_left_the_outbox_are_not_sent_again(machine):
+    (machine.dumps / "dmesg-ramoops-0").write_bytes(PANIC)
+    machine.send()
+    [sent] = machine.outbox.glob("host-7/*")
+    sent.unlink()
+    machine.send()
+    assert machine.sent() == []
+
+
+def test_a_file_that_is_not_complete_is_not_exported(machine):
+    (machine.outbox / "host-8").mkdir()
+    (machine.outbox / "host-8/.dump.part").write_bytes(PANIC)
+    machine.run()
+    assert machine.runs() == []
+
+
+def test_dumps_of_several_machines_have_their_names(machine):
+    (machine.dumps / "a").write_bytes(PANIC)
+    machine.send(NOSTALL_MACHINE="host-8")
+    (machine.dumps / "b").write_bytes(PANIC + b"other\n")
+    machine.run()
+    assert machine.rows("machine") == [("host-7",), ("host-8",)]
 
 
 def test_each_dump_is_exported_once(machine):
@@ -109,13 +179,14 @@ def test_a_directory_without_dumps_makes_no_tables(machine):
 def test_an_export_that_was_killed_goes_on_at_the_next_call(machine):
     for number in range(40):
         (machine.dumps / f"{number}").write_bytes(DUMP.read_bytes() + bytes([number]))
+    machine.send()
     # A batch a dump, so that there is a half.
     hook = machine.start(NOSTALL_EXPORT="--batch 64K --jobs 1")
-    while hook.poll() is None and not list(machine.state.glob("tables/*/dumps-*")):
+    while hook.poll() is None and not list(machine.state.glob("collected/tables/*/dumps-*")):
         time.sleep(0.001)
     os.killpg(hook.pid, signal.SIGKILL)
     hook.wait()
-    assert not (machine.state / "00000.done").exists()
+    assert not (machine.state / "collected/00000.done").exists()
     assert 0 < len(machine.rows("dump")) < 40
     machine.run(NOSTALL_EXPORT="--batch 64K --jobs 1")
     assert machine.runs() == ["00000"]
@@ -129,9 +200,17 @@ def test_a_redacted_export_has_neither_paths_nor_text(machine):
     assert set(machine.rows("text", "records")) == {(None,)}
 
 
-def test_the_units_call_the_hook_where_the_book_installs_it():
+@pytest.mark.parametrize(
+    ("unit", "command"),
+    [
+        ("systemd-pstore.conf", "send-dumps /var/lib/systemd/pstore"),
+        ("nostall-crash.service", "send-dumps /var/crash"),
+        ("nostall-export.service", "export-dumps /srv/dumps"),
+        ("nostall-export.timer", None),
+    ],
+)
+def test_the_units_call_the_hooks_where_the_book_installs_them(unit, command):
     book = (FOLDER.parents[1] / "docs/src/fleet.md").read_text()
-    for unit in ["systemd-pstore.conf", "nostall-crash.service"]:
-        text = (FOLDER / "hooks" / unit).read_text()
-        assert "/usr/local/lib/nostall/export-dumps /var/" in text
-        assert f"hooks/{unit}" in book and text.split("\n")[0][2:] in book
+    text = (HOOKS / unit).read_text()
+    assert command is None or f"/usr/local/lib/nostall/{command}\n" in text
+    assert f"hooks/{unit}" in book and text.split("\n")[0][2:] in book

@@ -1,3 +1,5 @@
+"""Decodes the memory of crashed machines to Arrow tables: the native half."""
+
 from collections.abc import Sequence
 from os import PathLike
 from typing import Literal, final
@@ -19,7 +21,10 @@ __all__ = [
 ]
 
 VERSION: str
+"""Version of the package."""
+
 SCHEMA_VERSION: int
+"""Version of the tables, which is in the metadata of each."""
 
 def decode(
     source: _Source,
@@ -28,32 +33,72 @@ def decode(
     input: int = 0,
     symbols: Symbols | None = None,
     redact: bool = False,
-) -> dict[_TableName, pa.Table]: ...
-def schemas() -> dict[_TableName, pa.Schema]: ...
-def detect(source: _Source) -> list[Region]: ...
+) -> dict[_TableName, pa.Table]:
+    """Decodes one input to the tables `dumps`, `records`, `calls` and `crashes`.
+
+    `source` is a path, or the bytes of a file. With bytes, `path` fills the columns `path` and
+    `machine`. `input` fills the column of that name. `symbols` gives names to traced addresses.
+    With `redact`, the tables have no text.
+
+    A bad input is no exception: the column `error` of `dumps` has the reason.
+    """
+
+def schemas() -> dict[_TableName, pa.Schema]:
+    """Returns the schema of each table. Units are in the metadata of the fields."""
+
+def detect(source: _Source) -> list[Region]:
+    """Finds the ramoops regions in a dump, convincing ones first.
+
+    Raises `OSError` for a file that cannot be read, and `ValueError` for one that is no dump.
+    """
+
 def symbolize(
     addresses: Sequence[int | None],
     symbols: Symbols,
     *,
     kernel: str | None = None,
     kernel_offset: int = 0,
-) -> list[str | None]: ...
+) -> list[str | None]:
+    """Returns names such as `panic+0x8c/0x140`; `None` outside of known code.
+
+    `kernel` and `kernel_offset` are columns of the table `dumps`. An address may be a signed
+    number, as in the table `calls`.
+    """
 
 @final
 class Region:
+    """A ramoops region that was found in a dump."""
+
     @property
-    def start(self) -> int: ...
+    def start(self) -> int:
+        """Physical address; in a raw dump, the offset in the file."""
+
     @property
-    def length(self) -> int: ...
+    def length(self) -> int:
+        """Bytes of the region that the dump has."""
+
     @property
-    def convincing(self) -> bool: ...
+    def convincing(self) -> bool:
+        """Whether ordinary data does not have such evidence by chance."""
+
     @property
-    def parameters(self) -> dict[str, int]: ...
+    def parameters(self) -> dict[str, int]:
+        """Parameters of Linux's `ramoops` module that divide a region in this way."""
+
     @property
-    def evidence(self) -> list[str]: ...
+    def evidence(self) -> list[str]:
+        """Evidence, a line each."""
+
     @property
-    def doubts(self) -> list[str]: ...
+    def doubts(self) -> list[str]:
+        """Doubts, a line each."""
 
 @final
 class Symbols:
+    """Symbols of kernels, from a file or a directory.
+
+    A file is a `System.map` (also gzipped), a copy of `/proc/kallsyms`, or a `vmlinux`. A
+    directory has `System.map-RELEASE` (also `.gz`) or `vmlinux-RELEASE` of each kernel.
+    """
+
     def __new__(cls, source: _Source) -> Symbols: ...

@@ -195,7 +195,7 @@ impl Symbols {
     }
 }
 
-/// Returns names in the form `panic+0x8c/0x140` for `addresses`; `None` outside of known code.
+/// Returns names such as `panic+0x8c/0x140`; `None` outside of known code.
 ///
 /// `kernel` is the release, which chooses the file if `symbols` is a directory. `kernel_offset` is
 /// the distance that KASLR moved the kernel by. Both are columns of the table `dumps`. An address

@@ -1,4 +1,4 @@
-//! Shared parts of nostall's benchmarks: tables whose rows are measured in turn, and the start
+//! Shared parts of nostall's benchmarks: tables whose rows are measured in turn, and the entry point
 //! of a benchmark.
 //!
 //! Not for use outside nostall; it is not published.

@@ -1,35 +1,36 @@
-//! A table whose rows are measured in turn, round by round, so that other load on the machine
-//! affects all of them alike.
+//! A table whose rows are measured in turn, round by round. Other load on the machine thus affects
+//! all rows equally.
 //!
-//! criterion and divan measure one row after the other, minutes apart, and have no ratios
+//! criterion and divan measure one row after the other, minutes apart, and print no ratios between
+//! rows. This module therefore replaces them.
 //! between rows. This module therefore replaces them.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// The length of a measurement.
+/// Duration of a measurement.
 #[derive(Clone, Copy)]
 pub struct Effort {
     rounds: usize,
-    /// The approximate time for a row in a round. It is less than a busy system's time slice.
+    /// Approximate time per row and round. It is less than a busy system's time slice.
     round: Duration,
 }
 
 impl Effort {
-    /// Measures figures.
+    /// Effort for figures.
     pub const FULL: Self = Self {
         rounds: 201,
         round: Duration::from_millis(1),
     };
 
-    /// Only shows that the rows run.
+    /// Effort that only shows that the rows run.
     pub const TEST: Self = Self {
         rounds: 1,
         round: Duration::ZERO,
     };
 
-    /// Returns the effort that the program's arguments select: full with `--bench`, which cargo
-    /// passes, unless `--test` is there, too.
+    /// Returns the effort for the program's arguments: full with `--bench`, which cargo passes,
+    /// unless `--test` is also given.
     pub fn of(arguments: &[String]) -> Self {
         let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
         match has("--bench") && !has("--test") {
@@ -98,7 +99,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Returns the limit in words, and whether it is met.
+    /// Returns the limit as text, and whether it is met.
     pub fn verdict(self, value: f64, ratio: f64) -> String {
         let (met, sign, limit, of) = match self {
             Self::AtMost(limit) => (value <= limit, "<=", limit, ""),
@@ -111,7 +112,7 @@ impl Limit {
     }
 }
 
-/// A function that repeats an act a given number of times, and returns the duration.
+/// Function that repeats an act a given number of times, and returns the duration.
 type Run<'a> = Box<dyn FnMut(u64) -> Duration + 'a>;
 
 /// Rows to be compared with the first one.
@@ -141,7 +142,7 @@ impl<'a> Table<'a> {
         self.rows.push((name.into(), Box::new(run), limit.into()));
     }
 
-    /// Adds a row. Its `run` gets the number of repetitions, and is timed.
+    /// Adds a row. `run` receives the number of repetitions, and its duration is measured.
     pub fn row(
         &mut self,
         name: impl Into<String>,
@@ -196,7 +197,7 @@ impl<'a> Table<'a> {
 fn fitting(run: &mut Run<'_>, round: Duration) -> u64 {
     let mut times = 1;
     loop {
-        // The shortest of a few tries, without other programs' time slices.
+        // The shortest of a few tries excludes other programs' time slices.
         let tries = if round.is_zero() { 1 } else { 5 };
         let taken = (0..tries).map(|_| run(times)).min().unwrap_or_default();
         if taken >= round / 2 {

@@ -15,7 +15,7 @@ use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer,
 use nostall_postmortem::image::{self, DumpFormat, Image};
 use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
 use nostall_postmortem::symbols::{Symbols, kernel_offset};
-use nostall_postmortem::trace_region::{self, TraceRegion};
+use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Record, Text, Unpack};
 use nostall_pstore::{ByteOrder, Trust, Writer, ZoneKind, ZoneState};
 use nostall_trace::linux::Formats;
@@ -35,6 +35,9 @@ const MOST_REGIONS: usize = 64;
 
 /// Most bytes of a line. A longer one is several rows.
 const LONGEST_LINE: usize = 16 << 10;
+
+/// First character of a name that stands for an address in a trace. No name of a program has it.
+const ADDRESS: char = '\0';
 
 /// Options of the decoder.
 #[derive(Debug, Default)]
@@ -423,10 +426,11 @@ impl<'a> Dump<'a> {
     fn kernel(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("Linux version ")
             && let Some((release, rest)) = rest.split_once(' ')
+            && let Some(release) = crash::release(release)
         {
             self.facts.release = Some(release.to_owned());
-            let build = rest.find(" #").map(|at| rest[at + 1..].trim().to_owned());
-            self.facts.build = build.or(self.facts.build.take());
+            let build = rest.find(" #").and_then(|at| crash::version(&rest[at..]));
+            self.facts.build = build.map(str::to_owned).or(self.facts.build.take());
         }
     }
 
@@ -548,12 +552,15 @@ impl<'a> Dump<'a> {
         if self.facts.build_id.is_none() && !region.header.build_id.as_bytes().is_empty() {
             self.facts.build_id = Some(hex(region.header.build_id.as_bytes()));
         }
+        if region.state == HeaderState::Sound {
+            self.facts.offset = self.facts.offset.or(region.load_offset());
+        }
+        let offset = region.load_offset().or(self.facts.offset).unwrap_or(0);
         let symbols = self.options.maps.of(self.facts.release.as_deref());
-        let symbols = symbols.map(|symbols| {
-            let offset = region.load_offset().unwrap_or(0);
-            Symbols::clone(&symbols).with_offset(offset)
-        });
-        let mut source = match region.source(symbols.as_ref()) {
+        let symbols = symbols.as_deref();
+        // Events have names and no addresses, so an address is named by its digits.
+        let numbered = |address| Some(format!("{ADDRESS}{address:x}"));
+        let mut source = match region.source_named(numbered) {
             Ok(source) => source,
             Err(_) => {
                 self.facts.damaged += 1;
@@ -565,16 +572,13 @@ impl<'a> Dump<'a> {
         while !self.is_stopped()
             && let Ok(Some(event)) = source.next_event()
         {
-            let text = |name| Cell::Text(source.catalog().text(name));
+            let redact = self.options.redact;
             let unknown = Cell::Null;
-            let (kind, function, caller, duration) = match event.kind {
-                EventKind::Enter { function, .. } => ("enter", text(function), unknown, None),
+            let (kind, function, duration) = match event.kind {
+                EventKind::Enter { function, .. } => ("enter", Some(function), None),
                 EventKind::Exit {
                     function, duration, ..
-                } => ("exit", function.map_or(unknown, text), unknown, duration),
-                EventKind::Call { function, caller } => {
-                    ("call", text(function), caller.map_or(unknown, text), None)
-                }
+                } => ("exit", function, duration),
                 EventKind::Lost { records } => {
                     self.facts.damaged = self
                         .facts
@@ -603,6 +607,17 @@ impl<'a> Dump<'a> {
                 }
             };
             self.facts.decoded += 16;
+            let text = function.map(|function| source.catalog().text(function));
+            let digits = text.and_then(|text| text.strip_prefix(ADDRESS));
+            let address = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            let (symbol, distance) = match address {
+                Some(address) => name(symbols, address, offset),
+                // The names area of a damaged trace may have any text.
+                None => (
+                    Cell::text(text.filter(|text| !redact || is_path(text))),
+                    unknown,
+                ),
+            };
             let stamp = Cell::long(event.time);
             let (stamp, time) = if is_nanoseconds {
                 (unknown, stamp)
@@ -619,11 +634,11 @@ impl<'a> Dump<'a> {
                     stamp,
                     time,
                     Cell::Text(kind),
+                    Cell::address(address),
                     unknown,
+                    symbol,
+                    distance,
                     unknown,
-                    function,
-                    unknown,
-                    caller,
                     unknown,
                     if is_nanoseconds {
                         Cell::maybe_long(duration)
@@ -876,6 +891,11 @@ fn machine(path: &Path, redact: bool) -> Option<String> {
         true => hex(&Sha256::digest(name.as_bytes())[..8]),
         false => name.into_owned(),
     })
+}
+
+/// Whether a text has the form of a function's path, such as `uart::Port::send`.
+fn is_path(text: &str) -> bool {
+    text.split("::").all(crash::is_name)
 }
 
 /// Returns a function's name and the distance from its start.

@@ -72,12 +72,20 @@ pub struct Args {
     pub timings: bool,
 
     /// Bytes of inputs in a batch
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = number::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = batch)]
     pub batch: u64,
 
-    /// Dumps: files, directories (all files in them and below), @FILE or - for a list of paths
+    /// Dumps: files, directories (all files in them and below), @FILE or - for a list of paths,
+    /// one a line
     #[arg(value_name = "INPUT", required_unless_present = "manifest")]
     pub inputs: Vec<PathBuf>,
+}
+
+fn batch(text: &str) -> Result<u64, String> {
+    match number::parse(text)? {
+        0 => Err("a batch has one byte at least".to_owned()),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Numbers of an export.
@@ -156,9 +164,15 @@ pub fn run(args: &Args) -> Result<Summary> {
             continue;
         }
         let mut files = Batch::new(out, args.format, &name, number)?;
-        decode_all(&entries, &options, jobs, &bar, &mut |table, rows| {
-            summary.add(table, &rows);
-            files.write(table, &rows)
+        decode_all(entries.iter(), &options, jobs, &mut |given| {
+            match given {
+                Given::Rows(table, rows) => {
+                    summary.add(table, &rows);
+                    files.write(table, &rows)?;
+                }
+                Given::End => bar.inc(1),
+            }
+            Ok(())
         })?;
         files.finish()?;
         summary.inputs += entries.len() as u64;
@@ -198,16 +212,23 @@ fn bar(inputs: u64) -> ProgressBar {
 
 type Rows = (TableNumber, RecordBatch);
 
+/// Part of an input's result.
+enum Given {
+    /// Rows of a table.
+    Rows(TableNumber, RecordBatch),
+    /// The end of the input.
+    End,
+}
+
 /// Decodes the inputs on `jobs` threads, and hands their rows to `each` in the inputs' order.
 ///
 /// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and twice as many inputs
 /// as threads are begun.
-fn decode_all(
-    entries: &[Entry],
+fn decode_all<'e>(
+    mut entries: impl ExactSizeIterator<Item = &'e Entry>,
     options: &Options,
     jobs: usize,
-    bar: &ProgressBar,
-    each: &mut dyn FnMut(TableNumber, RecordBatch) -> Result<()>,
+    each: &mut dyn FnMut(Given) -> Result<()>,
 ) -> Result<()> {
     let (work, taken) = mpsc::channel::<(&Entry, SyncSender<Rows>)>();
     let taken = Mutex::new(taken);
@@ -223,12 +244,9 @@ fn decode_all(
         // Dropped with an error of `each`: the threads then stop.
         let work = work;
         let mut begun: VecDeque<Receiver<Rows>> = VecDeque::new();
-        let mut waiting = entries.iter();
         loop {
-            for entry in waiting
-                .by_ref()
-                .take(jobs.saturating_mul(2).saturating_sub(begun.len()))
-            {
+            let free = jobs.saturating_mul(2).saturating_sub(begun.len());
+            for entry in entries.by_ref().take(free) {
                 let (rows, receiver) = mpsc::sync_channel(QUEUE);
                 work.send((entry, rows))
                     .map_err(|_| anyhow!("no thread decodes"))?;
@@ -238,9 +256,9 @@ fn decode_all(
                 return Ok(());
             };
             for (table, rows) in first {
-                each(table, rows)?;
+                each(Given::Rows(table, rows))?;
             }
-            bar.inc(1);
+            each(Given::End)?;
         }
     })
 }
@@ -264,5 +282,46 @@ fn one(entry: &Entry, options: &Options, rows: &SyncSender<Rows>) {
             options,
             &mut |table, batch| Ok(rows.send((table, batch))?),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn inputs_begun_and_rows_that_wait_do_not_grow_with_the_number_of_inputs() {
+        const JOBS: usize = 3;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dump");
+        // Several batches of rows.
+        let line = "<6>[    1.000000] a line of a log\n";
+        fs::write(&path, "Panic#1 Part1\n".to_owned() + &line.repeat(20_000)).unwrap();
+        for number in [10, 40] {
+            let entries: Vec<_> = (0..number)
+                .map(|input| Entry {
+                    input,
+                    path: path.clone(),
+                })
+                .collect();
+            let (begun, ended, most_rows) = (Cell::new(0), Cell::new(0), Cell::new(0));
+            let counted = entries.iter().inspect(|_| begun.set(begun.get() + 1));
+            decode_all(counted, &Options::default(), JOBS, &mut |given| {
+                assert!(begun.get() - ended.get() <= 2 * JOBS, "{number} inputs");
+                match given {
+                    Given::Rows(_, rows) => most_rows.set(rows.num_rows().max(most_rows.get())),
+                    Given::End => ended.set(ended.get() + 1),
+                }
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(
+                (begun.get(), ended.get()),
+                (number as usize, number as usize)
+            );
+            assert_eq!(most_rows.get(), crate::tables::MOST_ROWS);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
 /// Longest line of a list.
@@ -56,13 +56,14 @@ impl Shard {
 
 /// Hands each input to `each`: files, `@FILE` for a list of paths, `-` for a list on standard
 /// input, and of a directory all files in it and below, in the order of their names. Links in
-/// directories are not followed, and the directory `besides` is left out.
+/// directories are not followed, and the directory `besides` is left out. A line of a list ends in
+/// a line feed, with or without a carriage return.
 ///
 /// A directory that cannot be read is an input itself, so that its error is not lost.
 ///
 /// # Errors
 ///
-/// If a list cannot be read, or those of `each`.
+/// If a list cannot be read, if `besides` is an input itself, or those of `each`.
 pub fn all(
     inputs: &[PathBuf],
     besides: &Path,
@@ -102,6 +103,7 @@ fn list(
             return Ok(());
         }
         let path = line.strip_suffix(b"\n").unwrap_or(&line);
+        let path = path.strip_suffix(b"\r").unwrap_or(path);
         if !path.is_empty() {
             below(&path_of(path), besides, each)?;
         }
@@ -129,6 +131,9 @@ fn below(
 ) -> Result<()> {
     if !path.is_dir() {
         return each(path);
+    }
+    if besides.is_some() && fs::canonicalize(path).ok().as_deref() == besides {
+        bail!("the directory of the tables is no input: give another --out");
     }
     // Entries that are still to come, of each directory on the way.
     let mut way: Vec<(PathBuf, std::vec::IntoIter<(bool, OsString)>)> = Vec::new();

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -221,7 +221,20 @@ fn line(lines: &mut impl BufRead) -> Result<String> {
 fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    let file = File::create(&part).with_context(|| path.display().to_string())?;
+    let mut open = File::options();
+    // Cut off below, with the lock: another export may write it.
+    open.write(true).create(true).truncate(false);
+    let file = open
+        .open(&part)
+        .with_context(|| path.display().to_string())?;
+    file.try_lock()
+        .with_context(|| format!("manifest {}: another export makes it", path.display()))?;
+    if path.exists() {
+        // That export made it before this one had the lock.
+        let _ = fs::remove_file(&part);
+        return Ok(());
+    }
+    file.set_len(0)?;
     let mut file = BufWriter::new(file);
     let mut digest = Sha256::new();
     let mut write = |line: String| {
@@ -256,6 +269,10 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
         write(serde_json::to_string(&line)?)?;
         Ok(())
     })?;
+    if input == 0 {
+        let _ = fs::remove_file(&part);
+        bail!("there is no file in the inputs");
+    }
     sums.batches = if sums.inputs == 0 { 0 } else { batch + 1 };
     sums.digest = hex(&digest.finalize());
     writeln!(file, "{}", serde_json::to_string(&sums)?)?;

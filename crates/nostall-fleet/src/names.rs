@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use nostall_postmortem::symbols::Symbols;
+
+use crate::crash;
 
 /// Where symbols come from.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +37,9 @@ impl Maps {
     /// If the file has no symbols. The error begins with the option.
     pub fn load(path: &Path) -> Result<Self> {
         if !path.is_dir() {
-            return Ok(Self::One(Arc::new(nostall_postmortem::cli::load_symbols(
-                path,
-            )?)));
+            let symbols = Symbols::load(path);
+            let symbols = symbols.with_context(|| format!("--symbols {}", path.display()))?;
+            return Ok(Self::One(Arc::new(symbols)));
         }
         ensure!(
             path.read_dir().is_ok(),
@@ -66,9 +68,7 @@ impl Releases {
 
     fn of(&self, release: &str) -> Option<Arc<Symbols>> {
         // The release is text of the crashed machine, and no path.
-        let is_plain =
-            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '~');
-        if !release.chars().all(is_plain) {
+        if !release.chars().all(crash::is_of_release) {
             return None;
         }
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,14 +13,25 @@ use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde::{Deserialize, Serialize};
 
-use crate::schema::{TABLES, VERSION, VERSION_KEY};
+use crate::schema::{DUMP, TABLES, VERSION, VERSION_KEY};
 use crate::tables::{CALLS, CRASHES, DUMPS, RECORDS, TableNumber};
 
-/// Bytes from which on a table goes on in its next file.
-const FILE: usize = 128 << 20;
+/// Sizes of the files' parts.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Bytes from which on a table goes on in its next file.
+    file: usize,
+    /// Encoded bytes in memory, for each table, from which on a row group is written.
+    row_group: usize,
+}
 
-/// Encoded bytes in memory, for each table, from which on a row group is written.
-const ROW_GROUP: usize = 16 << 20;
+const LIMITS: Limits = Limits {
+    file: 128 << 20,
+    row_group: 16 << 20,
+};
+
+/// Most dumps that a row group's filter is made for. More make it less exact, and no row is lost.
+const DUMPS_OF_ROW_GROUP: u64 = 4096;
 
 /// Zstandard's level. Higher ones take longer than decoding.
 const LEVEL: i32 = 1;
@@ -101,6 +112,7 @@ impl Claim {
 
 /// The files of one batch. None has its name before all are complete.
 pub struct Batch<'a> {
+    limits: Limits,
     folder: &'a Path,
     format: Format,
     /// Part of the files' names after the table.
@@ -122,7 +134,18 @@ impl<'a> Batch<'a> {
     ///
     /// If they cannot be made.
     pub fn new(folder: &'a Path, format: Format, shard: &str, batch: u64) -> Result<Self> {
+        Self::with_limits(LIMITS, folder, format, shard, batch)
+    }
+
+    fn with_limits(
+        limits: Limits,
+        folder: &'a Path,
+        format: Format,
+        shard: &str,
+        batch: u64,
+    ) -> Result<Self> {
         let mut new = Self {
+            limits,
             folder,
             format,
             name: format!("{shard}{batch:05}"),
@@ -189,7 +212,7 @@ impl<'a> Batch<'a> {
         let bytes = match &mut self.open[table] {
             Part::Parquet(writer) => {
                 writer.write(rows)?;
-                if writer.in_progress_size() >= ROW_GROUP {
+                if writer.in_progress_size() >= self.limits.row_group {
                     writer.flush()?;
                 }
                 writer.bytes_written() + writer.in_progress_size()
@@ -200,7 +223,7 @@ impl<'a> Batch<'a> {
             }
         };
         // The file of dumps is the mark of a complete batch, so there is one.
-        if bytes >= FILE && table != DUMPS {
+        if bytes >= self.limits.file && table != DUMPS {
             self.end(table)?;
             self.numbers[table] += 1;
             self.open[table] = self.part(table)?;
@@ -255,6 +278,9 @@ fn properties() -> Result<WriterProperties> {
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![by_input]))
+        // Hashes are in no order, so statistics alone exclude no row group.
+        .set_column_bloom_filter_enabled(DUMP.name.into(), true)
+        .set_column_bloom_filter_max_ndv(DUMP.name.into(), DUMPS_OF_ROW_GROUP)
         .set_key_value_metadata(Some(vec![version]))
         .set_created_by(format!("nostall {}", env!("CARGO_PKG_VERSION")))
         .build())
@@ -275,5 +301,160 @@ impl Write for Counted {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    use super::*;
+    use crate::decode::{Options, Source, decode};
+
+    const SMALL: Limits = Limits {
+        file: 64 << 10,
+        row_group: 8 << 10,
+    };
+
+    /// Writes the tables of 60 logs to small files, and returns their names and hashes.
+    fn small_files(folder: &Path, format: Format) -> (Vec<String>, Vec<String>) {
+        let mut batch = Batch::with_limits(SMALL, folder, format, "", 3).unwrap();
+        let mut hashes = BTreeSet::new();
+        let mut in_order = Vec::new();
+        for input in 0..60_u64 {
+            // Text that does not compress well.
+            let lines = (0..200_u64).map(|line| {
+                let number = (input * 200 + line + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                format!(
+                    "<6>[    1.000000] {number:x} {:x}\n",
+                    number.rotate_left(29) ^ line
+                )
+            });
+            let log = "Panic#1 Part1\n".to_owned() + &lines.collect::<String>();
+            let options = Options::default();
+            decode(
+                Source::Bytes(log.as_bytes()),
+                input,
+                &options,
+                &mut |table, rows| {
+                    if table == DUMPS {
+                        let hash = rows.column(1).as_string::<i32>().value(0).to_owned();
+                        assert!(hashes.insert(hash.clone()));
+                        in_order.push(hash);
+                    }
+                    batch.write(table, &rows)
+                },
+            )
+            .unwrap();
+        }
+        batch.finish().unwrap();
+        let names = fs::read_dir(folder).unwrap().map(|entry| {
+            let name = entry.unwrap().file_name();
+            name.into_string().unwrap()
+        });
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        (names, in_order)
+    }
+
+    fn open(path: PathBuf) -> ParquetRecordBatchReaderBuilder<File> {
+        ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_table_that_fills_a_file_goes_on_in_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let (names, _) = small_files(folder.path(), Format::Parquet);
+        let records: Vec<_> = names
+            .iter()
+            .filter(|name| name.starts_with("records-00003-"))
+            .collect();
+        assert!(records.len() >= 3, "{names:?}");
+        for (number, name) in records.iter().enumerate() {
+            assert_eq!(**name, format!("records-00003-{number:02}.parquet"));
+        }
+        let dumps: Vec<_> = names
+            .iter()
+            .filter(|name| name.starts_with("dumps-"))
+            .collect();
+        assert_eq!(dumps, ["dumps-00003-00.parquet"]);
+        let mut rows = Vec::new();
+        for name in records {
+            let path = folder.path().join(name);
+            // One batch of rows may come on top, and the file's own description.
+            let len = fs::metadata(&path).unwrap().len();
+            assert!(len < 4 * SMALL.file as u64, "{name}: {len}");
+            for batch in open(path).build().unwrap() {
+                let batch = batch.unwrap();
+                let inputs = batch.column(0).as_primitive::<Int64Type>();
+                let lines = batch.column(4).as_primitive::<Int64Type>();
+                rows.extend(
+                    inputs
+                        .values()
+                        .iter()
+                        .copied()
+                        .zip(lines.values().iter().copied()),
+                );
+            }
+        }
+        let wanted = (0..60).flat_map(|input| (0..201).map(move |line| (input, line)));
+        assert!(
+            rows.into_iter().eq(wanted),
+            "a row is lost, double, or out of order"
+        );
+    }
+
+    #[test]
+    fn json_lines_that_fill_a_file_go_on_in_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let (names, _) = small_files(folder.path(), Format::Jsonl);
+        let records = names.iter().filter(|name| name.starts_with("records-"));
+        let texts: Vec<_> = records
+            .map(|name| {
+                let file = File::open(folder.path().join(name)).unwrap();
+                String::from_utf8(zstd::decode_all(file).unwrap()).unwrap()
+            })
+            .collect();
+        assert!(texts.len() >= 2, "{names:?}");
+        let lines: usize = texts.iter().map(|text| text.lines().count()).sum();
+        assert_eq!(lines, 60 * 201);
+        assert!(texts.iter().all(|text| text.ends_with('\n')));
+    }
+
+    #[test]
+    fn a_search_for_one_dump_skips_the_row_groups_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (names, hashes) = small_files(folder.path(), Format::Parquet);
+        let (mut groups, mut with_it, mut not_excluded) = (0, 0, 0);
+        for name in names.iter().filter(|name| name.starts_with("records-")) {
+            let builder = open(folder.path().join(name));
+            for (number, group) in builder.metadata().row_groups().iter().enumerate() {
+                let filter = builder.get_row_group_column_bloom_filter(number, 1);
+                let filter = filter.unwrap().unwrap();
+                let input = group.column(0).statistics().unwrap();
+                let of =
+                    |bytes: Option<&[u8]>| i64::from_le_bytes(bytes.unwrap().try_into().unwrap());
+                let inputs = of(input.min_bytes_opt())..=of(input.max_bytes_opt());
+                for (input, hash) in hashes.iter().enumerate() {
+                    let has = inputs.contains(&(input as i64));
+                    groups += 1;
+                    with_it += usize::from(has);
+                    not_excluded += usize::from(filter.check(hash.as_str()));
+                    assert!(!has || filter.check(hash.as_str()), "a dump is not found");
+                }
+            }
+        }
+        // Each dump is in a row group or two of many.
+        assert!(groups > 60 * 10, "{groups}");
+        assert!(with_it < 60 * 4, "{with_it}");
+        // One of a hundred may be a false alarm.
+        assert!(
+            not_excluded <= with_it + groups / 50,
+            "{not_excluded} of {groups}, {with_it}"
+        );
     }
 }

@@ -95,7 +95,7 @@ const INPUT: Column = column(
     "",
     "number of the input in the manifest; files are sorted by it",
 );
-const DUMP: Column = column(
+pub(crate) const DUMP: Column = column(
     "dump",
     Text,
     Unknown,
@@ -166,7 +166,7 @@ pub const DUMPS: Table = Table {
             Long,
             Unknown,
             "bytes",
-            "distance that KASLR moved the kernel by",
+            "distance that KASLR moved the kernel by, from its log or from the header of a trace",
         ),
         column(
             "time",
@@ -427,7 +427,7 @@ pub const CALLS: Table = Table {
             Long,
             Unknown,
             "",
-            "address of the call; the same 64 bits, with a sign",
+            "address of the call; the same 64 bits, with a sign; a `trace` has none",
         ),
         column("symbol", Text, Unknown, "", "name of the function"),
         column(
@@ -437,7 +437,13 @@ pub const CALLS: Table = Table {
             "bytes",
             "distance of `address` from its start",
         ),
-        column("parent_symbol", Text, Unknown, "", "name of the caller"),
+        column(
+            "parent_symbol",
+            Text,
+            Unknown,
+            "",
+            "name of the caller; a `trace` has none",
+        ),
         column(
             "parent_offset",
             Long,
@@ -515,7 +521,7 @@ pub const CRASHES: Table = Table {
             Text,
             Unknown,
             "",
-            "taint flags, such as `GDW`; `-` for a clean kernel",
+            "taint flags in Linux's order, such as `GDW`; `-` for a clean kernel",
         ),
         column("cpu", Int, Unknown, "", "CPU that crashed"),
         column(

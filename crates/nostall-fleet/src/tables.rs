@@ -12,7 +12,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use crate::schema::{Kind, TABLES, Table, range_fields};
 
 /// Most rows of a batch.
-const MOST_ROWS: usize = 16 << 10;
+pub(crate) const MOST_ROWS: usize = 16 << 10;
 
 /// Most bytes of text in a batch, but for its last row.
 const MOST_BYTES: usize = 2 << 20;

@@ -559,6 +559,138 @@ fn an_input_that_is_no_dump_is_a_row_with_its_error() {
 }
 
 #[test]
+fn a_manifest_that_another_export_makes_or_reads_is_refused_until_that_ends() {
+    let made = Made::new(10);
+    let manifest = made.path("shared.jsonl");
+    let arguments = ["--manifest", manifest.to_str().unwrap()];
+    // The other export lists its inputs.
+    let part = File::create(made.path("shared.jsonl.part")).unwrap();
+    part.lock().unwrap();
+    let error = refused(&made.path("first"), &arguments, &[&made.dumps()]);
+    assert!(
+        error.contains("shared.jsonl: another export makes it"),
+        "{error}"
+    );
+    assert!(!manifest.exists());
+    drop(part);
+    export(&made.path("first"), &arguments, &[&made.dumps()]);
+    // It decodes.
+    let read = File::open(&manifest).unwrap();
+    read.lock().unwrap();
+    let error = refused(&made.path("second"), &arguments, &[]);
+    assert!(error.contains("another export uses it"), "{error}");
+    drop(read);
+    export(&made.path("second"), &arguments, &[]);
+    assert!(files(&made.path("first")) == files(&made.path("second")));
+    assert!(!made.path("shared.jsonl.part").exists());
+}
+
+#[test]
+fn the_directory_of_the_tables_is_no_input() {
+    let made = Made::new(10);
+    let dumps = made.dumps();
+    let list = made.path("list");
+    fs::write(&list, format!("{}/.\n", dumps.display())).unwrap();
+    let at_list = PathBuf::from(format!("@{}", list.display()));
+    for input in [&dumps, &at_list] {
+        let error = refused(&dumps, &[], &[input]);
+        assert!(
+            error.contains("the directory of the tables is no input"),
+            "{error}"
+        );
+        assert!(!dumps.join("manifest.jsonl").exists());
+    }
+    // A directory around it is one, without the tables.
+    let out = dumps.join("tables");
+    export(&out, &[], &[&dumps]);
+    assert_eq!(texts(&rows(&out, "dumps"), "path").len(), 10);
+}
+
+#[test]
+fn a_batch_of_no_bytes_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let mut command = command();
+    command.args(["export", "--batch", "0", "input", "--out"]);
+    let output = command.arg(out.path().join("out")).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("a batch has one byte at least"), "{error}");
+}
+
+#[test]
+fn a_list_of_windows_lines_is_read_and_a_path_listed_twice_is_two_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("dump"), "Panic#1 Part1\n").unwrap();
+    let line = format!("{}\r\n", path("dump").display());
+    // The last line has no end.
+    fs::write(path("list"), format!("{line}\r\n{line}{}", line.trim())).unwrap();
+    let at_list = PathBuf::from(format!("@{}", path("list").display()));
+    export(&path("out"), &[], &[&at_list]);
+    let dumps = rows(&path("out"), "dumps");
+    assert_eq!(
+        count(texts(&dumps, "status")),
+        [("records".to_owned(), 3)].into()
+    );
+    assert_eq!(numbers(&dumps, "input"), [0, 1, 2]);
+    // Queries count such a dump once by its hash.
+    assert_eq!(count(texts(&dumps, "dump")).len(), 1);
+}
+
+#[test]
+fn inputs_without_any_file_are_refused_and_leave_no_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("list"), "\n\r\n").unwrap();
+    fs::create_dir(path("empty")).unwrap();
+    let at_list = PathBuf::from(format!("@{}", path("list").display()));
+    for input in [at_list, path("empty")] {
+        let error = refused(&path("out"), &[], &[&input]);
+        assert!(error.contains("there is no file in the inputs"), "{error}");
+        assert!(!path("out/manifest.jsonl").exists());
+        assert!(!path("out/manifest.jsonl.part").exists());
+    }
+    // Dumps that come later are exported.
+    fs::write(path("empty/dump"), "Panic#1 Part1\n").unwrap();
+    export(&path("out"), &[], &[&path("empty")]);
+    // A shard may have no input.
+    let summaries =
+        ["1/2", "2/2"].map(|shard| export(&path("shards"), &["--shard", shard], &[&path("empty")]));
+    assert!(
+        summaries
+            .iter()
+            .any(|summary| summary.starts_with("0 dumps")),
+        "{summaries:?}"
+    );
+}
+
+#[test]
+fn words_in_the_place_of_a_release_do_not_pass_into_redacted_tables() {
+    let log = b"Panic#1 Part1\n\
+        <6>[    0.000000] Linux version my-secret (root@vm) #my password\n\
+        <0>[    1.000000] Kernel panic - not syncing: x\n\
+        <0>[    1.000001] CPU: 0 PID: 1 Comm: x Tainted: G SECRET hidden.words #1\n\
+        <0>[    1.000002] Call Trace:\n\
+        <0>[    1.000003]  a_function+0x1/0x2\n\
+        <0>[    1.000004]  mail@example.org+0x1/0x2\n";
+    let options = nostall_fleet::decode::Options {
+        redact: true,
+        ..Default::default()
+    };
+    let source = nostall_fleet::decode::Source::Bytes(log);
+    let [dumps, _, _, crashes] = nostall_fleet::decode::tables(source, &options).unwrap();
+    for column in ["kernel", "kernel_build"] {
+        assert_eq!(texts(&dumps, column), [None], "{column}");
+    }
+    assert_eq!(texts(&crashes, "kernel"), [None]);
+    assert_eq!(texts(&crashes, "taint"), [Some("GSRCET".to_owned())]);
+    let stack = crashes[0].column_by_name("stack").unwrap().as_list::<i32>();
+    let stack = stack.value(0);
+    let stack: Vec<_> = stack.as_string::<i32>().iter().collect();
+    assert_eq!(stack, [Some("a_function")]);
+}
+
+#[test]
 fn a_fleet_is_the_same_for_the_same_seed_and_another_for_another() {
     let bytes = |seed| {
         let fleet = Fleet::new(20, seed);

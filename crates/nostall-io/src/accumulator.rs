@@ -9,9 +9,9 @@ use crate::Registers;
 /// Window of adjacent memory-mapped registers, accessed only with `mov` to and from AL, AX or
 /// EAX.
 ///
-/// Its use is PCI's ECAM: AMD's family 10h supports no other access to it (BIOS and Kernel
-/// Developer's Guide for AMD Family 10h, 2.11, "MMIO Configuration Coding Requirements"). All
-/// other CPUs support this access too.
+/// It is for PCI's ECAM: AMD's family 10h supports no other access to it (BIOS and Kernel
+/// Developer's Guide for AMD Family 10h, 2.11, "MMIO Configuration Coding Requirements"). All other
+/// CPUs support this access too.
 ///
 /// An access that leaves the window, or is not aligned to its own width, reads all ones or
 /// writes nothing. Each access is one instruction, so any number of CPUs may access the window
@@ -23,10 +23,9 @@ pub struct Accumulator {
     len: usize,
 }
 
-// SAFETY: the contract of `new` makes the memory valid for concurrent accesses from all
-// threads.
+// SAFETY: the contract of `new` makes the memory valid for concurrent accesses from all threads.
 unsafe impl Send for Accumulator {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Accumulator {}
 
 impl Accumulator {
@@ -42,8 +41,8 @@ impl Accumulator {
         Self { base, len }
     }
 
-    /// Returns the address of the register of `size` bytes at `offset`, if it is aligned and
-    /// lies in the window.
+    /// Returns the address of the register of `size` bytes at `offset`, if it is aligned and inside
+    /// the window.
     fn register(&self, offset: usize, size: usize) -> Option<*mut u8> {
         if offset.checked_add(size)? > self.len {
             return None;
@@ -57,7 +56,7 @@ impl Registers for Accumulator {
     fn read8(&self, offset: usize) -> u8 {
         let mut value = !0;
         if let Some(register) = self.register(offset, 1) {
-            // SAFETY: the register lies in the window, which is valid according to the contract
+            // SAFETY: the register is inside the window, which is valid according to the contract
             // of `new`.
             unsafe {
                 asm!("mov al, [{}]", in(reg) register, out("al") value, options(nostack, preserves_flags))
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_access_has_its_own_width_and_place() {
+    fn each_access_has_its_own_width_and_address() {
         let mut memory = [0u64; 2];
         let base = NonNull::from(&mut memory).cast();
         // SAFETY: while the window lives, it is the only user of the memory.
@@ -139,7 +138,7 @@ mod tests {
     fn an_access_outside_or_across_reads_all_ones() {
         let mut memory = [0u64; 2];
         let base = NonNull::from(&mut memory).cast();
-        // SAFETY: as above.
+        // SAFETY: as in the test above.
         let window = unsafe { Accumulator::new(base, 12) };
         for offset in [1, 2, 3, 12, 14, usize::MAX] {
             window.write32(offset, 0);

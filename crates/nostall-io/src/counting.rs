@@ -1,4 +1,4 @@
-//! Counting what a driver does to the bus.
+//! Counting of a driver's bus accesses.
 
 use core::cell::Cell;
 
@@ -7,26 +7,26 @@ use crate::Registers;
 /// Numbers of accesses through a [`Counting`] window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Single reads.
+    /// Number of single reads.
     pub reads: u64,
-    /// Single writes.
+    /// Number of single writes.
     pub writes: u64,
-    /// Bursts, either way.
+    /// Number of bursts in either direction.
     pub bursts: u64,
-    /// Values moved in bursts; each is one access on the bus.
+    /// Number of values moved in bursts. Each is one access on the bus.
     pub burst_values: u64,
-    /// Register instructions the CPU issued for the bursts: one each where the
-    /// bus has a string instruction, else one a value.
+    /// Number of register instructions for the bursts: one for each burst if the bus has a string
+    /// instruction, otherwise one for each value.
     pub burst_instructions: u64,
 }
 
 impl Counts {
-    /// Register instructions issued by the CPU. A `rep outsb` is one.
+    /// Returns the number of register instructions of the CPU. A `rep outsb` is one.
     pub const fn register_instructions(&self) -> u64 {
         self.reads + self.writes + self.burst_instructions
     }
 
-    /// Accesses the device saw. A `rep outsb` of sixteen bytes is sixteen.
+    /// Returns the number of accesses at the device. A `rep outsb` of sixteen bytes is sixteen.
     pub const fn bus_accesses(&self) -> u64 {
         self.reads + self.writes + self.burst_values
     }
@@ -49,9 +49,9 @@ impl core::ops::Sub for Counts {
     }
 }
 
-/// A window that counts every access on its way to `R`.
+/// Window that counts every access and passes it to `R`.
 ///
-/// A driver that is not given one pays nothing for its existence.
+/// A driver that does not use one has no cost.
 #[derive(Debug)]
 pub struct Counting<R> {
     inner: R,
@@ -59,7 +59,7 @@ pub struct Counting<R> {
 }
 
 impl<R> Counting<R> {
-    /// Counts from zero.
+    /// Creates a window whose counts are zero.
     pub const fn new(inner: R) -> Self {
         Self {
             inner,
@@ -78,7 +78,7 @@ impl<R> Counting<R> {
         self.counts.get()
     }
 
-    /// The window behind.
+    /// Returns the counted window.
     pub const fn inner(&self) -> &R {
         &self.inner
     }
@@ -142,7 +142,7 @@ impl<R: Registers> Registers for Counting<R> {
 mod tests {
     use super::*;
 
-    /// A bus with a string instruction, as x86 ports have.
+    /// A bus with a string instruction, like x86 ports.
     struct StringBus;
 
     impl Registers for StringBus {
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// A bus without one.
+    /// A bus without a string instruction.
     struct LoopBus;
 
     impl Registers for LoopBus {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_one_instruction_a_value_where_it_has_none() {
+    fn a_burst_is_one_instruction_a_value_without_a_string_instruction() {
         let window = Counting::new(LoopBus);
         use_it(&window);
         assert_eq!(window.counts().register_instructions(), 1 + 1 + 16 + 4);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_a_stretch_are_the_difference_of_two_readings() {
+    fn counts_of_an_interval_are_the_difference_of_two_readings() {
         let window = Counting::new(StringBus);
         use_it(&window);
         let before = window.counts();

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use crate::Registers;
 
-/// A window of consecutive I/O ports, reached through Linux's `/dev/port`.
+/// Window of consecutive I/O ports, accessed through Linux's `/dev/port`.
 ///
-/// Needs root (`CAP_SYS_RAWIO`) and a kernel that is not locked down. Each
-/// access is a system call. Linux makes single-byte port accesses of everything:
-/// a write of many bytes there goes to *successive ports*, so that a burst is
-/// one write a byte, and a 16- or 32-bit access is two or four byte accesses.
+/// It needs root (`CAP_SYS_RAWIO`) and a kernel that is not locked down. Each access is a system
+/// call. Linux makes only single-byte port accesses, and writes several bytes to *successive
+/// ports*. So a burst is one write for each byte, and a 16- or 32-bit access is two or four byte
+/// accesses.
 #[derive(Debug)]
 pub struct DevPort {
     file: File,
@@ -21,14 +21,13 @@ pub struct DevPort {
 }
 
 impl DevPort {
-    /// A window of `len` ports from `base`.
+    /// Opens a window of `len` ports from `base`.
     ///
-    /// Another driver, Linux's own included, may be using the same ports; this
-    /// does not ask.
+    /// Another driver, including Linux's own, may use the same ports. This is not checked.
     ///
     /// # Errors
     ///
-    /// Returns the error of opening `/dev/port`: not found, or no permission.
+    /// The error of opening `/dev/port`: not found, or no permission.
     pub fn open(base: u16, len: u16) -> io::Result<Self> {
         Self::open_file(Path::new("/dev/port"), base, len)
     }
@@ -45,7 +44,7 @@ impl DevPort {
 }
 
 impl Registers for DevPort {
-    /// All ones if the read fails.
+    /// Reads one byte. Returns all ones if the read fails.
     fn read8(&self, offset: usize) -> u8 {
         let mut byte = [!0];
         if let Some(position) = self.position(offset)
@@ -56,7 +55,7 @@ impl Registers for DevPort {
         byte[0]
     }
 
-    /// A write that fails is lost, as one to a missing device is.
+    /// Writes one byte. A failed write has no effect, as with a missing device.
     fn write8(&self, offset: usize, value: u8) {
         if let Some(position) = self.position(offset) {
             let _ = self.file.write_all_at(&[value], position);
@@ -68,7 +67,7 @@ impl Registers for DevPort {
 mod tests {
     use super::*;
 
-    /// A file stands in for /dev/port: it too moves on by one for each byte.
+    /// Returns a file in place of `/dev/port`, which also advances by one for each byte.
     fn stand_in() -> (tempfile::NamedTempFile, DevPort) {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(0x10000).unwrap();
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_the_window_is_all_ones() {
+    fn an_access_outside_the_window_reads_all_ones() {
         let (file, ports) = stand_in();
         ports.write8(8, 7);
         ports.write8(usize::MAX, 7);

@@ -11,7 +11,7 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// A clock that starts now.
+    /// Creates a clock that starts now.
     pub fn new() -> Self {
         Self {
             start: Instant::now(),

@@ -1,27 +1,26 @@
-//! Interfaces between nostall's drivers and hardware: a window of device [`Registers`], a
-//! [`Clock`] and a [`Processor`], and nothing else. A [`Timeout`] bounds every wait by time
-//! and by looks at the clock.
+//! Interfaces between nostall's drivers and hardware: a window of device [`Registers`], a [`Clock`]
+//! and a [`Processor`]. A [`Timeout`] bounds every wait by time and by the number of clock reads.
 //!
-//! A driver that is generic over these three runs unchanged in a kernel (x86 `Ports`, [`Mmio`]),
-//! in a Linux process (`DevPort`, feature `std`) and on the host against a device model in
-//! virtual time. Two things make this crate more than another port wrapper. A *burst* is many
-//! values for one register: on x86 ports, a single `rep outsb`. And [`Counting`] counts a driver's
-//! accesses to the bus.
+//! A driver that is generic over these three runs unchanged in a kernel (x86 `Ports`, [`Mmio`]), in
+//! a Linux process (`DevPort`, feature `std`), and on the host with a device model in virtual time.
 //!
-//! A kernel's clock is a `static` of `Tsc` (x86-64) or `Rdtime` (riscv64). Until its rate is
-//! set, it shows [`Nanos::UNKNOWN`]: a log shows blanks, and drivers bound their waits by polls.
+//! Two features are not in other port wrappers. A *burst* is many values for one register: on x86
+//! ports, a single `rep outsb`. [`Counting`] counts a driver's bus accesses.
 //!
-//! When not to use it: if your device has typed registers at fixed addresses and
-//! no ports, `safe-mmio` or `tock-registers` alone serve you better.
+//! A kernel's clock is a `static` of `Tsc` (x86-64) or `Rdtime` (riscv64). Until its rate is set,
+//! it returns [`Nanos::UNKNOWN`]: a log shows blanks, and drivers bound their waits by polls.
 //!
-//! The crate has no dependencies. MMIO accesses are its own, because on AArch64 a hypervisor
-//! can emulate only some of the instructions that a compiler may choose: two lines of assembly
-//! for each width replace a crate that also affects kernels without MMIO.
+//! When not to use it: for a device with typed registers at fixed addresses and without ports, use
+//! `safe-mmio` or `tock-registers`.
+//!
+//! The crate has no dependencies. It has its own MMIO accesses, because on AArch64 a hypervisor can
+//! emulate only some of the instructions that a compiler may choose. Two lines of assembly for each
+//! width replace a crate that would also affect kernels without MMIO.
 //!
 //! # Example
 //!
-//! A driver for a device with a FIFO at register 0 and a "room" bit in register
-//! 5, tried on a window over plain memory, with every access counted:
+//! A driver for a device with a FIFO at register 0 and a "room" bit in register 5, run on a window
+//! of plain memory, with every access counted:
 //!
 //! ```
 //! use nostall_io::{Counting, Mmio, MmioLayout, Registers};
@@ -35,22 +34,22 @@
 //! }
 //!
 //! let mut memory = [0x20u8; 8];
-//! // SAFETY: the window covers `memory`, which nothing else touches while it lives.
+//! // SAFETY: the window covers `memory`, which no other code accesses while it exists.
 //! let window = unsafe { Mmio::new(NonNull::from(&mut memory).cast(), 8, MmioLayout::BYTES) }?;
 //! let device = Counting::new(window);
 //! send(&device, &[b'x'; 40]);
 //!
 //! let counts = device.counts();
-//! assert_eq!(counts.reads, 3); // one look at the status for each burst
+//! assert_eq!(counts.reads, 3); // one read of the status for each burst
 //! assert_eq!(counts.bus_accesses(), 3 + 40);
 //! # Ok::<(), nostall_io::MmioError>(())
 //! ```
 //!
 //! # Looking inside
 //!
-//! Wrap any window in [`Counting`] and print its [`Counts`] in a debugger or a
-//! test: `register_instructions` is what the CPU issued, `bus_accesses` what the
-//! device saw. The two differ only where one instruction moves many values.
+//! Wrap any window in [`Counting`] and print its [`Counts`] in a debugger or a test.
+//! `register_instructions` counts the CPU's instructions, and `bus_accesses` the accesses at the
+//! device. They differ only if one instruction moves many values.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]

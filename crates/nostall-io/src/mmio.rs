@@ -5,45 +5,45 @@ use core::ptr::{self, NonNull};
 
 use crate::Registers;
 
-/// The narrowest access a device accepts.
+/// Narrowest access that a device accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// Every access is as wide as the driver asked for.
+    /// Every access has the width that the driver requests.
     Byte,
-    /// Every access is 32 bits wide; narrower values travel in its low bits.
-    /// (Linux: `reg-io-width = <4>`.)
+    /// Every access is 32 bits wide; narrower values are in its low bits. (Linux:
+    /// `reg-io-width = <4>`.)
     Word,
 }
 
-/// The order of bytes in registers wider than one.
+/// Byte order of registers wider than one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endian {
-    /// The CPU's own.
+    /// The CPU's own byte order.
     Native,
-    /// Most significant byte first, whatever the CPU's. (Linux: `mem32be`.)
+    /// Most significant byte first, on every CPU. (Linux: `mem32be`.)
     Big,
 }
 
-/// How registers lie in memory.
+/// Layout of registers in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmioLayout {
-    /// Bytes from one register to the next, 1 to 4096. A device tree's
-    /// `reg-shift = <n>` is a stride of `1 << n`.
+    /// Distance between registers in bytes, 1 to 4096. A device tree's `reg-shift = <n>` is a
+    /// stride of `1 << n`.
     pub stride: u16,
-    /// The narrowest access the device accepts.
+    /// Narrowest access that the device accepts.
     pub width: Width,
-    /// The byte order of values wider than a byte.
+    /// Byte order of values wider than one byte.
     pub endian: Endian,
 }
 
 impl MmioLayout {
-    /// Byte registers side by side, as on a PC.
+    /// Adjacent byte registers, as on a PC.
     pub const BYTES: Self = Self {
         stride: 1,
         width: Width::Byte,
         endian: Endian::Native,
     };
-    /// 32-bit registers side by side, as in most systems on a chip.
+    /// Adjacent 32-bit registers, as in most systems on a chip.
     pub const WORDS: Self = Self {
         stride: 4,
         width: Width::Word,
@@ -62,14 +62,13 @@ impl MmioLayout {
     }
 }
 
-/// Why a window cannot be laid out as asked.
+/// Reason for which a layout is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MmioError {
     /// The stride is not in 1 to 4096.
     Stride(u16),
-    /// Accesses of 32 bits need a base address and a stride that are multiples
-    /// of 4.
+    /// 32-bit accesses need a base address and a stride that are multiples of 4.
     Misaligned,
 }
 
@@ -88,26 +87,26 @@ impl fmt::Display for MmioError {
 
 impl core::error::Error for MmioError {}
 
-/// A window of memory-mapped registers.
+/// Window of memory-mapped registers.
 ///
-/// An access that would leave the window, or that is not aligned to its own
-/// width, reads all ones or writes nothing.
+/// An access outside of the window, or one that is not aligned to its own width, reads all ones or
+/// writes nothing.
 ///
-/// Each access is one volatile instruction. Any number of CPUs may access the registers at
-/// once, through one window in a `static` or through copies; their order is the driver's
-/// matter. On AArch64 the instruction is a plain `ldr` or `str`, because a hypervisor cannot
-/// emulate the forms with write-back that a compiler may choose.
+/// Each access is one volatile instruction. Any number of CPUs may access the registers at once,
+/// through one window in a `static` or through copies; the driver orders them. On AArch64 the
+/// instruction is a plain `ldr` or `str`, because a hypervisor cannot emulate the forms with
+/// write-back that a compiler may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Mmio {
     base: NonNull<u8>,
-    /// Bytes.
+    /// Size in bytes.
     len: usize,
     layout: MmioLayout,
 }
 
 // SAFETY: the contract of `new` makes the memory valid for accesses from all threads at once.
 unsafe impl Send for Mmio {}
-// SAFETY: as above. `Mmio` itself never changes.
+// SAFETY: as for `Send`. `Mmio` itself never changes.
 unsafe impl Sync for Mmio {}
 
 impl Mmio {
@@ -115,14 +114,14 @@ impl Mmio {
     ///
     /// # Errors
     ///
-    /// [`MmioError`] if `layout` is impossible, at all or at this address.
+    /// [`MmioError`] if `layout` is impossible, or impossible at this address.
     ///
     /// # Safety
     ///
     /// During the life of the window and its copies, `len` bytes from `base` must be mapped for
-    /// reads and writes on all CPUs, as device memory. In tests, plain memory is allowed, which
-    /// one thread at a time accesses. No reference to them may exist; other windows may. Side
-    /// effects of the device's registers, including DMA, must not break Rust's rules.
+    /// reads and writes on all CPUs, as device memory. In tests, plain memory is allowed if only
+    /// one thread at a time accesses it. No reference to the bytes may exist; other windows may.
+    /// Side effects of the device's registers, including DMA, must not break Rust's rules.
     pub unsafe fn new(
         base: NonNull<u8>,
         len: usize,
@@ -139,19 +138,19 @@ impl Mmio {
     /// ```
     /// use nostall_io::{Mmio, MmioLayout};
     ///
-    /// /// The serial port of QEMU's RISC-V machine.
+    /// /// Serial port of QEMU's RISC-V machine.
     /// // SAFETY: the kernel maps it, and a 16550 does no DMA.
     /// static PORT: Mmio = unsafe { Mmio::at(0x1000_0000, 8, MmioLayout::BYTES) };
     /// ```
     ///
     /// # Panics
     ///
-    /// If [`new`](Self::new) would fail, and if `address` is 0. In a `static` that is an error
-    /// of the compiler.
+    /// If [`new`](Self::new) would fail, or if `address` is 0. In a `static` this is a compile
+    /// error.
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new), with the memory at `address`.
+    /// The same as for [`new`](Self::new), with the memory at `address`.
     pub const unsafe fn at(address: usize, len: usize, layout: MmioLayout) -> Self {
         match layout.check(address) {
             Ok(()) => {}
@@ -159,11 +158,11 @@ impl Mmio {
             Err(_) => panic!("32-bit accesses need an address and a stride of multiples of 4"),
         }
         let base = ptr::with_exposed_provenance_mut(address);
-        let base = NonNull::new(base).expect("no window is at address 0");
+        let base = NonNull::new(base).expect("a window must not be at address 0");
         Self { base, len, layout }
     }
 
-    /// Returns the register at `offset` as a `T`, if it is aligned and lies in the window.
+    /// Returns the register at `offset` as a `T`, if it is aligned and inside the window.
     fn register<T>(&self, offset: usize) -> Option<*mut T> {
         let start = offset.checked_mul(self.layout.stride.into())?;
         if start.checked_add(size_of::<T>())? > self.len {
@@ -185,14 +184,14 @@ impl Mmio {
 /// Defines the two functions that access a register of one width.
 macro_rules! accesses {
     ($read:ident, $write:ident, $type:ident, $load:literal, $store:literal) => {
-        /// Reads a register, or all ones without one.
+        /// Reads a register. Returns all ones without one.
         fn $read(register: Option<*mut $type>) -> $type {
             let Some(register) = register else { return !0 };
             #[cfg(all(target_arch = "aarch64", not(miri)))]
             {
                 let value: u32;
-                // SAFETY: `register` is aligned and lies in a window, which is valid according
-                // to the contract of `new`.
+                // SAFETY: `register` is aligned and inside a window, which is valid according to
+                // the contract of `new`.
                 unsafe {
                     core::arch::asm!($load, value = out(reg) value, register = in(reg) register,
                         options(nostack, preserves_flags));
@@ -296,17 +295,17 @@ mod tests {
     use proptest::prelude::*;
     use std::format;
 
-    /// Memory that begins at a multiple of 4.
+    /// Memory that starts at a multiple of 4.
     #[repr(align(4))]
     struct Memory([u8; 64]);
 
     fn window(memory: &mut Memory, layout: MmioLayout) -> Mmio {
-        // SAFETY: the tests use `memory` through this window alone while it lives.
+        // SAFETY: while the window exists, the tests access `memory` only through it.
         unsafe { Mmio::new(NonNull::from(memory).cast(), 64, layout) }.unwrap()
     }
 
     #[test]
-    fn registers_lie_a_stride_apart() {
+    fn registers_are_one_stride_apart() {
         let mut memory = Memory([0; 64]);
         let layout = MmioLayout {
             stride: 8,
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn word_access_moves_a_byte_in_the_low_bits_of_32() {
+    fn a_word_access_has_the_byte_in_its_low_bits() {
         let mut memory = Memory([0xaa; 64]);
         let uart = window(&mut memory, MmioLayout::WORDS);
         uart.write8(1, 0x55);
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn big_endian_words_carry_the_byte_last() {
+    fn a_big_endian_word_has_the_byte_last() {
         let mut memory = Memory([0xaa; 64]);
         let layout = MmioLayout {
             endian: Endian::Big,
@@ -357,7 +356,7 @@ mod tests {
     static PORT: Mmio = unsafe { Mmio::at(0x1000_0000, 32, MmioLayout::WORDS) };
 
     #[test]
-    fn a_window_lies_in_a_static_without_unsafe_code_of_its_user() {
+    fn a_window_in_a_static_needs_no_unsafe_code_in_its_user() {
         fn shared<T: Send + Sync + Copy>(_: &'static T) {}
         shared(&PORT);
         assert_eq!(PORT.read8(8), !0, "outside");
@@ -365,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_window_reach_the_same_registers() {
+    fn copies_of_a_window_access_the_same_registers() {
         let mut memory = Memory([0; 64]);
         let port = window(&mut memory, MmioLayout::WORDS);
         let spare = port;
@@ -426,15 +425,15 @@ mod tests {
             Err(MmioError::Stride(4097))
         );
         assert_eq!(new(base, of(2, Width::Word)), Err(MmioError::Misaligned));
-        // SAFETY: still inside `memory`.
+        // SAFETY: the address is inside `memory`.
         let odd = unsafe { base.add(1) };
         assert_eq!(new(odd, of(4, Width::Word)), Err(MmioError::Misaligned));
         assert_eq!(new(base, of(4096, Width::Word)), Ok(()));
     }
 
     proptest! {
-        /// A window stays in its memory for every access (Miri reports others), and reads
-        /// back the values that it wrote.
+        /// A window stays inside its memory for every access (Miri reports others), and reads back
+        /// the values that it wrote.
         #[test]
         fn any_access_is_inside_or_reads_all_ones(
             stride in 1u16..=16,

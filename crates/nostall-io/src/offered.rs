@@ -1,4 +1,4 @@
-//! Result of giving bytes to a device that takes a limited number at a time.
+//! Result of an offer of bytes to a device that takes a limited number at a time.
 
 use crate::Nanos;
 
@@ -9,8 +9,8 @@ pub struct Offered {
     pub taken: usize,
     /// Time of the next offer; `None` if the device has disappeared.
     ///
-    /// A time that has passed means at once: [`Nanos::ZERO`] where the device takes bytes
-    /// faster than they are offered.
+    /// A time in the past means at once: [`Nanos::ZERO`] if the device takes bytes faster than they
+    /// are offered.
     pub ready_at: Option<Nanos>,
 }
 

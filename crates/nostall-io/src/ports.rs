@@ -4,20 +4,19 @@ use core::arch::asm;
 
 use crate::Registers;
 
-/// How a burst is sent to a port.
+/// Implementation of bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringIo {
-    /// By one `rep outsb` or `rep insb`.
+    /// One `rep outsb` or `rep insb`.
     Rep,
-    /// By a loop of `out` or `in`. Some confidential guests need it: where the
-    /// guest itself must emulate port accesses (SEV-ES, TDX), its handler may
-    /// know no string instructions.
+    /// A loop of `out` or `in`. Some confidential guests need it (SEV-ES, TDX): the guest itself
+    /// emulates port accesses, and its handler may not support string instructions.
     Unrolled,
 }
 
-/// A window of consecutive I/O ports.
+/// Window of consecutive I/O ports.
 ///
-/// Accesses outside the window read all ones and write nothing.
+/// An access outside of the window reads all ones or writes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     base: u16,
@@ -26,14 +25,12 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// A window of `len` ports from `base`, with string instructions for
-    /// bursts.
+    /// Creates a window of `len` ports from `base`, with string instructions for bursts.
     ///
     /// # Safety
     ///
-    /// The code must run where port instructions are allowed (ring 0, or with
-    /// the I/O privilege). No action of the device on a read or write of its
-    /// ports, DMA included, may break Rust's rules.
+    /// The code must run with permission for port instructions (ring 0, or with the I/O privilege).
+    /// Side effects of the device's ports, including DMA, must not break Rust's rules.
     pub const unsafe fn new(base: u16, len: u16) -> Self {
         Self {
             base,
@@ -42,12 +39,12 @@ impl Ports {
         }
     }
 
-    /// The same window, with bursts sent as `string_io` says.
+    /// Sets the implementation of bursts.
     pub const fn with_string_io(self, string_io: StringIo) -> Self {
         Self { string_io, ..self }
     }
 
-    /// The port of an access of `size` bytes at `offset`, if it is inside.
+    /// Returns the port of an access of `size` bytes at `offset`, if it is inside.
     fn port(&self, offset: usize, size: usize) -> Option<u16> {
         let end = offset.checked_add(size)?;
         if end > self.len.into() {
@@ -61,7 +58,7 @@ impl Registers for Ports {
     fn read8(&self, offset: usize) -> u8 {
         let mut value = !0;
         if let Some(port) = self.port(offset, 1) {
-            // SAFETY: `new`'s caller vouched for every port of the window.
+            // SAFETY: the caller of `new` guarantees that every port of the window may be accessed.
             unsafe {
                 asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags))
             };
@@ -83,8 +80,8 @@ impl Registers for Ports {
             return values.iter().for_each(|&value| self.write8(offset, value));
         }
         if let Some(port) = self.port(offset, 1) {
-            // SAFETY: as in `read8`; reads exactly the bytes of `values`. The
-            // direction flag is clear, as the ABI has it.
+            // SAFETY: as in `read8`. The instruction reads exactly the bytes of `values`, and the
+            // ABI keeps the direction flag clear.
             unsafe {
                 asm!(
                     "rep outsb",
@@ -102,8 +99,8 @@ impl Registers for Ports {
             (StringIo::Rep, Some(port)) => port,
             _ => return values.iter_mut().for_each(|v| *v = self.read8(offset)),
         };
-        // SAFETY: as in `read8`; writes exactly the bytes of `values`. The
-        // direction flag is clear, as the ABI has it.
+        // SAFETY: as in `read8`. The instruction writes exactly the bytes of `values`, and the ABI
+        // keeps the direction flag clear.
         unsafe {
             asm!(
                 "rep insb",
@@ -167,12 +164,12 @@ impl Registers for Ports {
 mod tests {
     use super::*;
 
-    // The reference kernel's bus check tests the port instructions in QEMU. These tests are
-    // for accesses that reach no port.
+    // The reference kernel's bus check tests the port instructions in QEMU. These tests only make
+    // accesses that reach no port.
 
     #[test]
     fn an_access_outside_the_window_reads_all_ones() {
-        // SAFETY: no access of this test lies in the window.
+        // SAFETY: no access of this test is inside the window.
         let none = unsafe { Ports::new(0x3f8, 0) };
         none.write8(0, 1);
         none.write_burst(0, b"abc");
@@ -184,13 +181,13 @@ mod tests {
         let mut burst = [0; 3];
         none.read_burst(8, &mut burst);
         assert_eq!(burst, [!0; 3]);
-        // SAFETY: as above.
+        // SAFETY: as for `none`.
         let top = unsafe { Ports::new(0xffff, 8) };
         assert_eq!(top.read8(1), !0, "there is no port 0x10000");
     }
 
     #[test]
-    fn an_unrolled_burst_is_an_instruction_a_byte() {
+    fn an_unrolled_burst_is_one_instruction_a_byte() {
         // SAFETY: never accessed.
         let ports = unsafe { Ports::new(0x3f8, 8) };
         assert_eq!(ports.burst_instructions(16), 1);

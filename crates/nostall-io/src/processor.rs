@@ -1,18 +1,18 @@
-//! A driver's interface to the CPU that it runs on.
+//! Interface of a driver to the CPU that it runs on.
 
 /// The CPU that runs this code.
 ///
-/// Implemented by the kernel, which alone knows how its CPUs are numbered and
-/// what else must happen when interrupts are masked.
+/// The kernel implements it, because only the kernel defines CPU numbers and the masking of
+/// interrupts.
 pub trait Processor {
-    /// This CPU's number, counted from 0 without gaps.
+    /// Returns this CPU's number, counted from 0 without gaps.
     fn id(&self) -> usize;
 
-    /// Runs `critical` with interrupts masked on this CPU, and puts the mask
-    /// back as it was. Nests.
+    /// Runs `critical` with interrupts masked on this CPU, and restores the previous mask. Calls
+    /// may be nested.
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T;
 
-    /// Tells the CPU that it is in a wait loop.
+    /// Informs the CPU of a wait loop.
     fn relax(&self) {
         core::hint::spin_loop();
     }

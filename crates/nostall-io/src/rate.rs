@@ -1,16 +1,16 @@
-//! The rate of a counter, which becomes known after the first reads.
+//! Rate of a counter, which is set after the first reads.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Nanos;
 
-/// Nanoseconds of a second, times 2^32.
+/// Nanoseconds in a second, times 2^32.
 const SECOND: u64 = 1_000_000_000 << 32;
 
-/// Rate of a counter that all CPUs share.
+/// Rate of a counter shared by all CPUs.
 #[derive(Debug)]
 pub(crate) struct Rate {
-    /// Nanoseconds of a step, times 2^32; 0 as long as the rate is not known.
+    /// Nanoseconds for each step, times 2^32; 0 while the rate is unknown.
     scale: AtomicU64,
 }
 
@@ -24,11 +24,11 @@ impl Rate {
     /// Sets the rate in hertz. A rate of 0, or of more than 2^32 GHz, is unknown.
     pub(crate) fn set(&self, hz: u64) {
         let scale = SECOND.checked_div(hz).unwrap_or(0);
-        // One word: a reader sees all of it or nothing.
+        // One word, so a reader sees either the old or the new rate.
         self.scale.store(scale, Ordering::Relaxed);
     }
 
-    /// Returns the time after so many steps.
+    /// Returns the time after `ticks` steps.
     #[inline]
     pub(crate) fn time(&self, ticks: u64) -> Nanos {
         let scale = self.scale.load(Ordering::Relaxed);
@@ -80,7 +80,7 @@ mod tests {
                 "{hz}: {time}"
             );
         }
-        // An hour of a CPU at 3 GHz is right to within 10 us.
+        // For a CPU at 3 GHz, an hour is right to within 10 us.
         let hour = rate(2_999_999_999).time(2_999_999_999 * 3_600).0;
         assert!(3_600_000_000_000 - hour < 10_000, "{hour}");
     }

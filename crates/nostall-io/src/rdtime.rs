@@ -1,28 +1,27 @@
-//! The `time` counter of RISC-V as a clock.
+//! RISC-V's `time` counter as a clock.
 
 use core::arch::asm;
 
 use crate::rate::Rate;
 use crate::{Clock, Nanos};
 
-/// Counter `time` of RISC-V (unprivileged specification, "Zicntr"), as a clock that can lie in a
-/// `static`.
+/// Counter `time` of RISC-V (unprivileged specification, "Zicntr"), as a clock for a `static`.
 ///
 /// The rate is the property `timebase-frequency` in the device tree's node `/cpus`. Until
-/// [`set_rate`](Self::set_rate), [`now`](Clock::now) returns [`Nanos::UNKNOWN`]: records that
-/// are logged have no time then, and drivers bound their waits by polls. All harts share the
-/// counter, so no hart needs an offset.
+/// [`set_rate`](Self::set_rate), [`now`](Clock::now) returns [`Nanos::UNKNOWN`]: log records have
+/// no time, and drivers bound their waits by polls. All harts share the counter, so no hart needs
+/// an offset.
 ///
-/// A kernel in supervisor mode can always read it, because its firmware emulates the instruction
-/// where the hardware lacks it. In machine mode such hardware traps instead (SiFive's FU540, for
-/// example); read the timer's register `mtime` there.
+/// A kernel in supervisor mode can always read it, because firmware emulates the instruction on
+/// hardware without it. In machine mode such hardware traps instead (for example SiFive's FU540);
+/// read the timer's register `mtime` there.
 #[derive(Debug)]
 pub struct Rdtime {
     rate: Rate,
 }
 
 impl Rdtime {
-    /// Creates a clock without a known rate.
+    /// Creates a clock without a rate.
     pub const fn new() -> Self {
         Self {
             rate: Rate::unknown(),
@@ -38,13 +37,13 @@ impl Rdtime {
     #[inline]
     pub fn ticks() -> u64 {
         let ticks;
-        // SAFETY: reads a counter. An environment without it emulates the instruction.
+        // SAFETY: the instruction reads a counter. Firmware emulates it on hardware without it.
         unsafe { asm!("rdtime {}", out(reg) ticks, options(nostack, preserves_flags)) };
         ticks
     }
 
     /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for
-    /// `mtimecmp` or the firmware's timer; `None` if the rate or `at` is not known.
+    /// `mtimecmp` or the firmware's timer; `None` if the rate or `at` is unknown.
     pub fn ticks_at(&self, at: Nanos) -> Option<u64> {
         self.rate.ticks_at(at)
     }

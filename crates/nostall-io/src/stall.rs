@@ -1,9 +1,9 @@
-//! Reports of the waits that hold a CPU.
+//! Reports of waits that hold a CPU.
 
 use core::fmt;
 use core::panic::Location;
 
-/// A condition that a CPU waits for.
+/// Condition that a CPU waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StallCondition {
@@ -11,7 +11,7 @@ pub enum StallCondition {
     Transmitter,
     /// The other end of a serial line allows sending (CTS).
     ClearToSend,
-    /// The time before or after sending on an RS-485 line is over.
+    /// The delay before or after sending on an RS-485 line is over.
     LineTurn,
     /// A UART accepts its settings or loops a byte back.
     PortSetup,
@@ -27,8 +27,8 @@ pub enum StallCondition {
     SpiPause,
     /// A lock is released.
     Lock,
-    /// A sleep is over that nothing else runs in: [`Clock::sleep_until`](crate::Clock) of a
-    /// clock without a scheduler.
+    /// A sleep in which nothing else runs is over: [`Clock::sleep_until`](crate::Clock) of a clock
+    /// without a scheduler.
     Sleep,
 }
 
@@ -72,19 +72,19 @@ impl fmt::Display for StallCondition {
     }
 }
 
-/// A number that the drivers count up.
+/// Counter of the drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Counter {
-    /// Bytes given to UARTs.
+    /// Number of bytes given to UARTs.
     UartBytes,
-    /// Bytes taken by a console's sinks.
+    /// Number of bytes taken by a console's sinks.
     ConsoleBytes,
-    /// Bytes moved over SPI buses.
+    /// Number of bytes moved over SPI buses.
     SpiBytes,
-    /// SPI messages that were run.
+    /// Number of SPI messages run.
     SpiMessages,
-    /// Wake-ups of SPI workers.
+    /// Number of wake-ups of SPI workers.
     SpiWakeups,
 }
 
@@ -116,35 +116,35 @@ impl fmt::Display for Counter {
     }
 }
 
-/// A wait that has held a CPU.
+/// A wait that held a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
     /// Awaited condition.
     pub condition: StallCondition,
-    /// Line of the driver's source that waited.
+    /// Source line of the driver that waited.
     pub place: &'static Location<'static>,
-    /// Begin of the wait, from [`StallHook::now`].
+    /// Start of the wait, from [`StallHook::now`].
     pub begin: u64,
 }
 
-/// Receives the stalls and the counts of all drivers.
+/// Receiver of the stalls and counts of all drivers.
 ///
-/// Its methods are called in every context in which a driver runs, panics and interrupt
-/// handlers included. They must not wait, and must not call the drivers.
+/// Its methods are called in every context in which a driver runs, including panics and interrupt
+/// handlers. They must not wait, and must not call the drivers.
 pub trait StallHook: Sync {
-    /// Returns the present time, in the hook's own unit.
+    /// Returns the current time, in the hook's own unit.
     fn now(&self) -> u64;
 
     /// Records a stall that ends now.
     fn stalled(&self, stall: &Stall);
 
-    /// Records that `counter` has risen by `by`.
+    /// Records that `counter` has increased by `by`.
     fn counted(&self, counter: Counter, by: u64) {
         let _ = (counter, by);
     }
 }
 
-/// Adds `by` to a counter. Without the feature `stall-hook` this is nothing.
+/// Adds `by` to a counter. Does nothing without the feature `stall-hook`.
 #[inline]
 pub fn count(counter: Counter, by: u64) {
     #[cfg(feature = "stall-hook")]
@@ -155,11 +155,10 @@ pub fn count(counter: Counter, by: u64) {
     let _ = (counter, by);
 }
 
-/// A wait that holds this CPU, from here until it is dropped.
+/// A wait that holds this CPU, from its creation until it is dropped.
 ///
-/// Without the feature `stall-hook` it has no size, and neither its begin nor its end is code.
-/// With the feature, and without a hook (`set_stall_hook`), each is one load and a
-/// branch.
+/// Without the feature `stall-hook` it has no size, and its start and end have no code. With the
+/// feature, but without a hook (`set_stall_hook`), each is one load and a branch.
 #[derive(Debug)]
 #[must_use = "the stall ends when this is dropped"]
 pub struct Held {
@@ -168,7 +167,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Begins a wait for `condition`. The hook gets the caller's line as the place.
+    /// Begins a wait for `condition`. The hook receives the caller's source line.
     #[cfg_attr(feature = "stall-hook", track_caller)]
     #[inline(always)]
     pub fn begin(condition: StallCondition) -> Self {
@@ -183,8 +182,8 @@ impl Held {
         }
     }
 
-    /// Calls `sleep`, which gives the CPU away. The stall ends before it, and another one
-    /// begins after it.
+    /// Calls `sleep`, which yields the CPU. Ends the stall before it, and begins another one after
+    /// it.
     #[inline(always)]
     pub fn aside<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
         #[cfg(feature = "stall-hook")]
@@ -198,7 +197,7 @@ impl Held {
     }
 }
 
-// Compiled out: no driver has code for it.
+// Without the feature, drivers have no code for stalls.
 #[cfg(not(feature = "stall-hook"))]
 const _: () = assert!(size_of::<Held>() == 0 && !core::mem::needs_drop::<Held>());
 
@@ -220,13 +219,13 @@ mod hook {
 
     use super::{Stall, StallCondition, StallHook};
 
-    /// Null, or a `&'static &'static dyn StallHook`. One level more than needed, as an atomic
-    /// holds one word; and loads and stores alone, for CPUs without an atomic exchange.
+    /// Null, or a `&'static &'static dyn StallHook`. The second reference is needed because an
+    /// atomic holds one word. Only loads and stores are used, for CPUs without an atomic exchange.
     static HOOK: AtomicPtr<&'static dyn StallHook> = AtomicPtr::new(null_mut());
 
-    /// Installs the hook of all drivers, in place of the one before.
+    /// Installs the hook of all drivers, in place of the previous one.
     ///
-    /// A stall that has begun is reported to the hook of its begin.
+    /// A stall that has begun is reported to the hook of its start.
     ///
     /// ```
     /// use nostall_io::{Held, Stall, StallCondition, StallHook, set_stall_hook};
@@ -253,7 +252,8 @@ mod hook {
     #[inline]
     pub(super) fn installed() -> Option<&'static dyn StallHook> {
         let hook = HOOK.load(Ordering::Acquire);
-        // SAFETY: null, or from a `&'static` reference, which nothing writes through.
+        // SAFETY: the pointer is null or comes from a `&'static` reference, and nothing writes
+        // through it.
         unsafe { hook.as_ref() }.copied()
     }
 

@@ -1,10 +1,10 @@
-//! Searches in text, without vector instructions.
+//! Search in text, without vector instructions.
 
 const WORD: usize = size_of::<usize>();
 
 /// Returns the position of the first line feed.
 ///
-/// Looks at a word at a time: kernels are built without vector instructions, with which a
+/// Checks one word at a time, because kernels are built without vector instructions. With these, a
 /// search of single bytes would be fast.
 #[doc(hidden)] // For the other crates of nostall.
 #[inline]
@@ -15,7 +15,7 @@ pub fn line_feed_in(text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks();
     for (at, word) in words.iter().enumerate() {
         let bits = usize::from_le_bytes(*word) ^ all(b'\n');
-        // Of the bytes that are zero, the lowest one is marked correctly.
+        // Among the zero bytes, the lowest one is marked correctly.
         let zeros = bits.wrapping_sub(all(1)) & !bits & all(0x80);
         if zeros != 0 {
             return Some(at * WORD + zeros.trailing_zeros() as usize / 8);

@@ -5,44 +5,44 @@ use core::ops::{Add, Div, Mul, Sub};
 
 use crate::{Held, StallCondition};
 
-/// A point in time since some fixed start, or a span of it, in nanoseconds.
+/// Time since a fixed start, or a duration, in nanoseconds.
 ///
-/// 64 bits last for 584 years. Arithmetic saturates: a deadline that overflows
-/// lies in the far future instead of in the past, and nothing panics.
+/// A value of 64 bits lasts for 584 years. Arithmetic saturates: a deadline that overflows is in
+/// the far future instead of the past, and nothing panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Self = Self(0);
 
-    /// The time that a clock without a known rate shows: no time, not an early or a late one.
+    /// Time of a clock without a rate: unknown, neither early nor late.
     ///
-    /// Of all times from 2^63 ns (292 years) on, none [is known](Self::is_known). So a deadline
-    /// that was derived from this is not known either. A clock that shows this is a stopped
-    /// clock for a driver, whose waits end after a number of polls. Once its rate is known, the
-    /// clock steps back to the time since its start.
+    /// No time from 2^63 ns (292 years) [is known](Self::is_known), so a deadline computed from
+    /// this is also unknown. For a driver, a clock that returns this is stopped, and waits end
+    /// after a number of polls. When its rate is set, the clock goes back to the time since its
+    /// start.
     pub const UNKNOWN: Self = Self(3 << 62);
 
-    /// A span of `us` microseconds.
+    /// Creates a duration of `us` microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
     }
 
-    /// A span of `ms` milliseconds.
+    /// Creates a duration of `ms` milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// A span of `s` seconds.
+    /// Creates a duration of `s` seconds.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
     }
 
-    /// Returns whether this is a time, and not [`UNKNOWN`](Self::UNKNOWN) or derived from it.
+    /// Returns whether this is a time, and not [`UNKNOWN`](Self::UNKNOWN) or computed from it.
     ///
-    /// A log shows blanks for a time that is not known. A driver that paces by time polls
-    /// instead, because the deadlines of a stopped clock are never reached.
+    /// A log shows blanks for an unknown time. A driver that paces by time polls instead, because
+    /// the deadlines of a stopped clock are never reached.
     pub const fn is_known(self) -> bool {
         self.0 < 1 << 63
     }
@@ -71,14 +71,14 @@ impl Mul<u64> for Nanos {
 
 impl Div<u64> for Nanos {
     type Output = Self;
-    /// Rounds down; a divisor of 0 gives the far future.
+    /// Divides and rounds down. A divisor of 0 gives the far future.
     fn div(self, divisor: u64) -> Self {
         Self(self.0.checked_div(divisor).unwrap_or(u64::MAX))
     }
 }
 
 impl fmt::Display for Nanos {
-    /// With the largest unit that leaves a whole part: `1.7 us`, `22.0 s`.
+    /// Writes the time with the largest unit that leaves an integer part: `1.7 us`, `22.0 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
             0..1_000 => return write!(f, "{} ns", self.0),
@@ -92,23 +92,22 @@ impl fmt::Display for Nanos {
 
 /// A clock, and two ways to wait for a time.
 ///
-/// It should advance by itself, or by being waited on, and never run backwards. Drivers
-/// bound their waits by it, and by the number of their looks as well, so that a clock that
-/// stops or is set makes them neither hang nor fail at once.
+/// It should advance by itself, or during a wait, and never go back. Drivers also bound their waits
+/// by the number of reads. So a clock that stops or is set makes them neither hang nor fail at
+/// once.
 pub trait Clock {
     /// Returns the time since this clock's start, or [`Nanos::UNKNOWN`] before its rate is known.
     fn now(&self) -> Nanos;
 
-    /// Returns at `deadline` or soon after; at once if it has passed. Keeps the
-    /// CPU: for waits of microseconds, and where no other code may run meanwhile.
+    /// Returns at `deadline` or soon after; at once if it has passed. Keeps the CPU: for waits of
+    /// microseconds, and where no other code may run meanwhile.
     ///
-    /// Returns at once if `deadline` [is not known](Nanos::is_known) and the clock's time is:
-    /// the clock has got its rate since the deadline was computed, and never reaches it.
+    /// Returns at once if `deadline` [is unknown](Nanos::is_known) and the clock's time is known.
+    /// The clock has got its rate since the deadline was computed, and never reaches it.
     ///
-    /// As implemented here, it reads the clock in a loop. It returns early if the clock
-    /// stops or is set back: after as many reads without progress as there are nanoseconds
-    /// to wait, at least 1,000 and at most 16,384. A clock whose steps are longer than that
-    /// needs an implementation of its own.
+    /// The default reads the clock in a loop. It returns early if the clock stops or is set back:
+    /// after as many reads without progress as there are nanoseconds to wait, at least 1,000 and at
+    /// most 16,384. A clock with longer steps needs its own implementation.
     fn wait_until(&self, deadline: Nanos) {
         let mut latest = self.now();
         let patience = (deadline - latest).0.clamp(1_000, 16_384);
@@ -128,7 +127,7 @@ pub trait Clock {
         }
     }
 
-    /// Returns at `deadline` or later, and lets others have the CPU until then.
+    /// Returns at `deadline` or later, and yields the CPU until then.
     ///
     /// A kernel with a scheduler blocks the caller here. Without a scheduler this is
     /// [`wait_until`](Self::wait_until), and a [stall](crate::Held).
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(Nanos(2) / 0, never);
     }
 
-    /// A clock that counts its reads. Each shows 10 ns more, until the clock breaks.
+    /// A clock that counts its reads. Each read adds 10 ns, until the clock breaks.
     struct Broken<F> {
         reads: Cell<u64>,
         shown: F,
@@ -182,8 +181,8 @@ mod tests {
 
     const HOUR: Nanos = Nanos::from_secs(3_600);
 
-    /// How often a clock is read that breaks at its 50th read, by a wait that would take
-    /// 100,000 reads.
+    /// Returns the number of reads of a clock that breaks at its 50th read, in a wait that would
+    /// take 100,000 reads.
     fn reads(wait: impl Fn(&dyn Clock, Nanos), broken: impl Fn(Nanos) -> Nanos) -> u64 {
         let clock = Broken {
             reads: Cell::new(0),
@@ -259,12 +258,12 @@ mod tests {
                 _ => panic!("endless"),
             },
         };
-        // The rate becomes known after the deadline was computed.
+        // The rate is set after the deadline was computed.
         clock.wait_until(clock.now() + Nanos::from_micros(5));
     }
 
     #[test]
-    fn a_span_prints_with_the_unit_a_person_would_choose() {
+    fn a_duration_is_written_with_its_largest_unit() {
         extern crate std;
         use std::string::ToString;
         assert_eq!(Nanos(999).to_string(), "999 ns");

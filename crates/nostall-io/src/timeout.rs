@@ -1,21 +1,21 @@
-//! Waits that end whatever the clock does.
+//! Waits that end even if the clock stops or jumps.
 
 use crate::{Clock, Nanos};
 
-/// One step of the clock uses up at most this fraction of a timeout.
+/// Divisor: one step of the clock uses at most this fraction of a timeout.
 const LARGEST_STEP: u64 = 4;
 
-/// A look without progress of the clock uses up at most this. [`Clock::wait_until`] as
-/// implemented by its trait returns after 16,384 such reads, which take about as long.
+/// Largest charge of a read without progress of the clock. The default of [`Clock::wait_until`]
+/// returns after 16,384 such reads, which take about as long.
 const LONGEST_UNSEEN: Nanos = Nanos::from_micros(200);
 
-/// The length of a wait, bounded by time and by the number of looks at the clock.
+/// Length of a wait, bounded by time and by the number of clock reads.
 ///
-/// The waiting loop charges each of its looks. A look costs the time since the look before,
-/// and at least the pause that the loop asked for. So a clock that stops or goes back cannot
-/// make the wait endless. If the clock has long steps, the looks between two of them are not
-/// charged twice. A step ahead costs at most a quarter of the timeout, or
-/// [`largest_step`](Self::largest_step), so a clock that jumps does not end the wait.
+/// The waiting loop charges each read. A read costs the time since the previous one, and at least
+/// the pause that the loop requested. So a clock that stops or goes back cannot prolong the wait
+/// without end. If the clock has long steps, the reads between two of them are not charged twice. A
+/// step forward costs at most a quarter of the timeout, or [`largest_step`](Self::largest_step), so
+/// a clock that jumps does not end the wait.
 ///
 /// ```
 /// use nostall_io::{Clock, Nanos, Timeout};
@@ -50,12 +50,12 @@ pub struct Timeout {
     elapsed: Nanos,
     largest_step: Nanos,
     last: Nanos,
-    /// Charged for looks without progress, beyond the time that the clock has shown.
+    /// Time charged for reads without progress, beyond the time that the clock has shown.
     ahead: Nanos,
 }
 
 impl Timeout {
-    /// A wait of `span` that begins at `now`.
+    /// Creates a wait of `span` that starts at `now`.
     pub const fn new(now: Nanos, span: Nanos) -> Self {
         Self {
             start: now,
@@ -67,8 +67,7 @@ impl Timeout {
         }
     }
 
-    /// Sets the longest step of the clock that counts in full, in place of a quarter of the
-    /// timeout.
+    /// Sets the longest step of the clock that counts in full, instead of a quarter of the timeout.
     #[must_use]
     pub const fn largest_step(self, largest_step: Nanos) -> Self {
         Self {
@@ -77,14 +76,14 @@ impl Timeout {
         }
     }
 
-    /// Charges a look at `now`, made after a pause that was to last for `pause`. Counts at
-    /// most 200 us of the pause where the clock shows less.
+    /// Charges a read at `now`, after a requested pause of `pause`. If the clock shows less than
+    /// the pause, at most 200 us of it count.
     pub fn charge(&mut self, now: Nanos, pause: Nanos) {
-        // A look without any pause must still bring the end nearer.
+        // A read without a pause must also bring the end nearer.
         self.look(now, pause.min(LONGEST_UNSEEN).max(Nanos(1)));
     }
 
-    /// Charges a look at `now` that takes at least `least`.
+    /// Charges a read at `now` that takes at least `least`.
     fn look(&mut self, now: Nanos, least: Nanos) {
         let passed = (now - self.last).min(self.largest_step);
         let cost = (passed - self.ahead).max(least);
@@ -93,12 +92,12 @@ impl Timeout {
         self.last = now;
     }
 
-    /// Polls `clock` for `pause`, and returns whether it went on meanwhile.
+    /// Polls `clock` for `pause`, and returns whether it advanced meanwhile.
     ///
-    /// Calls [`Clock::now`], and `relax` in between. [`Clock::wait_until`] and
-    /// [`Clock::sleep_until`] are not called: a clock's own implementation may not return if
-    /// the clock stops. A poll that finds no step forward counts as `still`, so that there
-    /// are at most `pause / still` of them in a row.
+    /// Calls [`Clock::now`], and `relax` in between. It does not call [`Clock::wait_until`] and
+    /// [`Clock::sleep_until`], because a clock's own implementation may not return if the clock
+    /// stops. A poll without progress counts as `still`, so there are at most `pause / still` of
+    /// them in a row.
     pub fn poll(
         &mut self,
         clock: &impl Clock,
@@ -121,31 +120,30 @@ impl Timeout {
         has_moved
     }
 
-    /// Reads `clock` without a charge for the look, and returns the time since the start,
-    /// which never goes back.
+    /// Reads `clock` without a charge, and returns the time since the start, which never decreases.
     ///
-    /// A loop that calls only this has no end if the clock stops.
+    /// A loop that calls only this does not end if the clock stops.
     pub fn update(&mut self, clock: &impl Clock) -> Nanos {
         self.look(clock.now(), Nanos::ZERO);
         self.elapsed
     }
 
-    /// Returns the clock's time, as if it had gone on evenly since the start.
+    /// Returns the clock's time, as if it had advanced evenly since the start.
     pub fn now(&self) -> Nanos {
         self.start + self.elapsed
     }
 
-    /// Returns the time that is used up.
+    /// Returns the used time.
     pub const fn elapsed(&self) -> Nanos {
         self.elapsed
     }
 
-    /// Returns the time that is left.
+    /// Returns the remaining time.
     pub const fn left(&self) -> Nanos {
         Nanos(self.span.0.saturating_sub(self.elapsed.0))
     }
 
-    /// Returns whether no time is left.
+    /// Returns whether no time remains.
     pub const fn is_over(&self) -> bool {
         self.elapsed.0 >= self.span.0
     }
@@ -160,7 +158,8 @@ mod tests {
     const PAUSE: Nanos = Nanos::from_micros(1);
     const HOUR: Nanos = Nanos::from_secs(3_600);
 
-    /// Looks until a timeout is over, with `clock` showing the time of each look.
+    /// Charges reads until a timeout is over, with `clock` giving the time of each. Returns their
+    /// number.
     fn looks(clock: impl Fn(u64) -> Nanos) -> u64 {
         let mut timeout = Timeout::new(clock(0), SPAN);
         let mut looks = 0;
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_clock_with_long_steps_uses_a_timeout_up_in_its_time() {
-        // Looks are 2 us apart, and ask for 1 us.
+        // Reads are 2 us apart, and request 1 us.
         let step = Nanos::from_millis(1);
         assert_eq!(
             looks(|look| step * (Nanos::from_micros(2) * look / step.0).0),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_without_a_rate_counts_looks_and_may_get_its_rate_meanwhile() {
+    fn without_a_rate_reads_are_counted_and_the_rate_may_be_set_meanwhile() {
         assert_eq!(looks(|_| Nanos::UNKNOWN), 10_000);
         let late = |look| match look {
             0..100 => Nanos::UNKNOWN,
@@ -221,7 +220,7 @@ mod tests {
 
     const STILL: Nanos = Nanos(50);
 
-    /// Shows these times in turn, and the last one for ever.
+    /// Clock that returns these times in turn, and the last one for ever.
     struct Shows<'a>(&'a [u64], Cell<usize>);
 
     impl Clock for Shows<'_> {
@@ -232,8 +231,8 @@ mod tests {
         }
     }
 
-    /// Polls this clock for each of `pauses`. Returns how often it was read, the time that
-    /// was counted, and whether it moved in the last pause.
+    /// Polls this clock for each of `pauses`. Returns the number of reads, the counted time, and
+    /// whether the clock advanced in the last pause.
     fn poll(times: &[u64], pauses: &[u64]) -> (usize, Nanos, bool) {
         let clock = Shows(times, Cell::new(0));
         let mut timeout = Timeout::new(clock.now(), HOUR).largest_step(SPAN);
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_is_over_when_the_clock_says_so() {
+    fn a_poll_ends_at_its_time() {
         assert_eq!(
             poll(&[100, 100, 150, 200, 300], &[100]),
             (4, Nanos(100), true)
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_ends_although_the_clock_stops_goes_back_or_jumps_ahead() {
+    fn a_poll_ends_even_if_the_clock_stops_goes_back_or_jumps_ahead() {
         const NAP: Nanos = Nanos(200 * STILL.0);
         assert_eq!(poll(&[5], &[NAP.0]), (202, NAP, false));
         assert_eq!(poll(&[u64::MAX], &[NAP.0]), (202, NAP, false));
@@ -269,7 +268,7 @@ mod tests {
         let tick = 10 * STILL.0;
         let times = [0, 0, 0, 0, tick, tick, tick, 2 * tick];
         assert_eq!(poll(&times, &[2 * tick]), (8, Nanos(2 * tick), true));
-        // Two pauses are over before the clock's step, and are a part of its time.
+        // Two pauses end before the clock's step, and are a part of its time.
         let times = [0, 0, 0, 0, 0, 0, 0, tick];
         let pauses = [2 * STILL.0, 2 * STILL.0, 0];
         assert_eq!(poll(&times, &pauses), (8, Nanos(tick), false));

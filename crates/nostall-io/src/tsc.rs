@@ -1,11 +1,11 @@
-//! The time stamp counter of x86-64 CPUs as a clock.
+//! Time stamp counter of x86-64 CPUs as a clock.
 
 use core::arch::x86_64::{__cpuid, _rdtsc, CpuidResult};
 
 use crate::rate::Rate;
 use crate::{Clock, Nanos};
 
-/// Time stamp counter of x86-64 CPUs, as a clock that can lie in a `static`.
+/// Time stamp counter of x86-64 CPUs, as a clock for a `static`.
 ///
 /// ```
 /// use nostall_io::{Clock, Nanos, Tsc};
@@ -22,26 +22,26 @@ use crate::{Clock, Nanos};
 ///
 /// # Before the rate is known
 ///
-/// [`now`](Clock::now) returns [`Nanos::UNKNOWN`]. Records that are logged have no time then,
-/// instead of an invented one. For drivers it is a stopped clock: [`Timeout`](crate::Timeout) and
-/// [`Clock::wait_until`] count polls, so that each wait ends.
+/// [`now`](Clock::now) returns [`Nanos::UNKNOWN`], so log records have no time instead of a wrong
+/// one. For drivers it is a stopped clock: [`Timeout`](crate::Timeout) and [`Clock::wait_until`]
+/// count polls, so that each wait ends.
 ///
 /// # CPUs
 ///
-/// All CPUs have the same time. The clock does not correct an offset for each CPU: then each
-/// read would need the CPU's number, with pre-emption off. Processors with an invariant counter
-/// (from about 2008 on) start it on all CPUs with one reset, and hypervisors keep it equal. On a
-/// machine whose firmware leaves the counters of its sockets apart, a kernel sets
-/// `IA32_TSC_ADJUST` on each CPU at its start (Intel SDM volume 3, "Time-Stamp Counter
-/// Adjustment"); this clock needs no change. The counter's start is time 0, usually the
-/// machine's reset.
+/// All CPUs have the same time. The clock does not correct an offset for each CPU, because then
+/// each read would need the CPU's number, with pre-emption off. Processors with an invariant
+/// counter (from about 2008) start it on all CPUs with one reset, and hypervisors keep it equal.
+///
+/// If firmware leaves the counters of several sockets different, a kernel sets `IA32_TSC_ADJUST` on
+/// each CPU during its start (Intel SDM volume 3, "Time-Stamp Counter Adjustment"). This clock
+/// needs no change. Time 0 is the start of the counter, usually the machine's reset.
 #[derive(Debug)]
 pub struct Tsc {
     rate: Rate,
 }
 
 impl Tsc {
-    /// Creates a clock without a known rate.
+    /// Creates a clock without a rate.
     pub const fn new() -> Self {
         Self {
             rate: Rate::unknown(),
@@ -53,11 +53,11 @@ impl Tsc {
         self.rate.set(hz);
     }
 
-    /// Returns the rate in hertz according to the hypervisor or the processor.
+    /// Returns the rate in hertz that the hypervisor or the processor reports.
     ///
-    /// Asks the hypervisor's timing leaf (4000_0010h: VMware, KVM's users on request), then the
-    /// processor's leaves 15h and 16h (Intel from Skylake on). AMD processors and most guests
-    /// of QEMU report none: measure the rate with another timer.
+    /// Reads the hypervisor's timing leaf (4000_0010h: VMware, and KVM's users on request), then
+    /// the processor's leaves 15h and 16h (Intel, from Skylake). AMD processors and most guests of
+    /// QEMU report none: measure the rate with another timer.
     pub fn reported_rate() -> Option<u64> {
         reported_rate(cpuid)
     }
@@ -69,8 +69,8 @@ impl Tsc {
         unsafe { _rdtsc() }
     }
 
-    /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for a
-    /// timer with a deadline; `None` if the rate or `at` is not known.
+    /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for a timer
+    /// with a deadline; `None` if the rate or `at` is unknown.
     pub fn ticks_at(&self, at: Nanos) -> Option<u64> {
         self.rate.ticks_at(at)
     }
@@ -95,17 +95,17 @@ fn cpuid(leaf: u32) -> CpuidResult {
     unsafe { __cpuid(leaf) }
 }
 
-/// Returns the rate in the answers of `cpuid` (Intel SDM volume 2, CPUID).
+/// Returns the rate from the answers of `cpuid` (Intel SDM volume 2, CPUID).
 fn reported_rate(cpuid: impl Fn(u32) -> CpuidResult) -> Option<u64> {
-    /// Set by hypervisors, and by no processor.
+    /// Bit set by hypervisors and by no processor.
     const HYPERVISOR: u32 = 1 << 31;
-    /// Its answer has the last of the hypervisor's leaves.
+    /// Leaf that returns the last of the hypervisor's leaves.
     const HYPERVISOR_LEAVES: u32 = 0x4000_0000;
-    /// Has the rate in kHz.
+    /// Leaf with the rate in kHz.
     const TIMING: u32 = 0x4000_0010;
-    /// Has the counter's ratio to the crystal's rate, and that rate in Hz.
+    /// Leaf with the counter's ratio to the crystal's rate, and that rate in Hz.
     const COUNTER: u32 = 0x15;
-    /// Has the base frequency in MHz.
+    /// Leaf with the base frequency in MHz.
     const FREQUENCY: u32 = 0x16;
     if cpuid(1).ecx & HYPERVISOR != 0 && cpuid(HYPERVISOR_LEAVES).eax >= TIMING {
         let khz = cpuid(TIMING).eax;
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// A leaf's number, and EAX, EBX and ECX of its answer.
+    /// Number of a leaf, and EAX, EBX and ECX of its answer.
     type Leaf = (u32, [u32; 3]);
 
     fn rate_of(leaves: &[Leaf]) -> Option<u64> {
@@ -169,7 +169,7 @@ mod tests {
             (0x4000_0010, [2_496_001, 0, 0]),
         ];
         assert_eq!(rate_of(&kvm), Some(2_496_001_000));
-        // A machine without a hypervisor answers leaves above its last one with anything.
+        // A machine without a hypervisor answers leaves above its last one with any value.
         let bare: Vec<_> = kvm.into_iter().filter(|leaf| leaf.0 != 1).collect();
         assert_eq!(rate_of(&bare), Some(2_400_000_000));
         let silent = [

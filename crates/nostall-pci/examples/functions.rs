@@ -36,9 +36,10 @@ fn list(access: &impl ConfigAccess, addresses: &[Address]) {
     let names = Names::of_the_system();
     for &address in addresses {
         let function = match Function::read_listed(access, address) {
-            Ok(function) => function,
+            Ok(Some(function)) => function,
+            Ok(None) => continue,
             Err(error) => {
-                println!("{address} {error}");
+                println!("{address}: {error}");
                 continue;
             }
         };

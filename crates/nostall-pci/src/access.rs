@@ -1,12 +1,12 @@
-//! Reading and writing a function's registers, by any method.
+//! Reads and writes of a function's registers, with any access method.
 
 use nostall_io::Registers;
 use thiserror::Error;
 
 use crate::Address;
 
-/// Registers that a function has at most, in bytes (PCI Express Base, 7.2); a conventional
-/// one has the first 256.
+/// Size of a function's configuration space in bytes (PCI Express Base, 7.2). A conventional PCI
+/// function has only the first 256.
 pub const REGISTERS: u16 = 4096;
 
 /// Width of an access.
@@ -30,7 +30,7 @@ impl AccessWidth {
         }
     }
 
-    /// Returns the value that an access of this width reads without an answer: all ones.
+    /// Returns the value of a read of this width without an answer: all ones.
     pub const fn all_ones(self) -> u32 {
         match self {
             Self::Byte => 0xff,
@@ -39,7 +39,7 @@ impl AccessWidth {
         }
     }
 
-    /// Makes one read of this width in a window of registers.
+    /// Makes one read of this width in a register window.
     #[inline]
     pub(crate) fn read_in(self, window: &impl Registers, offset: usize) -> u32 {
         match self {
@@ -49,7 +49,7 @@ impl AccessWidth {
         }
     }
 
-    /// Makes one write of this width in a window of registers.
+    /// Makes one write of this width in a register window.
     #[inline]
     pub(crate) fn write_in(self, window: &impl Registers, offset: usize, value: u32) {
         match self {
@@ -62,12 +62,12 @@ impl AccessWidth {
 
 /// Reason why an access was not made.
 ///
-/// A missing answer is no error: an absent function reads all ones, as on the bus.
+/// A missing answer is not an error: an absent function reads all ones, as on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// The register is not a multiple of the access's width (PCI 3.0, 3.2.2.3: an access
-    /// does not cross its own width).
+    /// The register is not a multiple of the access's width (PCI 3.0, 3.2.2.3: an access does not
+    /// cross its own width).
     #[error("register {register:#x} is not a multiple of {} bytes", .width.bytes())]
     Unaligned {
         /// The register.
@@ -90,28 +90,28 @@ pub enum AccessError {
         /// The register.
         register: u16,
     },
-    /// The record does not have this register: the program that made it did not read it, or
-    /// was not allowed to.
+    /// The record does not have this register: the recording program did not read it, or had no
+    /// permission.
     #[error("register {0:#x} is not in this record")]
     NotRecorded(u16),
     /// The source is read-only, such as a recorded dump.
     #[error("can only be read")]
     ReadOnly,
-    /// The system refused, or could not.
+    /// The operating system refused the access, or could not make it.
     #[error("the system could not make the access")]
     Failed,
 }
 
-/// A way to reach configuration space.
+/// Method of access to configuration space.
 ///
-/// Methods take `&self`: an implementation that needs a lock for an access has one. Accesses are
-/// made at their own width, and are not split or merged.
+/// Methods take `&self`; an implementation that needs a lock contains it. Accesses keep their
+/// width, and are not split or merged.
 pub trait ConfigAccess {
-    /// Returns whether this register of this function can be reached, if the function exists.
+    /// Returns whether this method reaches this register of this function, if the function exists.
     /// If not, reads and writes return [`AccessError::OutOfReach`].
     fn reaches(&self, address: Address, register: u16) -> bool;
 
-    /// Reads one register; all ones where no function answers.
+    /// Reads one register. An absent function reads all ones.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ pub trait ConfigAccess {
     fn read(&self, address: Address, register: u16, width: AccessWidth)
     -> Result<u32, AccessError>;
 
-    /// Writes one register; the low bits of `value`, as many as are `width`.
+    /// Writes the low bits of `value` to one register.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ pub trait ConfigAccess {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The same as [`read`](Self::read).
     #[inline]
     fn read8(&self, address: Address, register: u16) -> Result<u8, AccessError> {
         Ok(self.read(address, register, AccessWidth::Byte)? as u8)
@@ -146,7 +146,7 @@ pub trait ConfigAccess {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The same as [`read`](Self::read).
     #[inline]
     fn read16(&self, address: Address, register: u16) -> Result<u16, AccessError> {
         Ok(self.read(address, register, AccessWidth::Word)? as u16)
@@ -156,7 +156,7 @@ pub trait ConfigAccess {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The same as [`read`](Self::read).
     #[inline]
     fn read32(&self, address: Address, register: u16) -> Result<u32, AccessError> {
         self.read(address, register, AccessWidth::Dword)
@@ -166,7 +166,7 @@ pub trait ConfigAccess {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write).
+    /// The same as [`write`](Self::write).
     #[inline]
     fn write8(&self, address: Address, register: u16, value: u8) -> Result<(), AccessError> {
         self.write(address, register, AccessWidth::Byte, value.into())
@@ -176,7 +176,7 @@ pub trait ConfigAccess {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write).
+    /// The same as [`write`](Self::write).
     #[inline]
     fn write16(&self, address: Address, register: u16, value: u16) -> Result<(), AccessError> {
         self.write(address, register, AccessWidth::Word, value.into())
@@ -186,7 +186,7 @@ pub trait ConfigAccess {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write).
+    /// The same as [`write`](Self::write).
     #[inline]
     fn write32(&self, address: Address, register: u16, value: u32) -> Result<(), AccessError> {
         self.write(address, register, AccessWidth::Dword, value)
@@ -221,8 +221,8 @@ impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
     }
 }
 
-/// Several of a kind, as one: a machine's ECAM windows, one a segment. The first that
-/// reaches a register is used for it.
+/// Combines several methods, for example the ECAM windows of a machine's segments. The first one
+/// that reaches a register is used for it.
 impl<A: ConfigAccess> ConfigAccess for [A] {
     #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
@@ -269,7 +269,8 @@ pub(crate) fn check_register(register: u16, width: AccessWidth) -> Result<(), Ac
     }
 }
 
-/// Checks the same, and that `access` reaches the register.
+/// Checks that an access is aligned and within a function's registers, and that `access` reaches
+/// the register.
 #[inline]
 pub(crate) fn check<A: ConfigAccess + ?Sized>(
     access: &A,

@@ -1,15 +1,15 @@
-//! The address of a function.
+//! Address of a function.
 
 use core::fmt;
 use core::str::FromStr;
 
 use thiserror::Error;
 
-/// The address of a function: segment, bus, device, function.
+/// Address of a function: segment, bus, device, function.
 ///
-/// The last two share one byte, as on the bus (PCI Express Base, 7.2.2): five bits and
-/// three, or, for a device with ARI, eight bits of function. Addresses sort as they are
-/// scanned, and are written as Linux writes them: `0000:00:1f.2`.
+/// Device and function share one byte, as on the bus (PCI Express Base, 7.2.2): five bits and
+/// three, or eight bits of function for a device with ARI. Addresses sort in scan order, and are
+/// written as in Linux: `0000:00:1f.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     segment: u32,
@@ -18,8 +18,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// The function at `bus`, `device`, `function` of segment 0; `None` if there can be no
-    /// such device (0 to 31) or function (0 to 7).
+    /// Creates the address of a function in segment 0; `None` if `device` is above 31 or `function`
+    /// above 7.
     pub const fn new(bus: u8, device: u8, function: u8) -> Option<Self> {
         if device > 31 || function > 7 {
             return None;
@@ -27,8 +27,8 @@ impl Address {
         Some(Self::from_devfn(0, bus, device << 3 | function))
     }
 
-    /// The function whose device and function number are `devfn`: `device * 8 + function`,
-    /// or a function number of 0 to 255 where there is ARI.
+    /// Creates an address from `devfn`, which is `device * 8 + function`, or a function number of 0
+    /// to 255 with ARI.
     pub const fn from_devfn(segment: u32, bus: u8, devfn: u8) -> Self {
         Self {
             segment,
@@ -37,35 +37,35 @@ impl Address {
         }
     }
 
-    /// Returns the same place in another segment (ACPI's segment group, Linux's domain).
+    /// Returns the same address in another segment (ACPI's segment group, Linux's domain).
     ///
-    /// Firmware numbers segments with 16 bits. Linux numbers those that its drivers add from
-    /// 0x10000 on.
+    /// Firmware numbers segments with 16 bits. Linux numbers the segments of its own drivers from
+    /// 0x10000.
     pub const fn in_segment(self, segment: u32) -> Self {
         Self { segment, ..self }
     }
 
-    /// The segment.
+    /// Returns the segment.
     pub const fn segment(self) -> u32 {
         self.segment
     }
 
-    /// The bus, in its segment.
+    /// Returns the bus in its segment.
     pub const fn bus(self) -> u8 {
         self.bus
     }
 
-    /// The device on its bus, 0 to 31.
+    /// Returns the device on its bus, 0 to 31.
     pub const fn device(self) -> u8 {
         self.devfn >> 3
     }
 
-    /// The function of its device, 0 to 7.
+    /// Returns the function of its device, 0 to 7.
     pub const fn function(self) -> u8 {
         self.devfn & 7
     }
 
-    /// Device and function in one byte.
+    /// Returns device and function in one byte.
     pub const fn devfn(self) -> u8 {
         self.devfn
     }
@@ -85,7 +85,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A text that is no [`Address`].
+/// Error: the text is not an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a PCI address such as 0000:00:1f.2 or 00:1f.2, in hexadecimal")]
 pub struct BadAddress;
@@ -93,7 +93,7 @@ pub struct BadAddress;
 impl FromStr for Address {
     type Err = BadAddress;
 
-    /// Reads what Linux and lspci write, with and without the segment.
+    /// Parses the format of Linux and lspci, with or without the segment.
     fn from_str(text: &str) -> Result<Self, BadAddress> {
         let hex = |text: &str, longest: usize| -> Result<u32, BadAddress> {
             let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -128,7 +128,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(text in "[0-9a-f:.+ ]{0,16}") {
+        fn no_text_makes_the_parser_panic(text in "[0-9a-f:.+ ]{0,16}") {
             let _ = text.parse::<Address>();
         }
     }

@@ -7,7 +7,7 @@ use crate::registers::{
 };
 use crate::{Address, ConfigAccess, Express, Function};
 
-/// A scan's handling of ports that support ARI forwarding but have it off.
+/// Handling of ports that support ARI forwarding but have it disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ari {
     /// Leaves forwarding as it is.
@@ -16,7 +16,7 @@ pub(crate) enum Ari {
     Enable,
 }
 
-/// Returns the next function of the device that `function` names, 0 for none; `None` if it has
+/// Returns the next function of the device after `function`, 0 for none; `None` if the function has
 /// no ARI.
 pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
     access: &A,
@@ -33,8 +33,8 @@ pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
     Ok(None)
 }
 
-/// Returns whether `port`, with the capability `express`, forwards all function numbers to the
-/// bus `secondary`.
+/// Returns whether `port`, with the capability `express`, forwards all function numbers to the bus
+/// `secondary`. Enables forwarding if `ari` requires it.
 pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
     access: &A,
     port: &Function,
@@ -42,7 +42,7 @@ pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
     secondary: u8,
     ari: Ari,
 ) -> Result<bool, CapabilityFault> {
-    // The second set of registers came with it; it must lie within the first 256.
+    // Version 2 added the second set of registers. It must be within the first 256 bytes.
     let control = express.register + EXPRESS_DEVICE_CONTROL_2;
     if express.version < 2 || control > 0xfe {
         return Ok(false);
@@ -65,8 +65,8 @@ pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
     Ok(true)
 }
 
-/// Returns whether function 0 below `port` has the ARI capability. Only then may forwarding be
-/// enabled (PCI Express Base, 6.13).
+/// Returns whether function 0 below `port` has the ARI capability. Forwarding may be enabled only
+/// then (PCI Express Base, 6.13).
 fn wanted<A: ConfigAccess + ?Sized>(
     access: &A,
     port: &Function,
@@ -77,7 +77,7 @@ fn wanted<A: ConfigAccess + ?Sized>(
         return Ok(false);
     }
     match Function::read(access, below) {
-        // The scan reports its fault when it reaches the device.
+        // The scan reports the fault when it reaches the device.
         Ok(None) | Err(_) => Ok(false),
         Ok(Some(device)) => {
             let express = Capabilities::new(access, &device).find(crate::Capability::PCIE);

@@ -1,4 +1,4 @@
-//! Base Address Registers: where a function's own registers and memory are.
+//! Base Address Registers: addresses of a function's own registers and memory.
 
 use thiserror::Error;
 
@@ -9,20 +9,20 @@ use crate::registers::{
 };
 use crate::{AccessError, Address, ConfigAccess, Function, Header};
 
-/// A Base Address Register, or two that make one of 64 bits, or that of an expansion ROM.
+/// A Base Address Register: one register, two that form 64 bits, or that of an expansion ROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// The first register.
+    /// First register.
     pub register: u16,
     /// Address space and type.
     pub kind: BarKind,
     /// Number of decoded address bits: 16 or 32 for I/O, 20 or 32 for memory. A BAR of two
-    /// registers has 64, or as few as 32 if the upper bits are wired to 0. Without sizing, I/O
+    /// registers has 64, or as few as 32 if upper bits are hard-wired to 0. Without sizing, I/O
     /// counts as 32 and two registers as 64.
     pub bits: u8,
-    /// Address; 0 if it was never assigned.
+    /// Address; 0 if unassigned.
     pub address: u64,
-    /// Size in bytes, a power of two; `None` if it was not sized ([`bars_as_set`]).
+    /// Size in bytes, a power of two; `None` if not sized ([`bars_as_set`]).
     pub size: Option<u64>,
 }
 
@@ -33,15 +33,15 @@ pub enum BarKind {
     Io,
     /// Memory whose reads may have side effects.
     Memory,
-    /// Memory that may be read ahead and written together.
+    /// Memory without read side effects, in which writes may be merged.
     Prefetchable,
-    /// An expansion ROM, which answers only if its lowest bit is set, too.
+    /// An expansion ROM. It also needs its own enable bit to decode.
     Rom,
 }
 
 impl BarKind {
-    /// The bit of Command that makes it answer where it is; none for a ROM, which stays
-    /// silent by a bit of its own.
+    /// Returns the bit of Command that enables decoding; none for a ROM, which has an enable bit of
+    /// its own.
     pub(crate) const fn command(self) -> u16 {
         match self {
             Self::Io => COMMAND_IO,
@@ -51,18 +51,18 @@ impl BarKind {
     }
 }
 
-/// The BARs of a function in the order of their registers, the ROM last; or what is wrong
-/// with one.
+/// BARs of a function in the order of their registers, the ROM last, each with its fault if it has
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bars {
     list: [Option<Result<Bar, BarFault>>; MOST],
 }
 
-/// Six and a ROM.
+/// Largest number of BARs of a function: six and a ROM.
 const MOST: usize = 7;
 
 impl Bars {
-    /// Each, or what is wrong with it.
+    /// Returns each BAR or its fault.
     pub fn iter(&self) -> impl Iterator<Item = Result<Bar, BarFault>> + '_ {
         self.list.iter().flatten().copied()
     }
@@ -82,21 +82,21 @@ impl IntoIterator for Bars {
     }
 }
 
-/// Finds out where the BARs of `function` are and how large, by writing ones to them
-/// (PCI 3.0, 6.2.5.1) with its decoding of I/O and memory turned off meanwhile; then all is
-/// put back, also where something goes wrong on the way.
+/// Reads the addresses and sizes of the BARs of `function`. It writes ones to them (PCI 3.0,
+/// 6.2.5.1), with I/O and memory decoding disabled meanwhile, and then restores everything, even
+/// after a failure.
 ///
-/// Four accesses a register (one more where an upper half is all ones), and three to turn
-/// decoding off and on where it is on. Whether the function is a bus master is left alone:
-/// that has nothing to do with what it decodes.
+/// Takes four accesses for each register (one more if an upper half is all ones), and three to
+/// disable and enable decoding. Bus mastering is not changed, because it is independent of
+/// decoding.
 ///
-/// No driver may use the function meanwhile, a console that prints to its display included. A
-/// bridge passes on no accesses to the devices below it. A host bridge's decoding is left
-/// on, as Linux leaves it: on some boards memory or the interrupt controller is behind it.
+/// No driver may use the function meanwhile, including a console on its display. A bridge does not
+/// forward accesses to the devices below it. A host bridge keeps decoding, as in Linux, because on
+/// some boards memory or the interrupt controller is behind it.
 ///
 /// # Errors
 ///
-/// [`AccessError`] if an access could not be made; what could be put back has been.
+/// [`AccessError`] if an access could not be made; as much as possible was restored.
 pub fn bars<A: ConfigAccess + ?Sized>(
     access: &A,
     function: &Function,
@@ -109,7 +109,7 @@ pub fn bars<A: ConfigAccess + ?Sized>(
         _ => Some(access.read16(address, COMMAND)?),
     };
     let decoding = COMMAND_IO | COMMAND_MEMORY;
-    // All ones: it is gone, and its BARs will say so.
+    // All ones: the function is gone, and its BARs will show it.
     let command = command.filter(|on| *on != 0xffff && on & decoding != 0);
     let Some(on) = command else {
         return walk(access, address, layout, size_word);
@@ -120,10 +120,10 @@ pub fn bars<A: ConfigAccess + ?Sized>(
     sized
 }
 
-/// The BARs of `function` as they are set, without their sizes, and without writing: for
-/// dumps, and for devices in use. One access a BAR.
+/// Reads the BARs of `function` as they are set, without sizes and without writes, for dumps and
+/// for devices in use. Takes one access for each BAR.
 ///
-/// A BAR that is not assigned looks as if it were not there, unless its type says more.
+/// An unassigned BAR seems to be absent, unless its type bits are set.
 ///
 /// # Errors
 ///
@@ -143,8 +143,8 @@ pub fn bars_as_set<A: ConfigAccess + ?Sized>(
     )
 }
 
-/// Writes ones to the BARs at `address`, where decoding is off, and leaves them in: from then
-/// on [`bars_left`] knows the sizes by reading alone.
+/// Writes ones to the BARs at `address`, with decoding disabled, and leaves them there. Then
+/// [`bars_left`] can read the sizes.
 pub(crate) fn fill<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -161,7 +161,7 @@ pub(crate) fn fill<A: ConfigAccess + ?Sized>(
     Ok(())
 }
 
-/// The BARs as [`fill`] has left them. Their addresses mean nothing.
+/// Reads the BARs after [`fill`]. Their addresses are meaningless.
 pub(crate) fn bars_left<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -179,12 +179,12 @@ fn left<A: ConfigAccess + ?Sized>(
 ) -> Result<Word, AccessError> {
     let mask = access.read32(address, register)?;
     Ok(Word {
-        set: mask & BAR_MEMORY_FLAGS, // which are wired
+        set: mask & BAR_MEMORY_FLAGS, // hard-wired bits
         mask: Some(mask),
     })
 }
 
-/// Takes all places away.
+/// Clears all BARs.
 pub(crate) fn clear<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -196,7 +196,7 @@ pub(crate) fn clear<A: ConfigAccess + ?Sized>(
     Ok(())
 }
 
-/// BARs in a kind of header.
+/// BARs of a header type.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     slots: u8,
@@ -229,7 +229,7 @@ impl Layout {
     }
 }
 
-/// A register as it is set, and as it reads after ones were written.
+/// A register's value, and its value after ones were written.
 #[derive(Clone, Copy)]
 struct Word {
     set: u32,
@@ -237,7 +237,7 @@ struct Word {
 }
 
 impl Word {
-    /// A mask with gaps that reads as what was set is no mask: nothing could be written.
+    /// Corrects a fault: if the mask equals the value, nothing could be written.
     fn judge(self, fault: BarFault) -> BarFault {
         match fault {
             BarFault::NotAPowerOfTwo { register, .. } if self.mask == Some(self.set) => {
@@ -248,7 +248,7 @@ impl Word {
     }
 }
 
-/// Writes `ones`, reads what is left of them, puts back what was set.
+/// Writes `ones`, reads the result, and restores the previous value.
 fn size_word<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -289,7 +289,7 @@ fn walk<A: ConfigAccess + ?Sized>(
             Type::Memory { kind, bits: 64 } => {
                 let high = word(access, address, register + 4, !0)?;
                 slot += 1;
-                // All ones can be set there. A function that has vanished reads all ones, too.
+                // All ones may be a valid value. A function that has vanished also reads all ones.
                 let gone = high.set == !0 && access.read32(address, register)? == !0;
                 Some(match gone {
                     true => Err(BarFault::DoesNotSize { register }),
@@ -321,7 +321,7 @@ impl Type {
         if set == 0 && mask.is_none_or(|mask| mask == 0) {
             return Self::Absent;
         }
-        // They are wired: if they change, another device answered, or none.
+        // These bits are hard-wired. If they change, another device answered, or none.
         let flags = if set & BAR_IO != 0 {
             BAR_IO_FLAGS
         } else {
@@ -359,7 +359,7 @@ fn io(register: u16, word: Word) -> Result<Bar, BarFault> {
     };
     if let Some(mask) = word.mask {
         let mut mask = mask & !BAR_IO_FLAGS;
-        // A PC has no more, and a device may save itself the rest (PCI 3.0, 6.2.5.1).
+        // A PC has only 16 bits, so a device may omit the others (PCI 3.0, 6.2.5.1).
         if mask != 0 && mask >> 16 == 0 {
             bar.bits = 16;
             mask |= 0xffff_0000;
@@ -369,9 +369,9 @@ fn io(register: u16, word: Word) -> Result<Bar, BarFault> {
     Ok(bar)
 }
 
-/// Memory that one register is for.
+/// Decodes a memory BAR of one register.
 fn narrow(register: u16, kind: BarKind, bits: u8, word: Word) -> Result<Bar, BarFault> {
-    // Of one below 1 MiB the upper bits are wired to 0.
+    // Below 1 MiB, the upper bits are hard-wired to 0.
     let beyond = if bits == 20 { 0xfff0_0000 } else { 0 };
     let size = word
         .mask
@@ -387,7 +387,7 @@ fn narrow(register: u16, kind: BarKind, bits: u8, word: Word) -> Result<Bar, Bar
     })
 }
 
-/// Memory that two registers are for.
+/// Decodes a memory BAR of two registers.
 fn wide(register: u16, kind: BarKind, low: Word, high: Word) -> Result<Bar, BarFault> {
     let join = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low & !BAR_MEMORY_FLAGS);
     let mut bar = Bar {
@@ -399,7 +399,7 @@ fn wide(register: u16, kind: BarKind, low: Word, high: Word) -> Result<Bar, BarF
     };
     if let (Some(low_mask), Some(high_mask)) = (low.mask, high.mask) {
         let mask = join(low_mask, high_mask);
-        // A device may decode fewer bits, but all that one register has.
+        // A device may decode fewer bits, but at least those of the lower register.
         let wired = high_mask.leading_zeros();
         let upper = !(u64::MAX >> wired);
         let upper = if mask == 0 { 0 } else { upper };
@@ -420,7 +420,7 @@ fn rom(register: u16, word: Word) -> Option<Result<Bar, BarFault>> {
         None if word.set & ROM_ADDRESS == 0 => return None,
         None if word.set == !0 => return Some(Err(BarFault::DoesNotSize { register })),
         None => None,
-        // It was not written to be enabled.
+        // The enable bit was not written.
         Some((mask, _)) if mask & ROM_ENABLE != 0 => {
             return Some(Err(BarFault::DoesNotSize { register }));
         }
@@ -439,7 +439,7 @@ fn rom(register: u16, word: Word) -> Option<Result<Bar, BarFault>> {
     }))
 }
 
-/// The size that `mask` says: the address bits that could be set are those above it.
+/// Returns the size from `mask`, whose set bits are the writable address bits.
 fn size(register: u16, mask: u64) -> Result<u64, BarFault> {
     let size = mask & mask.wrapping_neg();
     if mask == 0 {
@@ -451,7 +451,7 @@ fn size(register: u16, mask: u64) -> Result<u64, BarFault> {
     }
 }
 
-/// The same of a mask that has no upper half.
+/// Does the same for a mask without an upper half.
 fn size32(register: u16, mask: u32) -> Result<u64, BarFault> {
     match mask {
         0 => Err(BarFault::DoesNotSize { register }),
@@ -463,28 +463,27 @@ fn size32(register: u16, mask: u32) -> Result<u64, BarFault> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BarFault {
-    /// The BAR does not take an address, or does not keep its type: hard-wired, or the function
-    /// was removed.
+    /// The BAR is hard-wired or changes its type, or the function was removed.
     #[error("BAR at {register:#x} does not take an address")]
     DoesNotSize {
         /// Register of the BAR.
         register: u16,
     },
-    /// The address bits that could be set have gaps.
+    /// The writable address bits have gaps.
     #[error("BAR at {register:#x} keeps the address bits {mask:#x}, which make no size")]
     NotAPowerOfTwo {
         /// Register of the BAR.
         register: u16,
-        /// The bits that could be set.
+        /// Writable address bits.
         mask: u64,
     },
-    /// A 64-bit BAR in the last register.
+    /// A 64-bit BAR starts in the last register.
     #[error("BAR at {register:#x} has 64 bits, but no register is left for the upper half")]
     NoUpperHalf {
         /// Register of the BAR.
         register: u16,
     },
-    /// A type that no specification defines.
+    /// The type is not defined by any specification.
     #[error("BAR at {register:#x} is of a reserved type")]
     ReservedType {
         /// Register of the BAR.
@@ -503,7 +502,7 @@ impl BarFault {
         }
     }
 
-    /// The bits of Command that could make it answer.
+    /// Returns the bits of Command that may make it answer.
     pub(crate) const fn command(self) -> u16 {
         match self.register() {
             EXPANSION_ROM | BRIDGE_EXPANSION_ROM => 0,

@@ -1,4 +1,4 @@
-//! A bridge's bus numbers and windows.
+//! Bus numbers and windows of a bridge.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -8,8 +8,8 @@ use crate::registers::{
 };
 use crate::{AccessError, Address, ConfigAccess, Function, Header};
 
-/// The three windows of a bridge (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.6 to
-/// 3.2.5.11), as they are set; `None` where nothing is passed on.
+/// The three windows of a bridge as they are set (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.6 to
+/// 3.2.5.11). `None` means that nothing is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BridgeWindows {
     /// Window in I/O space.
@@ -21,8 +21,8 @@ pub struct BridgeWindows {
 }
 
 impl BridgeWindows {
-    /// Reads the windows of `function` in three to six accesses. There are none if it is not a
-    /// PCI bridge.
+    /// Reads the windows of `function` in three to six accesses. A function that is not a PCI
+    /// bridge has none.
     ///
     /// # Errors
     ///
@@ -44,12 +44,12 @@ impl BridgeWindows {
             first |= base << 16;
             last |= limit << 16;
         }
-        // Registers that read 0 are those of a bridge that has no such window.
+        // A bridge without this window has registers that read 0.
         let io = (base | limit != 0).then_some(first..=last | 0xfff);
 
         let word = read(MEMORY_BASE)?;
         let (base, limit) = halves(word & 0xfff0_fff0);
-        // Every bridge has this one: zeros are its first MiB.
+        // Every bridge has this window: zeros mean the first MiB.
         let memory = Some(base << 16..=limit << 16 | 0xf_ffff);
 
         let word = read(PREFETCHABLE_BASE)?;
@@ -61,7 +61,7 @@ impl BridgeWindows {
         }
         let prefetchable = (word != 0).then_some(first..=last | 0xf_ffff);
 
-        // A window is closed by a base above its limit.
+        // A window is closed if its base is above its limit.
         let open = |window: &RangeInclusive<u64>| !window.is_empty();
         Ok(Self {
             io: io.filter(open),
@@ -71,10 +71,10 @@ impl BridgeWindows {
     }
 }
 
-/// Lower bits of base and limit of a window that has upper registers, too.
+/// Low bits of base and limit of a window that also has upper registers.
 const WIDE: u8 = 1;
 
-/// Turns bits of the Command register off and on. It is not written for nothing.
+/// Clears and sets bits of the Command register. Writes only if they change.
 pub(crate) fn command<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -84,7 +84,7 @@ pub(crate) fn command<A: ConfigAccess + ?Sized>(
     switch(access, address, COMMAND, off, on)
 }
 
-/// Makes it pass on all of its I/O window, without the holes of the ISA bit.
+/// Makes a bridge forward its whole I/O window, without the gaps of the ISA bit.
 pub(crate) fn pass_all_io<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -107,7 +107,7 @@ fn switch<A: ConfigAccess + ?Sized>(
     access.write16(address, register, new)
 }
 
-/// Gives a bridge its bus numbers; its latency timer, in the same word, stays.
+/// Sets a bridge's bus numbers. Keeps its latency timer, in the same word.
 pub(crate) fn number<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -120,18 +120,18 @@ pub(crate) fn number<A: ConfigAccess + ?Sized>(
     access.write32(address, PRIMARY_BUS, word)
 }
 
-/// Returns whether the bridge has windows for I/O, memory and prefetchable memory up to the
-/// given ends. It closes its windows.
+/// Returns whether the bridge has windows for I/O, memory and prefetchable memory up to the given
+/// ends. Closes its windows.
 ///
-/// The first is wired to 0 where there is none (Bridge Architecture 1.2, 3.2.5.6), and so
-/// is the third (3.2.5.9); the lowest bits tell how wide they are.
+/// A missing I/O window is hard-wired to 0 (Bridge Architecture 1.2, 3.2.5.6), and so is a missing
+/// prefetchable one (3.2.5.9). The low bits give the width.
 pub(crate) fn windows<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
     ends: [u64; 3],
 ) -> Result<[bool; 3], AccessError> {
     close(access, address)?;
-    // A closed window has ones in its base, if there is a base.
+    // A closed window has ones in its base register, if the register exists.
     let io = access.read8(address, IO_BASE)?;
     let prefetchable = access.read16(address, PREFETCHABLE_BASE)?;
     let wide = prefetchable & 0xf == 1 || ends[2] <= 1 << 32;
@@ -150,7 +150,7 @@ pub(crate) fn close<A: ConfigAccess + ?Sized>(
     open(access, address, &[0..0, 0..0, 0..0])
 }
 
-/// Sets the windows for I/O, memory and prefetchable memory; empty ones are closed.
+/// Sets the windows for I/O, memory and prefetchable memory. Closes empty ones.
 pub(crate) fn open<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
@@ -180,7 +180,8 @@ pub(crate) fn open<A: ConfigAccess + ?Sized>(
     access.write32(address, PREFETCHABLE_LIMIT_UPPER, high(limit))
 }
 
-/// Base and limit in granules of `1 << shift` bytes; a limit below the base closes a window.
+/// Returns base and limit in granules of `1 << shift` bytes. A limit below the base closes a
+/// window.
 const fn granules(window: &Range<u64>, shift: u32) -> (u64, u64) {
     match window.start < window.end {
         false => (!0, 0),
@@ -188,7 +189,7 @@ const fn granules(window: &Range<u64>, shift: u32) -> (u64, u64) {
     }
 }
 
-/// The lower halves close a window; the upper ones need not say more.
+/// Returns 0 for a closed window, because its lower halves already close it.
 fn closed_is_0(window: &Range<u64>, upper: u32) -> u32 {
     if window.is_empty() { 0 } else { upper }
 }

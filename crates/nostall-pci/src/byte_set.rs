@@ -1,6 +1,6 @@
-//! A set of numbers of one byte.
+//! Set of one-byte numbers.
 
-/// Any of the 256 buses of a segment, or of the functions of a bus.
+/// Set of buses of a segment, or of functions of a bus.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ByteSet([u32; 8]);
 
@@ -13,7 +13,7 @@ impl ByteSet {
         self.0[usize::from(number >> 5)] & (1 << (number & 31)) != 0
     }
 
-    /// Takes out the lowest.
+    /// Removes and returns the lowest number.
     pub(crate) fn pop_lowest(&mut self) -> Option<u8> {
         let (at, word) = self
             .0

@@ -1,4 +1,4 @@
-//! Lists of capabilities.
+//! Capability lists.
 
 use core::fmt;
 
@@ -10,23 +10,22 @@ use crate::registers::{
 };
 use crate::{AccessError, Address, ConfigAccess, Function, Header};
 
-/// A capability: something that a function can do, by registers of its own (PCI 3.0, 6.7).
+/// A capability with its own registers (PCI 3.0, 6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// Capability ID (PCI Code and ID Assignment Specification 1.11, 2).
     pub id: u8,
     /// First register.
     pub register: u16,
-    /// The 16 bits after ID and pointer; for most capabilities their main register.
+    /// The 16 bits after ID and pointer; the main register of most capabilities.
     pub word: u16,
 }
 
 impl Capability {
-    /// The ID of the PCI Express capability.
+    /// ID of the PCI Express capability.
     pub const PCIE: u8 = 0x10;
 
-    /// A short word for it, which stays the same: `msi`, `pcie`; `None` for an ID that is
-    /// not assigned.
+    /// Returns a short, stable name such as `msi` or `pcie`; `None` for an unassigned ID.
     pub const fn name(&self) -> Option<&'static str> {
         // PCI Code and ID Assignment Specification 1.11, 2.
         Some(match self.id {
@@ -57,29 +56,29 @@ impl Capability {
     }
 }
 
-/// A function's capabilities, in the order of its list.
+/// Iterator over a function's capabilities, in the order of the list.
 ///
-/// Two accesses, and one more a capability. A list that cannot be followed ends with the
-/// reason.
+/// Takes two accesses, and one for each capability. A list that cannot be followed ends with a
+/// fault.
 #[derive(Clone, Debug)]
 pub struct Capabilities<'a, A: ?Sized> {
     access: &'a A,
     address: Address,
     next: Next,
-    /// Bit n: register 4n was visited.
+    /// Bit n is set if register 4n was visited.
     visited: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// The list's head is in this register.
+    /// This register holds the start of the list.
     Head(u16),
     At(u16),
     End,
 }
 
 impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
-    /// Creates an iterator over the capabilities of `function`; reads no register yet.
+    /// Creates an iterator over the capabilities of `function`. Makes no access.
     pub fn new(access: &'a A, function: &Function) -> Self {
         let next = match function.header {
             Header::Endpoint(_) | Header::Bridge(_) => Next::Head(CAPABILITIES_POINTER),
@@ -94,7 +93,7 @@ impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
         }
     }
 
-    /// The first with this ID, of those before whatever is wrong with the list.
+    /// Returns the first capability with this ID, if no fault comes before it.
     pub fn find(mut self, id: u8) -> Option<Capability> {
         self.find_map(|one| one.ok().filter(|one| one.id == id))
     }
@@ -150,7 +149,7 @@ impl<A: ConfigAccess + ?Sized> Iterator for Capabilities<'_, A> {
     }
 }
 
-/// An extended capability: one of those above register 255 (PCI Express Base, 7.6.3).
+/// An extended capability, in the registers above 255 (PCI Express Base, 7.6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedCapability {
     /// Extended capability ID (PCI Code and ID Assignment Specification 1.11, 3).
@@ -162,12 +161,12 @@ pub struct ExtendedCapability {
 }
 
 impl ExtendedCapability {
-    /// The ID of Alternative Routing-ID Interpretation.
+    /// ID of Alternative Routing-ID Interpretation.
     pub const ARI: u16 = 0x000e;
-    /// The ID of Single Root I/O Virtualization.
+    /// ID of Single Root I/O Virtualization.
     pub const SR_IOV: u16 = 0x0010;
 
-    /// A short word for it, which stays the same; `None` for an ID that is not assigned.
+    /// Returns a short, stable name; `None` for an unassigned ID.
     pub const fn name(&self) -> Option<&'static str> {
         // PCI Code and ID Assignment Specification 1.11, 3.
         Some(match self.id {
@@ -225,24 +224,25 @@ impl ExtendedCapability {
     }
 }
 
-/// A function's extended capabilities, in the order of their list: one access each.
+/// Iterator over a function's extended capabilities, in the order of the list. Takes one access for
+/// each.
 ///
-/// There are none where the method does not reach register 256, where nothing is behind
-/// it, and where an old bridge shows the header there once more.
+/// There are none if the method does not reach register 256, if nothing answers there, or if an old
+/// bridge repeats the header there.
 #[derive(Clone, Debug)]
 pub struct ExtendedCapabilities<'a, A: ?Sized> {
     access: &'a A,
     address: Address,
     /// Value of register 0, to identify an old bridge.
     id: u32,
-    /// 0: the end.
+    /// Next register; 0 at the end.
     next: u16,
-    /// A bit for each word of the 1024: visited.
+    /// Bit for each of the 1024 words: set if it was visited.
     visited: [u32; 32],
 }
 
 impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
-    /// Creates an iterator over the extended capabilities of `function`; reads no register yet.
+    /// Creates an iterator over the extended capabilities of `function`. Makes no access.
     pub fn new(access: &'a A, function: &Function) -> Self {
         let first = FIRST_EXTENDED_CAPABILITY;
         Self {
@@ -258,7 +258,7 @@ impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
         }
     }
 
-    /// The first with this ID, of those before whatever is wrong with the list.
+    /// Returns the first capability with this ID, if no fault comes before it.
     pub fn find(mut self, id: u16) -> Option<ExtendedCapability> {
         self.find_map(|one| one.ok().filter(|one| one.id == id))
     }
@@ -278,7 +278,7 @@ impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
         self.visited[word] |= bit;
         let header = self.access.read32(self.address, at)?;
         let none = at == FIRST_EXTENDED_CAPABILITY && (header == !0 || header == self.id);
-        // Zeros end a list wherever they are: no capability, and no next one.
+        // A zero word ends a list anywhere: no capability, and no next one.
         if none || header == 0 {
             return Ok(None);
         }
@@ -303,17 +303,17 @@ impl<A: ConfigAccess + ?Sized> Iterator for ExtendedCapabilities<'_, A> {
     }
 }
 
-/// Fault of a capability list, which ends the list.
+/// Fault of a capability list. It ends the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CapabilityFault {
     /// The list returns to this register.
     #[error("the list of capabilities loops to {0:#x}")]
     Loop(u16),
-    /// The list points to this register, where no capability of its kind can be.
+    /// The list points to this register, where this kind of capability cannot be.
     #[error("the list of capabilities points to {0:#x}, where there is none")]
     InHeader(u16),
-    /// The function is not there any more.
+    /// The function no longer answers.
     #[error("vanished while its capabilities were read")]
     Vanished,
     /// The access could not be made.
@@ -321,12 +321,12 @@ pub enum CapabilityFault {
     Access(#[from] AccessError),
 }
 
-/// The PCI Express capability's main register, decoded (PCI Express Base, 7.5.3.2).
+/// Main register of the PCI Express capability, decoded (PCI Express Base, 7.5.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Express {
-    /// The capability's first register.
+    /// First register of the capability.
     pub register: u16,
-    /// Version: from 2 on, it has the second set of registers.
+    /// Version. From 2, it has the second set of registers.
     pub version: u8,
     /// Role in the PCI Express tree.
     pub port: PortType,
@@ -357,19 +357,19 @@ impl Express {
 pub enum PortType {
     /// A device on a link.
     Endpoint,
-    /// The same, with habits of older times.
+    /// An endpoint with features of older PCI versions, such as I/O space.
     LegacyEndpoint,
-    /// Port at the start of a link.
+    /// A root complex's port to a link.
     RootPort,
     /// A switch's port towards the root.
     UpstreamPort,
-    /// A switch's ports away from it.
+    /// A switch's port away from the root.
     DownstreamPort,
     /// A bridge from PCI Express to PCI or PCI-X.
     ToPci,
     /// A bridge from PCI or PCI-X to PCI Express.
     FromPci,
-    /// A device within the root complex.
+    /// A device inside the root complex.
     RootComplexEndpoint,
     /// Collector of the errors of root complex endpoints.
     EventCollector,
@@ -410,12 +410,12 @@ impl PortType {
         }
     }
 
-    /// Returns why a port on a bus that a port of type `above` leads to cannot be of this type;
+    /// Returns the reason why a port cannot have this type on a bus below a port of type `above`;
     /// `None` if it can.
     ///
-    /// Some switches misreport theirs. A downstream port cannot be on a link, and an upstream
-    /// port cannot be inside a switch: each is taken for the other, as by Linux (its
-    /// `set_pcie_port_type`). Types that Linux lets stand, stand.
+    /// Some switches report a wrong type. A downstream port cannot be on a link, and an upstream
+    /// port cannot be inside a switch. Each is treated as the other, as in Linux's
+    /// `set_pcie_port_type`. Types that Linux accepts are accepted.
     pub const fn wrong_below(self, above: Self) -> Option<WrongPort> {
         let is = match (self, above) {
             (Self::DownstreamPort, above) if above.leads_to_a_link() => Self::UpstreamPort,
@@ -425,7 +425,7 @@ impl PortType {
         Some(WrongPort { says: self, is })
     }
 
-    /// The ports below which no port of this type can be, in words.
+    /// Returns a description of the ports below which a port of this type cannot be.
     const fn never_below(self) -> &'static str {
         match self {
             Self::UpstreamPort => "a downstream or root port",
@@ -433,19 +433,18 @@ impl PortType {
         }
     }
 
-    /// Returns whether the bus below is a link, which has only device 0 (PCI Express Base,
-    /// 7.3.1).
+    /// Returns whether the bus below is a link, which has only device 0 (PCI Express Base, 7.3.1).
     pub const fn leads_to_a_link(self) -> bool {
         matches!(self, Self::RootPort | Self::DownstreamPort | Self::FromPci)
     }
 }
 
-/// A type that a port cannot have where it is: [`PortType::wrong_below`].
+/// Port type that is impossible at its place ([`PortType::wrong_below`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("says that it is {says}, which cannot be below {}: taken for {is}", .is.never_below())]
 pub struct WrongPort {
-    /// The type in its register.
+    /// Type in the port's register.
     pub says: PortType,
-    /// The type that it is taken for.
+    /// Type that is assumed instead.
     pub is: PortType,
 }

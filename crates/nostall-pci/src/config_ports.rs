@@ -6,7 +6,7 @@ use nostall_io::{Held, Processor, Registers, StallCondition};
 use crate::Address;
 use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 
-/// The first of the eight ports (PCI 3.0, 3.2.2.3.2, "Software Generation of Configuration
+/// First of the eight ports (PCI 3.0, 3.2.2.3.2, "Software Generation of Configuration
 /// Transactions").
 pub const PORT: u16 = 0xcf8;
 
@@ -20,13 +20,13 @@ const DATA: usize = 4;
 /// Bit of CONFIG_ADDRESS: accesses to CONFIG_DATA are configuration cycles.
 const ENABLE: u32 = 1 << 31;
 
-/// Configuration space by the port pair 0xCF8 and 0xCFC of a PC.
+/// Configuration space through a PC's port pair 0xCF8 and 0xCFC.
 ///
 /// An access takes two bus accesses, and in a virtual machine two exits. The first selects the
-/// register for the second, so both are made under one lock with interrupts masked. The
-/// handler of an NMI, which interrupts all the same, must not use it.
+/// register for the second, so both are made under one lock with interrupts masked. NMI handlers
+/// must not use it, because an NMI interrupts this sequence too.
 ///
-/// They reach the first 256 registers of each function of segment 0, and no others.
+/// The ports reach only the first 256 registers of each function of segment 0.
 #[derive(Debug)]
 pub struct ConfigPorts<L: RawMutex, R, P> {
     window: Mutex<L, R>,
@@ -34,7 +34,8 @@ pub struct ConfigPorts<L: RawMutex, R, P> {
 }
 
 impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
-    /// Takes `window`, the [`PORTS`] ports from [`PORT`] on, which no other code may use.
+    /// Creates the method. `window` is the [`PORTS`] ports from [`PORT`], which no other code may
+    /// use.
     pub const fn new(window: R, processor: P) -> Self {
         Self {
             window: Mutex::new(window),
@@ -42,11 +43,11 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
         }
     }
 
-    /// Returns whether the ports exist: the index register keeps a written value. It is
-    /// restored.
+    /// Returns whether the ports exist: the index register keeps a written value. Restores the
+    /// register.
     ///
-    /// Some virtual machines have ECAM alone (QEMU's `microvm`, for one). Their ports read
-    /// all ones, as if no device were there.
+    /// Some virtual machines have only ECAM, for example QEMU's `microvm`. Their ports read all
+    /// ones, as if there were no device.
     pub fn exist(&self) -> bool {
         self.processor.without_interrupts(|| {
             let window = self.lock();
@@ -58,7 +59,7 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
         })
     }
 
-    /// The window again.
+    /// Returns the window.
     pub fn into_window(self) -> R {
         self.window.into_inner()
     }

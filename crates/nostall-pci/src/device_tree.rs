@@ -1,4 +1,4 @@
-//! ECAM windows and hypervisors as a flattened device tree tells of them.
+//! ECAM windows and hypervisors in a flattened device tree.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -11,17 +11,16 @@ use dtoolkit::{Node, Property};
 use crate::mcfg::Segment;
 use crate::{ECAM_BUS_SIZE, Environment, Ranges, Signature};
 
-/// Depth of the search for host bridges; in practice they are below the root and one or two
-/// buses.
+/// Depth of the search for host bridges. In practice they are below the root and one or two buses.
 const DEPTH: usize = 8;
 
-/// Ranges that a host bridge has at most; more are ignored.
+/// Largest number of ranges of a host bridge; more are ignored.
 const MOST_RANGES: usize = 8;
 
-/// Bit in the first cell of an address (`p` of phys.hi: PCI Bus Binding 2.1, 2.2.1.1).
+/// Bit of an address's first cell (`p` of phys.hi: PCI Bus Binding 2.1, 2.2.1.1).
 const PREFETCHABLE: u64 = 1 << 30;
 
-/// A host bridge: an ECAM window, and the addresses that are below it.
+/// A host bridge: its ECAM window, and the addresses below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Segment with its buses and window.
@@ -29,16 +28,16 @@ pub struct Host {
     windows: [Option<HostWindow>; MOST_RANGES],
 }
 
-/// Addresses that a host bridge passes on (IEEE 1275, PCI Bus Binding 2.1, 2.2.1.1).
+/// Addresses that a host bridge forwards (IEEE 1275, PCI Bus Binding 2.1, 2.2.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostWindow {
     /// Address space.
     pub space: Space,
-    /// Whether prefetching is allowed.
+    /// Permission to prefetch.
     pub prefetch: Prefetch,
-    /// Addresses on the bus, as functions decode them.
+    /// Addresses on the bus, as decoded by functions.
     pub bus: Range<u64>,
-    /// First address for the processors.
+    /// First address for the CPUs.
     pub cpu: u64,
 }
 
@@ -47,13 +46,13 @@ pub struct HostWindow {
 pub enum Space {
     /// I/O space.
     Io,
-    /// Memory that is told with 32 bits.
+    /// Memory with 32-bit addresses.
     Memory32,
-    /// Memory that is told with 64 bits.
+    /// Memory with 64-bit addresses.
     Memory64,
 }
 
-/// Whether the host bridge may prefetch and combine writes.
+/// Permission of the host bridge to prefetch and to merge writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefetch {
     /// No prefetching: any BAR may be there.
@@ -63,8 +62,8 @@ pub enum Prefetch {
 }
 
 impl Host {
-    /// Returns all enabled host bridges in `tree` that are ready for ECAM accesses (compatible
-    /// with `pci-host-ecam-generic`), or the fault of one.
+    /// Returns all enabled host bridges in `tree` that are ready for ECAM accesses (compatible with
+    /// `pci-host-ecam-generic`), or their faults.
     pub fn all<'a>(tree: &Fdt<'a>) -> impl Iterator<Item = Result<Self, BadHost>> + use<'a> {
         let nodes = Nodes::new(tree.root());
         let ready = nodes.filter(|path| {
@@ -81,11 +80,11 @@ impl Host {
         self.windows.iter().flatten()
     }
 
-    /// Returns the ranges for [`assign`](crate::assign) below this bridge: the largest window
-    /// of each space.
+    /// Returns the ranges for [`assign`](crate::assign) below this bridge: the largest window of
+    /// each space.
     ///
-    /// A window that may be read ahead is not for all of memory. For prefetchable BARs it
-    /// is the second choice, if it has 32 bits: after any window of 64.
+    /// A prefetchable window is not used for other memory. For prefetchable BARs, a 32-bit one is
+    /// the second choice after any 64-bit window.
     pub fn ranges(&self) -> Ranges {
         let largest = |suits: fn(&HostWindow) -> bool| {
             self.windows()
@@ -108,8 +107,8 @@ impl Host {
         }
     }
 
-    /// Returns the CPU's address of `address`, an address on the bus in `space`; `None` if no
-    /// window has it.
+    /// Translates `address`, a bus address in `space`, to a CPU address; `None` if no window
+    /// contains it.
     pub fn cpu_address(&self, space: Space, address: u64) -> Option<u64> {
         let io = space == Space::Io;
         self.windows()
@@ -119,8 +118,8 @@ impl Host {
 }
 
 impl Environment {
-    /// Reads the environment from the device tree's node `/hypervisor`. Not all hypervisors
-    /// have one: QEMU does not.
+    /// Reads the environment from the device tree's node `/hypervisor`. Some hypervisors, such as
+    /// QEMU, have no such node.
     pub fn of_device_tree(tree: &Fdt<'_>) -> Self {
         let Some(node) = tree
             .root()
@@ -139,7 +138,7 @@ impl Environment {
     }
 }
 
-/// A node and those above it.
+/// A node and its parents.
 #[derive(Clone, Copy)]
 struct Path<'a> {
     nodes: [Option<FdtNode<'a>>; DEPTH],
@@ -152,12 +151,12 @@ impl<'a> Path<'a> {
         self.above(0).unwrap_or(self.root)
     }
 
-    /// The node itself (0) or its `n`th parent.
+    /// Returns the node itself (0) or its `n`th parent.
     fn above(&self, n: usize) -> Option<FdtNode<'a>> {
         *self.nodes.get(self.len.checked_sub(1 + n)?)?
     }
 
-    /// `n` counts the bridges, for those that have no number.
+    /// Decodes a host bridge. `n` is its index, used as segment number if the tree has none.
     fn host(&self, n: usize) -> Option<Host> {
         let node = self.node();
         let cells = cells(self.above(1).unwrap_or(self.root))?;
@@ -191,7 +190,7 @@ impl<'a> Path<'a> {
         ranges: &[u8],
         [parent, _]: [usize; 2],
     ) -> Option<[Option<HostWindow>; MOST_RANGES]> {
-        // Of a PCI bus, three cells and two (PCI Bus Binding 2.1, 2.2.1.1).
+        // A PCI bus has addresses of three cells and sizes of two (PCI Bus Binding 2.1, 2.2.1.1).
         let entry = [1, 2, parent, 2];
         let bytes = entry.iter().sum::<usize>() * 4;
         let mut windows = [const { None }; MOST_RANGES];
@@ -201,7 +200,7 @@ impl<'a> Path<'a> {
                 1 => Space::Io,
                 2 => Space::Memory32,
                 3 => Space::Memory64,
-                _ => continue, // configuration space, which `reg` is for
+                _ => continue, // configuration space, which `reg` describes
             };
             let prefetch = match kind & PREFETCHABLE {
                 0 => Prefetch::Never,
@@ -218,7 +217,7 @@ impl<'a> Path<'a> {
         ranges.len().is_multiple_of(bytes).then_some(windows)
     }
 
-    /// Brings an address on the bus that is the `n`th parent up to the processors.
+    /// Translates an address on the `n`th parent bus to a CPU address.
     fn translate(&self, n: usize, mut address: u64) -> Option<u64> {
         for above in n..self.len {
             let bus = self.above(above)?;
@@ -240,7 +239,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The buses of `wanted` that an ECAM window of so many bytes has.
+/// Returns the buses of `wanted` that fit into an ECAM window of `size` bytes.
 fn clip(wanted: RangeInclusive<u8>, size: u64) -> Option<RangeInclusive<u8>> {
     let room = (size / ECAM_BUS_SIZE as u64).checked_sub(1)?;
     let room = u8::try_from(room).unwrap_or(u8::MAX);
@@ -253,8 +252,8 @@ fn property<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
     node.property(name)?.value_as::<&'a [u8]>().ok()
 }
 
-/// Returns the numbers of cells of an address and of a size on the bus `node`; `None` if they
-/// do not fit 64 bits.
+/// Returns the numbers of cells of an address and of a size on the bus `node`; `None` if they do
+/// not fit into 64 bits.
 fn cells(node: FdtNode<'_>) -> Option<[usize; 2]> {
     let space = node.address_space();
     let both = [space.address_cells, space.size_cells];
@@ -263,8 +262,7 @@ fn cells(node: FdtNode<'_>) -> Option<[usize; 2]> {
         .then_some(both.map(|cells| cells as usize))
 }
 
-/// Numbers of so many cells each, from the start of `bytes`; big-endian, as all of a device
-/// tree.
+/// Returns big-endian numbers of the given numbers of cells, from the start of `bytes`.
 fn words<const N: usize>(bytes: &[u8], cells: [usize; N]) -> Option<[u64; N]> {
     let mut rest = bytes;
     let mut words = [0; N];
@@ -301,7 +299,7 @@ impl<'a> Iterator for Nodes<'a> {
     type Item = Path<'a>;
 
     fn next(&mut self) -> Option<Path<'a>> {
-        // `len` is the depth of the node told last; its children are looked at first.
+        // `len` is the depth of the previous node. Its children come first.
         let mut depth = self.path.len;
         loop {
             let next = match self.children.get_mut(depth) {
@@ -321,8 +319,8 @@ impl<'a> Iterator for Nodes<'a> {
     }
 }
 
-/// The device tree's `n`th host bridge (from 0) is described by properties that are
-/// missing, too short, or name what cannot be.
+/// Error: the properties of the device tree's `n`th host bridge (from 0) are missing, too short or
+/// impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "the device tree's PCI host bridge {0} cannot be used: look at its reg, bus-range, \

@@ -1,4 +1,4 @@
-//! A machine's registers as lspci printed them.
+//! Registers of a machine in lspci's output format.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -11,54 +11,53 @@ use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_reg
 use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
 use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
-/// Largest number of bytes to read. The dump of a thousand functions with all registers has 14
-/// MB.
+/// Largest number of bytes to read. A dump of a thousand functions with all registers has 14 MB.
 pub const LONGEST: u64 = 64 << 20;
 
-/// Registers in a line of lspci's.
+/// Number of registers in a line of lspci's output.
 const LINE: u16 = 16;
 
-/// The functions of a machine as `lspci -x`, `-xxx` or `-xxxx` printed them, with and
-/// without `-D` and `-v`.
+/// Functions of a machine in the output of `lspci -x`, `-xxx` or `-xxxx`, with or without `-D` and
+/// `-v`.
 ///
-/// A line that begins with an address begins a function, an empty line ends it, and lines
-/// of hexadecimal numbers between them are its registers, in any order. All other text is
-/// passed over. Registers can only be read; a function that the dump does not have reads
-/// all ones; one that it has reads [`AccessError::NotRecorded`] where it has no register.
+/// A line that begins with an address starts a function, and an empty line ends it. Lines of
+/// hexadecimal numbers between them are its registers, in any order. All other text is ignored. The
+/// dump is read-only. A function that is not in it reads all ones. A register that is missing from
+/// a function returns [`AccessError::NotRecorded`].
 ///
-/// Vendor and device of a virtual function read all ones from itself (PCI Express Base,
-/// 9.3.4.1.1). They are then read from the numbers in its first line (`lspci -nn`, `-n`), or
-/// from its physical function's capability. Without either they stay all ones, and
-/// [`Function::read_listed`] still finds the function.
+/// A virtual function's own Vendor ID and Device ID read all ones (PCI Express Base, 9.3.4.1.1).
+/// They are taken from the numbers in its first line (`lspci -nn`, `-n`), or from its physical
+/// function's capability. Without either they stay all ones, and [`Function::read_listed`] still
+/// finds the function.
 ///
-/// Memory is a few times that of the text, and of that there are at most [`LONGEST`] bytes.
+/// Memory use is a few times that of the text, of which at most [`LONGEST`] bytes are read.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
     functions: Vec<Address>,
     lines: BTreeMap<(Address, u16), Registers>,
-    /// Vendor and device as the functions' own lines or their physical functions give them.
+    /// Vendor and device from the functions' own lines or from their physical functions.
     told: BTreeMap<Address, [u8; 4]>,
     oddities: Oddities,
 }
 
-/// Sixteen registers, and which of them are known.
+/// Sixteen registers, with a bit for each known one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Registers {
     values: [u8; LINE as usize],
     known: u16,
 }
 
-/// Counted oddities of a [`Dump`], which was read nevertheless.
+/// Counters of irregularities in a [`Dump`] that did not prevent reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
-    /// Functions that have an address here, but no register: they are left out.
+    /// Number of functions with an address but no registers. They are left out.
     pub without_registers: usize,
-    /// Lines of registers that end in something else; what is before it counts.
+    /// Number of lines of registers that end in other text. The registers before it are used.
     pub cut_lines: usize,
-    /// Functions that come again: the last one counts.
+    /// Number of repeated functions. The last one is used.
     pub repeated: usize,
-    /// Lines of registers of no function, or with numbers that no function has: they are
-    /// left out.
+    /// Number of lines of registers without a function, or with register numbers beyond 4095. They
+    /// are left out.
     pub stray_lines: usize,
 }
 
@@ -67,8 +66,8 @@ impl Dump {
     ///
     /// # Errors
     ///
-    /// If there are no registers of any function in it, if it is longer than [`LONGEST`],
-    /// or what the reader says.
+    /// [`BadDump`] if the text has no registers of any function, if it is longer than [`LONGEST`],
+    /// or if the reader fails.
     pub fn read(text: impl BufRead) -> Result<Self, BadDump> {
         let mut text = text.take(LONGEST + 1);
         let mut reader = Reader::default();
@@ -83,12 +82,12 @@ impl Dump {
         reader.finish()
     }
 
-    /// The functions of which it has registers, in order.
+    /// Returns the functions with registers, in order.
     pub fn functions(&self) -> &[Address] {
         &self.functions
     }
 
-    /// Returns the oddities.
+    /// Returns the irregularities.
     pub const fn oddities(&self) -> &Oddities {
         &self.oddities
     }
@@ -107,7 +106,7 @@ impl Dump {
         (0..4).all(|register| self.byte(address, register) == Some(0xff))
     }
 
-    /// Keeps the numbers of virtual functions alone, and adds those that no line has.
+    /// Keeps the known IDs of virtual functions only, and adds those that no line has.
     fn with_virtual_functions(mut self) -> Self {
         let mut told = mem::take(&mut self.told);
         told.retain(|address, _| self.is_virtual(*address));
@@ -134,7 +133,8 @@ impl Dump {
             let start = routing_id(*physical).wrapping_add(field(SR_IOV_FIRST_VF));
             let (stride, count) = (field(SR_IOV_VF_STRIDE), field(SR_IOV_VFS));
             for address in beside {
-                // A capability can claim 65,535 functions: those of the dump are looked at.
+                // A capability can claim 65,535 functions, so the dump's functions are checked
+                // instead.
                 let distance = routing_id(*address).wrapping_sub(start);
                 let number = match distance.checked_rem(stride) {
                     Some(0) => distance / stride,
@@ -189,8 +189,7 @@ impl ConfigAccess for Dump {
     }
 }
 
-/// Puts the known numbers of a virtual function in place of the all ones in `read`, its
-/// registers from `register` on.
+/// Replaces all ones in `read`, a virtual function's registers from `register`, with its known IDs.
 pub(crate) fn put_virtual_id(
     register: u16,
     read: &mut [u8],
@@ -208,9 +207,9 @@ pub(crate) fn put_virtual_id(
 #[derive(Debug, Default)]
 struct Reader {
     dump: Dump,
-    /// The function whose registers come next.
+    /// Function of the next registers.
     current: Option<Address>,
-    /// Functions that had their line, registers or not.
+    /// Functions that had their line, and whether they have registers.
     named: BTreeMap<Address, bool>,
 }
 
@@ -280,12 +279,12 @@ impl Reader {
     }
 }
 
-/// Bus, device and function as one number.
+/// Returns bus, device and function as one number.
 fn routing_id(address: Address) -> u16 {
     u16::from_be_bytes([address.bus(), address.devfn()])
 }
 
-/// `00:` to `ff:`, `100:` to `fff:`.
+/// Parses `00:` to `ff:` and `100:` to `fff:`.
 fn offset(word: &[u8]) -> Option<u16> {
     let digits = word.strip_suffix(b":")?;
     matches!(digits.len(), 2 | 3).then(|| hex(digits)).flatten()
@@ -299,7 +298,7 @@ fn byte(word: &[u8]) -> Option<u8> {
         .ok()
 }
 
-/// Up to four digits.
+/// Parses up to four digits.
 fn hex(digits: &[u8]) -> Option<u16> {
     let mut digits = digits.iter();
     digits.try_fold(0u16, |number, digit| {
@@ -308,7 +307,7 @@ fn hex(digits: &[u8]) -> Option<u16> {
     })
 }
 
-/// Vendor and device in a function's first line: `[8086:10ca]` or `8086:10ca`, the last of them.
+/// Returns vendor and device from a function's first line: the last `[8086:10ca]` or `8086:10ca`.
 fn numbers(line: &[u8]) -> Option<[u8; 4]> {
     let words = line.rsplit(|byte| b" []".contains(byte));
     words.filter_map(ids).next()
@@ -322,7 +321,7 @@ fn ids(word: &[u8]) -> Option<[u8; 4]> {
     Some([vendor[0], vendor[1], device[0], device[1]])
 }
 
-/// Reason for which there is no [`Dump`].
+/// Reason for which a dump cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BadDump {

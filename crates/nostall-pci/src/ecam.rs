@@ -7,15 +7,15 @@ use nostall_io::Registers;
 use crate::Address;
 use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 
-/// Bytes of one bus in an ECAM window.
+/// Size of one bus in an ECAM window, in bytes.
 pub const ECAM_BUS_SIZE: usize = 1 << 20;
 
-/// Configuration space by PCI Express's Enhanced Configuration Access Mechanism (PCI
-/// Express Base, 7.2.2): the buses of one segment, or some of them, in memory.
+/// Configuration space through PCI Express's Enhanced Configuration Access Mechanism (PCI Express
+/// Base, 7.2.2): all or some buses of one segment, in memory.
 ///
-/// One bus access each; in a virtual machine one exit, or none where the hypervisor maps
-/// the registers. No lock: an access is one load or store. As many CPUs may use it at once
-/// as its window allows.
+/// A register takes one bus access. In a virtual machine that is one exit, or none if the
+/// hypervisor maps the registers. There is no lock, because an access is one load or store. As many
+/// CPUs may use it at once as its window allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Ecam<R> {
     window: R,
@@ -25,20 +25,20 @@ pub struct Ecam<R> {
 }
 
 impl<R: Registers> Ecam<R> {
-    /// Takes `window`, which begins with the first of `buses` and has [`ECAM_BUS_SIZE`] bytes for
-    /// each.
+    /// Creates the method. `window` starts with the first of `buses` and has [`ECAM_BUS_SIZE`]
+    /// bytes for each.
     ///
-    /// It must make each access at its own width, at the very byte that it is given
-    /// (`MmioLayout::BYTES`, or `nostall_io::Accumulator`, which old AMD processors need).
+    /// The window must make each access at its own width and at the exact byte:
+    /// `MmioLayout::BYTES`, or `nostall_io::Accumulator` for old AMD processors.
     ///
-    /// A kernel that knows the address when it is built has it in a `static`:
+    /// A kernel with a fixed window address keeps it in a `static`:
     ///
     /// ```
     /// use nostall_io::{Mmio, MmioLayout};
     /// use nostall_pci::{ECAM_BUS_SIZE, Ecam};
     ///
     /// const SIZE: usize = 256 * ECAM_BUS_SIZE;
-    /// // SAFETY: QEMU's q35 has the window there, the kernel maps it, and its reads and writes
+    /// // SAFETY: QEMU's q35 has the window there, the kernel maps it, and accesses to it
     /// // start no DMA.
     /// const WINDOW: Mmio = unsafe { Mmio::at(0xb000_0000, SIZE, MmioLayout::BYTES) };
     /// static ECAM: Ecam<Mmio> = Ecam::new(WINDOW, 0, 0..=255);
@@ -52,17 +52,17 @@ impl<R: Registers> Ecam<R> {
         }
     }
 
-    /// The segment whose buses these are.
+    /// Returns the segment of the buses.
     pub const fn segment(&self) -> u32 {
         self.segment
     }
 
-    /// The buses it gets to.
+    /// Returns the buses in the window.
     pub fn buses(&self) -> RangeInclusive<u8> {
         self.first_bus..=self.last_bus
     }
 
-    /// The window.
+    /// Returns the register window.
     pub const fn window(&self) -> &R {
         &self.window
     }

@@ -1,4 +1,4 @@
-//! The environment of the kernel: bare metal, or a hypervisor.
+//! Environment of the kernel: bare metal, or a hypervisor.
 
 use core::fmt;
 
@@ -22,8 +22,7 @@ impl Signature {
 }
 
 impl fmt::Display for Signature {
-    /// Writes the name as text, without the zeros at its end. Bytes that are not ASCII are
-    /// escaped.
+    /// Writes the name as text, without trailing zeros. Escapes bytes that are not ASCII.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let len = self.0.iter().rposition(|byte| *byte != 0);
         let text = &self.0[..len.map_or(0, |at| at + 1)];
@@ -47,11 +46,11 @@ pub enum Environment {
 }
 
 impl Environment {
-    /// Detects the environment of this CPU. Processors leave bit 31 of ECX in CPUID leaf 1
-    /// clear, and hypervisors set it. Their name is in leaf 0x4000_0000.
+    /// Detects the environment of this CPU. Processors leave bit 31 of ECX in CPUID leaf 1 clear,
+    /// and hypervisors set it. Their name is in leaf 0x4000_0000.
     ///
-    /// Hypervisors that imitate Hyper-V for Windows (KVM, Xen) have Hyper-V's name there, and
-    /// their own name 0x100 leaves later. That second name is used if it is a known one.
+    /// Hypervisors that imitate Hyper-V for Windows (KVM, Xen) have Hyper-V's name there, and their
+    /// own name 0x100 leaves later. That second name is used if it is a known one.
     #[cfg(target_arch = "x86_64")]
     pub fn detect() -> Self {
         Self::of_cpuid(raw_cpuid::CpuIdReaderNative)
@@ -118,7 +117,7 @@ mod tests {
         two_names(ecx, name, None)
     }
 
-    /// Adds the values from 0x100 leaves later: a name, and the last leaf.
+    /// Adds the values of the leaf 0x100 later: a name, and the last leaf.
     fn two_names(ecx: u32, name: &[u8; 12], other: Option<(&[u8; 12], u32)>) -> Environment {
         let of = |name: &[u8; 12], eax| {
             let word = |at: usize| u32::from_le_bytes(name[at..at + 4].try_into().unwrap());
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_imitates_hyper_v_is_known_by_its_own_name() {
+    fn a_hypervisor_that_imitates_hyper_v_is_known_by_its_own_name() {
         let hyper_v = Environment::Hypervisor(Signature::HYPER_V);
         let kvm = b"KVMKVMKVM\0\0\0";
         let second = |name, last| two_names(!0, b"Microsoft Hv", Some((name, last)));
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_one_or_the_other() {
+    fn the_environment_of_this_machine_has_a_text() {
         let _ = Environment::detect().to_string();
     }
 }

@@ -10,7 +10,7 @@ use crate::registers::{
 };
 use crate::{AccessError, Address, ConfigAccess};
 
-/// A function that is there, by its header.
+/// A present function, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Address.
@@ -23,24 +23,24 @@ pub struct Function {
     pub revision: u8,
     /// Class code.
     pub class: Class,
-    /// Kind of header, with the fields of that kind.
+    /// Header type, with the fields of that type.
     pub header: Header,
-    /// Set if the device reports several functions; only function 0 must report it.
+    /// Set if the device reports several functions. Only function 0 must report it.
     pub multi_function: bool,
     /// Interrupt line.
     pub interrupt: Interrupt,
 }
 
 impl Function {
-    /// Reads the header of the function at `address`, in five accesses; `None` after one if
-    /// there is none.
+    /// Reads the header of the function at `address` in five accesses. Returns `None` after one
+    /// access if the function is absent.
     ///
     /// A function is absent if its vendor reads 0xffff (PCI 3.0, 6.1: no answer). It is also absent
     /// if the register reads 0x0000_0000 or 0xffff_0000, as broken boards do without an answer.
     ///
     /// # Errors
     ///
-    /// [`Unread`]: there may be one, but its header is not known.
+    /// [`Unread`] if a function may exist but its header could not be read.
     pub fn read<A: ConfigAccess + ?Sized>(
         access: &A,
         address: Address,
@@ -52,7 +52,7 @@ impl Function {
         Self::read_header(access, address, id).map(Some)
     }
 
-    /// Reads the header of a function that a list names, such as a host's or a dump's.
+    /// Reads the header of a function from a list, such as a host's or a dump's.
     ///
     /// A virtual function is found even if its vendor and device read all ones (PCI Express
     /// Base, 9.3.4.1.1). A scan must not do the same: virtual functions are found through the
@@ -60,7 +60,7 @@ impl Function {
     ///
     /// # Errors
     ///
-    /// [`Unread`]: there may be one, but its header is not known.
+    /// [`Unread`] if a function may exist but its header could not be read.
     pub fn read_listed<A: ConfigAccess + ?Sized>(
         access: &A,
         address: Address,
@@ -78,7 +78,7 @@ impl Function {
         address: Address,
         id: u32,
     ) -> Result<Self, Unread> {
-        // The rest of the word is all ones then (PCI Express Base, 2.3.2).
+        // The rest of the word is all ones in this case (PCI Express Base, 2.3.2).
         if id as u16 == 0x0001 {
             return Err(Unread::NotReady);
         }
@@ -87,7 +87,7 @@ impl Function {
         let interrupt = access.read32(address, INTERRUPT_LINE)?;
         let [_, _, kind_byte, _] = kind.to_le_bytes();
         let (header, own) = Header::read(access, address, kind_byte & !HEADER_MULTI_FUNCTION)?;
-        // The function answered the first access. All ones later may be values or no answer.
+        // The function answered the first access. Later all ones may be values or a missing answer.
         let doubtful = [class, kind, interrupt, own].contains(&!0);
         if doubtful && access.read32(address, VENDOR_ID)? != id {
             return Err(Unread::Vanished);
@@ -110,7 +110,7 @@ impl Function {
         id as u16 != 0xffff && !matches!(id, 0x0000_0000 | 0xffff_0000)
     }
 
-    /// The numbers of the buses that it leads to, if it is a bridge to PCI or CardBus.
+    /// Returns the bus numbers of a bridge to PCI or CardBus.
     pub const fn buses(&self) -> Option<Buses> {
         match self.header {
             Header::Bridge(buses) | Header::CardBus { buses, .. } => Some(buses),
@@ -118,13 +118,13 @@ impl Function {
         }
     }
 
-    /// Returns whether it is the host bridge of its own bus. Some root ports have the same
-    /// class, but another header type.
+    /// Returns whether it is the host bridge of its own bus. Some root ports have the same class,
+    /// but another header type.
     pub const fn is_host_bridge(&self) -> bool {
         self.class.is_host_bridge() && self.buses().is_none()
     }
 
-    /// Returns the board's vendor and number. A bridge may have them in a capability instead.
+    /// Returns the subsystem. A bridge may have it in a capability instead.
     pub const fn subsystem(&self) -> Option<Subsystem> {
         match self.header {
             Header::Endpoint(subsystem) | Header::CardBus { subsystem, .. } => Some(subsystem),
@@ -147,8 +147,7 @@ impl fmt::Display for Function {
     }
 }
 
-/// The Class Code: what a function is, in 24 bits (PCI Code and ID Assignment
-/// Specification 1.11, 1).
+/// Class Code, 24 bits (PCI Code and ID Assignment Specification 1.11, 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(u32);
 
@@ -158,56 +157,56 @@ impl Class {
         Self(u32::from_be_bytes([0, base, sub, interface]))
     }
 
-    /// The base class: 0x02 is a network controller.
+    /// Returns the base class, for example 0x02 for network controllers.
     pub const fn base(self) -> u8 {
         (self.0 >> 16) as u8
     }
 
-    /// The sub-class: 0x00 of 0x02 is Ethernet.
+    /// Returns the sub-class, for example 0x00 of 0x02 for Ethernet.
     pub const fn sub(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
-    /// The programming interface, where the sub-class has several.
+    /// Returns the programming interface, if the sub-class has several.
     pub const fn interface(self) -> u8 {
         self.0 as u8
     }
 
-    /// Returns whether it is the class of a host bridge, from the processors to this very bus.
-    /// See [`Function::is_host_bridge`].
+    /// Returns whether this is the class of host bridges, which connect the CPUs to this bus. See
+    /// [`Function::is_host_bridge`].
     pub const fn is_host_bridge(self) -> bool {
         self.base() == 0x06 && self.sub() == 0x00
     }
 }
 
 impl fmt::Display for Class {
-    /// Base class and sub-class, as lspci does: `0200`.
+    /// Writes base class and sub-class as lspci does: `0200`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02x}{:02x}", self.base(), self.sub())
     }
 }
 
-/// The kinds of header (PCI 3.0, 6.1).
+/// Header type (PCI 3.0, 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Header {
-    /// Type 0: whatever is no bridge, and host bridges.
+    /// Type 0: functions that are not bridges, and host bridges.
     Endpoint(Subsystem),
-    /// Type 1: a bridge to another PCI bus, a port of PCI Express.
+    /// Type 1: a bridge to another PCI bus, or a PCI Express port.
     Bridge(Buses),
     /// Type 2: a bridge to CardBus.
     CardBus {
-        /// Like a bridge's.
+        /// Bus numbers, as in a bridge.
         buses: Buses,
-        /// Like an endpoint's.
+        /// Subsystem, as in an endpoint.
         subsystem: Subsystem,
     },
-    /// A type that no specification defines.
+    /// A type that is not defined by any specification.
     Unknown(u8),
 }
 
 impl Header {
-    /// Reads what is a header's own, in one access; and that as it was read.
+    /// Reads the fields of a header type. Also returns the word that was read.
     fn read<A: ConfigAccess + ?Sized>(
         access: &A,
         address: Address,
@@ -235,7 +234,7 @@ impl Header {
         })
     }
 
-    /// The number of its type, 0 to 127.
+    /// Returns the header type's number, 0 to 127.
     pub const fn number(self) -> u8 {
         match self {
             Self::Endpoint(_) => 0,
@@ -246,15 +245,15 @@ impl Header {
     }
 }
 
-/// The numbers of the buses on both sides of a bridge (Bridge Architecture 1.2, 3.2.5.2),
-/// as its registers have them: they may be nonsense.
+/// Bus numbers on both sides of a bridge, as in its registers (Bridge Architecture 1.2, 3.2.5.2).
+/// They may be invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buses {
-    /// The bus that it is on.
+    /// Bus of the bridge.
     pub primary: u8,
-    /// The bus that it leads to.
+    /// Bus directly below the bridge.
     pub secondary: u8,
-    /// The last bus below it.
+    /// Last bus below the bridge.
     pub subordinate: u8,
 }
 
@@ -280,10 +279,10 @@ impl fmt::Display for Buses {
     }
 }
 
-/// Vendor and number of the board that a function is on.
+/// Vendor and device number of the board that has a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subsystem {
-    /// The board's vendor; 0 if it is not given.
+    /// Vendor ID of the board; 0 if it is not given.
     pub vendor: u16,
     /// Device number of the subsystem.
     pub device: u16,
@@ -301,9 +300,9 @@ impl Subsystem {
 /// Wiring of a function's interrupt line (PCI 3.0, 6.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Firmware's note: on a PC, the input of the interrupt controller, 255 for none.
+    /// Value set by firmware: on a PC, the input of the interrupt controller, 255 for none.
     pub line: u8,
-    /// The pin that it uses: 1 to 4 for INTA# to INTD#, 0 for none.
+    /// Interrupt pin: 1 to 4 for INTA# to INTD#, 0 for none.
     pub pin: u8,
 }
 
@@ -311,7 +310,7 @@ pub struct Interrupt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unread {
-    /// The access could not be made.
+    /// An access could not be made.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The function is not ready after a reset (vendor 0x0001: PCI Express Base, 2.3.2). Retry

@@ -1,29 +1,30 @@
-//! PCI configuration space without stalls: access to a function's registers, enumeration of the
-//! buses, and assignment of addresses where no firmware has done it.
+//! PCI configuration space without stalls: access to a function's registers, enumeration of buses,
+//! and assignment of addresses if no firmware has done it.
 //!
 //! Through a PC's ports a register takes two accesses and a lock, and in a virtual machine two
-//! exits to the hypervisor. Through memory (ECAM) it takes one, or none where the hypervisor maps
-//! the registers. [`Selector`] uses memory where that is known to be safe, and ports first on
-//! bare metal. A scan makes five accesses for a function, and one for an absent one.
+//! exits to the hypervisor. Through memory (ECAM) it takes one access: one exit, or none if the
+//! hypervisor maps the registers. [`Selector`] prefers memory where that is known to be safe, and
+//! ports on bare metal. A scan makes five accesses for a function, and one for an absent one.
 //!
-//! Nothing here allocates, panics or recurses. No answer of a device, however wrong, makes
-//! a walk longer than the bus numbers allow. Wrong answers are reported, and the walk goes on.
+//! Nothing here allocates, panics or recurses. No answer of a device makes a walk longer than the
+//! bus numbers allow. Wrong answers are reported, and the walk continues.
 //!
-//! - Access methods: [`ConfigAccess`]; [`ConfigPorts`], [`Ecam`]; both through [`Selector`]. ECAM
-//!   windows are found by [`mcfg`] (ACPI) and [`device_tree`].
+//! - Access methods: [`ConfigAccess`]; [`ConfigPorts`], [`Ecam`], and both combined in
+//!   [`Selector`]. [`mcfg`] (ACPI) and [`device_tree`] find ECAM windows.
 //! - Enumeration: [`Scan`], [`Function`], [`bars`], [`Capabilities`], [`ExtendedCapabilities`].
-//! - Assignment of bus numbers, bridge windows and BARs: [`assign`]. If CPUs see the bus at other
-//!   addresses, [`device_tree::Host::cpu_address`] translates.
-//! - With `std`: a Linux host's devices, lspci's dumps, names.
-//! - Adapters for other crates' traits: `PciTypes` and `VirtioDrivers`, features of the crates' names.
+//! - Assignment of bus numbers, bridge windows and BARs: [`assign`]. If CPUs use other addresses
+//!   than the bus, [`device_tree::Host::cpu_address`] translates.
+//! - With `std`: the devices of a Linux host, lspci's dumps, names.
+//! - Adapters for other crates' traits: `PciTypes` and `VirtioDrivers`. Their features have the
+//!   names of those crates.
 //!
-//! When not to use it: if all you need is one device at a fixed place on a machine with ports,
-//! `pci_types` and two `out` instructions serve you; and on Linux, processes have libpci.
+//! When not to use it: for one device at a fixed address on a machine with ports, use `pci_types`
+//! and two `out` instructions. On Linux, processes have libpci.
 //!
 //! # Example
 //!
-//! A kernel that finds its network card. Here a model of a machine stands in for the ports
-//! and the ECAM window:
+//! A kernel that finds its network card. Here, a model of a machine replaces the ports and the ECAM
+//! window:
 //!
 //! ```
 //! use nostall_devices::pci::{Topology, VirtualBus};
@@ -41,7 +42,7 @@
 //! let machine = VirtualBus::new(Topology::new(0..=255)?.bridge);
 //! // In a kernel: unsafe { nostall_io::Ports::new(PORT, PORTS) }, and its own `Processor`.
 //! let ports = ConfigPorts::<SpinMutex<()>, _, _>::new(machine.ports(), Cpu);
-//! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }, of a
+//! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }, for a
 //! // window that `mcfg` or `device_tree` found and `Segment::validate` accepted.
 //! let ecam = Ecam::new(machine.ecam(), 0, 0..=255);
 //!
@@ -54,15 +55,15 @@
 //!     "ECAM first, ports for the rest; they agree about 0000:00:00.0"
 //! );
 //!
-//! // Only where no firmware has done it: all devices change their places. A driver turns
-//! // its device's decoding on when it is ready; bridges pass on from now on.
+//! // Only if no firmware has done it, because all addresses change. Each driver enables the
+//! // decoding of its device; bridges forward from now on.
 //! let ranges = Ranges {
 //!     buses: 0..=255,
 //!     io: 0x1000..0x1_0000,
 //!     memory: 0xc000_0000..0xe000_0000,
 //!     prefetchable: 0x80_0000_0000..0x90_0000_0000,
 //! };
-//! let mut slots = [BarSlot::EMPTY; 64]; // scratch memory, one a BAR
+//! let mut slots = [BarSlot::EMPTY; 64]; // scratch memory, one for each BAR
 //! let done = assign(&access, 0, &ranges, Decoding::Off, &mut slots, |fault| println!("{fault}"))?;
 //! assert_eq!(done.left, 0);
 //!
@@ -87,10 +88,10 @@
 //!
 //! # Looking inside
 //!
-//! Wrap the window in `nostall_io::Counting` to see what a scan, or whatever you do, costs: the
-//! counts of a fixed machine are asserted in this crate's tests. Print the [`Choice`] that
-//! [`Selector::choose`] made, and every [`ScanFault`] and [`AssignFault`]: each names the
-//! function and says what is wrong with it.
+//! Wrap the window in `nostall_io::Counting` to count the accesses of a scan or any other
+//! operation; this crate's tests assert the counts of a fixed machine. Print the [`Choice`] of
+//! [`Selector::choose`], and every [`ScanFault`] and [`AssignFault`]: each names the function and
+//! its fault.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]

@@ -1,4 +1,4 @@
-//! ECAM windows as ACPI's MCFG table lists them.
+//! ECAM windows in ACPI's MCFG table.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::Environment;
 use crate::ecam::ECAM_BUS_SIZE;
 
-/// Bytes before the table's entries: the common header (ACPI 6.5, 5.2.6) and eight reserved
+/// Size of the table before its entries: the common header (ACPI 6.5, 5.2.6) and eight reserved
 /// bytes (PCI Firmware Specification 3.3, 4.1.2, table 4-2).
 const HEADER: usize = 36 + 8;
 
@@ -17,19 +17,19 @@ const ENTRY: usize = 16;
 /// Largest number of entries: more than any machine has.
 const MOST: usize = 256;
 
-/// The buses of one segment, and where in memory their registers are.
+/// Buses of one segment, and the address of their registers in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Segment number: 16 bits in an MCFG table, 32 in a device tree.
     pub number: u32,
     /// Buses of the segment, or a part of them.
     pub buses: RangeInclusive<u8>,
-    /// The physical address of the first of them.
+    /// Physical address of the first bus.
     pub start: u64,
 }
 
 impl Segment {
-    /// Returns the physical addresses; empty without a bus.
+    /// Returns the physical addresses of the window; empty without a bus.
     pub const fn window(&self) -> Range<u64> {
         let buses = (*self.buses.end() as u64 + 1).saturating_sub(*self.buses.start() as u64);
         self.start..self.start.saturating_add(buses * ECAM_BUS_SIZE as u64)
@@ -38,13 +38,13 @@ impl Segment {
     /// Checks whether the window may be used, on a machine with physical addresses of
     /// `address_bits` bits whose firmware reserves the ranges `reserved`.
     ///
-    /// The ranges may be in any order, and those that touch count as one. They are those of E820
-    /// or UEFI that are neither RAM nor ACPI's to reclaim. A caller that can read ACPI's namespace
-    /// adds the motherboard resources (PNP0C02): some firmware lists the window nowhere else (PCI
+    /// The ranges may be in any order, and adjacent ones count as one. Pass those of E820 or UEFI
+    /// that are neither RAM nor ACPI-reclaimable. A caller that can read the ACPI namespace adds
+    /// the motherboard resources (PNP0C02), because some firmware lists the window only there (PCI
     /// Firmware Specification 3.3, 4.1.2).
     ///
     /// On bare metal, a window that the firmware does not reserve is refused: old firmware listed
-    /// windows that were not there.
+    /// windows that did not exist.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Segment {
             return Err(ValidationError::BeyondAddressSpace(address_bits));
         }
         let mut missing = window.start;
-        // Each round passes the end of a range, so that there are no more than those.
+        // Each round passes the end of a range, so the ranges bound the number of rounds.
         while missing < window.end {
             let mut on_it = reserved.clone().into_iter();
             match on_it.find(|range| range.contains(&missing)) {
@@ -88,23 +88,23 @@ pub enum ValidationError {
     /// The window ends beyond the machine's address width, in bits.
     #[error("the ECAM window is beyond addresses of {0} bits")]
     BeyondAddressSpace(u8),
-    /// The firmware's memory map does not reserve it, from this address on.
+    /// The firmware's memory map does not reserve the window from this address.
     #[error("the ECAM window is not reserved by the firmware's memory map from {0:#x} on")]
     NotReserved(u64),
 }
 
-/// A table whose every entry makes sense, also beside the others.
+/// An MCFG table whose entries are all possible and do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mcfg<'a> {
     entries: &'a [u8],
 }
 
 impl<'a> Mcfg<'a> {
-    /// Parses `table`, from its signature on. Bytes behind its own length are ignored.
+    /// Parses `table` from its signature. Ignores bytes behind its stated length.
     ///
     /// # Errors
     ///
-    /// [`BadMcfg`]. Such a table is not used, because its other entries may be wrong, too.
+    /// [`BadMcfg`]. Such a table is not used, because its other entries may also be wrong.
     pub fn parse(table: &'a [u8]) -> Result<Self, BadMcfg> {
         let len = match table {
             [b'M', b'C', b'F', b'G', l0, l1, l2, l3, ..] => {
@@ -135,16 +135,16 @@ impl<'a> Mcfg<'a> {
         Ok(Self { entries })
     }
 
-    /// The segments, in the table's order.
+    /// Returns the segments in the table's order.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + use<'a> {
         self.entries.chunks_exact(ENTRY).filter_map(segment)
     }
 }
 
-/// An entry; `None` if its buses run backwards, or there can be no memory there.
+/// Decodes an entry; `None` if its bus numbers are reversed or its addresses impossible.
 fn segment(entry: &[u8]) -> Option<Segment> {
     let (base, rest) = entry.split_first_chunk()?;
-    // Always that of bus 0, whichever is the first.
+    // The address is that of bus 0, even if the first bus is another one.
     let base = u64::from_le_bytes(*base);
     let &[n0, n1, first, last, ..] = rest else {
         return None;
@@ -175,13 +175,13 @@ fn overlap(one: &Segment, other: &Segment) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadMcfg {
-    /// It is another table, or none.
-    #[error("ACPI's MCFG table is not one")]
+    /// The table has another signature, or is too short for its header.
+    #[error("the table is not ACPI's MCFG")]
     NotOne,
     /// The table or an entry is truncated.
     #[error("ACPI's MCFG table is cut off")]
     Truncated,
-    /// The checksum is not 0.
+    /// The sum of the bytes is not 0.
     #[error("ACPI's MCFG table has a wrong checksum")]
     Checksum,
     /// The table has no entries.
@@ -209,7 +209,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const VM: Environment = Environment::Hypervisor(Signature::KVM);
 
-    /// A table of these entries (base, segment, first bus, last bus), its sum right.
+    /// Returns a table of these entries (base, segment, first bus, last bus) with a valid checksum.
     fn table(entries: &[(u64, u16, u8, u8)]) -> Vec<u8> {
         let mut table = [0; HEADER].to_vec();
         for (base, number, first, last) in entries {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_make_no_sense_are_refused() {
+    fn impossible_and_overlapping_entries_are_refused() {
         assert_eq!(bad(&[]), Some(BadMcfg::Empty));
         let good = (0xb000_0000, 0, 0, 15);
         let impossible = |entry| assert_eq!(bad(&[good, entry]), Some(BadMcfg::Impossible(1)));
@@ -377,7 +377,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_is_apart(
+        fn accepted_entries_do_not_overlap(
             entries in prop::collection::vec((0..40u64, 0..3u16, 0..20u8, 0..20u8), 1..6)
         ) {
             let entries: Vec<_> = entries

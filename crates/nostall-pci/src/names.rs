@@ -11,42 +11,42 @@ use std::vec::Vec;
 
 use pci_ids::FromId;
 
-/// Paths of the PCI ID Repository's list (pci-ids.ucw.cz): on Debian and Arch, on Fedora, and
-/// pciutils' own.
+/// Paths of the PCI ID Repository's list (pci-ids.ucw.cz): Debian and Arch, Fedora, and pciutils'
+/// default.
 const LISTS: [&str; 3] = [
     "/usr/share/misc/pci.ids",
     "/usr/share/hwdata/pci.ids",
     "/usr/local/share/pci.ids",
 ];
 
-/// Largest list to read: that of 2026 has 1.6 MB.
+/// Largest list to read, in bytes. The list of 2026 has 1.6 MB.
 const LONGEST: u64 = 32 << 20;
 
 /// Names of vendors, devices and classes.
 ///
-/// They are those of the system's `pci.ids`, which lspci reads too; where there is none,
-/// those of the `pci-ids` crate.
+/// They come from the system's `pci.ids`, which lspci also reads, or without one from the `pci-ids`
+/// crate.
 #[derive(Clone, Debug)]
 pub struct Names(Option<List>);
 
 impl Names {
-    /// Returns the system's list, or else the crate's.
+    /// Returns the system's list, or the `pci-ids` crate's.
     pub fn of_the_system() -> Self {
         let mut lists = LISTS.iter().map(Path::new);
         lists.find_map(Self::from_file).unwrap_or(Self::bundled())
     }
 
-    /// Returns the crate's list.
+    /// Returns the list of the `pci-ids` crate.
     pub const fn bundled() -> Self {
         Self(None)
     }
 
-    /// Reads the list in `file`; `None` if it cannot be read, or no line of it names a vendor.
+    /// Reads the list in `file`; `None` if it cannot be read or has no vendor or class.
     pub fn from_file(file: &Path) -> Option<Self> {
         List::read(file).map(Some).map(Self)
     }
 
-    /// A vendor.
+    /// Returns the name of a vendor.
     pub fn vendor(&self, vendor: u16) -> Option<Cow<'_, str>> {
         match &self.0 {
             Some(list) => list.name(&[Key::Vendor(vendor)]),
@@ -54,7 +54,7 @@ impl Names {
         }
     }
 
-    /// A vendor's device.
+    /// Returns the name of a vendor's device.
     pub fn device(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
         match &self.0 {
             Some(list) => list.name(&[Key::Vendor(vendor), Key::Four(device)]),
@@ -62,7 +62,7 @@ impl Names {
         }
     }
 
-    /// Returns the name of a subsystem: a board, by vendor and number, with such a device.
+    /// Returns the name of a subsystem, given by vendor and number, with this device.
     pub fn subsystem(
         &self,
         (vendor, device): (u16, u16),
@@ -81,7 +81,7 @@ impl Names {
         }
     }
 
-    /// A class of devices, without its subclass.
+    /// Returns the name of a class.
     pub fn class(&self, class: u8) -> Option<Cow<'_, str>> {
         match &self.0 {
             Some(list) => list.name(&[Key::Class(class)]),
@@ -89,7 +89,7 @@ impl Names {
         }
     }
 
-    /// A subclass.
+    /// Returns the name of a subclass.
     pub fn subclass(&self, class: u8, subclass: u8) -> Option<Cow<'_, str>> {
         match &self.0 {
             Some(list) => list.name(&[Key::Class(class), Key::Two(subclass)]),
@@ -97,7 +97,7 @@ impl Names {
         }
     }
 
-    /// A programming interface of a subclass.
+    /// Returns the name of a subclass's programming interface.
     pub fn interface(&self, class: u8, subclass: u8, interface: u8) -> Option<Cow<'_, str>> {
         match &self.0 {
             Some(list) => list.name(&[Key::Class(class), Key::Two(subclass), Key::Two(interface)]),
@@ -109,7 +109,7 @@ impl Names {
     }
 }
 
-/// The text of a `pci.ids`: a line for each name, behind as many tabs as it has parents.
+/// Text of a `pci.ids` file: a line for each name, indented with one tab for each parent.
 #[derive(Clone, Debug)]
 struct List {
     text: Vec<u8>,
@@ -147,7 +147,7 @@ impl List {
         (!starts.is_empty()).then_some(Self { text, starts })
     }
 
-    /// The name of the last of `path`, each of which is a child of the one before.
+    /// Returns the name of the last key of `path`, in which each key is a child of the one before.
     fn name(&self, path: &[Key]) -> Option<Cow<'_, str>> {
         let (top, children) = path.split_first()?;
         let lines = self.text.get(*self.starts.get(top)?..)?;
@@ -157,7 +157,7 @@ impl List {
         let mut found = lines.next()?;
         for (child, tabs) in children.iter().zip(1..) {
             let key = child.text();
-            // Deeper lines are children of its siblings; one that is not as deep, the end.
+            // Deeper lines are children of siblings. A line with less indentation ends the search.
             found = lines
                 .by_ref()
                 .take_while(|line| indentation(line) >= tabs)

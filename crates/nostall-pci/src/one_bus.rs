@@ -1,17 +1,17 @@
-//! The functions of one bus.
+//! Functions of one bus.
 
 use crate::ari::{self, Ari};
 use crate::byte_set::ByteSet;
 use crate::capability::{Capabilities, Express, PortType};
 use crate::{Address, ConfigAccess, Function, ScanFault};
 
-/// A walk along one bus. At most 256 steps.
+/// Walk along one bus, with at most 256 steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OneBus {
     /// Next candidate; `None` at the end.
     next: Option<Address>,
     link: Link,
-    /// Set if function numbers are followed with ARI instead of counted.
+    /// Set if ARI gives the next function numbers, instead of counting.
     ari: bool,
 }
 
@@ -25,8 +25,7 @@ impl OneBus {
         }
     }
 
-    /// The next function that is there, or what is wrong with it; and what is wrong with
-    /// the way on from it.
+    /// Returns the next present function or its fault, and a fault of the way to the next one.
     pub(crate) fn next<A: ConfigAccess + ?Sized>(
         &mut self,
         access: &A,
@@ -57,21 +56,21 @@ impl OneBus {
         if self.ari || address.devfn() == 0 && self.link == Link::Forwarding {
             match ari::next_function(access, function) {
                 Ok(Some(next)) => return self.pass_to(address, next),
-                // A device without ARI below a port that would pass it on.
+                // A device without ARI below a port that would forward it.
                 Ok(None) => {}
                 Err(why) => fault = Some(ScanFault::Capabilities { address, why }),
             }
         }
         let more = address.function() != 0 || function.multi_function;
         match more {
-            _ if self.ari => {} // the way on is lost
+            _ if self.ari => {} // the next function is unknown
             true => self.pass_function(address),
             false => self.pass_device(address),
         }
         fault
     }
 
-    /// Continues at the function that an ARI function names.
+    /// Continues at the next function that an ARI function names.
     fn pass_to(&mut self, address: Address, next: u8) -> Option<ScanFault> {
         if next > address.devfn() {
             self.ari = true;
@@ -84,7 +83,7 @@ impl OneBus {
     fn pass_absent(&mut self, address: Address) {
         match address.function() {
             _ if self.ari => {}
-            // No function 0, no device (PCI 3.0, 3.2.2.3.4).
+            // Without function 0 there is no device (PCI 3.0, 3.2.2.3.4).
             0 => self.pass_device(address),
             _ => self.pass_function(address),
         }
@@ -110,8 +109,7 @@ impl OneBus {
     }
 }
 
-/// The way to a bus: a link of PCI Express has one device, number 0 (PCI Express Base,
-/// 7.3.1).
+/// Kind of connection to a bus. A PCI Express link has only device 0 (PCI Express Base, 7.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// A bus with 32 devices.
@@ -125,7 +123,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// A port of the type that leads to such a bus, if the bus is of PCI Express.
+    /// Returns the type of a port that leads to such a bus, if the bus belongs to PCI Express.
     const fn above(self) -> Option<PortType> {
         match self {
             Self::None => None,
@@ -134,8 +132,8 @@ impl Link {
         }
     }
 
-    /// Returns the link to the bus `secondary`, to which `bridge` leads from a bus with this link;
-    /// and faults of the bridge's type and capabilities.
+    /// Returns the connection to the bus `secondary`, to which `bridge` leads from a bus of this
+    /// kind. Also returns faults of the bridge's type and capabilities.
     pub(crate) fn below<A: ConfigAccess + ?Sized>(
         self,
         access: &A,
@@ -171,7 +169,7 @@ impl Link {
     }
 }
 
-/// The way to each bus, as two bits.
+/// Connection of each bus, as two bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
     links: ByteSet,

@@ -1,4 +1,4 @@
-//! Adapter for code written on the crate `pci_types`.
+//! Adapter for code that uses the crate `pci_types`.
 
 use core::num::TryFromIntError;
 
@@ -6,10 +6,10 @@ use ::pci_types::{ConfigRegionAccess, PciAddress};
 
 use crate::{Address, ConfigAccess};
 
-/// Any [`ConfigAccess`] as the `ConfigRegionAccess` of `pci_types`.
+/// Adapter from any [`ConfigAccess`] to `pci_types`'s `ConfigRegionAccess`.
 ///
-/// Its accesses are of 32 bits and cannot fail: an unreachable register reads all ones and drops
-/// writes. `pci_types` writes whole words, also to change a part of one: a write-1-to-clear
+/// The trait's accesses have 32 bits and cannot fail: an unreachable register reads all ones and
+/// drops writes. `pci_types` also writes whole words to change a part of one. So a write-1-to-clear
 /// register in the same word is cleared.
 ///
 /// ```
@@ -53,7 +53,7 @@ fn here(address: PciAddress) -> Address {
 impl TryFrom<Address> for PciAddress {
     type Error = TryFromIntError;
 
-    /// Fails for a segment above 16 bits, which `pci_types` cannot name.
+    /// Fails for a segment above 16 bits, which `pci_types` cannot represent.
     fn try_from(address: Address) -> Result<Self, TryFromIntError> {
         Ok(Self::new(
             address.segment().try_into()?,

@@ -1,10 +1,10 @@
 //! Registers of configuration space, named as in the specifications.
 //!
 //! Sections are those of the PCI Local Bus Specification 3.0 ("PCI"), the PCI-to-PCI Bridge
-//! Architecture Specification 1.2 ("Bridge"), the PC Card Standard 8.0 ("PC Card") and the
-//! PCI Express Base Specification 5.0 ("PCIe").
+//! Architecture Specification 1.2 ("Bridge"), the PC Card Standard 8.0 ("PC Card") and the PCI
+//! Express Base Specification 5.0 ("PCIe").
 
-/// Vendor ID, 16 bits (PCI 6.2.1); the whole word also holds the Device ID.
+/// Vendor ID, 16 bits (PCI 6.2.1). The whole word also holds the Device ID.
 pub const VENDOR_ID: u16 = 0x00;
 /// Device ID, 16 bits (PCI 6.2.1).
 pub const DEVICE_ID: u16 = 0x02;
@@ -18,7 +18,7 @@ pub const REVISION_ID: u16 = 0x08;
 pub const CACHE_LINE_SIZE: u16 = 0x0c;
 /// Header Type, 8 bits (PCI 6.2.1).
 pub const HEADER_TYPE: u16 = 0x0e;
-/// The first Base Address Register (PCI 6.2.5); six of them, a bridge has two.
+/// First Base Address Register (PCI 6.2.5). An endpoint has six, a bridge two.
 pub const BASE_ADDRESS: u16 = 0x10;
 /// Subsystem Vendor ID, 16 bits, and above it the Subsystem ID (PCI 6.2.4).
 pub const SUBSYSTEM_VENDOR_ID: u16 = 0x2c;
@@ -29,9 +29,8 @@ pub const CAPABILITIES_POINTER: u16 = 0x34;
 /// Interrupt Line, 8 bits, and above it the Interrupt Pin (PCI 6.2.4).
 pub const INTERRUPT_LINE: u16 = 0x3c;
 
-/// Bridge: Primary, Secondary and Subordinate Bus Number and Secondary Latency Timer,
-/// 8 bits each (Bridge 3.2.5.2 to 3.2.5.5); a CardBus bridge has them in the same place
-/// (PC Card, volume 7, 4.5.2).
+/// Bridge: Primary, Secondary and Subordinate Bus Number and Secondary Latency Timer, 8 bits each
+/// (Bridge 3.2.5.2 to 3.2.5.5). Same offset in a CardBus bridge (PC Card, volume 7, 4.5.2).
 pub const PRIMARY_BUS: u16 = 0x18;
 /// Bridge: I/O Base, 8 bits, and above it the I/O Limit (Bridge 3.2.5.6).
 pub const IO_BASE: u16 = 0x1c;
@@ -54,18 +53,18 @@ pub const BRIDGE_CONTROL: u16 = 0x3e;
 
 /// CardBus bridge: Capabilities Pointer, 8 bits (PC Card, volume 7, 4.5.2).
 pub const CARDBUS_CAPABILITIES_POINTER: u16 = 0x14;
-/// CardBus bridge: Subsystem Vendor ID, 16 bits, and above it the Subsystem ID.
+/// CardBus bridge: Subsystem Vendor ID, 16 bits, and above it the Subsystem ID (PC Card, volume 7,
+/// 4.5.2).
 pub const CARDBUS_SUBSYSTEM_VENDOR_ID: u16 = 0x40;
 
-/// The first register that the header does not take; capabilities lie from here to 0xff
-/// (PCI 6.7).
+/// First register after the header. Capabilities are from here to 0xff (PCI 6.7).
 pub const FIRST_CAPABILITY: u16 = 0x40;
-/// The first extended capability (PCIe 7.6.3).
+/// First extended capability (PCIe 7.6.3).
 pub const FIRST_EXTENDED_CAPABILITY: u16 = 0x100;
 
-/// [`COMMAND`]: enables answers to accesses of I/O space (PCI 6.2.2).
+/// [`COMMAND`]: enables decoding of I/O space (PCI 6.2.2).
 pub const COMMAND_IO: u16 = 1 << 0;
-/// [`COMMAND`]: enables answers to accesses of memory space (PCI 6.2.2).
+/// [`COMMAND`]: enables decoding of memory space (PCI 6.2.2).
 pub const COMMAND_MEMORY: u16 = 1 << 1;
 /// [`COMMAND`]: enables bus mastering; in a bridge, forwards accesses from below it (PCI 6.2.2,
 /// Bridge 3.2.4.3).
@@ -75,10 +74,10 @@ pub const COMMAND_BUS_MASTER: u16 = 1 << 2;
 /// each KiB are not forwarded (Bridge 3.2.5.18).
 pub const BRIDGE_CONTROL_ISA: u16 = 1 << 2;
 
-/// [`STATUS`]: there is a list of capabilities (PCI 6.2.3).
+/// [`STATUS`]: the function has a capability list (PCI 6.2.3).
 pub const STATUS_CAPABILITIES: u16 = 1 << 4;
 
-/// [`HEADER_TYPE`]: the device has more functions than this one (PCI 6.2.1).
+/// [`HEADER_TYPE`]: the device has more functions (PCI 6.2.1).
 pub const HEADER_MULTI_FUNCTION: u8 = 1 << 7;
 
 /// Base Address Register: set for I/O space (PCI 6.2.5.1).
@@ -91,9 +90,9 @@ pub const BAR_MEMORY_FLAGS: u32 = 0xf;
 pub const BAR_MEMORY_TYPE: u32 = 0x6;
 /// BAR of memory space: prefetchable (PCI 6.2.5.1).
 pub const BAR_PREFETCHABLE: u32 = 1 << 3;
-/// Expansion ROM's register: enables decoding (PCI 6.2.5.2).
+/// Expansion ROM register: enables decoding (PCI 6.2.5.2).
 pub const ROM_ENABLE: u32 = 1 << 0;
-/// Expansion ROM's register: address bits (PCI 6.2.5.2).
+/// Expansion ROM register: address bits (PCI 6.2.5.2).
 pub const ROM_ADDRESS: u32 = 0xffff_f800;
 
 /// PCI Express capability: Device Capabilities 2, 32 bits (PCIe 7.5.3.15).

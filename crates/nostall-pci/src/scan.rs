@@ -9,26 +9,23 @@ use crate::{Address, BusFault, Buses, ConfigAccess, Function, ScanFault};
 
 /// Iterator over all functions of a segment, bus by bus.
 ///
-/// It goes down through bridges: all of a bus, then the buses below it, lower numbers
-/// first. Where buses are numbered in depth first order, as all firmware does, the
-/// functions come in the order of their addresses. A fault is reported after its function,
-/// and the scan continues without the faulty part.
+/// It visits all of a bus, then the buses below it, lower numbers first. If buses are numbered
+/// depth first, as firmware does, functions come in the order of their addresses. A fault is
+/// reported after its function, and the scan continues without the faulty part.
 ///
-/// It asks a device for more functions only if function 0 says that there are any, and
-/// below a port of PCI Express it asks for device 0 only: a link has no other, and some
-/// devices answer for all 32. A switch's port that misreports its type hides nothing: it is
-/// corrected as Linux does, and reported. A present function takes five accesses, an absent one takes
-/// one; a bridge's capabilities are read up to that of PCI Express. Nothing is written,
-/// unless [`enabling_ari`](Self::enabling_ari) asks for it.
+/// It probes further functions of a device only if function 0 reports them. Below a PCI Express
+/// port it probes only device 0, because a link has no other, and some devices answer for all 32. A
+/// switch port with a wrong type is corrected as in Linux, and reported. A present function takes
+/// five accesses, an absent one takes one. A bridge's capabilities are read up to that of PCI
+/// Express. Nothing is written, except with [`enabling_ari`](Self::enabling_ari).
 ///
-/// For all answers of the devices, it visits a bus at most once, and makes at most 256 steps
-/// on it.
+/// Whatever the devices answer, it visits a bus at most once, with at most 256 steps.
 #[derive(Clone, Debug)]
 pub struct Scan<'a, A: ?Sized> {
     access: &'a A,
     segment: u32,
     ari: Ari,
-    /// The bus it is on; `None` between two.
+    /// Current bus; `None` between two.
     place: Option<OneBus>,
     /// Buses found and not yet visited.
     pending: ByteSet,
@@ -41,10 +38,11 @@ pub struct Scan<'a, A: ?Sized> {
 }
 
 impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
-    /// Scans `segment` from the first of `buses` down, not beyond the last.
+    /// Creates a scan of `segment` from the first of `buses`, which is the root bus, to the last at
+    /// most.
     ///
-    /// A machine with several root buses (host bridges) in a segment needs a scan for
-    /// each; firmware tells which they are.
+    /// A machine with several root buses (host bridges) in a segment needs a scan for each;
+    /// firmware lists them.
     pub fn new(access: &'a A, segment: u32, buses: RangeInclusive<u8>) -> Self {
         let (root, last) = (*buses.start(), *buses.end());
         let mut pending = ByteSet::default();
@@ -64,9 +62,9 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
         }
     }
 
-    /// Turns ARI forwarding on at ports that can do it, where the device below has more
-    /// functions for it. Otherwise such functions are found only if firmware has turned it on.
-    /// Most firmware leaves that to the kernel.
+    /// Enables ARI forwarding at ports that support it, if the device below uses it. Otherwise its
+    /// further functions are found only if firmware has enabled it. Most firmware leaves that to
+    /// the kernel.
     #[must_use]
     pub fn enabling_ari(mut self) -> Self {
         self.ari = Ari::Enable;

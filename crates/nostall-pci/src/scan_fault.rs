@@ -8,7 +8,7 @@ use crate::{Address, Buses, CapabilityFault, Unread, WrongPort};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScanFault {
-    /// There is or was something here whose header is not known.
+    /// A function may exist here, but its header could not be read.
     #[error("{address}: {why}")]
     Unread {
         /// Address of the function.
@@ -26,11 +26,10 @@ pub enum ScanFault {
         /// Fault of the numbers.
         why: BusFault,
     },
-    /// Buses from this one on are below a bridge but cannot be reached by this method.
+    /// Buses from this one are below a bridge, but this method does not reach them.
     #[error("{0}: bus cannot be reached in this way")]
     OutOfReach(Address),
-    /// A list of capabilities cannot be followed, so it is not known whether it has what a
-    /// scan looks for there: PCI Express, ARI.
+    /// A capability list cannot be followed, so it is unknown whether it has PCI Express or ARI.
     #[error("{address}: {why}")]
     Capabilities {
         /// Address of the function.
@@ -47,13 +46,13 @@ pub enum ScanFault {
         /// Reported and corrected type.
         why: WrongPort,
     },
-    /// A function with ARI names a next one that is not after it; the rest of its device
-    /// was not looked for.
+    /// A function with ARI names a next function that is not after it. The rest of its device was
+    /// not scanned.
     #[error("{address}: names {next} as its next function, which is not after it")]
     NextFunction {
         /// Address of the function.
         address: Address,
-        /// The function number that it names.
+        /// Function number that it names.
         next: u8,
     },
 }
@@ -71,12 +70,12 @@ pub enum BusFault {
     /// The secondary bus is not below the bridge's own bus.
     #[error("its buses are not below its own bus")]
     OutsideParent,
-    /// The subordinate bus is beyond this one, the last below the bridge's own bus or the last
-    /// that is scanned. Some firmware writes 255 where it stops counting. The bridge was
-    /// entered, and scanned up to this bus.
+    /// The subordinate bus is beyond this one, the last bus below the bridge's own bus or the last
+    /// scanned one. Some firmware writes 255 as an open end. The bridge was entered, and scanned up
+    /// to this bus.
     #[error("no bus after {0:02x} can be below it or is scanned")]
     Beyond(u8),
-    /// Another bridge has some of them.
+    /// Another bridge has some of the buses.
     #[error("another bridge has some of its buses")]
     Taken,
 }

@@ -1,11 +1,11 @@
-//! Selection of the access method where both exist.
+//! Selection of the access method if both exist.
 
 use core::fmt;
 
 use crate::{AccessError, AccessWidth, Address, ConfigAccess, Environment, Function, Signature};
 
-/// Preferred access method, for reads and writes alike. The other method serves the registers
-/// that the first cannot reach.
+/// Preferred access method for reads and writes. The other method serves the registers that it
+/// cannot reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Ports for the first 256 registers of segment 0, as in kernels before ECAM.
@@ -17,18 +17,18 @@ pub enum Policy {
 /// A hypervisor and its best policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The hypervisor's name.
+    /// Name of the hypervisor.
     pub signature: Signature,
-    /// The preferred method.
+    /// Preferred method.
     pub policy: Policy,
 }
 
 impl Known {
     /// Hypervisors whose ECAM is known to work, at no more than half the cost of ports.
     ///
-    /// The entry for VMware is from Linux ("x86/PCI: Prefer MMIO over PIO on VMware
-    /// hypervisor", 2022): 100,000 reads take 8.5 s instead of 12.8 s, and 0.01 s where they
-    /// are mapped. This project's tests cover KVM's and QEMU's.
+    /// The entry for VMware is from Linux ("x86/PCI: Prefer MMIO over PIO on VMware hypervisor",
+    /// 2022). There, 100,000 reads take 8.5 s instead of 12.8 s, and 0.01 s if the registers are
+    /// mapped. This project's tests cover KVM's and QEMU's.
     pub const TABLE: &'static [Self] = &[
         Self {
             signature: Signature::VMWARE,
@@ -46,9 +46,9 @@ impl Known {
 }
 
 impl Policy {
-    /// Returns the policy for `environment`. On bare metal, ports come first, since the ECAM of
-    /// some old hardware has bugs. Ports also come first under a hypervisor that is not in
-    /// `table`. Pass [`Known::TABLE`] or a longer table; the first row of a name counts.
+    /// Returns the policy for `environment`. Ports come first on bare metal, because the ECAM of
+    /// some old hardware has bugs, and under a hypervisor that is not in `table`. Pass
+    /// [`Known::TABLE`] or a longer table; the first row of a name is used.
     pub fn of(environment: Environment, table: &[Known]) -> Self {
         let Environment::Hypervisor(signature) = environment else {
             return Self::PortsFirst;
@@ -74,7 +74,8 @@ pub enum Choice {
     Agreed(Policy, Address),
     /// The methods disagree about this function: ports are used, ECAM is not.
     Disagree(Address),
-    /// Neither method found a function that both could reach to compare: ports are used.
+    /// Neither method found a function that both reach, so they could not be compared: ports are
+    /// used.
     NothingToCompare,
 }
 
@@ -90,9 +91,9 @@ impl fmt::Display for Choice {
             Self::Agreed(Policy::EcamFirst, at) => {
                 write!(f, "ECAM first, ports for the rest; they agree about {at}")
             }
-            Self::Disagree(at) => write!(f, "ports: ECAM tells something else about {at}"),
+            Self::Disagree(at) => write!(f, "ports: ECAM disagrees about {at}"),
             Self::NothingToCompare => {
-                f.write_str("ports: no function was found to compare ECAM by")
+                f.write_str("ports: no function was found to compare with ECAM")
             }
         }
     }
@@ -107,11 +108,11 @@ pub struct Selector<P, E> {
 }
 
 impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
-    /// Selects from the methods that exist, and returns the reason. Where both exist, ECAM is
-    /// used only if it reads the same as ports from a function of segment 0 that both reach:
-    /// firmware's tables have been wrong.
+    /// Selects from the existing methods, and returns the reason. If both exist, ECAM is used only
+    /// if it reads the same as ports from a function of segment 0 that both reach. Firmware tables
+    /// have been wrong.
     ///
-    /// Ports that do not [`exist`](crate::ConfigPorts::exist) must not be given: they would show no
+    /// Do not pass ports that do not [`exist`](crate::ConfigPorts::exist): they would show no
     /// function where ECAM shows one, and would be preferred.
     pub fn choose(ports: Option<P>, ecam: Option<E>, policy: Policy) -> (Self, Choice) {
         let choice = match (&ports, &ecam) {
@@ -141,7 +142,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         }
     }
 
-    /// The method itself checks the access, once.
+    /// Reads with one method, which checks the access once.
     #[inline]
     fn read_by(
         &self,
@@ -173,7 +174,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         }
     }
 
-    /// Cold, to keep the fast path of the first method short.
+    /// Reads with the other method. Cold, to keep the fast path of the first method short.
     #[cold]
     #[inline(never)]
     fn read_by_other(
@@ -242,8 +243,8 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
 /// Registers that never change: vendor and device, class and revision (PCI 3.0, 6.1).
 const IDENTITY: [u16; 2] = [0x00, 0x08];
 
-/// Finds the first function of segment 0, bus by bus, that either method shows, among those
-/// that both reach.
+/// Compares the first function of segment 0, bus by bus, that either method shows among those that
+/// both reach.
 fn compare<P: ConfigAccess, E: ConfigAccess>(ports: &P, ecam: &E, policy: Policy) -> Choice {
     let everywhere =
         (0..=255).flat_map(|bus| (0..32).filter_map(move |device| Address::new(bus, device, 0)));
@@ -253,7 +254,7 @@ fn compare<P: ConfigAccess, E: ConfigAccess>(ports: &P, ecam: &E, policy: Policy
         if by_ports != by_ecam {
             return Choice::Disagree(address);
         }
-        // If neither could read the function, or both read nothing, nothing is proven.
+        // If neither method could read the function, or both found none, nothing is proven.
         if by_ports[0].is_ok_and(Function::is_there) {
             return Choice::Agreed(policy, address);
         }

@@ -1,4 +1,4 @@
-//! The devices of a Linux host.
+//! Devices of a Linux host.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -13,22 +13,21 @@ use crate::Address;
 use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
 use crate::dump::put_virtual_id;
 
-/// Linux's folder of PCI devices.
+/// Linux's directory of PCI devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Registers that Linux shows to unprivileged users (its `pci-sysfs.c`; of a CardBus bridge twice
-/// as many).
+/// Number of registers that Linux shows to unprivileged users (its `pci-sysfs.c`; twice as many for
+/// a CardBus bridge).
 const UNPRIVILEGED: u16 = 64;
 
-/// The functions that Linux knows, by the `config` files of its sysfs.
+/// Functions known to Linux, read from the `config` files of sysfs.
 ///
-/// Nothing is written: what is there is at work. Each read is one of the device itself, of
-/// the width that is asked for. A function that is not there, or vanishes, reads all ones.
-/// Users other than root get the first 64 registers; the others are
-/// [`AccessError::NotRecorded`].
+/// It is read-only, because the devices are in use. Each read accesses the device, with the
+/// requested width. An absent or vanished function reads all ones. Users other than root can read
+/// the first 64 registers; the others return [`AccessError::NotRecorded`].
 ///
-/// A virtual function's vendor and device read all ones from itself (PCI Express Base,
-/// 9.3.4.1.1), which is not to mean that it is absent: they are read as Linux has them.
+/// A virtual function's own Vendor ID and Device ID read all ones (PCI Express Base, 9.3.4.1.1),
+/// although it is present. They are taken from Linux's files.
 #[derive(Clone, Debug)]
 pub struct Sysfs {
     devices: PathBuf,
@@ -38,12 +37,12 @@ pub struct Sysfs {
 }
 
 impl Sysfs {
-    /// The functions in `root`: [`DEVICES`], a copy of it, or a folder in which such a one is
-    /// `bus/pci/devices` or `devices`, as in a copy of `/sys`.
+    /// Opens the functions in `root`: [`DEVICES`], a copy of it, or a directory that contains
+    /// `bus/pci/devices` or `devices`, such as a copy of `/sys`.
     ///
     /// # Errors
     ///
-    /// If there is no such folder, or nothing in it has the name of a function.
+    /// [`NoDevices`] if the directory cannot be read, or no entry has the name of a function.
     pub fn open(root: &Path) -> Result<Self, NoDevices> {
         let inside = ["bus/pci/devices", "devices"].map(|folder| root.join(folder));
         let devices = inside.into_iter().find(|folder| folder.is_dir());
@@ -61,7 +60,7 @@ impl Sysfs {
             return Err(NoDevices::Empty(devices));
         }
         functions.sort_unstable();
-        // A copy could hold the same one twice: with and without its segment.
+        // A copy may hold a function twice: with and without its segment.
         functions.dedup();
         let mut sysfs = Self {
             devices,
@@ -73,34 +72,35 @@ impl Sysfs {
         Ok(sysfs)
     }
 
-    /// The functions, in order.
+    /// Returns the functions, in order.
     pub fn functions(&self) -> &[Address] {
         &self.functions
     }
 
-    /// Returns the folder of the devices.
+    /// Returns the directory of the devices.
     pub fn folder(&self) -> &Path {
         &self.devices
     }
 
-    /// Returns the number of entries that have no function's name.
+    /// Returns the number of entries without a function's name.
     pub const fn unrecognized(&self) -> usize {
         self.unrecognized
     }
 
-    /// Returns whether the system restricts registers for this user, as Linux does for all but
-    /// root.
+    /// Returns whether the system restricts registers for this user, as Linux does for users other
+    /// than root.
     pub const fn is_restricted(&self) -> bool {
         self.restricted
     }
 
-    /// The ranges that Linux has for a function, from its `resource` file: [`Resources`].
+    /// Returns Linux's address ranges of a function, from its `resource` file.
     ///
     /// # Errors
     ///
-    /// The system's, or [`ErrorKind::InvalidData`] for other contents.
+    /// The system's error, or [`ErrorKind::InvalidData`] for other contents.
     pub fn resources(&self, address: Address) -> io::Result<Resources> {
-        /// Linux's have 57 bytes a line, and a line for each of up to 17 ranges.
+        /// Largest file to read. Linux's has 57 bytes a line, and a line for each of up to 17
+        /// ranges.
         const LONGEST: u64 = 16 << 10;
         let mut text = String::new();
         let file = File::open(self.file(address, "resource"))?;
@@ -118,7 +118,8 @@ impl Sysfs {
     }
 
     fn config(&self, address: Address) -> Result<Option<File>, AccessError> {
-        // A function's name may lead anywhere: to a pipe, in a folder that is no sysfs.
+        // In a directory other than sysfs, a function's name may lead anywhere, for example to a
+        // pipe.
         let path = self.file(address, "config");
         match fs::metadata(&path) {
             Ok(file) if file.is_file() => {}
@@ -133,7 +134,7 @@ impl Sysfs {
         }
     }
 
-    /// Vendor and device of a virtual function, by Linux's files.
+    /// Returns vendor and device of a virtual function, from Linux's files.
     fn virtual_id(&self, address: Address) -> Option<[u8; 4]> {
         fs::symlink_metadata(self.file(address, "physfn")).ok()?;
         let number = |name| {
@@ -146,7 +147,7 @@ impl Sysfs {
         Some((u32::from(device) << 16 | u32::from(vendor)).to_le_bytes())
     }
 
-    /// Returns whether more registers exist than may be read. It reads one byte of a device.
+    /// Returns whether more registers exist than this user may read. Reads one byte of a device.
     fn is_kept_from_us(&self, address: Address) -> bool {
         let Ok(Some(file)) = self.config(address) else {
             return false;
@@ -188,7 +189,7 @@ impl ConfigAccess for Sysfs {
             }
             Err(error) => match error.kind() {
                 ErrorKind::UnexpectedEof => Err(AccessError::NotRecorded(register)),
-                // Linux's answer for a device that has vanished since the file was opened.
+                // Linux's answer for a device that has vanished after the file was opened.
                 ErrorKind::NotFound => Ok(width.all_ones()),
                 _ if error.raw_os_error() == Some(NO_DEVICE) => Ok(width.all_ones()),
                 _ => Err(AccessError::Failed),
@@ -211,11 +212,11 @@ impl ConfigAccess for Sysfs {
 /// Linux's ENODEV (`errno-base.h`).
 const NO_DEVICE: i32 = 19;
 
-/// The ranges of a function: BARs 0 to 5, the ROM, and what drivers or bridges have beside.
+/// Address ranges of a function: BARs 0 to 5, the ROM, and those that drivers or bridges add.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources(Vec<Resource>);
 
-/// A range of addresses, as Linux has it.
+/// A range of addresses in Linux's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Resource {
     first: u64,
@@ -224,7 +225,7 @@ struct Resource {
 }
 
 impl Resources {
-    /// Parses a line for each resource: first and last address, flags.
+    /// Parses one line for each range: first and last address, flags.
     fn parse(text: &str) -> Option<Self> {
         let line = |line: &str| {
             let mut numbers = line
@@ -245,21 +246,21 @@ impl Resources {
         (index < 6).then(|| self.size(index.into()))?
     }
 
-    /// Returns the size of the expansion ROM.
+    /// Returns the size of the expansion ROM; `None` if Linux does not report it.
     pub fn rom(&self) -> Option<u64> {
         self.size(6)
     }
 
     fn size(&self, index: usize) -> Option<u64> {
         let range = self.0.get(index).filter(|range| range.flags != 0)?;
-        // Linux has the empty range as last = first - 1.
+        // Linux represents an empty range as last = first - 1.
         let size = range.last.checked_sub(range.first)?.checked_add(1)?;
-        // An upper half is no BAR, and has no flags; what begins and ends at 0 is nothing.
+        // An upper half has no flags and is not a BAR. A range from 0 to 0 is unused.
         (range.last != 0).then_some(size)
     }
 }
 
-/// Reason for which there is no [`Sysfs`].
+/// Reason for which the devices cannot be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NoDevices {

@@ -1,4 +1,4 @@
-//! Configuration space for the drivers of the crate `virtio-drivers`.
+//! Adapter for drivers of the crate `virtio-drivers`.
 
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction};
 
@@ -6,9 +6,9 @@ use crate::{Address, ConfigAccess};
 
 /// Adapter from one segment of a [`ConfigAccess`] to `virtio-drivers`.
 ///
-/// Its accesses are of 32 bits, to the first 256 registers, and cannot fail: what cannot
-/// be read reads all ones, what cannot be written is not. `A` is cloned for every device:
-/// give a reference.
+/// The trait's accesses have 32 bits, reach the first 256 registers, and cannot fail: an
+/// unreachable register reads all ones and drops writes. `A` is cloned for every device, so pass a
+/// reference.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtioDrivers<A> {
     access: A,
@@ -16,7 +16,7 @@ pub struct VirtioDrivers<A> {
 }
 
 impl<A: ConfigAccess> VirtioDrivers<A> {
-    /// The functions of `segment`, by `access`.
+    /// Creates an adapter for the functions of `segment`, accessed with `access`.
     pub const fn new(access: A, segment: u32) -> Self {
         Self { access, segment }
     }
@@ -38,7 +38,7 @@ impl<A: ConfigAccess + Clone> ConfigurationAccess for VirtioDrivers<A> {
     }
 
     fn write_word(&mut self, function: DeviceFunction, register: u8, value: u32) {
-        // It has no way to tell.
+        // The trait cannot return an error.
         let _ = self
             .access
             .write32(self.here(function), register.into(), value);

@@ -13,7 +13,7 @@ fn main() {
     nostall_bench::main(&[("search", search), ("dumps", dumps)]);
 }
 
-/// Memory without a region: zeros, noise, or an endless log full of the first and last bytes of
+/// Measures memory without a region: zeros, noise, or an endless log full of first and last bytes of
 /// signatures.
 fn search(effort: Effort) {
     let len = if effort.is_test() { 1 << 20 } else { 256 << 20 };
@@ -44,7 +44,7 @@ fn search(effort: Effort) {
     }
 }
 
-/// A region found in a file.
+/// Measures the detection of a region in a file.
 fn dumps(effort: Effort) {
     let region = include_bytes!("../../nostall-pstore/tests/fixtures/ecc16/image.bin");
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A whole region of a crashed machine, decoded.
+//! Decoder for a whole pstore region of a crashed machine.
 
 use std::boxed::Box;
 use std::iter::Peekable;
@@ -17,21 +17,21 @@ use nostall_pstore::{
 };
 use nostall_pstore::{LinuxVersion, ZoneHeader, ZoneKind};
 
-/// How to decompress dmesg records: they do not say how they were compressed.
+/// Decompression of dmesg records, which do not name their compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unpack {
-    /// By trying ([`decompress::find`]).
+    /// Tries all compressions ([`decompress::find`]).
     #[default]
     ByTrying,
-    /// As this.
+    /// Uses this compression.
     As(Compression),
-    /// Not at all.
+    /// Leaves compressed records as they are.
     Not,
 }
 
 impl Unpack {
-    /// The text, of at most `most` bytes, and how it was compressed; `None` if it cannot
-    /// be had.
+    /// Returns the decompressed text, at most `most` bytes, and the compression that was used.
+    /// `None` if the body cannot be decompressed.
     pub fn unpack(self, body: &[u8], most: usize) -> Option<(Compression, Vec<u8>)> {
         match self {
             Self::ByTrying => decompress::find(body, most),
@@ -44,11 +44,11 @@ impl Unpack {
     }
 }
 
-/// How many times the size of its zone a text may have, decompressed. Linux fills a
-/// buffer of less than three times the size.
+/// Limit for a decompressed text, as a multiple of its zone's size. Linux fills a buffer of less
+/// than three times the size.
 const MOST_UNPACKED: usize = 16;
 
-/// A region and how to read it. Nothing is decoded before it is asked for.
+/// A region and the parameters to decode it. Decoding happens on demand.
 #[derive(Clone, Debug)]
 pub struct Decoded<'a> {
     pub(crate) region: &'a [u8],
@@ -58,42 +58,42 @@ pub struct Decoded<'a> {
     pub(crate) unpack: Unpack,
 }
 
-/// State of a zone.
+/// State of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReport {
-    /// Where it lies, and its expected contents.
+    /// Location of the zone, and its expected contents.
     pub place: Place,
-    /// Whether there is anything to be read.
+    /// Whether the zone has contents.
     pub state: ZoneState,
-    /// The header that was read by.
+    /// Header with which the zone was decoded.
     pub header: ZoneHeader,
     /// Trust level of the header.
     pub header_trust: Trust,
-    /// Of a trace zone: the kernel that wrote it.
+    /// The kernel version that wrote a trace zone.
     pub version: Option<LinuxVersion>,
     /// Result of the parity check, if there are parity bytes.
     pub ecc: Option<Ecc>,
     /// Whether older contents were overwritten.
     pub full: bool,
-    /// Of a trace zone: whether its records do not lie where its header says.
+    /// Whether the records of a trace zone are at another offset than its header states.
     pub misaligned: Option<Misaligned>,
 }
 
-/// One thing that was recorded.
+/// One record of the region.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Which of its kind. The trace of all CPUs is one.
+    /// Index among the records of its kind. The trace of all CPUs is one record.
     pub index: usize,
-    /// Bytes in the zones.
+    /// Number of bytes in the zones.
     pub stored: usize,
     /// Whether older contents were overwritten.
     pub full: bool,
     /// Result of the parity check, if there are parity bytes.
     pub ecc: Option<Ecc>,
-    /// The worth of the zone's header; of several zones, of the worst one. If it is
-    /// `Unverified`, none of the contents need ever have been written.
+    /// Trust level of the zone's header, or of the worst header of several zones. If it is
+    /// `Unverified`, possibly none of the contents were ever written.
     pub header_trust: Trust,
-    /// The worth of the worst of its bytes, the header's included.
+    /// Lowest trust level of its bytes, including the header.
     pub trust: Trust,
     /// Contents of the record.
     pub content: Content<'a>,
@@ -106,7 +106,7 @@ pub enum Content<'a> {
     Dmesg(Dmesg),
     /// The console's output.
     Console(Text),
-    /// Messages of user space.
+    /// Messages from user space.
     Pmsg(Text),
     /// Function entries.
     Ftrace(Calls<'a>),
@@ -115,40 +115,40 @@ pub enum Content<'a> {
 /// A kernel log.
 #[derive(Clone, Debug)]
 pub struct Dmesg {
-    /// When it was written, and whether it was compressed; `None` if it does not
-    /// say (Linux shows no such record).
+    /// Time of the record, and whether it was compressed. `None` if the record has no valid header;
+    /// Linux does not show such a record.
     pub header: Option<DmesgHeader>,
-    /// The worth of the bytes that the header was read from.
+    /// Trust level of the bytes of the header.
     pub header_trust: Trust,
-    /// How it was compressed.
+    /// Compression of the text.
     pub packing: Packing,
     /// The log, or the compressed bytes if they could not be decompressed.
     pub text: Text,
 }
 
-/// Whether a text is as it was written.
+/// Compression state of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// It was not compressed.
+    /// The text was not compressed.
     Plain,
-    /// It was compressed, by this method.
+    /// The text was compressed with this method.
     Unpacked(Compression),
-    /// It is still compressed.
+    /// The text is still compressed.
     Packed,
 }
 
-/// Bytes that are a text, if all is well.
+/// Text bytes, possibly damaged.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Those that may be anything, in their order: they do not agree with their
-    /// parity, or were decompressed from bytes that do not.
+    /// Unverified ranges, in order: they failed the parity check, or were decompressed from such
+    /// bytes.
     pub unverified: Vec<Range<usize>>,
 }
 
-/// The function entries in all trace zones. They are read when they are asked for, so
-/// that a region of any size needs little memory.
+/// The function entries of all trace zones. They are read on demand, so that a region of any size
+/// needs little memory.
 #[derive(Clone, Debug)]
 pub struct Calls<'a> {
     decoded: &'a Decoded<'a>,
@@ -180,8 +180,8 @@ impl Record<'_> {
 }
 
 impl<'a> Decoded<'a> {
-    /// Decodes all of `region`, with care ([`CorrectionPolicy::Careful`]). Zones outside of it are
-    /// reported as such.
+    /// Decodes all of `region` with [`CorrectionPolicy::Careful`]. Zones outside the region are
+    /// reported as missing.
     pub fn new(region: &'a [u8], geometry: &'a Geometry, writer: Writer, unpack: Unpack) -> Self {
         Self {
             region,
@@ -197,25 +197,24 @@ impl<'a> Decoded<'a> {
         self.geometry.record_format
     }
 
-    /// Returns every zone, also those in which there is nothing.
+    /// Returns every zone, including empty ones.
     pub fn zones(&self) -> impl Iterator<Item = ZoneReport> {
         let zones = self.open(CorrectionPolicy::Careful, |_| true);
         zones.map(|zone| report(zone, self.record_format()))
     }
 
-    /// Returns the contents of the zones, one by one: dmesg records, console, the trace
-    /// of all CPUs, pmsg.
+    /// Returns the records one by one: dmesg records, console, the trace of all CPUs, pmsg.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let records_of = |wanted| self.filled(CorrectionPolicy::Careful, wanted);
         let dmesg = records_of(ZoneKind::Dmesg).map(|zone| dmesg(zone, self.unpack));
         let console = records_of(ZoneKind::Console).map(|zone| text(zone, Content::Console));
-        // Only when its turn comes: all calls are read to count them.
+        // Lazy, because counting the trace reads all its records.
         let ftrace = std::iter::once_with(|| traces(self)).flatten();
         let pmsg = records_of(ZoneKind::Pmsg).map(|zone| text(zone, Content::Pmsg));
         dmesg.chain(console).chain(ftrace).chain(pmsg)
     }
 
-    /// The zones of one kind that have contents.
+    /// Returns the zones of one kind that have contents.
     pub(crate) fn filled(
         &self,
         policy: CorrectionPolicy,
@@ -271,7 +270,7 @@ fn dmesg(mut zone: PreviousBootZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
             packing = Packing::Packed;
             if let Some((method, bytes)) = unpack.unpack(&text.bytes, most) {
                 packing = Packing::Unpacked(method);
-                // Whether it is compressed at all is known from the header.
+                // The header shows whether the record is compressed at all.
                 let head = match (header_trust, text.unverified.first()) {
                     (Trust::Unverified, _) => 0,
                     (_, Some(failed)) => failed.start,
@@ -290,7 +289,7 @@ fn dmesg(mut zone: PreviousBootZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
     })
 }
 
-/// The worth of the first bytes of a zone.
+/// Returns the lowest trust level of a zone's first `count` bytes.
 fn worst_of_first(zone: &mut PreviousBootZone<'_, [u8]>, count: usize) -> Trust {
     let (mut at, mut worst) = (0, zone.header_trust());
     while at < count
@@ -302,8 +301,8 @@ fn worst_of_first(zone: &mut PreviousBootZone<'_, [u8]>, count: usize) -> Trust 
     worst
 }
 
-/// The part of a text that may have been invented, if only the first `head` bytes of its
-/// `body` are right.
+/// Returns the part of a text that may be wrong if only the first `head` bytes of its `body` are
+/// right.
 pub(crate) fn unsettled(
     unpack: Unpack,
     method: Compression,
@@ -315,7 +314,7 @@ pub(crate) fn unsettled(
         return Vec::new();
     }
     let mut settled = decompress::settled(method, &body[..head], text.len());
-    // That it was compressed so was found out by its first line.
+    // The first line was the evidence for this compression.
     if unpack == Unpack::ByTrying && !decompress::starts_with_reason(&text[..settled]) {
         settled = 0;
     }
@@ -366,7 +365,7 @@ impl Text {
     }
 }
 
-/// Adds a range to those before it.
+/// Appends a range, and merges it with the last one if they touch.
 pub(crate) fn mark(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,
@@ -409,8 +408,8 @@ impl<'a> Calls<'a> {
         Merge::new(self.heads(|_| true))
     }
 
-    /// Returns all function entries of the first CPU, then those of the next, each in the
-    /// order of writing: for stamps that say nothing of the order between CPUs.
+    /// Returns the function entries CPU by CPU, each in the order of writing. Use it if the stamps
+    /// do not order entries of different CPUs.
     pub fn by_cpu(&self) -> impl Iterator<Item = Trace> {
         let cpus_of = |traces: Peekable<Traces<'a, [u8]>>| {
             let mut counts = Counts::default();
@@ -419,7 +418,7 @@ impl<'a> Calls<'a> {
         };
         let sets: Vec<Cpus> = self.heads(|_| true).into_iter().map(cpus_of).collect();
         (0..=u8::MAX).flat_map(move |cpu| {
-            // Zones without the CPU change nothing in the order of its entries.
+            // Zones without the CPU do not affect the order of its entries.
             let its = self.heads(|zone| has(&sets[zone], cpu));
             Merge::new(its).filter(move |trace| trace.record.cpu == cpu)
         })
@@ -440,12 +439,12 @@ impl<'a> Calls<'a> {
         self.counts.calls
     }
 
-    /// Whether there is no function entry.
+    /// Returns whether there is no function entry.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of function entries whose bytes may be anything.
+    /// Returns the number of function entries with unverified bytes.
     pub const fn unverified(&self) -> usize {
         self.counts.unverified
     }
@@ -459,7 +458,7 @@ impl<'a> Calls<'a> {
             .sum()
     }
 
-    /// Returns the greatest stamp, 0 without any.
+    /// Returns the greatest stamp; 0 without entries.
     pub const fn latest(&self) -> u64 {
         self.counts.latest
     }

@@ -1,8 +1,8 @@
 //! Decompression of dmesg bodies, as Linux's pstore compresses them.
 //!
-//! A record says only that it is compressed, not how: [`find`] tries all. It accepts a text that
-//! ends exactly where the body does and begins with Linux's `Reason#N PartM` line. Output is
-//! bounded by the caller's `limit`, for any body.
+//! A record states only that it is compressed, not how: [`find`] tries all compressions. It accepts
+//! a text that starts with Linux's `Reason#N PartM` line and uses the whole body. The caller's
+//! `limit` bounds the output for any body.
 //!
 //! ```
 //! use nostall_pstore::compress::deflate_raw;
@@ -35,7 +35,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All of them, first those that are the least likely to accept data of others.
+    /// All compressions; those least likely to accept data of others come first.
     pub const ALL: [Self; 4] = [Self::Zstd, Self::Deflate, Self::Lzo, Self::Lz4];
 }
 
@@ -46,38 +46,38 @@ fn unknown(name: &str) -> UnknownCompression {
     }
 }
 
-/// A name that is no [`Compression`].
+/// Error: a name is no [`Compression`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownCompression {
-    /// A compression of Linux that is not supported here.
+    /// A compression of Linux that this crate does not support.
     #[error(
         "842 (IBM's, for POWER) is not supported; let the kernel that wrote the record read it back"
     )]
     Unsupported842,
-    /// Neither Linux nor this crate has it.
+    /// A name that neither Linux nor this crate has.
     #[error("not a compression of Linux's pstore; those are deflate, lz4, lz4hc, lzo and zstd")]
     Unknown,
 }
 
-/// Why a body could not be decompressed.
+/// Reason why a body could not be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not of this compression, or damaged.
+    /// The body has another compression, or is damaged.
     #[error("not valid {0}; the record is damaged or compressed in another way")]
     Invalid(Compression),
-    /// It ends early, and more bytes follow.
+    /// The compressed data ends before the body does.
     #[error(
         "{compression} data ends {rest} bytes before the record does; it may be of another compression"
     )]
     Trailing {
         /// Compression that was tried.
         compression: Compression,
-        /// How many bytes follow the end.
+        /// Number of bytes after the end.
         rest: usize,
     },
-    /// It is larger than the caller allows.
+    /// The text is larger than the caller's limit.
     #[error(
         "decompresses to more than {0} bytes; raise the limit if the record's zone is that large"
     )]
@@ -88,7 +88,7 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// If the body is damaged, ends early, or is larger than `limit`: see [`Error`].
+/// [`Error`] if the body is damaged, ends early, or exceeds `limit`.
 pub fn decompress(compression: Compression, body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     match compression {
         Compression::Deflate => inflate(body, limit),
@@ -98,10 +98,10 @@ pub fn decompress(compression: Compression, body: &[u8], limit: usize) -> Result
     }
 }
 
-/// Finds out how a dmesg body is compressed, and decompresses it to at most `limit` bytes.
+/// Detects the compression of a dmesg body, and decompresses it to at most `limit` bytes.
 ///
-/// Accepts only a compression that uses all of `body` and yields a text whose first line is Linux's
-/// `Reason#N PartM`.
+/// It accepts only a compression that uses all of `body` and yields a text whose first line is
+/// Linux's `Reason#N PartM`.
 pub fn find(body: &[u8], limit: usize) -> Option<(Compression, Vec<u8>)> {
     Compression::ALL.into_iter().find_map(|compression| {
         let text = decompress(compression, body, limit).ok()?;
@@ -109,11 +109,11 @@ pub fn find(body: &[u8], limit: usize) -> Option<(Compression, Vec<u8>)> {
     })
 }
 
-/// Returns how many bytes at the start of the text depend on the first bytes of its body alone.
+/// Returns the number of text bytes that depend only on the first bytes of the body.
 ///
-/// `head` is the start of a body, as far as it is known to be right. A text is decompressed from
-/// the whole body, and everything in it behind these bytes may have been invented. Of LZO and
-/// Zstandard this is nothing: their decompressors do not report how far each byte reaches.
+/// `head` is the verified start of a body. A text is decompressed from the whole body, and all
+/// later text bytes may be wrong. For LZO and Zstandard the result is 0, because their
+/// decompressors do not report how far each byte reaches.
 ///
 /// ```
 /// use nostall_pstore::compress::deflate_raw;
@@ -127,7 +127,7 @@ pub fn settled(compression: Compression, head: &[u8], limit: usize) -> usize {
     match compression {
         Compression::Deflate => {
             let mut text = Vec::new();
-            // The stream is cut off, or goes on: both are expected.
+            // A stream that is cut off and one that continues are both expected here.
             let _ = drain_into(&mut Inflate::new(false, 15), head, limit, &mut text);
             text.len().min(limit)
         }
@@ -136,8 +136,8 @@ pub fn settled(compression: Compression, head: &[u8], limit: usize) -> usize {
     }
 }
 
-/// Returns how many bytes of text the start of an LZ4 block stands for. Of the last sequence the
-/// literals count; its match does if all of its bytes are there.
+/// Returns the text length for the start of an LZ4 block. Literals of the last sequence count; its
+/// match counts if it is complete.
 fn lz4_len(head: &[u8]) -> usize {
     let mut rest = head.iter().copied();
     let mut len: usize = 0;
@@ -147,7 +147,7 @@ fn lz4_len(head: &[u8]) -> usize {
             return len;
         };
         len = len.saturating_add(literals.min(rest.len()));
-        // Behind the literals, the two bytes of the match's offset.
+        // The two bytes of the match's offset follow the literals.
         if rest.nth(literals.saturating_add(1)).is_none() {
             return len;
         }
@@ -158,7 +158,7 @@ fn lz4_len(head: &[u8]) -> usize {
     }
 }
 
-/// A count of the LZ4 block format: four bits, and bytes behind them while they are full.
+/// Reads a count of the LZ4 block format: four bits, and further bytes while each is 255.
 fn lz4_count(bits: u8, rest: &mut impl Iterator<Item = u8>) -> Option<usize> {
     let mut count = usize::from(bits);
     if bits == 15 {
@@ -194,7 +194,7 @@ pub fn starts_with_reason(text: &[u8]) -> bool {
         && text.len() > line.len()
 }
 
-/// Raw deflate with any window: Linux writes 2 KiB before 6.6 and 32 KiB since.
+/// Inflates raw deflate with any window: Linux uses 2 KiB before 6.6 and 32 KiB since.
 fn inflate(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     let invalid = Error::Invalid(Compression::Deflate);
     let mut inflate = Inflate::new(false, 15);
@@ -202,7 +202,8 @@ fn inflate(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     all_read(Compression::Deflate, body.len() - read, out)
 }
 
-/// Inflates until the stream ends; also returns how much it read. An error of `None` is invalid data.
+/// Inflates until the stream ends; also returns the number of bytes read. `Err(None)` is invalid
+/// data.
 pub(crate) fn drain(
     inflate: &mut Inflate,
     body: &[u8],
@@ -213,7 +214,7 @@ pub(crate) fn drain(
     Ok((read, out))
 }
 
-/// The same, and the bytes before an error are in `out`.
+/// Inflates like [`drain`]; on an error, `out` has the bytes before it.
 fn drain_into(
     inflate: &mut Inflate,
     body: &[u8],
@@ -232,14 +233,14 @@ fn drain_into(
         }
         match status {
             Status::StreamEnd => return Ok(inflate.total_in() as usize),
-            // Neither reads nor writes: the stream is cut off.
+            // Without progress, the stream is cut off.
             _ if (inflate.total_in(), inflate.total_out()) == (read, wrote) => return Err(None),
             _ => {}
         }
     }
 }
 
-/// LZ4 has no end mark: the block is as long as the body.
+/// Decompresses an LZ4 block. It has no end mark, so it is as long as the body.
 fn lz4(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     use lz4_flex::block::{DecompressError, decompress_into};
 
@@ -266,14 +267,15 @@ fn lzo(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Returns a buffer that any decompressed body fits in. LZ4 and LZO make at most 255 bytes of one
-/// (a length byte of a match). Of the first few, they make a few dozen.
+/// Returns a buffer for any decompressed body. LZ4 and LZO produce at most 255 bytes from one (a
+/// length byte of a match), and a few dozen from the first few.
 fn room(body: &[u8], limit: usize) -> Vec<u8> {
     vec![0; limit.min(body.len().saturating_mul(255).saturating_add(64))]
 }
 
 fn zstd(body: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-    /// A window that every decoder should support (RFC 8878, section 3.1.1.1.2); allocated at once.
+    /// Window size that every decoder should support (RFC 8878, section 3.1.1.1.2); allocated at
+    /// once.
     const WINDOW: u64 = 8 << 20;
 
     let invalid = Error::Invalid(Compression::Zstd);

@@ -1,4 +1,4 @@
-//! All that must be known of a region to read it.
+//! Parameters for decoding a region.
 
 use std::vec::Vec;
 
@@ -6,24 +6,23 @@ use nostall_pstore::RecordFormat;
 use nostall_pstore::{ByteOrder, ZoneKind};
 use nostall_pstore::{Layout, Place};
 
-/// Where a region's zones lie, and how to decode their contents.
+/// Locations of a region's zones, and the format of their contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The zones, in the order of their addresses; offsets count from the region's
-    /// start.
+    /// Zones by address; offsets count from the start of the region.
     pub zones: Vec<Place>,
-    /// Parity bytes for each block; 0: no error correction.
+    /// Parity bytes per block; 0 means no error correction.
     pub parity: usize,
-    /// The writer's byte order.
+    /// Byte order of the writer.
     pub order: ByteOrder,
-    /// The trace records' format.
+    /// Format of the trace records.
     pub record_format: RecordFormat,
-    /// Whether trace zone n is CPU n's.
+    /// Whether trace zone n belongs to CPU n.
     pub traces_per_cpu: bool,
 }
 
 impl Geometry {
-    /// Of a region that is divided like this.
+    /// Returns the geometry of a region with this layout.
     pub fn of(layout: &Layout, order: ByteOrder, record_format: RecordFormat) -> Self {
         Self {
             zones: layout.zones().collect(),
@@ -34,12 +33,12 @@ impl Geometry {
         }
     }
 
-    /// The zones of one kind.
+    /// Returns the zones of one kind.
     pub fn zones_of(&self, kind: ZoneKind) -> impl Iterator<Item = &Place> {
         self.zones.iter().filter(move |zone| zone.kind == kind)
     }
 
-    /// Bytes from the region's start to the last zone's end.
+    /// Returns the number of bytes from the region's start to the end of its last zone.
     pub fn len(&self) -> usize {
         let ends = self
             .zones
@@ -48,7 +47,7 @@ impl Geometry {
         ends.max().unwrap_or(0)
     }
 
-    /// Whether there is no zone.
+    /// Returns whether there is no zone.
     pub fn is_empty(&self) -> bool {
         self.zones.is_empty()
     }

@@ -21,9 +21,9 @@ use nostall_pstore::{LONGEST_TRACE, RecordFormat, TraceRecord};
 /// A file as Linux would show it.
 #[derive(Clone, Debug)]
 pub struct LinuxFile<'a> {
-    /// Its name: `dmesg-ramoops-0`.
+    /// File name, such as `dmesg-ramoops-0`.
     pub name: String,
-    /// Its time of modification, in seconds since 1970, if it has one of its own.
+    /// Modification time in seconds since 1970, if the record has one.
     pub seconds: Option<i64>,
     contents: Contents<'a>,
 }
@@ -34,28 +34,32 @@ enum Contents<'a> {
     Trace(LinuxTrace<'a>),
 }
 
-/// The worth of a file's bytes, which the file itself cannot carry.
+/// Trust level of a file's bytes, which the file itself does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worth {
-    /// The worth of the worst of them.
+    /// Lowest trust level of the bytes.
     pub trust: Trust,
-    /// Those that may be anything, in their order.
+    /// Unverified ranges, in order.
     pub unverified: Vec<Range<usize>>,
 }
 
 impl Decoded<'_> {
-    /// Returns the files that Linux 6.1 shows of the region. This assumes that the next boot's
-    /// kernel is of the version that wrote, with the same parameters and compression. `symbols`
-    /// gives the names of functions, if it is the very same kernel, loaded at the same address.
+    /// Returns the files that Linux 6.1 shows for the region. This assumes that the next boot's
+    /// kernel has the version, parameters and compression of the writing kernel. `symbols` provides
+    /// function names, if that kernel is identical and is loaded at the same address.
     ///
-    /// That includes Linux's faults. Zones with parity have a notice at the end, the trace's as
-    /// well. The trace's records are then read from total size modulo record size on, in the middle
-    /// of one. An empty dmesg record ends all. Of zones in disorder there is nothing. Linux also
-    /// shows bytes that failed error correction, so [`LinuxFile::write_to`] reports them. For the
-    /// real contents of a region use [`records`](Self::records).
+    /// The result reproduces Linux's faults:
+    ///
+    /// - Zones with parity end with a notice, including the trace's. Trace records are then read
+    ///   from an offset of total size modulo record size, in the middle of a record.
+    /// - An empty dmesg record ends the list.
+    /// - Inconsistent zones have no file.
+    /// - Bytes that failed error correction are shown; [`LinuxFile::write_to`] reports them.
+    ///
+    /// For the actual contents of a region use [`records`](Self::records).
     pub fn linux_files<'s>(&'s self, symbols: Option<&'s Symbols>) -> Vec<LinuxFile<'s>> {
         let zones_of = |kind| self.filled(CorrectionPolicy::Faithful, kind);
-        // All records' buffers are made by the first one's size.
+        // Linux sizes all records' buffers by the first record.
         let first = self.geometry.zones_of(ZoneKind::Dmesg).next();
         let record_size = first.map_or(0, |place| place.division.data());
 
@@ -71,7 +75,7 @@ impl Decoded<'_> {
                 .is_none_or(|failed| failed.start >= at);
             let mut text = whole.without_first(at);
             if text.bytes.is_empty() {
-                // Linux takes this for the end.
+                // Linux treats this as the end of the records.
                 return files;
             }
             let mut extension = "";
@@ -123,8 +127,8 @@ impl LinuxFile<'_> {
         }
     }
 
-    /// Writes the file's bytes, and returns their trust level. A trace is read and printed
-    /// meanwhile, so a large one needs no more memory than a small one.
+    /// Writes the file's bytes, and returns their trust level. A trace is read and printed at the
+    /// same time, so that a large one needs no more memory.
     ///
     /// # Errors
     ///
@@ -143,7 +147,7 @@ impl LinuxFile<'_> {
     }
 }
 
-/// All of a zone.
+/// Returns the whole contents of a zone.
 fn contents(zone: &mut PreviousBootZone<'_, [u8]>) -> (Text, Trust) {
     let mut all = Text::default();
     let mut worst = Trust::Verified;
@@ -173,7 +177,7 @@ fn notice(ecc: Option<Ecc>) -> Vec<u8> {
     }
 }
 
-/// The text, if Linux's buffer for it is large enough.
+/// Returns the decompressed text, if it fits into Linux's buffer.
 fn unpacked(body: &[u8], record_size: usize, unpack: Unpack) -> Option<(Compression, Vec<u8>)> {
     let all = Compression::ALL.map(|method| buffer(method, record_size));
     let unpacked = unpack.unpack(body, all.into_iter().max()?)?;
@@ -181,8 +185,8 @@ fn unpacked(body: &[u8], record_size: usize, unpack: Unpack) -> Option<(Compress
     (text.len() <= buffer(*method, record_size)).then_some(unpacked)
 }
 
-/// Bytes of the buffer that Linux decompresses to, by the size of a record:
-/// `zbufsize` in `fs/pstore/platform.c`.
+/// Returns the size of Linux's buffer for decompression, for this record size (`zbufsize` in
+/// `fs/pstore/platform.c`).
 fn buffer(method: Compression, record_size: usize) -> usize {
     let n = record_size as u64;
     let bytes = match method {
@@ -194,7 +198,7 @@ fn buffer(method: Compression, record_size: usize) -> usize {
     bytes.try_into().unwrap_or(usize::MAX)
 }
 
-/// The trace of all CPUs, as lines.
+/// The trace of all CPUs, as text lines.
 #[derive(Clone, Debug)]
 struct LinuxTrace<'a> {
     decoded: &'a Decoded<'a>,
@@ -202,7 +206,7 @@ struct LinuxTrace<'a> {
 }
 
 impl<'a> LinuxTrace<'a> {
-    /// Linux reads all trace zones only if each is one CPU's.
+    /// Returns the trace zones. Linux reads more than the first only if each belongs to one CPU.
     fn zones(&self) -> impl Iterator<Item = PreviousBootZone<'a, [u8]>> + use<'a> {
         let geometry = self.decoded.geometry;
         let most = if geometry.traces_per_cpu {
@@ -216,7 +220,7 @@ impl<'a> LinuxTrace<'a> {
         zones.take(most)
     }
 
-    /// Bytes of records.
+    /// Returns the number of bytes of records.
     fn len(&self) -> usize {
         let geometry = self.decoded.geometry;
         let unit = if geometry.traces_per_cpu {
@@ -269,21 +273,21 @@ impl<'a> LinuxTrace<'a> {
                 }
             }
         }
-        // Linux takes a part of the notice for a record.
+        // Linux reads part of the notice as a record.
         lines.push(&notice, Trust::Unverified)?;
         Ok(lines.worth)
     }
 }
 
-/// Bytes that become lines, a record each.
+/// Converts bytes to lines, one per record.
 struct Lines<'l, W: ?Sized> {
     record_format: RecordFormat,
     order: ByteOrder,
     symbols: Option<&'l Symbols>,
     out: &'l mut W,
-    /// Bytes that Linux leaves out at the start.
+    /// Number of bytes that Linux skips at the start.
     skip: usize,
-    /// The part of a record that is there, its length, and the worst of it.
+    /// Incomplete record: its bytes, its length, and its lowest trust level.
     held: [u8; LONGEST_TRACE],
     len: usize,
     trust: Trust,
@@ -329,7 +333,7 @@ impl<W: Write + ?Sized> Lines<'_, W> {
     }
 }
 
-/// A trace record as Linux prints it.
+/// Formats a trace record as Linux prints it.
 pub fn line(
     record_format: RecordFormat,
     record: &TraceRecord,
@@ -375,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_linuxs_buffer_stays_compressed() {
+    fn a_text_larger_than_linuxs_buffer_stays_compressed() {
         let mut text = b"Panic#1 Part1\n".to_vec();
         text.resize(9075, b'x');
         let unpack = |text: &[u8]| unpacked(&deflate_raw(text), 4084, Unpack::ByTrying);

@@ -1,4 +1,4 @@
-//! Log rings of nostall-console in the memory of a crashed machine. The bytes may be damaged.
+//! Decoder for nostall-console's log rings in the memory of a crashed machine, possibly damaged.
 
 use std::{array, fmt, iter};
 
@@ -8,10 +8,10 @@ use nostall_console::layout::{
     STATE_WORDS, VERSION,
 };
 
-/// Slots of the largest ring that is accepted: 14 GiB.
+/// Maximum number of slots of a ring: 14 GiB.
 const LARGEST: u64 = 1 << 27;
 
-/// A ring's memory.
+/// The memory of a log ring.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRing<'a> {
     head: &'a [u8],
@@ -19,19 +19,19 @@ pub struct LogRing<'a> {
     word: Word,
 }
 
-/// Why some bytes are not a ring.
+/// Reason why bytes are not a log ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotARing {
-    /// They do not start as one does.
+    /// They do not start with the signature.
     Signature,
-    /// They are of a later version of this crate.
+    /// They have a later format version than this crate.
     Version(u8),
-    /// The sizes in its header are impossible.
+    /// The sizes in the header are impossible.
     Sizes,
-    /// They end before the ring does, which is so long.
+    /// They end before the ring does.
     Short {
-        /// Bytes of the whole ring.
+        /// Size of the whole ring in bytes.
         whole: usize,
     },
 }
@@ -54,13 +54,13 @@ impl fmt::Display for NotARing {
 
 impl std::error::Error for NotARing {}
 
-/// Contents of a record's place.
+/// Contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "one is decoded at a time")]
 pub enum LogEntry {
-    /// The record.
+    /// A complete record.
     Record(Record),
-    /// Its sequence; it was begun, and not completed when the machine crashed.
+    /// The sequence of a record that was incomplete when the machine crashed.
     Unfinished(u64),
 }
 
@@ -74,11 +74,12 @@ impl LogEntry {
     }
 }
 
-/// Reads the ring that `bytes` start with, from a machine of any kind. More may follow it.
+/// Decodes the ring at the start of `bytes`, written on a machine of any word size and byte order.
+/// Other data may follow it.
 ///
 /// # Errors
 ///
-/// [`NotARing`].
+/// [`NotARing`] if the bytes do not start with a ring.
 pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
     let (head, slots) = bytes
         .split_at_checked(HEADER_BYTES)
@@ -105,7 +106,7 @@ pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
     {
         return Err(NotARing::Sizes);
     }
-    // Even a machine of 32 bits can compute its length, or that it is impossible.
+    // The result is valid on 32-bit hosts too: an impossible length is detected.
     let len = (number as usize)
         .checked_mul(SLOT_BYTES)
         .filter(|len| len.checked_add(HEADER_BYTES).is_some())
@@ -116,9 +117,9 @@ pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
     Ok(LogRing { head, slots, word })
 }
 
-/// Where rings may start in a machine's memory: at every 64th byte that has the
-/// signature, but for those inside of a whole ring, which may be a text that was logged.
-/// `memory` itself must start at such an address.
+/// Returns the offsets in `memory` at which rings may start: multiples of 64 with the signature.
+/// Those inside a complete ring are skipped, because they may be logged text. `memory` must start
+/// at an address that is a multiple of 64.
 pub fn find(memory: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let mut next = 0;
     iter::from_fn(move || {
@@ -135,39 +136,39 @@ pub fn find(memory: &[u8]) -> impl Iterator<Item = usize> + '_ {
 }
 
 impl<'a> LogRing<'a> {
-    /// Bytes of it.
+    /// Returns the size of the ring in bytes.
     pub fn size(&self) -> usize {
         self.head.len() + self.slots.len()
     }
 
-    /// Records it has room for.
+    /// Returns the capacity of the ring in records.
     pub fn slots(&self) -> usize {
         self.slots.len() / SLOT_BYTES
     }
 
-    /// The sequence of the newest record that was begun; 0 if there is none.
+    /// Returns the sequence of the newest record that was begun; 0 if there is none.
     pub fn newest(&self) -> u64 {
         self.word.read(self.head, CONSTANT_BYTES)
     }
 
-    /// Bytes of text that were cut off, or found no room, in this machine's life.
+    /// Returns the number of text bytes that were truncated or had no room, since boot.
     pub fn cut(&self) -> u64 {
         self.word
             .read(self.head, CONSTANT_BYTES + 3 * self.word.bytes)
     }
 
-    /// The first sequence that each sink with a [progress
-    /// slot](nostall_console::SinkOptions::progress_slot) had not sent completely. This record and those
-    /// after it ([`since`](Self::since) returns their number) were still to come, except
-    /// urgent ones. 0: there is no such sink, or it has sent nothing.
+    /// Returns, for each sink with a [progress slot](nostall_console::SinkOptions::progress_slot),
+    /// the first sequence that it had not sent completely. This record and later ones were unsent,
+    /// except urgent ones; [`since`](Self::since) returns their number. 0 means that there is no
+    /// such sink, or that it has sent nothing.
     pub fn sent(&self) -> [u64; SINKS] {
         let start = CONSTANT_BYTES + 4 * self.word.bytes;
         array::from_fn(|at| self.word.read(self.head, start + at * self.word.bytes))
     }
 
-    /// The records, from the oldest, as many as there are slots for at most.
+    /// Returns the records from the oldest, at most as many as there are slots.
     ///
-    /// Of a damaged ring, the sound records in their own places.
+    /// In a damaged ring, it returns the valid records in their slots.
     pub fn records(&self) -> impl Iterator<Item = LogEntry> + use<'a> {
         let image = *self;
         let sequences = self.sequences();
@@ -184,9 +185,9 @@ impl<'a> LogRing<'a> {
             .count()
     }
 
-    /// How many records there are from this one to the newest, both included; 0 if it is after
-    /// that. Sequences alone give it only for machines of 64 bits: others' wrap, from the greatest
-    /// to 1.
+    /// Returns the number of records from this one to the newest, inclusive; 0 if it is later than
+    /// the newest. On machines of less than 64 bits, sequences wrap from the greatest to 1, and the
+    /// number accounts for one wrap.
     pub fn since(&self, sequence: u64) -> u64 {
         let newest = self.newest();
         let since = newest.wrapping_add(1).wrapping_sub(sequence);
@@ -194,15 +195,15 @@ impl<'a> LogRing<'a> {
         if since > self.word.cut(u64::MAX) / 2 {
             0
         } else if sequence > newest {
-            // No record has 0.
+            // Sequence 0 is never used.
             since.saturating_sub(1)
         } else {
             since
         }
     }
 
-    /// Returns the sequences that the slots are for, from the oldest. Before the first wrap,
-    /// those before the first record do not exist.
+    /// Returns the sequences of the slots, from the oldest. Before the first wrap, sequences before
+    /// the first record do not exist.
     fn sequences(&self) -> impl Iterator<Item = u64> + use<'a> {
         let image = *self;
         let newest = self.newest();
@@ -211,7 +212,7 @@ impl<'a> LogRing<'a> {
             .filter(|&sequence| sequence != 0)
     }
 
-    /// Its slot was occupied.
+    /// Returns whether this record is missing because its slot was still in use.
     fn is_hole(&self, sequence: u64) -> bool {
         let Word { bytes, .. } = self.word;
         let first = CONSTANT_BYTES + (4 + SINKS) * bytes;
@@ -249,7 +250,7 @@ enum Order {
 }
 
 impl Order {
-    /// The number of so many bytes at `at`; 0 outside.
+    /// Returns the number of `len` bytes at `at`; 0 outside.
     fn number(self, bytes: &[u8], at: usize, len: usize) -> u64 {
         let number = bytes.get(at..).and_then(|rest| rest.get(..len));
         let fold = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
@@ -260,21 +261,21 @@ impl Order {
     }
 }
 
-/// A word of the machine that the ring is of.
+/// Word format of the machine that wrote the ring.
 #[derive(Clone, Copy, Debug)]
 struct Word {
-    /// 4 or 8.
+    /// Size of a word in bytes: 4 or 8.
     bytes: usize,
     order: Order,
 }
 
 impl Word {
-    /// The word at `at`; 0 outside.
+    /// Returns the word at `at`; 0 outside.
     fn read(self, bytes: &[u8], at: usize) -> u64 {
         self.order.number(bytes, at, self.bytes)
     }
 
-    /// As much of a number as a word holds.
+    /// Truncates a number to a word.
     fn cut(self, number: u64) -> u64 {
         if self.bytes == 4 {
             number & u64::from(u32::MAX)

@@ -1,4 +1,4 @@
-//! The `nostall-postmortem` command: `nostall postmortem` without the rest of nostall.
+//! The `nostall-postmortem` command: `nostall postmortem` as a separate program.
 
 #![forbid(unsafe_code)]
 

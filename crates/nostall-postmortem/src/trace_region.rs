@@ -1,8 +1,8 @@
-//! Regions of nostall-trace in the memory of a crashed machine. The bytes may be damaged.
+//! Decoder for nostall-trace's regions in the memory of a crashed machine, possibly damaged.
 //!
-//! A region is found by its header, or by its zones: each has a header with a checksum of its own.
-//! So the records of a region whose header was overwritten are readable. Its clock rate, its
-//! load address and its names are in the lost header, unless parts of them are sound.
+//! A region is found by its header or its zones, because each zone has its own header with a
+//! checksum. The records of a region with an overwritten header thus stay readable. Its clock rate,
+//! load address and names are in the lost header, unless parts of that are intact.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,13 +18,14 @@ use nostall_trace::{Recovered, ZoneEvents, recover};
 use crate::image::{Image, MAX_COPY};
 use crate::symbols::Symbols;
 
-/// Most regions that are returned: an image may be filled with them on purpose.
+/// Maximum number of returned regions: an image may be filled with them on purpose.
 pub const MOST: usize = 4_096;
 
-/// Most zones that are compared with a damaged header.
+/// Maximum number of zones that are compared with a damaged header.
 const MOST_ZONES: u32 = 1_024;
 
-/// Longest names area that is searched for before the zones of a region without a header.
+/// Size limit for the names area that is searched for before the zones of a region without a
+/// header.
 const LONGEST_NAMES: usize = 64 << 10;
 
 /// Region that was found.
@@ -32,8 +33,8 @@ const LONGEST_NAMES: usize = 64 << 10;
 pub struct TraceRegion<'a> {
     /// Physical address of its header, or of its first zone if header and names are lost.
     pub start: u64,
-    /// Region from its header on. Without a header and names, the zones alone. Bytes that the
-    /// image lacks are zeros.
+    /// The region, starting with its header. Without header and names, only the zones. Bytes that
+    /// the image lacks are zeros.
     pub bytes: Cow<'a, [u8]>,
     /// Header. A lost one is reconstructed from the zones' contents.
     pub header: RegionHeader,
@@ -47,20 +48,19 @@ pub struct TraceRegion<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderState {
-    /// Its checksum is right.
+    /// The checksum is correct.
     Sound,
-    /// Its checksum is wrong, but its lengths fit the zones. Any of its other fields may be
-    /// wrong.
+    /// The checksum is wrong, but the lengths fit the zones. Other fields may be wrong.
     Damaged,
-    /// It is lost, and the names before the zones were found. Addresses and times are as
+    /// The header is lost, but the names before the zones were found. Addresses and times are as
     /// recorded.
     Names,
-    /// It is lost together with the names.
+    /// Header and names are lost.
     Lost,
 }
 
 impl HeaderState {
-    /// Returns the state in one word, for programs.
+    /// Returns the state as one word, for programs.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Sound => "sound",
@@ -82,10 +82,10 @@ impl fmt::Display for HeaderState {
     }
 }
 
-/// Finds the regions that start `within` a part of the image and outside of the parts `besides`,
-/// in the order of their addresses.
+/// Finds the regions that start inside `within` and outside `besides`, in the order of their
+/// addresses.
 ///
-/// A region or zone inside of a found region is skipped: it may be a copy that was logged.
+/// A region or zone inside a found region is skipped: it may be a logged copy.
 pub fn find<'a>(
     image: &'a Image,
     within: &Range<u64>,
@@ -94,7 +94,7 @@ pub fn find<'a>(
     let headers = headers(image, within, besides);
     let mut found: Vec<TraceRegion<'a>> = Vec::new();
     for at in headers.regions {
-        // Addresses rise, so only the last region can contain this one.
+        // Addresses increase, so only the last region can contain this one.
         let inside = |region: &TraceRegion<'_>| region.range().contains(&at);
         if !found.last().is_some_and(inside)
             && let Some(region) = TraceRegion::with_header(image, at, &headers.zones)
@@ -122,7 +122,7 @@ pub fn find<'a>(
         }
         let (row, others) = rest.split_at(len);
         let region = TraceRegion::of_zones(image, row);
-        // A restored header may cover zones after a damaged one.
+        // A restored header may cover zones that follow a damaged one.
         let end = region.as_ref().map_or(0, |region| region.range().end);
         rest = &others[others.partition_point(|zone| zone.at < end)..];
         found.extend(region);
@@ -131,7 +131,7 @@ pub fn find<'a>(
     found
 }
 
-/// Zone header with a sound checksum.
+/// Zone header with a correct checksum.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     at: u64,
@@ -148,9 +148,9 @@ impl Zone {
     }
 }
 
-/// Places of headers, in the order of their addresses.
+/// Locations of headers, in the order of their addresses.
 struct Headers {
-    /// Magics of regions.
+    /// Addresses of region magics.
     regions: Vec<u64>,
     zones: Vec<Zone>,
 }
@@ -191,13 +191,13 @@ fn zone_header(image: &Image, at: u64) -> Option<ZoneHeader> {
 }
 
 impl<'a> TraceRegion<'a> {
-    /// Returns the addresses that it occupies, the missing bytes included.
+    /// Returns the physical addresses of the region, including missing bytes.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes.len() as u64)
     }
 
-    /// Returns how far above its linked address the kernel or program ran. `None` if that is
-    /// unknown.
+    /// Returns the difference between the kernel's or program's load address and its linked
+    /// address; `None` if it is unknown.
     pub fn load_offset(&self) -> Option<u64> {
         let RegionHeader {
             anchor_ran,
@@ -207,22 +207,35 @@ impl<'a> TraceRegion<'a> {
         (anchor_ran != 0).then(|| anchor_ran.wrapping_sub(anchor_linked))
     }
 
-    /// Returns the events, with names of addresses from `symbols`. Their
-    /// [offset](Symbols::with_offset) is the load address: [`load_offset`](Self::load_offset), or
-    /// one from elsewhere.
+    /// Returns the events, with names of addresses from `symbols`. Set the
+    /// [offset](Symbols::with_offset) of the symbols to the load address, usually
+    /// [`load_offset`](Self::load_offset).
     ///
     /// # Errors
     ///
-    /// [`HeaderFault`], if no zone can be read.
+    /// [`HeaderFault`] if no zone can be read.
     pub fn source<'s>(
         &'s self,
         symbols: Option<&'s Symbols>,
     ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
-        let lookup = move |address| name(symbols?, address);
+        self.source_named(move |address| name(symbols?, address))
+    }
+
+    /// Returns the events, with names of addresses from `lookup`. It gets them as the kernel or
+    /// program ran, if the header has the load address, and as recorded otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`HeaderFault`], if no zone can be read.
+    pub fn source_named<'s>(
+        &'s self,
+        lookup: impl Fn(u64) -> Option<String> + 's,
+    ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
         Ok(events(recover(&*self.bytes)?, lookup))
     }
 
-    /// The region with a header at `at`. A header with a wrong checksum needs a zone that agrees.
+    /// Returns the region with a header at `at`. A header with a wrong checksum needs a zone that
+    /// agrees.
     fn with_header(image: &'a Image, at: u64, zones: &[Zone]) -> Option<Self> {
         let bytes = image.read(at, REGION_HEADER)?;
         let bytes = bytes.first_chunk()?;
@@ -254,10 +267,10 @@ impl<'a> TraceRegion<'a> {
         })
     }
 
-    /// The region of adjacent zones whose header was not found.
+    /// Returns the region of adjacent zones whose header was not found.
     fn of_zones(image: &'a Image, row: &[Zone]) -> Option<Self> {
         let first = row.first()?;
-        // Names lie before zone 0.
+        // The names precede zone 0.
         if first.header.zone == 0
             && let Some(region) = Self::with_lost_magic(image, first)
         {
@@ -295,8 +308,8 @@ impl<'a> TraceRegion<'a> {
         })
     }
 
-    /// The region whose header lost only its magic, version or length: with those set right, its
-    /// checksum is right again.
+    /// Returns a region whose header lost only its magic, version or length. With those restored,
+    /// its checksum is correct.
     fn with_lost_magic(image: &'a Image, zone: &Zone) -> Option<Self> {
         const CONSTANT: usize = 16;
         let start = blank(zone.header.order).encode();
@@ -330,12 +343,12 @@ fn name(symbols: &Symbols, address: u64) -> Option<String> {
     })
 }
 
-/// The events of a region. `lookup` gets addresses as the program ran.
+/// Returns the events of a region. `lookup` receives addresses as in the running program.
 fn events<'s, I: nostall_trace::Image>(
     region: Recovered<I>,
     lookup: impl Fn(u64) -> Option<String> + 's,
 ) -> ZoneEvents<'s, I> {
-    // Linked addresses come in, by the header's anchor.
+    // The header's anchor converts linked addresses.
     let anchor = region.header().filter(|header| header.anchor_ran != 0);
     let moved = anchor.map_or(0, |it| it.anchor_ran.wrapping_sub(it.anchor_linked));
     ZoneEvents::new(
@@ -344,9 +357,9 @@ fn events<'s, I: nostall_trace::Image>(
     )
 }
 
-/// Opens the first trace in an image, for reports and exports. `None` if there is none.
+/// Opens the first trace in an image, for reports and exports; `None` if there is none.
 ///
-/// A note names the number of further traces. [`find`] returns all.
+/// A note states the number of further traces. [`find`] returns all.
 pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
     let mut found = find(&image, &(0..u64::MAX), &[]);
     let others = found.len().checked_sub(1)?;
@@ -369,14 +382,14 @@ pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
     Some(Box::new(events.with_notes(notes)))
 }
 
-/// Memory of a region that is read.
+/// Memory of a region that is being read.
 struct Opened {
     image: Image,
     part: Part,
 }
 
 enum Part {
-    /// Address and length of a region that lies together in the image.
+    /// Address and length of a region that is contiguous in the image.
     InImage(u64, u64),
     Copy(Vec<u8>),
 }
@@ -405,7 +418,7 @@ impl nostall_trace::Image for Opened {
     }
 }
 
-/// A header of which only the byte order is known.
+/// Returns a header with only the byte order known.
 fn blank(order: Order) -> RegionHeader {
     RegionHeader {
         order,
@@ -425,7 +438,7 @@ fn blank(order: Order) -> RegionHeader {
     }
 }
 
-/// Returns the bytes from `at` on, and how many of them the image lacks; those are zeros.
+/// Returns the bytes from `at` on, with zeros for those that the image lacks, and their number.
 /// `None` if a copy would be too large.
 fn whole(image: &Image, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
     let size = usize::try_from(len).ok()?;
@@ -451,8 +464,8 @@ fn whole(image: &Image, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
     Some((Cow::Owned(bytes), missing))
 }
 
-/// Returns the names area that ends at `end`: the longest row of names with only zeros after it.
-/// Numbers of names are offsets in the area, so it must start with a name.
+/// Returns the names area that ends at `end`: the longest sequence of names followed only by zeros.
+/// Names are numbered by their offset in the area, so the area must start with a name.
 fn names_before(image: &Image, end: u64, order: Order) -> Option<Vec<u8>> {
     let most = (LONGEST_NAMES as u64).min(end) as usize;
     let there = (1..=most / LINE).take_while(|lines| {
@@ -467,7 +480,7 @@ fn names_before(image: &Image, end: u64, order: Order) -> Option<Vec<u8>> {
     Some(area[start..].to_vec())
 }
 
-/// Returns whether the area is names, at least one, and then zeros.
+/// Returns whether the area consists of at least one name, followed by zeros.
 fn are_names(area: &[u8], order: Order) -> bool {
     let mut rest = area;
     let mut names = 0;

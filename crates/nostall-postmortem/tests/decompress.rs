@@ -27,7 +27,7 @@ fn body(folder: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_linux_compressed_is_what_linux_recovered() {
+fn a_body_compressed_by_linux_decompresses_to_linuxs_text() {
     for (folder, compression) in [
         ("plain", Compression::Deflate),
         ("armv7", Compression::Deflate),
@@ -54,7 +54,7 @@ fn what_linux_compressed_is_what_linux_recovered() {
 }
 
 #[test]
-fn what_liblzo2_compressed_comes_back() {
+fn a_body_compressed_by_liblzo2_decompresses() {
     let text = tests("../../nostall-pstore/tests/fixtures/plain/pstore/dmesg-ramoops-0");
     for (made, text) in [
         ("made/dmesg.lzo1x_1", &text[..8000]),
@@ -73,7 +73,7 @@ fn what_liblzo2_compressed_comes_back() {
 }
 
 #[test]
-fn a_body_with_something_missing_or_behind_it_is_not_accepted() {
+fn a_body_that_is_cut_or_followed_by_bytes_is_not_accepted() {
     for body in [
         body("plain"),
         body("zstd"),
@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn what_is_compressed_comes_back(text in text(), compression in prop::sample::select(&Compression::ALL)) {
+    fn a_compressed_text_decompresses_unchanged(text in text(), compression in prop::sample::select(&Compression::ALL)) {
         let body = compressed(compression, &text);
         prop_assert_eq!(decompress(compression, &body, text.len()), Ok(text.clone()));
         let record = [b"Panic#1 Part1\n", &text[..]].concat();
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered_within_the_limit(
+    fn any_bytes_are_handled_within_the_limit(
         head in prop::sample::select(vec![&b""[..], b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd\x20\x40", b"\x11"]),
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         limit in 0..5000usize,
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_body_is_answered_within_the_limit(
+    fn a_damaged_body_is_handled_within_the_limit(
         text in text(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         limit in 0..5000usize,

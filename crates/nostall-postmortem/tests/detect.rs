@@ -45,7 +45,7 @@ fn text(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_linux_wrote_is_found_as_linux_was_told_to_divide_it() {
+fn a_region_is_found_with_the_parameters_that_linux_had() {
     for name in FIXTURES {
         let fixture = fixture(name);
         let found = detect(&fixture.image).found;
@@ -57,7 +57,7 @@ fn what_linux_wrote_is_found_as_linux_was_told_to_divide_it() {
 }
 
 #[test]
-fn it_is_found_wherever_it_lies_in_whatever() {
+fn a_region_is_found_at_any_offset_in_any_data() {
     const DUMP: usize = 8 << 20;
     let kinds = [
         ("zeros", vec![0; DUMP]),
@@ -84,7 +84,7 @@ fn it_is_found_wherever_it_lies_in_whatever() {
 }
 
 #[test]
-fn a_region_at_an_odd_offset_is_found_and_nothing_else() {
+fn only_the_region_at_an_odd_offset_is_found() {
     for name in FIXTURES {
         let fixture = fixture(name);
         for (at, around) in [(0x1_2345, 0), (1, 0), (0x777, 0xff)] {
@@ -99,7 +99,7 @@ fn a_region_at_an_odd_offset_is_found_and_nothing_else() {
 }
 
 #[test]
-fn two_regions_in_a_dump_are_two_and_the_same_twice_too() {
+fn two_regions_in_a_dump_are_both_found_even_if_equal() {
     let (plain, ecc) = (fixture("wrap"), fixture("ecc16"));
     for (first, second, gap) in [(&plain, &ecc, 0), (&ecc, &ecc, 0), (&plain, &plain, 4096)] {
         let mut dump = vec![0; 4096];
@@ -117,7 +117,7 @@ fn two_regions_in_a_dump_are_two_and_the_same_twice_too() {
 }
 
 #[test]
-fn runs_that_are_not_adjacent_are_searched_apart_and_addresses_are_the_region_s() {
+fn runs_that_are_not_adjacent_are_searched_separately() {
     let (plain, ecc) = (fixture("plain"), fixture("armv7-ecc"));
     let before = noise(100, 1);
     let later = [&noise(0x1000, 1)[..], &ecc.image].concat();
@@ -135,7 +135,7 @@ fn runs_that_are_not_adjacent_are_searched_apart_and_addresses_are_the_region_s(
 }
 
 #[test]
-fn adjacent_runs_are_one_in_whatever_order_they_are_given_and_overlap() {
+fn adjacent_and_overlapping_runs_are_joined_in_any_order() {
     for name in FIXTURES {
         let fixture = fixture(name);
         let part = |from: usize, to: usize| (0x5000 + from as u64, &fixture.image[from..to]);
@@ -148,7 +148,7 @@ fn adjacent_runs_are_one_in_whatever_order_they_are_given_and_overlap() {
 }
 
 #[test]
-fn a_region_whose_end_is_cut_off_is_found_and_the_cut_is_said() {
+fn a_region_whose_end_is_cut_off_is_found_and_the_cut_is_reported() {
     for name in FIXTURES {
         let fixture = fixture(name);
         // The cut is in the last zone's data. The zone's end is then a guess; its start is not.
@@ -172,7 +172,7 @@ fn a_region_whose_end_is_cut_off_is_found_and_the_cut_is_said() {
 }
 
 #[test]
-fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
+fn a_region_is_found_despite_a_header_that_parity_or_neighbours_restore() {
     for name in FIXTURES {
         let fixture = fixture(name);
         let zones = &fixture.geometry.zones;
@@ -258,7 +258,7 @@ fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
 }
 
 #[test]
-fn nothing_is_found_in_nothing() {
+fn no_region_is_found_in_empty_data() {
     for len in [0, 1, 11, 12, 13, 4096] {
         assert_eq!(detect(&vec![0; len]).found, []);
         assert_eq!(detect(&vec![0xff; len]).found, []);
@@ -334,7 +334,7 @@ fn hostile_dumps_take_bounded_time() {
 }
 
 #[test]
-fn thousands_of_zones_are_no_burden() {
+fn thousands_of_zones_are_found_in_bounded_time() {
     let params = Params {
         record_size: 4096,
         console_size: 0x4_0000,
@@ -379,7 +379,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_was_overwritten_nothing_panics_and_all_is_within(
+    fn arbitrary_damage_never_panics_and_zones_stay_inside_the_region(
         name in prop::sample::select(&FIXTURES[..]),
         hits in prop::collection::vec((any::<prop::sample::Index>(), any::<[u8; 6]>()), 0..40),
         headers in prop::collection::vec((any::<prop::sample::Index>(), 0u32..300_000, 0u32..300_000), 0..10),

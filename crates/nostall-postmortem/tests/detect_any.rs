@@ -190,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_zone_is_found_as_it_is_or_the_other_way_to_see_it_is_said(
+    fn every_zone_is_found_or_the_other_explanation_is_reported(
         region in regions().prop_filter_map("Linux refuses", |region| region),
         before in prop_oneof![Just(0usize), 0usize..10_000, Just(4096)],
         after in prop_oneof![Just(0usize), 0usize..10_000],

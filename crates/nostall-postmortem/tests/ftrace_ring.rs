@@ -33,7 +33,7 @@ fn region(name: &str) -> Vec<u8> {
     gunzip(&fixtures().join(name).join("region.bin.gz"))
 }
 
-/// The body of Linux's `trace`: all but the header's comments.
+/// Returns the body of Linux's `trace`, without the header's comments.
 fn truth(name: &str) -> String {
     let text = String::from_utf8(gunzip(&fixtures().join(name).join("trace.txt.gz"))).unwrap();
     let lines = text
@@ -85,7 +85,7 @@ fn same(ours: &str, truth: &str) {
     assert_eq!(ours, truth);
 }
 
-/// The kernel's map for a recording.
+/// Returns the kernel's symbol map for a recording.
 fn map_of(name: &str) -> PathBuf {
     let own = fixtures().join(name).join("System.map");
     if own.exists() { own } else { map() }
@@ -178,7 +178,7 @@ fn a_bad_record_costs_its_page_and_not_its_cpu_and_the_gap_is_marked() {
 }
 
 #[test]
-fn every_format_says_which_part_of_a_damaged_buffer_is_unreadable() {
+fn every_format_reports_the_unreadable_part_of_a_damaged_buffer() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("image"), region("func-2cpu-damaged")).unwrap();
     let notice = "CPU 1: sub-buffer 10 at 0x4b000 is damaged at byte 420 of its data: 15 records \
@@ -264,7 +264,7 @@ fn json_has_functions_durations_and_texts() {
     assert_eq!(exit["return_value"], "0x1");
 }
 
-/// The region in the middle of other memory, as the whole RAM of a machine has it.
+/// Returns the region in the middle of other memory, as in a machine's whole RAM.
 fn within(region: &[u8], before: usize, after: usize) -> Vec<u8> {
     let noise = |len: usize| (0..len).map(|at| ((at * 2_654_435_761) >> 13) as u8);
     noise(before)
@@ -447,7 +447,7 @@ fn a_copy_of_the_directory_events_serves_as_well_as_formats_in_a_row() {
 }
 
 #[test]
-fn of_several_names_for_an_address_the_one_of_linux_is_chosen() {
+fn linuxs_choice_among_several_names_for_an_address_is_used() {
     let symbols = Symbols::load(map()).unwrap();
     // The recording `func-2cpu-killed` shows the first of each pair for the common address.
     let map = String::from_utf8(gunzip(&map())).unwrap();
@@ -534,7 +534,7 @@ fn at_time(region: &mut [u8], first: usize, pages: std::ops::Range<usize>, start
 }
 
 #[test]
-fn records_of_two_boots_in_one_buffer_are_told_apart() {
+fn records_of_two_boots_in_one_buffer_are_distinguished() {
     // The later half of each CPU gets times of another boot, which start anew.
     let mut region = region("func-2cpu");
     at_time(&mut region, 0x1000, 10..23, 2_200_000_000);
@@ -563,7 +563,7 @@ fn records_of_two_boots_in_one_buffer_are_told_apart() {
 }
 
 #[test]
-fn two_recorded_boots_are_told_apart() {
+fn two_recorded_boots_are_distinguished() {
     let image = Image::from_bytes(region("events-two-boots")).unwrap();
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     assert_eq!(buffer.boots(), 2);
@@ -675,7 +675,7 @@ fn later_layouts_are_recognised_and_named() {
 }
 
 #[test]
-fn a_buffer_that_never_recorded_is_empty_and_one_that_is_cut_says_what_is_missing() {
+fn a_buffer_that_never_recorded_is_empty_and_a_cut_one_reports_the_missing_part() {
     let mut region = region("func-2cpu");
     for cpu in [0, 0x40000] {
         put(&mut region, cpu + 32, &[0; 16]);
@@ -766,7 +766,7 @@ fn the_records_are_a_source_for_the_reports() {
 }
 
 #[test]
-fn the_kernels_offset_is_told_by_the_buffer() {
+fn the_buffer_provides_the_kernels_offset() {
     let image = Image::from_bytes(region("func-2cpu-kaslr")).unwrap();
     let buffer = &RingBuffer::find(&image, 0..u64::MAX)[0];
     let kernel = |offset| {

@@ -76,7 +76,7 @@ impl Made {
     }
 }
 
-/// A sub-buffer's committed bytes.
+/// Returns a sub-buffer's committed bytes.
 fn page(records: &[Record]) -> Vec<u8> {
     let mut time = records.first().map_or(0, |(time, _)| *time);
     let mut bytes = time.to_le_bytes().to_vec();
@@ -125,7 +125,7 @@ fn enter(pid: i32, function: u64, depth: i32) -> Vec<u8> {
     entry(11, pid, &[&function.to_le_bytes(), &depth.to_le_bytes()])
 }
 
-/// An exit without a return value, as of a kernel without FUNCTION_GRAPH_RETVAL.
+/// Returns an exit without a return value, as of a kernel without FUNCTION_GRAPH_RETVAL.
 fn exit(pid: i32, function: u64, depth: i32, duration: u64) -> Vec<u8> {
     let rest: [&[u8]; 5] = [
         &function.to_le_bytes(),
@@ -283,7 +283,7 @@ fn a_graph_merges_a_leaf_only_with_the_next_record_of_its_cpu() {
 }
 
 #[test]
-fn the_first_trace_event_counts_to_the_fixed_types_when_the_kernel_was_moved() {
+fn the_first_trace_event_counts_as_a_fixed_type_if_the_kernel_was_moved() {
     let mut formats = Formats::new(Order::Little, 8);
     for id in [20, 21] {
         formats.add(&format!(
@@ -343,7 +343,7 @@ fn the_first_trace_event_counts_to_the_fixed_types_when_the_kernel_was_moved() {
     );
 }
 
-/// Records of one CPU in several sub-buffers.
+/// Generates one CPU's records in several sub-buffers.
 fn pages() -> impl Strategy<Value = Vec<Vec<Record>>> {
     let record = (0_u64..1 << 30, 2_usize..60);
     let page = prop::collection::vec(record, 1..12);
@@ -383,7 +383,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn all_records_come_back_in_the_order_of_time(made in made(), before in 0_usize..10_000) {
+    fn all_records_are_returned_in_the_order_of_time(made in made(), before in 0_usize..10_000) {
         let mut image = vec![0x11; before];
         image.extend(made.bytes());
         let image = Image::from_bytes(image).unwrap();

@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_is_overwritten_and_however_it_is_read_there_is_an_answer(
+    fn arbitrary_damage_is_handled_with_any_parameters(
         which in 0usize..8,
         noise in prop::collection::vec((any::<Index>(), any::<u8>()), 0..200),
         headers in prop::collection::vec((any::<Index>(), 0usize..HEADER, any::<u8>()), 0..20),
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn up_to_eight_wrong_bytes_in_each_block_are_mended(
+    fn up_to_eight_wrong_bytes_in_each_block_are_corrected(
         errors in prop::collection::vec(
             (any::<Index>(), prop::collection::vec((0usize..BLOCK, 1u8..), 1..=8)),
             1..60,

@@ -171,7 +171,7 @@ fn a_read_across_adjoining_segments_is_copied_within_a_bound() {
 }
 
 #[test]
-fn overlapping_segments_are_told_once() {
+fn overlapping_segments_are_returned_once() {
     // The layout of kdump's vmcore: the kernel's text, followed by all of memory, which contains
     // it.
     let image = open(&core(
@@ -192,7 +192,7 @@ fn overlapping_segments_are_told_once() {
 }
 
 #[test]
-fn of_a_segment_that_is_cut_off_what_is_there_is_there() {
+fn the_available_part_of_a_cut_segment_is_readable() {
     let image = open(&core(
         WIDE,
         &[
@@ -213,7 +213,7 @@ fn of_a_segment_that_is_cut_off_what_is_there_is_there() {
 }
 
 #[test]
-fn what_has_no_physical_memory_says_so() {
+fn a_file_without_physical_memory_is_refused_with_the_reason() {
     let mut program = core(WIDE, &[], b"");
     program[16] = 2;
     assert!(matches!(open(&program), Err(Error::Unsupported { .. })));
@@ -294,7 +294,7 @@ fn a_lime_dump_has_its_ranges_and_the_last_may_be_cut_off() {
 }
 
 #[test]
-fn what_is_packed_says_how_to_unpack_it() {
+fn a_compressed_file_is_refused_with_the_command_to_unpack_it() {
     for (magic, command) in [
         (&b"KDUMP   "[..], "makedumpfile -E"),
         (b"KDUMP   ", "rd -p -r region.bin ADDRESS BYTES"),
@@ -343,7 +343,7 @@ fn the_holes_of_a_sparse_file_are_not_data() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_is_no_regular_file_is_read() {
+fn a_file_that_is_not_regular_is_read() {
     assert!(matches!(Image::open("/dev/null"), Err(Error::Empty)));
     let image = Image::open("/proc/self/cmdline").unwrap();
     assert_eq!(
@@ -369,7 +369,7 @@ fn assert_has(image: &Image, start: u64, region: &[u8]) {
 }
 
 #[test]
-fn a_region_in_adjacent_segments_of_a_core_file_is_whole_in_whatever_order_they_are() {
+fn a_region_in_adjacent_segments_of_a_core_file_is_whole_in_any_order() {
     const AT: u64 = 0x1c00_0000;
     for size in [4096, 0x3334, 0x1_0002] {
         for fixture in Fixture::all() {
@@ -433,7 +433,7 @@ fn segments_that_share_a_part_of_the_file_are_searched_once() {
 }
 
 #[test]
-fn the_copy_of_a_part_of_a_region_elsewhere_does_not_take_it_away() {
+fn a_copy_of_a_part_of_a_region_does_not_hide_the_region() {
     // kdump may store a part of memory a second time, at another address.
     let region = &Fixture::load("ecc16").image;
     let len = region.len() as u64;
@@ -477,7 +477,7 @@ fn sparse(len: u64, parts: u64, region: &[u8]) -> tempfile::NamedTempFile {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn of_a_sparse_file_the_data_is_searched_and_not_the_small_holes_in_it() {
+fn the_data_of_a_sparse_file_is_searched_without_its_small_holes() {
     let region = Fixture::load("ecc16").image;
     // Holes of almost 16 MiB, and of 128 KiB.
     for (len, parts) in [(4 << 30, 257), (32 << 30, 2_100), (1 << 30, 8_000)] {
@@ -492,7 +492,7 @@ fn of_a_sparse_file_the_data_is_searched_and_not_the_small_holes_in_it() {
     }
 }
 
-/// Numbers at the edges, and others.
+/// Generates numbers, many of them edge cases.
 fn edge() -> impl Strategy<Value = u64> {
     const EDGES: [u64; 10] = [
         0,
@@ -540,7 +540,7 @@ fn holds(image: &Image, physical: u64, len: usize) -> Result<(), TestCaseError> 
 
 proptest! {
     #[test]
-    fn any_core_file_is_answered(
+    fn any_core_file_is_handled(
         wide: bool,
         big: bool,
         loads in prop::collection::vec((edge(), edge(), edge()), 0..6),
@@ -560,7 +560,7 @@ proptest! {
     }
 
     #[test]
-    fn any_lime_dump_is_answered(
+    fn any_lime_dump_is_handled(
         ranges in prop::collection::vec((edge(), 0..40u64, prop::collection::vec(any::<u8>(), 0..40)), 1..6),
         at in edge(),
         len in 0..50usize,
@@ -572,7 +572,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered(
+    fn any_bytes_are_handled(
         head in prop::sample::select(vec![&b""[..], b"\x7fELF", b"\x7fELF\x02\x01\x01", b"EMiL\x01\0\0\0", b"LiME\0\0\0\x01"]),
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         at in edge(),

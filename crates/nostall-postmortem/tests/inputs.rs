@@ -131,7 +131,7 @@ fn error(output: &Output) -> String {
 }
 
 #[test]
-fn texts_in_zeros_are_no_region_and_all_lists_them_with_reasons() {
+fn texts_in_zeros_are_no_region_and_the_option_all_lists_them_with_reasons() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("zeros");
     let mut zeros = vec![0; 1 << 20];
@@ -156,7 +156,7 @@ fn texts_in_zeros_are_no_region_and_all_lists_them_with_reasons() {
 }
 
 #[test]
-fn a_bad_size_word_of_the_console_hides_no_trace_and_is_said() {
+fn a_bad_size_word_of_the_console_is_reported_and_hides_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad");
     let mut bytes = fs::read(image("plain")).unwrap();
@@ -183,7 +183,7 @@ fn a_bad_size_word_of_the_console_hides_no_trace_and_is_said() {
 }
 
 #[test]
-fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
+fn a_damaged_start_of_a_trace_ring_is_reported_and_its_records_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad");
     let mut bytes = fs::read(image("plain")).unwrap();
@@ -247,7 +247,7 @@ fn a_device_without_an_end_is_given_up_in_bounded_memory_by_every_way_to_read_it
 }
 
 #[test]
-fn a_file_of_symbols_that_is_none_gets_advice_about_symbols_and_not_about_images() {
+fn an_invalid_symbol_file_gets_advice_about_symbols_and_not_about_images() {
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump");
     fs::write(&dump, b"KDUMP   ").unwrap();

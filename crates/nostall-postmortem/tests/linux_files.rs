@@ -38,7 +38,7 @@ fn files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn the_files_are_linuxs_byte_for_byte() {
+fn the_files_equal_linuxs_byte_for_byte() {
     for fixture in Fixture::all() {
         let files = files(&fixture);
         let names: Vec<_> = files.keys().collect();
@@ -66,7 +66,7 @@ fn a_record_that_does_not_decompress_stays_as_it_is() {
 }
 
 #[test]
-fn decoded_records_are_what_is_in_the_files_and_say_more() {
+fn decoded_records_have_the_contents_of_the_files_and_more() {
     for fixture in Fixture::all() {
         let geometry = geometry(&fixture);
         let decoded = Decoded::new(
@@ -120,7 +120,7 @@ fn decoded_records_are_what_is_in_the_files_and_say_more() {
 }
 
 #[test]
-fn in_ecc16_many_trace_blocks_never_agreed_with_their_parity_and_that_is_said() {
+fn the_many_trace_blocks_of_ecc16_without_correct_parity_are_reported() {
     let fixture = Fixture::load("ecc16");
     let geometry = geometry(&fixture);
     let decoded = Decoded::new(

@@ -83,7 +83,7 @@ fn image(dir: &Path, rings: &[Vec<u8>]) {
 }
 
 #[test]
-fn without_a_place_every_record_is_shown() {
+fn without_a_progress_slot_every_record_is_shown() {
     let dir = TempDir::new().unwrap();
     image(dir.path(), &[ring(three_lines)]);
     let output = read(dir.path(), &[]);
@@ -97,7 +97,7 @@ fn without_a_place_every_record_is_shown() {
 }
 
 #[test]
-fn what_had_been_printed_is_left_out_unless_all_is_asked_for() {
+fn printed_records_are_omitted_unless_all_are_requested() {
     let dir = TempDir::new().unwrap();
     let ring = ring(|ring| {
         three_lines(ring);
@@ -174,7 +174,7 @@ fn raw_records_have_no_prefix_and_an_unknown_time_is_blanks_or_null() {
 }
 
 #[test]
-fn several_rings_are_told_apart_and_damage_is_counted() {
+fn several_rings_are_distinguished_and_damage_is_counted() {
     let dir = TempDir::new().unwrap();
     let mut damaged = ring(three_lines);
     // The second record's slot, and the third record's state: begun, not completed.
@@ -233,7 +233,7 @@ fn ring_of_32_bits(newest: u32, sent: &[u32], records: &[(u32, u8, &str)]) -> Ve
 }
 
 #[test]
-fn what_had_been_printed_is_known_after_the_numbers_wrapped() {
+fn printed_records_are_known_after_the_sequences_wrapped() {
     let dir = TempDir::new().unwrap();
     const LAST: u32 = u32::MAX;
     let records = [
@@ -271,7 +271,7 @@ fn what_had_been_printed_is_known_after_the_numbers_wrapped() {
 }
 
 #[test]
-fn a_number_whose_slot_was_occupied_is_no_damage() {
+fn a_sequence_whose_slot_was_occupied_is_no_damage() {
     let dir = TempDir::new().unwrap();
     let mut ring = ring(|ring| {
         for n in 0..20 {
@@ -289,7 +289,7 @@ fn a_number_whose_slot_was_occupied_is_no_damage() {
 }
 
 #[test]
-fn an_image_without_a_ring_is_told_in_a_line() {
+fn an_image_without_a_ring_is_reported_in_one_line() {
     let dir = TempDir::new().unwrap();
     let fails = |status: i32, why: &str| {
         let output = read(dir.path(), &[]);
@@ -323,7 +323,7 @@ fn an_image_without_a_ring_is_told_in_a_line() {
 }
 
 #[test]
-fn of_a_ring_that_is_cut_off_the_rest_is_shown() {
+fn the_available_records_of_a_cut_ring_are_shown() {
     let dir = TempDir::new().unwrap();
     let whole = ring(three_lines);
     let len = HEADER_BYTES + 3 * SLOT_BYTES;
@@ -383,7 +383,7 @@ fn a_dump_of_any_kind_is_read_at_its_physical_addresses() {
 }
 
 #[test]
-fn of_a_large_sparse_image_only_what_is_there_is_looked_at() {
+fn only_the_data_of_a_large_sparse_image_is_searched() {
     let dir = TempDir::new().unwrap();
     let file = fs::File::create(dir.path().join("image")).unwrap();
     file.set_len(8 << 30).unwrap();
@@ -425,7 +425,7 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 }
 
 #[test]
-fn what_turns_the_direction_of_writing_is_an_escape_too() {
+fn characters_that_change_the_writing_direction_are_escaped_too() {
     let dir = TempDir::new().unwrap();
     let text = "a\u{202e}b\u{9b}1mc";
     image(
@@ -544,7 +544,7 @@ fn a_ring_that_lies_in_a_decoded_region_is_text_that_was_logged() {
 }
 
 #[test]
-fn a_place_that_is_named_bounds_the_search_for_rings() {
+fn a_given_offset_and_size_bound_the_search_for_rings() {
     let dir = TempDir::new().unwrap();
     image(dir.path(), &[ring(three_lines), ring(three_lines)]);
     let output = read(dir.path(), &["--offset", "128K", "--size", "64K"]);
@@ -554,7 +554,7 @@ fn a_place_that_is_named_bounds_the_search_for_rings() {
 }
 
 #[test]
-fn the_exit_status_says_what_rings_there_are() {
+fn the_exit_status_depends_on_the_rings() {
     let dir = TempDir::new().unwrap();
     let status = |args: &[&str], message: &str| {
         let output = read(dir.path(), args);
@@ -587,7 +587,7 @@ fn the_exit_status_says_what_rings_there_are() {
 }
 
 #[test]
-fn what_is_logged_cannot_look_like_the_decoders_words() {
+fn logged_text_cannot_look_like_the_decoders_lines() {
     let dir = TempDir::new().unwrap();
     let log = |ring: &Ring| {
         ring.log(&META, b"\\x1b \\unverified{\n==> log 9: 7 records");

@@ -93,7 +93,7 @@ fn no_region_is_found_in_the_files_of_a_system() {
 }
 
 #[test]
-fn two_texts_of_four_letters_in_zeros_are_in_doubt_and_say_why() {
+fn two_texts_of_four_letters_in_zeros_are_doubtful_with_reasons() {
     for (word, gap) in [("CCCC", 0x2000), ("CMAC", 0x1000), ("CANC", 0x800)] {
         let mut zeros = vec![0; 1 << 20];
         for at in [0x1000, 0x1000 + gap] {
@@ -127,7 +127,7 @@ fn empty(params: &Params) -> Vec<u8> {
 }
 
 #[test]
-fn an_empty_region_convinces_if_it_has_three_plain_zones_and_is_in_doubt_otherwise() {
+fn an_empty_region_is_convincing_with_three_plain_zones_and_doubtful_otherwise() {
     let whole = Params::command_line(0x1_0000, 2);
     let mut dump = noise(0x3000, 1);
     dump.extend(empty(&whole));
@@ -266,7 +266,7 @@ fn equally_spaced_texts_without_a_records_first_line_come_after_a_region() {
     }
 }
 
-/// A fragment of ordinary data.
+/// Generates a fragment of ordinary data.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let letters = prop::collection::vec(prop::sample::select(&b"ABCDGHKMNO@"[..]), 4);
     // Four letters are the signature itself.

@@ -212,7 +212,7 @@ fn text_from_a_failed_block_is_marked_in_every_format() {
 }
 
 #[test]
-fn a_header_that_contradicts_itself_is_told_without_error_correction() {
+fn a_contradictory_header_is_reported_without_error_correction() {
     let bench = Bench::new();
     let torn = ZoneHeader {
         signature: SIGNATURE,
@@ -262,7 +262,7 @@ fn without_error_correction_every_record_is_called_unchecked() {
 }
 
 #[test]
-fn piped_text_steers_no_terminal() {
+fn piped_text_cannot_control_a_terminal() {
     let bench = Bench::new();
     let text = "\x1b[2J\u{9b}1m \u{202e}evil\u{200f} \x07\r\u{7f} \u{2028}ok\tend\n";
     let mut contents = text.as_bytes().to_vec();
@@ -291,7 +291,7 @@ fn piped_text_steers_no_terminal() {
 
 /// A folder of dumps may come from another machine.
 #[test]
-fn names_of_files_in_errors_steer_no_terminal() {
+fn names_of_files_in_errors_cannot_control_a_terminal() {
     let bench = Bench::new();
     bench.file("image", &fixture("plain"));
     let name = "no\x1b[2J\u{202e}folder\n/file";
@@ -614,7 +614,7 @@ fn one_of_each(bench: &Bench) -> [(&'static str, i32, &'static str); 5] {
 }
 
 #[test]
-fn the_exit_status_tells_records_empty_damaged_and_none_apart() {
+fn the_exit_status_distinguishes_records_empty_damaged_and_none() {
     let bench = Bench::new();
     for (name, status, word) in one_of_each(&bench) {
         let given = if ["empty", "damaged"].contains(&name) {
@@ -639,7 +639,7 @@ fn the_exit_status_tells_records_empty_damaged_and_none_apart() {
 }
 
 #[test]
-fn several_files_are_decoded_and_the_status_is_of_all() {
+fn several_files_are_decoded_and_the_status_covers_all() {
     let bench = Bench::new();
     one_of_each(&bench);
     for (names, status) in [
@@ -709,7 +709,7 @@ fn a_folder_that_cannot_be_read_is_an_error_and_the_other_files_are_decoded() {
 }
 
 #[test]
-fn json_has_the_name_of_a_file_as_it_is() {
+fn json_contains_the_unchanged_name_of_a_file() {
     let bench = Bench::new();
     let name = "a\x1b[2J\\x0a\n\u{202e}";
     bench.file(name, &fixture("plain"));
@@ -745,7 +745,7 @@ fn a_dash_is_standard_input() {
 }
 
 #[test]
-fn quiet_leaves_errors_on_stderr_and_nothing_else() {
+fn with_quiet_only_errors_are_printed_on_stderr() {
     let bench = Bench::new();
     for (name, status, _) in one_of_each(&bench) {
         let given = if ["empty", "damaged"].contains(&name) {
@@ -803,7 +803,7 @@ fn word_swapped_dumps_are_decoded_and_the_swap_is_proposed() {
 }
 
 #[test]
-fn a_dump_that_only_its_own_tools_read_gets_the_command_that_helps() {
+fn a_dump_that_only_its_own_tools_read_is_refused_with_a_helpful_command() {
     let bench = Bench::new();
     bench.file("vmcore", b"KDUMP   \x06\0\0\0");
     let output = bench.decode(&["vmcore"]);

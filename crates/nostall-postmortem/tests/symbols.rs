@@ -83,7 +83,7 @@ fn an_address_that_linux_could_not_name_has_no_name() {
 }
 
 #[test]
-fn a_trace_gives_the_kernels_offset_away() {
+fn a_trace_reveals_the_kernels_offset() {
     let symbols = Symbols::load(fixture("System.map.gz")).unwrap();
     let dmesg = fs::read(fixture("plain/pstore/dmesg-ramoops-0")).unwrap();
     let said = kernel_offset(&dmesg).unwrap();
@@ -108,7 +108,7 @@ fn a_trace_gives_the_kernels_offset_away() {
 }
 
 #[test]
-fn the_table_of_another_kernel_solves_nothing() {
+fn the_table_of_another_kernel_yields_no_offset() {
     let other = shuffled_map();
     let symbols = Symbols::parse(other.as_bytes()).unwrap();
     assert_eq!(symbols.solve_offset(ips("plain")), None);
@@ -146,7 +146,7 @@ fn kallsyms_of_a_running_kernel_names_modules() {
 }
 
 #[test]
-fn of_several_names_the_one_that_kallsyms_prefers_wins() {
+fn the_name_that_kallsyms_prefers_wins() {
     let name = |names: &str| {
         let text = format!(
             "10 T _stext\n20 {}\n30 T _etext\n",
@@ -168,7 +168,7 @@ fn of_several_names_the_one_that_kallsyms_prefers_wins() {
 }
 
 #[test]
-fn what_is_no_table_says_what_to_give_instead() {
+fn a_file_that_is_no_table_is_refused_with_an_alternative() {
     assert!(matches!(Symbols::parse(b""), Err(Error::NoTable)));
     assert!(matches!(
         Symbols::parse(b"hello\nworld\n"),
@@ -252,7 +252,7 @@ fn an_elf_file_names_its_functions_and_thumb_code_has_even_addresses() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_answered(
+    fn any_bytes_are_handled(
         head in prop::sample::select(vec![&b""[..], b"\x7fELF\x02\x01\x01", b"\x7fELF\x01\x02\x01", b"\x1f\x8b\x08"]),
         bytes in prop::collection::vec(any::<u8>(), 0..400),
         address: u64,
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn any_table_is_answered(lines in prop::collection::vec("[0-9a-f]{1,3} [TtWwAdU] (_{0,3}[a-c]{1,2}|_stext|_etext|_sinittext|_einittext)( \\[[mn]\\])?", 0..30), address in 0..0x1100u64) {
+    fn any_table_is_handled(lines in prop::collection::vec("[0-9a-f]{1,3} [TtWwAdU] (_{0,3}[a-c]{1,2}|_stext|_etext|_sinittext|_einittext)( \\[[mn]\\])?", 0..30), address in 0..0x1100u64) {
         if let Ok(symbols) = Symbols::parse(lines.join("\n").as_bytes()) {
             if let Some(symbol) = symbols.lookup(address) {
                 prop_assert!(symbol.offset < symbol.size);

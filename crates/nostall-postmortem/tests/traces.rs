@@ -64,7 +64,7 @@ fn region_of(options: &Options<'_>) -> Vec<u8> {
     snapshot(recorder)
 }
 
-/// Memory of zeros and a word that occurs in programs, with a region at `at`.
+/// Returns memory of zeros, a word that occurs in programs, and a region at `at`.
 fn around(region: &[u8], at: usize) -> Vec<u8> {
     let mut memory = vec![0; 1 << 20];
     memory[0x80..0x88].copy_from_slice(b"NOSTRACE");
@@ -79,7 +79,7 @@ fn found(image: &Image) -> Vec<TraceRegion<'_>> {
     trace_region::find(image, &(0..u64::MAX), &[])
 }
 
-/// The events as short texts.
+/// Returns the events as short texts.
 fn told(source: &mut dyn Source) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(event) = source.next_event().unwrap() {
@@ -133,7 +133,7 @@ fn a_whole_trace_of_either_byte_order_is_found_and_named_by_symbols_and_its_own_
 }
 
 #[test]
-fn a_header_that_lost_only_its_magic_is_as_good_as_whole() {
+fn a_header_that_lost_only_its_magic_is_restored() {
     for region in [region(), swapped(&region())] {
         let mut memory = around(&region, AT);
         memory[AT..AT + 16].fill(0xff);
@@ -251,7 +251,7 @@ fn lime(memory: &[u8]) -> Vec<u8> {
     [header, range, memory.to_vec()].concat()
 }
 
-/// Two segments that are adjacent in memory and apart in the file.
+/// Returns a core file with two segments that are adjacent in memory but not in the file.
 fn elf_core(memory: &[u8], cut: usize) -> Vec<u8> {
     const HEADERS: u64 = 64 + 2 * 56;
     const GAP: u64 = 24;
@@ -409,7 +409,7 @@ fn out_has_a_file_for_each_trace_and_overwrites_none_unasked() {
 }
 
 #[test]
-fn an_empty_trace_is_status_3_and_its_damage_is_told() {
+fn an_empty_trace_has_status_3_and_its_damage_is_reported() {
     let (recorder, _) = recorder();
     recorder.start(Region::format(memory(8192), &OPTIONS).unwrap());
     let mut empty = snapshot(recorder);
@@ -514,7 +514,7 @@ fn forged_headers_cost_no_more_than_the_image() {
 
 proptest! {
     #[test]
-    fn any_damage_is_survived(
+    fn arbitrary_damage_never_panics(
         flips in proptest::collection::vec((0usize..512 + 256 + 2 * 1152, any::<u8>()), 1..40),
         cut in 0usize..4096,
     ) {

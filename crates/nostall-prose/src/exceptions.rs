@@ -1,8 +1,8 @@
-//! The list of files that are not yet rewritten: a number of findings and a path a line.
+//! The list of exceptions: one file per line, with its number of findings.
 
 use crate::rules::Finding;
 
-/// The files that are not yet rewritten, with their numbers of findings.
+/// Path of the list of exceptions.
 pub const LIST: &str = "scripts/prose-exceptions.txt";
 
 /// A file and its findings.

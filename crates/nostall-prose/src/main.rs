@@ -1,9 +1,9 @@
 //! The prose check of `make check`.
 //!
 //! It reads every file that git lists: comments, strings and names of Rust sources; documents
-//! without their code; all of scripts and manifests. Each finding is printed with file, line and
-//! reason. The files in [`LIST`] are not yet rewritten: each has exactly the listed number of
-//! findings. With `--update`, the list follows the findings down, and never up.
+//! without their code; the whole text of scripts and manifests. It prints each finding with file,
+//! line and reason. Files in [`LIST`] are exceptions, with exactly the listed number of findings.
+//! With `--update`, numbers in the list can only decrease.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut found = Vec::new();
     for path in listed_by_git(root) {
-        // A file that is deleted, and not yet committed, has no text.
+        // A deleted file that is not yet committed has no text.
         if let Some(kind) = text::Kind::of(&path)
             && let Ok(source) = std::fs::read_to_string(root.join(&path))
         {

@@ -1,4 +1,4 @@
-//! The words and sentences that are refused.
+//! The refused words and sentences.
 
 use crate::text::{Kind, Word};
 
@@ -11,7 +11,7 @@ const PRIVATE: &str =
 const BEFORE_NOUN: &str = "of, from, than, for, with, by, to, in, into, on, over, through, after, before, as, like, \
     is, are, was, were, sends, takes, puts, does, keeps, returns, reads";
 
-/// The limit of a sentence in a document, in words.
+/// Maximum number of words of a sentence in a document.
 const LONGEST: usize = 35;
 
 /// A refused phrase or sentence.

@@ -3,7 +3,7 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
-/// The syntax of a file, which decides what is prose in it.
+/// Syntax of a file, which determines its prose.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// Comments, strings and names count.
@@ -15,10 +15,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the syntax of the file at `path`, or `None` where the file has no prose of ours.
+    /// Returns the syntax of the file at `path`; `None` for a file without nostall's prose.
     pub fn of(path: &str) -> Option<Kind> {
         let name = path.rsplit('/').next()?;
-        // Its sources name the patterns.
+        // These sources contain the patterns.
         if path.starts_with("crates/nostall-prose/src/") {
             return None;
         }
@@ -36,9 +36,9 @@ impl Kind {
 pub struct Word {
     pub line: usize,
     pub text: String,
-    /// Set for a name in code.
+    /// Whether it is a name in code.
     pub is_name: bool,
-    /// Set for the last word of a sentence.
+    /// Whether it is the last word of a sentence.
     pub ends_sentence: bool,
 }
 
@@ -60,7 +60,7 @@ pub fn words(kind: Kind, source: &str) -> Vec<Word> {
 
 struct Words<'a> {
     source: &'a str,
-    /// The position that `line` belongs to.
+    /// Byte offset that `line` belongs to.
     at: usize,
     line: usize,
     words: Vec<Word>,
@@ -126,7 +126,7 @@ impl Words<'_> {
         }
     }
 
-    /// Adds the words of `text`, which stands at `start` of the source.
+    /// Adds the words of `text`, which is at `start` of the source.
     fn add(&mut self, start: usize, text: &str) {
         self.line += self.source[self.at..start].matches('\n').count();
         self.at = start;

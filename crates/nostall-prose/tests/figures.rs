@@ -1,4 +1,4 @@
-//! Figures that several documents have.
+//! Figures that occur in several documents.
 
 use std::collections::HashMap;
 use std::fs;

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     root.canonicalize().unwrap()
 }
 
-/// A published crate: its folder, and its entry in the metadata of the workspace.
+/// A published crate: its directory, and its entry in the workspace's metadata.
 struct Package {
     folder: PathBuf,
     metadata: Value,
@@ -122,7 +122,7 @@ fn every_published_crate_has_the_licences_of_the_repository() {
     });
 }
 
-/// A version would make the registry ask for that crate, which may itself need this one.
+/// With a version, the registry would look for that crate, which may itself depend on this one.
 #[test]
 fn a_published_crate_needs_its_siblings_in_tests_by_path_only_and_else_by_version() {
     each(|package| {

@@ -1,8 +1,8 @@
-//! Compression of dmesg bodies, for writers with an allocator: what comes out, Linux reads back.
+//! Compression of dmesg bodies that Linux can read, for writers with an allocator.
 //!
-//! Linux reads only what the *reading* kernel is set to (`pstore.compress=`, deflate if nothing is
-//! said, and deflate alone since 6.6), so deflate is the one to use where nothing is known of the
-//! next kernel. And it must fit: see [`longest_deflated`](crate::longest_deflated).
+//! Linux decompresses only the method of the *reading* kernel: `pstore.compress=`, by default
+//! deflate, and only deflate since 6.6. So use deflate if the next kernel is unknown. The result
+//! must also fit: see [`longest_deflated`](crate::longest_deflated).
 
 use alloc::vec::Vec;
 
@@ -12,19 +12,19 @@ use zlib_rs::{Deflate, DeflateFlush, Status};
 /// log2 of deflate's window in Linux before 6.6 (`DEFLATE_DEF_WINBITS`, crypto/deflate.c).
 pub const DEFLATE_WINDOW_BITS: u8 = 11;
 
-/// zlib's own choice of effort, which is Linux's too.
+/// Default compression level of zlib and Linux.
 const LEVEL: i32 = -1;
 
-/// Deflate without a zlib header, no match further back than 2 KiB.
+/// Compresses with deflate, without a zlib header, with no match farther back than 2 KiB.
 ///
-/// That is the window of Linux's own records before 6.6, and what its reader sets up to read. (The
-/// reader of 6.1 in fact goes back further, because it has all its output at hand; from 6.6 on the
-/// window is 32 KiB.) What it costs is small: log lines resemble their neighbours.
+/// Linux's own records have this window before 6.6, and its reader is set up for it. (The reader of
+/// 6.1 in fact accepts longer distances, because it keeps all its output. From 6.6 the window is 32
+/// KiB.) The short window costs little, because nearby log lines are similar.
 pub fn deflate_raw(text: &[u8]) -> Vec<u8> {
     let body = deflate(text, DEFLATE_WINDOW_BITS);
     match body.first() {
-        // An empty stored block before what Linux would take for white space, and
-        // skip. (A short text that starts with `P` starts so.)
+        // An empty stored block prevents a start that Linux would skip as white space. (A short
+        // text that starts with `P` has such a start.)
         Some(9..=13 | 32 | 160) => [&[0, 0, 0, 0xff, 0xff], &body[..]].concat(),
         _ => body,
     }
@@ -38,21 +38,21 @@ fn deflate(text: &[u8], window_bits: u8) -> Vec<u8> {
         let (read, wrote) = (deflate.total_in() as usize, deflate.total_out());
         let status = deflate.compress(&text[read..], &mut chunk, DeflateFlush::Finish);
         out.extend_from_slice(&chunk[..(deflate.total_out() - wrote) as usize]);
-        // Its only errors are those of a stream set up or used wrongly, which this one is not.
+        // It only fails for a wrong set-up or use, which does not occur here.
         if !matches!(status, Ok(Status::Ok | Status::BufError)) {
             return out;
         }
     }
 }
 
-/// Compresses to one LZ4 block, without a frame or a size: Linux's `lz4`.
+/// Compresses to one LZ4 block without frame or size: Linux's `lz4`.
 pub fn lz4(text: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress(text)
 }
 
 /// Compresses to one Zstandard frame: Linux's `zstd`.
 ///
-/// The encoder is pure Rust and has one level, about zstd's level 1; Linux uses level 3 and gets
+/// The encoder is pure Rust and has one level, about zstd's level 1. Linux uses level 3 and gets
 /// smaller records.
 pub fn zstd(text: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(text, CompressionLevel::Fastest)
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// Inflates with a ring of the window's size, in which a match from further back is lost.
+    /// Inflates with a ring of the window's size, in which a match from farther back fails.
     fn inflate_in_window(body: &[u8]) -> Option<Vec<u8>> {
         let mut state = DecompressorOxide::new();
         let mut ring = [0; 1 << DEFLATE_WINDOW_BITS];
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// A text that comes back after `distance` bytes of noise.
+    /// Returns a text that repeats after `distance` bytes of noise.
     fn repeats_after(distance: usize) -> Vec<u8> {
         let mut state = 1u32;
         let mut noise = || {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code of this crate")]
     fn the_check_of_the_window_sees_a_match_too_far_back() {
         let text = repeats_after(3000);
         assert!(inflate_in_window(&deflate(&text, 15)).as_ref() != Some(&text));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_body_starts_with_what_linux_takes_for_white_space() {
+    fn no_body_starts_with_white_space_for_linux() {
         let body = deflate_raw(b"Panic#1 Part1\nx\n");
         assert_eq!(body[..5], [0, 0, 0, 0xff, 0xff]);
         assert_eq!(inflate_in_window(&body).unwrap(), b"Panic#1 Part1\nx\n");
@@ -125,8 +125,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
-        fn no_match_is_further_back_than_two_kibibytes(text in text()) {
+        #[cfg_attr(miri, ignore = "slow, and no unsafe code of this crate")]
+        fn no_match_is_farther_back_than_two_kibibytes(text in text()) {
             prop_assert_eq!(inflate_in_window(&deflate_raw(&text)), Some(text));
         }
     }

@@ -1,22 +1,21 @@
-//! Deflate without allocation, for a kernel that is about to die: one pass, fixed
-//! codes, a window of 2 KiB (RFC 1951, section 3.2.6).
+//! Deflate without allocation, for a crashing kernel: one pass, fixed codes, a window of 2 KiB (RFC
+//! 1951, section 3.2.6).
 //!
-//! A kernel's log becomes less than half as long; zlib makes a third of it. Linux
-//! can read back no more than 1.7 times (or, from small zones, 2.2 times) what the
-//! zone holds, so that is enough.
+//! A kernel's log shrinks to less than half; zlib shrinks it to a third. Linux can read back at
+//! most 1.7 times the size of the zone's data (2.2 times from zones of 4,000 to 10,000 bytes), so
+//! less compression is enough.
 
 /// Longest distance of a match: Linux's window for its own records (`crypto/deflate.c`,
 /// `DEFLATE_DEF_WINBITS`).
 const WINDOW: usize = 1 << 11;
 
-/// Shortest and longest match.
+/// Lengths of the shortest and the longest match.
 const SHORTEST: usize = 3;
 const LONGEST: usize = 258;
 
 const HASH_BITS: u32 = 10;
 
-/// The places where a compressor looks for matches: 2 KiB, to be had before the
-/// crash.
+/// Hash table of the positions for matches: 2 KiB, allocated before the crash.
 #[derive(Clone, Debug)]
 pub struct Matches([u16; 1 << HASH_BITS]);
 
@@ -32,8 +31,8 @@ impl Matches {
         Self([0; 1 << HASH_BITS])
     }
 
-    /// Returns the last position of the three bytes at `at`, if it is within the window, and
-    /// stores the new one.
+    /// Returns the last position of the three bytes at `at`, if it is within the window, and stores
+    /// the new one.
     fn replace(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let &[a, b, c] = text.get(at..)?.first_chunk()?;
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9e37_79b1);
@@ -45,8 +44,8 @@ impl Matches {
     }
 }
 
-/// Compresses `title` and then `text` into `out`, as one stream without a zlib
-/// header; its length, or `None` if `out` is too small.
+/// Compresses `title` and then `text` into `out`, as one stream without a zlib header. Returns its
+/// length; `None` if `out` is too small.
 pub(crate) fn deflate(
     title: &[u8],
     text: &[u8],
@@ -59,11 +58,11 @@ pub(crate) fn deflate(
         held: 0,
         count: 0,
     };
-    // An empty block first. Otherwise a `P` makes the stream start with what Linux
-    // takes for white space, and skips: it looks for the end of the line before.
+    // An empty block comes first. Otherwise a `P` would make the stream start with white space for
+    // Linux, which skips it after the header line.
     bits.push(0b010, 3)?;
     bits.literal(END)?;
-    // The last block, of fixed codes.
+    // Last block, with fixed codes.
     bits.push(0b011, 3)?;
     for &byte in title {
         bits.literal(byte.into())?;
@@ -96,13 +95,13 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     pairs.take_while(|(a, b)| a == b).count()
 }
 
-/// The code that ends a block.
+/// Code at the end of a block.
 const END: u16 = 256;
 
 struct Bits<'a> {
     out: &'a mut [u8],
     len: usize,
-    /// Bits that make no byte yet, lowest first.
+    /// Bits of an incomplete byte, lowest first.
     held: u32,
     count: u32,
 }
@@ -120,7 +119,7 @@ impl Bits<'_> {
         Some(())
     }
 
-    /// A code, which goes out highest bit first.
+    /// Appends a code, highest bit first.
     fn code(&mut self, code: u16, count: u32) -> Option<()> {
         self.push(u32::from(code.reverse_bits() >> (16 - count)), count)
     }
@@ -134,7 +133,7 @@ impl Bits<'_> {
         }
     }
 
-    /// The `len` bytes that are `distance` back.
+    /// Appends a match of `len` bytes at `distance`.
     fn repeat(&mut self, len: usize, distance: usize) -> Option<()> {
         let (symbol, extra, bits) = match len {
             LONGEST => (285, 0, 0),
@@ -151,9 +150,9 @@ impl Bits<'_> {
     }
 }
 
-/// The group that holds `value`, its place there, and the bits of that. The groups
-/// double in size, each size `1 << per_size` times over (and the first one twice as
-/// often).
+/// Returns the group that contains `value`, its offset in the group, and the number of bits of the
+/// offset. Each group size is used `1 << per_size` times (the first one twice as often), and then
+/// doubles.
 const fn grouped(value: usize, per_size: u32) -> (u16, u32, u32) {
     let Some(log) = value.checked_ilog2() else {
         return (0, 0, 0);
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
-    fn every_length_and_distance_has_its_code() {
+    fn every_length_and_distance_is_encoded() {
         let edges = (0..=11).flat_map(|bits| [0, 1, 2, 3].map(|part| (4 + part) << bits >> 2));
         for distance in edges.flat_map(|edge| [edge, edge + 1, edge + 2]) {
             let text: vec::Vec<u8> = (0..distance + 300)
@@ -202,7 +201,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
-    fn a_log_becomes_less_than_half() {
+    fn a_log_shrinks_to_less_than_half() {
         let log = include_bytes!("../tests/fixtures/nocompress/pstore/dmesg-ramoops-0");
         let packed = deflated(b"Panic#1 Part1\n", log);
         assert!(
@@ -218,7 +217,7 @@ mod tests {
 
         #[test]
         #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
-        fn what_is_deflated_is_inflated(
+        fn a_deflated_text_inflates_to_itself(
             title in "[A-Z][a-z]{0,9}#1 Part1\n",
             text in "[ab\u{0}-\u{ff}]{0,40}([a-d]{5}[ab]{9}){0,400}",
         ) {
@@ -228,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn no_room_is_no_panic(text in prop::collection::vec(any::<u8>(), 0..500), room in 0usize..400) {
+        fn too_little_room_causes_no_panic(text in prop::collection::vec(any::<u8>(), 0..500), room in 0usize..400) {
             let mut out = vec![0; room];
             if let Some(len) = deflate(b"", &text, &mut Matches::new(), &mut out) {
                 prop_assert_eq!(decompress_to_vec(&out[..len]).unwrap(), text);

@@ -1,4 +1,4 @@
-//! The last words of a kernel: one dmesg record in a zone of its own.
+//! Kernel log of a crash: one dmesg record in a zone of its own.
 
 use core::fmt::{self, Write};
 
@@ -14,14 +14,15 @@ pub struct DumpHeader<'a> {
     pub seconds: i64,
     /// Microseconds of the second.
     pub micros: u32,
-    /// Reason, in Linux's words: `Panic`, `Oops`, `Emergency`, `Shutdown`.
+    /// Reason, in Linux's words: `Panic`, `Oops`, `Emergency`, `Shutdown`. At most 32 bytes are
+    /// used.
     pub reason: &'a str,
-    /// Number of such records that this kernel has written, from 1 on.
+    /// Number of this record among those of this kernel, from 1.
     pub count: u32,
 }
 
 impl<'a> DumpHeader<'a> {
-    /// Header of a first panic, with a clock that was never set.
+    /// Header of a first panic, with an unset clock.
     pub const PANIC: DumpHeader<'static> = DumpHeader {
         seconds: 0,
         micros: 0,
@@ -29,14 +30,13 @@ impl<'a> DumpHeader<'a> {
         count: 1,
     };
 
-    /// `Panic#1 Part1`, the record's first line: readers know by it that they have
-    /// decompressed it rightly.
+    /// Returns the record's first line, `Panic#1 Part1`. Readers use it to check the decompression.
     fn title(&self) -> Title {
         let mut title = Title {
             bytes: [0; 64],
             len: 0,
         };
-        // A reason that is too long is cut off; the rest always fits.
+        // A reason that is too long is truncated; the rest always fits.
         let end = self.reason.floor_char_boundary(32);
         let _ = writeln!(title, "{}#{} Part1", &self.reason[..end], self.count);
         title
@@ -61,8 +61,8 @@ impl Write for Title {
 }
 
 /// Returns the longest text that Linux can decompress from a zone with `data` bytes of data.
-/// Linux's buffer has this size; a longer record is shown unchanged (`.enc.z`). Source: Linux
-/// 6.1, `fs/pstore/platform.c`, `zbufsize_deflate`.
+/// Linux's buffer has this size; a longer record is shown unchanged (`.enc.z`). Source: Linux 6.1,
+/// `fs/pstore/platform.c`, `zbufsize_deflate`.
 pub const fn longest_deflated(data: usize) -> usize {
     let percent = match data {
         1_000..=2_000 => 56,
@@ -75,8 +75,8 @@ pub const fn longest_deflated(data: usize) -> usize {
 }
 
 impl<M: Memory> Zone<'_, M> {
-    /// Replaces what the zone holds by the end of `log`, as much of it as fits, as
-    /// plain text. Lines are kept whole.
+    /// Replaces the zone's contents with the end of `log`, as plain text, as far as it fits. Lines
+    /// are kept whole.
     ///
     /// ```
     /// use nostall_pstore::{ZoneKind, DumpHeader, LinuxVersion, Ram, Zone};
@@ -95,17 +95,17 @@ impl<M: Memory> Zone<'_, M> {
             .data()
             .saturating_sub(header_len + title.len);
         self.erase();
-        // The beginning is there even if this is cut short too.
+        // The header and title are visible even if a cut follows.
         self.append(&header[..header_len]);
         self.append(&title.bytes[..title.len]);
         self.append_text(last_lines(log, room));
     }
 
-    /// The same, deflated: about three times as much fits. `room` is where it is
-    /// compressed, best as large as the zone's data.
+    /// Replaces the zone's contents with the end of `log`, deflated. About twice as much fits as
+    /// with [`write_dmesg`](Self::write_dmesg), and never more than Linux can decompress
+    /// ([`longest_deflated`]). The log is compressed in `room`, best as large as the zone's data.
     ///
-    /// Never more than Linux can decompress. If not even the last line can be
-    /// compressed into `room`, it is written as plain text.
+    /// If not even the last line can be compressed into `room`, plain text is written.
     pub fn write_dmesg_deflated(
         &mut self,
         words: &DumpHeader<'_>,
@@ -120,7 +120,7 @@ impl<M: Memory> Zone<'_, M> {
         let most = data.saturating_sub(header_len).min(room.len());
         let room = &mut room[..most];
         let mut text = last_lines(log, longest_deflated(data).saturating_sub(title.len()));
-        // A log that compresses badly: three quarters of it, and so on.
+        // If the log compresses badly, retry with three quarters of it, and so on.
         while !text.is_empty() {
             if let Some(len) = deflate(title, text, matches, room)
                 && self.write_dmesg_packed(words, &room[..len]).is_ok()
@@ -132,13 +132,12 @@ impl<M: Memory> Zone<'_, M> {
         self.write_dmesg(words, log);
     }
 
-    /// Replaces what the zone holds by a body that is already compressed: the title
-    /// line (`Panic#1 Part1`) and the log, by whichever means the next kernel's
-    /// `pstore.compress` names.
+    /// Replaces the zone's contents with a compressed body: the title line (`Panic#1 Part1`) and
+    /// the log, compressed with the method that the next kernel's `pstore.compress` names.
     ///
     /// # Errors
     ///
-    /// [`PackedError`]: nothing is written.
+    /// [`PackedError`]; nothing is written then.
     pub fn write_dmesg_packed(
         &mut self,
         words: &DumpHeader<'_>,
@@ -159,15 +158,15 @@ impl<M: Memory> Zone<'_, M> {
     }
 }
 
-/// A compressed body that cannot be written.
+/// Error: the compressed body cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PackedError {
-    /// The body starts with white space for Linux (bytes 9 to 13, 32 and 160), which it skips
-    /// with the end of the line before. In a deflate stream, an empty stored block before it
-    /// (`00 00 00 ff ff`) avoids that.
+    /// The body starts with white space for Linux (bytes 9 to 13, 32 and 160), which it skips after
+    /// the header line. In a deflate stream, an empty stored block before it (`00 00 00 ff ff`)
+    /// avoids that.
     LeadingSpace,
-    /// The body is longer than the zone's room, and a part of it cannot be decompressed.
+    /// The body is longer than the zone's room. A part of it could not be decompressed.
     TooLong {
         /// Number of bytes that fit.
         room: usize,
@@ -201,8 +200,8 @@ fn header(words: &DumpHeader<'_>, compressed: bool) -> ([u8; crate::DMESG_HEADER
     header.encode()
 }
 
-/// The last lines of `log` that have at most `most` bytes together; of a line that
-/// is longer, its end.
+/// Returns the last whole lines of `log` with at most `most` bytes together. If the last line is
+/// longer, returns its end.
 fn last_lines(log: &[u8], most: usize) -> &[u8] {
     let start = log.len().saturating_sub(most);
     if start == 0 {
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_the_oldest_and_lines_stay_whole() {
+    fn the_oldest_lines_are_dropped_and_lines_stay_whole() {
         let log = b"one\ntwo\nthree\nfour\n";
         let words = DumpHeader {
             seconds: 7,
@@ -258,7 +257,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
-        fn linux_has_room_for_what_was_deflated(
+        fn linux_has_room_for_every_deflated_text(
             zone in 200usize..12_000,
             line in "[a-z ]{0,80}",
             lines in 0usize..600,

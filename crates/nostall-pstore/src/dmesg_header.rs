@@ -1,25 +1,24 @@
-//! The line that a dmesg record starts with: when it was written, and whether the
-//! rest is compressed.
+//! First line of a dmesg record: its time, and whether the rest is compressed.
 //!
-//! Source: Linux 6.1, `fs/pstore/ram.c` (`ramoops_write_kmsg_hdr`,
-//! `ramoops_read_kmsg_hdr`) and what its `sscanf` does with the formats there.
+//! Source: Linux 6.1, `fs/pstore/ram.c` (`ramoops_write_kmsg_hdr`, `ramoops_read_kmsg_hdr`), and
+//! the behaviour of its `sscanf` with those formats.
 
 /// Header of a dmesg record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DmesgHeader {
-    /// Seconds since 1970, if the clock had been set.
+    /// Seconds since 1970, if the clock was set.
     pub seconds: i64,
-    /// Microseconds of the second. Linux believes any number that it reads.
+    /// Microseconds of the second. As in Linux, a decoded number may be of any size.
     pub micros: u64,
-    /// Set if the contents are compressed; the method is not recorded.
+    /// Set if the contents are compressed. The method is not recorded.
     pub compressed: bool,
 }
 
-/// Room for any header line.
+/// Size of a buffer for any header line, in bytes.
 pub const DMESG_HEADER: usize = 36;
 
 impl DmesgHeader {
-    /// The line, and its length. More than 999,999 microseconds count as so many.
+    /// Returns the line and its length. Microseconds are limited to 999,999.
     pub fn encode(self) -> ([u8; DMESG_HEADER], usize) {
         let mut line = Line {
             bytes: [0; DMESG_HEADER],
@@ -36,8 +35,8 @@ impl DmesgHeader {
         (line.bytes, line.len)
     }
 
-    /// Reads the line at the start of `text`, and says where what follows it
-    /// starts; `None` if there is none (Linux skips such a record).
+    /// Decodes the line at the start of `text`. Also returns the offset of the text after it.
+    /// Returns `None` without such a line (Linux skips such a record).
     ///
     /// ```
     /// use nostall_pstore::DmesgHeader;
@@ -52,10 +51,9 @@ impl DmesgHeader {
 
     /// Decodes like [`decode`](Self::decode), with bytes read one by one; `None` ends them.
     ///
-    /// It is read as Linux reads it, oddities included: white space before a number
-    /// and any amount of it after the line (also at the start of the text!) is
-    /// skipped, numbers wrap, any letter but `C` means plain, the letter may be
-    /// missing (as in Linux before 3.9), and a zero byte ends all.
+    /// The line is read as in Linux. White space is skipped before a number, and in any amount
+    /// after the line, even if it belongs to the text. Numbers wrap. Any letter except `C` means
+    /// plain. The letter may be missing (as in Linux before 3.9). A zero byte ends the text.
     pub fn scan(byte: impl FnMut(usize) -> Option<u8>) -> Option<(Self, usize)> {
         let mut scan = Scan { byte, at: 0 };
         for _ in 0..4 {
@@ -109,7 +107,7 @@ impl<F: FnMut(usize) -> Option<u8>> Scan<F> {
         (self.peek()? == wanted).then(|| self.at += 1)
     }
 
-    /// Skips white space as in Linux's `isspace`, in Latin-1.
+    /// Skips white space as Linux's `isspace` does, in Latin-1.
     fn spaces(&mut self) {
         while let Some(9..=13 | 32 | 160) = self.peek() {
             self.at += 1;
@@ -142,7 +140,7 @@ impl Line {
         }
     }
 
-    /// Writes a decimal number with leading zeros up to `least` digits.
+    /// Appends a decimal number with leading zeros up to `least` digits.
     fn number(&mut self, mut value: u64, least: usize) {
         let mut digits = [b'0'; 20];
         let mut count = 0;
@@ -173,18 +171,18 @@ mod tests {
     fn a_line_is_read_as_linux_reads_it() {
         assert_eq!(decode(b"====1.000002-C\nx"), Some((1, 2, true, 15)));
         assert_eq!(decode(b"====1.000002-D\nx"), Some((1, 2, false, 15)));
-        // The letter may be missing, or be any.
+        // The letter may be missing, or may be any letter.
         assert_eq!(decode(b"====1.2\nx"), Some((1, 2, false, 8)));
         assert_eq!(decode(b"====1.2-"), Some((1, 2, false, 7)));
         assert_eq!(decode(b"====1.2-\n\nx"), Some((1, 2, false, 10)));
         assert_eq!(decode(b"====1.2-Xy"), Some((1, 2, false, 9)));
-        // White space: before numbers, and as much as there is after the line.
+        // White space before numbers, and any amount of it after the line.
         assert_eq!(
             decode(b"==== \t1.\xa02-C\n \x0b\r x"),
             Some((1, 2, true, 17))
         );
         assert_eq!(decode(b"====1.2-C"), Some((1, 2, true, 9)));
-        // Numbers: a sign in the first alone, and they wrap.
+        // A sign is allowed only in the first number, and numbers wrap.
         assert_eq!(decode(b"====-1.2-C\n"), Some((-1, 2, true, 11)));
         assert_eq!(decode(b"====- 1.2-C\n"), None);
         assert_eq!(decode(b"====1.-2-C\n"), None);
@@ -207,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(seconds: i64, micros in 0u64..1_000_000, compressed: bool) {
+        fn a_written_header_is_read_back(seconds: i64, micros in 0u64..1_000_000, compressed: bool) {
             let header = DmesgHeader { seconds, micros, compressed };
             let (line, len) = header.encode();
             let text = std::format!(
@@ -219,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_odd(text in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn no_text_causes_a_panic(text in prop::collection::vec(any::<u8>(), 0..60)) {
             if let Some((_, len)) = DmesgHeader::decode(&text) {
                 prop_assert!(len <= text.len());
             }

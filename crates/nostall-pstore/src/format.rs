@@ -1,22 +1,22 @@
-//! The words of the format: what a zone starts with, and what it is for.
+//! Words of the format: the start and the kind of a zone.
 //!
-//! Source: Linux 6.1, `fs/pstore/ram_core.c` (`struct persistent_ram_buffer`) and
-//! `fs/pstore/ram.c` (the signatures).
+//! Source: Linux 6.1, `fs/pstore/ram_core.c` (`struct persistent_ram_buffer`) and `fs/pstore/ram.c`
+//! (the signatures).
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Mask of a zone's first word: "DBGC" in memory on a little-endian machine.
+/// Value of a zone's first word: "DBGC" in memory on a little-endian machine.
 pub const SIGNATURE: u32 = 0x4347_4244;
 
 /// Size of a zone's header: signature, start, size, each 32 bits in the writer's byte order.
 pub const HEADER: usize = 12;
 
-/// Data bytes that share one group of parity bytes.
+/// Number of data bytes with one group of parity bytes.
 pub const BLOCK: usize = 128;
 
-/// Most parity bytes a group can have: a block and they are one codeword of at
-/// most 255 bytes.
+/// Largest number of parity bytes in a group. A block and its parity are one codeword of at most
+/// 255 bytes.
 pub const MAX_PARITY: usize = 255 - BLOCK;
 
 /// Kind of the contents of a zone.
@@ -36,13 +36,13 @@ pub enum ZoneKind {
 }
 
 impl ZoneKind {
-    /// Linux's name for it, and the first part of its file names.
+    /// Returns Linux's name, the first part of its file names.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The first word of a zone of this kind. Trace zones carry the version of
-    /// the kernel that wrote them, and Linux takes no other's.
+    /// Returns the first word of a zone of this kind. A trace zone's word includes the version of
+    /// the kernel that wrote it, and Linux accepts only its own version.
     pub const fn signature(self, linux: LinuxVersion) -> u32 {
         match self {
             Self::Ftrace => SIGNATURE ^ linux.0,
@@ -51,13 +51,12 @@ impl ZoneKind {
     }
 }
 
-/// Linux's `LINUX_VERSION_CODE`: major, minor and patch level (255 at most) in
-/// one number.
+/// Linux's `LINUX_VERSION_CODE`: major, minor and patch level (at most 255) in one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinuxVersion(pub u32);
 
 impl LinuxVersion {
-    /// `major.minor.patch`; a patch level over 255 counts as 255, as in Linux.
+    /// Creates the version `major.minor.patch`. A patch level above 255 counts as 255, as in Linux.
     pub const fn new(major: u8, minor: u8, patch: u16) -> Self {
         let patch = if patch > 255 { 255 } else { patch as u32 };
         Self((major as u32) << 16 | (minor as u32) << 8 | patch)
@@ -67,8 +66,8 @@ impl LinuxVersion {
 impl FromStr for LinuxVersion {
     type Err = NoVersion;
 
-    /// Parses a version as Linux writes it, such as `6.12` or `6.1.0-13-amd64`. A third number
-    /// may be missing, and text behind the numbers is ignored.
+    /// Parses a version in Linux's format, such as `6.12` or `6.1.0-13-amd64`. The third number may
+    /// be missing, and text after the numbers is ignored.
     fn from_str(text: &str) -> Result<Self, NoVersion> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
         let mut numbers = text[..end.unwrap_or(text.len())].split('.');
@@ -83,7 +82,7 @@ impl FromStr for LinuxVersion {
     }
 }
 
-/// Text that is not a version of Linux.
+/// Error: the text is not a version of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoVersion;
 
@@ -106,9 +105,9 @@ impl fmt::Display for LinuxVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum ByteOrder {
-    /// The lowest, as on x86, and nearly always on ARM and RISC-V.
+    /// Lowest byte first, as on x86, and nearly always on ARM and RISC-V.
     Little,
-    /// The highest, as on s390x and some MIPS and PowerPC.
+    /// Highest byte first, as on s390x and some MIPS and PowerPC.
     Big,
 }
 
@@ -120,7 +119,7 @@ impl ByteOrder {
         Self::Big
     };
 
-    /// The 32-bit word that `bytes` are.
+    /// Decodes a 32-bit word.
     pub const fn u32(self, bytes: [u8; 4]) -> u32 {
         match self {
             Self::Little => u32::from_le_bytes(bytes),
@@ -128,7 +127,7 @@ impl ByteOrder {
         }
     }
 
-    /// The 64-bit word that `bytes` are.
+    /// Decodes a 64-bit word.
     pub const fn u64(self, bytes: [u8; 8]) -> u64 {
         match self {
             Self::Little => u64::from_le_bytes(bytes),
@@ -136,7 +135,7 @@ impl ByteOrder {
         }
     }
 
-    /// A 32-bit word's bytes.
+    /// Encodes a 32-bit word.
     pub const fn bytes32(self, word: u32) -> [u8; 4] {
         match self {
             Self::Little => word.to_le_bytes(),
@@ -144,7 +143,7 @@ impl ByteOrder {
         }
     }
 
-    /// A 64-bit word's bytes.
+    /// Encodes a 64-bit word.
     pub const fn bytes64(self, word: u64) -> [u8; 8] {
         match self {
             Self::Little => word.to_le_bytes(),
@@ -153,19 +152,19 @@ impl ByteOrder {
     }
 }
 
-/// A zone's header.
+/// Header of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneHeader {
     /// [`SIGNATURE`], XORed with the kernel's version in trace zones.
     pub signature: u32,
-    /// Offset of the next byte in the data, and of the oldest once the ring has wrapped.
+    /// Offset of the next byte in the data. In a ring that has wrapped, the oldest byte is there.
     pub start: u32,
     /// Number of valid bytes of data.
     pub size: u32,
 }
 
 impl ZoneHeader {
-    /// Decodes the header from memory.
+    /// Decodes a header.
     pub const fn decode(bytes: [u8; HEADER], order: ByteOrder) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
         Self {
@@ -175,7 +174,7 @@ impl ZoneHeader {
         }
     }
 
-    /// The header that lies there as `bytes`.
+    /// Encodes the header.
     pub fn encode(self, order: ByteOrder) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..4].copy_from_slice(&order.bytes32(self.signature));
@@ -184,17 +183,17 @@ impl ZoneHeader {
         bytes
     }
 
-    /// Returns whether Linux would accept the header for a zone with `data` bytes: size and
-    /// start are at most that.
+    /// Returns whether Linux would accept the header for a zone with `data` bytes: the size is at
+    /// most that, and the start at most the size.
     pub const fn is_valid(self, data: usize) -> bool {
         self.size as usize <= data && self.start <= self.size
     }
 }
 
-/// Size of the largest zone: Linux's numbers in the header are signed.
+/// Size of the largest zone in bytes: the header's numbers are signed in Linux.
 const LARGEST_ZONE: usize = i32::MAX as usize;
 
-/// Division of a zone: header, data, a group of parity bytes for each block, and one for the
+/// Division of a zone: header, data, a group of parity bytes for each block, and one group for the
 /// header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
@@ -204,9 +203,9 @@ pub struct Division {
 }
 
 impl Division {
-    /// Divides a zone of `zone` bytes with `parity` bytes a group (0: no error correction).
-    /// Returns `None` without room for data, if a block and its parity are not a codeword
-    /// ([`MAX_PARITY`]), or from 2 GiB on.
+    /// Divides a zone of `zone` bytes with `parity` bytes for each group (0 for no error
+    /// correction). Returns `None` if there is no room for data, if `parity` exceeds
+    /// [`MAX_PARITY`], or if the zone has 2 GiB or more.
     pub const fn new(zone: usize, parity: usize) -> Option<Self> {
         if parity > MAX_PARITY || zone <= HEADER || zone > LARGEST_ZONE {
             return None;
@@ -246,19 +245,19 @@ impl Division {
         }
     }
 
-    /// Parity bytes a group; 0 without error correction.
+    /// Returns the number of parity bytes for each group; 0 without error correction.
     pub const fn parity(self) -> usize {
         self.parity
     }
 
-    /// Blocks of data, the last one perhaps short. Sometimes one less than there
-    /// are groups of parity.
+    /// Returns the number of data blocks, of which the last may be short. It may be one less than
+    /// the number of parity groups.
     pub const fn blocks(self) -> usize {
         self.data().div_ceil(BLOCK)
     }
 
-    /// Returns the number of data bytes in block `block`. The last block may be short; later
-    /// ones have 0.
+    /// Returns the number of data bytes in block `block`. The last block may be short; blocks after
+    /// it have 0.
     pub const fn block_len(self, block: usize) -> usize {
         let rest = self.data().saturating_sub(block.saturating_mul(BLOCK));
         if rest < BLOCK { rest } else { BLOCK }
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_kernels_have_them() {
+    fn versions_are_parsed_as_kernels_write_them() {
         let new = |a, b, c| Ok(LinuxVersion::new(a, b, c));
         for (text, version) in [
             ("6.1.0", new(6, 1, 0)),
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_divided_as_linux_divides_it() {
+    fn a_zone_is_divided_as_in_linux() {
         // The fixture `ecc16`: console at 0x2dffa has 0x8000 bytes.
         let console = Division::new(0x8000, 16).unwrap();
         assert_eq!(console.data(), 0x8000 - 12 - 229 * 16);

@@ -6,12 +6,11 @@ use core::fmt;
 use crate::format::{Division, LinuxVersion, MAX_PARITY, ZoneKind};
 use crate::memory::{Load, Ram};
 
-/// Bit 0 of the flags: a trace zone for each CPU instead of one for all.
+/// Bit 0 of the flags: one trace zone for each CPU instead of one for all.
 pub const FTRACE_PER_CPU: u32 = 1;
 
-/// Order of the zones behind the console's, named by the first Linux that has it.
-///
-/// All else is divided the same way in both.
+/// Order of the zones after the console's, named after the first Linux version that has it. The
+/// rest of the layout is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ZoneOrder {
     /// Traces, then user space's messages: Linux 6.1 and older.
@@ -22,10 +21,10 @@ pub enum ZoneOrder {
 }
 
 impl ZoneOrder {
-    /// Both, the older one first.
+    /// Both orders, the older one first.
     pub const ALL: [Self; 2] = [Self::Linux4_0, Self::Linux6_2];
 
-    /// Returns the order that Linux has in this version.
+    /// Returns the order of this Linux version.
     pub const fn of(linux: LinuxVersion) -> Self {
         if linux.0 < Self::Linux6_2.since().0 {
             Self::Linux4_0
@@ -34,7 +33,7 @@ impl ZoneOrder {
         }
     }
 
-    /// Returns the first Linux that has this order.
+    /// Returns the first Linux version with this order.
     pub const fn since(self) -> LinuxVersion {
         match self {
             Self::Linux4_0 => LinuxVersion::new(4, 0, 0),
@@ -43,12 +42,12 @@ impl ZoneOrder {
     }
 }
 
-/// The parameters of a region, as a person gives them to Linux.
+/// Parameters of a region, as passed to Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Size of the region in bytes.
     pub mem_size: usize,
-    /// Smallest size of a dmesg zone in bytes; the space left after the other zones is divided
+    /// Smallest size of a dmesg zone in bytes. The space left after the other zones is divided
     /// evenly. 0: none.
     pub record_size: usize,
     /// Size of the console zone in bytes. 0: none.
@@ -57,10 +56,9 @@ pub struct Params {
     pub ftrace_size: usize,
     /// Size of the zone for user space's messages in bytes. 0: none.
     pub pmsg_size: usize,
-    /// Parity bytes for each 128 bytes of data. 0: no error correction.
+    /// Number of parity bytes for each 128 bytes of data. 0: no error correction.
     pub ecc: usize,
-    /// CPUs that the kernel reckons with (Linux's `nr_cpu_ids`: possible ones,
-    /// not those that run).
+    /// Number of possible CPUs (Linux's `nr_cpu_ids`), not of running ones.
     pub cpus: usize,
     /// Flags; [`FTRACE_PER_CPU`] is the only one.
     pub flags: u32,
@@ -70,8 +68,8 @@ pub struct Params {
 
 impl Params {
     /// Linux's defaults if only the region's size is a module parameter or on the command line:
-    /// 4096 bytes for each, no error correction, a trace zone for each CPU. The order is that of
-    /// current kernels.
+    /// 4096 bytes for each kind, no error correction, a trace zone for each CPU. The order is that
+    /// of current kernels.
     pub const fn command_line(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,
@@ -86,8 +84,8 @@ impl Params {
         }
     }
 
-    /// Linux's defaults if a device tree has only the region's size: no zone. Linux refuses
-    /// that unless at least one size is set. The order is that of current kernels.
+    /// Linux's defaults if a device tree has only the region's size: no zone. Linux refuses that
+    /// unless at least one size is set. The order is that of current kernels.
     pub const fn device_tree(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,
@@ -102,7 +100,7 @@ impl Params {
         }
     }
 
-    /// The parity bytes that `ramoops.ecc=value` means: 1 means 16.
+    /// Returns the number of parity bytes for `ramoops.ecc=value`: 1 means 16.
     pub const fn command_line_ecc(value: usize) -> usize {
         if value == 1 { 16 } else { value }
     }
@@ -113,7 +111,7 @@ impl Params {
 pub struct Place {
     /// Kind of the contents.
     pub kind: ZoneKind,
-    /// Index among zones of its kind: number of a dmesg record, CPU of a trace zone.
+    /// Index among zones of its kind: number of a dmesg record, or CPU of a trace zone.
     pub index: usize,
     /// Offset in the region. It is always even, but not otherwise aligned.
     pub offset: usize,
@@ -121,7 +119,7 @@ pub struct Place {
     pub division: Division,
 }
 
-/// Zones of one kind, side by side.
+/// Adjacent zones of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     kind: ZoneKind,
@@ -140,11 +138,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Divides as Linux divides.
+    /// Divides a region as Linux does.
     ///
     /// # Errors
     ///
-    /// [`LayoutError`]: what Linux refuses too, or what would break it.
+    /// [`LayoutError`] if Linux refuses the parameters, or would fail with them.
     pub fn new(given: &Params) -> Result<Self, LayoutError> {
         let rounded = Params {
             record_size: round_down(given.record_size),
@@ -162,7 +160,7 @@ impl Layout {
         if rounded.mem_size == 0 || sizes == [0; 4] {
             return Err(LayoutError::Nothing);
         }
-        // A region's size is 31 bits in a device tree, and an offset in a zone 32.
+        // The size of a region has 31 bits in a device tree, and an offset in a zone has 32.
         if rounded.mem_size > i32::MAX as usize {
             return Err(LayoutError::TooLarge);
         }
@@ -201,8 +199,8 @@ impl Layout {
             if bytes > rounded.mem_size - at {
                 return Err(LayoutError::NoRoom(kind));
             }
-            // A zone that is alone is as large as was asked for, odd or not; but
-            // that is a power of two. (One byte is: it holds no header.)
+            // Linux makes only the sizes of several zones even. A single zone's size is a power of
+            // two. So this changes only a size of 1, which is too small anyway.
             let zone = (bytes / count) & !1;
             let division = Division::new(zone, rounded.ecc).ok_or(LayoutError::TooSmall {
                 kind,
@@ -233,32 +231,33 @@ impl Layout {
         })
     }
 
-    /// The parameters, with every size as Linux rounds it.
+    /// Returns the parameters, with every size as Linux rounds it.
     pub const fn params(&self) -> &Params {
         &self.rounded
     }
 
-    /// The zones, in the order of their addresses.
+    /// Returns the zones in the order of their addresses.
     pub fn zones(&self) -> impl Iterator<Item = Place> + Clone + use<> {
         self.rows.into_iter().flat_map(Row::places)
     }
 
-    /// The zones of one kind.
+    /// Returns the zones of one kind.
     pub fn zones_of(&self, kind: ZoneKind) -> impl Iterator<Item = Place> + Clone + use<> {
         let row = self.rows.into_iter().filter(move |row| row.kind == kind);
         row.flat_map(Row::places)
     }
 
-    /// The first zone of one kind, and how many there are, all equal and side by side.
+    /// Returns the first zone of one kind, and the number of such zones, which are adjacent and of
+    /// equal size.
     pub fn row_of(&self, kind: ZoneKind) -> Option<(Place, usize)> {
         let row = self.rows.into_iter().find(|row| row.kind == kind)?;
         Some((row.places().next()?, row.count))
     }
 
-    /// The zones, each with its part of the region, `memory`. Zones that would not
-    /// lie in it are left out.
+    /// Returns the zones, each with its part of `memory`, the region. Zones beyond its end are left
+    /// out.
     pub fn split<'a>(&self, memory: Ram<'a>) -> impl Iterator<Item = (Place, Ram<'a>)> + use<'a> {
-        // They lie side by side, from the start on.
+        // The zones are adjacent, from the start.
         let mut rest = Some(memory);
         self.zones().map_while(move |place| {
             let (zone, others) = rest.take()?.split_at(place.division.zone());
@@ -272,7 +271,7 @@ impl Layout {
         self.rounded.flags & FTRACE_PER_CPU != 0
     }
 
-    /// Returns the deviations from the request.
+    /// Returns the differences between the request and the layout.
     pub fn notes(&self) -> impl Iterator<Item = Note> + use<> {
         let (given, rounded) = (self.given, self.rounded);
         let sizes = [
@@ -307,7 +306,7 @@ impl Row {
     }
 }
 
-/// The largest power of two that is not larger; 0 of 0.
+/// Returns the largest power of two that is at most `size`; 0 for 0.
 const fn round_down(size: usize) -> usize {
     match size.checked_ilog2() {
         Some(log) => 1 << log,
@@ -315,20 +314,20 @@ const fn round_down(size: usize) -> usize {
     }
 }
 
-/// Deviation of Linux from the request.
+/// Difference between the request and Linux's layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
     /// A size is not a power of two.
     Rounded {
-        /// The parameter's name in Linux.
+        /// Name of the parameter in Linux.
         name: &'static str,
         /// Requested size.
         from: usize,
         /// Actual size.
         to: usize,
     },
-    /// Bytes at the region's end that are in no zone.
+    /// Bytes at the region's end are in no zone.
     Unused {
         /// Number of bytes.
         bytes: usize,
@@ -352,15 +351,15 @@ impl fmt::Display for Note {
     }
 }
 
-/// Parameters that give no layout.
+/// Error: the parameters give no layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// Empty region, or a region without a zone.
+    /// The region is empty, or has no zone.
     Nothing,
     /// The region is 2 GiB or larger.
     TooLarge,
-    /// The zones before and of this kind are larger than the region.
+    /// The zones of this kind and those before it exceed the region.
     NoRoom(ZoneKind),
     /// The space left after the other zones is too small for a dmesg record.
     NoRecord {
@@ -375,12 +374,12 @@ pub enum LayoutError {
         kind: ZoneKind,
         /// Size of the zone in bytes.
         zone: usize,
-        /// Parity bytes a block.
+        /// Parity bytes for each block.
         ecc: usize,
     },
-    /// The number of parity bytes exceeds that of a block.
+    /// The number of parity bytes exceeds [`MAX_PARITY`].
     Ecc(usize),
-    /// A trace zone for each of no CPUs.
+    /// A trace zone for each CPU was requested, but there are no CPUs.
     NoCpus,
 }
 
@@ -429,7 +428,7 @@ mod tests {
     };
 
     #[test]
-    fn the_recorded_region_is_divided_as_linux_divided_it() {
+    fn the_recorded_region_is_divided_as_in_linux() {
         let layout = Layout::new(&PLAIN).unwrap();
         let offsets: Vec<_> = layout
             .zones()
@@ -491,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_refuses_is_refused() {
+    fn parameters_that_linux_refuses_are_refused() {
         let refused = |params| Layout::new(&params).unwrap_err();
         assert_eq!(
             refused(Params::device_tree(0x10000, 1)),
@@ -530,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_rounds_is_said() {
+    fn roundings_of_linux_are_reported() {
         let params = Params {
             console_size: 0x7fff,
             flags: 0,

@@ -1,20 +1,20 @@
-//! Records that survive a crash, in the memory format of Linux's ramoops: traces,
-//! console output and kernel logs. They are written without a lock. The next kernel, Linux,
-//! or nostall-postmortem on a dump of the machine's memory reads them.
+//! Records that survive a crash, in the memory format of Linux's ramoops: traces, console output
+//! and kernel logs. They are written without a lock. Readers are the next kernel, Linux, or
+//! nostall-postmortem with a dump of the machine's memory.
 //!
-//! - **Writing**: no_std, no allocation, no panic. A [`Layout`] divides a region as
-//!   Linux divides it; a [`Zone`] is appended to, its parity kept true, data before
-//!   header. One [`Recorder`] a CPU takes function entries: no lock, no atomic
-//!   read-modify-write, no shared counter. Handlers that record while they interrupt
-//!   a record are [dropped](Dropping), [masked](Masking) or [nested](Nesting).
-//! - **Reading**, no_std too: [`recover`] returns the remaining records, merged over all
-//!   CPUs, each with a trust level.
+//! - **Writing**: no_std, no allocation, no panic. A [`Layout`] divides a region as Linux does. A
+//!   [`Zone`] is appended to: data first, then the header, each with its parity. One [`Recorder`]
+//!   for each CPU stores function entries: no lock, no atomic read-modify-write, no shared counter.
+//!   Handlers that record while they interrupt a record are [dropped](Dropping), [masked](Masking)
+//!   or [nested](Nesting).
+//! - **Reading**, also no_std: [`recover`] returns the remaining records, merged over all CPUs,
+//!   each with a trust level.
 //!
-//! Whole dumps are read using the crate nostall-postmortem. It finds regions at unknown places,
+//! The crate nostall-postmortem reads whole dumps. It finds regions at unknown addresses,
 //! decompresses records, adds symbols, and rebuilds the files of Linux's `/sys/fs/pstore`.
 //!
 //! When not to use it: for records of *planned* restarts a file is simpler. If records need not
-//! be in Linux's format, a tracer with its own events (LTTng) records more of each.
+//! have Linux's format, a tracer with its own events (LTTng) records more details.
 //!
 //! # Example
 //!
@@ -33,7 +33,7 @@
 //! let clock = HostClock::default(); // one for all CPUs: records are merged by time
 //! # let mut region = vec![0; 0x4_0000];
 //!
-//! // The kernel that will crash: each zone to its owner.
+//! // The kernel that will crash: each zone has its own owner.
 //! {
 //!     let region = Ram::of(&mut region); // or Ram::new, over reserved physical memory
 //!     let mut traces = Vec::new();
@@ -55,37 +55,38 @@
 //!     last_words.unwrap().write_dmesg(&DumpHeader::PANIC, b"[    1.000000] out of coffee\n");
 //! }
 //!
-//! // The next one, on the same memory.
+//! // The next kernel, on the same memory.
 //! let left = recover(&region[..], &layout, None);
 //! let calls: Vec<_> = left.traces::<2>(RecordFormat::Bits64).unwrap().map(|trace| trace.record).collect();
 //! assert_eq!(calls.iter().map(|call| call.cpu).collect::<Vec<_>>(), [0, 1, 0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What a cut leaves behind
+//! # Contents after a cut
 //!
-//! Data is stored before the header that makes it visible, so a cut at any moment
-//! loses nothing but the record that was being written ([`Nesting`] has one moment in
-//! which it can lose more). Two marks say the rest:
-//! *suspect* is the oldest record of a ring that is full, whose place the next one
-//! takes; *unverified* is what does not agree with its parity, as the block under
-//! the write position may not. Nothing is "repaired" there into what was never
-//! written. (A text has no records to be marked: of a full ring of text, the oldest
-//! bytes, as many as were being written, may be of the newest line.)
+//! A *cut* is a crash or a loss of power. Data is stored before the header that makes it visible,
+//! so a cut loses only the record that was being written. ([`Nesting`] can lose more at one
+//! moment.) Two marks describe the rest:
 //!
-//! That is promised for memory that is coherent: guest RAM that outlives the guest,
-//! a mapped file, RAM over a reset that keeps its contents and flushes the caches.
-//! Memory behind a cache that a cut empties needs a [`Flushed`] that really flushes,
-//! and takes as long. Write-combining memory over a power cut keeps what has left the
-//! CPU's buffers, in no particular order: then only error correction tells. The two
-//! words of the header are each stored at once, as memory that takes 32-bit stores
-//! does; a header that memory tears in half is found out by 16 or more parity bytes,
-//! and by nothing else.
+//! - *suspect* is the oldest record of a full ring, which the next record overwrites;
+//! - *unverified* is a block that does not agree with its parity, which may happen to the block
+//!   under the write position. It is not "repaired" to contents that were never written.
+//!
+//! A text has no records to mark. In a full ring of text, the oldest bytes, as many as were being
+//! written, may belong to the newest line.
+//!
+//! This holds for coherent memory: guest RAM that survives the guest, a mapped file, or RAM over a
+//! reset that keeps its contents and flushes the caches. Memory behind a cache that a cut empties
+//! needs a [`Flushed`] that really flushes, which takes its time. After a power cut,
+//! write-combining memory has the stores that left the CPU's buffers, in any order: then only error
+//! correction detects losses.
+//!
+//! Each of the header's two words is stored at once, if memory takes 32-bit stores. If memory tears
+//! such a store, only 16 or more parity bytes detect it.
 //!
 //! # Looking inside
 //!
-//! Dump the region and run `nostall postmortem FILE`. It reports where the zones are, and
-//! their contents.
+//! Dump the region and run `nostall postmortem FILE`. It reports the zones and their contents.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "std"), no_std)]

@@ -1,5 +1,5 @@
-//! A recorder that many CPUs share, behind a lock. Linux used one before trace zones per CPU,
-//! and still does where they are not per CPU.
+//! Recorder shared by many CPUs, behind a lock. Linux used one before trace zones per CPU, and
+//! still does if the zones are not per CPU.
 
 use lock_api::{Mutex, RawMutex};
 
@@ -9,10 +9,10 @@ use crate::stamp::Stamp;
 
 /// Recorders behind one lock.
 ///
-/// With one recorder, this is a zone with its own lock; with several, one lock for all zones.
-/// `L` is any raw lock: `spin::mutex::SpinMutex<()>`, or a kernel's own.
+/// With one recorder, this is a zone with its own lock; with several, one lock for all zones. `L`
+/// is any raw lock: `spin::mutex::SpinMutex<()>`, or a kernel's own.
 ///
-/// A handler that interrupts the lock's holder and records would wait forever. Mask interrupts
+/// A handler that interrupts the lock's holder and records would wait for ever. Mask interrupts
 /// around [`record`](Self::record), or use [`try_record`](Self::try_record).
 pub struct LockedRecorder<L: RawMutex, R>(Mutex<L, R>);
 
@@ -29,13 +29,12 @@ impl<L: RawMutex, R> LockedRecorder<L, R> {
 }
 
 impl<L: RawMutex, M: Memory, S: Stamp> LockedRecorder<L, Recorder<'_, M, S>> {
-    /// Records for `cpu` that the function at `ip` was entered from `parent`. Waits for the
-    /// lock.
+    /// Records for `cpu` that the function at `ip` was entered from `parent`. Waits for the lock.
     pub fn record(&self, cpu: u8, ip: u64, parent: u64) {
         self.0.lock().record_on(cpu, ip, parent);
     }
 
-    /// Records the same, or returns `false` if the lock is held. For handlers that may have
+    /// Does the same, or returns `false` if the lock is held. For handlers that may have
     /// interrupted the lock's holder.
     pub fn try_record(&self, cpu: u8, ip: u64, parent: u64) -> bool {
         let free = self.0.try_lock();
@@ -47,8 +46,8 @@ impl<L: RawMutex, M: Memory, S: Stamp> LockedRecorder<L, Recorder<'_, M, S>> {
 impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
     LockedRecorder<L, [Recorder<'_, M, S>; ZONES]>
 {
-    /// Records in zone number `cpu` that the function at `ip` was entered from `parent`. Waits
-    /// for the lock of all zones. Records nothing if there is no such zone.
+    /// Records in zone number `cpu` that the function at `ip` was entered from `parent`. Waits for
+    /// the lock of all zones. Records nothing if there is no such zone.
     pub fn record_in(&self, cpu: u8, ip: u64, parent: u64) {
         if let Some(recorder) = self.0.lock().get_mut(usize::from(cpu)) {
             recorder.record(ip, parent);

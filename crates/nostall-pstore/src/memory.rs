@@ -1,4 +1,4 @@
-//! The memory that outlives the kernel: what may be asked of it.
+//! Memory that survives the kernel.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,24 +14,22 @@ pub trait Load {
         self.len() == 0
     }
 
-    /// Copies the bytes from `at` on to `into`. Where there are none, `into` is
-    /// left as it was.
+    /// Copies the bytes from `at` to `into`. Leaves `into` unchanged if some of them do not exist.
     fn load(&self, at: usize, into: &mut [u8]);
 }
 
 /// Readable and writable bytes that survive a crash.
 ///
-/// Shared (`&self`), because an interrupt handler may write what the code under
-/// it was just writing. [`Zone`](crate::Zone) and the recorders decide which code writes
-/// where.
+/// It is shared (`&self`), because an interrupt handler may write to the bytes that the interrupted
+/// code is writing. [`Zone`](crate::Zone) and the recorders decide which code writes where.
 pub trait Memory: Load {
-    /// Stores `bytes` from `at` on, lowest address first, in pieces as wide as
-    /// this memory takes. Stores of one thread are not reordered. Bytes beyond the end
-    /// are not stored.
+    /// Stores `bytes` from `at`, lowest address first, in the widest pieces that this memory takes.
+    /// Stores of one thread are not reordered. Bytes beyond the end are not stored; an
+    /// implementation may then store none of `bytes`.
     fn store(&self, at: usize, bytes: &[u8]);
 
-    /// Stores `words` side by side from `at` on, which need not be aligned, as
-    /// [`store`](Self::store) would. Bytes beyond the end are not stored.
+    /// Stores `words` next to each other from `at`, possibly unaligned, as [`store`](Self::store)
+    /// does. Bytes beyond the end are not stored.
     #[inline]
     fn store_words(&self, at: usize, words: &[u64]) {
         for (i, word) in words.iter().enumerate() {
@@ -39,9 +37,9 @@ pub trait Memory: Load {
         }
     }
 
-    /// Makes what was stored in this range survive (flush, fence), and keeps later
-    /// stores behind it. Memory that is coherent needs to do nothing: guest RAM
-    /// that outlives the guest, a mapped file, RAM over a warm reset that flushes.
+    /// Makes the stores to this range survive a cut (flush, fence), before any later store.
+    /// Coherent memory needs to do nothing: guest RAM that survives the guest, a mapped file, RAM
+    /// over a warm reset that flushes.
     fn persist(&self, at: usize, len: usize) {
         let _ = (at, len);
     }
@@ -84,8 +82,8 @@ impl<T: Memory + ?Sized> Memory for &T {
     }
 }
 
-/// Ordinary memory: cached or write-combining, where a store of any width may
-/// have any alignment that the CPU takes.
+/// Ordinary memory, cached or write-combining. A store of any width may have any alignment that the
+/// CPU supports.
 #[derive(Debug)]
 pub struct Ram<'a> {
     start: NonNull<u8>,
@@ -93,17 +91,17 @@ pub struct Ram<'a> {
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: a `Ram` is the only one for its bytes (`new` demands it), so it may be
-// used on another CPU than the one that made it, by one at a time.
+// SAFETY: a `Ram` is unique for its bytes (required by `new`), so another CPU may use it, one at a
+// time.
 unsafe impl Send for Ram<'_> {}
 
 impl<'a> Ram<'a> {
-    /// The `len` bytes at `start`.
+    /// Creates the memory of `len` bytes at `start`.
     ///
     /// # Safety
     ///
-    /// They are one mapping of at most `isize::MAX` bytes, readable and writable, for
-    /// all of `'a`, and nothing in this program but this `Ram` accesses them meanwhile.
+    /// The bytes are one mapping of at most `isize::MAX` bytes, readable and writable, for all of
+    /// `'a`. Nothing in this program except this `Ram` accesses them meanwhile.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self {
             start,
@@ -112,17 +110,17 @@ impl<'a> Ram<'a> {
         }
     }
 
-    /// These bytes.
+    /// Creates the memory of these bytes.
     pub const fn of(bytes: &'a mut [u8]) -> Self {
         let len = bytes.len();
-        // SAFETY: an exclusive borrow for all of 'a; its pointer is not null.
+        // SAFETY: the borrow is exclusive for all of 'a, and its pointer is not null.
         unsafe { Self::new(NonNull::new_unchecked(bytes.as_mut_ptr()), len) }
     }
 
-    /// The first `at` bytes (all, if there are fewer), and the rest.
+    /// Splits the memory into the first `at` bytes (all, if there are fewer) and the rest.
     pub fn split_at(self, at: usize) -> (Self, Self) {
         let at = at.min(self.len);
-        // SAFETY: two parts that do not overlap, of bytes that were `self`'s alone.
+        // SAFETY: the parts do not overlap, and `self` was the only owner of the bytes.
         unsafe {
             (
                 Self::new(self.start, at),
@@ -131,7 +129,7 @@ impl<'a> Ram<'a> {
         }
     }
 
-    /// Returns the address of `count` bytes from `at` on, if they are all inside.
+    /// Returns the address of `count` bytes from `at`, if all of them are inside.
     #[inline]
     fn place(&self, at: usize, count: usize) -> Option<*mut u8> {
         let end = at.checked_add(count)?;
@@ -147,8 +145,8 @@ impl Load for Ram<'_> {
     #[inline]
     fn load(&self, at: usize, into: &mut [u8]) {
         if let Some(from) = self.place(at, into.len()) {
-            // SAFETY: within (`place`), no other code writes there (`new`), and
-            // `into` is other memory: it was borrowed exclusively.
+            // SAFETY: the bytes are inside (`place`), and no other code writes them (`new`). `into`
+            // is other memory, because it is borrowed exclusively.
             unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         }
     }
@@ -158,11 +156,11 @@ impl Memory for Ram<'_> {
     #[inline]
     fn store(&self, at: usize, bytes: &[u8]) {
         if let Some(to) = self.place(at, bytes.len()) {
-            // SAFETY: within (`place`), and exclusive (`new`), so `bytes` is other
+            // SAFETY: the bytes are inside (`place`) and exclusive (`new`), so `bytes` is other
             // memory.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-            // The next kernel reads it: the compiler may neither leave it out nor
-            // let it change places with what comes after.
+            // The next kernel reads these bytes: the compiler must not omit the store or move it
+            // behind later ones.
             compiler_fence(Ordering::SeqCst);
         }
     }
@@ -171,7 +169,7 @@ impl Memory for Ram<'_> {
     fn store_words(&self, at: usize, words: &[u64]) {
         if let Some(mut to) = self.place(at, size_of_val(words)) {
             for word in words {
-                // SAFETY: as above.
+                // SAFETY: as in `store`.
                 unsafe { to.cast::<u64>().write_unaligned(*word) };
                 to = to.wrapping_add(8);
             }
@@ -180,19 +178,19 @@ impl Memory for Ram<'_> {
     }
 }
 
-/// Memory that takes only aligned stores, of at most 32 bits: uncached on ARM, or
-/// behind a bus. Zones lie at any even offset, so a word may become two halves.
+/// Memory that takes only aligned stores of at most 32 bits: uncached on ARM, or behind a bus.
+/// Zones start at any even offset, so a word may be stored as two halves.
 #[derive(Debug)]
 pub struct Uncached<'a>(Ram<'a>);
 
 impl<'a> Uncached<'a> {
-    /// The same bytes, with care.
+    /// Creates the memory with aligned accesses to the same bytes.
     pub const fn new(memory: Ram<'a>) -> Self {
         Self(memory)
     }
 }
 
-/// The widest aligned piece that fits: 4, 2 or 1 bytes.
+/// Returns the size of the widest aligned piece that fits: 4, 2 or 1 bytes.
 fn piece(address: usize, left: usize) -> usize {
     match (address % 4, left) {
         (0, 4..) => 4,
@@ -214,8 +212,8 @@ impl Load for Uncached<'_> {
         while !into.is_empty() {
             let count = piece(from.addr(), into.len());
             let (now, later) = into.split_at_mut(count);
-            // SAFETY: within (`place`), no other code writes there (`Ram::new`), and
-            // aligned (`piece`).
+            // SAFETY: the bytes are inside (`place`), no other code writes them (`Ram::new`), and
+            // the access is aligned (`piece`).
             unsafe {
                 match count {
                     4 => now.copy_from_slice(&from.cast::<u32>().read_volatile().to_ne_bytes()),
@@ -236,8 +234,8 @@ impl Memory for Uncached<'_> {
         };
         while let Some(&first) = bytes.first() {
             let count = piece(to.addr(), bytes.len());
-            // SAFETY: within (`place`), exclusive (`Ram::new`), and aligned
-            // (`piece`).
+            // SAFETY: the bytes are inside (`place`), exclusive (`Ram::new`), and the access is
+            // aligned (`piece`).
             unsafe {
                 match (count, bytes) {
                     (4, &[a, b, c, d, ..]) => {
@@ -256,8 +254,8 @@ impl Memory for Uncached<'_> {
     }
 }
 
-/// Memory behind a cache that a cut empties: `flush` is called with the place and
-/// length of what must reach the memory, and returns when it has.
+/// Memory behind a cache that a cut empties. `flush` is called with the offset and length of bytes
+/// that must reach the memory, and returns when they have.
 ///
 /// ```
 /// use nostall_pstore::{Flushed, Memory, Ram};
@@ -278,7 +276,7 @@ pub struct Flushed<M, F> {
 }
 
 impl<M: Memory, F: Fn(usize, usize)> Flushed<M, F> {
-    /// `memory`, with `flush` for whatever must survive.
+    /// Creates the memory with `flush` for bytes that must survive.
     pub const fn new(memory: M, flush: F) -> Self {
         Self { memory, flush }
     }
@@ -317,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_stored_is_loaded_and_nothing_else_is_touched(
+        fn stored_bytes_are_loaded_and_no_others_change(
             at in 0usize..80,
             bytes in prop::collection::vec(any::<u8>(), 0..70),
             careful in any::<bool>(),

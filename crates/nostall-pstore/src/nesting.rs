@@ -1,19 +1,18 @@
-//! A trace recorder that may be interrupted by handlers which record too, and
-//! keeps what they record.
+//! Trace recorder that recording handlers may interrupt, and that keeps their records.
 //!
-//! Handlers come in last and leave first. So before a handler records, it finishes
-//! whatever record it interrupted on that record's behalf (each frame announces
-//! its record and its place before it stores them). The interrupted frame detects
-//! that, or stores the same bytes at the same place once more. No frame waits,
-//! and no read-modify-write is needed: every word has one writer at a time.
+//! Handlers are nested: the last to start is the first to return. So before a handler records, it
+//! finishes the record that it interrupted. For that, each frame announces its record and position
+//! before it stores them. The interrupted frame detects this, or stores the same bytes at the same
+//! position again. No frame waits, and no read-modify-write is needed: every word has one writer at
+//! a time.
 //!
-//! But the header's, which all have to write: a frame that was interrupted at the very
-//! store of its header puts an older one there, sees it, and puts the newest there
-//! with its next stores. A cut between the two loses what the handler recorded; and in
-//! a full ring that lies where the oldest records were, of which a reader doubts one.
+//! The header is the exception, because every frame writes it. A frame interrupted exactly at its
+//! header store puts an older header there, detects that, and stores the newest one next. A cut
+//! between the two stores loses the handler's records. In a full ring they are at the position of
+//! the oldest records, of which a reader marks one as suspect.
 //!
-//! Places are counted on and on, so a machine word of 64 bits is needed: with 32 the
-//! laps of a ring would come round.
+//! Positions are counted without end, so a machine word of 64 bits is needed. With 32 bits, the
+//! ring's laps would wrap.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -27,23 +26,23 @@ use crate::stamp::Stamp;
 use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 use crate::zone::Zone;
 
-/// Frames that can be in a record at once: a task, a soft interrupt, an interrupt,
-/// an NMI, as in Linux.
+/// Number of frames that can record at once: a task, a soft interrupt, an interrupt, an NMI, as in
+/// Linux.
 const LEVELS: usize = 4;
 
-/// Not a position: beyond every zone's data.
+/// Value that is no position: it is beyond every zone's data.
 const NOWHERE: usize = usize::MAX;
 
-/// A recorder for one CPU and all its handlers, or for one thread and its signal
-/// handlers; the type is not `Sync`. For zones without error correction.
+/// Recorder for one CPU and all its handlers, or for one thread and its signal handlers; the type
+/// is not `Sync`. For zones without error correction.
 ///
-/// A record that interrupts another is kept, after it, and is in the zone when its
-/// own call returns; a crash in a handler loses nothing but what was in the middle
-/// of being stored. (A cut just after the handler's return can lose what it recorded,
-/// and spoil as many of a full ring's oldest: the frame that was interrupted may put
-/// an older header there for the time of two stores.) With more than four frames deep the record is dropped, and
-/// counted. A handler must not record a whole zone full while it interrupts a
-/// record.
+/// A record that interrupts another one is kept, after it, and is in the zone when its call
+/// returns. A crash in a handler loses only the record being stored. A cut just after the handler's
+/// return can lose the handler's records and damage as many of a full ring's oldest records. The
+/// reason is that the interrupted frame may store an older header for the time of two stores.
+///
+/// Beyond four nested frames, a record is dropped and counted. A handler must not fill a whole zone
+/// while it interrupts a record.
 ///
 /// ```
 /// use nostall_pstore::{ZoneKind, LinuxVersion, Nesting, OwnCounter, Ram, Recorder, Zone};
@@ -60,11 +59,12 @@ pub struct Nesting<'c, M, S> {
     stamp: S,
     record_format: RecordFormat,
     cpu: u8,
-    /// Bits of a place that are the offset in the ring; those above count its laps.
+    /// Number of low bits of a position that are the offset in the ring. The bits above count its
+    /// laps.
     offset_bits: u32,
     /// Set once the ring has wrapped.
     full: AtomicBool,
-    /// Frames that are in `record`.
+    /// Number of frames in `record`.
     depth: AtomicUsize,
     missed: AtomicUsize,
     levels: [Level; LEVELS],
@@ -74,25 +74,25 @@ pub struct Nesting<'c, M, S> {
 /// State of the frame at one depth.
 #[derive(Debug)]
 struct Level {
-    /// Record of the frame.
+    /// Announced record of the frame.
     record: [AtomicU32; LONGEST_TRACE / 4],
-    /// Position of the record. It is valid only if it is the latest position, so that no record
-    /// is there yet.
+    /// Position of the record. It is valid only while it is the latest position, where no record is
+    /// yet.
     claim: AtomicUsize,
-    /// The claim that a handler has seen to.
+    /// Claim that a handler has completed.
     helped: AtomicUsize,
-    /// Behind the last record that was stored at this depth. The latest of all
-    /// levels' is where the next record goes.
+    /// Position after the last record stored at this depth. The latest of all levels is the
+    /// position of the next record.
     end: AtomicUsize,
 }
 
 impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
-    /// Around `recorder`.
+    /// Creates the recorder from `recorder`.
     ///
     /// # Errors
     ///
-    /// [`HasParity`]: take [`Dropping`](crate::Dropping) or
-    /// [`Masking`](crate::Masking) then.
+    /// [`HasParity`] if the zone has error correction. Then use [`Dropping`](crate::Dropping) or
+    /// [`Masking`](crate::Masking).
     pub fn new(recorder: Recorder<'c, M, S>) -> Result<Self, HasParity> {
         if recorder.zone().has_parity() {
             return Err(HasParity);
@@ -125,14 +125,14 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
             set(&self.missed, get(&self.missed).wrapping_add(1));
             return;
         };
-        // A handler between these two has put the depth back when it returns.
+        // A handler between these two has restored the depth when it returns.
         set(&self.depth, depth + 1);
         for below in &self.levels[..depth] {
             self.help(below, mine);
         }
         if depth > 0 {
-            // So that never more than one record is stored and not in the header: a
-            // reader doubts no more than one.
+            // So at most one stored record is missing from the header, and a reader marks at most
+            // one as suspect.
             self.publish();
         }
 
@@ -154,8 +154,8 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
                 set(&mine.end, self.after(place));
                 break;
             }
-            // A handler was here: after the claim, then it has seen to it; or
-            // before, and there is something else at that place.
+            // A handler was here. After the claim, it has completed the claim; before it, its own
+            // record is at that position.
             if get(&mine.helped) == place {
                 break;
             }
@@ -165,18 +165,18 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
         set(&self.depth, depth);
     }
 
-    /// Records that were dropped, because they were nested too deep.
+    /// Returns the number of records dropped because they were nested too deeply.
     pub fn missed(&self) -> usize {
         get(&self.missed)
     }
 
-    /// The memory that is recorded in.
+    /// Returns the memory of the zone.
     pub const fn memory(&self) -> &M {
         self.zone.memory()
     }
 
-    /// Stores the record that `below` announced, if it has claimed the latest place
-    /// for it. Done twice, it does the same again.
+    /// Stores the record that `below` announced, if it has claimed the latest position. A
+    /// repetition has the same result.
     fn help(&self, below: &Level, mine: &Level) {
         let place = get(&below.claim);
         if place == self.latest() {
@@ -189,7 +189,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
     /// Returns the position of the next record.
     fn latest(&self) -> usize {
         let ends = self.levels.iter().map(|level| get(&level.end));
-        // Laps overflow: what is later is told by the difference.
+        // Laps overflow, so the difference tells which position is later.
         ends.reduce(|a, b| {
             if a.wrapping_sub(b).cast_signed() > 0 {
                 a
@@ -207,7 +207,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
         )
     }
 
-    /// The place behind a record at `place`.
+    /// Returns the position after a record at `place`.
     fn after(&self, place: usize) -> usize {
         let (lap, offset) = self.split(place);
         let data = self.zone.division().data();
@@ -228,12 +228,12 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
         }
     }
 
-    /// The header, until it is that of the latest record.
+    /// Stores the header until it is that of the latest record.
     fn publish(&self) {
         loop {
             let place = self.latest();
             let (lap, offset) = self.split(place);
-            // Of its first lap alone, for laps overflow.
+            // Set after the first lap, because laps overflow.
             if lap != 0 {
                 self.full.store(true, Ordering::Relaxed);
             }
@@ -280,7 +280,7 @@ impl Level {
     }
 }
 
-/// The zone has error correction: two frames cannot both update a block's parity.
+/// Error: the zone has error correction, and two frames cannot both update a block's parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HasParity;
 
@@ -292,8 +292,8 @@ impl fmt::Display for HasParity {
 
 impl core::error::Error for HasParity {}
 
-/// Reads a word that handlers of this CPU write. The order of these accesses is all
-/// that counts, and only to the same CPU.
+/// Reads a word that handlers of this CPU write. Only the order of these accesses matters, and only
+/// on this CPU.
 #[inline]
 fn get(word: &AtomicUsize) -> usize {
     step();
@@ -301,7 +301,7 @@ fn get(word: &AtomicUsize) -> usize {
     word.load(Ordering::Relaxed)
 }
 
-/// Writes such a word.
+/// Writes a word that handlers of this CPU read.
 #[inline]
 fn set(word: &AtomicUsize, value: usize) {
     compiler_fence(Ordering::SeqCst);
@@ -310,7 +310,7 @@ fn set(word: &AtomicUsize, value: usize) {
     step();
 }
 
-/// A point at which the tests let a handler interrupt.
+/// Point at which the tests let a handler interrupt.
 #[cfg(not(test))]
 #[inline]
 const fn step() {}
@@ -337,7 +337,7 @@ mod tests {
         static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// A point at which an interrupt can occur.
+    /// Point at which an interrupt can occur.
     pub fn step() {
         let handler = HANDLER.with_borrow_mut(Option::take);
         if let Some(mut handler) = handler {
@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Memory in which an interrupt may come before and after every store.
+    /// Memory in which an interrupt may occur before and after every store.
     struct Interrupted<'a>(Ram<'a>);
 
     impl Load for Interrupted<'_> {
@@ -366,8 +366,8 @@ mod tests {
             for (i, word) in bytes.chunks(4).enumerate() {
                 step();
                 self.0.store(at + 4 * i, word);
-                // A cut here, in a handler: all is whole but what may be doubted. And
-                // anywhere there is a header to read by.
+                // After a cut here in a handler, all records are whole except suspect ones. At any
+                // other point, at least the header is readable.
                 match IN_HANDLER.get() {
                     true => drop(seen(self)),
                     false => drop(contents(self)),
@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Runs what a handler does.
+    /// Runs `handler` as a handler.
     fn handle<T>(handler: impl FnOnce() -> T) -> T {
         let before = IN_HANDLER.replace(true);
         let result = handler();
@@ -387,9 +387,9 @@ mod tests {
 
     const DATA: usize = 24 * 9 + 10;
 
-    /// Miri is too slow for every step.
+    /// Step width, because Miri is too slow for every step.
     const STEPS: usize = if cfg!(miri) { 29 } else { 1 };
-    /// Let alone for every two.
+    /// Step width for pairs of steps.
     const PAIRS: usize = if cfg!(miri) { 61 } else { 1 };
 
     type Tested = Nesting<'static, Interrupted<'static>, OwnCounter>;
@@ -413,7 +413,7 @@ mod tests {
         let header = ZoneHeader::decode(*header, ByteOrder::NATIVE);
         let (start, mut size) = (header.start as usize, header.size as usize);
         if size < start {
-            // Put back by the frame that was interrupted: it can be told.
+            // The interrupted frame has restored an older start, which is detectable.
             size = start;
         }
         assert!(size <= DATA && start <= DATA, "{header:?}");
@@ -425,8 +425,8 @@ mod tests {
         ring
     }
 
-    /// The addresses of the records that a reader sees, newest first; every one
-    /// whole but the oldest, if the next record takes its place.
+    /// Returns the addresses of the records that a reader sees, newest first. Checks that each is
+    /// whole, except the oldest if the next record overwrites it.
     fn seen(memory: &impl Load) -> Vec<u64> {
         let ring = contents(memory);
         let records = ring.rchunks_exact(24);
@@ -444,8 +444,7 @@ mod tests {
         records.iter().map(|record| record.ip).collect()
     }
 
-    /// Makes the `when`th step that follows run `handler`; tells whether it came to
-    /// that.
+    /// Runs `handler` at the `when`th following step. Returns whether that step was reached.
     fn interrupt_at(when: usize, handler: impl FnOnce() + 'static) -> Rc<Cell<bool>> {
         let came = Rc::new(Cell::new(false));
         let (told, mut left, mut handler) = (came.clone(), when, Some(handler));
@@ -462,8 +461,8 @@ mod tests {
         came
     }
 
-    /// Records 1,000 with whatever `interrupt` sets up; checks that all `nested`
-    /// are there once, and nothing is lost or left half.
+    /// Checks that record 1,000 and all of `nested` are present once, and that no record is lost or
+    /// incomplete.
     fn check(recorder: &Tested, before: u64, nested: &[u64]) {
         HANDLER.set(None);
         let seen = seen(recorder.memory());
@@ -479,7 +478,7 @@ mod tests {
             "{before} {seen:?}"
         );
         assert_eq!(recorder.missed(), 0);
-        // And it goes on as if nothing had been.
+        // Recording continues normally.
         recorder.record(2_000, !2_000);
         assert_eq!(self::seen(recorder.memory())[..2], [2_000, new[0]]);
     }
@@ -492,7 +491,7 @@ mod tests {
                 let handler = recorder.clone();
                 let came = interrupt_at(when, move || {
                     handle(|| (1_001..1_004).for_each(|ip| handler.record(ip, !ip)));
-                    // A crash here and now loses nothing that a handler recorded.
+                    // A crash at this point loses no record of a handler.
                     assert!(seen(handler.memory()).starts_with(&[1_003, 1_002, 1_001]));
                 });
                 recorder.record(1_000, !1_000);
@@ -537,12 +536,12 @@ mod tests {
     }
 
     #[test]
-    fn too_deep_is_dropped_and_counted() {
+    fn a_record_nested_too_deeply_is_dropped_and_counted() {
         let recorder = recorder(0);
         fn dive(recorder: Rc<Tested>, depth: u64) {
             if depth < 6 {
                 let deeper = recorder.clone();
-                // Its second step, which is in a record already.
+                // The second step, which is inside of a record.
                 interrupt_at(2, move || dive(deeper, depth + 1));
             }
             recorder.record(depth, !depth);

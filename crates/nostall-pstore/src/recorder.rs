@@ -1,4 +1,4 @@
-//! The trace of one CPU: no lock, no atomic read-modify-write, no shared counter.
+//! Recorder of one CPU: no lock, no atomic read-modify-write, no shared counter.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
@@ -13,17 +13,17 @@ use crate::zone::Zone;
 
 /// Records one CPU's function entries in a zone of its own.
 ///
-/// It is exclusive (`&mut`): for code that no recording handler interrupts. Otherwise use one
-/// of these (`examples/handlers.rs` runs them):
+/// It is exclusive (`&mut`), for code that no recording handler interrupts. Otherwise use one of
+/// these (`examples/handlers.rs` runs them):
 ///
-/// | | a record made by a handler | cost |
+/// | | record of a handler | cost |
 /// | --- | --- | --- |
-/// | `Recorder` | cannot be | nothing |
-/// | [`Dropping`] | is dropped and counted, if it interrupted one | a flag, set and reset |
+/// | `Recorder` | not possible | nothing |
+/// | [`Dropping`] | dropped and counted, if it interrupted one | a flag, set and reset |
 /// | [`Masking`] | waits; an NMI's is dropped and counted | masking interrupts, and the flag |
-/// | [`Nesting`](crate::Nesting) | is kept, after the one that it interrupted; no error correction | a dozen plain loads and stores |
+/// | [`Nesting`](crate::Nesting) | kept, after the interrupted one; no error correction | a dozen plain loads and stores |
 #[derive(Debug)]
-// Side by side in an array, two CPUs' recorders share no cache line.
+// In an array, the recorders of two CPUs share no cache line.
 #[repr(align(64))]
 pub struct Recorder<'c, M, S> {
     zone: Zone<'c, M>,
@@ -33,12 +33,12 @@ pub struct Recorder<'c, M, S> {
 }
 
 impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
-    /// Creates a recorder for CPU `cpu` into `zone`, in this machine's own format.
+    /// Creates a recorder for CPU `cpu` in `zone`, in this machine's own format.
     pub const fn new(zone: Zone<'c, M>, cpu: u8, stamp: S) -> Self {
         Self::with_record_format(zone, cpu, stamp, RecordFormat::NATIVE)
     }
 
-    /// The same, in a format of your choice.
+    /// Creates a recorder with the given format.
     pub const fn with_record_format(
         zone: Zone<'c, M>,
         cpu: u8,
@@ -59,13 +59,13 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
         self.record_on(self.cpu, ip, parent);
     }
 
-    /// The same for another CPU than the recorder's own: where one zone serves
-    /// many ([`LockedRecorder`](crate::LockedRecorder)).
+    /// Records for another CPU than the recorder's own, if one zone serves several CPUs
+    /// ([`LockedRecorder`](crate::LockedRecorder)).
     #[inline]
     pub fn record_on(&mut self, cpu: u8, ip: u64, parent: u64) {
         let stamp = self.stamp.next();
         if self.record_format == RecordFormat::NATIVE {
-            // In words of a number that the compiler knows: they stay in registers.
+            // The number of words is known to the compiler, so they stay in registers.
             let record = TraceRecord {
                 ip,
                 parent,
@@ -104,19 +104,19 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
         self.zone.append(&bytes[..self.record_format.len()]);
     }
 
-    /// The zone.
+    /// Returns the zone.
     pub const fn zone(&self) -> &Zone<'c, M> {
         &self.zone
     }
 
-    /// The parts: zone, CPU, stamp, format.
+    /// Returns the parts: zone, CPU, stamp, format.
     #[cfg(target_pointer_width = "64")]
     pub(crate) fn into_parts(self) -> (Zone<'c, M>, u8, S, RecordFormat) {
         (self.zone, self.cpu, self.stamp, self.record_format)
     }
 }
 
-/// A recorder that handlers may call too: what interrupts a record is dropped, and
+/// Recorder that handlers may call too. A record that interrupts another one is dropped and
 /// counted.
 ///
 /// For one CPU, or one thread and its signal handlers; the type is not `Sync`.
@@ -128,7 +128,7 @@ pub struct Dropping<R> {
 }
 
 impl<R> Dropping<R> {
-    /// Around `recorder`.
+    /// Creates the wrapper around `recorder`.
     pub const fn new(recorder: R) -> Self {
         Self {
             busy: AtomicBool::new(false),
@@ -137,7 +137,8 @@ impl<R> Dropping<R> {
         }
     }
 
-    /// Lets `record` have the recorder, or drops the call: `None`.
+    /// Calls `record` with the recorder. Returns `None` if the call interrupts another one, which
+    /// is counted.
     #[inline]
     pub fn with<T>(&self, record: impl FnOnce(&mut R) -> T) -> Option<T> {
         if self.busy.load(Ordering::Relaxed) {
@@ -145,24 +146,25 @@ impl<R> Dropping<R> {
             self.missed.store(missed.wrapping_add(1), Ordering::Relaxed);
             return None;
         }
-        // A handler between this load and this store has let go again when it
-        // returns, so a plain store will do.
+        // A handler between this load and this store has released the flag when it returns, so a
+        // plain store suffices.
         self.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        // Also if `record` panics.
+        // Released even if `record` panics.
         let _free = Free(&self.busy);
-        // SAFETY: not `Sync`, so only this thread and its handlers come here; while
-        // `busy` is set, they do not get as far.
+        // SAFETY: the type is not `Sync`, so only this thread and its handlers get here, and while
+        // `busy` is set they return earlier.
         let result = record(unsafe { &mut *self.recorder.get() });
         Some(result)
     }
 
-    /// Calls that were dropped; a few less, where handlers interrupt handlers.
+    /// Returns the number of dropped calls. It may be slightly too low if handlers interrupt
+    /// handlers.
     pub fn missed(&self) -> usize {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// The recorder back.
+    /// Returns the recorder.
     pub fn into_inner(self) -> R {
         self.recorder.into_inner()
     }
@@ -178,17 +180,16 @@ impl Drop for Free<'_> {
 }
 
 impl<M: Memory, S: Stamp> Dropping<Recorder<'_, M, S>> {
-    /// Records that the function at `ip` was entered from `parent`, unless this
-    /// interrupts a record.
+    /// Records that the function at `ip` was entered from `parent`, unless this interrupts a
+    /// record.
     #[inline]
     pub fn record(&self, ip: u64, parent: u64) {
         self.with(|recorder| recorder.record(ip, parent));
     }
 }
 
-/// A recorder that masks interrupts while it records, so that their handlers may
-/// record too. A record of an NMI, which cannot be masked, is dropped and counted if it
-/// interrupts another record.
+/// Recorder that masks interrupts while it records, so that their handlers may record too. An NMI
+/// cannot be masked: its record is dropped and counted if it interrupts another one.
 #[derive(Debug)]
 pub struct Masking<R, P> {
     recorder: Dropping<R>,
@@ -196,7 +197,7 @@ pub struct Masking<R, P> {
 }
 
 impl<R, P: Processor> Masking<R, P> {
-    /// Around `recorder`, on this processor.
+    /// Creates the wrapper around `recorder`, on this processor.
     pub const fn new(recorder: R, processor: P) -> Self {
         Self {
             recorder: Dropping::new(recorder),
@@ -204,15 +205,15 @@ impl<R, P: Processor> Masking<R, P> {
         }
     }
 
-    /// Lets `record` have the recorder with interrupts masked, or drops the call:
-    /// `None`.
+    /// Calls `record` with the recorder and with interrupts masked. Returns `None` if the call
+    /// interrupts another one.
     #[inline]
     pub fn with<T>(&self, record: impl FnOnce(&mut R) -> T) -> Option<T> {
         self.processor
             .without_interrupts(|| self.recorder.with(record))
     }
 
-    /// Calls that were dropped.
+    /// Returns the number of dropped calls.
     pub fn missed(&self) -> usize {
         self.recorder.missed()
     }
@@ -241,7 +242,7 @@ mod tests {
         Recorder::with_record_format(zone, 3, OwnCounter::new(), RecordFormat::Bits64)
     }
 
-    /// The functions that were entered.
+    /// Returns the recorded functions.
     fn read(memory: &[u8]) -> Vec<u64> {
         let place = Place {
             kind: ZoneKind::Ftrace,
@@ -262,7 +263,7 @@ mod tests {
         ip.collect()
     }
 
-    /// Masks nothing, and counts.
+    /// Processor that masks nothing and counts the calls.
     struct Cpu<'a>(&'a AtomicUsize);
 
     impl Processor for Cpu<'_> {
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_zone_holds_the_newest() {
+    fn a_full_zone_holds_the_newest_records() {
         let mut memory = [0; HEADER + DATA];
         let mut recorder = recorder(&mut memory);
         (0..9).for_each(|ip| recorder.record(ip, !ip));
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_interrupts_a_record_is_dropped_and_counted() {
+    fn a_record_that_interrupts_another_is_dropped_and_counted() {
         let mut memory = [0; HEADER + DATA];
         let dropping = Dropping::new(recorder(&mut memory));
         dropping.with(|recorder| {

@@ -10,10 +10,10 @@ use crate::memory::Load;
 use crate::read::{Merge, PreviousBootZone, Reader, Traces};
 use crate::trace::RecordFormat;
 
-/// Looks at a region before this kernel writes to it. Nothing is changed, nothing
-/// allocated; a zone is opened when it is asked for.
+/// Opens a region before this kernel writes to it. Changes nothing and allocates nothing; zones are
+/// opened on request.
 ///
-/// `code` is that of the layout's parity bytes, if it has any.
+/// `code` must match the layout's parity bytes, if it has any.
 ///
 /// ```
 /// use nostall_pstore::{ZoneKind, Layout, Params, RecordFormat, ZoneState, recover};
@@ -24,7 +24,7 @@ use crate::trace::RecordFormat;
 /// let layout = Layout::new(&Params::command_line(0x4_0000, 2)).unwrap();
 /// let recovered = recover(memory, &layout, None);
 ///
-/// // The last log of a kernel that died.
+/// // The log of a kernel that crashed.
 /// for mut dmesg in recovered.zones_of(ZoneKind::Dmesg) {
 ///     if let Some((header, mut at)) = dmesg.dmesg_header() {
 ///         let _ = (header.seconds, header.compressed);
@@ -34,7 +34,7 @@ use crate::trace::RecordFormat;
 ///         }
 ///     }
 /// }
-/// // The last calls of its CPUs, the newest at the end.
+/// // The last calls of its CPUs, newest last.
 /// for trace in recovered.traces::<2>(RecordFormat::NATIVE).unwrap() {
 ///     let _ = (trace.record.cpu, trace.record.ip, trace.suspect);
 /// }
@@ -52,7 +52,7 @@ pub const fn recover<'a, M: Load + ?Sized>(
     }
 }
 
-/// The trace records of up to `ZONES` zones, by their stamps.
+/// Trace records of up to `ZONES` zones, merged by their stamps.
 pub type AllTraces<'a, M, const ZONES: usize> =
     Merge<[Peekable<Traces<'a, M>>; ZONES], Traces<'a, M>>;
 
@@ -65,8 +65,7 @@ pub struct Recovered<'a, M: ?Sized> {
 }
 
 impl<'a, M: Load + ?Sized> Recovered<'a, M> {
-    /// The same, read in another way: by another byte order, or knowing that nostall
-    /// wrote.
+    /// Sets the reader, for example for another byte order, or for records written by nostall.
     #[must_use]
     pub const fn with(mut self, reader: Reader<'a>) -> Self {
         self.reader = reader;
@@ -80,7 +79,7 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
         zones.map(move |place| reader.open(memory, place))
     }
 
-    /// The zones of one kind.
+    /// Returns the zones of one kind.
     pub fn zones_of(
         &self,
         kind: ZoneKind,
@@ -90,11 +89,10 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
         zones.map(move |place| reader.open(memory, place))
     }
 
-    /// The trace records of all CPUs by their stamps; `None` if there are more
+    /// Returns the trace records of all CPUs, merged by their stamps; `None` if there are more
     /// trace zones than `ZONES`.
     ///
-    /// Needs some 300 bytes of stack for each of them. For less, make a [`Merge`] of fewer
-    /// zones.
+    /// Needs about 300 bytes of stack for each zone. To save stack, [`Merge`] fewer zones.
     pub fn traces<const ZONES: usize>(
         &self,
         record_format: RecordFormat,
@@ -107,7 +105,7 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
         zones.next().is_none().then(|| Merge::new(all))
     }
 
-    /// A zone outside of the memory.
+    /// Returns a zone outside of the memory.
     fn nothing(&self) -> PreviousBootZone<'a, M> {
         const SMALLEST: Division = Division::new(HEADER + 1, 0).unwrap();
         let place = Place {

@@ -4,12 +4,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_io::Clock;
 
-/// Gives each record its time, or its turn. 56 bits of it are kept where the CPU
-/// shares the word.
+/// Source of the stamps of records: a time or a sequence number. 56 bits are kept if the CPU shares
+/// the word.
 ///
-/// Any closure will do: `|| rdtsc()`.
+/// Any closure works: `|| rdtsc()`.
 pub trait Stamp {
-    /// The next one. May be called by a handler that interrupted a call.
+    /// Returns the next stamp. A handler that interrupted a call may call it.
     fn next(&self) -> u64;
 }
 
@@ -21,8 +21,8 @@ impl<F: Fn() -> u64> Stamp for F {
 }
 
 /// Nanoseconds of a clock. If all CPUs' clocks agree (x86's invariant TSC, Arm's and RISC-V's
-/// counters), the merged trace is in true order. Records from before the clock's rate is known
-/// have no place in that order: use the counter's own steps there.
+/// counters), the merged trace is in the true order. Records made before the clock has a rate
+/// cannot be ordered: use the raw counter until then.
 #[derive(Clone, Debug)]
 pub struct ByClock<C>(pub C);
 
@@ -33,9 +33,9 @@ impl<C: Clock> Stamp for ByClock<C> {
     }
 }
 
-/// A counter that all CPUs share and none locks, as Linux's: cheap on one CPU,
-/// fought over by many. Two CPUs may take the same number, or undo each other's;
-/// the merged trace is nearly in order. A machine word wide.
+/// Counter shared by all CPUs without a lock, as in Linux. It is fast on one CPU and contended on
+/// many. Two CPUs may take the same number, or overwrite each other's, so the merged trace is
+/// nearly in order. It has the width of a machine word.
 #[derive(Clone, Debug)]
 pub struct SharedCounter<'a>(pub &'a AtomicUsize);
 
@@ -48,13 +48,13 @@ impl Stamp for SharedCounter<'_> {
     }
 }
 
-/// A count of this recorder's own: cheapest, and says nothing of the order between
-/// CPUs. A machine word wide.
+/// Counter of one recorder. It is the fastest, but gives no order between CPUs. It has the width of
+/// a machine word.
 #[derive(Debug, Default)]
 pub struct OwnCounter(AtomicUsize);
 
 impl OwnCounter {
-    /// Creates a counter from 0 on.
+    /// Creates a counter that starts at 0.
     pub const fn new() -> Self {
         Self(AtomicUsize::new(0))
     }

@@ -1,5 +1,5 @@
-//! Trace records: one function entry each, in the formats of 64-bit and 32-bit
-//! kernels (Linux 6.1, `include/linux/pstore.h`, `struct pstore_ftrace_record`).
+//! Trace records: one function entry each, in the formats of 64-bit and 32-bit kernels (Linux 6.1,
+//! `include/linux/pstore.h`, `struct pstore_ftrace_record`).
 
 use core::fmt;
 
@@ -12,15 +12,15 @@ pub struct TraceRecord {
     pub ip: u64,
     /// Address of the caller.
     pub parent: u64,
-    /// Time or count, as the writer chose. It has 56 bits if the CPU shares its word.
+    /// Time or count, as selected by the writer. It has 56 bits if the CPU shares its word.
     pub stamp: u64,
     /// Low 8 bits of the CPU's number; fewer if they are part of the address.
     pub cpu: u8,
 }
 
 impl TraceRecord {
-    /// Returns whether the stamp of `next` plausibly follows this record's stamp: not smaller,
-    /// and less than 2^44 larger.
+    /// Returns whether the stamp of `next` plausibly follows this record's stamp: not smaller, and
+    /// less than 2^44 larger.
     pub const fn is_before(&self, next: &Self) -> bool {
         self.stamp <= next.stamp && next.stamp - self.stamp < 1 << 44
     }
@@ -33,19 +33,18 @@ impl TraceRecord {
 #[strum(serialize_all = "lowercase")]
 #[strum(parse_err_ty = UnknownRecordFormat, parse_err_fn = unknown)]
 pub enum RecordFormat {
-    /// 24 bytes: two 64-bit addresses, a word with the stamp in its upper 56 bits
-    /// and the CPU in its lower 8.
+    /// 24 bytes: two 64-bit addresses, and a word with the stamp in its upper 56 bits and the CPU
+    /// in its lower 8.
     #[strum(serialize = "64")]
     Bits64,
-    /// 16 bytes: two 32-bit addresses, the same word. 32-bit kernels, except ARM
-    /// with few CPUs.
+    /// 16 bytes: two 32-bit addresses, and the same word. 32-bit kernels, except ARM with few CPUs.
     #[strum(serialize = "32")]
     Bits32,
-    /// 16 bytes, with the CPU in the lowest two bits of the first address and 64
-    /// bits of stamp: 32-bit ARM, built for at most four CPUs.
+    /// 16 bytes, with the CPU in the low two bits of the first address, and a 64-bit stamp: 32-bit
+    /// ARM kernels for at most four CPUs.
     Arm32,
-    /// The same, with the CPU in the lowest bit alone: Thumb-2 kernels built for
-    /// at most two CPUs, where addresses are even but not multiples of four.
+    /// The same, with the CPU in the lowest bit only: Thumb-2 kernels for at most two CPUs, in
+    /// which addresses are even but not multiples of four.
     Thumb32,
 }
 
@@ -79,8 +78,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns whether the addresses of two successive records are plausible for a kernel:
-    /// close to each other, and not small numbers.
+    /// Returns whether the addresses of two successive records are plausible for a kernel: close to
+    /// each other, and not small numbers.
     pub const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
         if matches!(self, Self::Bits64) {
             a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
@@ -89,7 +88,7 @@ impl RecordFormat {
         }
     }
 
-    /// The bits of the first address that are the CPU's number.
+    /// Returns the mask of the CPU's number in the first address.
     pub const fn cpu_bits(self) -> u64 {
         match self {
             Self::Bits64 | Self::Bits32 => 0,
@@ -98,7 +97,7 @@ impl RecordFormat {
         }
     }
 
-    /// The record that lies there; `None` if there are not bytes enough.
+    /// Decodes a record; `None` without enough bytes.
     pub fn decode(self, bytes: &[u8], order: ByteOrder) -> Option<TraceRecord> {
         let (ip, parent, time) = match self {
             Self::Bits64 => {
@@ -129,8 +128,8 @@ impl RecordFormat {
         })
     }
 
-    /// The record as it lies in memory: the first [`len`](Self::len) bytes. What
-    /// does not fit the format is cut off.
+    /// Encodes the record in the first [`len`](Self::len) bytes. Truncates values that do not fit
+    /// the format.
     #[inline]
     pub fn encode(self, record: &TraceRecord, order: ByteOrder) -> [u8; LONGEST_TRACE] {
         let time = match self {
@@ -154,15 +153,14 @@ impl RecordFormat {
         bytes
     }
 
-    /// The first address as it lies in memory, with the CPU's bits in it: what
-    /// Linux prints.
+    /// Returns the first address as stored, including the CPU's bits, as Linux prints it.
     #[inline]
     pub const fn raw_ip(self, record: &TraceRecord) -> u64 {
         record.ip & !self.cpu_bits() | record.cpu as u64 & self.cpu_bits()
     }
 }
 
-/// The text is not the name of a [`RecordFormat`].
+/// Error: the text is not the name of a [`RecordFormat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRecordFormat;
 
@@ -186,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_fits_a_record_format_comes_back_in_either_byte_order(
+        fn a_record_that_fits_its_format_is_read_back_in_either_byte_order(
             record_format in prop::sample::select(&RecordFormat::ALL[..]),
             big in any::<bool>(),
             ip: u64, parent: u64, stamp: u64, cpu: u8,

@@ -1,4 +1,4 @@
-//! A zone that is written: append with wrap, parity kept true, data before header.
+//! Zone that is written: append with wrap, with current parity, data before header.
 
 use core::fmt;
 
@@ -14,12 +14,11 @@ use crate::read::{Reader, header};
 const START: usize = 4;
 const SIZE: usize = 8;
 
-/// A zone of persistent memory, and where in it the next byte goes.
+/// A zone of persistent memory, with its write position.
 ///
-/// Appending stores the data first, then (with error correction) its parity, then
-/// the header, then the header's parity. A cut at any moment leaves the zone as it
-/// was before, except that the oldest bytes of a ring that has wrapped may be
-/// overwritten in part.
+/// Appending stores the data first, then (with error correction) its parity, then the header, then
+/// the header's parity. A cut at any moment leaves the zone as it was before. The exception is a
+/// ring that has wrapped, whose oldest bytes may be partly overwritten.
 ///
 /// ```
 /// use nostall_pstore::{ZoneKind, LinuxVersion, Ram, Zone};
@@ -39,7 +38,7 @@ pub struct Zone<'c, M> {
     division: Division,
     /// Number of data bytes.
     data: usize,
-    /// End of the range that only needs to be stored: the ring's end, or 0 with error
+    /// End of the range in which a record only needs to be stored: the ring's end, or 0 with error
     /// correction.
     easy: usize,
     signature: u32,
@@ -52,15 +51,15 @@ pub struct Zone<'c, M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PreviousContents {
-    /// Contents of an earlier life: they stay until they are overwritten or
+    /// Contents of an earlier kernel. They stay until they are overwritten or
     /// [erased](Zone::erase).
     Old {
         /// Number of bytes.
         bytes: usize,
     },
-    /// A zone with nothing in it.
+    /// An empty zone.
     Empty,
-    /// No zone of this kind, or a damaged one: it is initialized.
+    /// No zone of this kind, or a damaged one. It is initialized.
     Nothing {
         /// Header that was found.
         header: ZoneHeader,
@@ -68,16 +67,15 @@ pub enum PreviousContents {
 }
 
 impl<'c, M: Memory> Zone<'c, M> {
-    /// The zone that is all of `memory`, of a given kind, with error correction if
-    /// a code is given. Its contents are kept if possible: recover them
-    /// before you append.
+    /// Attaches a zone to all of `memory`, with error correction if `code` is given. Keeps its
+    /// contents if possible: recover them before the first append.
     ///
-    /// `linux` is the version of the kernel that is to read it, which matters to
-    /// trace zones alone.
+    /// `linux` is the version of the kernel that will read the zone. It matters only for trace
+    /// zones.
     ///
     /// # Errors
     ///
-    /// [`NoRoom`] if the memory holds no header and one byte of data.
+    /// [`NoRoom`] if the memory is too small for a header, one byte of data and their parity.
     pub fn attach(
         memory: M,
         kind: ZoneKind,
@@ -106,8 +104,8 @@ impl<'c, M: Memory> Zone<'c, M> {
         let ours = header.signature == zone.signature && header.is_valid(division.data());
         if ours {
             zone.size = header.size as usize;
-            // A ring that has not wrapped starts where it ends; if the header says
-            // otherwise, a cut fell between its two words.
+            // In a ring that has not wrapped, the start equals the size. If the header differs, a
+            // cut was between its two words.
             let full = zone.size == division.data();
             zone.start = if full {
                 header.start as usize % zone.size
@@ -115,7 +113,7 @@ impl<'c, M: Memory> Zone<'c, M> {
                 zone.size
             };
         }
-        zone.make_header_true(ours);
+        zone.store_intended_header(ours);
         let found = match zone.size {
             _ if !ours => PreviousContents::Nothing { header },
             0 => PreviousContents::Empty,
@@ -124,14 +122,14 @@ impl<'c, M: Memory> Zone<'c, M> {
         Ok((zone, found))
     }
 
-    /// Stores the header as it is to be, if it is not so; `ours`: what lies there is one
-    /// already, or nearly.
-    fn make_header_true(&mut self, ours: bool) {
+    /// Stores the intended header if it differs. `ours` means that the stored one is a valid header
+    /// of this zone, or nearly so.
+    fn store_intended_header(&mut self, ours: bool) {
         let mut bytes = [0; HEADER];
         self.memory.load(0, &mut bytes);
         let stored = ZoneHeader::decode(bytes, ByteOrder::NATIVE);
         if !ours {
-            // Before the signature, so that no other contents lie under it.
+            // Stored before the signature, so that no other contents become valid.
             self.store_nothing();
         } else if (stored.start, stored.size) != (self.start as u32, self.size as u32) {
             self.store_header(self.start, self.size);
@@ -143,8 +141,8 @@ impl<'c, M: Memory> Zone<'c, M> {
         self.store_header_parity();
     }
 
-    /// Appends `bytes`, or as many of the last of them as the zone can hold. They
-    /// become visible to a reader all at once.
+    /// Appends `bytes`, or the last of them that the zone can hold. They become visible to a reader
+    /// all at once.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
         let end = self.start + bytes.len();
@@ -158,7 +156,7 @@ impl<'c, M: Memory> Zone<'c, M> {
     }
 
     /// Appends like [`append`](Self::append), with two or three words as arguments, because an
-    /// array would have to be in memory.
+    /// array would be in memory.
     #[inline]
     pub(crate) fn append_words(&mut self, first: u64, second: u64, third: Option<u64>) {
         let len = if third.is_some() { 24 } else { 16 };
@@ -190,9 +188,8 @@ impl<'c, M: Memory> Zone<'c, M> {
         self.append_in_pieces(words.as_flattened());
     }
 
-    /// Appends `bytes` of a text: with error correction, block by block, so that
-    /// never more than one block is ahead of its parity; they become visible in
-    /// such pieces.
+    /// Appends text. With error correction, it is appended block by block, so that at most one
+    /// block is ahead of its parity. The text becomes visible in such pieces.
     pub fn append_text(&mut self, bytes: &[u8]) {
         if self.parity.is_none() {
             return self.append(bytes);
@@ -242,7 +239,7 @@ impl<'c, M: Memory> Zone<'c, M> {
         self.parity.is_some()
     }
 
-    /// The memory it lies in.
+    /// Returns the memory of the zone.
     pub const fn memory(&self) -> &M {
         &self.memory
     }
@@ -275,7 +272,7 @@ impl<'c, M: Memory> Zone<'c, M> {
         self.publish(at, size);
     }
 
-    /// The header, last of all.
+    /// Stores the header, after everything else.
     fn publish(&mut self, start: usize, size: usize) {
         self.advance(start, size);
         self.store_header_parity();
@@ -293,9 +290,9 @@ impl<'c, M: Memory> Zone<'c, M> {
         }
     }
 
-    /// Stores the header in an order that loses no contents if a cut is between the two words.
-    /// A start beyond the size would be an invalid zone. A full ring that starts at its end
-    /// would be turned the wrong way round.
+    /// Stores the header in an order that loses no contents after a cut between the two words. A
+    /// start beyond the size would be an invalid zone. A full ring with its start at the end would
+    /// be rotated wrongly.
     #[inline]
     pub(crate) fn store_header(&self, start: usize, size: usize) {
         let is_full = size == self.data;
@@ -307,14 +304,14 @@ impl<'c, M: Memory> Zone<'c, M> {
         self.store_in_order(first, second);
     }
 
-    /// The header of an empty zone, over whatever there is. The size first: a ring
-    /// that is full would be turned, but a start beyond the size is no zone.
+    /// Stores the header of an empty zone over any contents. The size comes first: a full ring
+    /// would be rotated wrongly, but a start beyond the size is an invalid zone.
     fn store_nothing(&self) {
         self.store_in_order((SIZE, [0; 4]), (START, [0; 4]));
     }
 
-    /// Each has arrived before the next is on its way: they may lie in two cache
-    /// lines.
+    /// Stores both words, each persistent before the next is stored, because they may be in two
+    /// cache lines.
     #[inline]
     fn store_in_order(&self, first: (usize, [u8; 4]), second: (usize, [u8; 4])) {
         for (at, word) in [first, second] {
@@ -334,7 +331,7 @@ impl<'c, M: Memory> Zone<'c, M> {
         };
         let header = header.encode(ByteOrder::NATIVE);
         let old = &parity.header.data;
-        // In a ring that has wrapped, the start is all that changes.
+        // In a ring that has wrapped, only the start changes.
         let start_alone = old[..START] == header[..START] && old[SIZE..] == header[SIZE..];
         let (offset, new) = match start_alone {
             true => (START, &header[START..SIZE]),
@@ -349,12 +346,12 @@ impl<'c, M: Memory> Zone<'c, M> {
     }
 }
 
-/// The last `most` bytes.
+/// Returns the last `most` bytes.
 fn last(bytes: &[u8], most: usize) -> &[u8] {
     &bytes[bytes.len().saturating_sub(most)..]
 }
 
-/// The parity of the block that is being written, and of the header.
+/// Parity of the block being written, and of the header.
 #[derive(Debug)]
 struct Parity<'c> {
     code: &'c Code,
@@ -397,8 +394,8 @@ impl<'c> Parity<'c> {
         });
     }
 
-    /// Takes a block as it really is. If it has flipped since it was written, and
-    /// that can be mended, it is: its old contents are still to be read.
+    /// Loads a block from memory. Corrects bytes that flipped since it was written, if possible,
+    /// because its old contents are still to be read.
     #[inline(never)]
     fn enter(&mut self, memory: &impl Memory, division: Division, size: usize, block: usize) {
         let (len, parity) = (division.block_len(block), self.code.parity());
@@ -423,8 +420,8 @@ impl<'c> Parity<'c> {
     }
 }
 
-/// Intended bytes and their parity, which are never read back. If a byte flipped meanwhile, a
-/// parity updated from it would make a reader corrupt good bytes.
+/// Intended bytes and their parity, which are never read back from memory. If a byte flipped there,
+/// a parity updated from it would make a reader corrupt good bytes.
 #[derive(Debug)]
 struct Group<const LEN: usize> {
     data: [u8; LEN],
@@ -432,17 +429,17 @@ struct Group<const LEN: usize> {
     parity: [u8; UPDATED],
 }
 
-/// Parity bytes that [`Code::difference`] gives.
+/// Number of parity bytes that [`Code::difference`] returns.
 const UPDATED: usize = 16;
 
 impl<const LEN: usize> Group<LEN> {
-    /// Zeros; so is their parity.
+    /// Zero bytes, whose parity is also zero.
     const ZERO: Self = Self {
         data: [0; LEN],
         parity: [0; UPDATED],
     };
 
-    /// Puts `new` at `offset`, and gives `store` the parity of the first `len` bytes.
+    /// Puts `new` at `offset`, and passes the parity of the first `len` bytes to `store`.
     #[inline]
     fn change(
         &mut self,
@@ -471,13 +468,12 @@ impl<const LEN: usize> Group<LEN> {
     }
 }
 
-/// The first of so many bytes.
+/// Returns the first bytes of a parity.
 const fn first(bytes: &[u8; MAX_PARITY]) -> [u8; UPDATED] {
     *bytes.first_chunk().unwrap()
 }
 
-/// The memory holds no header and one byte of data, or the code has more parity
-/// bytes than it leaves room for.
+/// Error: the memory is too small for a header, one byte of data and their parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 

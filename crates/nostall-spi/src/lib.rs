@@ -180,3 +180,8 @@ pub use stored::{Callback, Completed};
 pub use threads::{Threads, Worker};
 pub use transfer::{Message, Options, Transfer};
 pub use words::Words;
+
+/// The README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! Speed of exports, on traces that an iterator makes up.
+//! Speed of exports, on generated traces.
 //!
 //! `cargo bench -p nostall-trace --features perfetto --bench export`. Without `--bench`, which
 //! cargo passes, each row runs once and briefly.
@@ -14,7 +14,7 @@ use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_trace::export::{ExportError, Folded, Perfetto, Weight};
 use nostall_trace::graph::walk;
 
-/// Three million records a second.
+/// Goal: three million records per second.
 const GOAL: Limit = Limit::AtMost(333.3);
 
 fn main() {

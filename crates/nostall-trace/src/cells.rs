@@ -1,4 +1,4 @@
-//! Words of a zone, as its writer accesses them.
+//! Words of a zone, as accessed by its writer.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -17,11 +17,11 @@ pub(crate) trait Cells {
     /// Writes a word after every write before it.
     fn publish(&self, word: usize, value: u64);
 
-    /// Replaces the value `from` of a word with `to`, in one step for handlers on this CPU.
-    /// Returns whether the value was `from`.
+    /// Replaces the value `from` of a word with `to`, atomically for handlers on this CPU. Returns
+    /// whether the value was `from`.
     fn replace(&self, word: usize, from: u64, to: u64) -> bool;
 
-    /// Adds to a word, in one step for handlers on this CPU.
+    /// Adds to a word, atomically for handlers on this CPU.
     fn add(&self, word: usize, more: u64) {
         loop {
             let now = self.get(word);
@@ -40,12 +40,12 @@ pub(crate) struct MemoryCells<'m> {
 }
 
 impl MemoryCells<'_> {
-    /// Words from `base` on.
+    /// Creates access to the words from `base` on.
     ///
     /// # Safety
     ///
-    /// Every word that is accessed lies in memory that is valid and only accessed atomically for
-    /// the type's lifetime, and `base` is aligned to 8 bytes.
+    /// Every accessed word must lie in memory that is valid, and only accessed atomically, for the
+    /// type's lifetime. `base` must be aligned to 8 bytes.
     #[inline]
     pub(crate) const unsafe fn new(base: NonNull<u8>) -> Self {
         Self {
@@ -63,7 +63,7 @@ mod wide {
     impl MemoryCells<'_> {
         #[inline]
         fn word(&self, word: usize) -> &AtomicU64 {
-            // SAFETY: `new` demands valid, aligned memory that is only accessed atomically.
+            // SAFETY: `new` requires valid, aligned memory that is only accessed atomically.
             unsafe { AtomicU64::from_ptr(self.base.as_ptr().cast::<u64>().wrapping_add(word)) }
         }
 
@@ -97,8 +97,8 @@ mod wide {
             self.word(word).store(value, Ordering::Release);
         }
 
-        /// Without a lock prefix: an instruction is one step for this CPU's handlers, NMIs
-        /// included, and no other CPU writes the word.
+        /// Needs no lock prefix: handlers on this CPU, NMIs included, cannot interrupt an
+        /// instruction, and no other CPU writes the word.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         #[inline]
         fn replace(&self, word: usize, from: u64, to: u64) -> bool {
@@ -144,7 +144,7 @@ mod narrow {
                 .as_ptr()
                 .cast::<u32>()
                 .wrapping_add(2 * word + half);
-            // SAFETY: `new` demands valid, aligned memory that is only accessed atomically.
+            // SAFETY: `new` requires valid, aligned memory that is only accessed atomically.
             unsafe { AtomicU32::from_ptr(at) }
         }
 
@@ -155,8 +155,8 @@ mod narrow {
             u64::from(high) << 32 | u64::from(low)
         }
 
-        /// Replaces a word that several CPUs write. A machine with several CPUs and without
-        /// atomic words of 64 bits must not add names on two of them at once.
+        /// Replaces a word that several CPUs write. On a machine without 64-bit atomics, two CPUs
+        /// must not add names at the same time.
         pub(crate) fn replace_shared(&self, word: usize, from: u64, to: u64) -> bool {
             self.replace(word, from, to)
         }

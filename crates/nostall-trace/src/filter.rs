@@ -1,24 +1,24 @@
-//! Choice of the functions that are recorded.
+//! Selection of recorded functions.
 
 use core::ops::Range;
 
-/// Functions that are recorded, and functions that control the recording.
+/// Selection of recorded functions, and functions that control the recording.
 ///
 /// [`Recorder::set_filter`](crate::Recorder::set_filter) replaces it at run time. The default
 /// records everything.
 #[derive(Clone, Debug)]
 pub struct Filter<'a> {
-    /// Modules whose [sites](crate::Site) are recorded, with the modules in them. With no module
-    /// and no name, all sites are recorded.
+    /// Modules whose [sites](crate::Site) are recorded, including nested modules. Without any
+    /// module or name, all sites are recorded.
     pub modules: &'a [&'a str],
-    /// Names of sites that are recorded, in any module: whole, or their part after the last `::`.
+    /// Names of recorded sites in any module: the full name, or its part after the last `::`.
     pub names: &'a [&'a str],
-    /// Addresses of functions that are recorded. With no range, all addresses are recorded.
+    /// Address ranges of recorded functions. Without any range, all addresses are recorded.
     pub ranges: &'a [Range<u64>],
     /// Functions at this depth and deeper are not recorded. The outermost has depth 0.
     pub max_depth: u64,
-    /// Calls that are shorter, in ticks, are not recorded. With more than 0, a call is recorded
-    /// as a whole at its exit, without its argument; a call that does not return is missing.
+    /// Minimum duration of recorded calls in ticks. If it is not 0, a call is recorded once, at its
+    /// exit, without its argument; a call that does not return is missing.
     pub min_ticks: u64,
     /// Functions that control the recording when they are entered.
     pub triggers: &'a [Trigger<'a>],
@@ -42,7 +42,7 @@ impl Default for Filter<'_> {
     }
 }
 
-/// Function that controls the recording.
+/// A function that controls the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trigger<'a> {
     /// The function.
@@ -54,7 +54,7 @@ pub struct Trigger<'a> {
 /// Name or address of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function<'a> {
-    /// Name of a site, in any module: whole, or its part after the last `::`.
+    /// Name of a site in any module: the full name, or its part after the last `::`.
     Name(&'a str),
     /// Address that is passed to [`enter`](crate::Recorder::enter).
     Address(u64),
@@ -66,10 +66,10 @@ pub enum Function<'a> {
 pub enum Action {
     /// Recording starts with this function, if it was stopped.
     Start = 1,
-    /// Recording stops with this function. The function's entry is the last record.
+    /// Recording stops with this function, whose entry is the last record.
     Stop = 2,
-    /// As [`Stop`](Self::Stop), and only [`Recorder::unfreeze`](crate::Recorder::unfreeze)
-    /// starts it again.
+    /// Recording stops as with [`Stop`](Self::Stop), until
+    /// [`Recorder::unfreeze`](crate::Recorder::unfreeze) is called.
     Freeze = 3,
 }
 
@@ -108,7 +108,7 @@ impl Filter<'_> {
     }
 }
 
-/// Returns whether `name` is `wanted`, or ends with it.
+/// Returns whether `name` equals `wanted` or ends with `::wanted`.
 fn is_named(name: &str, wanted: &str) -> bool {
     let before = name.strip_suffix(wanted);
     before.is_some_and(|before| before.is_empty() || before.ends_with("::"))

@@ -1,4 +1,4 @@
-//! The recorder that `#[traced]` and `trace_scope!` use.
+//! The global recorder of `#[traced]` and `trace_scope!`.
 
 use core::ptr::{self, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -10,10 +10,10 @@ use crate::recorder::Recorder;
 use crate::site::Site;
 use crate::ticks::Ticks;
 
-/// First field of the recorder in use; null while tracing is off.
+/// First field of the global recorder; null while tracing is off.
 static GLOBAL: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());
 
-/// Switches tracing on, with this recorder.
+/// Enables tracing with this recorder.
 pub fn set_recorder<T: Ticks, P: Processor>(recorder: &'static Recorder<'static, T, P>)
 where
     Recorder<'static, T, P>: Sync,
@@ -22,22 +22,22 @@ where
     GLOBAL.store(hooks, Ordering::Release);
 }
 
-/// Switches tracing off. Sites then cost one branch.
+/// Disables tracing. Each site then costs one branch.
 pub fn clear_recorder() {
     GLOBAL.store(null_mut(), Ordering::Release);
 }
 
-/// Returns whether there is a recorder.
+/// Returns whether tracing is enabled.
 #[inline(always)]
 pub fn is_on() -> bool {
     !GLOBAL.load(Ordering::Relaxed).is_null()
 }
 
-/// Runs `with` if tracing is on.
+/// Runs `with` if tracing is enabled.
 #[inline(always)]
 fn with_hooks<R>(with: impl FnOnce(*const Hooks, &Hooks) -> R) -> Option<R> {
     let hooks = GLOBAL.load(Ordering::Acquire).cast_const();
-    // SAFETY: `set_recorder` stored a recorder that lives for ever, whose first field this is.
+    // SAFETY: `set_recorder` stored a `'static` recorder, whose first field this is.
     let table = unsafe { hooks.as_ref() }?;
     Some(with(hooks, table))
 }
@@ -45,11 +45,11 @@ fn with_hooks<R>(with: impl FnOnce(*const Hooks, &Hooks) -> R) -> Option<R> {
 /// Records a sample of a counter.
 #[inline]
 pub fn counter(counter: &'static Site, value: i64) {
-    // SAFETY: the pointer is that of a living recorder of the table's type.
+    // SAFETY: the pointer refers to a live recorder of the table's type.
     with_hooks(|hooks, table| unsafe { (table.counter)(hooks, counter, value) });
 }
 
-/// Records an event, perhaps with a value.
+/// Records an event, optionally with a value.
 #[inline]
 pub fn mark(event: &'static Site, value: Option<u64>) {
     // SAFETY: as above.
@@ -63,19 +63,19 @@ pub fn stall(condition: &str, duration: u64, place: &str) {
     with_hooks(|hooks, table| unsafe { (table.stall)(hooks, condition, duration, place) });
 }
 
-/// Function or scope that is being executed. Its exit is recorded when it is dropped.
+/// A function or scope in progress. Dropping it records the exit.
 #[derive(Debug)]
 #[must_use = "the scope ends where this is dropped"]
 pub struct Scope(Entered);
 
 impl Scope {
-    /// Records an entry, if tracing is on.
+    /// Records an entry, if tracing is enabled.
     #[inline(always)]
     pub fn enter(site: &'static Site) -> Self {
         Self::enter_with(site, None)
     }
 
-    /// Records an entry with an argument, if tracing is on.
+    /// Records an entry with an argument, if tracing is enabled.
     #[inline(always)]
     pub fn enter_with(site: &'static Site, argument: Option<u64>) -> Self {
         // SAFETY: as above.

@@ -1,23 +1,23 @@
-//! Entry points of a recorder, for code that does not know its clock and processor.
+//! Type-erased entry points of a recorder.
 
 use crate::site::Site;
 
-/// Entry that was recorded, or not. The exit needs it.
+/// Result of an entry, which the exit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the exit needs it"]
 pub struct Entered {
-    /// Time of the entry, for calls that are recorded as a whole.
+    /// Time of the entry, for calls that are recorded once at their exit.
     pub time: u64,
     /// Meta word of the exit; 0 if the exit is not recorded.
     pub exit: u64,
 }
 
 impl Entered {
-    /// Entry that was not recorded.
+    /// An entry that was not recorded.
     pub const NOT_RECORDED: Self = Self { time: 0, exit: 0 };
 }
 
-/// Entry points of a recorder, its first field.
+/// Entry points of a recorder; its first field.
 #[derive(Debug)]
 pub(crate) struct Hooks {
     pub(crate) enter: unsafe fn(*const Hooks, &'static Site, Option<u64>) -> Entered,

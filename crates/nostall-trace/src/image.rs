@@ -1,11 +1,11 @@
-//! Bytes that a reader reads: of a previous boot, of a dump, or live.
+//! Bytes of a trace: from a previous boot, a dump, or live memory.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::cells::MemoryCells;
 
-/// Readable bytes: of a region that no CPU writes, of a file, or [live](Live).
+/// Bytes of a trace: of a region that no CPU writes, of a file, or [live](Live).
 pub trait Image {
     /// Returns the number of bytes.
     fn len(&self) -> u64;
@@ -15,12 +15,12 @@ pub trait Image {
         self.len() == 0
     }
 
-    /// Reads the bytes from `at` on into `into`. Returns whether all of them exist. If not, any
-    /// bytes may be in `into`.
+    /// Reads the bytes from `at` on into `into`. Returns whether all of them exist; if not, the
+    /// contents of `into` are undefined.
     ///
-    /// Memory that is being written is read in words of 64 bits: pairs of them in the order of
-    /// addresses, and of each pair the second word first. So a slot's meta word is read before its
-    /// word, and a record before its arguments.
+    /// Live memory is read in 64-bit words: pairs in ascending order, and the second word of each
+    /// pair first. A slot's meta word is thus read before its word, and a record before its
+    /// arguments.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 }
 
@@ -47,7 +47,7 @@ impl<I: Image + ?Sized> Image for &I {
     }
 }
 
-/// Region that a recorder is writing.
+/// A region that a recorder is writing.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'m> {
     pub(crate) base: NonNull<u8>,
@@ -64,8 +64,8 @@ impl Image for Live<'_> {
         if end.is_none_or(|end| end > self.len() || !at.is_multiple_of(8)) {
             return false;
         }
-        // SAFETY: the region is valid for 'm, aligned, and accessed atomically only. The range
-        // is inside (above), and its words are whole: the region's length is a multiple of 64.
+        // SAFETY: the region is valid for 'm, aligned, and only accessed atomically. The range is
+        // inside (checked above), and its words are whole: the region's length is a multiple of 64.
         let cells = unsafe { MemoryCells::new(self.base) };
         let first = at as usize / 8;
         for (i, pair) in into.chunks_mut(16).enumerate() {

@@ -1,4 +1,4 @@
-//! A layer for `tracing`.
+//! A layer for the `tracing` crate.
 
 use std::cell::RefCell;
 
@@ -11,14 +11,14 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::global::{Scope, is_on, mark};
 use crate::site::Site;
 
-/// Records the spans of `tracing` as scopes, and its events as marks.
+/// Records `tracing`'s spans as scopes, and its events as marks.
 ///
-/// A span is recorded each time that a thread enters it, with its first integer field as the
-/// argument. The mark of an event has the event's module and line, and its first integer field.
-/// Other fields and the texts of messages are not recorded: the recorder does not format.
+/// A span is recorded each time that a thread enters it. Its argument is the span's first integer
+/// field. The mark of an event has the event's module and line, and its first integer field. Other
+/// fields and message texts are not recorded, because the recorder does not format.
 ///
-/// It records with the recorder in use: that of a [`ProgramTrace`](crate::ProgramTrace), or one
-/// that [`set_recorder`](crate::set_recorder) has got.
+/// The layer uses the global recorder: that of a [`ProgramTrace`](crate::ProgramTrace), or the one
+/// set with [`set_recorder`](crate::set_recorder).
 ///
 /// ```
 /// use nostall_trace::TraceLayer;
@@ -30,14 +30,14 @@ use crate::site::Site;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceLayer(());
 
-/// Site and argument of a span, in its extensions.
+/// Site and argument of a span, stored in its extensions.
 struct Spanned {
     site: &'static Site,
     argument: Option<u64>,
 }
 
 thread_local! {
-    /// Spans that this thread is in.
+    /// Spans that this thread has entered.
     static ENTERED: RefCell<Vec<(Id, Scope)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -61,7 +61,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for TraceLayer {
         let extensions = span.extensions();
         if let Some(spanned) = extensions.get::<Spanned>() {
             let scope = Scope::enter_with(spanned.site, spanned.argument);
-            // A thread that is ending records the scope's end here.
+            // A thread that is ending drops the scope here, which records its end.
             _ = ENTERED.try_with(|entered| entered.borrow_mut().push((id.clone(), scope)));
         }
     }
@@ -69,7 +69,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for TraceLayer {
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
         _ = ENTERED.try_with(|entered| {
             let mut entered = entered.borrow_mut();
-            // The innermost, unless guards are dropped in another order.
+            // The innermost entry of the span: guards may be dropped in another order.
             if let Some(at) = entered.iter().rposition(|(span, _)| span == id) {
                 drop(entered.remove(at));
             }
@@ -100,7 +100,7 @@ impl Visit for First {
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
-/// Sites of `tracing`'s callsites. Each is made once and stays.
+/// Sites for `tracing`'s callsites. Each is created once and never freed.
 mod sites {
     use std::collections::HashMap;
     use std::sync::{LazyLock, PoisonError, RwLock};

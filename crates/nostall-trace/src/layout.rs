@@ -95,8 +95,8 @@ pub const LINE: usize = 64;
 pub const VERSION: u32 = 1;
 /// Smallest number of slots in a zone: more than [`IN_FLIGHT_SLOTS`].
 pub const LEAST_SLOTS: u32 = 16;
-/// Slots that are being written at once at most: three each of a task, a soft interrupt, an
-/// interrupt and an NMI. More may be in flight, but then a reader takes the head for damaged.
+/// Maximum number of slots in flight: three each of a task, a soft interrupt, an interrupt and an
+/// NMI. With more, a reader considers the head damaged.
 pub const IN_FLIGHT_SLOTS: u64 = 12;
 /// Longest build ID in bytes.
 pub const BUILD_ID: usize = 32;
@@ -118,7 +118,7 @@ pub const ZONES_OF_THREADS: u32 = 2;
 pub const NAMES_USED: usize = 0xc8;
 /// Offset of the number of records lost without a zone.
 pub const REGION_LOST: usize = 0xd0;
-/// Offset of the word that says that the region is frozen.
+/// Offset of the word that is 1 while the region is frozen.
 pub const FROZEN: usize = 0xd8;
 
 /// Offset of the path of the program's file.
@@ -207,7 +207,7 @@ impl Order {
     }
 }
 
-/// Short text or identifier in a header.
+/// A short text or identifier in a header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Short<const N: usize> {
     bytes: [u8; N],
@@ -215,13 +215,13 @@ pub struct Short<const N: usize> {
 }
 
 impl<const N: usize> Short<N> {
-    /// No bytes.
+    /// The empty text.
     pub const EMPTY: Self = Self {
         bytes: [0; N],
         len: 0,
     };
 
-    /// The first `N` of these bytes.
+    /// Stores the first `N` bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut short = Self::EMPTY;
         for (to, from) in short.bytes.iter_mut().zip(bytes) {
@@ -231,12 +231,12 @@ impl<const N: usize> Short<N> {
         short
     }
 
-    /// A text of at most `N` bytes. A longer one is cut between characters.
+    /// Stores a text of at most `N` bytes. A longer one is truncated between characters.
     pub fn text(text: &str) -> Self {
         Self::new(&text.as_bytes()[..text.floor_char_boundary(N)])
     }
 
-    /// Bytes up to the first zero.
+    /// Returns the bytes up to the first zero.
     pub(crate) fn until_zero(bytes: &[u8]) -> Self {
         let len = bytes.iter().position(|&byte| byte == 0);
         Self::new(&bytes[..len.unwrap_or(bytes.len())])
@@ -293,7 +293,7 @@ pub struct RegionHeader {
     pub anchor_ran: u64,
     /// Address for which the anchor symbol was linked.
     pub anchor_linked: u64,
-    /// Number that tells recordings apart.
+    /// Number that distinguishes recordings.
     pub boot: u64,
     /// Length of the names area in bytes.
     pub names_len: u32,
@@ -303,11 +303,11 @@ pub struct RegionHeader {
     pub program: Short<PROGRAM>,
 }
 
-/// Reason for which bytes are no header.
+/// Reason why bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderFault {
-    /// The magic is not there.
+    /// The magic is missing.
     Magic,
     /// The layout has another version.
     Version(u32),
@@ -364,8 +364,8 @@ impl RegionHeader {
     ///
     /// # Errors
     ///
-    /// [`HeaderFault`]. A header whose geometry is sound decodes with
-    /// [`decode_unchecked`](Self::decode_unchecked) even if its checksum is wrong.
+    /// [`HeaderFault`] if the bytes are no valid header. If only the checksum is wrong,
+    /// [`decode_unchecked`](Self::decode_unchecked) still decodes it.
     pub fn decode(bytes: &[u8; REGION_HEADER]) -> Result<Self, HeaderFault> {
         let header = Self::decode_unchecked(bytes)?;
         let stored = Get(bytes, header.order).u32(REGION_CRC);
@@ -375,11 +375,11 @@ impl RegionHeader {
         }
     }
 
-    /// Decodes a header without looking at its checksum.
+    /// Decodes a header without checking its checksum.
     ///
     /// # Errors
     ///
-    /// [`HeaderFault`], but never [`Checksum`](HeaderFault::Checksum).
+    /// [`HeaderFault`] except [`Checksum`](HeaderFault::Checksum).
     pub fn decode_unchecked(bytes: &[u8; REGION_HEADER]) -> Result<Self, HeaderFault> {
         let magic = array(bytes, 0);
         let order = Order::of_magic(magic, REGION_MAGIC).ok_or(HeaderFault::Magic)?;
@@ -407,7 +407,7 @@ impl RegionHeader {
         fits.then_some(header).ok_or(HeaderFault::Geometry)
     }
 
-    /// Returns whether the lengths agree.
+    /// Returns whether the lengths are consistent.
     fn is_sound(&self) -> bool {
         let zones = u64::from(self.zones).checked_mul(self.zone_len);
         let end = zones.and_then(|zones| zones.checked_add(self.first_zone()));
@@ -438,7 +438,7 @@ pub struct ZoneHeader {
     pub order: Order,
     /// Number of the CPU or thread slot.
     pub zone: u32,
-    /// Number that tells recordings apart.
+    /// Number that distinguishes recordings.
     pub boot: u64,
     /// Number of slots.
     pub slots: u32,
@@ -463,7 +463,7 @@ impl ZoneHeader {
     ///
     /// # Errors
     ///
-    /// [`HeaderFault`].
+    /// [`HeaderFault`] if the bytes are no valid header.
     pub fn decode(bytes: &[u8; ZONE_HEADER]) -> Result<Self, HeaderFault> {
         let magic = array(bytes, 0);
         let order = Order::of_magic(magic, ZONE_MAGIC).ok_or(HeaderFault::Magic)?;
@@ -502,7 +502,7 @@ pub enum Kind {
     EnterName = 3,
     /// Exit from a function or scope with a name.
     ExitName = 4,
-    /// Value that belongs to the record before it. The low bits are its [`Role`].
+    /// Value of the preceding record. The low bits are its [`Role`].
     Argument = 5,
     /// Wait for a named condition. The word is the time of its end. Arguments:
     /// [`Duration`](Role::Duration), then [`PlaceName`](Role::PlaceName) or
@@ -510,10 +510,10 @@ pub enum Kind {
     Stall = 6,
     /// Sample of a named counter. Argument: [`Value`](Role::Value).
     Counter = 7,
-    /// The task with this id runs from now on. Argument: [`TaskName`](Role::TaskName), if it
-    /// has a name.
+    /// The task with this id runs from here on. Argument: [`TaskName`](Role::TaskName), if it has a
+    /// name.
     Task = 8,
-    /// Records are missing here. The word is the time; the low bits are their number.
+    /// Records are missing. The word is the time; the low bits are their number.
     Lost = 9,
     /// Whole call of the function at an address. The word is the time of the exit. Argument:
     /// [`Entered`](Role::Entered).
@@ -589,14 +589,14 @@ const LAPS: u64 = 15;
 pub struct Meta(pub u64);
 
 impl Meta {
-    /// A slot of this kind without a lap. Only the low 48 bits of `low` are kept.
+    /// Creates the meta word of a slot, without a lap. Only the low 48 bits of `low` are kept.
     #[inline]
     pub const fn new(kind: Kind, low: u64, depth: u64) -> Self {
         let depth = if depth > 255 { 255 } else { depth };
         Self(low & LOW | (kind as u64) << 52 | depth << 56)
     }
 
-    /// An argument slot without a lap.
+    /// Creates the meta word of an argument slot, without a lap.
     #[inline]
     pub const fn argument(role: Role) -> Self {
         Self::new(Kind::Argument, role as u64, 0)
@@ -614,7 +614,7 @@ impl Meta {
         self.0 >> 48 & 15
     }
 
-    /// Returns the kind; `None` if there is none with this number.
+    /// Returns the kind; `None` if the number is undefined.
     #[inline]
     pub const fn kind(self) -> Option<Kind> {
         Kind::decode((self.0 >> 52 & 15) as u8)
@@ -645,7 +645,7 @@ pub const fn lap(index: u64, bits: u32) -> u64 {
     (index >> bits) % LAPS + 1
 }
 
-/// CRC-32C (RFC 3720, appendix B.4), bit by bit: headers are short.
+/// Returns the CRC-32C (RFC 3720, appendix B.4), computed bit by bit because headers are short.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| crc >> 1 ^ 0x82f6_3b78 & 0u32.wrapping_sub(crc & 1);
     !bytes
@@ -653,7 +653,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
         .fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }
 
-/// Writes fields into a header.
+/// Writer of a header's fields.
 struct Put<'a>(&'a mut [u8], Order);
 
 impl Put<'_> {
@@ -668,7 +668,7 @@ impl Put<'_> {
     }
 }
 
-/// Reads fields of a header.
+/// Reader of a header's fields.
 struct Get<'a>(&'a [u8], Order);
 
 impl Get<'_> {
@@ -712,13 +712,13 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_that_of_rfc_3720() {
+    fn the_checksum_matches_rfc_3720() {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
     #[test]
-    fn a_header_has_its_fields_where_the_text_says() {
+    fn a_header_has_its_fields_at_the_documented_offsets() {
         let bytes = header(Order::Little).encode();
         assert_eq!(&bytes[..8], b"NOSTRACE");
         assert_eq!(bytes[0x10..0x18], (1u64 << 20).to_le_bytes());
@@ -737,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn both_byte_orders_decode_as_they_were_encoded() {
+    fn both_byte_orders_decode_unchanged() {
         for order in [Order::Little, Order::Big] {
             assert_eq!(
                 RegionHeader::decode(&header(order).encode()),
@@ -747,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_truncated_between_characters() {
         let long = "é".repeat(40);
         assert_eq!(Short::<25>::text(&long).as_str(), "é".repeat(12));
         assert_eq!(Short::<4>::new(b"abcdef").as_bytes(), b"abcd");
@@ -763,7 +763,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_damaged_byte_of_a_header_is_noticed(at in 0usize..REGION_CRC + 4, flip in 1u8..) {
+        fn any_damaged_byte_of_a_header_is_detected(at in 0usize..REGION_CRC + 4, flip in 1u8..) {
             let mut bytes = header(Order::NATIVE).encode();
             bytes[at] ^= flip;
             prop_assert!(RegionHeader::decode(&bytes).is_err());
@@ -781,7 +781,7 @@ mod tests {
         }
 
         #[test]
-        fn a_meta_word_gives_back_its_fields(low in 0u64..1 << 48, depth: u64, index: u64, bits in 3u32..20) {
+        fn a_meta_word_contains_its_fields(low in 0u64..1 << 48, depth: u64, index: u64, bits in 3u32..20) {
             let meta = Meta::new(Kind::Mark, low, depth).with_lap(index, bits);
             prop_assert_eq!(meta.low(), low);
             prop_assert_eq!(meta.kind(), Some(Kind::Mark));

@@ -2,8 +2,8 @@
 //! on its traces and on Linux's.
 //!
 //! A [`Recorder`] in a `static` writes entries, exits and samples into a [`Region`]: memory that
-//! outlives the kernel, or that a debugger reads. [`recover`] reads the region that a previous
-//! boot left. `#[traced]` and [`trace_scope!`] use the recorder that [`set_recorder`] chose.
+//! outlives the kernel, or that a debugger reads. [`recover`] reads the region of the previous
+//! boot. `#[traced]` and [`trace_scope!`] use the recorder that was set with [`set_recorder`].
 //!
 //! When not to use it: for logs, and for events with many fields. A record has an address or a
 //! name, a time, and at most one argument.
@@ -42,22 +42,22 @@
 //!
 //! # Protocol
 //!
-//! - One zone for each CPU or thread. Only its owner writes there, without a lock.
-//! - A record reserves its slots and takes its time in one step, which an interrupt repeats. So
-//!   the order of slots is the order of times.
+//! - Each CPU or thread has its own zone. Only this owner writes to it, without a lock.
+//! - A record reserves its slots and takes its time in one step, which is repeated after an
+//!   interrupt. The order of slots is thus the order of times.
 //! - The first slot of a record is written last, with the number of its lap. A slot with another
-//!   lap was never written, and is skipped and counted.
-//! - Handlers never overwrite the record that they interrupted: they lose their own, which is
-//!   counted, and shown after it.
-//! - A reader of a living zone looks at the head after the slots, and leaves out those that may
-//!   have been overwritten meanwhile.
+//!   lap was never written; a reader skips and counts it.
+//! - A handler never overwrites the record that it interrupted. It loses its own record instead;
+//!   the loss is counted and shown after the interrupted record.
+//! - A reader of a live zone reads the head after the slots, and omits those that may have been
+//!   overwritten meanwhile.
 //!
-//! The tests interrupt a record at every step, with an NMI at every step of the interrupt, and
-//! read the zone after every store. A model checker (loom) lets another CPU read meanwhile.
+//! The tests interrupt a record at every step, with an NMI at every step of the interrupt, and read
+//! the zone after every store. A model checker (loom) lets another CPU read concurrently.
 //!
 //! # Looking inside
 //!
-//! A region explains itself: [`layout`] describes every byte, and names are stored in the region.
+//! A region is self-contained: [`layout`] describes every byte, and the region stores the names.
 //! [`Recorder::dump`] reads it while CPUs record; [`Recorder::lost`] counts lost records.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -67,7 +67,7 @@ mod cells;
 #[cfg(feature = "report")]
 pub mod export;
 mod filter;
-// The stubs of x86-64 pass arguments as every system does but these two.
+// The stubs of x86-64 pass arguments as all systems except these two do.
 #[cfg(any(
     all(target_arch = "x86_64", not(windows), not(target_os = "uefi")),
     target_arch = "riscv64"

@@ -2,8 +2,8 @@
 
 /// Records the entry of a scope here, and its exit at the end of the block.
 ///
-/// The name is a literal. The argument is an expression that converts to `u64` with `as`; it is
-/// evaluated only while tracing is on.
+/// The name is a literal. The argument is an expression that `as` converts to `u64`. It is only
+/// evaluated while tracing is enabled.
 ///
 /// ```
 /// use nostall_trace::trace_scope;
@@ -36,7 +36,7 @@ macro_rules! trace_scope {
     };
 }
 
-/// Records a sample of a counter. The value converts to `i64` with `as`.
+/// Records a sample of a counter. `as` converts the value to `i64`.
 ///
 /// ```
 /// nostall_trace::trace_counter!("bytes", 17);
@@ -51,7 +51,7 @@ macro_rules! trace_counter {
     };
 }
 
-/// Records an event, perhaps with a value that converts to `u64` with `as`.
+/// Records an event, optionally with a value that `as` converts to `u64`.
 ///
 /// ```
 /// nostall_trace::trace_mark!("reset");

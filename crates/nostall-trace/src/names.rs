@@ -1,4 +1,4 @@
-//! Names area: texts that the records refer to.
+//! Names area: the texts that records refer to.
 
 use crate::cells::{Cells, MemoryCells};
 use crate::layout::{LONGEST_NAME, NAMES_USED};
@@ -20,9 +20,9 @@ impl<'m> Names<'m> {
         }
     }
 
-    /// Returns the number of `text`, which is added if it is new; 0 if there is no room.
+    /// Returns the number of `text`, and adds it if it is new; 0 if there is no room.
     ///
-    /// Two CPUs that add the same text at once get two numbers for it.
+    /// If two CPUs add the same text concurrently, it gets two numbers.
     pub(crate) fn number(&self, text: &str) -> u32 {
         let text = &text.as_bytes()[..text.floor_char_boundary(LONGEST_NAME)];
         if text.is_empty() {
@@ -31,8 +31,8 @@ impl<'m> Names<'m> {
         self.find(text).unwrap_or_else(|| self.add(text))
     }
 
-    /// Finds a text. Entries whose writing was cut are passed: their words are zeros, or the first
-    /// one has the length with the mark [`UNFINISHED`].
+    /// Finds a text. Incomplete entries are skipped: their words are zeros, or the length in the
+    /// first one has the mark [`UNFINISHED`].
     fn find(&self, text: &[u8]) -> Option<u32> {
         let used = (self.region.observe(word(NAMES_USED)) / 8).min(self.words as u64) as usize;
         let mut at = 0;
@@ -60,8 +60,8 @@ impl<'m> Names<'m> {
         let Some(at) = self.reserve(count) else {
             return 0;
         };
-        // A cut from here on leaves the length, so that later names are found. Then only the mark
-        // is removed: a machine of 32 bits stores a word in halves.
+        // If writing stops after this, the length stays, so that later names can be found. Removing
+        // only the mark at the end also works on 32-bit machines, which store a word in halves.
         let first = encode(text, 0);
         let mut bytes = first.to_ne_bytes();
         let marked = (text.len() | UNFINISHED) as u32;
@@ -75,8 +75,8 @@ impl<'m> Names<'m> {
         at as u32 + 1
     }
 
-    /// Reserves words for a name. CPUs share the counter, so this step is atomic among them
-    /// wherever the machine has an atomic exchange.
+    /// Reserves words for a name. CPUs share the counter, so this is atomic among them if the
+    /// machine has an atomic exchange.
     fn reserve(&self, count: usize) -> Option<usize> {
         loop {
             let used = self.region.get(word(NAMES_USED));
@@ -92,7 +92,7 @@ impl<'m> Names<'m> {
     }
 }
 
-/// Mark in the length of an entry whose text is not yet written.
+/// Mark in the length of an entry whose text is incomplete.
 const UNFINISHED: usize = 1 << 31;
 
 /// Returns the number of words of an entry.

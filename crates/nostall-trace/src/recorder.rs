@@ -1,4 +1,4 @@
-//! Recorder: entries, exits and samples of all CPUs into their zones.
+//! The recorder: writes entries, exits and samples of all CPUs into their zones.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull, null_mut};
@@ -20,23 +20,23 @@ use crate::site::{Decision, Site};
 use crate::ticks::Ticks;
 use crate::writer::{Size, Slot, word, write};
 
-/// Records of all CPUs, each into the CPU's own zone.
+/// Recorder of all CPUs, each with its own zone.
 ///
-/// A `static` of a kernel: [`start`](Self::start) gives it a region. Its clock is read for each
-/// record. Its processor numbers the zones: [`Processor::id`] is the number of this CPU, or of a
-/// thread's zone.
+/// A kernel stores it in a `static`; [`start`](Self::start) assigns a region. The recorder reads
+/// its clock for each record. [`Processor::id`] is the number of the zone: that of the CPU or of a
+/// thread.
 ///
-/// Interrupts and NMIs may record at any time. But a task must not be moved to another CPU in
-/// the middle of a record, and an interrupt must not switch to another task there. A kernel whose
-/// interrupts do that records with preemption off, as Linux does. On machines without atomic
-/// words of 64 bits, the recorder masks interrupts itself, and NMIs must not record.
+/// Interrupts and NMIs may record at any time. In the middle of a record, a task must not migrate
+/// to another CPU, and an interrupt must not switch tasks. A kernel whose interrupts do that
+/// records with preemption off, as Linux does. On machines without 64-bit atomics, the recorder
+/// masks interrupts itself, and NMIs must not record.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Recorder<'m, T, P> {
     pub(crate) hooks: Hooks,
     state: AtomicU8,
-    /// Start of the region, whose header has its geometry. So a call that overlaps with `start`
-    /// finds the geometry of the old region, or of the new one.
+    /// Start of the region, whose header has its geometry. A call that overlaps with `start` thus
+    /// finds a consistent geometry, of the old or the new region.
     region: AtomicPtr<u8>,
     filter: AtomicPtr<Filter<'static>>,
     generation: AtomicU32,
@@ -45,20 +45,20 @@ pub struct Recorder<'m, T, P> {
     memory: PhantomData<&'m mut [u8]>,
 }
 
-/// Recording.
+/// Recording is enabled.
 const ON: u8 = 1;
 /// A filter is set.
 const FILTERED: u8 = 2;
 /// Recording ends when a zone is full.
 const STOP: u8 = 4;
-/// A trigger stopped the recording, and another one may start it.
+/// A trigger stopped the recording; another one may start it.
 const PAUSED: u8 = 8;
-/// Frozen.
+/// Recording is frozen.
 const FROZEN_STATE: u8 = 16;
 
-/// Kind of an exit, of the entry's kind.
+/// Difference between the kinds of an exit and its entry.
 const EXIT: u64 = (Kind::Exit as u64 - Kind::Enter as u64) << 52;
-/// Kind of a whole call, of the entry's kind.
+/// Kinds of a whole call, for functions with an address and with a name.
 const CALL: [u64; 2] = [(Kind::Call as u64) << 52, (Kind::CallName as u64) << 52];
 
 impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
@@ -97,7 +97,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         })
     }
 
-    /// Records that a function or scope was entered, perhaps with an argument.
+    /// Records that a function or scope was entered, optionally with an argument.
     #[inline]
     pub fn enter_site(&self, site: &'static Site, argument: Option<u64>) -> Entered {
         let state = self.state.load(Ordering::Acquire);
@@ -123,7 +123,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         let Some(zone) = self.zone() else { return };
         let exit = Meta(entered.exit);
         let depth = u64::from(exit.depth());
-        // The exit's own depth mends the counter after entries without exits.
+        // The depth of the exit corrects the counter after entries without exits.
         let depth = if depth < 255 {
             depth
         } else {
@@ -168,7 +168,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
-    /// Records an entry that a filter may refuse, or that has an argument.
+    /// Records an entry that has an argument or that a filter may reject.
     #[cold]
     fn enter_filtered(
         &self,
@@ -239,8 +239,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         );
     }
 
-    /// Records a wait, with texts that are not in a [`Site`]. They are searched in the names
-    /// area for each record.
+    /// Records a wait, with texts that are not in a [`Site`]. Each record looks them up in the
+    /// names area.
     pub fn stall_at(&self, condition: &str, duration: u64, place: &str) {
         self.sample(
             |recorder| {
@@ -266,7 +266,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         );
     }
 
-    /// Records an event, perhaps with a value.
+    /// Records an event, optionally with a value.
     pub fn mark(&self, event: &'static Site, value: Option<u64>) {
         let meta = |recorder: &Self| Meta::new(Kind::Mark, recorder.number(event), 0);
         match value {
@@ -279,8 +279,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     /// Records that a task runs on this CPU from now on. Only the low 48 bits of `id` are kept.
     ///
-    /// The name is searched in the names area for each record. The scheduler should also save and
-    /// restore the [depth](Self::depth) of calls.
+    /// Each record looks up the name in the names area. The scheduler should also save and restore
+    /// the [depth](Self::depth) of calls.
     pub fn task(&self, id: u64, name: &str) {
         let meta = Meta::new(Kind::Task, id, 0);
         if name.is_empty() {
@@ -308,7 +308,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
-    /// Forgets a record in flight on this CPU's zone. Its writer, the zone's last owner, has ended.
+    /// Clears the mark of a record in flight in this CPU's zone. Its writer, the zone's previous
+    /// owner, has ended.
     #[cfg(all(feature = "program", target_os = "linux"))]
     pub(crate) fn forget_in_flight(&self) {
         if let Some(zone) = self.zone() {
@@ -316,7 +317,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
-    /// Records a sample that no filter refuses.
+    /// Records a sample, regardless of the filter.
     fn sample<S, const N: usize>(
         &self,
         prepare: impl FnOnce(&Self) -> S,
@@ -367,7 +368,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     fn no_zone(&self) -> Entered {
         if let Some(region) = self.region_cells() {
             let lost = region.get(word(REGION_LOST));
-            // Once: it is a count for information, and another CPU may be counting too.
+            // Tried only once: the count is informative, and another CPU may be counting too.
             region.replace_shared(word(REGION_LOST), lost, lost.wrapping_add(1));
         }
         Entered::NOT_RECORDED
@@ -380,8 +381,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     #[inline]
     fn decision(&self, site: &'static Site) -> Decision {
-        // Before the region and the filter are loaded: a new generation must not be stored in the
-        // site with a name or a decision of the old ones.
+        // Loaded before the region and the filter: the site must not store a name or decision of
+        // the old ones with a new generation.
         let generation = self.generation.load(Ordering::Acquire);
         site.decision(generation, || self.decide(site))
     }
@@ -398,14 +399,14 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     fn filter(&self) -> &Filter<'static> {
         let filter = self.filter.load(Ordering::Acquire);
-        // SAFETY: `set_filter` stored it, and it lives for ever.
+        // SAFETY: `set_filter` stored it, and it has a `'static` lifetime.
         unsafe { filter.as_ref() }.unwrap_or(&Filter::ALL)
     }
 }
 
 impl<'m, T, P> Recorder<'m, T, P> {
-    /// Returns the records of all zones, as a reader of live memory: records that are
-    /// overwritten meanwhile are left out.
+    /// Returns the records of all zones, read from live memory. Records that are overwritten
+    /// meanwhile are omitted.
     pub fn dump(&self) -> Option<Live<'_>> {
         let geometry = self.geometry()?;
         Some(Live {
@@ -415,7 +416,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         })
     }
 
-    /// Starts recording into a region. The records of a region that was given before stay there.
+    /// Starts recording into a region. The records in a previous region stay there.
     ///
     /// A record that another CPU is writing meanwhile goes into either region.
     pub fn start(&self, region: Region<'m>) {
@@ -436,7 +437,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.change(0, ON);
     }
 
-    /// Goes on recording into the same region, unless it is frozen.
+    /// Resumes recording into the same region, unless it is frozen.
     pub fn resume(&self) {
         if self.state.load(Ordering::Relaxed) & FROZEN_STATE == 0
             && !self.region.load(Ordering::Relaxed).is_null()
@@ -445,8 +446,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Stops recording for good, so that the last records stay: after a crash, or when a fault
-    /// was detected. Records that are being written are completed.
+    /// Stops recording permanently, so that the last records stay: after a crash, or after a
+    /// detected fault. Records in progress are completed.
     pub fn freeze(&self) {
         self.change(FROZEN_STATE, ON);
         if let Some(region) = self.region_cells() {
@@ -454,7 +455,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Ends a freeze, and records again.
+    /// Ends a freeze and resumes recording.
     pub fn unfreeze(&self) {
         if let Some(region) = self.region_cells() {
             region.publish(word(FROZEN), 0);
@@ -467,7 +468,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.state.load(Ordering::Relaxed) & (ON | PAUSED) == ON
     }
 
-    /// Sets the filter; `None` records everything. It holds for entries from now on.
+    /// Sets the filter, which applies to later entries; `None` records everything.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         let pointer = filter.map_or(null_mut(), |filter| ptr::from_ref(filter).cast_mut());
         self.filter.store(pointer, Ordering::Release);
@@ -478,13 +479,13 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Waits with recording for a function that [starts](Action::Start) it.
+    /// Pauses recording until the entry of a function with the action [`Start`](Action::Start).
     pub fn pause(&self) {
         self.change(PAUSED, 0);
     }
 
-    /// Returns the number of records that all zones lost: because a zone was full, because
-    /// handlers wrote a whole lap, or because a CPU had no zone. Overwritten records do not count.
+    /// Returns the number of records that all zones lost. Causes are a full zone, handlers that
+    /// wrote a whole lap, and CPUs without a zone. Overwritten records do not count.
     pub fn lost(&self) -> u64 {
         let Some(geometry) = self.geometry() else {
             return 0;
@@ -495,15 +496,15 @@ impl<'m, T, P> Recorder<'m, T, P> {
         of_zones.fold(without, u64::wrapping_add)
     }
 
-    /// Sets the identifier and name of a zone's owner: a thread that begins to use the zone.
+    /// Sets the identifier and name of a zone's owner: a thread that starts to use the zone.
     pub fn set_owner(&self, zone: usize, id: u64, name: &str) {
         if let Some(zone) = self.geometry().and_then(|it| it.zone(zone)) {
             set_owner(&zone.cells, id, name);
         }
     }
 
-    /// Returns this number of a name in the region, which is added if it is new; 0 if there is
-    /// no room.
+    /// Returns the number of a name in the region, and adds the name if it is new; 0 if there is no
+    /// room.
     pub fn name(&self, text: &str) -> u32 {
         self.names().map_or(0, |names| names.number(text))
     }
@@ -525,7 +526,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         Some(Names::new(geometry.cells(0), word(REGION_HEADER), words))
     }
 
-    /// Makes all sites ask again for their names and the filter's decision.
+    /// Invalidates the names and filter decisions that sites have cached.
     fn renew(&self) {
         self.generation.store(next_generation(), Ordering::Release);
     }
@@ -547,8 +548,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
     }
 }
 
-/// Region that [`Recorder::start`] took for as long as the recorder lives. Its geometry is in its
-/// header, which does not change.
+/// Region that was passed to [`Recorder::start`], for the recorder's lifetime. Its geometry is in
+/// its header, which does not change.
 #[derive(Clone, Copy)]
 struct Geometry<'m> {
     base: NonNull<u8>,
@@ -566,12 +567,12 @@ impl<'m> Geometry<'m> {
     /// Returns the words from an offset on, which must be inside the region.
     #[inline(always)]
     fn cells(self, at: usize) -> MemoryCells<'m> {
-        // SAFETY: the region's memory is valid, aligned, and accessed atomically only; offsets
-        // are 0, or those of zones.
+        // SAFETY: the region's memory is valid, aligned, and only accessed atomically. Offsets are
+        // 0 or those of zones.
         unsafe { MemoryCells::new(self.base.add(at)) }
     }
 
-    /// Returns one of the two words of 32 bits at an offset.
+    /// Returns one of the two 32-bit words at an offset.
     #[inline(always)]
     fn half(self, at: usize, half: usize) -> u32 {
         let bytes = self.cells(0).get(word(at)).to_ne_bytes();
@@ -608,7 +609,7 @@ impl<'m> Geometry<'m> {
     }
 }
 
-/// Returns a number that no recorder had.
+/// Returns a number that no recorder has used.
 fn next_generation() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     #[cfg(target_has_atomic = "32")]
@@ -622,7 +623,7 @@ fn next_generation() -> u32 {
 }
 
 impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
-    /// A recorder without a region: nothing is recorded until [`start`](Self::start).
+    /// Creates a recorder without a region: it records nothing until [`start`](Self::start).
     pub const fn new(ticks: T, processor: P) -> Self {
         Self {
             hooks: Hooks {
@@ -652,9 +653,9 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     /// # Safety
     ///
-    /// The pointer is that of a recorder of this type, which lives.
+    /// The pointer must refer to a live recorder of this type.
     unsafe fn of<'a>(hooks: *const Hooks) -> &'a Self {
-        // SAFETY: the caller's promise; `hooks` is the first field.
+        // SAFETY: guaranteed by the caller; `hooks` is the first field.
         unsafe { &*hooks.cast() }
     }
     unsafe fn hook_enter(

@@ -1,4 +1,4 @@
-//! Records of one zone, decoded from its slots.
+//! Decoding of one zone's slots to records.
 
 use crate::image::Image;
 use crate::layout::{
@@ -6,10 +6,10 @@ use crate::layout::{
     UNREPORTED, ZONE_HEADER, array, lap,
 };
 
-/// Record of a zone.
+/// A record of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Ticks of the recorder's clock. A [`Lost`](Event::Lost) has the time of a neighbour.
+    /// Ticks of the recorder's clock. [`Lost`](Event::Lost) has the time of a neighbour.
     pub time: u64,
     /// Number of the zone: CPU or thread slot.
     pub zone: u32,
@@ -28,7 +28,7 @@ pub enum FunctionId {
     Name(u32),
 }
 
-/// Recorded event. Names are numbers for [`Recovered::name`](crate::Recovered::name); 0 is
+/// Recorded event. Names are numbers for [`Recovered::name`](crate::Recovered::name); 0 means
 /// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -45,7 +45,7 @@ pub enum Event {
         /// The function.
         function: FunctionId,
     },
-    /// A function was left, and its entry is not recorded on its own.
+    /// A function was left; its entry has no record of its own.
     Call {
         /// The function.
         function: FunctionId,
@@ -68,7 +68,7 @@ pub enum Event {
         /// New value.
         value: i64,
     },
-    /// A task runs from now on.
+    /// A task runs from here on.
     Task {
         /// Identifier of the task.
         id: u64,
@@ -82,28 +82,28 @@ pub enum Event {
         /// Recorded value.
         value: Option<u64>,
     },
-    /// Records are missing here.
+    /// Records are missing.
     Lost {
-        /// Number of records that had no slot, and of slots that are overwritten, unwritten or
+        /// Number of records without a slot, and of slots that are overwritten, unwritten or
         /// damaged. A record with arguments has up to three slots.
         records: u64,
     },
 }
 
-/// Numbers of slots that gave no record.
+/// Numbers of slots without a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Slots that newer records took.
+    /// Slots that newer records reused.
     pub overwritten: u64,
-    /// Slots that were reserved and never written: of records in flight.
+    /// Slots that were reserved but never written, of records in flight.
     pub unwritten: u64,
-    /// Slots without sense.
+    /// Slots with invalid contents.
     pub damaged: u64,
-    /// Records that had no slot.
+    /// Records without a slot.
     pub dropped: u64,
 }
 
-/// Zone as found in an image.
+/// A zone in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneInfo {
     pub(crate) order: Order,
@@ -112,10 +112,10 @@ pub struct ZoneInfo {
     pub zone: u32,
     /// Boot number.
     pub boot: u64,
-    /// log2 of the number of slots.
+    /// Base-2 logarithm of the number of slots.
     pub(crate) bits: u32,
     pub(crate) stop_when_full: bool,
-    /// The zone's header is whole. If not, its length is that of the region's header.
+    /// Whether the zone's header is intact. If not, its length comes from the region's header.
     pub whole: bool,
 }
 
@@ -149,10 +149,10 @@ impl ZoneInfo {
     }
 }
 
-/// Room for the slots that are read at once, without allocation.
+/// Buffer for slots that are read at once, without allocation.
 type Chunk = [u8; 32 * SLOT];
 
-/// Newest slots that a head must agree with.
+/// Number of newest slots that must agree with a head.
 const NEWEST: u64 = 32;
 
 /// Position in a zone.
@@ -164,14 +164,14 @@ pub(crate) struct Cursor<C = Chunk> {
     next: u64,
     /// Index after the newest slot.
     end: u64,
-    /// The head is not in the image: it was found from the laps.
+    /// The image lacks the head, which was found from the laps.
     rebuilt: bool,
-    /// Slots that the image has.
+    /// Number of slots in the image.
     available: u64,
     chunk: C,
     /// Index of the first slot of `chunk`, and the number of slots in it.
     chunk_at: (u64, u64),
-    /// Missing records that are not yet yielded.
+    /// Missing records that are not yet reported.
     lost: u64,
     last_time: Option<u64>,
     held: Option<Record>,
@@ -179,7 +179,7 @@ pub(crate) struct Cursor<C = Chunk> {
 }
 
 impl Cursor {
-    /// Begins at the oldest slot of a zone.
+    /// Starts at the oldest slot of a zone.
     pub(crate) fn new(image: &(impl Image + ?Sized), info: ZoneInfo) -> Self {
         Self::with_chunk(image, info, [0; size_of::<Chunk>()])
     }
@@ -192,7 +192,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         self.next
     }
 
-    /// Begins at the oldest slot of a zone. `chunk` has room for at least one slot.
+    /// Starts at the oldest slot of a zone. `chunk` has room for at least one slot.
     pub(crate) fn with_chunk(image: &(impl Image + ?Sized), info: ZoneInfo, chunk: C) -> Self {
         let slots = 1 << info.bits;
         let room = image.len().saturating_sub(info.at + ZONE_HEADER as u64);
@@ -210,7 +210,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             held: None,
             ended: false,
         };
-        // A head that moves is that of a living recorder.
+        // The head of a live recorder moves.
         if !cursor.agrees(image)
             && cursor.end == info.word(image, HEAD)
             && let Some(head) = cursor.rebuild(image)
@@ -218,7 +218,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             cursor.end = head;
             cursor.rebuilt = true;
         }
-        // Behind a head that was found from the laps, slots may be in flight.
+        // After a head that was found from the laps, slots may be in flight.
         let in_flight = if cursor.rebuilt { IN_FLIGHT_SLOTS } else { 0 };
         let oldest = cursor.end.saturating_add(in_flight).saturating_sub(slots);
         cursor.pass(oldest);
@@ -253,7 +253,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         self.at_end(image)
     }
 
-    /// Returns what the zone's counters say of its end.
+    /// Returns the gap at the zone's end, according to its counters.
     fn at_end(&mut self, image: &(impl Image + ?Sized)) -> Option<Record> {
         if !self.ended {
             self.ended = true;
@@ -273,7 +273,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         (lost > 0).then(|| self.record(time, 0, Event::Lost { records: lost }))
     }
 
-    /// Returns `record`, or the gap before it; then the record comes next.
+    /// Returns `record`, or the gap before it; the record then comes next.
     fn after_gap(&mut self, time: u64, record: Record) -> Record {
         let lost = core::mem::take(&mut self.lost);
         if lost == 0 {
@@ -292,7 +292,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         }
     }
 
-    /// Makes sense of a slot, and takes its arguments.
+    /// Decodes a slot and takes its arguments.
     fn decode(&mut self, image: &(impl Image + ?Sized), meta: Meta) -> Option<Event> {
         let name = meta.low() as u32;
         Some(match meta.kind()? {
@@ -405,7 +405,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         (meta.lap() == lap(self.next, self.info.bits)).then_some((word, meta))
     }
 
-    /// Reads slots from the next one on. Slots that a recorder overwrites meanwhile are passed.
+    /// Reads slots from the next one on. Slots that a recorder overwrites meanwhile are skipped.
     #[cold]
     fn fill(&mut self, image: &(impl Image + ?Sized)) -> Option<()> {
         let slots = 1u64 << self.info.bits;
@@ -420,14 +420,14 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
                     .read(at, self.chunk.as_mut().get_mut(..count * SLOT)?)
                     .then_some(count as u64)
             };
-            // Where a part of the image is missing, the slots before it are read one by one.
+            // If part of the image is missing, the slots before it are read one by one.
             let count = match count as usize {
                 0 => return None,
                 count => read(count).or_else(|| read(1))?,
             };
             self.chunk_at = (self.next, count);
-            // A record reserves its slots before it writes them. So if the head has not passed
-            // these slots now, they were not overwritten when they were read.
+            // A record reserves its slots before it writes them. If the head has not passed these
+            // slots yet, they were not overwritten when they were read.
             let head = match self.rebuilt {
                 true => self.end,
                 false => self.info.word(image, HEAD).max(self.end),
@@ -443,7 +443,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         }
     }
 
-    /// Goes on at index `to`, or at the end. The slots before were overwritten.
+    /// Continues at index `to`, or at the end. The slots before were overwritten.
     fn pass(&mut self, to: u64) {
         let to = to.min(self.end);
         let passed = to.saturating_sub(self.next);
@@ -452,8 +452,8 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         self.next = to;
     }
 
-    /// Returns whether the head agrees with the laps of the newest slots: all but those in
-    /// flight are written. In the first round, the slot after them is not.
+    /// Returns whether the head agrees with the laps of the newest slots: all except those in
+    /// flight are written. In the first lap, the slot after them is not.
     fn agrees(&mut self, image: &(impl Image + ?Sized)) -> bool {
         let slots = 1u64 << self.info.bits;
         if self.end < slots && self.meta_at(image, self.end).lap() != 0 {

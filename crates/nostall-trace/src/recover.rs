@@ -1,4 +1,4 @@
-//! Reader of regions: the zones in an image, and their records merged by time.
+//! Reader of regions: finds the zones in an image, and merges their records by time.
 
 use core::array;
 
@@ -9,7 +9,7 @@ use crate::layout::{
 };
 use crate::records::{Cursor, Missing, Record, ZoneInfo};
 
-/// Finds the region in an image, which begins where the region begins.
+/// Finds the region at the start of an image.
 ///
 /// Nothing is written or allocated. If the region's header is destroyed, the zones are found by
 /// their own headers.
@@ -28,7 +28,7 @@ use crate::records::{Cursor, Missing, Record, ZoneInfo};
 ///
 /// # Errors
 ///
-/// [`HeaderFault`] of the region's header, if there is no zone either.
+/// [`HeaderFault`] of the region's header, if no zone is found either.
 pub fn recover<I: Image>(image: I) -> Result<Recovered<I>, HeaderFault> {
     let mut bytes = [0; REGION_HEADER];
     let read = image.read(0, &mut bytes);
@@ -46,14 +46,14 @@ pub fn recover<I: Image>(image: I) -> Result<Recovered<I>, HeaderFault> {
     let (at, zone) = first_zone(&image).ok_or(fault)?;
     let before = u64::from(zone.zone).checked_mul(zone.zone_len());
     let first = before.and_then(|before| at.checked_sub(before));
-    // A damaged header still counts if a zone confirms it.
+    // A damaged header is used if a zone confirms it.
     let damaged = RegionHeader::decode_unchecked(&bytes).ok().filter(|it| {
         Some(it.first_zone()) == first && it.zone_len == zone.zone_len() && it.boot == zone.boot
     });
     let found = Found {
         fault,
         first: first.unwrap_or(at),
-        // Without the zones before, this one is the first.
+        // If the zones before it are missing, this one is the first.
         number: if first.is_some() { 0 } else { zone.zone },
         zone,
     };
@@ -73,7 +73,7 @@ fn first_zone(image: &impl Image) -> Option<(u64, ZoneHeader)> {
     None
 }
 
-/// Zone that was found without the region's header.
+/// A zone that was found without the region's header.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     fault: HeaderFault,
@@ -82,7 +82,7 @@ struct Found {
     zone: ZoneHeader,
 }
 
-/// Region in an image.
+/// A region in an image.
 #[derive(Clone, Debug)]
 pub struct Recovered<I> {
     image: I,
@@ -126,8 +126,8 @@ impl<I: Image> Recovered<I> {
         }
     }
 
-    /// Returns the path of the program's file, up to the first zero. `buffer` holds it. Empty for
-    /// a kernel, and if the path was too long or the region's header is destroyed.
+    /// Returns the path of the program's file, up to the first zero, stored in `buffer`. Empty for
+    /// a kernel, for a path that was too long, and if the region's header is destroyed.
     pub fn file<'b>(&self, buffer: &'b mut [u8; FILE]) -> &'b [u8] {
         let is_there = self.header.is_some() && self.image.read(FILE_PATH as u64, buffer);
         let end = buffer.iter().position(|&byte| byte == 0);
@@ -146,8 +146,8 @@ impl<I: Image> Recovered<I> {
         }
     }
 
-    /// Returns the zones in the image. A zone whose own header is damaged is included if the
-    /// region's header is whole. A zone with another boot number is included too: read
+    /// Returns the zones in the image. A zone with a damaged header is included if the region's
+    /// header is intact. Zones with another boot number are also included: compare
     /// [`ZoneInfo::boot`].
     pub fn zones(&self) -> impl Iterator<Item = ZoneInfo> + '_ {
         let (first, len, count, number) = match (&self.header, &self.found) {
@@ -184,7 +184,7 @@ impl<I: Image> Recovered<I> {
         };
         let own = ZoneHeader::decode(&bytes).ok();
         let own = own.filter(|own| own.slots == slots && own.zone == number);
-        // Zones before the one that was found exist, whatever their headers say.
+        // Zones before the one found exist, regardless of their headers.
         let implied = self.found.filter(|found| number < found.zone.zone);
         let order = region.map(|header| header.order);
         let order = order.or(implied.map(|found| found.zone.order));
@@ -207,15 +207,15 @@ impl<I: Image> Recovered<I> {
         }
     }
 
-    /// Returns the records of all zones of this boot, merged by time; `None` if there are more
-    /// zones than `ZONES`. Each takes about 700 bytes of stack.
+    /// Returns the records of all zones of this boot, merged by time; `None` if there are more than
+    /// `ZONES` zones. Each zone takes about 700 bytes of stack.
     pub fn merged<const ZONES: usize>(&self) -> Option<Merged<'_, I, ZONES>> {
         let mut zones = self.zones().filter(|zone| zone.boot == self.boot());
         let lanes = array::from_fn(|_| zones.next().map(|zone| Lane::new(self.records(zone))));
         zones.next().is_none().then_some(Merged { lanes })
     }
 
-    /// Returns the text of a name. `buffer` holds it.
+    /// Returns the text of a name, stored in `buffer`.
     pub fn name<'b>(&self, number: u32, buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b str> {
         let offset = u64::from(number.checked_sub(1)?) * 8;
         let (order, area) = match (&self.header, &self.found) {
@@ -237,7 +237,7 @@ impl<I: Image> Recovered<I> {
         if !fits(offset + 4 + len as u64) {
             return None;
         }
-        // Whole words, because the image may be live.
+        // Reads whole words, because the image may be live.
         let mut words = [0; LONGEST_NAME + 8];
         let whole = &mut words[..(4 + len).next_multiple_of(8)];
         if !self.image.read(at, whole) {
@@ -269,8 +269,8 @@ impl<I: Image> Iterator for Records<'_, I> {
     }
 }
 
-/// Zone in a merge: its next record, and the latest time up to it. The time does not step back,
-/// even if the clock does.
+/// A zone in a merge: its next record, and the latest time so far. The time never decreases, even
+/// if the clock does.
 #[derive(Clone, Debug)]
 struct Lane<'a, I> {
     records: Records<'a, I>,

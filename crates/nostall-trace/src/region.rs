@@ -1,4 +1,4 @@
-//! Region in memory, prepared for a recording.
+//! Region in memory, prepared for recording.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::writer::{Size, word};
 /// Parameters of a region.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// Number of zones: CPUs, or threads at once.
+    /// Number of zones: the number of CPUs, or of concurrent threads.
     pub zones: u32,
     /// Length of the names area in bytes, rounded up to 64. Each name takes 4 bytes more than
     /// its text, rounded up to 8.
@@ -31,7 +31,7 @@ pub struct Options<'a> {
     pub epoch: Option<(u64, u64)>,
     /// Address at which an anchor symbol runs, and the address for which it was linked.
     pub anchor: Option<(u64, u64)>,
-    /// Number that tells recordings apart: of the boot, or random.
+    /// Number that distinguishes recordings: of the boot, or random.
     pub boot: u64,
     /// Build ID of the kernel or program, at most 32 bytes.
     pub build_id: &'a [u8],
@@ -39,7 +39,7 @@ pub struct Options<'a> {
     pub program: &'a str,
 }
 
-/// Region that a [`Recorder`](crate::Recorder) can record into.
+/// A region that a [`Recorder`](crate::Recorder) can record into.
 #[derive(Debug)]
 pub struct Region<'m> {
     pub(crate) base: NonNull<u8>,
@@ -47,21 +47,21 @@ pub struct Region<'m> {
     memory: PhantomData<&'m mut [u8]>,
 }
 
-// SAFETY: the memory is accessed atomically only.
+// SAFETY: all access to the memory is atomic.
 unsafe impl Send for Region<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Region<'_> {}
 
 impl<'m> Region<'m> {
-    /// Prepares `memory` for a recording. Its previous contents are lost: read them first, with
+    /// Prepares `memory` for recording. Its previous contents are lost: read them first, with
     /// [`recover`](crate::recover).
     ///
-    /// The zones get equal parts of the memory, each a power of two of slots. Read
-    /// [`len`](Self::len) for the bytes in use.
+    /// The zones get equal parts of the memory, each with a power of two of slots.
+    /// [`len`](Self::len) returns the number of bytes in use.
     ///
     /// # Errors
     ///
-    /// [`FormatError`], if the memory is not aligned to 64 bytes or too small.
+    /// [`FormatError`] if the memory is not aligned to 64 bytes or too small.
     pub fn format(memory: &'m mut [u8], options: &Options<'_>) -> Result<Self, FormatError> {
         let base = NonNull::from(&mut *memory).cast();
         // SAFETY: the memory is borrowed exclusively for 'm.
@@ -72,12 +72,12 @@ impl<'m> Region<'m> {
     ///
     /// # Safety
     ///
-    /// The bytes are valid for reading and writing for all of `'m`. Meanwhile only this region
-    /// writes there; others may read them, as a debugger or another process does.
+    /// The bytes must be valid for reading and writing for all of `'m`. Meanwhile, only this region
+    /// may write them. Others may read them, such as a debugger or another process.
     ///
     /// # Errors
     ///
-    /// [`FormatError`].
+    /// As for [`format`](Self::format).
     pub unsafe fn format_at(
         base: NonNull<u8>,
         len: usize,
@@ -93,8 +93,9 @@ impl<'m> Region<'m> {
         Ok(region)
     }
 
-    /// Stores the headers and clears all slots. The old headers go first and the new region
-    /// header comes last, so that a cut leaves no header over other records.
+    /// Writes the headers and clears all slots. The old headers are cleared first, and the new
+    /// region header is written last. An interruption thus never leaves a header over other
+    /// records.
     fn write_headers(&self) {
         let cells = self.cells(0);
         cells.publish(0, 0);
@@ -154,7 +155,7 @@ impl<'m> Region<'m> {
         }
     }
 
-    /// Returns the number of a name, which is added if it is new; 0 if there is no room.
+    /// Returns the number of a name, and adds the name if it is new; 0 if there is no room.
     pub fn name(&self, text: &str) -> u32 {
         self.names().number(text)
     }
@@ -187,8 +188,8 @@ impl<'m> Region<'m> {
     }
 }
 
-/// Clears the header and the slots of a zone: the header's magic first, and each slot's lap
-/// before its time. So a cut leaves no old record with another time.
+/// Clears the header and the slots of a zone: the header's magic first, and each slot's lap before
+/// its time. An interruption thus never leaves an old record with another time.
 fn clear(cells: &impl Cells, len: usize) {
     cells.publish(0, 0);
     for pair in 0..len / SLOT {
@@ -197,7 +198,7 @@ fn clear(cells: &impl Cells, len: usize) {
     }
 }
 
-/// Stores whole words, the first one last: it has the magic.
+/// Stores whole words, the first one last, because it contains the magic.
 fn store(cells: &impl Cells, bytes: &[u8]) {
     store_at(cells, 0, bytes);
 }
@@ -209,20 +210,20 @@ fn store_at(cells: &impl Cells, first: usize, bytes: &[u8]) {
     }
 }
 
-/// Stores a zone's owner. A reader meanwhile may find parts of both names.
+/// Stores a zone's owner. A concurrent reader may find parts of both names.
 pub(crate) fn set_owner(cells: &impl Cells, id: u64, name: &str) {
     let mut bytes = [0; OWNER];
     let name = Short::<OWNER>::text(name);
     for (to, from) in bytes.iter_mut().zip(name.as_bytes()) {
         *to = *from;
     }
-    // First: records of another owner must not get this one's name.
+    // Stored first: records of the previous owner must not get this one's name.
     cells.publish(word(OWNED_FROM), cells.get(word(HEAD)));
     store_at(cells, word(OWNER_NAME), &bytes);
     cells.publish(word(OWNER_ID), id);
 }
 
-/// Divides the memory.
+/// Divides the memory into zones.
 fn plan(base: NonNull<u8>, len: usize, options: &Options<'_>) -> Result<RegionHeader, FormatError> {
     if !base.addr().get().is_multiple_of(LINE) {
         return Err(FormatError::Unaligned);
@@ -262,13 +263,13 @@ fn plan(base: NonNull<u8>, len: usize, options: &Options<'_>) -> Result<RegionHe
     })
 }
 
-/// Memory that cannot be a region.
+/// Reason why memory cannot be a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatError {
     /// The memory is not aligned to 64 bytes.
     Unaligned,
-    /// No zone was asked for.
+    /// The number of zones is 0.
     NoZones,
     /// A zone would have fewer than 16 slots.
     TooSmall,
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_cleared_from_its_magic_on_and_each_slot_from_its_lap_on() {
+    fn clearing_a_zone_starts_with_its_magic_and_each_slot_with_its_lap() {
         let journal = Journal::default();
         clear(&journal, ZONE_HEADER + 3 * SLOT);
         let order = journal.0.into_inner();
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_cpus_share_a_line() {
+    fn no_two_cpus_share_a_cache_line() {
         let mut memory = std::vec![0; 40_000];
         let skip = memory.as_ptr().align_offset(LINE);
         for (zones, names) in [(1, 0), (3, 100), (7, 1)] {

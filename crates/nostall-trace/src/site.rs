@@ -1,4 +1,4 @@
-//! Places in a program that have a name: functions, scopes, counters, conditions.
+//! Named places in a program: functions, scopes, counters, conditions.
 
 use crate::filter::Action;
 use crate::wide::Wide;
@@ -10,12 +10,12 @@ use crate::wide::Wide;
 pub struct Site {
     name: &'static str,
     module: &'static str,
-    /// Generation in the high half. In the low half 2 bits of action, 1 bit that it is wanted,
-    /// and the name's number.
+    /// Generation in the high half. The low half has 2 bits of action, 1 bit that is set if the
+    /// site is recorded, and the name's number.
     cache: Wide,
 }
 
-/// Decision on a site.
+/// Decision about a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub number: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Decision {
 }
 
 impl Site {
-    /// A site with this name, in this module.
+    /// Creates a site with this name in this module.
     pub const fn new(name: &'static str, module: &'static str) -> Self {
         Self {
             name,
@@ -43,7 +43,7 @@ impl Site {
         self.module
     }
 
-    /// Returns the decision of this generation, which `decide` makes if it is not cached.
+    /// Returns the decision for this generation. If it is not cached, `decide` makes it.
     #[inline]
     pub(crate) fn decision(&self, generation: u32, decide: impl FnOnce() -> Decision) -> Decision {
         let cached = self.cache.load();

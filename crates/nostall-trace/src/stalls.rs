@@ -1,4 +1,4 @@
-//! Stalls and counts of nostall's drivers, as records.
+//! Stalls and counters of nostall's drivers, as records.
 
 use core::fmt::{self, Write};
 use core::panic::Location;
@@ -10,8 +10,8 @@ use crate::site::Site;
 use crate::ticks::Ticks;
 use crate::wide::Wide;
 
-/// A recorder is a hook: it records each stall with the driver's line, and each counter's sum
-/// since the program's start.
+/// The recorder is a stall hook. It records each stall with the driver's source line, and each
+/// counter's sum since the program's start.
 ///
 /// ```
 /// use nostall_io::{StallHook, set_stall_hook};
@@ -36,7 +36,7 @@ impl<T: Ticks + Sync, P: Processor + Sync> StallHook for Recorder<'_, T, P> {
     fn stalled(&self, stall: &Stall) {
         let duration = self.ticks().now().saturating_sub(stall.begin);
         let mut place = Text::default();
-        // Cut if it is long.
+        // A long text is truncated.
         _ = write!(place, "{}:{}", short(stall.place), stall.place.line());
         self.stall_at(stall.condition.name(), duration, place.as_str());
     }
@@ -60,7 +60,7 @@ static COUNTERS: [(Site, Wide); Counter::ALL.len()] = {
     counters
 };
 
-/// Returns the path of a driver's file from its crate's folder on.
+/// Returns the path of a driver's file, starting with its crate's directory.
 fn short(place: &'static Location<'static>) -> &'static str {
     let file = place.file();
     let Some(source) = file.rfind("/src/") else {

@@ -4,8 +4,8 @@ use nostall_io::Clock;
 
 /// Counter that is read for each record.
 ///
-/// It should advance at a constant rate and be the same on all CPUs: records of several CPUs are
-/// merged by it.
+/// It should advance at a constant rate and be equal on all CPUs, because records of several CPUs
+/// are merged by it.
 pub trait Ticks {
     /// Returns the counter's value.
     fn now(&self) -> u64;

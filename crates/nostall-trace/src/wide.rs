@@ -1,4 +1,4 @@
-//! Word of 64 bits that several CPUs read and write.
+//! A 64-bit word that several CPUs read and write.
 
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Wide {
     pub(crate) fn store(&self, value: u64) {
         self.0.store(value, core::sync::atomic::Ordering::Relaxed);
     }
-    /// Adds, and returns the sum.
+    /// Adds a value and returns the sum.
     #[cfg(feature = "stall-hook")]
     pub(crate) fn add(&self, more: u64) -> u64 {
         let before = self
@@ -27,7 +27,7 @@ impl Wide {
     }
 }
 
-/// In halves: writers must not be on two CPUs at once.
+/// Stored in halves: two CPUs must not write concurrently.
 #[cfg(not(target_has_atomic = "64"))]
 #[derive(Debug)]
 pub(crate) struct Wide([core::sync::atomic::AtomicU32; 2]);
@@ -51,7 +51,7 @@ impl Wide {
         self.0[0].store(value as u32, Ordering::Relaxed);
         self.0[1].store((value >> 32) as u32, Ordering::Release);
     }
-    /// Adds, and returns the sum. A handler's addition between the two accesses is lost.
+    /// Adds a value and returns the sum. A handler's addition between the two accesses is lost.
     #[cfg(feature = "stall-hook")]
     pub(crate) fn add(&self, more: u64) -> u64 {
         let sum = self.load().wrapping_add(more);

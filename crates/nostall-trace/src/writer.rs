@@ -1,25 +1,25 @@
 //! Writing of records into a zone: the protocol between a CPU, its handlers, and readers.
 //!
 //! A record reserves its slots and takes its time in one step: the head is replaced only if no
-//! handler recorded since it was read. So slots and times are in one order, even where interrupts
-//! and NMIs nest. Then the slots are written, the first one last, with the lap in their meta word.
-//! A reader that finds another lap skips the slot.
+//! handler has recorded since it was read. Slots and times thus have the same order, even where
+//! interrupts and NMIs nest. Then the slots are written, the first one last, with the lap in their
+//! meta word. A reader skips a slot with another lap.
 //!
-//! A handler never overwrites the slots of the record that it interrupted: the outermost record
-//! marks the head before it, and handlers that would write a whole lap beyond lose their records.
-//! The outermost record then writes the number of lost ones.
+//! A handler never overwrites the slots of the record that it interrupted. The outermost record
+//! marks the head before it, and handlers that would write more than a lap beyond it lose their
+//! records. The outermost record then writes the number of lost ones.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::cells::Cells;
 use crate::layout::{HEAD, IN_FLIGHT, Kind, LOST, Meta, SLOT, UNREPORTED, ZONE_HEADER};
 
-/// Index of the word at an offset.
+/// Returns the index of the word at an offset.
 pub(crate) const fn word(offset: usize) -> usize {
     offset / 8
 }
 
-/// Size of a zone, and the end of recording in it.
+/// Size of a zone, and whether recording ends when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     /// The zone has 2^`bits` slots.
@@ -28,10 +28,10 @@ pub(crate) struct Size {
     pub stop_when_full: bool,
 }
 
-/// Slot before it has a place.
+/// A slot without its lap.
 pub(crate) type Slot = (u64, Meta);
 
-/// Writes the slots that `record` makes of the time. Returns whether they were written; if not,
+/// Writes the slots that `record` makes for the time. Returns whether they were written; otherwise
 /// the loss is counted.
 #[inline(always)]
 pub(crate) fn write<C: Cells, const N: usize>(
@@ -73,7 +73,7 @@ fn reserve<C: Cells>(
         } else {
             cells.get(word(IN_FLIGHT)).wrapping_sub(1)
         };
-        // Damaged words must not panic here: each sum may wrap.
+        // Damaged words must not panic here, so each sum may wrap.
         let next = at.wrapping_add(count);
         if next.wrapping_sub(oldest) > slots {
             lose(cells, size);
@@ -101,7 +101,7 @@ fn store<C: Cells, const N: usize>(cells: &C, bits: u32, at: u64, slots: [Slot; 
     }
 }
 
-/// Counts a lost record. A full zone shows its loss at its end, so it needs no record.
+/// Counts a lost record. A full zone reports its loss at its end, without a record.
 #[cold]
 fn lose<C: Cells>(cells: &C, size: Size) {
     cells.add(word(LOST), 1);
@@ -110,8 +110,8 @@ fn lose<C: Cells>(cells: &C, size: Size) {
     }
 }
 
-/// Writes the number of records that handlers have lost since the last time. The caller's
-/// record is stored, so handlers may overwrite it, but they are still handlers of the caller.
+/// Writes the number of records that handlers have lost since the last report. The caller's record
+/// is complete, so handlers may overwrite it; they still count as handlers of the caller.
 #[cold]
 fn report_lost<C: Cells>(cells: &C, size: Size, now: &impl Fn() -> u64) {
     let lost = cells.get(word(UNREPORTED));

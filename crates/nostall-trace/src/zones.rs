@@ -10,12 +10,13 @@ use crate::model::{self, Catalog, EventKind, Name, Progress, ReadError, Source, 
 use crate::records::{Cursor, Event, FunctionId, Missing, Record};
 use crate::recover::Recovered;
 
-/// Names of a kernel's or program's functions. A function of an address is one.
+/// Names of a kernel's or program's functions. A closure that maps an address to a name is also
+/// one.
 pub trait Symbols {
     /// Finds the name of the function at a linked address.
     fn name(&self, address: u64) -> Option<String>;
 
-    /// Returns notes on missing names, when all events have been read.
+    /// Returns notes on missing names, after all events have been read.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -27,16 +28,16 @@ impl<F: Fn(u64) -> Option<String>> Symbols for F {
     }
 }
 
-/// Zones that are read at most. More are only in forged headers.
+/// Maximum number of zones that are read; only forged headers have more.
 const MOST_ZONES: usize = 1 << 16;
-/// Names that are stored at most. More are only in damaged traces.
+/// Maximum number of stored names; only damaged traces have more.
 const MOST_NAMES: usize = 1 << 20;
-/// Bytes of all zones that are read at once, and those of one zone.
+/// Number of bytes of all zones, and range for one zone, that are read at once.
 const READ_AT_ONCE: usize = 1 << 24;
 const READ_OF_ZONE: std::ops::RangeInclusive<usize> = 1 << 9..=1 << 16;
 
-/// Events of a [region](Recovered), merged by time. Memory is bounded by the number of zones and
-/// of names, not by that of records.
+/// Events of a [region](Recovered), merged by time. Memory is bounded by the numbers of zones and
+/// names, not of records.
 ///
 /// ```
 /// use nostall_trace::model::Source;
@@ -55,7 +56,7 @@ pub struct ZoneEvents<'s, I> {
     region: Recovered<I>,
     symbols: Box<dyn Symbols + 's>,
     lanes: Vec<Lane>,
-    /// Time and index of the lanes that have a next record.
+    /// Time and index of each lane that has a next record.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     catalog: Catalog,
     names: Names,
@@ -77,7 +78,7 @@ struct Lane {
 /// Names of functions, counters and conditions.
 struct Names {
     all: HashMap<FunctionId, Name>,
-    /// A few of them, each at the place that its number or address gives.
+    /// Cache of recent names, indexed with a hash of their number or address.
     recent: Box<[Option<(FunctionId, Name)>; 1 << RECENT_BITS]>,
 }
 
@@ -99,7 +100,7 @@ impl Names {
             FunctionId::Address(address) => address,
             FunctionId::Name(number) => number.into(),
         };
-        // Fibonacci hashing: near addresses get distant places.
+        // Fibonacci hashing: close addresses get distant slots.
         let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS);
         let recent = &mut self.recent[place as usize];
         if let Some((known, name)) = *recent
@@ -114,9 +115,9 @@ impl Names {
 }
 
 impl<'s, I: Image> ZoneEvents<'s, I> {
-    /// Events of the boot that the region's header names. `symbols` gets addresses as the program
-    /// was linked, if the region has an anchor, and as it ran otherwise. A function without a
-    /// symbol is named by its address.
+    /// Creates the events of the boot in the region's header. `symbols` receives linked addresses
+    /// if the region has an anchor, and otherwise addresses of the running program. A function
+    /// without a symbol is named by its address.
     pub fn new(region: Recovered<I>, symbols: Box<dyn Symbols + 's>) -> Self {
         let header = region.header();
         let by_thread = header.is_some_and(|it| it.flags & ZONES_OF_THREADS != 0);
@@ -178,7 +179,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             let image = self.region.image();
             let mut cursor = Cursor::with_chunk(image, info, vec![0; each].into());
             let mut task = Task::NONE;
-            // The records of threads before begin with no name, or with their own `Event::Task`.
+            // Records of earlier threads start without a name, or with their own `Event::Task`.
             if self.by_thread && cursor.index() >= info.owned_from(image) {
                 let name = info.owner_name(image);
                 task = self
@@ -217,7 +218,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         self.done += left.saturating_sub(lane.cursor.left()) * SLOT as u64;
         match &lane.next {
             Some(next) => {
-                // A lane's time does not step back, even if its clock does.
+                // A lane's time never decreases, even if its clock does.
                 lane.time = next.time.max(lane.time);
                 *first = Reverse((lane.time, index));
             }

@@ -17,7 +17,7 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
     unpacked
 }
 
-/// Events of a file as lines of text, and the notes. `Err`: the header cannot be read.
+/// Returns a file's events as lines of text, and the notes; `Err` if the header cannot be read.
 fn read(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
     let mut source = open_dat(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     let mut lines = Vec::new();
@@ -45,7 +45,8 @@ fn line(source: &impl Source, event: &Event) -> String {
     )
 }
 
-/// Lines of `trace-cmd report -t` in the form of `line`: time, CPU, task; and the event.
+/// Returns the lines of `trace-cmd report -t` in the form of `line`: time, CPU, task; and the
+/// event.
 fn report() -> Vec<(String, String, String)> {
     let text = String::from_utf8(unpacked(REPORT)).unwrap();
     // A text may have several lines.
@@ -66,7 +67,7 @@ fn report() -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn a_recording_of_trace_cmd_gives_the_events_of_its_report_in_versions_6_and_7() {
+fn a_recording_of_trace_cmd_yields_the_events_of_its_report_in_versions_6_and_7() {
     let expected = report();
     assert_eq!(expected.len(), 757);
     for file in [VERSION_6, VERSION_7] {
@@ -88,7 +89,7 @@ fn a_recording_of_trace_cmd_gives_the_events_of_its_report_in_versions_6_and_7()
 }
 
 #[test]
-fn a_file_cut_at_any_place_is_read_as_far_as_it_goes() {
+fn a_file_cut_at_any_place_is_read_to_its_end() {
     // Version 7 has its list of buffers at the end.
     for (file, least) in [(VERSION_6, 20), (VERSION_7, 0)] {
         let file = unpacked(file);
@@ -113,7 +114,7 @@ fn a_file_cut_at_any_place_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_damaged_byte_costs_no_more_than_its_page() {
+fn a_damaged_byte_loses_at_most_its_page() {
     let file = unpacked(VERSION_6);
     let (whole, _) = read(&file).unwrap();
     let pages = file.len() / 4096 - 2;
@@ -133,7 +134,7 @@ fn a_damaged_byte_costs_no_more_than_its_page() {
     }
 }
 
-/// A duration with the digits that Linux prints of it.
+/// Rounds a duration to the digits that Linux prints.
 fn printed(duration: u64) -> u64 {
     let step = match (duration / 1_000).max(1).ilog10() {
         ..4 => 1,
@@ -144,7 +145,7 @@ fn printed(duration: u64) -> u64 {
     duration / step * step
 }
 
-/// Steps of a source's graph, with times in microseconds as Linux prints them.
+/// Returns the steps of a source's graph, with times in microseconds as Linux prints them.
 fn steps(source: &mut impl Source) -> Vec<String> {
     let us = |time: u64| (time + 500) / 1_000;
     let mut steps = Vec::new();
@@ -158,7 +159,7 @@ fn steps(source: &mut impl Source) -> Vec<String> {
                 slice.start.map(us),
                 slice.cpu,
                 task(slice.task),
-                // Linux prints no name of an exit without an entry.
+                // Linux prints no name for an exit without an entry.
                 slice.start.and(slice.function).map(text),
                 slice.duration.map(printed),
                 slice.depth
@@ -182,7 +183,7 @@ fn steps(source: &mut impl Source) -> Vec<String> {
 }
 
 #[test]
-fn pages_of_linux_in_a_file_give_the_events_that_linux_shows() {
+fn pages_of_linux_in_a_file_yield_the_events_that_linux_shows() {
     let cases: [(&[u8], &[u8], usize); 2] = [
         (
             include_bytes!("fixtures/dat/events-gaps-2cpu.dat.gz"),
@@ -200,7 +201,7 @@ fn pages_of_linux_in_a_file_give_the_events_that_linux_shows() {
         let text = unpacked(text);
         let mut text = open_text(&text[..], 0);
         let (mut read, mut expected) = (steps(&mut file), steps(&mut text));
-        // Equal microseconds of two CPUs may come in another order.
+        // Events of two CPUs in the same microsecond may have another order.
         read.sort();
         expected.sort();
         assert!(expected.len() >= least, "{}", expected.len());
@@ -220,7 +221,7 @@ struct File {
 }
 
 impl File {
-    /// Begins a file.
+    /// Starts a file.
     fn new(version: &str, is_big: bool, long: u8, page_size: u32) -> Self {
         let mut file = Self {
             bytes: b"\x17\x08\x44tracing".to_vec(),
@@ -275,7 +276,7 @@ impl File {
         self.u32(1).text(PRINT, 8)
     }
 
-    /// Version 6 up to the number of CPUs.
+    /// Adds the header of version 6 up to the number of CPUs.
     fn version_6(&mut self, cpus: u32) -> &mut Self {
         self.header_info().formats();
         // Systems, symbols, printk formats, and tasks.
@@ -283,7 +284,7 @@ impl File {
         self.u32(cpus)
     }
 
-    /// A page with one record.
+    /// Adds a page with one record.
     fn page(&mut self, commit_bytes: usize, page_size: usize, time: u64, text: &str) -> &mut Self {
         let start = self.bytes.len();
         let words = (8 + commit_bytes + text.len() + 1).div_ceil(4);
@@ -345,7 +346,7 @@ fn options_of_version_6_correct_times_name_the_clock_and_add_instances() {
     file.version_6(1).add(b"options  \0").option(12, &[]);
     file.option(2, b"CPU: 0\n").option(7, b"-1000\0");
     file.option(1, b"0x2\0").option(4, b"local [counter]\0");
-    // Twice as many nanoseconds as ticks; and an instance, whose table is behind the file's.
+    // Two nanoseconds per tick; and an instance, whose table follows the file's.
     let table = file.place() + 6 + 16 + 6 + 13 + 2 + 10 + 16;
     file.option(14, &[8, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     file.option(3, &[&table.to_le_bytes()[..], b"inst\0"].concat());
@@ -383,7 +384,7 @@ fn the_text_in_a_file_of_the_latency_tracers_is_read() {
     assert_eq!(notes, [""; 0]);
 }
 
-/// A version 7 file, whose sections are packed with `pack`.
+/// Returns a version 7 file, whose sections are packed with `pack`.
 fn version_7(compression: &str, pack: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let is_packed = compression != "none";
     let mut file = File::new("7", false, 8, 256);
@@ -429,7 +430,7 @@ fn version_7(compression: &str, pack: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
             let packed = pack(chunk);
             file.u32(packed.len() as u32).u32(256).add(&packed);
         }
-        // As trace-cmd counts: without the number of chunks.
+        // As in trace-cmd, without the number of chunks.
         data_len = file.place() - data_at - 4;
     } else {
         file.add(&pages);
@@ -493,7 +494,7 @@ fn a_damaged_chunk_ends_its_cpu_and_is_noted() {
 }
 
 #[test]
-fn sizes_and_counts_that_cannot_be_true_are_errors_and_take_no_memory() {
+fn impossible_sizes_and_counts_are_errors_and_take_no_memory() {
     let mut sizes = File::new("6", false, 8, 4096);
     sizes.add(b"header_page\0").u64(u64::MAX);
     let mut cpus = File::new("6", false, 8, 4096);
@@ -507,7 +508,7 @@ fn sizes_and_counts_that_cannot_be_true_are_errors_and_take_no_memory() {
     let mut chain = File::new("7", false, 8, 4096);
     chain.add(b"none\0\0");
     let place = chain.place() + 8;
-    // Options that follow themselves.
+    // Options that refer to themselves.
     chain.u64(place).u16(0).u16(0).u32(0).u64(14);
     chain.option(0, &place.to_le_bytes());
     for (file, expected) in [
@@ -528,7 +529,7 @@ fn sizes_and_counts_that_cannot_be_true_are_errors_and_take_no_memory() {
 }
 
 #[test]
-fn cpus_that_share_bytes_or_have_numbers_beyond_all_machines_are_skipped() {
+fn cpus_that_share_bytes_or_have_impossible_numbers_are_skipped() {
     let mut file = File::new("6", false, 8, 256);
     file.version_6(4).add(b"flyrecord\0");
     let start = file.place() + 64;
@@ -551,7 +552,7 @@ fn cpus_that_share_bytes_or_have_numbers_beyond_all_machines_are_skipped() {
 }
 
 #[test]
-fn arbitrary_changes_of_a_file_never_panic_and_give_no_more_events_than_its_bytes_can_hold() {
+fn arbitrary_changes_of_a_file_never_panic_and_yield_no_more_events_than_its_bytes_can_hold() {
     let small = version_7("none", |bytes| bytes.to_vec());
     let mut number = 1_u64;
     let mut random = |end: usize| {

@@ -11,7 +11,7 @@ use nostall_trace::model::{
 };
 use nostall_trace::read::{open_dat, open_text};
 
-/// Pseudo-random numbers that are the same in each run.
+/// Reproducible pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -23,8 +23,8 @@ impl Random {
     }
 }
 
-/// A trace of some thousand events on three CPUs: nested calls of five tasks that move between
-/// CPUs, long gaps, marks, lost records, exits without entries and entries without exits.
+/// Returns a trace of some thousand events on three CPUs: nested calls of five tasks that migrate
+/// between CPUs, long gaps, marks, lost records, exits without entries and entries without exits.
 fn trace(seed: u64, most_lost: u64) -> Events {
     let mut random = Random(seed);
     let mut catalog = Catalog::default();
@@ -81,7 +81,7 @@ fn trace(seed: u64, most_lost: u64) -> Events {
                 duration: Some(random.below(50_000)),
             },
             15 if !stack.is_empty() => {
-                // Left by a jump.
+                // The function was left by a jump.
                 stack.pop();
                 continue;
             }
@@ -137,7 +137,7 @@ type Call = (
     Match,
 );
 
-/// The calls by their places, and the other events in their order on each CPU.
+/// Returns the calls in a fixed order, and the other events of each CPU in their order.
 fn graph_of(source: &mut impl Source) -> (Vec<Call>, BTreeMap<u32, Vec<String>>) {
     let mut calls = Vec::new();
     let mut others = BTreeMap::<u32, Vec<String>>::new();
@@ -179,7 +179,7 @@ fn graph_of(source: &mut impl Source) -> (Vec<Call>, BTreeMap<u32, Vec<String>>)
 }
 
 #[test]
-fn a_written_file_gives_the_graph_of_its_source() {
+fn a_written_file_yields_the_graph_of_its_source() {
     for seed in 1..20 {
         let expected = graph_of(&mut trace(seed, 3));
         let paired = expected.0.iter().filter(|call| call.6 == Match::Paired);
@@ -232,7 +232,7 @@ fn report(file: &[u8]) -> Option<String> {
     }
 }
 
-/// trace-cmd prints fewer digits of long durations.
+/// Returns whether trace-cmd prints `exact` as `printed`: it rounds long durations.
 fn is_printed(exact: u64, printed: u64) -> bool {
     let step = match (exact / 1_000).max(1).ilog10() {
         ..4 => 1,
@@ -339,7 +339,7 @@ fn a_clock_that_steps_back_keeps_the_order_of_its_cpu() {
 }
 
 #[test]
-fn a_cpu_number_beyond_all_machines_is_an_error_and_takes_no_memory() {
+fn an_impossible_cpu_number_is_an_error_and_takes_no_memory() {
     let mut catalog = Catalog::default();
     let mark = catalog.name("m");
     let event = Event {

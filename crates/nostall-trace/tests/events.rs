@@ -21,7 +21,7 @@ const OPTIONS: Options<'_> = Options {
     program: "kernel",
 };
 
-/// The events as text, the notes, and the unit.
+/// Returns the events as text, the notes, and the unit.
 fn events(image: &[u8]) -> (Vec<String>, Vec<String>, TimeUnit) {
     let symbols = |address| (address == 0x1010).then(|| "main".to_owned());
     let mut source = ZoneEvents::new(recover(image).unwrap(), Box::new(symbols));
@@ -109,7 +109,7 @@ fn a_whole_call_is_an_exit_with_its_duration() {
 }
 
 #[test]
-fn a_threads_zone_gives_its_task_and_no_cpu() {
+fn a_threads_zone_has_its_task_and_no_cpu() {
     let (recorder, cpu) = recorder();
     let threads = Options {
         zones_of_threads: true,
@@ -128,7 +128,7 @@ fn a_threads_zone_gives_its_task_and_no_cpu() {
 }
 
 #[test]
-fn damage_and_losses_are_told() {
+fn damage_and_losses_are_reported() {
     let (recorder, _) = recorder();
     recorder.start(Region::format(memory(512 + 256 + 2 * 384), &OPTIONS).unwrap());
     (0..14).for_each(|i| recorder.exit(recorder.enter(i)));
@@ -163,7 +163,7 @@ impl Image for Holed<'_> {
 }
 
 #[test]
-fn a_hole_in_the_image_costs_the_records_in_it_and_no_others() {
+fn a_hole_in_the_image_loses_only_the_records_in_it() {
     let (recorder, _) = recorder();
     recorder.start(Region::format(memory(1 << 16), &OPTIONS).unwrap());
     (0..1000).for_each(|i| _ = recorder.enter(i));
@@ -187,7 +187,7 @@ fn a_hole_in_the_image_costs_the_records_in_it_and_no_others() {
 }
 
 #[test]
-fn functions_without_a_name_are_told() {
+fn functions_without_a_name_are_reported() {
     static LONG: Site = Site::new(
         "a name that is longer than an area of 64 bytes: there is no room for it",
         "m",

@@ -1,4 +1,4 @@
-//! Patching of functions that begin with no-operations, in this process.
+//! Patching of functions that start with no-operations, in this process.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 
 use std::arch::global_asm;
@@ -24,7 +24,7 @@ global_asm!(
     ".byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
     "lea rax, [rdi + rdi]",
     "ret",
-    // Returns how often it called itself.
+    // Returns the number of its recursive calls.
     ".global traced_deep",
     "traced_deep:",
     ".byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
@@ -37,7 +37,7 @@ global_asm!(
     "pop rbx",
     "inc rax",
     "1: ret",
-    // Not a no-operation.
+    // Does not start with a no-operation.
     ".global traced_other",
     "traced_other:",
     ".byte 0xb8, 1, 0, 0, 0",
@@ -66,7 +66,7 @@ impl Kernel for Test {
 
     fn entered(function: usize) -> Entered {
         LOG.lock().unwrap().push(('{', function as u64));
-        // A function that is called by the recorder is not recorded.
+        // A function that the recorder calls is not recorded.
         // SAFETY: a function of this file.
         assert_eq!(unsafe { traced_double(4) }, 8);
         Entered {
@@ -80,7 +80,7 @@ impl Kernel for Test {
     }
 }
 
-/// Patches the functions that `wanted` chooses.
+/// Patches the functions selected with `wanted`.
 fn patch_those(wanted: impl Fn(usize) -> bool) -> Patched {
     let sites = [
         traced_outer as *const () as usize,
@@ -90,10 +90,10 @@ fn patch_those(wanted: impl Fn(usize) -> bool) -> Patched {
     ];
     let page = sites[0] as *mut libc::c_void;
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: the page holds nothing but the functions above.
+    // SAFETY: the page contains only the functions above.
     assert_eq!(unsafe { libc::mprotect(page, 4096, all) }, 0);
     let sites = sites.to_vec().leak().as_ptr_range();
-    // SAFETY: addresses of code, for ever.
+    // SAFETY: addresses of code, which stays.
     let sites = unsafe { Sites::new(sites.start, sites.end) };
     // SAFETY: only this thread runs the functions, and the memory is writable.
     unsafe { patch::<Test>(sites, wanted, |site| site as *mut u8) }
@@ -127,10 +127,10 @@ fn patched_functions_are_recorded_with_their_returns_and_work_as_before() {
     ];
     assert_eq!(calls(3), all);
     assert_eq!(CALLS.unrecorded(|| calls(3)), []);
-    // An interrupt of the recorder is recorded.
+    // Functions of an interrupt of the recorder are recorded.
     assert_eq!(CALLS.unrecorded(|| CALLS.nested(|| calls(3))), all);
 
-    // Deeper calls than have room return where they should, and leave nothing behind.
+    // Calls beyond the depth limit return correctly, and leave no frame.
     // SAFETY: a function of this file.
     assert_eq!(unsafe { traced_deep(100) }, 100);
     let deep = traced_deep as *const () as u64;

@@ -1,5 +1,5 @@
-//! Regions that no recorder wrote, and regions that were damaged after it: bounded, without a
-//! panic, and no record with a word that was not written.
+//! Regions that no recorder wrote, and damaged regions: reading is bounded and never panics. No
+//! record has a word that was not written.
 
 mod common;
 
@@ -11,7 +11,7 @@ use nostall_trace::layout::{HEAD, LONGEST_NAME, RegionHeader, SLOT};
 use nostall_trace::{Event, Options, Record, Region, Site, recover};
 use proptest::prelude::*;
 
-/// Reads everything. Returns the records.
+/// Reads everything and returns the records.
 fn read(image: &[u8]) -> Vec<Record> {
     let Ok(recovered) = recover(image) else {
         return Vec::new();
@@ -20,7 +20,7 @@ fn read(image: &[u8]) -> Vec<Record> {
     for number in [0, 1, 2, 7, 1 << 20, u32::MAX] {
         recovered.name(number, &mut buffer);
     }
-    // Each record takes a slot or is a gap before one.
+    // Each record takes a slot, or is a gap before one.
     let most = 2 * image.len() / SLOT + 2;
     let mut all = Vec::new();
     for zone in recovered.zones() {
@@ -35,7 +35,7 @@ fn read(image: &[u8]) -> Vec<Record> {
     all
 }
 
-/// A region with records of three CPUs, some overwritten.
+/// Returns a region with records of three CPUs, some of them overwritten.
 fn region() -> Vec<u8> {
     static BYTES: Site = Site::new("bytes", "m");
     let (recorder, cpu) = recorder();
@@ -83,7 +83,7 @@ fn check_subset(found: &[Record], whole: &[Record]) {
     }
 }
 
-/// Places of the words that change while recording, and of lengths.
+/// Returns the offsets of lengths and of words that change while recording.
 fn interesting(image: &[u8]) -> Vec<usize> {
     let header = RegionHeader::decode(image.first_chunk().unwrap()).unwrap();
     let zones = (0..3).map(|zone| header.first_zone() as usize + zone * header.zone_len as usize);
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn a_region_may_end_anywhere(len in 0usize..4096) {
+    fn a_region_that_ends_anywhere_is_readable(len in 0usize..4096) {
         let image = region();
         let cut = &image[..len.min(image.len())];
         check_subset(&read(cut), &read(&image));
@@ -129,8 +129,8 @@ proptest! {
     #[test]
     fn a_cut_while_a_region_is_formatted_leaves_whole_records_of_the_old_one(words in 0usize..520) {
         let old = region();
-        // The stores of a format, as `Region::format` orders them: the magic, the zones, the
-        // names, the header.
+        // The stores of a format in the order of `Region::format`: the magic, the zones, the names,
+        // the header.
         let header = RegionHeader::decode(old.first_chunk().unwrap()).unwrap();
         let mut image = old.clone();
         let first = header.first_zone() as usize;

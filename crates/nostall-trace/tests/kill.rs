@@ -1,5 +1,5 @@
-//! A program that records on several threads is killed at random points. The file has each
-//! thread's records from before that point, and nothing else.
+//! A program that records on several threads is killed at random points. The file then has each
+//! thread's records from before that point, and no others.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
@@ -13,11 +13,11 @@ use memmap2::MmapRaw;
 use nostall_trace::{Event, FunctionId, ProgramOptions, ProgramTrace, Scope, Site, recover};
 
 const CHILD: &str = "NOSTALL_TEST_CHILD";
-const NAME: &str = "sigkill_loses_no_more_than_the_record_in_flight_of_each_thread";
+const NAME: &str = "sigkill_loses_at_most_the_record_in_flight_of_each_thread";
 
 const THREADS: usize = 3;
 
-/// Zones of so few slots are overwritten many times.
+/// Zones with so few slots are overwritten many times.
 const OPTIONS: ProgramOptions = ProgramOptions {
     threads: THREADS as u32,
     slots: 256,
@@ -25,7 +25,7 @@ const OPTIONS: ProgramOptions = ProgramOptions {
     stop_when_full: false,
 };
 
-/// Progress of a thread: steps that it has begun, and steps that it has ended.
+/// Progress of a thread: steps that it has started and completed.
 #[repr(C, align(64))]
 struct Progress {
     begun: AtomicU64,
@@ -38,7 +38,8 @@ fn progress(path: &Path) -> &'static [Progress; THREADS] {
     file.set_len(size_of::<[Progress; THREADS]>() as u64)
         .unwrap();
     let memory = Box::leak(Box::new(MmapRaw::map_raw(&file).unwrap()));
-    // SAFETY: the mapping has the length, lies on a page, stays, and is accessed atomically only.
+    // SAFETY: the mapping has the length, is aligned to a page, stays, and is only accessed
+    // atomically.
     unsafe { &*memory.as_ptr().cast() }
 }
 
@@ -46,12 +47,12 @@ static SCOPE: Site = Site::new("scope", module_path!());
 static COUNTER: Site = Site::new("counter", module_path!());
 static MARK: Site = Site::new("mark", module_path!());
 
-/// Value that only this step of this thread records.
+/// Returns the value that only this step of this thread records.
 fn pattern(thread: usize, step: u64) -> u64 {
     (step << 8 | thread as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Records for ever: each step is one record.
+/// Records endlessly, one record per step.
 fn record(thread: usize, progress: &Progress) -> ! {
     let mut scope = None;
     for step in 0.. {
@@ -79,8 +80,8 @@ fn child(file: &Path) -> ! {
     }
 }
 
-/// Starts a child, kills it after a random time, and returns the number of steps that each
-/// thread has begun and ended.
+/// Starts a child, kills it after a random time, and returns the numbers of steps that each thread
+/// has started and completed.
 fn kill_one(file: &Path, random: u64) -> [(u64, u64); THREADS] {
     let path = file.with_extension("progress");
     File::create(&path).unwrap();
@@ -122,10 +123,10 @@ fn check(file: &Path, steps: [(u64, u64); THREADS]) -> usize {
     let mut in_flight = 0;
     for zone in region.zones() {
         let mut thread = None;
-        // The step of the next record.
+        // Step of the next record.
         let mut next = None;
         let mut value_of = |value: u64| {
-            // The multiplier's inverse.
+            // Inverse of the multiplier.
             let word = value.wrapping_mul(0xf1de_83e1_9937_733d);
             let (of, step) = ((word & 0xff) as usize, word >> 8);
             assert!(
@@ -165,7 +166,7 @@ fn check(file: &Path, steps: [(u64, u64); THREADS]) -> usize {
                     name(number, "scope");
                     match next {
                         Some(step) => step,
-                        // The oldest one.
+                        // The oldest record.
                         None => continue,
                     }
                 }
@@ -192,7 +193,7 @@ fn check(file: &Path, steps: [(u64, u64); THREADS]) -> usize {
 }
 
 #[test]
-fn sigkill_loses_no_more_than_the_record_in_flight_of_each_thread() {
+fn sigkill_loses_at_most_the_record_in_flight_of_each_thread() {
     if let Some(file) = env::var_os(CHILD) {
         child(Path::new(&file));
     }

@@ -21,7 +21,7 @@ fn spans_are_scopes_with_their_first_integer_and_events_are_marks() {
     recorder.start(Region::format(memory(1 << 16), &options).unwrap());
     let subscriber = tracing_subscriber::registry().with(TraceLayer::default());
     let event_line = tracing::subscriber::with_default(subscriber, || {
-        // Off: nothing is recorded.
+        // Tracing is off.
         tracing::info_span!("before").in_scope(|| ());
         set_recorder(recorder);
         let outer = tracing::info_span!("outer", name = "n", size = 17, more = 18);

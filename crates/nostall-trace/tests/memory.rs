@@ -15,23 +15,23 @@ use nostall_trace::model::{ReadError, TimeUnit};
 use nostall_trace::report::{Graph, Look, Rate, Selection, Table};
 use nostall_trace::{Image, Options, Region, ZoneEvents, recover};
 
-/// Allocates from the system, and keeps the number of bytes in use and their maximum.
+/// Allocator that counts the bytes in use and their maximum.
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator does all the work.
+// SAFETY: all calls are passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -51,8 +51,8 @@ impl Image for Contents {
     }
 }
 
-/// Records two nested calls again and again until both CPUs' zones are full, and returns a
-/// temporary file with them.
+/// Records two nested calls repeatedly until both CPUs' zones are full, and returns a temporary
+/// file with them.
 fn recorded(slots: usize) -> File {
     let (recorder, cpu) = common::recorder();
     let options = Options {
@@ -75,7 +75,7 @@ fn recorded(slots: usize) -> File {
     file
 }
 
-/// Returns the records that were read, and the most bytes that `read` had in use at once.
+/// Returns the number of records read, and the maximum number of bytes in use during `read`.
 fn most(file: &File, read: impl FnOnce(&mut ZoneEvents<Contents>) -> u64) -> (u64, usize) {
     let contents = Contents(file.try_clone().unwrap(), file.metadata().unwrap().len());
     let before = USED.load(Ordering::Relaxed);
@@ -143,7 +143,7 @@ fn perfetto(source: &mut ZoneEvents<Contents>) -> u64 {
 }
 
 #[test]
-fn a_file_of_sixteen_times_the_records_is_read_in_the_same_memory() {
+fn a_file_with_sixteen_times_the_records_is_read_in_the_same_memory() {
     let (short, long) = (recorded(1 << 14), recorded(1 << 18));
     let readers: [(&str, Reader); 4] = [
         ("table", table),

@@ -1,4 +1,4 @@
-//! Print formats of Linux's events give the text that Linux prints.
+//! Print formats of Linux's events result in the text that Linux prints.
 #![cfg(feature = "report")]
 
 use nostall_trace::linux::{Formats, Names, Order, Place, fields};
@@ -187,12 +187,12 @@ fn each_conversion_and_function_prints_as_in_linux() {
 }
 
 #[test]
-fn escapes_in_a_format_string_are_undone() {
+fn escapes_in_a_format_string_are_decoded() {
     assert_eq!(text(r#""\"%s\"\t\\ \x41", "q""#).unwrap(), "\"q\"\t\\ A");
 }
 
 #[test]
-fn a_function_of_the_kernel_is_named() {
+fn an_unsupported_function_of_the_kernel_is_named() {
     let error = text(r#""%s", scsi_trace_parse_cdb(p, REC->mac, 6)"#).unwrap_err();
     assert!(error.contains("scsi_trace_parse_cdb()"), "{error}");
     let error = text(r#""%d", REC->none"#).unwrap_err();
@@ -202,7 +202,7 @@ fn a_function_of_the_kernel_is_named() {
 }
 
 #[test]
-fn enumerators_that_linux_leaves_by_name_have_their_values() {
+fn enumerators_that_linux_does_not_replace_have_their_values() {
     let modes = r#""%s", __print_symbolic(REC->on + 8, { HRTIMER_MODE_ABS, "ABS" },
         { HRTIMER_MODE_REL_PINNED_SOFT, "REL|PINNED|SOFT" }, { HRTIMER_MODE_REL_HARD, "REL|HARD" })"#;
     assert_eq!(text(&modes.replace('\n', " ")).unwrap(), "REL|HARD");
@@ -219,7 +219,7 @@ fn enumerators_that_linux_leaves_by_name_have_their_values() {
 }
 
 #[test]
-fn a_plain_pointer_that_the_record_does_not_determine_leaves_the_other_values_readable() {
+fn a_plain_pointer_that_the_record_does_not_contain_leaves_the_other_values_readable() {
     let page = r#""page=%p pfn=0x%lx", (((struct page *)vmemmap_base) + (REC->state)), REC->state"#;
     assert_eq!(text(page).unwrap(), "page=(____ptrval____) pfn=0x102");
     assert!(text(r#""%px", vmemmap_base"#).is_err());
@@ -227,7 +227,7 @@ fn a_plain_pointer_that_the_record_does_not_determine_leaves_the_other_values_re
 }
 
 #[test]
-fn a_string_without_a_nul_goes_on_behind_its_array_as_in_linux_up_to_the_records_end() {
+fn a_string_without_a_nul_continues_beyond_its_array_as_in_linux_up_to_the_records_end() {
     let mut payload = payload();
     payload[8..24].copy_from_slice(b"sixteen letters!");
     let formats = formats(r#""%s %d", REC->comm, REC->minus"#);

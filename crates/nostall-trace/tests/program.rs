@@ -1,5 +1,5 @@
-//! Recordings of Linux programs. Each recording is made by a child process, which is this test
-//! again with an environment variable.
+//! Recordings of Linux programs. A child process makes each recording: this test again, with an
+//! environment variable.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ const FEW: ProgramOptions = ProgramOptions {
     stop_when_full: false,
 };
 
-/// Names of the entered scopes of each thread, in order, and the notes.
+/// Returns the names of each thread's entered scopes, in order, and the notes.
 fn scopes(file: &Path) -> (BTreeMap<String, Vec<String>>, Vec<String>) {
     let image = fs::read(file).unwrap();
     let region = recover(&image[..]).unwrap();
@@ -68,7 +68,7 @@ fn on_thread(name: &str, work: impl FnOnce() + Send + 'static) {
     thread.spawn(work).unwrap().join().unwrap();
 }
 
-/// Records so many scopes.
+/// Records `times` scopes.
 fn work(times: u32) {
     for _ in 0..times {
         trace_scope!("work");
@@ -76,8 +76,8 @@ fn work(times: u32) {
 }
 
 #[test]
-fn the_header_names_the_program_its_build_and_its_clock() {
-    const NAME: &str = "the_header_names_the_program_its_build_and_its_clock";
+fn the_header_contains_the_program_its_build_and_its_clock() {
+    const NAME: &str = "the_header_contains_the_program_its_build_and_its_clock";
     if let Some(file) = in_child() {
         let before = std::time::SystemTime::now();
         ProgramTrace::create(&file, &FEW).unwrap();
@@ -110,13 +110,13 @@ fn the_header_names_the_program_its_build_and_its_clock() {
     let text = String::from_utf8(output.stdout).unwrap();
     let started = text.split("started ").nth(1).unwrap();
     let started: u64 = started.lines().next().unwrap().parse().unwrap();
-    // The child reads the time after the test has started it, and before a minute is over.
+    // The child reads the time after its start, within a minute.
     assert!(header.epoch_nanos > started && header.epoch_nanos - started < 60_000_000_000);
 }
 
 #[test]
-fn each_thread_records_into_its_own_zone_under_its_name() {
-    const NAME: &str = "each_thread_records_into_its_own_zone_under_its_name";
+fn each_thread_records_into_its_own_zone_with_its_name() {
+    const NAME: &str = "each_thread_records_into_its_own_zone_with_its_name";
     if let Some(file) = in_child() {
         ProgramTrace::create(file, &FEW).unwrap();
         let both = Arc::new(Barrier::new(2));
@@ -155,11 +155,11 @@ fn a_zone_of_an_ended_thread_is_reused_when_all_were_used_and_keeps_both_names()
         "a_zone_of_an_ended_thread_is_reused_when_all_were_used_and_keeps_both_names";
     if let Some(file) = in_child() {
         let trace = ProgramTrace::create(file, &FEW).unwrap();
-        // The first thread's zone is not the next one's while another is unused.
+        // The next thread gets an unused zone, not that of the first thread.
         for name in ["one", "two", "three"] {
             on_thread(name, || work(4));
         }
-        // Overwrites the records of one of them, its own name's too.
+        // Overwrites the records of one thread, including its name.
         on_thread("four", || work(100));
         assert_eq!(trace.lost(), 0);
         return;
@@ -172,7 +172,7 @@ fn a_zone_of_an_ended_thread_is_reused_when_all_were_used_and_keeps_both_names()
         .iter()
         .map(|(name, works)| (name.as_str(), works.len()))
         .collect();
-    // Zone 0 had "one" and "three", and is now full of "four" with 64 slots of 32 scopes.
+    // Zone 0 had "one" and "three". Now "four" fills it with 64 slots of 32 scopes.
     assert_eq!(counts, [("four", 32), ("two", 4)]);
 }
 
@@ -182,7 +182,7 @@ fn records_before_a_reuse_do_not_get_the_new_threads_name() {
     if let Some(file) = in_child() {
         let one = ProgramOptions { threads: 1, ..FEW };
         ProgramTrace::create(file, &one).unwrap();
-        // Its own name's record is overwritten.
+        // The record of the thread's name is overwritten.
         on_thread("first", || work(60));
         on_thread("second", || work(4));
         return;
@@ -211,7 +211,7 @@ fn records_of_threads_without_a_zone_are_counted_and_zones_that_are_full_are_kep
         let lost = trace.lost();
         assert!(lost > 0);
         on_thread("three", || work(5));
-        // Entries alone: without them there are no exits.
+        // Only entries: exits without an entry are not recorded.
         assert_eq!(trace.lost(), lost + 5);
         return;
     }
@@ -301,7 +301,7 @@ fn the_environment_names_an_empty_file_and_a_started_program_leaves_its_parents_
     assert_eq!(said(&first), [true, false]);
     let (scopes, _) = scopes(&file);
     assert_eq!(scopes.len(), 1);
-    // It is not empty any more.
+    // The file is no longer empty.
     let later = text(run(child(NAME, Path::new("again")).env(VARIABLE, &file)));
     assert_eq!(said(&later), [false]);
     assert_eq!(
@@ -343,7 +343,7 @@ fn impossible_options_and_paths_are_errors_and_another_attempt_may_follow() {
     ProgramTrace::create(&file, &FEW).unwrap();
 }
 
-/// A handler may run a destructor that records after the thread has returned its zone.
+/// A destructor may record after the thread has returned its zone.
 #[test]
 fn a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost() {
     const NAME: &str = "a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost";
@@ -366,8 +366,8 @@ fn a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost() {
     let trace = ProgramTrace::create(&file, &FEW).unwrap();
     let (sender, receiver) = mpsc::channel();
     on_thread("late", move || {
-        // Destructors run in the order of first use on Linux, or its reverse: the record is
-        // written or counted, and the program goes on.
+        // On Linux, destructors run in the order of first use or its reverse. The record is written
+        // or counted, and the program continues.
         LAST.set(Some(Last(sender)));
         nostall_trace::mark(&SITE, None);
     });
@@ -382,7 +382,8 @@ fn a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost() {
     assert_eq!(entries + trace.lost(), 1);
 }
 
-/// A thread that ends in a handler, by `pthread_exit`, never ends the record that it interrupted.
+/// A thread that ends in a signal handler, with `pthread_exit`, leaves the interrupted record
+/// incomplete.
 #[test]
 fn the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record() {
     use nostall_trace::layout::{HEAD, IN_FLIGHT, REGION_HEADER};

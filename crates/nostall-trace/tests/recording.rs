@@ -1,4 +1,4 @@
-//! A region as its recorder's user sees it.
+//! A region as seen by the user of its recorder.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn records_of_all_cpus_are_merged_by_time() {
 }
 
 #[test]
-fn samples_and_names_come_back() {
+fn samples_and_names_are_recovered() {
     static BYTES: Site = Site::new("bytes", "m");
     static RESET: Site = Site::new("reset", "m");
     static EMPTY: Site = Site::new("fifo empty", "m");
@@ -141,7 +141,7 @@ fn a_cpu_without_a_zone_is_counted() {
 }
 
 #[test]
-fn sites_are_chosen_by_module_and_by_name() {
+fn sites_are_selected_by_module_and_by_name() {
     static A: Site = Site::new("a", "kernel::uart");
     static B: Site = Site::new("b", "kernel::uart::port");
     static C: Site = Site::new("c", "kernel::uarts");
@@ -167,7 +167,7 @@ fn sites_are_chosen_by_module_and_by_name() {
 }
 
 #[test]
-fn addresses_are_chosen_by_range_and_calls_by_depth() {
+fn addresses_are_selected_by_range_and_calls_by_depth() {
     static FILTER: Filter<'static> = Filter {
         ranges: &[10..20, 30..31],
         max_depth: 2,
@@ -259,7 +259,7 @@ fn a_function_starts_stops_and_freezes_the_recording() {
 }
 
 #[test]
-fn a_stopped_recorder_records_nothing_and_goes_on_where_it_was() {
+fn a_stopped_recorder_records_nothing_and_resumes_where_it_was() {
     let (recorder, _) = recorder();
     recorder.exit(recorder.enter(1));
     recorder.resume();
@@ -279,7 +279,7 @@ fn a_stopped_recorder_records_nothing_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_exit_mends_the_depth_after_a_long_jump() {
+fn an_exit_corrects_the_depth_after_a_long_jump() {
     let (recorder, _) = recorder();
     recorder.start(Region::format(memory(8192), &TWO).unwrap());
     let outer = recorder.enter(1);
@@ -312,7 +312,7 @@ fn a_clock_that_steps_back_does_not_reorder_one_cpus_records() {
 }
 
 #[test]
-fn more_names_than_room_give_records_without_a_name() {
+fn records_have_no_name_once_the_names_area_is_full() {
     static LONG: Site = Site::new(
         "a name that is longer than the whole area of 64 bytes, by a few letters",
         "m",
@@ -329,7 +329,7 @@ fn more_names_than_room_give_records_without_a_name() {
 }
 
 #[test]
-fn a_name_whose_writing_was_cut_hides_no_later_name() {
+fn an_incomplete_name_hides_no_later_name() {
     use nostall_trace::layout::{NAMES_USED, REGION_HEADER};
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -360,7 +360,7 @@ fn a_name_whose_writing_was_cut_hides_no_later_name() {
     let recovered = recover(&image[..]).unwrap();
     let mut buffer = [0; 256];
     assert_eq!(recovered.name(after, &mut buffer), Some("after"));
-    // The cut names are none.
+    // Incomplete names have no text.
     assert_eq!(recovered.name(3, &mut buffer), None);
     assert_eq!(recovered.name(6, &mut buffer), None);
 }
@@ -468,7 +468,7 @@ fn a_destroyed_head_is_found_from_the_laps() {
         32 * 15,
         32 * 15 + 3,
     ];
-    // Miri is too slow for all.
+    // Miri is too slow for all of them.
     let some = if cfg!(miri) { 2 } else { counts.len() };
     for count in counts.into_iter().take(some) {
         let (recorder, _) = recorder();
@@ -537,7 +537,7 @@ std::thread_local! {
     static CPU: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A CPU for each thread.
+/// A CPU number for each thread.
 struct Threads;
 
 impl nostall_io::Processor for Threads {

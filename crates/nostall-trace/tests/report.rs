@@ -14,7 +14,7 @@ use nostall_trace::report::{
     Table, TableRow,
 };
 
-/// Writes a trace event by event.
+/// Builder of a trace, event by event.
 #[derive(Default)]
 struct Writer {
     catalog: Catalog,
@@ -69,7 +69,7 @@ impl Writer {
     }
 }
 
-/// Two console writes on two CPUs, a stall, a counter, a mark, lost records, cut calls.
+/// Returns two console writes on two CPUs, a stall, a counter, a mark, lost records, and cut calls.
 fn trace() -> Events {
     let mut w = Writer::default();
     w.exit(500, "cut_at_the_start");
@@ -156,7 +156,8 @@ fn named(patterns: &[&str]) -> Selection {
     Selection::new(owned.collect(), Vec::new())
 }
 
-/// Compares `found` with a file of `tests/snapshots`, or writes that if `NOSTALL_BLESS` is set.
+/// Compares `found` with a file of `tests/snapshots`. With `NOSTALL_BLESS` it writes the file
+/// instead.
 fn assert_snapshot(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
     let path = path.join(name);
@@ -214,7 +215,7 @@ fn a_table_has_calls_times_and_quantiles_of_each_function() {
 }
 
 #[test]
-fn a_table_is_sorted_and_chosen() {
+fn a_table_is_sorted_and_filtered() {
     let mut source = trace();
     let table = table(&mut source, Selection::new(vec!["*o*".into()], vec![0]));
     let names = |sort| {
@@ -238,7 +239,7 @@ fn a_histogram_has_powers_of_two_with_bars() {
 }
 
 #[test]
-fn a_rate_is_the_three_meters_calls_bytes_and_throughput_in_calls() {
+fn a_rate_has_calls_bytes_and_throughput_in_calls() {
     let mut source = trace();
     let mut rate = Rate::new(named(&["console_write"]), 1_000_000_000);
     let mut intervals = Vec::new();
@@ -284,7 +285,7 @@ fn a_diff_has_both_sides_and_the_greatest_change_first() {
 }
 
 #[test]
-fn a_call_is_a_line_of_json() {
+fn a_call_is_one_line_of_json() {
     let mut source = trace();
     let mut lines = Vec::new();
     steps(&mut source, |step, catalog| {

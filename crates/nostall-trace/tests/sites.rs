@@ -82,7 +82,7 @@ fn functions_and_scopes_record_while_a_recorder_is_set() {
         stall transmitter empty uart::send 86";
     assert_eq!(told(&snapshot(recorder)).join(" "), expected);
 
-    // An argument is evaluated only while tracing is on.
+    // An argument is only evaluated while tracing is on.
     recorder.set_filter(Some(&NARROW));
     let before = told(&snapshot(recorder)).len();
     everything();

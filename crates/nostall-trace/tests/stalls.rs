@@ -27,7 +27,7 @@ fn a_stall_has_its_condition_its_place_and_its_duration_and_counters_have_their_
     let (held, line) = (Held::begin(StallCondition::Transmitter), line!());
     count(Counter::UartBytes, 4);
     drop(held);
-    // Directly, as a driver's code does.
+    // Direct calls, as in a driver.
     let begin = RECORDER.now();
     RECORDER.stalled(&Stall {
         condition: StallCondition::Lock,

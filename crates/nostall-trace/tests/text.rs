@@ -47,7 +47,7 @@ fn slices(text: &str) -> Vec<(Option<String>, Slice)> {
 }
 
 impl Trace {
-    /// One line an event: time, CPU, task, and the event.
+    /// Returns one line per event: time, CPU, task, and the event.
     fn lines(&self) -> Vec<String> {
         self.events.iter().map(|event| self.line(event)).collect()
     }
@@ -97,7 +97,7 @@ fn number(number: Option<u64>) -> String {
     number.map_or(" -".into(), |number| format!(" {number}"))
 }
 
-/// Every `N.NNN us` of the lines that `select` takes, in nanoseconds.
+/// Returns every `N.NNN us` in the lines that `select` accepts, in nanoseconds.
 fn printed(text: &str, select: impl Fn(&str) -> bool) -> Vec<u64> {
     let lines = text.lines().filter(|line| select(line));
     lines
@@ -115,7 +115,7 @@ fn printed(text: &str, select: impl Fn(&str) -> bool) -> Vec<u64> {
 }
 
 #[test]
-fn the_excerpt_in_the_mail_gives_every_duration_that_is_printed_in_it() {
+fn the_excerpt_in_the_mail_yields_every_printed_duration() {
     let trace = read(MAIL);
     let expected = printed(MAIL, |_| true);
     assert_eq!(expected.len(), 16);
@@ -124,7 +124,7 @@ fn the_excerpt_in_the_mail_gives_every_duration_that_is_printed_in_it() {
 }
 
 #[test]
-fn the_excerpts_in_the_article_give_every_duration_that_is_printed_in_them() {
+fn the_excerpts_in_the_article_yield_every_printed_duration() {
     let trace = read(ARTICLE);
     let polled = printed(ARTICLE, |line| !line.contains("[008]"));
     let fifo = printed(ARTICLE, |line| line.contains("[008]"));
@@ -150,14 +150,14 @@ fn nested_calls_of_the_article_are_paired_and_the_cut_ones_are_marked() {
         assert_eq!(paired("uart_console_write"), [Some(4_675)]);
         assert_eq!(paired("__const_udelay"), [Some(1_429), Some(1_486)]);
         assert_eq!(paired("_raw_spin_lock_irqsave"), [Some(384)]);
-        // Dots hide the exits of the two calls that were open before them.
+        // Dots hide the exits of the two calls that were already open.
         assert_eq!(
             of("serial8250_console_write", Match::Open).len()
                 + of("serial8250_console_write", Match::Lost).len(),
             1
         );
         assert_eq!(of("wait_for_xmitr", Match::Lost), [None]);
-        // The last exit has the duration of the whole, but no entry that is certain.
+        // The last exit has the duration of the whole call, but no certain entry.
         let unnamed: Vec<_> = slices.iter().filter(|(name, _)| name.is_none()).collect();
         assert_eq!(unnamed.len(), if text == MAIL { 1 } else { 2 });
         assert_eq!(unnamed[0].1.matched, Match::NoEntry);

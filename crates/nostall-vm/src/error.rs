@@ -1,4 +1,4 @@
-//! The errors of a run, in words for its user.
+//! Errors of a run, with texts for the user.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::need::Device;
 use crate::qemu::Architecture;
 
-/// Failure of a run. In every case the machine no longer exists when the error is returned.
+/// Failure of a run. When an error is returned, the machine no longer exists.
 ///
-/// The text contains the system's error, which is therefore no [`source`](std::error::Error::source):
-/// a chain of errors would print it twice.
+/// The text contains the system's error. It is therefore not a
+/// [`source`](std::error::Error::source): a chain of errors would print it twice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,7 +21,7 @@ pub enum Error {
          (Debian, Ubuntu: {}), or use {}", .0.program(), .0.packages(), .0.instead()
     )]
     NotInstalled(Architecture),
-    /// The machine does not support this number of CPUs.
+    /// The machine does not support the requested number of CPUs.
     #[error("{machine} can have 1 to {most} CPUs for the guest, not {cpus}")]
     Cpus {
         /// Name of the machine.
@@ -31,7 +31,7 @@ pub enum Error {
         /// Largest number of CPUs.
         most: u16,
     },
-    /// The machine does not have a device.
+    /// The machine lacks a required device.
     #[error("{machine} has no {device}")]
     Lacks {
         /// Name of the machine.
@@ -39,7 +39,7 @@ pub enum Error {
         /// Missing device.
         device: Device,
     },
-    /// QEMU has no firmware to start a RISC-V machine with.
+    /// QEMU has no firmware for the RISC-V machine.
     #[error(
         "QEMU has no firmware for this machine: install your system's package \
          (Debian, Ubuntu: opensbi): {}", Printable(.0)
@@ -48,7 +48,7 @@ pub enum Error {
     /// The host system refused an operation that the run needs.
     #[error("cannot run the machine: {0}")]
     System(io::Error),
-    /// There is no KVM, or this user may not use it.
+    /// KVM does not exist, or the user lacks permission.
     #[error(
         "no KVM: {path}: {cause}: load the module kvm_intel or kvm_amd and let this user \
          write to it (group kvm), or use `--on qemu`"
@@ -70,10 +70,10 @@ pub enum Error {
     /// This machine cannot boot the guest.
     #[error("cannot boot this guest on KVM: {0}")]
     Unbootable(String),
-    /// The virtual CPU stopped and cannot continue.
+    /// The virtual CPU cannot continue.
     #[error("the virtual CPU stopped: {0}")]
     Cpu(String),
-    /// QEMU ended without being ended by the guest.
+    /// QEMU ended, but the guest did not end it.
     #[error("QEMU ended with {status}: {}", Printable(.said))]
     Qemu {
         /// QEMU's exit status.
@@ -81,13 +81,13 @@ pub enum Error {
         /// QEMU's last output.
         said: String,
     },
-    /// QEMU did not even report its version in time.
+    /// QEMU did not report its version in time.
     #[error("{0} --version did not end within {1:?}")]
     NoVersion(&'static str, Duration),
     /// An option would detach QEMU from its parent.
     #[error("QEMU cannot be run with -daemonize: the run could not be watched or ended")]
     Daemonize,
-    /// QEMU's own output exceeded its limit.
+    /// QEMU's own output exceeded its limit in bytes.
     #[error("QEMU flooded its own output: more than {0} bytes")]
     QemuFlood(u64),
     /// The guest reset the machine.
@@ -96,32 +96,32 @@ pub enum Error {
     /// The guest reported that it failed.
     #[error("the guest failed: {}", Printable(.0))]
     Guest(String),
-    /// The guest ended itself before its work was complete.
-    #[error("the guest ended with its work undone")]
+    /// The guest ended before it had completed its work.
+    #[error("the guest ended before its work was complete")]
     Undone,
-    /// The guest did all of its work instead of panicking.
-    #[error("the guest was to panic, and did not")]
+    /// The guest completed its work instead of panicking.
+    #[error("the guest completed its work instead of panicking")]
     Unbroken,
-    /// No report arrived in time.
+    /// No report arrived within this time.
     #[error(
-        "the guest said nothing within {0:?} of its start: \
+        "no report from the guest within {0:?} of its start: \
          is it nostall's kernel, built for this machine?"
     )]
     NeverStarted(Duration),
-    /// The guest sent nothing for too long.
-    #[error("the guest hung: nothing came from it for {0:?}")]
+    /// The guest sent nothing for this time.
+    #[error("the guest hung: no output for {0:?}")]
     Hung(Duration),
-    /// The run exceeded its time limit.
-    #[error("the guest was not done after {0:?}")]
+    /// The run exceeded this time limit.
+    #[error("the guest did not finish within {0:?}")]
     TooLong(Duration),
-    /// The guest's serial output exceeded its limit.
+    /// The guest's serial output exceeded this limit in bytes.
     #[error("the guest flooded its serial line: more than {0} bytes")]
     Flood(u64),
-    /// The guest's reports exceeded their limit.
+    /// The guest's reports exceeded this limit in bytes.
     #[error("the guest flooded its report channel: more than {0} bytes")]
     ReportFlood(u64),
     /// A line on the report channel is not a report.
-    #[error("the guest sent something that is not a report: {}", Printable(.0))]
+    #[error("the guest sent a line that is not a report: {}", Printable(.0))]
     NotAReport(String),
 }
 
@@ -131,7 +131,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Foreign text for a terminal: control characters are escaped.
+/// Untrusted text for a terminal: control characters are escaped.
 struct Printable<'a>(&'a str);
 
 impl fmt::Display for Printable<'_> {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_systems_error_once() {
+    fn an_error_contains_the_systems_error_once() {
         let cause = || io::Error::from_raw_os_error(13);
         let (path, doing) = ("/dev/kvm", "run");
         for error in [

@@ -1,4 +1,4 @@
-//! How often a virtual CPU left the guest, and why.
+//! Counts of VM exits, by reason.
 
 use std::ops::{Add, Sub};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use nostall_io::Nanos;
 
-/// Exits to user space by reason, and events that need none.
+/// Exits to user space by reason, and accesses that need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exits {
-    /// Reads of ports.
+    /// Port reads.
     pub port_reads: u64,
-    /// Writes to ports.
+    /// Port writes.
     pub port_writes: u64,
     /// Reads of memory-mapped registers.
     pub mmio_reads: u64,
     /// Writes to memory-mapped registers, and to memory that is read-only.
     pub mmio_writes: u64,
-    /// The CPU was halted.
+    /// Exits of a halted CPU.
     pub halts: u64,
-    /// A signal came, or something else that is not the guest's doing.
+    /// Exits that the guest did not cause, such as signals.
     pub others: u64,
-    /// Of all of these, those that were accesses to the serial port.
+    /// Number of the exits above that were accesses to the serial port.
     pub uart: u64,
-    /// And those that were accesses to PCI configuration space.
+    /// Number of the exits above that were accesses to PCI configuration space.
     pub pci: u64,
-    /// Writes that the host's kernel collected: without an exit.
+    /// Writes that the host's kernel collected without an exit.
     pub collected: u64,
-    /// Changes of the memory that is mapped into the guest, so that reads need no exit.
+    /// Changes of memory mapped into the guest, which saves exits for reads.
     pub maps: MapChanges,
-    /// All exits of the hardware but those for the host's own interrupts, as the
-    /// host's kernel counts them; `None` if it does not.
+    /// Hardware exits counted by the host's kernel, without those for the host's own interrupts.
+    /// `None` if the kernel does not count them.
     pub hardware: Option<u64>,
 }
 
 impl Exits {
-    /// All that reached user space.
+    /// Returns the number of exits that reached user space.
     pub const fn to_user_space(&self) -> u64 {
         self.port_reads
             + self.port_writes
@@ -45,22 +45,22 @@ impl Exits {
             + self.others
     }
 
-    /// Exits that the host's kernel dealt with by itself, if that is known. Of a
-    /// string instruction whose every byte went to user space there is none.
+    /// Returns the number of exits that the host's kernel handled alone (light exits), if known. A
+    /// string instruction with an exit to user space for each byte has no light exit.
     pub fn light(&self) -> Option<u64> {
-        // A signal comes by an interrupt of the host, which is not counted.
+        // A signal arrives with a host interrupt, which `hardware` excludes.
         let accesses = self.to_user_space() - self.others;
         Some(self.hardware?.saturating_sub(accesses))
     }
 }
 
-/// Changes of the memory that is mapped into the guest.
+/// Changes of memory mapped into the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapChanges {
-    /// Memory slots made or taken away.
+    /// Memory slots created or removed.
     pub count: u64,
-    /// The host's time for them: to fill the memory, and in the host's kernel. The page faults
-    /// that a guest then takes to get its page tables back are not in it.
+    /// The host's time for the changes: filling the memory, and the system calls. The guest's later
+    /// page faults, which rebuild its page tables, are not included.
     pub took: Nanos,
 }
 
@@ -76,7 +76,7 @@ impl MapChanges {
 impl Add for MapChanges {
     type Output = Self;
 
-    /// Returns the sum of both.
+    /// Adds both fields.
     fn add(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
@@ -88,7 +88,7 @@ impl Add for MapChanges {
 impl Sub for MapChanges {
     type Output = Self;
 
-    /// Those since `before`.
+    /// Returns the changes since `before`.
     fn sub(self, before: Self) -> Self {
         Self {
             count: self.count.saturating_sub(before.count),
@@ -97,22 +97,22 @@ impl Sub for MapChanges {
     }
 }
 
-/// The exits of a run.
+/// VM exits of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitLog {
-    /// All of them.
+    /// All exits while the guest ran.
     pub total: Exits,
-    /// Changes of mapped memory before the guest started; in no other number.
+    /// Mapping changes before the guest started; no other field includes them.
     pub maps_at_start: MapChanges,
-    /// For each of the first 65,536 reports, the exits since the report before it, or since the
-    /// start. They are the exits of the reported work, without those of the reporting itself.
+    /// Exits before each of the first 65,536 reports, since the previous report or the start. They
+    /// belong to the reported work and exclude the reporting itself.
     pub before_report: Vec<Exits>,
 }
 
 impl Sub for Exits {
     type Output = Self;
 
-    /// Those since `before`.
+    /// Returns the exits since `before`.
     fn sub(self, before: Self) -> Self {
         let since = |now: u64, before| now.saturating_sub(before);
         Self {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn light_exits_are_what_user_space_did_not_see() {
+    fn light_exits_are_the_hardware_exits_without_those_to_user_space() {
         let before = Exits {
             port_reads: 10,
             hardware: Some(100),
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((after - before).light(), Some(3));
         let signalled = Exits { others: 2, ..after };
         assert_eq!((signalled - before).light(), Some(3));
-        // A string instruction: one exit of the hardware, many to user space.
+        // A string instruction is one hardware exit and many exits to user space.
         let string = Exits {
             port_writes: 16,
             hardware: Some(108),

@@ -1,4 +1,4 @@
-//! Guests of a machine, their failures and their results.
+//! Guests of a machine, their limits and results.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,25 +12,25 @@ use crate::exits::{ExitLog, Exits};
 use crate::qemu::Drive;
 use crate::{Error, GuestRam};
 
-/// Bytes that QEMU may say itself: a warning or two, or a short trace.
+/// Limit for QEMU's own output in bytes: enough for warnings or a short trace.
 pub(crate) const QEMU_BYTES: u64 = 16 << 20;
 
-/// Time between two checks of a run. A check also hands over the writes that KVM collected: well
-/// within the 10 ms that are promised.
+/// Interval between checks of a run. Each check also drains the writes that KVM collected, well
+/// within the promised 10 ms.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-/// Bytes of RAM besides the input's.
+/// RAM in bytes that a guest gets in addition to its input.
 const RAM_BESIDES_INPUT: u64 = 128 << 20;
 
-/// Exit status after a write to QEMU's `isa-debug-exit`, or to its replacement elsewhere: 2n + 1
-/// for a written n.
+/// Exit statuses after a write of 0x10 or 0x11 to QEMU's `isa-debug-exit`, or its equivalent on
+/// other machines: 2n + 1 for a written n.
 pub(crate) const SUCCESS: i32 = 2 * 0x10 + 1;
 pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
 
-/// A guest's report, whose result is of no type yet: [`Ran::told`] gives it the experiment's.
+/// A guest's report with an untyped result: [`Ran::told`] converts it to the experiment's type.
 pub type Report = nostall_work::Report<Value>;
 
-/// One item of a guest's work list, made from a [`Job`].
+/// One item of a guest's work list; converted from a [`Job`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work(String);
 
@@ -50,32 +50,32 @@ impl<J: Job> From<J> for Work {
     }
 }
 
-/// Guest to be run in a machine.
+/// Guest to run on a machine.
 #[derive(Clone, Copy)]
 pub struct Guest<'a> {
-    /// The kernel, an ELF file: on a PC one with a PVH entry, on RISC-V one that is entered
-    /// at its lowest address.
+    /// Kernel as an ELF file. A PC's kernel has a PVH entry; a RISC-V kernel starts at its lowest
+    /// address.
     pub kernel: &'a [u8],
-    /// CPUs that run it: 1 to 64, on sifive_u to 4.
+    /// Number of CPUs that run the guest: 1 to 64, on sifive_u 1 to 4, on KVM 1.
     pub cpus: u16,
-    /// The work, in order.
+    /// Work items in order.
     pub work: &'a [Work],
-    /// How often all of it is to be done.
+    /// Number of times that the whole work list is done.
     pub repeat: u16,
-    /// Input of the work: the text to send.
+    /// Input for the work: the text to send.
     pub input: &'a [u8],
-    /// Its RAM, if that is to outlive it; else it has its own, of as much as the
-    /// input needs.
+    /// RAM that outlives the guest. With `None`, the guest gets RAM of its own, sized for its
+    /// input.
     pub ram: Option<&'a GuestRam>,
-    /// Devices behind its SPI controllers; QEMU's `sifive_u` alone has any. One of a kind at most.
+    /// Devices on the SPI controllers of QEMU's `sifive_u`, at most one of each kind.
     pub drives: &'a [Drive<'a>],
-    /// Further arguments for QEMU; other machines ignore them. With an accelerator among them, ours
-    /// is left out.
+    /// Additional arguments for QEMU; other machines ignore them. An accelerator among them
+    /// replaces the default.
     pub qemu_args: &'a [OsString],
 }
 
 impl<'a> Guest<'a> {
-    /// A guest on `cpus` CPUs, with nothing to do, and nothing but its kernel.
+    /// Creates a guest without work or input.
     pub const fn new(kernel: &'a [u8], cpus: u16) -> Self {
         Self {
             kernel,
@@ -91,7 +91,7 @@ impl<'a> Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// The words of its command line: CPUs, repetitions, work.
+    /// Returns the words of the command line: CPUs, repetitions, work.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = vec![
             format!("cpus={}", self.cpus),
@@ -101,7 +101,7 @@ impl Guest<'_> {
         words
     }
 
-    /// MiB of its RAM.
+    /// Returns the size of the RAM in MiB.
     pub(crate) fn mebibytes(&self) -> u64 {
         self.ram
             .map_or(RAM_BESIDES_INPUT + self.input.len() as u64, GuestRam::size)
@@ -109,32 +109,32 @@ impl Guest<'_> {
     }
 }
 
-/// When a run has failed.
+/// Limits of a run. A run that exceeds one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Until the first report. Our kernel takes a fraction of a second, a busy
-    /// machine many times that.
+    /// Time until the first report. The kernel takes a fraction of a second, a busy host many times
+    /// that.
     pub start: Duration,
-    /// Without a byte on any channel, after that.
+    /// Time after the first report without a byte on any channel.
     pub silence: Duration,
     /// Longest duration of the whole run.
     pub total: Duration,
-    /// Bytes on the serial line.
+    /// Number of bytes on the serial line.
     pub serial_bytes: u64,
-    /// Bytes of reports.
+    /// Number of bytes of reports.
     pub report_bytes: u64,
-    /// Bytes that QEMU says itself; no other machine does.
+    /// Number of bytes of QEMU's own output; ignored on other machines.
     pub qemu_bytes: u64,
 }
 
 impl Limits {
-    /// For a guest that does `pieces` pieces of work and sends `serial_bytes` in
-    /// all.
+    /// Returns the usual limits for a guest that does `pieces` work items and sends `serial_bytes`
+    /// bytes in all.
     pub fn of(pieces: u64, serial_bytes: u64) -> Self {
         Self {
             start: Duration::from_secs(20),
             silence: Duration::from_secs(20),
-            // An emulated port takes about 1 us a byte; a slow one has 50.
+            // An emulated port takes about 1 us per byte, a slow one 50 us.
             total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
             serial_bytes,
             report_bytes: (pieces + 4) * LONGEST_REPORT as u64,
@@ -142,7 +142,7 @@ impl Limits {
         }
     }
 
-    /// Whether so much may have come over the serial line and the report channel.
+    /// Checks the byte counts of the serial line and the report channel.
     pub(crate) fn check_bytes(&self, (serial, reports): (u64, u64)) -> Result<(), Error> {
         if serial > self.serial_bytes {
             Err(Error::Flood(self.serial_bytes))
@@ -153,8 +153,7 @@ impl Limits {
         }
     }
 
-    /// Whether a run may go on that began at `start` and from which something came
-    /// last at `changed`.
+    /// Checks the time limits of a run that started at `start` and last sent a byte at `changed`.
     pub(crate) fn check_time(
         &self,
         start: Instant,
@@ -173,23 +172,23 @@ impl Limits {
     }
 }
 
-/// A run that came to its end.
+/// Result of a run that ended as intended.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The guest's reports, in order.
     pub reports: Vec<Report>,
-    /// Bytes that arrived at the serial line's other end.
+    /// Bytes received from the serial line.
     pub serial: Vec<u8>,
-    /// From the machine's start to the first report.
+    /// Time from the machine's start to the first report.
     pub first_report: Duration,
     /// VM exits; `None` if the machine cannot count them.
     pub exits: Option<ExitLog>,
 }
 
 impl Ran {
-    /// Returns the jobs' results, in order, each with its job's place in the work list.
+    /// Returns the jobs' results in order, each with its job's index in the work list.
     ///
-    /// All jobs must be of the experiment that `T` belongs to.
+    /// All jobs must belong to the experiment with the result type `T`.
     ///
     /// # Errors
     ///
@@ -202,8 +201,8 @@ impl Ran {
             .collect())
     }
 
-    /// Returns the same, each with the VM exits since the report before it; `None` if the
-    /// machine cannot count them.
+    /// Returns the jobs' results like [`told`](Self::told), each with the VM exits since the
+    /// previous report. They are `None` if the machine cannot count exits.
     ///
     /// # Errors
     ///
@@ -223,18 +222,18 @@ impl Ran {
     }
 }
 
-/// How a guest is to end.
+/// Intended end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With all of its work done.
+    /// All work done.
     Done,
-    /// With a panic.
+    /// A panic.
     Panic,
 }
 
 impl Ending {
-    /// Whether a guest that left with `status` (see [`SUCCESS`]) and these reports
-    /// ended so.
+    /// Checks that a guest with exit status `status` (see [`SUCCESS`]) and these reports ended as
+    /// intended.
     pub(crate) fn judge(self, status: i32, reports: &[Report]) -> Result<(), Error> {
         match (self, status, reports.last()) {
             (Self::Done, SUCCESS, Some(Report::Done))
@@ -245,7 +244,7 @@ impl Ending {
     }
 }
 
-/// The reports of `lines`.
+/// Parses one report for each line.
 pub(crate) fn reports(lines: &[u8]) -> Result<Vec<Report>, Error> {
     lines
         .split(|&byte| byte == b'\n')
@@ -260,7 +259,7 @@ fn not_a_report(line: &str) -> Error {
     Error::NotAReport(line.chars().take(200).collect())
 }
 
-/// Returns the guest's report of its own failure, for the user.
+/// Returns the text of a report of the guest's own failure.
 fn failure(report: &Report) -> Option<String> {
     match report {
         Report::Panic { cpu, message } => Some(format!("panic on CPU {cpu}: {message}")),

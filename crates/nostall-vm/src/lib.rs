@@ -1,19 +1,18 @@
-//! Machines to run things on.
+//! Machines that run kernels, and the processes around them.
 //!
-//! - [`qemu`]: a child process that boots a kernel on an emulated PC or RISC-V machine. Even if the
-//!   guest never starts, crashes, hangs or floods its serial line, a run ends in bounded time. Its
-//!   error describes the failure, and no process and no file is left behind.
-//! - [`kvm`] (x86-64 Linux): a machine of our own in this process, by the host's
-//!   KVM, with the device models of [`nostall_devices`]. Exits are counted, and the
-//!   serial port can be offered without most of them. It boots stock Linux kernels too
-//!   (`kvm::linux`), as far as could be tested.
-//! - [`model`]: no guest; several CPUs in virtual time, that share a serial port.
-//! - [`process`]: a child process that cannot outlive this one, and files that leave no trace.
+//! - [`qemu`]: a child process that boots a kernel on an emulated PC or RISC-V machine. A run ends
+//!   in bounded time, even if the guest never starts, crashes, hangs or floods its serial line. Its
+//!   error describes the failure. No process and no file remains.
+//! - [`kvm`] (x86-64 Linux): a machine in this process, with the host's KVM and the device models
+//!   of [`nostall_devices`]. It counts exits, and can offer a serial port that needs few of them.
+//!   It also boots stock Linux kernels (`kvm::linux`), as far as could be tested.
+//! - [`model`]: several CPUs in virtual time that share a serial port, without a guest.
+//! - [`process`]: a child process that cannot outlive this one, and files without a name.
 //!
-//! QEMU and KVM are behind one trait, [`Machine`]. The crate has no experiment: those are in the
-//! command, `nostall`.
+//! QEMU and KVM implement one trait, [`Machine`]. Experiments are not part of this crate: they are
+//! in the command, `nostall`.
 //!
-//! When not to use it: but for `kvm::linux` it boots kernels that speak nostall's
+//! When not to use it: except for `kvm::linux`, it only boots kernels that send nostall's
 //! [reports](nostall_work::Report), not operating systems in general. Linux only.
 //!
 //! # Example
@@ -38,8 +37,8 @@
 //!
 //! # Looking inside
 //!
-//! [`Ran`] keeps every report and every byte of the serial line. The errors carry the last output
-//! of QEMU or the guest.
+//! [`Ran`] contains every report and every byte of the serial line. The errors contain the last
+//! output of QEMU or the guest.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

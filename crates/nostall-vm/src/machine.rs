@@ -1,32 +1,32 @@
-//! Machines that run guests, behind one trait.
+//! The trait of machines that run guests.
 
 use crate::Error;
 use crate::guest::{Ending, Guest, Limits, Ran};
 use crate::need::{Device, Need};
 
-/// A machine that runs guests: [`Qemu`](crate::qemu::Qemu), or KVM's. The model in virtual time
-/// is a peer without a guest.
+/// A machine that runs guests: [`Qemu`](crate::qemu::Qemu) or KVM's. The model in virtual time has
+/// no guest and does not implement this trait.
 pub trait Machine {
-    /// Returns the machine's name and version, for people.
+    /// Returns the machine's name and version for display.
     fn describe(&self) -> String;
 
-    /// Checks that the machine has all that is needed.
+    /// Checks that the machine has all required devices and CPUs.
     ///
     /// # Errors
     ///
-    /// [`Error::Lacks`] or [`Error::Cpus`]: the first thing that it does not have.
+    /// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
     fn offers(&self, need: &Need<'_>) -> Result<(), Error>;
 
-    /// Runs `guest` to its end, which is to be `ending`. RAM that is given with the guest
-    /// outlives the run.
+    /// Runs `guest` until it ends; `ending` is the intended end. RAM passed with the guest outlives
+    /// the run.
     ///
-    /// `progress` is called now and then with the number of bytes that have come over the
-    /// serial line. The limits on bytes hold while it runs.
+    /// The machine calls `progress` repeatedly with the number of bytes received from the serial
+    /// line. The byte limits also apply during such a call.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the reason why the guest did not do all of its work, or did not end so. The
-    /// machine is gone by then.
+    /// [`Error`]: the reason why the guest did not complete its work or did not end as intended.
+    /// The machine no longer exists then.
     fn run(
         &self,
         guest: &Guest<'_>,

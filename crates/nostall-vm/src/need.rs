@@ -3,17 +3,17 @@
 /// Requirements of an experiment on a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Need<'a> {
-    /// Devices.
+    /// Required devices.
     pub devices: &'a [Device],
-    /// CPUs that run the guest.
+    /// Number of CPUs that run the guest.
     pub cpus: u16,
 }
 
-/// A device that an experiment is about.
+/// A device that an experiment measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Device {
-    /// A 16550, the serial port that is measured.
+    /// 16550: the measured serial port.
     #[strum(serialize = "16550")]
     Uart16550,
     /// PCI configuration space.

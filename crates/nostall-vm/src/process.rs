@@ -13,8 +13,8 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// File in memory that a child can open by name. It disappears with the last process that holds
-/// it, even after a crash.
+/// A file in memory that a child process can open by name. It disappears with the last process that
+/// holds it open, even after a crash.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
@@ -95,7 +95,7 @@ impl AsFd for MemoryFile {
     }
 }
 
-/// Running child; it is killed when dropped.
+/// A running child process; dropping it kills the child.
 #[derive(Debug)]
 pub struct Running(Mutex<Child>);
 
@@ -111,7 +111,7 @@ impl Running {
 
     /// Kills the child, unless it has ended.
     pub fn kill(&self) {
-        // It fails only if the child has ended and been waited for.
+        // An error means that the child has ended and been waited for.
         let _ = self.child().kill();
     }
 
@@ -123,22 +123,22 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
-        // It fails only if the child has been waited for.
+        // An error means that the child has been waited for.
         let _ = self.child().wait();
     }
 }
 
-/// Returns the name with which a child opens the file that it received as descriptor `number`.
+/// Returns the path with which a child opens its inherited descriptor `number`.
 pub fn name(number: RawFd) -> String {
     format!("/proc/self/fd/{number}")
 }
 
-/// Starts `command` with `files` at the descriptor numbers beside them. The kernel kills the
-/// child when the calling thread ends for any reason.
+/// Starts `command` with each of `files` as the descriptor beside it. The kernel kills the child
+/// when the calling thread ends for any reason.
 ///
 /// # Errors
 ///
-/// The system's; `NotFound` if there is no such program.
+/// The system's error; `NotFound` if the program does not exist.
 pub fn spawn<F: AsFd>(mut command: Command, files: &[(F, RawFd)]) -> io::Result<Running> {
     let mut mappings = Vec::new();
     for (file, child_fd) in files {
@@ -153,7 +153,7 @@ pub fn spawn<F: AsFd>(mut command: Command, files: &[(F, RawFd)]) -> io::Result<
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // A parent that ended before that call causes no signal.
+            // If the parent ended before that call, no signal is sent.
             match getppid() {
                 Some(now) if now == parent => Ok(()),
                 _ => Err(Errno::SRCH.into()),
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_a_file_is_read() {
+    fn the_last_bytes_of_a_file_are_read() {
         let file = MemoryFile::new(b"abcdef").unwrap();
         assert_eq!(file.read_last(2).unwrap(), b"ef");
         assert_eq!(file.read_last(100).unwrap(), b"abcdef");

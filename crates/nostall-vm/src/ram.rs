@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::process::MemoryFile;
 
 /// Guest RAM in a file that the machine and this process share. The next guest finds the contents
-/// that an earlier one left, and the host can read it after the guest has ended. It starts as
+/// left by the previous one, and the host can read it after the guest has ended. RAM starts as
 /// zeros, allocates only written pages, and is freed when dropped.
 pub struct GuestRam {
     pub(crate) file: MemoryFile,
@@ -19,7 +19,7 @@ impl GuestRam {
     ///
     /// # Errors
     ///
-    /// The system's, if there is not enough memory.
+    /// The system's error, such as too little memory.
     pub fn new(mebibytes: u32) -> io::Result<Self> {
         let size = u64::from(mebibytes) << 20;
         let file = MemoryFile::new(&[])?;
@@ -32,8 +32,8 @@ impl GuestRam {
         self.size
     }
 
-    /// Returns a handle to the file, for a reader beside the running guest. An offset is an
-    /// address, counted from the start of RAM.
+    /// Returns a handle to the file, for a reader while the guest runs. File offsets are addresses
+    /// from the start of RAM.
     ///
     /// # Errors
     ///
@@ -42,12 +42,12 @@ impl GuestRam {
         self.file.share()
     }
 
-    /// Reads the bytes at these addresses, counted from the start of RAM. On a PC, they are the
-    /// physical addresses of RAM below 2 GiB.
+    /// Reads these addresses, relative to the start of RAM. On a PC, they are the physical
+    /// addresses of RAM below 2 GiB.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the range is not all RAM; the system's.
+    /// `InvalidInput` if the range is empty or not entirely RAM; otherwise the system's error.
     pub fn read(&self, addresses: Range<u64>) -> io::Result<Vec<u8>> {
         if addresses.is_empty() || addresses.end > self.size {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -104,7 +104,7 @@ fn out(port: u16, value: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
+fn each_failure_of_a_foreign_guest_has_its_own_error() {
     let Some(kvm) = kvm("a_guest_that_is_no_kernel", UartMode::Ports) else {
         return;
     };
@@ -133,7 +133,7 @@ fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
 }
 
 #[test]
-fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
+fn a_caller_with_all_signals_blocked_can_still_end_a_guest() {
     let Some(kvm) = kvm("a_guest_is_ended_even_by_a_caller", UartMode::Ports) else {
         return;
     };
@@ -148,7 +148,7 @@ fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
     let kernel = tiny_kernel(&code);
     let ram = GuestRam::new(8).unwrap();
     let run = || {
-        // For this thread, and the threads that it starts.
+        // Blocks the signal for this thread and the threads that it starts.
         block_signal(SIGRTMIN()).unwrap();
         let guest = Guest {
             ram: Some(&ram),
@@ -163,7 +163,7 @@ fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
     let then = counted();
     assert_ne!(then, [0; 4]);
     thread::sleep(Duration::from_millis(20));
-    assert_eq!(counted(), then, "it still runs");
+    assert_eq!(counted(), then, "the guest still runs");
 }
 
 /// `mov esi, text; mov ecx, len; mov dx, port; cld; rep outsb`.
@@ -185,7 +185,7 @@ fn done() -> Vec<u8> {
 }
 
 #[test]
-fn exits_belong_to_their_report_whatever_empty_lines_there_are() {
+fn exits_belong_to_their_report_regardless_of_empty_lines() {
     let Some(kvm) = kvm("exits_belong_to_their_report", UartMode::Ports) else {
         return;
     };
@@ -207,7 +207,7 @@ fn exits_belong_to_their_report_whatever_empty_lines_there_are() {
 }
 
 #[test]
-fn a_cpu_that_cannot_go_on_is_told_with_the_reason() {
+fn a_cpu_that_cannot_continue_is_reported_with_the_reason() {
     let Some(kvm) = kvm("a_cpu_that_cannot_go_on", UartMode::Ports) else {
         return;
     };
@@ -240,7 +240,7 @@ fn store(to: u32, value: u32) -> Vec<u8> {
 }
 
 #[test]
-fn configuration_space_reads_the_same_from_memory_and_by_exits() {
+fn configuration_space_reads_the_same_from_memory_and_through_exits() {
     const ECAM: u32 = 0xe000_0000;
     const FUNCTION: u32 = 0x1000;
     const WORDS: u32 = FUNCTION / 4;
@@ -379,7 +379,7 @@ fn a_guest_that_makes_line_errors_changes_the_memory_map_in_proportion_to_its_ex
 }
 
 #[test]
-fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
+fn a_collected_index_takes_effect_before_the_data_port_is_read() {
     // Registers 0 to 15 of the host bridge, of a function with BARs, and of an absent one: `mov
     // eax, index; mov dx, 0xcf8; out dx, eax; mov dl, 0xfc; in eax, dx; mov [to], eax`.
     let mut bridge = Topology::new(0..=15).unwrap().bridge;
@@ -455,7 +455,7 @@ fn the_ports_interrupt_reaches_the_interrupt_controller_through_its_gate() {
 }
 
 #[test]
-fn more_than_can_be_collected_arrives_in_order_all_the_same() {
+fn output_beyond_the_rings_size_arrives_in_order() {
     // The guest fills memory with a count: `mov edi, at; xor eax, eax; mov ecx, len; 1: stosb;
     // inc eax; loop 1b`.
     const AT: u32 = 0x20_0000;
@@ -492,7 +492,7 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
                 &mut |_| {},
             )
             .unwrap();
-        assert!(ran.serial == expected, "{uart}: not as sent");
+        assert!(ran.serial == expected, "{uart}: the output differs");
         let exits = ran.exits.unwrap().total;
         assert_eq!(exits.uart + exits.collected, u64::from(LEN), "{exits:?}");
         assert_eq!(exits.collected > 0, uart != UartMode::Ports, "{exits:?}");
@@ -500,7 +500,7 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
 }
 
 #[test]
-fn where_the_machine_has_registers_its_memory_map_says_reserved() {
+fn the_memory_map_reserves_the_machines_registers() {
     let Some(kvm) = kvm("where_the_machine_has_registers", UartMode::MmioReadonly) else {
         return;
     };
@@ -526,7 +526,7 @@ fn where_the_machine_has_registers_its_memory_map_says_reserved() {
 }
 
 #[test]
-fn what_cannot_be_booted_is_refused_with_the_reason() {
+fn an_unbootable_guest_is_refused_with_the_reason() {
     let Some(kvm) = kvm("what_cannot_be_booted", UartMode::Ports) else {
         return;
     };

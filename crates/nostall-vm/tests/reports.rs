@@ -7,7 +7,7 @@ use nostall_work::uart::Sent;
 use nostall_work::{Event, LONGEST_REPORT, script};
 use serde::Serialize;
 
-/// Returns the host's view of a report from a guest.
+/// Returns a guest's report as decoded by the host.
 fn from_guest<T: Serialize>(report: &nostall_work::Report<T>) -> Report {
     serde_json::from_slice(report.encode(&mut [0; LONGEST_REPORT])).unwrap()
 }
@@ -36,7 +36,7 @@ fn piece(first: u32) -> script::Told {
 }
 
 #[test]
-fn results_are_told_in_order_with_their_jobs_places_and_without_the_guests_events() {
+fn results_are_in_order_with_their_jobs_indexes_and_without_the_guests_events() {
     let told = ran([(0, piece(0)), (3, piece(3))]).told().unwrap();
     assert_eq!(told, [(0, piece(0)), (3, piece(3))]);
 }

@@ -1,4 +1,4 @@
-//! Work of a list, and the kinds of it that belong to no experiment.
+//! Items of a work list, and the kinds that belong to no experiment.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,19 +6,19 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
-/// Work of one kind, such as an experiment's.
+/// A kind of work, such as an experiment's.
 ///
-/// In a list it is a word: the name, a colon, and the job as it is parsed and printed,
-/// `pci:read:ecam:1000`. A job without words has no colon.
+/// In a work list, a job is one word: its kind's name, a colon, and the job as it is parsed and
+/// printed, such as `pci:read:ecam:1000`. If the job prints nothing, the colon is omitted.
 pub trait Job: FromStr<Err = BadJob> + fmt::Display {
     /// Stable name of the kind.
     const NAME: &'static str;
 }
 
-/// The error of a word that no job has. The list names the word.
+/// Error of a word that no job accepts. The work list reports the word.
 pub type BadJob = ();
 
-/// One kind of work, without its type.
+/// A kind of work without its type.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) accepts: fn(&str) -> bool,
@@ -33,28 +33,50 @@ impl Kind {
     }
 }
 
-/// An example that comes with a driver: `example:console`, `example:system-console`.
+/// A driver's example program: `example:console`, `example:system-console`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, VariantArray)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Example {
-    /// The serial port's, which prints a line.
+    /// Example of the serial port: prints a line.
     Console,
-    /// The kernel's own console on the serial port, with its log so far. Panics after it are
-    /// printed there.
+    /// Example of the kernel's own console: prints the log so far. Later panics are printed there
+    /// too.
     SystemConsole,
-    /// The log console's, which measures its own cost: [`ConsoleCost`].
+    /// Example of the log console: measures its own cost as a [`ConsoleCost`].
     ConsoleCost,
+    /// Log calls, which measure the time that their caller loses: [`LogCost`].
+    LogCost,
 }
 
-/// The greatest cost of a log console's work, in nanoseconds of the guest's clock. In a machine
-/// that counts instructions, each takes one.
+/// The times of log calls on one CPU, on a port without a speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCost {
+    /// Number of messages of each kind, of 100 bytes.
+    pub messages: u32,
+    /// Calls whose message is printed.
+    pub printed: CallTimes,
+    /// Calls whose message the console's level hides.
+    pub hidden: CallTimes,
+}
+
+/// The times of calls, in nanoseconds of the guest's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallTimes {
+    /// Sum of all calls.
+    pub sum: u64,
+    /// Longest call, or slice of the timer that prints the rest.
+    pub longest: u64,
+}
+
+/// Greatest costs of a log console, in nanoseconds of the guest's clock. On a machine that counts
+/// instructions, each instruction takes one nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleCost {
-    /// A slice that fills a FIFO, within one record.
+    /// A slice that fills a FIFO from within one record.
     pub within: u64,
-    /// A slice that fills a FIFO, in which a record begins.
+    /// A slice that fills a FIFO and starts a record.
     pub begins: u64,
-    /// A line of 100 bytes, from the call to the last byte, on a port without a speed.
+    /// Logging a line of 100 bytes on a port at full speed, from the call to the last byte.
     pub line: u64,
 }
 
@@ -62,8 +84,8 @@ impl Job for Example {
     const NAME: &'static str = "example";
 }
 
-/// Every instruction of the port window, there and back: `bus-check`. The guest panics if one
-/// has a wrong result.
+/// Check of every access size of the port's register window: `bus-check`. The guest panics on a wrong
+/// result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusCheck;
 
@@ -85,27 +107,27 @@ impl FromStr for BusCheck {
     }
 }
 
-/// A way for a guest to fail on purpose, so that machines can be tested: `fail:panic`.
+/// A deliberate failure of a guest, to test machines: `fail:panic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, VariantArray)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Failure {
-    /// It panics.
+    /// Panics.
     Panic,
-    /// It panics, and again while it brings that to a console.
+    /// Panics, and panics again while it prints the first panic.
     PanicInFlush,
-    /// All of its CPUs panic at once.
+    /// Panics on all CPUs at once.
     PanicEverywhere,
-    /// It reads through a null pointer.
+    /// Reads through a null pointer.
     NullRead,
-    /// It writes to its own code.
+    /// Writes to its own code.
     CodeWrite,
-    /// It calls itself until its stack is full.
+    /// Recurses until its stack overflows.
     StackOverflow,
-    /// It stops doing anything.
+    /// Hangs.
     Hang,
-    /// It writes to the serial port without end.
+    /// Writes to the serial port endlessly.
     Flood,
-    /// It reports without end.
+    /// Sends reports endlessly.
     ReportFlood,
 }
 

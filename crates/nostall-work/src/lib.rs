@@ -1,15 +1,14 @@
-//! The jobs that nostall measures, and the protocol between a machine and its guest.
+//! The jobs that nostall measures, and the host-guest protocol.
 //!
-//! A job is the same code wherever it runs: in the reference kernel, on real
-//! registers, or on the host, on a model in virtual time. The machine gives the
-//! guest a [`WorkList`] as its command line; the guest answers with one
-//! [`Report`] a line, as JSON.
+//! A job is the same code everywhere: in the reference kernel on real registers, and on the host on
+//! a model in virtual time. The machine passes a [`WorkList`] to the guest as its command line. The
+//! guest answers with JSON lines, one [`Report`] each.
 //!
-//! Each experiment is a module with a [`Job`], which is parsed from and printed as a word of the
-//! list, and a result type that its reports carry. A new experiment needs its module, and one
-//! line in the table of kinds below, in `lib.rs`.
+//! Each experiment is a module with a [`Job`], parsed from and printed as a word of the list, and
+//! the result type of its reports. A new experiment needs its module, and one line in the table of
+//! kinds below, in `lib.rs`.
 //!
-//! When not to use it: it is of use to nostall's own machines and kernels only.
+//! When not to use it: it only serves nostall's own machines and kernels.
 //!
 //! # Example
 //!
@@ -58,13 +57,13 @@ pub mod spi;
 pub mod trace;
 pub mod uart;
 
-pub use job::{BadJob, BusCheck, ConsoleCost, Example, Failure, Job};
+pub use job::{BadJob, BusCheck, CallTimes, ConsoleCost, Example, Failure, Job, LogCost};
 pub use list::{BadWord, Item, Timer, UartWindow, WorkList};
 pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, ReportText, text};
 
 use job::Kind;
 
-/// Every kind of work that a list may hold: one line each.
+/// Every kind of work that a list may contain.
 const KINDS: &[Kind] = &[
     Kind::of::<uart::Job>(),
     Kind::of::<script::Job>(),

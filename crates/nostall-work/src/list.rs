@@ -1,4 +1,4 @@
-//! A guest's command line: the list of its work.
+//! A guest's command line, which contains its work list.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,7 +8,7 @@ use strum::{Display, EnumString};
 use crate::KINDS;
 use crate::job::{BadJob, Job};
 
-/// One item of a work list, whose kind and words are known to be good.
+/// One valid item of a work list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
     kind: &'static str,
@@ -30,7 +30,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// Returns the name of its kind: [`Job::NAME`].
+    /// Returns the name of the item's kind: [`Job::NAME`].
     pub const fn kind(&self) -> &'static str {
         self.kind
     }
@@ -41,7 +41,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A word of a command line that is not understood.
+/// An invalid word of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadWord<'a>(pub &'a str);
 
@@ -51,16 +51,16 @@ impl fmt::Display for BadWord<'_> {
     }
 }
 
-/// How the guest reaches its serial port.
+/// Location of the serial port's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UartWindow {
-    /// By the ports that a PC has it at: `uart=ports`.
+    /// The I/O ports of a PC: `uart=ports`.
     Ports,
-    /// In memory: `uart=mmio:0xd0000000:4096`.
+    /// Memory: `uart=mmio:0xd0000000:4096`.
     Mmio {
-        /// Where the first register lies.
+        /// Address of the first register.
         base: u64,
-        /// Bytes from one register to the next.
+        /// Distance between registers in bytes.
         stride: u16,
     },
 }
@@ -90,39 +90,37 @@ impl FromStr for UartWindow {
     }
 }
 
-/// Whether the guest's CPUs have a timer that interrupts them.
+/// Source of the guest's timer interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Timer {
-    /// Each its own (its local APIC's, or the one behind RISC-V's SBI), which is to tick:
-    /// `timer=per-cpu`.
+    /// Each CPU's own timer (local APIC, or RISC-V's SBI timer), which ticks: `timer=per-cpu`.
     #[default]
     PerCpu,
-    /// None, or none that is to be used; only one CPU can be run so: `timer=none`.
+    /// No timer, or none to use; possible with one CPU only: `timer=none`.
     None,
 }
 
-/// Work of a guest: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
+/// A guest's command line: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkList<'a> {
-    /// How many CPUs the machine has that can run a kernel; all are to be started. 1 if
-    /// not given.
+    /// Number of CPUs for the kernel, which starts all of them. The default is 1.
     pub cpus: u16,
-    /// How often the whole list is to be done. 1 if not given.
+    /// Number of times that the whole list is done. The default is 1.
     pub repeat: u16,
-    /// Where the serial port is. With `None`, the guest uses a PC's port or the device tree's.
+    /// Location of the serial port. With `None`, the guest uses a PC's port or the device tree's.
     pub window: Option<UartWindow>,
-    /// Interrupt source of a CPU. Its own timer, if not given.
+    /// Source of timer interrupts. The default is each CPU's own timer.
     pub timer: Timer,
     words: &'a str,
 }
 
 impl<'a> WorkList<'a> {
-    /// Understands all of a command line, or names the word that is wrong.
+    /// Parses a whole command line.
     ///
     /// # Errors
     ///
-    /// [`BadWord`], the first one.
+    /// [`BadWord`] with the first invalid word.
     pub fn parse(words: &'a str) -> Result<Self, BadWord<'a>> {
         let mut list = Self {
             cpus: 1,
@@ -207,7 +205,7 @@ mod tests {
         })
     }
 
-    /// The job as a word of a list.
+    /// Returns the job as a word of a list.
     fn word<J: Job>(job: J) -> String {
         let words = job.to_string();
         match &*words {
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_need_not_be_given() {
+    fn a_profile_is_optional() {
         let list = WorkList::parse("console:bounded:115200:1:panic-at:9").unwrap();
         let job = list.iter().find_map(|item| item.job::<console::Job>());
         assert_eq!(
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_accesses_need_not_be_given() {
+    fn a_count_of_accesses_is_optional() {
         let list = WorkList::parse("pci:read:ports pci:write:ram").unwrap();
         let jobs = list.iter().filter_map(|item| item.job::<pci::Job>());
         let words: Vec<_> = jobs.map(word).collect();
@@ -239,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_frames_need_not_be_given() {
+    fn a_count_of_frames_is_optional() {
         let list = WorkList::parse("spi:can:pump").unwrap();
         let job = list.iter().find_map(|item| item.job::<spi::Job>());
         assert_eq!(word(job.unwrap()), "spi:can:pump:100000");
     }
 
-    /// The jobs alone in a list, and the list.
+    /// Checks that each job survives formatting and parsing, alone and in a list.
     fn survive<J: Job + Copy + PartialEq + fmt::Debug>(jobs: impl Iterator<Item = J>) {
         let jobs: Vec<_> = jobs.collect();
         let words: Vec<_> = jobs.iter().copied().map(word).collect();
@@ -291,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_work_has_a_name_of_its_own() {
+    fn every_kind_of_work_has_a_unique_name() {
         for (n, kind) in KINDS.iter().enumerate() {
             assert!(KINDS[..n].iter().all(|other| other.name != kind.name));
         }
     }
 
     #[test]
-    fn what_a_machine_has_survives_the_command_line() {
+    fn the_machines_properties_survive_the_command_line() {
         let (base, stride) = (0xd000_0000, 4096);
         for window in [UartWindow::Ports, UartWindow::Mmio { base, stride }] {
             for timer in [Timer::PerCpu, Timer::None] {
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_wrong_is_named() {
+    fn an_invalid_word_is_named() {
         for word in [
             "uart",
             "uart:fifo",
@@ -366,7 +364,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_command_line_is_too_strange(line in ".*") {
+        fn no_command_line_makes_the_parser_panic(line in ".*") {
             let _ = WorkList::parse(&line).map(|list| list.iter().count());
         }
     }

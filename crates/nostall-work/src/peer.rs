@@ -1,4 +1,4 @@
-//! Other crates' drivers, measured beside nostall's.
+//! Drivers of other crates, measured beside nostall's.
 
 #![expect(unsafe_code, reason = "uart_16550 wants a promise about its backend")]
 
@@ -7,7 +7,7 @@ use uart_16550::backend::Backend;
 use uart_16550::spec::registers::LSR;
 use uart_16550::{BaudRate, Config, Uart16550};
 
-/// A register window as that crate's backend.
+/// A register window as a backend of `uart_16550`.
 struct PeerBackend<R>(R);
 
 impl<R: Registers> Backend for PeerBackend<R> {
@@ -20,13 +20,13 @@ impl<R: Registers> Backend for PeerBackend<R> {
     }
 }
 
-/// The `uart_16550` crate's driver with its default set-up, at the rate of the other strategies.
+/// The `uart_16550` crate's driver with its default setup, at the rate of the other strategies.
 pub(crate) struct Peer<R: Registers>(Uart16550<PeerBackend<R>>);
 
 impl<R: Registers> Peer<R> {
     /// Sets up the port; `None` if the driver refuses it.
     pub(crate) fn open(registers: R) -> Option<Self> {
-        // SAFETY: a window answers any offset, for as long as it lives.
+        // SAFETY: a register window accepts any offset while it exists.
         let mut uart = unsafe { Uart16550::new_with_backend(PeerBackend(registers)) };
         let config = Config {
             baud_rate: BaudRate::Baud115200,
@@ -38,8 +38,8 @@ impl<R: Registers> Peer<R> {
 
     /// Sends all of `text` and waits until it has left, as nostall's console does.
     ///
-    /// The driver's own loop has no bound, so its steps are taken here. Returns the number of
-    /// bytes that it took within `bound`.
+    /// The driver's own loop has no bound, so its steps are called here. Returns the number of
+    /// bytes sent within `bound`.
     pub(crate) fn send(&mut self, text: &[u8], clock: &impl Clock, bound: Nanos) -> usize {
         let deadline = clock.now() + bound;
         let mut sent = 0;

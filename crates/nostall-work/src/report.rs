@@ -1,80 +1,79 @@
-//! The lines that a guest sends to its machine: one JSON object each.
+//! The lines that a guest sends to its machine: one JSON object per line.
 
 use core::fmt::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// A text of bounded length.
+/// Text of at most 200 bytes.
 pub type ReportText = heapless::String<200>;
 
-/// Marker that a guest has its firmware print last, where both share a serial line. All bytes
-/// after it are the guest's. It does not end its line: OpenSBI makes two bytes of
-/// an LF, others do not.
+/// Marker that a guest prints through its firmware, where both share a serial line. All later bytes
+/// are the guest's. It has no line end, because firmware converts an LF in different ways.
 pub const FIRMWARE_DONE: &str = "nostall: from here on this line is the kernel's: ";
 
-/// One report: an event of the guest itself, or a result of a job.
+/// A report: an event of the guest, or a result of a job.
 ///
 /// `T` is the result type of the job's experiment, such as [`spi::Told`](crate::spi::Told). A guest
-/// without that type can still report an [`Event`]. The host reads `T` as any JSON value first, and
-/// as the experiment's type once it knows the job.
+/// without that type can still report an [`Event`]. The host first decodes `T` as any JSON value,
+/// and as the experiment's type once it knows the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Report<T> {
-    /// The guest is up.
+    /// The guest has started.
     Ready {
-        /// CPUs that run, and whose timers tick.
+        /// Number of CPUs that run and whose timers tick.
         cpus: u16,
-        /// The rate of the counter that the clock reads, in hertz.
+        /// Frequency of the clock's counter in hertz.
         clock_hz: u64,
-        /// The rate of the first CPU's timer, in hertz; 0 if none is used.
+        /// Frequency of the first CPU's timer in hertz; 0 without a timer.
         timer_hz: u64,
     },
-    /// Result of one job. A job may send several.
+    /// Result of a job. A job may send several.
     Told {
-        /// The job's place in the work list, counted from 0.
+        /// Index of the job in the work list, from 0.
         item: u16,
         /// The result.
         told: T,
     },
-    /// The guest panicked. It ends itself after this.
+    /// The guest panicked. It then ends itself.
     Panic {
-        /// The CPU, counted from 0.
+        /// CPU number, from 0.
         cpu: u16,
-        /// The panic message, cut where it is too long.
+        /// Panic message, truncated if it is too long.
         message: ReportText,
     },
-    /// A CPU met an exception. The guest ends itself after this.
+    /// A CPU raised an exception. The guest then ends itself.
     Exception {
-        /// The CPU, counted from 0.
+        /// CPU number, from 0.
         cpu: u16,
-        /// The exception's number.
+        /// Vector number of the exception.
         vector: u8,
         /// Name and details of the exception.
         name: ReportText,
-        /// The error code; 0 where the exception has none.
+        /// Error code; 0 if the exception has none.
         error: u64,
-        /// The instruction.
+        /// Address of the instruction.
         pc: u64,
-        /// The stack pointer.
+        /// Stack pointer.
         sp: u64,
-        /// The address that could not be accessed, where it was one.
+        /// Address of the failed access, if the exception has one.
         address: u64,
     },
-    /// The whole list is done. The guest ends itself after this.
+    /// The whole work list is done. The guest then ends itself.
     Done,
 }
 
-/// A report of the guest itself.
+/// A report of the guest itself, without a job's result.
 pub type Event = Report<()>;
 
-/// Upper bound of a report's line, in bytes: six for each of a text's bytes (a control
-/// character), and 300 for the rest.
+/// Maximum length of a report's line in bytes. A text's byte takes at most six (a control
+/// character); 300 are for the rest.
 pub const LONGEST_REPORT: usize = 6 * 200 + 300;
 
 impl<T: Serialize> Report<T> {
-    /// Returns the report as a line of JSON, LF included. Empty if `line` is shorter
-    /// than [`LONGEST_REPORT`] and does not hold it.
+    /// Encodes the report as a line of JSON, including the LF. Returns an empty slice if `line` is
+    /// too short; [`LONGEST_REPORT`] bytes are enough.
     pub fn encode<'a>(&self, line: &'a mut [u8]) -> &'a [u8] {
         match serde_json_core::to_slice(self, line) {
             Ok(len) if len < line.len() => {
@@ -86,14 +85,14 @@ impl<T: Serialize> Report<T> {
     }
 }
 
-/// Formats `args` as a text, cut where it is too long.
+/// Formats `args` as a text, truncated if it is too long.
 pub fn text(args: fmt::Arguments<'_>) -> ReportText {
     let mut text = Cut(ReportText::new());
     let _ = text.write_fmt(args);
     text.0
 }
 
-/// A text that keeps the beginning of all that is written to it.
+/// A writer that keeps only the start of its input.
 struct Cut(ReportText);
 
 impl Write for Cut {
@@ -113,8 +112,8 @@ pub(crate) mod tests {
     use serde::de::DeserializeOwned;
     use std::fmt::Debug;
 
-    /// Encodes and decodes a report, which has to stay as it is. The host's decoding is
-    /// included: the result is any JSON value at first.
+    /// Checks that encoding and decoding preserve a report. As on the host, the result is first
+    /// decoded as any JSON value.
     fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(report: &Report<T>) {
         let mut line = [0; LONGEST_REPORT];
         let line = report.encode(&mut line);
@@ -130,7 +129,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same of a result.
+    /// Checks that encoding and decoding preserve a result.
     pub(crate) fn result_survives<T>(told: T)
     where
         T: Serialize + DeserializeOwned + PartialEq + Debug,
@@ -139,12 +138,12 @@ pub(crate) mod tests {
         survives(&Report::Told { item, told });
     }
 
-    /// Texts, of any characters or of those that take the most room.
+    /// Generates texts of any characters, or of those with the longest encoding.
     pub(crate) fn texts() -> impl Strategy<Value = std::string::String> {
         "\\PC{0,300}|[\"\\\\\\x00-\\x1f]{0,300}"
     }
 
-    /// The text whose line is longest.
+    /// Returns the text with the longest encoding.
     pub(crate) fn longest_text() -> ReportText {
         text(format_args!("{:200}", "\u{1}"))
     }

@@ -1,7 +1,6 @@
-//! Accesses to a port's registers, written down, to be made on one port and on
-//! another.
+//! Scripts of register accesses, to compare two ports.
 //!
-//! One access a line, all numbers hexadecimal, `#` before a comment:
+//! Each line is one access. All numbers are hexadecimal, and `#` starts a comment:
 //!
 //! ```text
 //! w 3 83      # write 0x83 to the register at offset 3
@@ -16,7 +15,7 @@ use core::str::FromStr;
 use nostall_io::{Clock, Nanos, Registers};
 use serde::{Deserialize, Serialize};
 
-/// Runs the access script that is the guest's input, on the serial port: `uart-script`.
+/// Runs the access script in the guest's input on the serial port: `uart-script`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job;
 
@@ -38,43 +37,43 @@ impl FromStr for Job {
     }
 }
 
-/// Values that were read, as many as one report holds.
+/// Read values; one report's worth.
 pub type Values = heapless::Vec<u8, 32>;
 
-/// A piece of all that a script read.
+/// Some of the values that a script read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// Number of the read that the first value is of, counted from 0 in the script.
+    /// Index of the first value among the script's reads, from 0.
     pub first: u32,
-    /// The values, read after read.
+    /// Values of consecutive reads.
     pub values: Values,
 }
 
-/// Step of a script, one line of it.
+/// One step of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Write a register.
     Write {
-        /// Which, 0 to 7.
+        /// Register offset, 0 to 7.
         offset: usize,
-        /// The value.
+        /// Value to write.
         value: u8,
     },
     /// Read a register.
     Read {
-        /// Which, 0 to 7.
+        /// Register offset, 0 to 7.
         offset: usize,
-        /// The bits that count.
+        /// Bits to compare.
         mask: u8,
     },
-    /// Let time pass.
+    /// Wait.
     Pause(Nanos),
 }
 
-/// A line that is not understood.
+/// An invalid line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Its number, counted from 1.
+    /// Line number, from 1.
     pub number: usize,
 }
 
@@ -91,7 +90,7 @@ impl fmt::Display for BadLine {
 
 impl core::error::Error for BadLine {}
 
-/// The steps of a script, each with its line's number, counted from 1.
+/// Parses the steps of a script, each with its line number from 1.
 pub fn steps(script: &[u8]) -> impl Iterator<Item = Result<(usize, Step), BadLine>> {
     script
         .split(|&byte| byte == b'\n')
@@ -102,11 +101,11 @@ pub fn steps(script: &[u8]) -> impl Iterator<Item = Result<(usize, Step), BadLin
         })
 }
 
-/// Makes the accesses, and passes each value that was read to `read`.
+/// Runs a script, and passes each value read to `read`.
 ///
 /// # Errors
 ///
-/// [`BadLine`], the first one; no access is made then.
+/// [`BadLine`] for the first invalid line; then no access is made.
 pub fn run(
     script: &[u8],
     registers: &impl Registers,
@@ -124,7 +123,7 @@ pub fn run(
     Ok(())
 }
 
-/// `None` of a line that says nothing.
+/// Parses a line; `None` if it has no step.
 fn parse(line: &[u8]) -> Result<Option<Step>, ()> {
     let said = line.split(|&byte| byte == b'#').next().unwrap_or(line);
     let said = core::str::from_utf8(said).map_err(drop)?;
@@ -167,7 +166,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn steps_know_their_lines() {
+    fn each_step_has_its_line_number() {
         let script = b"# a comment\n\nw 3 83 # DLAB\r\nr 5\nr 6 f0\np 3e8";
         let steps: Result<Vec<_>, _> = steps(script).collect();
         let write = Step::Write {
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_wrong_is_named() {
+    fn an_invalid_line_is_named() {
         for line in [
             "w 3",
             "w 3 100",
@@ -218,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_script_is_too_strange(script: Vec<u8>) {
+        fn no_script_makes_the_parser_panic(script: Vec<u8>) {
             for step in steps(&script) {
                 let _ = step;
             }

@@ -1,4 +1,4 @@
-//! Sending over a slow serial port while the sender is recorded, and the trace of a crash.
+//! Recording a sender on a slow serial port, and the trace of a crash.
 
 use core::fmt;
 use core::hash::Hash;
@@ -16,51 +16,51 @@ use crate::checksum::Checksum;
 use crate::report::{ReportText, text};
 use crate::uart::{Before, Sent};
 
-/// Memory for traces, counted from the start of RAM: 16 MiB behind the
-/// [region](crate::pstore::REGION) of pstore. Nothing else uses it, as described there.
+/// Memory for traces, relative to the start of RAM: 16 MiB directly behind pstore's
+/// [region](crate::pstore::REGION). It is unused for the reasons given there.
 pub const REGION: Range<u64> = 65 << 20..81 << 20;
 
-/// Length of the memory of one job.
+/// Size of one job's memory in bytes.
 const PART: u64 = 1 << 20;
 
-/// Number of jobs with a trace.
+/// Number of jobs that can have a trace.
 pub const PARTS: u16 = ((REGION.end - REGION.start) / PART) as u16;
 
-/// Returns the memory of the trace of a job, by its place in the work list.
+/// Returns the trace memory of the job with index `item` in the work list.
 pub const fn part(item: u16) -> Range<u64> {
     let start = REGION.start + PART * (item % PARTS) as u64;
     start..start + PART
 }
 
-/// Memory of the trace of the crash: the last.
+/// Memory of a crash's trace: the last part.
 pub const CRASH: Range<u64> = part(PARTS - 1);
 
-/// The article's port.
+/// The port of the article "Improving the Kernel TTY throughput".
 pub const PROFILE: Profile = Profile::HP_DL380_GEN9;
 
-/// Sizes of the article's two sendings.
+/// Sizes of the article's two writes in bytes.
 pub const SIZES: [u32; 2] = [1, 2_500];
 
 /// Job of the trace experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Sends so many bytes with this strategy and records it: `send:byte-polled:1`.
+    /// Sends `bytes` bytes with the strategy and records it: `send:byte-polled:1`.
     Send {
         /// Strategy of the driver.
         strategy: Strategy,
         /// Number of bytes.
         bytes: u32,
     },
-    /// Records all that follows, where the trace of a crash is: `record`.
+    /// Records everything that follows, in the memory of a crash's trace: `record`.
     Record,
-    /// The same; sends a line, and panics: `crash`.
+    /// Records as `record` does, sends a line, and panics: `crash`.
     Crash,
-    /// Reports the trace of the crash that an earlier kernel left: `recover`.
+    /// Reports the crash trace that an earlier kernel left: `recover`.
     Recover,
 }
 
 impl Job {
-    /// Returns the sendings: each size with each strategy.
+    /// Returns the sending jobs: each size with each strategy.
     pub fn sendings() -> impl Iterator<Item = Self> {
         SIZES.into_iter().flat_map(|bytes| {
             Strategy::ALL
@@ -113,56 +113,57 @@ impl FromStr for Job {
     }
 }
 
-/// Most bytes that a job sends.
+/// Maximum number of bytes that a job sends.
 const LONGEST: u32 = SIZES[1];
 
 /// Result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// Of a sending.
+    /// Result of sending.
     Sent {
         /// The sender's report.
         sent: Sent,
-        /// Functions whose calls are recorded: 0 in a kernel that is not built for that.
+        /// Number of functions whose calls are recorded; 0 in a kernel built without function
+        /// tracing.
         functions: u32,
-        /// Functions that could not be patched, whose calls are therefore missing.
+        /// Number of functions that could not be patched, so that their calls are missing.
         refused: u32,
     },
-    /// The trace of a CPU, as left by a crash.
+    /// A CPU's trace from a crash.
     Left {
-        /// The CPU.
+        /// CPU number.
         cpu: u32,
-        /// Records.
+        /// Number of records.
         records: u64,
-        /// Checksum of these.
+        /// Checksum of the records.
         checksum: u64,
     },
     /// The last entries and exits of a CPU, in order.
     Calls {
-        /// The CPU.
+        /// CPU number.
         cpu: u32,
-        /// Number of the first, counted from the oldest record.
+        /// Index of the first call, from the oldest record.
         first: u64,
-        /// Time, and the call as a slot's [`Meta`] without its lap.
+        /// Time of each call, and the call as a slot's [`Meta`] without its lap.
         calls: Calls,
     },
-    /// Name of a scope in these.
+    /// Name of a scope in the calls.
     Name {
-        /// Number in the calls.
+        /// Number of the scope in the calls.
         number: u32,
         /// The name.
         name: ReportText,
     },
 }
 
-/// Calls, as many as one report holds.
+/// Calls; one report's worth.
 pub type Calls = heapless::Vec<(u64, u64), 16>;
 
-/// Calls of a CPU that are reported one by one.
+/// Number of calls per CPU that are reported individually.
 const LAST: usize = 128;
 
-/// Returns the options of a job's trace.
+/// Returns the options for a job's trace.
 pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'static> {
     Options {
         zones: cpus as u32,
@@ -178,7 +179,7 @@ pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'st
     }
 }
 
-/// Reads the trace of a crash, and reports each CPU's part of it to `found`.
+/// Reads a crash's trace, and reports each CPU's part to `found`.
 pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
     let Ok(region) = nostall_trace::recover(image) else {
         return;
@@ -236,7 +237,7 @@ pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
     }
 }
 
-/// Recorder of scopes.
+/// A recorder of scopes.
 pub trait Scopes {
     /// Records an entry.
     fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered;
@@ -256,7 +257,7 @@ impl<T: Ticks, P: Processor> Scopes for Recorder<'_, T, P> {
 }
 
 /// Sends `bytes` bytes of a repeating alphabet and waits for the last bit, while `recorder`
-/// records. `granted` returns the time that a second task on the same CPU has had so far.
+/// records. `granted` returns the CPU time that a second task on the same CPU has had so far.
 pub fn send<R: Registers, C: Clock>(
     console: &mut Console<Counting<R>, C>,
     (strategy, bytes): (Strategy, u32),
@@ -283,12 +284,12 @@ pub fn send<R: Registers, C: Clock>(
     sent
 }
 
-/// The write, which holds its caller, and the wait for the last bit, which only a caller that
-/// needs it makes.
+/// Scopes of the write, which holds its caller, and of the wait for the last bit. Only some callers
+/// need the wait.
 static WRITE: Site = Site::new("write", module_path!());
 static FLUSH: Site = Site::new("flush", module_path!());
 
-/// Returns the name of a sending in the trace.
+/// Returns the scope of sending with the strategy.
 fn site(strategy: Strategy) -> &'static Site {
     static BYTE_POLLED: Site = Site::new("send_byte_polled", module_path!());
     static FIFO_POLLED: Site = Site::new("send_fifo_polled", module_path!());
@@ -302,7 +303,7 @@ fn site(strategy: Strategy) -> &'static Site {
     }
 }
 
-/// Registers of a 16550 whose accesses are recorded.
+/// A 16550's registers with recorded accesses.
 #[derive(Debug)]
 pub struct Traced<'a, R, S> {
     port: R,
@@ -310,7 +311,7 @@ pub struct Traced<'a, R, S> {
 }
 
 impl<'a, R, S> Traced<'a, R, S> {
-    /// Records the accesses to `port`.
+    /// Wraps `port` and records its accesses.
     pub const fn new(port: R, recorder: &'a S) -> Self {
         Self { port, recorder }
     }
@@ -334,7 +335,7 @@ static WRITES: [Site; 8] = sites!(
 static BURST: Site = Site::new("burst_thr", module_path!());
 
 impl<R: Registers, S: Scopes> Traced<'_, R, S> {
-    // In a kernel whose functions are recorded, the scope is then part of the caller.
+    // Inlined, so that in a kernel with function tracing the scope belongs to the caller.
     #[inline(always)]
     fn scope<U>(
         &self,
@@ -355,7 +356,7 @@ impl<R: Registers, S: Scopes> Registers for Traced<'_, R, S> {
     }
 
     fn write8(&self, offset: usize, value: u8) {
-        // One byte, as the argument of a burst is its bytes.
+        // One byte: a burst's argument is its number of bytes.
         let bytes = (offset == THR).then_some(1);
         self.scope(&WRITES[offset % 8], bytes, |port| {
             port.write8(offset, value)
@@ -408,7 +409,7 @@ mod tests {
         });
     }
 
-    /// A clock that steps at each look.
+    /// A clock that advances at each read.
     #[derive(Default)]
     struct Steps(Cell<u64>);
 
@@ -430,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Returns the reports of `calls` nested calls, the innermost of which do not return.
+    /// Returns the reports of `calls` nested calls; only `returned` of them return.
     fn told(calls: usize, returned: usize) -> Vec<Told> {
         static SITE: Site = Site::new("a scope", module_path!());
         let mut memory = vec![0; 1 << 16];
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_calls_are_told_with_their_names_and_all_are_counted() {
+    fn the_last_calls_are_reported_with_their_names_and_all_are_counted() {
         let told = told(100, 99);
         assert!(matches!(
             told[0],
@@ -475,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn another_record_gives_another_checksum_and_no_region_gives_nothing() {
+    fn another_record_changes_the_checksum_and_no_region_reports_nothing() {
         assert_eq!(told(3, 3), told(3, 3));
         assert_ne!(told(3, 3)[0], told(3, 2)[0]);
         recover(&[0; 4096][..], |told| panic!("{told:?}"));

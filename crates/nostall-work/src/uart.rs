@@ -10,37 +10,38 @@ use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::peer::Peer;
 
-/// How a text is cut into writes.
+/// Division of a text into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Writes {
-    /// All of it in one write.
+    /// The whole text in one write.
     Whole,
-    /// One write a line, as a kernel logs.
+    /// One write per line, as a kernel logs.
     Lines,
 }
 
 impl Writes {
-    /// Both ways of writing.
+    /// Both divisions.
     pub const ALL: [Self; 2] = [Self::Whole, Self::Lines];
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Whose driver sends.
+/// The driver that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Driver {
-    /// Ours, by this strategy.
+    /// nostall's driver with this strategy.
     Ours(Strategy),
-    /// The `uart_16550` crate's. It does not convert newlines: its text must have none.
+    /// The driver of the `uart_16550` crate. It does not convert newlines, so its text must not
+    /// contain any.
     Uart16550,
 }
 
 impl Driver {
-    /// Every driver, ours first.
+    /// Returns all drivers, nostall's first.
     pub fn all() -> impl Iterator<Item = Self> {
         Strategy::ALL
             .map(Self::Ours)
@@ -48,7 +49,7 @@ impl Driver {
             .chain([Self::Uart16550])
     }
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ours(strategy) => strategy.name(),
@@ -65,17 +66,17 @@ impl FromStr for Driver {
     }
 }
 
-/// One way to send the text.
+/// A combination of driver and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
-    /// Whose driver sends, and how it brings bytes to the transmitter.
+    /// Driver, with the strategy for nostall's.
     pub driver: Driver,
-    /// How the text is cut into writes.
+    /// Division of the text into writes.
     pub writes: Writes,
 }
 
 impl Job {
-    /// Every job of ours: whole, then line by line, each by every strategy.
+    /// Returns nostall's jobs: whole, then line by line, each with every strategy.
     pub fn ours() -> impl Iterator<Item = Self> {
         Writes::ALL.into_iter().flat_map(|writes| {
             Strategy::ALL.into_iter().map(move |strategy| Self {
@@ -91,7 +92,7 @@ impl crate::Job for Job {
 }
 
 impl fmt::Display for Job {
-    /// As a word of a work list: `fifo-burst:lines`.
+    /// Formats the job as a word of a work list: `fifo-burst:lines`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.driver.name(), self.writes.name())
     }
@@ -112,24 +113,24 @@ impl FromStr for Job {
 /// Result of sending the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
-    /// Bytes given to the transmitter, inserted CRs included.
+    /// Number of bytes written to the transmitter, including inserted CRs.
     pub written: u64,
-    /// Bytes given up.
+    /// Number of bytes dropped.
     pub dropped: u64,
-    /// A wait reached its bound.
+    /// Whether a wait reached its limit.
     pub timed_out: bool,
-    /// Register instructions the CPU issued.
+    /// Number of register instructions.
     pub register_instructions: u64,
-    /// Accesses on the bus.
+    /// Number of bus accesses.
     pub bus_accesses: u64,
-    /// Nanoseconds from the first write's start until the last bit has left.
+    /// Time from the start of the first write until the last bit has left, in nanoseconds.
     pub ns: u64,
-    /// Nanoseconds of these that a second task on the same CPU did not get.
+    /// Part of that time that a second task on the same CPU did not get, in nanoseconds.
     pub stalled_ns: u64,
 }
 
-/// Sends `text` as `job` says. `granted` returns the CPU time that a second task on the same CPU
-/// has had so far.
+/// Sends `text` as `job` specifies. `granted` returns the CPU time that a second task on the same
+/// CPU has had so far.
 pub fn send<R: Registers, C: Clock>(
     console: &mut Console<Counting<R>, C>,
     job: Job,
@@ -147,7 +148,7 @@ pub fn send<R: Registers, C: Clock>(
     let sent = match (job.driver, &mut peer) {
         (Driver::Ours(_), _) => ours(console, job.writes, text),
         (_, Some(peer)) => theirs(peer, console, text),
-        // It did not want the port.
+        // The peer's driver refused the port.
         (_, None) => Sent {
             dropped: text.len() as u64,
             ..Sent::default()
@@ -156,7 +157,7 @@ pub fn send<R: Registers, C: Clock>(
     before.measured(console, granted, sent)
 }
 
-/// Counts and times before a sending.
+/// Counts and times before sending.
 pub(crate) struct Before {
     counts: Counts,
     granted: Nanos,
@@ -164,7 +165,7 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Takes them. `granted` is the time that a second task has had so far.
+    /// Reads the counts and times. `granted` returns the CPU time of a second task so far.
     pub(crate) fn of<R: Registers, C: Clock>(
         console: &Console<Counting<R>, C>,
         granted: Nanos,
@@ -176,7 +177,7 @@ impl Before {
         }
     }
 
-    /// Adds the times and the accesses since then to the result.
+    /// Adds the times and accesses since then to the result.
     pub(crate) fn measured<R: Registers, C: Clock>(
         self,
         console: &Console<Counting<R>, C>,
@@ -209,7 +210,7 @@ fn ours<R: Registers, C: Clock>(console: &mut Console<R, C>, writes: Writes, tex
 }
 
 impl Sent {
-    /// Writes `text`, and adds the result.
+    /// Writes `text` and adds the outcome.
     pub(crate) fn write<R: Registers, C: Clock>(&mut self, to: &mut Console<R, C>, text: &[u8]) {
         let report = to.write(text);
         self.written += report.written as u64;
@@ -217,7 +218,7 @@ impl Sent {
         self.timed_out |= report.timed_out;
     }
 
-    /// Waits until the last bit has left, unless bytes were given up.
+    /// Waits until the last bit has left, unless bytes were dropped.
     pub(crate) fn flush<R: Registers, C: Clock>(&mut self, console: &mut Console<R, C>) {
         if self.dropped == 0 {
             self.timed_out |= console.flush().is_err();
@@ -225,7 +226,7 @@ impl Sent {
     }
 }
 
-/// How long the peer's driver may take for each byte: Linux's limit for one wait.
+/// Time limit per byte for the peer's driver: Linux's limit for one wait.
 const PEER_BOUND: Nanos = Nanos::from_millis(10);
 
 fn theirs<R: Registers, C: Clock>(

@@ -1,4 +1,4 @@
-//! A console on CPUs that sleep: a timer wakes one for the records that are left.
+//! Console paths on CPUs that sleep: a timer wakes one of them for the remaining records.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use nostall_work::console::{Bounded, Context, Cpu, Path, PrinterThread, Role};
 
 const NEVER: u64 = u64::MAX;
 
-/// A 16750, with a FIFO of 64 bytes that takes a short line whole.
+/// A 16750, whose FIFO of 64 bytes accepts a short line whole.
 const MODEL: Model = Model::Uart16750;
 
 const URGENT: &str = "[    0.000000] urgent\r\n";
@@ -54,7 +54,7 @@ impl Registers for Port {
     }
 }
 
-/// A CPU without work of its own.
+/// A CPU without other work.
 #[derive(Clone)]
 struct Sleeper {
     id: usize,
@@ -158,13 +158,13 @@ fn meta(cpu: u16, priority: Priority) -> Meta<'static> {
 }
 
 #[test]
-fn after_an_emergency_alone_or_with_another_cpus_message_all_is_sent_and_all_sleep() {
+fn after_an_emergency_everything_is_sent_and_all_cpus_sleep() {
     for line in [Line::AtOnce, Line::Baud] {
         for meets_another in [false, true] {
             let machine = Machine::new(line, Strategy::FifoBurst, Bounded::new);
             let [one, other] = machine.cpus.clone();
             let path = machine.path;
-            // The console learns the port's speed.
+            // The console measures the port's speed.
             for _ in 0..20 {
                 path.log(&one, Context::Task, &meta(0, Priority::Normal), &[b'x'; 80]);
                 machine.sleep();
@@ -201,7 +201,7 @@ fn long() -> String {
 }
 
 #[test]
-fn an_emergency_takes_the_port_from_a_printer_task_whose_line_comes_again() {
+fn an_emergency_takes_the_port_from_a_printer_task_whose_line_is_repeated() {
     let machine = Machine::new(Line::Baud, Strategy::FifoPaced, PrinterThread::new);
     let ([one, other], path) = (machine.cpus.clone(), machine.path);
     let normal = meta(0, Priority::Normal);

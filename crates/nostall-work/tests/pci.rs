@@ -43,7 +43,7 @@ impl Processor for Cpu {
     }
 }
 
-/// A memory whose contents these tests do not read.
+/// Memory whose contents these tests do not read.
 struct Nothing;
 
 impl Registers for Nothing {
@@ -103,7 +103,7 @@ fn bus() -> VirtualBus {
 }
 
 #[test]
-fn before_numbers_are_given_out_a_bridge_is_a_fault_and_after_it_is_not() {
+fn a_bridge_without_bus_numbers_is_a_fault_until_they_are_assigned() {
     let bus = bus();
     on(&bus, BOTH, |space| {
         let told = enumerate(space);
@@ -145,7 +145,7 @@ fn before_numbers_are_given_out_a_bridge_is_a_fault_and_after_it_is_not() {
 }
 
 #[test]
-fn what_has_no_room_is_told_and_left() {
+fn a_bar_without_room_is_reported_and_not_assigned() {
     on(&bus(), BOTH, |space| {
         let mut told = Vec::new();
         // The largest BAR has 8 GiB.
@@ -173,7 +173,7 @@ fn what_has_no_room_is_told_and_left() {
 }
 
 #[test]
-fn a_method_that_is_not_there_is_not_measured() {
+fn a_missing_method_is_not_measured() {
     for (there, missing) in [(Method::Ports, Method::Ecam), (Method::Ecam, Method::Ports)] {
         on(&bus(), &[there], |space| {
             let read = Operation::Read(10);
@@ -195,7 +195,7 @@ fn a_method_that_is_not_there_is_not_measured() {
 }
 
 #[test]
-fn a_register_that_was_written_is_as_it_was() {
+fn a_written_register_is_restored() {
     let bus = bus();
     on(&bus, BOTH, |space| {
         for n in [0, 1, 2, 300] {
@@ -214,7 +214,7 @@ fn a_register_that_was_written_is_as_it_was() {
 }
 
 #[test]
-fn virtio_drivers_sees_what_we_see() {
+fn virtio_drivers_finds_the_same_functions() {
     on(&bus(), BOTH, |space| {
         space.assign(&space.ranges(ROOM), &mut |_| {});
         let told = enumerate(space);
@@ -249,7 +249,7 @@ fn virtio_drivers_sees_what_we_see() {
 }
 
 #[test]
-fn functions_that_vanish_in_a_walk_end_it_in_time_and_make_trees_differ() {
+fn functions_that_vanish_end_a_walk_in_time_and_make_the_trees_differ() {
     for accesses in 0..300 {
         let topology = Topology::new(0..=255).unwrap();
         let (switch, card) = (topology.upstream, topology.virtio_net);
@@ -271,7 +271,7 @@ fn functions_that_vanish_in_a_walk_end_it_in_time_and_make_trees_differ() {
 }
 
 #[test]
-fn a_machine_without_functions_has_nothing_to_work_on() {
+fn a_machine_without_functions_offers_no_job() {
     let bridge = nostall_devices::pci::HostBridge::new(0..=255);
     let bus = VirtualBus::new(bridge);
     assert!(on(&bus, BOTH, |_| ()).is_none());

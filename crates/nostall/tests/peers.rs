@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const UART: [&str; 5] = ["uart", "--on", "model", "--bytes", "100"];
@@ -26,11 +26,15 @@ fn nostall(peers: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// Returns the document in the file `figures` of a folder.
+fn document_in(dir: &Path) -> Value {
+    let document = fs::read_to_string(dir.join("figures")).unwrap();
+    serde_json::from_str(&document).unwrap()
+}
+
 /// Returns the figures in the file `figures` of a folder.
 fn figures_in(dir: &Path) -> Vec<Value> {
-    let document = fs::read_to_string(dir.join("figures")).unwrap();
-    let document: Value = serde_json::from_str(&document).unwrap();
-    document["results"].as_array().unwrap().clone()
+    document_in(dir)["results"].as_array().unwrap().clone()
 }
 
 fn stdout(output: &Output) -> String {
@@ -57,7 +61,6 @@ fn the_help_lists_every_peer() {
         "linux-6.1-after:",
         "linux-6.12:",
         "linux-6.12-rt:",
-        "crates:",
         "all:",
         "none:",
     ] {
@@ -67,12 +70,15 @@ fn the_help_lists_every_peer() {
 
 #[test]
 fn an_unknown_peer_is_refused_with_the_list_of_peers() {
-    let output = nostall(Path::new("/"), &["uart", "--peers", "linux-5.0"])
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("linux-6.12-rt"), "{error}");
+    // Crates for the same work have their rows in each experiment.
+    for unknown in ["linux-5.0", "crates"] {
+        let output = nostall(Path::new("/"), &["uart", "--peers", unknown])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("linux-6.12-rt"), "{error}");
+    }
 }
 
 #[test]
@@ -114,6 +120,65 @@ fn a_peer_that_fails_costs_its_rows_only() {
     assert!(
         figures.iter().all(|figure| figure["on"] == "model"),
         "{figures:?}"
+    );
+}
+
+#[test]
+fn a_missing_peer_is_in_the_document_and_on_the_page_with_the_command_that_builds_it() {
+    let dir = TempDir::new().unwrap();
+    let args = [&UART[..], &["--peers", "linux-6.12"]].concat();
+    let output = nostall(dir.path(), &args)
+        .args(["--json", "figures", "--report", "page"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stdout(&output));
+    let missing = "not built; in a checkout of nostall, `make linux-peer` builds it";
+    let expected = json!([{"name": "linux-6.12", "missing": missing}]);
+    assert_eq!(document_in(dir.path())["host"]["peers"], expected);
+    let page = fs::read_to_string(dir.path().join("page")).unwrap();
+    let (_, row) = page.split_once("<th>linux-6.12</th>").unwrap();
+    let (row, _) = row.split_once("</tr>").unwrap();
+    assert!(row.contains(missing), "{row}");
+}
+
+#[test]
+fn a_peer_that_fails_is_in_the_document_and_on_the_page_with_its_last_lines_and_qemus_version() {
+    if qemu("a_peer_that_fails_is_in_the_document").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    refused(dir.path(), "linux-6.1");
+    let args = [&UART[..], &["--peers", "linux-6.1"]].concat();
+    let output = nostall(dir.path(), &args)
+        .args(["--json", "figures", "--report", "page"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stdout(&output));
+    let host = &document_in(dir.path())["host"];
+    let peer = &host["peers"][0];
+    assert_eq!(
+        (&peer["name"], &peer["path"]),
+        (&json!("linux-6.1"), &json!("uart"))
+    );
+    let failed = peer["failed"].as_str().unwrap();
+    let (why, console) = failed.split_once("; its console ends with\n").unwrap();
+    assert_eq!(why, "QEMU ended with exit status: 1");
+    assert!((1..=5).contains(&console.lines().count()), "{console}");
+    // No run of nostall's own was in QEMU.
+    assert!(
+        host["qemu"]
+            .as_str()
+            .is_some_and(|version| version.contains('.')),
+        "{host}"
+    );
+    let page = fs::read_to_string(dir.path().join("page")).unwrap();
+    let (_, row) = page.split_once("<th>linux-6.1</th>").unwrap();
+    let (row, _) = row.split_once("</tr>").unwrap();
+    assert!(
+        row.contains("uart: QEMU ended with exit status: 1; its console ends with\n"),
+        "{row}"
     );
 }
 
@@ -251,6 +316,48 @@ fn linux_before_its_fix_reads_the_line_status_for_each_byte_and_after_it_once_a_
 }
 
 #[test]
+fn the_test_programs_times_have_a_table_with_nostall_and_the_document_has_the_release() {
+    if qemu("the_test_programs_times").is_none() {
+        return;
+    }
+    let Some(peers) = built() else { return };
+    let dir = TempDir::new().unwrap();
+    let args = [&UART[..], &["--peers", "linux-6.1"]].concat();
+    let output = nostall(peers, &args)
+        .args(["--json", "figures", "--report", "page"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    let lines = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let lines: Vec<_> = lines.collect();
+    for size in ["1", "2500", "11500"] {
+        for [system, way] in [["linux-6.1", "sertest"], ["linux-6.1", "tty"]] {
+            let is_row = |line: &Vec<&str>| line.starts_with(&[size, system, way]);
+            assert!(lines.iter().any(is_row), "{size} {way}: {text}");
+        }
+        let is_ours = |line: &Vec<&str>| line.starts_with(&[size, "nostall"]);
+        assert!(lines.iter().any(is_ours), "{size}: {text}");
+    }
+    let figures = figures_in(dir.path());
+    let real = value(&figures, "nostall", None, "ns_of_a_2500_byte_write");
+    let system = value(&figures, "nostall", None, "system_ns_of_a_2500_byte_write");
+    assert!(0.0 < system && system <= real, "{system} {real}");
+    let release = &document_in(dir.path())["host"]["peers"][0]["release"];
+    assert!(
+        release
+            .as_str()
+            .is_some_and(|release| release.starts_with("6.1."))
+    );
+    let page = fs::read_to_string(dir.path().join("page")).unwrap();
+    for row in ["2,500 bytes, real, sertest", "1 byte, user, tty"] {
+        assert!(page.contains(row), "{row}");
+    }
+}
+
+#[test]
 fn linux_tears_the_bus_down_after_each_message_and_before_its_fix_wakes_a_thread_for_it() {
     let args = [
         "spi",
@@ -270,6 +377,7 @@ fn linux_tears_the_bus_down_after_each_message_and_before_its_fix_wakes_a_thread
     assert!(woken("linux-6.1-before") > 0.1, "{figures:?}");
     assert!(woken("linux-6.1") < 0.01, "{figures:?}");
     assert!(woken("nostall") < 0.01, "{figures:?}");
+    assert!(value(&figures, "nostall", None, "teardowns_per_message") < 0.01);
 }
 
 #[test]
@@ -318,7 +426,10 @@ fn linux_prints_and_hides_messages() {
     let Some(figures) = beside_linux(&args) else {
         return;
     };
-    for way in ["printed", "hidden"] {
-        assert!(value(&figures, "linux-6.1", Some(way), "ns_per_printk") > 0.0);
+    for system in ["linux-6.1", "nostall"] {
+        for way in ["printed", "hidden"] {
+            assert!(value(&figures, system, Some(way), "ns_per_printk") > 0.0);
+            assert!(value(&figures, system, Some(way), "longest_printk_ns") > 0.0);
+        }
     }
 }

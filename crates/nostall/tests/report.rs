@@ -106,6 +106,32 @@ fn a_document_that_cannot_be_read_is_named_and_leaves_the_old_page() {
 }
 
 #[test]
+fn a_pipe_is_refused_at_once_and_standard_input_is_read() {
+    let dir = TempDir::new().unwrap();
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status();
+    assert!(made.unwrap().success());
+    // It has no writer, so opening it would never end.
+    for endless in ["pipe", "/dev/zero"] {
+        let error = fail(dir.path(), &["report", endless, "-o", "p.html"]);
+        let start = format!("nostall: {endless}: not a regular file: ");
+        assert!(error.starts_with(&start), "{error}");
+    }
+    fs::write(
+        dir.path().join("f.json"),
+        "\u{feff}{\"schema\": 1, \"results\": []}",
+    )
+    .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_nostall"))
+        .current_dir(dir.path())
+        .args(["report", "-", "-o", "p.html"])
+        .stdin(fs::File::open(dir.path().join("f.json")).unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(dir.path().join("p.html").exists());
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_reported_before_the_run() {
     let dir = TempDir::new().unwrap();
     for run in [&["run", "uart"][..], &["run"], &["run", "all"]] {

@@ -171,7 +171,7 @@ fn a_table_that_lies_is_found_out_and_ports_are_used() {
         return;
     }
     let told = lie(&entry(0xc000_0000), &[]);
-    falls_back(&told, "ports: ECAM tells something else about 0000:00:00.0");
+    falls_back(&told, "ports: ECAM disagrees about 0000:00:00.0");
 }
 
 #[test]

@@ -272,6 +272,20 @@ fn rates_are_printed_while_the_guest_runs_and_end_with_it() {
 }
 
 #[test]
+fn rates_go_to_standard_error_where_the_document_goes_to_standard_output() {
+    if qemu_for("live_beside_json", QemuBoard::Q35).is_none() {
+        return;
+    }
+    let output = live(&["--on", "qemu", "--json", "-"]).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let document: serde_json::Value = serde_json::from_str(&stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", stdout.lines().next().unwrap_or_default()));
+    assert!(document["results"].is_array());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("calls/s"), "{stderr}");
+}
+
+#[test]
 fn rates_of_a_model_are_refused_because_it_runs_in_virtual_time() {
     let output = live(&["--on", "model"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

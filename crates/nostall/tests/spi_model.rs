@@ -131,7 +131,7 @@ fn a_flash_that_is_broken_is_told_of() {
     let stuck = broken(FlashFault::StuckBusy);
     assert_eq!(fault(&stuck), Some("flash: still busy after 2.0 s"));
     let protected = broken(FlashFault::Protected);
-    let why = "flash: it does not let itself be written (status 00)";
+    let why = "flash: it does not enable writes (status 00)";
     assert_eq!(fault(&protected), Some(why));
     let weak = broken(FlashFault::WeakErase);
     assert_eq!(weak.sector.unwrap().not_erased, 1);
@@ -252,13 +252,13 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
         (
             510,
             &[0, 0][..],
-            "no file system on it: neither a table of partitions nor a FAT16 or FAT32",
+            "no file system on it: neither a partition table nor a FAT16 or FAT32",
         ),
         (3, b"EXFAT   ", "exFAT: only FAT16 and FAT32 are read"),
         (
             11,
             &[0, 8],
-            "a FAT with sectors of 2048 bytes: 512 are read",
+            "a FAT with sectors of 2048 bytes: only 512 are supported",
         ),
         (
             19,
@@ -283,10 +283,10 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
     table[510..].copy_from_slice(&[0x55, 0xaa]);
     is(
         &changed(&fat16, 0, &table),
-        "card: its table of partitions is empty",
+        "card: its partition table is empty",
     );
     table[450] = 0xee;
-    let why = "card: a GUID partition table: only an MBR, or none, is read";
+    let why = "card: a GUID partition table: only an MBR, or none, is supported";
     is(&changed(&fat16, 0, &table), why);
     table[450] = 0x83;
     let why = "card: no partition with a FAT16 or FAT32; the first is of type 0x83";
@@ -298,7 +298,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
     let why = "card: the file system is damaged: it is larger than its partition or the card";
     is(
         &changed(&fat16, 0, &table),
-        "card: the file system is damaged: a partition does not begin as a FAT does",
+        "card: the file system is damaged: a partition does not start like a FAT",
     );
     let _ = why;
     // The first file's second cluster (after 4 reserved blocks; entry 3) is invalid.
@@ -306,7 +306,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
     let told = changed(&fat16, fat + 6, &[0x00, 0xf0]);
     let told = fault(&told).unwrap();
     assert!(
-        told.starts_with("card: the file system is damaged: a chain leads to"),
+        told.starts_with("card: the file system is damaged: a chain refers to"),
         "{told}"
     );
     // The file's chain of clusters ends too early.

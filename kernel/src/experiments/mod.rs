@@ -3,6 +3,7 @@
 mod console;
 mod cost;
 mod example;
+mod log_cost;
 mod pci;
 pub mod pstore;
 mod script;
@@ -74,6 +75,7 @@ pub fn run(
             Example::Console => example::run(),
             Example::SystemConsole => system_console::run(clock),
             Example::ConsoleCost => report::tell(item, cost::measure(clock)),
+            Example::LogCost => report::tell(item, log_cost::measure(clock)),
         }),
         &mut kind(|failure, _| fail::now(failure, cpus, clock)),
     ];

@@ -1,30 +1,30 @@
-//! A BAR's entry in the scratch memory of the assignment.
+//! Entry of a BAR in the scratch memory of the assignment.
 
 use crate::registers::{COMMAND_IO, COMMAND_MEMORY};
 use crate::{Address, Bar, BarFault, BarKind};
 
-/// The space of a BAR that gets no place.
+/// Space index of a BAR that gets no place.
 pub(super) const NOWHERE: u8 = 3;
 
-/// Memory that [`assign`](super::assign()) notes one BAR in: 16 bytes.
+/// Entry of [`assign`](super::assign())'s scratch memory: one BAR, 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BarSlot {
-    /// Address, or 0; relative to the bus's window while windows are measured.
+    /// Address, or 0. Relative to the bus's window while windows are measured.
     pub(super) place: u64,
     pub(super) bus: u8,
     pub(super) devfn: u8,
     pub(super) register: u8,
     pub(super) kind: BarKind,
-    /// Address bits that it decodes; 0 for one that cannot have a place.
+    /// Number of address bits that it decodes; 0 if it cannot have a place.
     pub(super) bits: u8,
     /// Size and alignment, as a power of two.
     pub(super) align: u8,
-    /// The space that it is to go to, or [`NOWHERE`].
+    /// Index of its address space, or [`NOWHERE`].
     pub(super) space: u8,
 }
 
 impl BarSlot {
-    /// A slot that holds nothing.
+    /// An unused slot.
     pub const EMPTY: Self = Self {
         place: 0,
         bus: 0,
@@ -36,7 +36,7 @@ impl BarSlot {
         space: NOWHERE,
     };
 
-    /// Returns a slot for a BAR; `None` for one that needs none, since it cannot answer.
+    /// Creates a slot for a BAR; `None` if it needs none because it never answers.
     pub(super) fn of(address: Address, bar: Result<Bar, BarFault>) -> Option<Self> {
         let empty = Self {
             bus: address.bus(),
@@ -69,7 +69,7 @@ impl BarSlot {
         1 << self.align
     }
 
-    /// Returns the latest end.
+    /// Returns the first address beyond those that the BAR decodes.
     pub(super) fn before(&self) -> u64 {
         1u64.checked_shl(self.bits.into()).unwrap_or(u64::MAX)
     }
@@ -78,7 +78,7 @@ impl BarSlot {
         usize::from(self.space) == space
     }
 
-    /// The bits of Command that make it answer, or could.
+    /// Returns the bits of Command that make the BAR answer, or may do so.
     pub(super) const fn command(&self) -> u16 {
         match self.bits {
             0 => COMMAND_IO | COMMAND_MEMORY,

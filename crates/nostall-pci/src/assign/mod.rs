@@ -1,8 +1,8 @@
-//! Bus numbers, bridge windows and BARs, where no firmware has given them out.
+//! Assignment of bus numbers, bridge windows and BARs, for machines whose firmware has not done it.
 //!
-//! Each function is read once, while buses are numbered depth first: its BARs are sized and
-//! noted in the caller's slots. All places are computed there, without an access: the largest
-//! alignment comes first, so that no gaps are left. Then they are written, function by function.
+//! Each function is read once, while buses are numbered depth first. Its BARs are sized and stored
+//! in the caller's slots. All addresses are computed there, without accesses; the largest alignment
+//! comes first, so that no gaps are left. Then the registers are written, function by function.
 
 mod bar_slot;
 mod fault;
@@ -22,54 +22,57 @@ use crate::{AccessError, Address, ConfigAccess, bridge};
 
 /// Initial state of the functions' address decoding.
 ///
-/// Bridges pass accesses on in both cases, and what those below them do as bus masters:
-/// no driver turns on a bridge above its device.
+/// In both cases bridges forward accesses, including those of bus masters below them, because no
+/// driver enables the bridges above its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoding {
     /// Decoding stays off; each driver enables its own device.
     Off,
-    /// A function whose BARs of a space (I/O, memory) all have their places answers there.
+    /// A function decodes a space (I/O, memory) if all its BARs of that space have an address.
     On,
 }
 
-/// Counts of all that was given out.
+/// Counters of an assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Assigned {
-    /// The last bus number in use.
+    /// Last bus number in use.
     pub last_bus: u8,
-    /// BARs that have a place.
+    /// Number of BARs with an address.
     pub placed: u32,
-    /// BARs that have none, each of which was reported, by itself or with its function.
+    /// Number of BARs without one, each of which was reported, by itself or with its function.
     pub left: u32,
-    /// Slots that the BARs of the functions met would take: more than were lent if a function was
-    /// left out for want of them. Functions below a bridge that was left out are not counted.
+    /// Number of slots for the BARs of all functions found. It exceeds the given number if a
+    /// function was left out for lack of slots. Functions below a bridge that was left out are not
+    /// counted.
     pub slots: u32,
 }
 
-/// Gives out bus numbers, bridge windows and BARs on all buses of `segment` below the first
-/// of `ranges.buses`, whatever was there before: a second run changes nothing. ARI
-/// forwarding is turned on where a device has use for it.
+/// Assigns bus numbers, bridge windows and BARs on all buses of `segment` from the first of
+/// `ranges.buses`. It ignores previous values, so a second run changes nothing. Enables ARI
+/// forwarding for devices that use it.
 ///
-/// A BAR that has no place, or cannot have one, goes to `report`: it is left at 0, and its
-/// function's decoding of that space off. A host bridge is left as it is, its BARs too.
-/// ROMs get addresses but are not enabled. Nothing gets the address 0.
+/// Passes BARs without an address to `report`. Such a BAR is set to 0, and its function does not
+/// decode that space. Host bridges and their BARs are not changed. ROMs get addresses but are not
+/// enabled. Nothing gets the address 0.
 ///
-/// No driver may use a device meanwhile: its decoding is off and its place changes.
+/// No driver may use a device meanwhile, because its decoding is off and its addresses change.
 ///
-/// `slots` is scratch memory, one [`BarSlot`] for each BAR and ROM; its contents do not matter. A
-/// function whose BARs find no slot is reported ([`AssignFault::NoSlot`]) and stays
-/// silent, and nothing below it gets a place. [`Assigned::slots`] counts how many it takes.
+/// `slots` is scratch memory, one [`BarSlot`] for each BAR and ROM; its contents are ignored. A
+/// function without slots for its BARs is reported ([`AssignFault::NoSlot`]) and does not decode,
+/// and nothing below it gets an address. [`Assigned::slots`] returns the number needed.
 ///
-/// However short address space is, accesses are at most linear in functions and BARs: 32 a bus,
-/// 16 a function, 4 for each BAR register (7 of an endpoint, 3 of a bridge), 48 more a bridge,
-/// and up to two for each entry of the capability lists of bridges and of functions below a
-/// port that can forward ARI. The stack takes some 9 KiB. Where prefetchable memory is short,
-/// each BAR of it takes up to four rounds of arithmetic over its own bus and those above it.
+/// The number of accesses is at most linear in functions and BARs, even if address space is short.
+/// It is 32 for each bus, 16 for each function, and 4 for each BAR register (7 of an endpoint, 3 of
+/// a bridge). Each bridge adds 48. Each entry of the capability lists of bridges, and of functions
+/// below a port that can forward ARI, adds up to two.
+///
+/// The stack use is about 9 KiB. If prefetchable memory is short, each of its BARs takes up to four
+/// rounds of arithmetic over its own bus and those above.
 ///
 /// # Errors
 ///
-/// [`BadRanges`], before anything was touched.
+/// [`BadRanges`], before the first access.
 pub fn assign<A: ConfigAccess + ?Sized>(
     access: &A,
     segment: u32,
@@ -108,7 +111,7 @@ pub fn assign<A: ConfigAccess + ?Sized>(
     Ok(work.done)
 }
 
-/// The part that makes accesses; the arithmetic is in [`Plan`].
+/// Part of the assignment that makes accesses; [`Plan`] does the arithmetic.
 struct Work<'a, A: ?Sized, F> {
     access: &'a A,
     segment: u32,
@@ -119,7 +122,7 @@ struct Work<'a, A: ?Sized, F> {
 }
 
 impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
-    /// Writes places, function by function.
+    /// Writes the addresses, function by function.
     fn write(&mut self, plan: &Plan) {
         for bus in plan.all_buses() {
             for devfn in 0..=u8::MAX {
@@ -133,8 +136,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         }
     }
 
-    /// Writes a function's BARs, and a bridge's windows; then has it answer for all that has a
-    /// place, unless something else in the same space has none.
+    /// Writes a function's BARs, and a bridge's windows. Then enables decoding of each space in
+    /// which all its BARs have addresses.
     fn write_function(
         &mut self,
         address: Address,
@@ -150,7 +153,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             }
             let register = slot.register.into();
             self.access.write32(address, register, place as u32)?;
-            // Else the upper half, if there is one, is wired to 0.
+            // Otherwise the upper half, if any, is hard-wired to 0.
             if slot.bits > 32 {
                 let upper = (place >> 32) as u32;
                 self.access.write32(address, register + 4, upper)?;
@@ -193,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_on_the_stack_is_as_much_as_is_said() {
+    fn the_stack_use_is_as_documented() {
         type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
         let most = size_of::<AsUsed>() + size_of::<Plan>() + size_of::<Unnumbered>();
         assert!(most <= 9 << 10, "{most}");

@@ -1,4 +1,4 @@
-//! Numbering buses, and a first and only look at each function.
+//! Numbering of buses, and the only read of each function.
 
 use super::plan::Plan;
 use super::{AssignFault, BarSlot, Work};
@@ -9,22 +9,21 @@ use crate::one_bus::OneBus;
 use crate::registers::{COMMAND_IO, COMMAND_MEMORY};
 use crate::{AccessError, Address, Buses, ConfigAccess, Function, Header, ScanFault, Unread};
 
-/// Bridges that were met and have no numbers yet, by bus and device and function; the next
-/// one last.
+/// Bridges without bus numbers, by bus and by device and function; the next one is last.
 pub(super) struct Unnumbered {
     list: [(u8, u8); 256],
     len: usize,
 }
 
 impl Unnumbered {
-    /// `false` if it is full: there are not so many bus numbers.
+    /// Appends a bridge. Returns `false` if the list is full: there are fewer bus numbers.
     fn push(&mut self, bus: u8, devfn: u8) -> bool {
         let place = self.list.get_mut(self.len);
         self.len += usize::from(place.is_some());
         place.map(|place| *place = (bus, devfn)).is_some()
     }
 
-    /// Takes out the next one, if it is on `bus`.
+    /// Removes and returns the next bridge if it is on `bus`.
     fn next_on(&mut self, bus: u8) -> Option<u8> {
         let at = self.len.checked_sub(1)?;
         let (_, devfn) = self.list.get(at).filter(|(on, _)| *on == bus)?;
@@ -34,7 +33,7 @@ impl Unnumbered {
 }
 
 impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
-    /// Gives out bus numbers up to `last` below the root bus, depth first.
+    /// Assigns bus numbers up to `last` below the root bus, depth first.
     pub(super) fn number(&mut self, plan: &mut Plan, last: u8) {
         let mut unnumbered = Unnumbered {
             list: [(0, 0); 256],
@@ -56,7 +55,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 }
                 continue;
             }
-            // All below `bus` is known: on with the bus above.
+            // All buses below `bus` are known: continue with the bus above.
             plan.buses[usize::from(bus)].last = used;
             let Some((above, devfn)) = plan.buses[usize::from(bus)].bridge else {
                 return;
@@ -68,8 +67,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         }
     }
 
-    /// Silences the functions of a bus and sizes their BARs. Takes its bridges' numbers away
-    /// before any of them gets new ones: else two could claim one bus.
+    /// Disables the functions of a bus and sizes their BARs. Clears the numbers of its bridges
+    /// before any of them gets new ones, because otherwise two bridges could claim one bus.
     fn meet(&mut self, plan: &mut Plan, bus: u8, unnumbered: &mut Unnumbered) {
         let before = unnumbered.len;
         let mut walk = OneBus::new(self.address(bus, 0), self.links.of(bus));
@@ -112,7 +111,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         }
     }
 
-    /// Sizes the BARs of a silent function and notes them; `false` if they find no slots.
+    /// Sizes the BARs of a disabled function and stores them. Returns `false` without enough slots.
     fn keep_bars(&mut self, plan: &mut Plan, function: &Function) -> Result<bool, AccessError> {
         let (address, layout) = (function.address, Layout::of(function));
         let (Header::Endpoint(_) | Header::Bridge(_)) = function.header else {
@@ -138,7 +137,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         Ok(kept)
     }
 
-    /// Gives a bridge the number `next` and closes its windows; returns the bus below.
+    /// Gives a bridge the number `next` and closes its windows. Returns the bus below it.
     fn enter(
         &mut self,
         plan: &mut Plan,

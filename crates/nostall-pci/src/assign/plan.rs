@@ -1,4 +1,4 @@
-//! Arithmetic of buses, windows and places: without an access.
+//! Arithmetic of buses, windows and addresses, without accesses.
 
 use core::iter;
 use core::ops::{Range, RangeInclusive};
@@ -8,65 +8,65 @@ use super::fault::BadRanges;
 use crate::BarKind;
 use crate::byte_set::ByteSet;
 
-/// The spaces, as indices.
+/// Indexes of the address spaces.
 pub(super) const IO: usize = 0;
 const MEMORY: usize = 1;
 const PREFETCHABLE: usize = 2;
 pub(super) const SPACES: usize = 3;
 
-/// Granules of bridge windows in them, as powers of two (Bridge Architecture 1.2, 3.2.5.6,
+/// Granularity of bridge windows in each space, as powers of two (Bridge Architecture 1.2, 3.2.5.6,
 /// 3.2.5.8, 3.2.5.9).
 const GRANULES: [u8; SPACES] = [12, 20, 20];
 
-/// A bus, and the window to it in each address space.
+/// A bus, and its window in each address space.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PlannedBus {
-    /// The bridge that leads to it: bus, device and function.
+    /// Bridge to this bus: its bus, and its device and function.
     pub(super) bridge: Option<(u8, u8)>,
-    /// The last bus below it, or itself.
+    /// Last bus below it, or itself.
     pub(super) last: u8,
-    /// Sizes in granules.
+    /// Window sizes in granules.
     sizes: [u32; SPACES],
-    /// Alignments in bytes, as powers of two; 0 for an empty window.
+    /// Window alignments in bytes, as powers of two; 0 for an empty window.
     aligns: [u8; SPACES],
-    /// Start in granules; 0 for no place.
+    /// Window starts in granules; 0 for none.
     starts: [u32; SPACES],
 }
 
-/// Buses and BARs: noted while buses are numbered, then placed.
+/// Buses and BARs: stored during numbering, then placed.
 pub(super) struct Plan<'a> {
     pub(super) spaces: [Range<u64>; SPACES],
     /// Buses that each address space reaches.
     pub(super) passes: [ByteSet; SPACES],
     pub(super) root: u8,
     pub(super) buses: [PlannedBus; 256],
-    /// Slots, sorted by their functions' addresses.
+    /// Slots, sorted by the addresses of their functions.
     pub(super) slots: &'a mut [BarSlot],
-    /// Slots that hold something.
+    /// Number of slots in use.
     pub(super) used: usize,
 }
 
-/// Bus numbers and addresses that a root bus has to give. An empty range is not there.
+/// Bus numbers and addresses available below a root bus. An empty range is unavailable.
 ///
-/// The addresses are those on the bus. Where the processors see them elsewhere (a device
-/// tree says so), that is the caller's to reckon.
+/// Addresses are those on the bus. If CPUs use other addresses (as a device tree may state), the
+/// caller translates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranges {
     /// Bus numbers; the first is the root bus's own.
     pub buses: RangeInclusive<u8>,
     /// I/O space.
     pub io: Range<u64>,
-    /// Memory below 4 GiB, for all that is not prefetchable or has only 32 bits.
+    /// Memory below 4 GiB, for BARs that are not prefetchable or have only 32 bits.
     pub memory: Range<u64>,
-    /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits, the largest first. Where
-    /// this is empty or full, or a bridge on the way cannot pass it on, or they do not decode as
-    /// many bits as it has, they go to `memory`. Those for which it is full take no room there
-    /// that others need.
+    /// Memory above or below 4 GiB, for 64-bit prefetchable BARs, the largest first. Such BARs use
+    /// `memory` instead if this range is empty or full, if a bridge above cannot forward it, or if
+    /// they decode fewer address bits. Those that move because it is full take no room in `memory`
+    /// that other BARs need.
     pub prefetchable: Range<u64>,
 }
 
 impl Ranges {
-    /// The range of each space, as far as BARs and windows can have places there.
+    /// Returns the usable part of each range, in which BARs and windows can have addresses.
     pub(super) fn spaces(&self) -> Result<[Range<u64>; SPACES], BadRanges> {
         let [io, memory, prefetchable] = [&self.io, &self.memory, &self.prefetchable];
         if self.buses.is_empty() {
@@ -83,7 +83,7 @@ impl Ranges {
         }
         Ok([0, 1, 2].map(|space| {
             let (range, granule) = ([io, memory, prefetchable][space], GRANULES[space]);
-            // A BAR at 0 counts as one without a place. A window's registers have 32 bits.
+            // A BAR at 0 counts as unassigned. A window's registers have 32 bits.
             let range = range.start.max(1 << granule)..range.end.min(1 << (32 + granule));
             if range.is_empty() { 0..0 } else { range }
         }))
@@ -91,7 +91,7 @@ impl Ranges {
 }
 
 impl Plan<'_> {
-    /// Stores the BARs of a function after all others; returns `false` without enough slots.
+    /// Stores the BARs of a function after all others. Returns `false` without enough slots.
     pub(super) fn keep(&mut self, slots: impl Iterator<Item = BarSlot> + Clone) -> bool {
         let end = self.used + slots.clone().count();
         let Some(room) = self.slots.get_mut(self.used..end) else {
@@ -106,7 +106,7 @@ impl Plan<'_> {
         self.root..=self.buses[usize::from(self.root)].last
     }
 
-    /// The BARs of a function; and where it is a bridge that leads to a bus, the windows to it.
+    /// Returns the BARs of a function, and the windows of a bridge that leads to a bus.
     pub(super) fn function(
         &self,
         bus: u8,
@@ -128,7 +128,7 @@ impl Plan<'_> {
         start..slots.partition_point(|slot| (slot.bus, slot.devfn) <= last)
     }
 
-    /// Addresses in `space` that get to `bus`.
+    /// Returns the addresses in `space` that reach `bus`.
     fn range(&self, bus: u8, space: usize) -> Range<u64> {
         let PlannedBus {
             bridge,
@@ -144,11 +144,11 @@ impl Plan<'_> {
         }
     }
 
-    /// Decides which space each BAR goes to, and how large windows are.
+    /// Selects the space of each BAR, and computes the sizes of windows.
     ///
-    /// Prefetchable BARs go to their own range if all find room there. Else they are added one
-    /// by one, the largest first, each where no other loses its room: in their own range, or
-    /// in memory, or nowhere.
+    /// Prefetchable BARs use their own range if all fit there. Otherwise they are added one by one,
+    /// the largest first, where no other BAR loses its room: in their own range, in memory, or
+    /// nowhere.
     pub(super) fn choose(&mut self) {
         for index in 0..self.used {
             let space = self.home(index);
@@ -177,10 +177,10 @@ impl Plan<'_> {
         }
     }
 
-    /// The space that a BAR belongs to.
+    /// Returns the space that a BAR belongs to.
     fn home(&self, index: usize) -> usize {
         let slot = &self.slots[index];
-        // It must be able to have any place there.
+        // It must be able to decode every address there.
         let decodes = slot.bits == 64 || self.spaces[PREFETCHABLE].end <= slot.before();
         let passes = self.passes[PREFETCHABLE].contains(slot.bus);
         match slot.kind {
@@ -199,7 +199,7 @@ impl Plan<'_> {
             && self.passes[space].contains(slot.bus)
     }
 
-    /// Adds a BAR to `space` if that costs no other its place.
+    /// Adds a BAR to `space` if no other BAR loses its place.
     fn fits(&mut self, index: usize, space: usize) -> bool {
         let bus = self.slots[index].bus;
         self.slots[index].space = space as u8;
@@ -211,13 +211,13 @@ impl Plan<'_> {
         fits
     }
 
-    /// Measures all windows, the last first; `false` if anything finds no room.
+    /// Measures all windows, the last first. Returns `false` if something does not fit.
     fn measure_all(&mut self, space: usize) -> bool {
         let buses = self.all_buses().rev();
         buses.fold(true, |fits, bus| fits & self.measure(bus, space))
     }
 
-    /// Does so for the window to `bus` and those that it is in.
+    /// Measures the window to `bus` and those around it.
     fn measure_up(&mut self, mut bus: u8, space: usize) -> bool {
         let mut fits = self.measure(bus, space);
         while let Some((above, _)) = self.buses[usize::from(bus)].bridge {
@@ -230,7 +230,7 @@ impl Plan<'_> {
     fn measure(&mut self, bus: u8, space: usize) -> bool {
         let Range { mut start, mut end } = self.spaces[space];
         if bus != self.root {
-            // Relative to the window, which is aligned for all that is in it.
+            // Relative to the window, which is aligned for everything in it.
             (start, end) = (0, end - start);
         }
         let (after, align, fits) = self.pack(bus, space, start..end);
@@ -241,7 +241,7 @@ impl Plan<'_> {
         fits
     }
 
-    /// Gives all BARs and windows their final places, or none.
+    /// Assigns the final addresses of all BARs and windows, or none.
     pub(super) fn place(&mut self) {
         for slot in &mut self.slots[..self.used] {
             slot.place = 0;
@@ -253,8 +253,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Gives all items in one space of a bus places in `range`, the largest alignment first.
-    /// Returns the end of the last one, the alignment of all, and whether all have found room.
+    /// Assigns places in `range` to everything in one space of a bus, the largest alignment first.
+    /// Returns the end of the last one, the largest alignment, and whether everything fits.
     fn pack(&mut self, bus: u8, space: usize, range: Range<u64>) -> (u64, u8, bool) {
         let (mut next, mut all) = (range.start, true);
         let mut put = |size: u64, align: u8, end: u64| {
@@ -294,7 +294,7 @@ impl Plan<'_> {
     }
 }
 
-/// Visits the buses to which bridges on `bus` lead.
+/// Visits the buses directly below `bus`.
 fn for_each_below(buses: &mut [PlannedBus; 256], bus: u8, mut visit: impl FnMut(&mut PlannedBus)) {
     let last = usize::from(buses[usize::from(bus)].last);
     let mut at = usize::from(bus) + 1;

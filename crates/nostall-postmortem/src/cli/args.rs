@@ -1,4 +1,4 @@
-//! The arguments.
+//! The command's arguments.
 
 use std::path::PathBuf;
 
@@ -93,12 +93,12 @@ pub struct Args {
     #[arg(long, short)]
     pub(super) quiet: bool,
 
-    // Last, for its heading is that of all that follows.
+    // Last, because its heading applies to all following options.
     #[command(flatten)]
     pub(super) region: region::Args,
 }
 
-/// The output format.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people: a summary of each record with its trust level, then its contents
@@ -110,7 +110,7 @@ pub enum Format {
     Linux,
 }
 
-/// The kernel that wrote.
+/// Kernel that wrote the region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum By {
     #[default]

@@ -12,8 +12,7 @@ use super::text::{self, HEADING};
 use crate::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use crate::image::Image;
 
-/// Finds the ring buffers that start `within` a part of the image, and outside of the parts
-/// `decoded`.
+/// Finds the ring buffers that start inside `within` and outside the `decoded` parts.
 pub fn find(image: &Image, within: Range<u64>, decoded: &[Range<u64>]) -> Vec<RingBuffer> {
     let mut found = RingBuffer::find(image, within);
     found.retain(|buffer| {
@@ -29,7 +28,7 @@ pub fn name(buffer: &RingBuffer) -> String {
     format!("ftrace-ring-{}.trace", buffer.index)
 }
 
-/// Returns a line about the buffer for a person.
+/// Returns a one-line description of the buffer.
 pub fn describe(buffer: &RingBuffer) -> String {
     let RingBuffer { address, cpus, .. } = buffer;
     format!(
@@ -60,7 +59,7 @@ pub fn outcome(buffer: &RingBuffer, input: &Input) -> Outcome {
     }
 }
 
-/// Writes a line with the buffer's numbers and its worth, and lines about its parts.
+/// Writes a line with the buffer's numbers and trust level, and lines about its parts.
 pub fn summary(
     buffer: &RingBuffer,
     style: Style,

@@ -1,13 +1,12 @@
-//! Escapes for a crashed machine's bytes, so that they cannot steer a terminal.
+//! Escapes for the text of a crashed machine, so that it cannot control a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use nostall_console::Charset;
 
-/// Returns the text with escapes for all characters that the console's drain escapes for a
-/// UTF-8 terminal (`\x1b`, `\u{9b}`, `\u{202e}`), and for bytes that are no UTF-8 (`\x9b`).
-/// Line feeds pass.
+/// Returns the text with escapes for all characters that the console's drain escapes for a UTF-8
+/// terminal (`\x1b`, `\u{9b}`, `\u{202e}`), and for invalid UTF-8 (`\x9b`). Line feeds are kept.
 pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.contains(is_harmful)
@@ -30,22 +29,22 @@ pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A name that may have anything in it, on the line where it is said.
+/// Escapes a name of any content for use within a line.
 pub fn escape_name(name: &str) -> String {
     escape(name.as_bytes()).replace('\n', "\\x0a")
 }
 
-/// Returns a JSON document with a line's end, in which nothing harms a terminal.
+/// Returns a JSON document and a line feed, without characters that control a terminal.
 ///
 /// # Errors
 ///
-/// If a part of it has no form in JSON.
+/// If a part of the document cannot be expressed in JSON.
 pub fn json_document(document: &impl serde::Serialize) -> serde_json::Result<String> {
     let json = serde_json::to_string_pretty(document)? + "\n";
     Ok(escape_json(&json).into_owned())
 }
 
-/// The same of JSON, where all of it that is harmful lies in strings.
+/// Escapes JSON text, whose harmful characters are all in strings.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_harmful) {
         return Cow::Borrowed(json);
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_reaches_a_terminal_that_it_would_obey() {
+    fn no_control_character_reaches_a_terminal() {
         assert_eq!(escape(b"a\tb\n"), "a\tb\n");
         assert_eq!(escape(b"\x1b[2J\r\0\x7f"), "\\x1b[2J\\x0d\\x00\\x7f");
         assert_eq!(escape("ä\u{9b}1m".as_bytes()), "ä\\u{9b}1m");

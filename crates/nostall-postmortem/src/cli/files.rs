@@ -1,4 +1,4 @@
-//! Records as files in a folder.
+//! Records as files in a directory.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::escape::escape_name;
 use crate::{Content, Packing, Record};
 
-/// The name that Linux gives a record's file.
+/// Returns Linux's name for a record's file.
 pub fn name(record: &Record<'_>) -> String {
     let extension = match &record.content {
         Content::Dmesg(dmesg) if dmesg.packing == Packing::Packed => ".enc.z",
@@ -19,8 +19,7 @@ pub fn name(record: &Record<'_>) -> String {
     format!("{}-ramoops-{}{extension}", record.kind(), record.index)
 }
 
-/// Makes the folder if need be. If one of the files exists and may not be overwritten,
-/// that is an error.
+/// Creates the directory if necessary. Fails if one of the files exists and `force` is not set.
 pub fn prepare(folder: &Path, names: &[String], force: bool) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| shown(folder))?;
     for path in names.iter().map(|name| folder.join(name)) {
@@ -34,12 +33,12 @@ pub fn prepare(folder: &Path, names: &[String], force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns a path for a message, without characters that a terminal would obey.
+/// Returns a path for a message, without characters that control a terminal.
 fn shown(path: &Path) -> String {
     escape_name(&path.to_string_lossy())
 }
 
-/// Writes one file. `seconds` is its time of modification, if that is not now.
+/// Writes one file. `seconds` is its modification time, if it is not the current time.
 pub fn write<T>(
     folder: &Path,
     name: &str,
@@ -59,7 +58,7 @@ fn try_write<T>(
     write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
 ) -> io::Result<T> {
     if force && let Err(error) = fs::remove_file(path) {
-        // Not written through: it may be a link to somewhere else.
+        // An existing file is not followed, because it may be a link to another place.
         if error.kind() != ErrorKind::NotFound {
             return Err(error);
         }
@@ -72,7 +71,7 @@ fn try_write<T>(
     let modified = since_1970
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
     if let Some(modified) = modified {
-        // A time that the file system does not take is not worth the file.
+        // An unsupported time must not make the whole write fail.
         let _ = to.set_modified(modified);
     }
     Ok(written)

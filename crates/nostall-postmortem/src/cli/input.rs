@@ -1,4 +1,4 @@
-//! The images that are meant: files, the files in a directory, standard input.
+//! Input images: files, files in directories, standard input.
 
 use std::fmt;
 use std::fs::{self, File, FileType};
@@ -10,7 +10,7 @@ use super::swap::Swap;
 use crate::image::{self, Image};
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-/// Most bytes of a file whose words are reversed, in memory.
+/// Size limit for a file whose words are swapped, in memory.
 const MOST_SWAPPED: usize = 1 << 30;
 
 /// A place to read an image from.
@@ -24,8 +24,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns the inputs that the arguments stand for, `-` being standard input and a
-    /// directory all regular files in it and below, in the order of their names.
+    /// Returns the inputs that the arguments select. `-` is standard input. A directory stands for
+    /// all regular files in it and below, by name.
     pub fn all(paths: &[PathBuf]) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for path in paths {
@@ -46,7 +46,7 @@ impl Input {
         Ok(all)
     }
 
-    /// Opens the image. With a swap, its bytes are put right first, in memory.
+    /// Opens the image. With a swap, its bytes are first corrected in memory.
     pub fn open(&self, swap: Option<Swap>) -> Result<Image> {
         let image = match (self, swap) {
             (Self::File(path), None) => Image::open(path),
@@ -60,11 +60,11 @@ impl Input {
             }
             (Self::Unreadable(_, error), _) => bail!("{self}: {error}"),
         };
-        // Not as context: these errors contain their cause.
+        // The error is not added as context, because it contains its cause.
         image.map_err(|error| anyhow!("{self}: {error}"))
     }
 
-    /// Returns the name for programs, which escape it themselves.
+    /// Returns the name for programs; they must escape it.
     pub fn name(&self) -> String {
         match self {
             Self::File(path) | Self::Unreadable(path, _) => path.to_string_lossy().into_owned(),
@@ -77,7 +77,7 @@ impl Input {
 ///
 /// # Errors
 ///
-/// If it has more than `most` bytes or no end, if no bytes come from a pipe, or the system's.
+/// If it has more than `most` bytes or no end, if a pipe sends nothing, or the system's error.
 pub fn read_file(path: &Path, most: usize) -> Result<Vec<u8>> {
     let bytes = read_or(path, most, || {
         let mib = most >> 20;
@@ -89,12 +89,12 @@ pub fn read_file(path: &Path, most: usize) -> Result<Vec<u8>> {
     })
 }
 
-/// Does the same, without the file's name in errors. `too_large` makes the error for more than
-/// `most` bytes.
+/// Reads a file like [`read_file`], without the file's name in errors. `too_large` returns the
+/// error for more than `most` bytes.
 ///
 /// # Errors
 ///
-/// As [`read_file`].
+/// As for [`read_file`].
 pub fn read_or(path: &Path, most: usize, too_large: impl FnOnce() -> Error) -> Result<Vec<u8>> {
     let file = match path.to_str() {
         Some("-") => stdin()?,
@@ -102,7 +102,7 @@ pub fn read_or(path: &Path, most: usize, too_large: impl FnOnce() -> Error) -> R
     };
     image::read_to_end(&file, most).map_err(|error| match error {
         image::Error::TooLarge(_) => too_large(),
-        // Not as its cause, which contexts would print again.
+        // Not as a cause, which contexts would print again.
         image::Error::Io(error) => error.into(),
         error => error.into(),
     })
@@ -120,7 +120,7 @@ fn read(file: &File, swap: Option<Swap>) -> Result<Image, image::Error> {
     Image::from_bytes(bytes)
 }
 
-/// Standard input as a file, so that waits for it have the bounds of any pipe.
+/// Returns standard input as a file, so that the time limits of pipes apply.
 fn stdin() -> io::Result<File> {
     #[cfg(unix)]
     let file = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
@@ -135,7 +135,7 @@ impl fmt::Display for Input {
     }
 }
 
-/// The regular files in a directory and below. Links are not followed.
+/// Adds the regular files in a directory and below, without following links.
 fn below(folder: &Path, all: &mut Vec<Input>) {
     match list(folder) {
         Ok(entries) => {
@@ -151,7 +151,7 @@ fn below(folder: &Path, all: &mut Vec<Input>) {
     }
 }
 
-/// The entries of a directory, in the order of their names.
+/// Returns the entries of a directory, by name.
 fn list(folder: &Path) -> io::Result<Vec<(FileType, PathBuf)>> {
     let entries = fs::read_dir(folder)?.map(|entry| {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Work on each image.
+//! Processing of each image.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
 ///
 /// # Errors
 ///
-/// If an argument makes no sense. An image that cannot be read is an exit status.
+/// If the arguments are inconsistent. An unreadable image only changes the exit status.
 pub fn run(args: &Args) -> Result<ExitCode> {
     ensure!(
         !args.per_cpu || args.format != Format::Linux,
@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(status as u8))
 }
 
-/// The arguments, and the terminal or pipe that the output goes to.
+/// The arguments, and the style of the output.
 struct Job<'a> {
     args: &'a Args,
     symbols: Option<Symbols>,
@@ -74,7 +74,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Decodes one image, and prints the error that kept that from being done.
+    /// Decodes one image. Prints the error if that fails.
     fn image(&self, input: &Input) -> Status {
         let outcome = self.regions(input);
         let outcome =
@@ -128,7 +128,7 @@ impl Job<'_> {
         for meant in regions.decode {
             let region = meant.read(&image, &args.region);
             let next = region.and_then(|region| self.region(&image, input, &region));
-            // The other regions are decoded nevertheless.
+            // The other regions are still decoded.
             let next = next.unwrap_or_else(|error| {
                 Outcome::none(Status::Error, format!("{input}: {error:#}"))
             });
@@ -277,7 +277,7 @@ impl Job<'_> {
         }
     }
 
-    /// Notes that bytes of the image are missing, if any are.
+    /// Prints a note if bytes of the image are missing.
     fn cut_short(&self, image: &Image) {
         if image.missing() > 0 {
             let missing = image.missing();
@@ -287,7 +287,8 @@ impl Job<'_> {
         }
     }
 
-    /// Prints a ring buffer of Linux, or writes its file. `is_first` of the image's output.
+    /// Prints one of Linux's ring buffers, or writes its file. `is_first` is set for an image's
+    /// first output.
     fn buffer(
         &self,
         image: &Image,
@@ -320,7 +321,8 @@ impl Job<'_> {
         self.part(image, input, part, is_first)
     }
 
-    /// Prints a part of the image, or writes its file. `is_first` of the image's output.
+    /// Prints a part of the image, or writes its file. `is_first` is set for an image's first
+    /// output.
     fn part<P: Part>(
         &self,
         image: &Image,
@@ -373,7 +375,7 @@ impl Job<'_> {
         Ok(part.outcome(input))
     }
 
-    /// Returns the ending of files' names.
+    /// Returns the extension of file names.
     fn extension(&self) -> &'static str {
         match self.args.format {
             Format::Json => ".json",
@@ -381,7 +383,7 @@ impl Job<'_> {
         }
     }
 
-    /// Checks that no file of a ring or trace exists already, before anything is written.
+    /// Checks that no file of a ring or trace exists, before any file is written.
     fn ensure_new(&self, names: impl Iterator<Item = String>) -> Result<()> {
         let names: Vec<_> = names.map(|name| name + self.extension()).collect();
         match &self.args.out {
@@ -390,14 +392,14 @@ impl Job<'_> {
         }
     }
 
-    /// Notes that there may be more, if there are as many as are searched for.
+    /// Prints a note if the search limit was reached.
     fn note_most(&self, count: usize, most: usize, name: &str) {
         if count == most {
             self.note(format_args!("only the first {count} {name} are shown"));
         }
     }
 
-    /// A line on standard error, unless it is to be quiet.
+    /// Prints a note on standard error, unless `--quiet` is set.
     fn note(&self, line: fmt::Arguments<'_>) {
         if !self.args.quiet {
             note(line);
@@ -412,7 +414,7 @@ impl Job<'_> {
         }
     }
 
-    /// Text or JSON, on standard output.
+    /// Prints text or JSON on standard output.
     fn print(
         &self,
         decoded: &Decoded<'_>,
@@ -438,7 +440,7 @@ impl Job<'_> {
         Ok(records)
     }
 
-    /// Text or JSON, a file for each record.
+    /// Writes text or JSON, one file per record.
     fn folder(&self, decoded: &Decoded<'_>, names: &Names, folder: &Path) -> Result<usize> {
         let (order, style, force) = (self.order(), self.style, self.args.force);
         let is_json = self.args.format == Format::Json;
@@ -460,8 +462,7 @@ impl Job<'_> {
         Ok(all.len())
     }
 
-    /// Linux's files one after the other, as `tail` prints several; to a terminal without
-    /// characters that it would obey.
+    /// Prints Linux's files one after the other, like `tail`. Output to a terminal is escaped.
     fn linux(
         &self,
         decoded: &Decoded<'_>,
@@ -501,7 +502,7 @@ impl Job<'_> {
         Ok(all.len())
     }
 
-    /// Linux's files have no room for marks: they go to standard error.
+    /// Prints the trust level on standard error, because Linux's files cannot contain it.
     fn worth(&self, file: &LinuxFile<'_>, worth: Option<Worth>) {
         let Some(Worth { trust, unverified }) = worth else {
             return;
@@ -513,7 +514,7 @@ impl Job<'_> {
     }
 }
 
-/// Joins the outcome of an image's next part to that of its parts so far.
+/// Combines the outcome of an image's parts so far with the next one.
 fn join(outcome: Option<Outcome>, next: Outcome) -> Option<Outcome> {
     Some(match outcome {
         None => next,

@@ -1,4 +1,4 @@
-//! Records for programs: JSON lines, stable words (the book has them all).
+//! Records as JSON lines with stable words, which the book lists.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -21,13 +21,13 @@ use crate::image::Image;
 use crate::log_ring::LogEntry;
 use crate::{Content, Decoded, Packing, Record, Text, ZoneReport};
 
-/// The version of the lines' words.
+/// Version of the lines' format.
 pub const SCHEMA: u32 = 2;
 
-/// Bytes of a text escaped together.
+/// Number of bytes of a text that are escaped at once.
 const PIECE: usize = 4096;
 
-/// A line, by its `type`.
+/// A line; its `type` selects the variant.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Line<'a> {
@@ -215,7 +215,7 @@ enum Entry<'a> {
     },
 }
 
-/// An image, at the start of each line about one of its parts.
+/// Properties of the image, at the start of each line about one of its parts.
 #[derive(Serialize)]
 pub struct About<'a> {
     schema: u32,
@@ -226,7 +226,7 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// The image in `file`, whose bytes were swapped back.
+    /// Creates the properties of the image in `file`, whose bytes were swapped as in `swap`.
     pub fn new(file: &'a str, image: &Image, swap: Option<Swap>) -> Self {
         Self {
             schema: SCHEMA,
@@ -238,7 +238,7 @@ impl<'a> About<'a> {
     }
 }
 
-/// A line with the image that it is about.
+/// A line together with its image.
 #[derive(Serialize)]
 struct OfImage<'a, L> {
     #[serde(flatten)]
@@ -257,7 +257,7 @@ struct EndLine<'a> {
     message: Option<&'a str>,
 }
 
-/// The region, how it is known and how its zones are.
+/// Writes the region, its evidence and the state of its zones.
 pub fn region(
     image: &About<'_>,
     region: &Region<'_>,
@@ -320,7 +320,7 @@ fn zone(zone: ZoneReport) -> ZoneObject {
     }
 }
 
-/// Another region, which is not decoded.
+/// Writes another region, which is not decoded.
 pub fn candidate(file: &str, other: &Other, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let found = &other.0;
     let line = Line::Candidate(CandidateLine {
@@ -338,7 +338,7 @@ pub fn candidate(file: &str, other: &Other, out: &mut (impl Write + ?Sized)) -> 
     write(&line, out)
 }
 
-/// The end of a file, with the status that the file has alone.
+/// Writes the end of a file, with the status of this file alone.
 pub fn end(
     file: &str,
     status: Status,
@@ -356,7 +356,7 @@ pub fn end(
     write(&line, out)
 }
 
-/// One record; of a trace, a line for each call behind it.
+/// Writes one record; a trace is followed by a line for each call.
 pub fn record(
     record: &Record<'_>,
     order: Order,
@@ -405,7 +405,7 @@ pub fn record(
     }
 }
 
-/// A log ring; behind it, a line for each shown record.
+/// Writes a log ring, followed by a line for each shown record.
 pub fn ring(image: &About<'_>, ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let start = format!("{:#x}", ring.address);
     let line = Line::Ring(RingLine {
@@ -434,7 +434,7 @@ pub fn ring(image: &About<'_>, ring: &Ring<'_>, out: &mut (impl Write + ?Sized))
     })
 }
 
-/// A trace; behind it, a line for each event.
+/// Writes a trace, followed by a line for each event.
 pub fn trace(
     image: &About<'_>,
     trace: &Trace<'_>,
@@ -522,14 +522,14 @@ fn write(line: &Line<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     escaped(line, out)
 }
 
-/// Writes a line of JSON without a character that a terminal obeys.
+/// Writes a line of JSON without characters that control a terminal.
 pub fn escaped(line: &impl Serialize, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Escaping);
     line.serialize(&mut serializer)?;
     out.write_all(b"\n")
 }
 
-/// Writes strings without a character that a terminal obeys.
+/// JSON formatter whose strings have no characters that control a terminal.
 struct Escaping;
 
 impl serde_json::ser::Formatter for Escaping {
@@ -547,7 +547,7 @@ impl serde_json::ser::Formatter for Escaping {
     }
 }
 
-/// Text with U+FFFD for each sequence that is no UTF-8.
+/// Text with U+FFFD for each invalid UTF-8 sequence.
 struct Lossy<'a>(&'a [u8]);
 
 impl fmt::Display for Lossy<'_> {

@@ -85,7 +85,7 @@ struct EntryLine<'a> {
     text: Option<String>,
 }
 
-/// Writes a buffer's line; behind it, a line for each record.
+/// Writes a buffer's line, followed by a line for each record.
 pub fn buffer(
     about: &About<'_>,
     image: &Image,

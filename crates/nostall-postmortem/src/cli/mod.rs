@@ -1,4 +1,4 @@
-//! The command: images in, records out as text, JSON lines or Linux's files.
+//! The command: reads images, and writes records as text, JSON lines or Linux's files.
 //!
 //! The binaries `nostall-postmortem` and `nostall` share it.
 

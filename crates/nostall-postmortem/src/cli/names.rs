@@ -12,12 +12,12 @@ use anyhow::{Result, anyhow};
 pub struct Names(Option<Symbols>);
 
 impl Names {
-    /// Addresses only.
+    /// Creates an empty table: only addresses are shown.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// The function that an address is in.
+    /// Returns the function that contains an address.
     pub fn function(&self, address: u64) -> Option<String> {
         let symbol = self.0.as_ref()?.lookup(address)?;
         Some(match symbol.module {
@@ -26,29 +26,29 @@ impl Names {
         })
     }
 
-    /// The same, with how far into it and how long it is.
+    /// Returns the function, with the address's offset in it and its size.
     pub fn place(&self, address: u64) -> Option<String> {
         Some(self.0.as_ref()?.lookup(address)?.to_string())
     }
 
-    /// The table.
+    /// Returns the symbol table.
     pub fn symbols(&self) -> Option<&Symbols> {
         self.0.as_ref()
     }
 }
 
-/// Loads the symbols in the file of the option `--symbols`.
+/// Loads the symbol file of the option `--symbols`.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or has no symbols. The error begins with the option.
+/// If the file cannot be read or has no symbols. The error starts with the option's name.
 pub fn load(file: &Path) -> Result<Symbols> {
     let name = escape_name(&file.to_string_lossy());
     Symbols::load(file).map_err(|error| anyhow!("--symbols {name}: {error}"))
 }
 
-/// The symbols where the kernel ran: by the offset that is given, the one in its log, or
-/// the one that its trace fits. A line about the offset goes to `note`.
+/// Moves the symbols to the kernel's load address: with the given offset, the one in its log, or
+/// the one that fits its trace. Passes a line about the offset to `note`.
 pub fn moved(
     symbols: Symbols,
     given: Option<u64>,
@@ -61,7 +61,7 @@ pub fn moved(
     Names(Some(symbols.with_offset(offset.unwrap_or(0))))
 }
 
-/// The offset in the kernel's own log, if nothing makes that line doubtful.
+/// Returns the offset in the kernel's log, if that line is verified.
 fn said(decoded: &Decoded<'_>) -> Option<u64> {
     decoded.records().find_map(|record| match record.content {
         Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) => {
@@ -85,7 +85,7 @@ fn fits(
         _ => None,
     })?;
     let mut addresses = calls.iter().map(|trace| trace.record.ip).peekable();
-    // 32-bit kernels are not moved so.
+    // 32-bit kernels do not have this kind of KASLR.
     if addresses.peek().is_none_or(|&ip| ip <= u32::MAX.into()) {
         return None;
     }

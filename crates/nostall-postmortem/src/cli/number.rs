@@ -24,11 +24,11 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("too large: {text}"))
 }
 
-/// Parses the size of something in memory.
+/// Parses a size in memory.
 ///
 /// # Errors
 ///
-/// As [`parse`].
+/// As for [`parse`].
 pub fn size(text: &str) -> Result<usize, String> {
     let number = parse(text)?;
     number.try_into().map_err(|_| format!("too large: {text}"))
@@ -38,7 +38,7 @@ pub fn size(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 ///
-/// As [`parse`].
+/// As for [`parse`].
 pub fn flags(text: &str) -> Result<u32, String> {
     let number = parse(text)?;
     number.try_into().map_err(|_| format!("too large: {text}"))
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn sizes_are_decimal_or_hexadecimal_with_suffixes() {
         for (text, number) in [
             ("0", 0),
             ("4096", 4096),

@@ -1,23 +1,23 @@
-//! Results, and the exit status that they are.
+//! Results and exit statuses.
 
-/// Result for one image. Its number is the exit status.
+/// Result for one image; its number is the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Status {
     /// There are records.
     Records = 0,
-    /// The image cannot be read, or the output not be written.
+    /// The image cannot be read, or the output cannot be written.
     Error = 1,
-    /// There is a region, ring or trace, and no record in it to show.
+    /// There is a region, ring or trace, but no record in it to show.
     Empty = 3,
-    /// There is a region or a ring. No record in it can be read, and it is damaged.
+    /// There is a damaged region or ring, and no record in it can be read.
     Damaged = 4,
     /// There is no region, no ring and no trace.
     None = 5,
 }
 
 impl Status {
-    /// The status of several images, regions or rings: the first of these that one has.
+    /// Combines the statuses of several images, regions or rings, by precedence.
     pub fn and(self, other: Self) -> Self {
         const ORDER: [Status; 5] = [
             Status::Error,
@@ -41,7 +41,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The result without a record.
+    /// Creates a result without records.
     pub fn none(status: Status, message: String) -> Self {
         Self {
             status,
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    /// The result for both.
+    /// Combines two results.
     pub fn and(self, other: Self) -> Self {
         let status = self.status.and(other.status);
         let is_mine = status == self.status;

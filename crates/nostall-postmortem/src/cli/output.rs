@@ -1,4 +1,4 @@
-//! Standard output and standard error, and the styles of their readers.
+//! Standard output and standard error, and styles for their readers.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -10,12 +10,12 @@ use anyhow::{Context, Result};
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on the process prints no explanations.
+/// Disables explanations for this process.
 pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether explanations and progress are unwanted.
+/// Returns whether explanations and progress are disabled.
 pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
@@ -29,11 +29,11 @@ pub fn note(line: std::fmt::Arguments<'_>) {
 
 /// Prints an error on standard error.
 pub fn error(line: std::fmt::Arguments<'_>) {
-    // Without a standard error, the work goes on.
+    // A failure to write to standard error is ignored.
     let _ = writeln!(io::stderr(), "nostall: {line}");
 }
 
-/// Prints an error and returns the status for it. Without a standard error, only the status remains.
+/// Prints an error and returns the exit status for it.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
     self::error(format_args!("{error:#}"));
     ExitCode::FAILURE
@@ -52,19 +52,19 @@ pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result
     }
 }
 
-/// Reader of the output.
+/// Kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A pipe or file.
     Plain,
-    /// A terminal: nothing that it would obey.
+    /// A terminal: control characters are escaped.
     Safe,
-    /// A terminal that takes colours.
+    /// A terminal with colours.
     Colour,
 }
 
 impl Style {
-    /// Returns the style that suits standard output, and `NO_COLOR` and its like.
+    /// Returns the style for standard output, which `NO_COLOR` and similar variables affect.
     pub fn of(out: &io::Stdout) -> Self {
         match (out.is_terminal(), AutoStream::choice(out)) {
             (false, _) => Self::Plain,

@@ -1,4 +1,4 @@
-//! Parts of an image that are no ramoops regions, and how each is shown.
+//! Parts of an image other than ramoops regions, and their output.
 
 use std::io::{self, Write};
 
@@ -16,37 +16,37 @@ use crate::image::Image;
 
 /// A log ring, a trace, or a ring buffer of Linux.
 pub trait Part {
-    /// Its name in headings.
+    /// Name of the kind in headings.
     const KIND: &'static str;
 
-    /// Returns its physical address.
+    /// Returns the physical address.
     fn address(&self) -> u64;
 
-    /// Returns the name of its file.
+    /// Returns the file name.
     fn name(&self) -> String;
 
-    /// Writes a line with its numbers and its worth.
+    /// Writes a line with its numbers and trust level.
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Writes its records as text.
+    /// Writes the records as text.
     fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Writes the contents of its file in Linux's form.
+    /// Writes the file contents in Linux's form.
     fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Writes its line and those of its records.
+    /// Writes its JSON line and those of its records.
     fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Returns notes on the records that have been written.
+    /// Returns notes on the written records.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns its part of the exit status.
+    /// Returns its contribution to the exit status.
     fn outcome(&self, input: &Input) -> Outcome;
 }
 
-/// Writes without characters that a terminal obeys, unless the output is a file or a pipe.
+/// Escapes control characters, unless the output is a file or pipe.
 fn safe(
     style: Style,
     out: &mut dyn Write,

@@ -1,4 +1,4 @@
-//! Bytes of an image that are the region, and their division: as given, or found out.
+//! The region of an image and its division, as given or detected.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,13 +15,13 @@ use crate::Geometry;
 use crate::detect::{FoundRegion, Grade};
 use crate::image::{Image, Segment};
 
-/// More CPUs than any Linux reckons with.
+/// Upper limit for the number of CPUs, above that of any Linux.
 const MOST_CPUS: usize = 8192;
 
-/// A place that is too large to be put together.
+/// Message for a range that is too large to be copied together.
 const SCATTERED: &str = "several parts of the file, and more than 256 MiB are not put together";
 
-/// Sizes that are not given are these.
+/// Linux's default for sizes that are not given.
 const LINUX_SIZE: usize = 4096;
 
 #[derive(clap::Args)]
@@ -60,7 +60,7 @@ pub struct Args {
     order: Option<ByteOrder>,
 }
 
-/// How a region is divided.
+/// Division of a region.
 #[derive(clap::Args)]
 pub struct Sizes {
     /// ramoops.record_size: minimum size of each dmesg zone
@@ -90,7 +90,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the given parameters, and those of `unless_given` for the others.
+    /// Returns the given parameters, with those of `unless_given` for the others.
     pub fn params(&self, unless_given: Params) -> Params {
         Params {
             record_size: self.record_size.unwrap_or(unless_given.record_size),
@@ -121,34 +121,34 @@ fn order(name: &str) -> Result<ByteOrder, &'static str> {
     }
 }
 
-/// The bytes of a region, and how to read them.
+/// The bytes of a region, and how to decode them.
 pub struct Region<'a> {
-    /// As many of its bytes as the image has.
+    /// Available bytes of the region.
     pub bytes: Cow<'a, [u8]>,
-    /// Its address.
+    /// Address of the region.
     pub start: u64,
-    /// How it is divided.
+    /// Division and formats of the region.
     pub geometry: Geometry,
-    /// The parameters that divide it so.
+    /// Parameters that result in this division.
     pub params: Params,
-    /// The evidence, if it was found.
+    /// Evidence, if the region was detected.
     pub found: Option<FoundRegion>,
-    /// Meanings of the parameters given, a line each.
+    /// Explanations of the given parameters, one line each.
     pub notes: Vec<String>,
 }
 
 impl<'a> Region<'a> {
-    /// Where a place in the region is in the image.
+    /// Returns the address of an offset in the region.
     pub fn at(&self, offset: usize) -> u64 {
         self.start.saturating_add(offset as u64)
     }
 
-    /// The options that give the same region.
+    /// Returns the options that select the same region.
     pub fn options(&self) -> String {
         by_hand(self.start, &self.params, &self.geometry)
     }
 
-    /// Lines that explain the region to a person.
+    /// Returns lines that explain the region to the user.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = match &self.found {
             Some(found) => evidence(found),
@@ -166,7 +166,7 @@ impl<'a> Region<'a> {
         geometry.record_format = args.arch.unwrap_or(geometry.record_format);
         geometry.order = args.order.unwrap_or(geometry.order);
         let start = found.start;
-        // The last zone may end before the region does, or the image before the zone.
+        // The last zone may end before the region, or the image before the zone.
         let bytes = image
             .read(start, geometry.len())
             .or_else(|| image.read(start, found.len))
@@ -185,7 +185,7 @@ impl<'a> Region<'a> {
     }
 }
 
-/// Returns the options that give the same region.
+/// Returns the options that select the same region.
 pub fn options(offset: u64, params: &Params, record_format: RecordFormat) -> String {
     let version = match params.zone_order {
         ZoneOrder::Linux6_2 if shows_order(params) => " --linux-version 6.2",
@@ -210,7 +210,7 @@ fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
     format!("{options} --order {}", geometry.order)
 }
 
-/// Returns the region's kind and the evidence for it, a line each.
+/// Returns the region's kind and its evidence, one line each.
 fn evidence(found: &FoundRegion) -> Vec<String> {
     let written = match found.version {
         Some(version) => format!(", written by Linux {version} or for it"),
@@ -227,16 +227,16 @@ fn evidence(found: &FoundRegion) -> Vec<String> {
     lines
 }
 
-/// A region that was found and is not decoded.
+/// A detected region that is not decoded.
 pub struct Other(pub FoundRegion);
 
 impl Other {
-    /// The options that decode it.
+    /// Returns the options that decode it.
     pub fn options(&self) -> String {
         by_hand(self.0.start, &self.0.params, &self.0.geometry)
     }
 
-    /// Lines that explain it to a person: if it is doubtful, with the evidence.
+    /// Returns lines that explain the region to the user, with the evidence if it is doubtful.
     pub fn lines(&self) -> Vec<String> {
         let FoundRegion { start, params, .. } = self.0;
         let size = params.mem_size;
@@ -252,16 +252,16 @@ impl Other {
     }
 }
 
-/// A region to be decoded. It is not read before it is its turn.
+/// A region to decode. It is read on demand.
 pub enum Meant<'a> {
-    /// By the parameters that are given.
+    /// Region with the given parameters.
     Given(Region<'a>),
-    /// As it was found.
+    /// Detected region.
     Found(FoundRegion),
 }
 
 impl<'a> Meant<'a> {
-    /// Returns the addresses that it occupies.
+    /// Returns the addresses that the region occupies.
     pub fn range(&self) -> Range<u64> {
         let (start, len) = match self {
             Self::Given(region) => (region.start, region.bytes.len()),
@@ -270,7 +270,7 @@ impl<'a> Meant<'a> {
         start..start.saturating_add(len as u64)
     }
 
-    /// Reads its bytes.
+    /// Reads the region's bytes.
     pub fn read(self, image: &'a Image, args: &Args) -> Result<Region<'a>> {
         match self {
             Self::Given(region) => Ok(region),
@@ -281,18 +281,17 @@ impl<'a> Meant<'a> {
 
 /// The regions of an image.
 pub struct Regions<'a> {
-    /// Those to be decoded, the likeliest first.
+    /// Regions to decode, the likeliest first.
     pub decode: Vec<Meant<'a>>,
-    /// Those to be listed.
+    /// Regions to list.
     pub others: Vec<Other>,
-    /// The number of places that are in doubt and not listed.
+    /// Number of doubtful places that are not listed.
     pub unlisted: usize,
-    /// Whether all was searched.
+    /// Whether everything was searched.
     pub is_complete: bool,
 }
 
-/// The regions that are meant. With `all`, every convincing one is decoded, and the others
-/// are listed.
+/// Selects the regions. With `all`, every convincing one is decoded and the others are listed.
 pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>> {
     let sizes = &args.sizes;
     let numbers = [
@@ -322,7 +321,7 @@ pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>>
     };
     let convincing = detection.convincing().len();
     let decoded = match (all, convincing) {
-        // The place that the user names is evidence, too.
+        // A place that the user gives is also evidence.
         (_, 0) => usize::from(is_placed).min(detection.found.len()),
         (false, _) => 1,
         (true, convincing) => convincing,
@@ -396,13 +395,13 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
     })
 }
 
-/// Returns whether the order of the zones makes a difference.
+/// Returns whether the order of the zones matters.
 const fn shows_order(params: &Params) -> bool {
     params.ftrace_size > 0 && params.pmsg_size > 0
 }
 
-/// Returns the order in which more of the trace zones and user space's have a header. The number
-/// of CPUs may be 0, which is unknown.
+/// Returns the order in which more of the trace and pmsg zones have a header. A number of CPUs of 0
+/// means that it is unknown.
 pub fn zone_order(params: &Params, bytes: &[u8], order: ByteOrder) -> Option<ZoneOrder> {
     let reader = Reader {
         order,
@@ -434,7 +433,7 @@ pub fn zone_order(params: &Params, bytes: &[u8], order: ByteOrder) -> Option<Zon
     }
 }
 
-/// The greatest number of CPUs with which each of the trace zones has a signature.
+/// Returns the greatest number of CPUs for which each trace zone has a signature.
 fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
     let reader = Reader {
         order,
@@ -455,7 +454,7 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
     (1..=MOST_CPUS).rev().find(fits).unwrap_or(1)
 }
 
-/// Returns the range to search: its start and its size.
+/// Returns the start and size of the range to search.
 fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
     let segments = image.segments();
     let first = segments.first().map_or(0, |segment| segment.physical);

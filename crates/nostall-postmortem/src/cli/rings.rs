@@ -1,4 +1,4 @@
-//! Log rings of nostall-console in an image, and which of their records are shown.
+//! nostall-console's log rings in an image, and the selection of shown records.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -12,38 +12,38 @@ use super::outcome::{Outcome, Status};
 use crate::image::{Image, MAX_COPY};
 use crate::log_ring::{self, LogEntry, NotARing};
 
-/// Most rings shown: an image may be filled with them on purpose.
+/// Maximum number of shown rings: an image may be filled with them on purpose.
 pub const MOST: usize = 4_096;
 
-/// A ring that was found.
+/// A log ring in the image.
 pub struct Ring<'a> {
-    /// Its number in the image.
+    /// Index in the image.
     pub index: usize,
-    /// Its physical address.
+    /// Physical address.
     pub address: u64,
-    /// Sequence of the first record that had not been printed, if the ring has it.
+    /// First sequence that was not printed, if the ring records it.
     pub unprinted_from: Option<u64>,
-    /// Number of the newest records that are shown.
+    /// Number of newest records to show.
     last: u64,
     bytes: Cow<'a, [u8]>,
-    /// Bytes of it that the image lacks. They are zeros in `bytes`.
+    /// Number of bytes that the image lacks. They are zeros in `bytes`.
     pub missing: usize,
-    /// The newest record's sequence.
+    /// Sequence of the newest record.
     pub newest: u64,
-    /// Whether there are records from before the sequences wrapped, as on 32-bit machines.
+    /// Whether records from before a wrap of the sequences exist, as on 32-bit machines.
     has_wrapped: bool,
     /// Number of complete records that are shown.
     pub shown: u64,
-    /// Number of shown records that were begun and not completed.
+    /// Number of shown records that were incomplete at the crash.
     pub unfinished: u64,
-    /// Number of records that should be in the ring and are not.
+    /// Number of records that should be in the ring but are missing.
     pub damaged: usize,
 }
 
-/// Finds the rings that start `within` a part of the image, and outside of the parts `decoded`.
+/// Finds the rings that start inside `within` and outside the `decoded` parts.
 ///
-/// A ring inside of a ring or of a decoded region is skipped: it may be text that was logged.
-/// So each byte is read once. With `all`, records that had been printed are shown.
+/// A ring inside another ring or a decoded region is skipped, because it may be logged text. Each
+/// byte is thus read once. With `all`, printed records are shown too.
 pub fn find<'a>(
     image: &'a Image,
     within: Range<u64>,
@@ -74,8 +74,8 @@ pub fn find<'a>(
 }
 
 impl<'a> Ring<'a> {
-    /// The ring at `address`, of which there is at least `bytes`; `None` if it is none: the
-    /// words that it begins with are elsewhere, too.
+    /// Reads the ring at `address`, which starts with `bytes`. `None` if it is none: the signature
+    /// also occurs elsewhere.
     fn at(
         image: &'a Image,
         address: u64,
@@ -86,14 +86,14 @@ impl<'a> Ring<'a> {
         let (bytes, missing) = match log_ring::decode(bytes) {
             Ok(ring) => (Cow::Borrowed(&bytes[..ring.size()]), 0),
             Err(NotARing::Short { whole }) => match image.read(address, whole) {
-                // Bytes that were never written were a hole in the file.
+                // Bytes that were never written are a hole in the file.
                 Some(bytes) => (bytes, 0),
                 None => padded(image, address, whole)?,
             },
             Err(_) => return None,
         };
         let ring = log_ring::decode(&bytes).ok()?;
-        // Of several sinks, the one that was the furthest behind.
+        // With several sinks, the one furthest behind counts.
         let unprinted_from = ring
             .sent()
             .into_iter()
@@ -130,7 +130,7 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Returns the records to be shown, from the oldest.
+    /// Returns the records to show, from the oldest.
     pub fn shown(&self) -> impl Iterator<Item = LogEntry> + use<'_> {
         let ring = log_ring::decode(&self.bytes).ok();
         let any = self.shown + self.unfinished > 0;
@@ -139,23 +139,23 @@ impl<'a> Ring<'a> {
         records.filter(|found| self.since(found.sequence()) <= self.last)
     }
 
-    /// How many records there are from this one to the newest, both included.
+    /// Returns the number of records from this one to the newest, inclusive.
     pub fn since(&self, sequence: u64) -> u64 {
         log_ring::decode(&self.bytes).map_or(0, |ring| ring.since(sequence))
     }
 
-    /// All sinks have sent it.
+    /// Returns whether all sinks have sent the record.
     pub fn is_printed(&self, sequence: u64) -> bool {
         self.unprinted_from
             .is_some_and(|unprinted| self.since(sequence) > self.since(unprinted))
     }
 
-    /// Returns a line about the ring for a person.
+    /// Returns a one-line description of the ring.
     pub fn describe(&self) -> String {
         format!("a log ring at {:#x}: {}", self.address, self.counts())
     }
 
-    /// Returns the numbers of its records, in words.
+    /// Returns the numbers of its records as text.
     pub fn counts(&self) -> String {
         let mut what = String::new();
         if self.missing > 0 {
@@ -181,12 +181,12 @@ impl<'a> Ring<'a> {
         what
     }
 
-    /// Returns the name of its file.
+    /// Returns the file name.
     pub fn name(&self) -> String {
         format!("log-nostall-{}", self.index)
     }
 
-    /// Returns the bytes of the whole ring, the missing ones included.
+    /// Returns the size of the whole ring in bytes, including missing ones.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -214,9 +214,9 @@ impl<'a> Ring<'a> {
         Outcome::none(Status::Empty, message)
     }
 
-    /// Returns its shown records, and for each whether it continues the line before it.
+    /// Returns the shown records, each with whether it continues the previous line.
     pub fn lines(&self) -> impl Iterator<Item = (Record, bool)> + use<'_> {
-        // The line that is open, as a distance from the newest: sequences wrap.
+        // The open line's distance from the newest record, because sequences wrap.
         let mut open = None;
         let mut is_raw_open = false;
         self.shown().filter_map(move |entry| {
@@ -243,7 +243,7 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Writes each record with `write`, and ends the lines.
+    /// Writes each record with `write`, and completes the lines.
     pub fn write_lines<W: Write + ?Sized>(
         &self,
         out: &mut W,
@@ -261,8 +261,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns the available bytes of a ring that the image's end cuts off, zeros after them, and the
-/// number of zeros.
+/// Returns the bytes of a ring that the image's end cuts off, padded with zeros, and the number of
+/// zeros.
 fn padded(image: &Image, address: u64, whole: usize) -> Option<(Cow<'_, [u8]>, usize)> {
     let segments = image.segments();
     let behind = segments.partition_point(|segment| segment.physical <= address);

@@ -1,18 +1,17 @@
-//! Dumps in which the bytes of each word are reversed: of a memory bus or a debugger that
-//! counts them from the other end.
+//! Dumps in which the bytes of each word are reversed, because of a memory bus or a debugger.
 
 use nostall_pstore::{ByteOrder, DMESG_HEADER, DmesgHeader, HEADER, SIGNATURE, ZoneHeader};
 
 use crate::image::Image;
 
-/// The bytes of a word.
+/// A reversal of the bytes in each word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swap(usize);
 
 impl Swap {
     const ALL: [Self; 3] = [Self(4), Self(8), Self(2)];
 
-    /// Reads the option's value.
+    /// Parses the option's value.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let all = Self::ALL.into_iter();
         let mut fitting = all.filter(|swap| swap.0.to_string() == text);
@@ -31,12 +30,12 @@ impl Swap {
         }
     }
 
-    /// Returns the swap after which the most headers of zones are in the image, more than
-    /// `than`, and where the first of them is.
+    /// Returns the swap with the most zone headers in the image, if there are more than `than`, and
+    /// the position of the first.
     pub fn seen(image: &Image, than: usize) -> Option<(Self, u64)> {
         let mut seen = Self::ALL.map(|swap| (0, swap, 0));
         for (address, bytes) in image.data_ranges() {
-            // Words count from the start of the file, and so of a page.
+            // Words are aligned to the start of the file, and thus of a page.
             let skip = address.wrapping_neg() as usize % 8;
             let (groups, _) = bytes.get(skip..).unwrap_or_default().as_chunks::<8>();
             for (nth, group) in groups.iter().enumerate() {
@@ -61,7 +60,7 @@ impl Swap {
         (count > than).then_some((swap, first))
     }
 
-    /// Whether a header lies in the first eight of these bytes once they are put right.
+    /// Returns whether the first eight bytes contain a header after the swap.
     fn has_header(self, bytes: &[u8]) -> bool {
         let mut bytes = bytes.to_vec();
         self.undo(&mut bytes);
@@ -81,15 +80,14 @@ impl Swap {
         })
     }
 
-    /// Returns the swap with which the region at `start` is better explained, if it has no
-    /// text that can be read: by its own texts, or by more headers in the image than the
-    /// `headers` that it has.
+    /// Returns the swap that explains the region at `start` better, if the region has no readable
+    /// text. The evidence is its text, or more headers in the image than its `headers`.
     pub fn explains(image: &Image, (start, region): (u64, &[u8]), headers: usize) -> Option<Self> {
         let region = &region[..region.len().min(LOOK)];
         if legible(region) > 0 {
             return None;
         }
-        // Words count from the start of the file, and so of a page.
+        // Words are aligned to the start of the file, and thus of a page.
         let before = (start % 8) as usize;
         let after = Self::ALL.map(|swap| {
             let mut bytes = vec![0; before];
@@ -105,20 +103,20 @@ impl Swap {
     }
 }
 
-/// Bytes at a region's start that show whether it is legible. Zones of texts come first.
+/// Number of bytes at a region's start that are checked for legible text. Text zones come first.
 const LOOK: usize = 4 << 20;
 
-/// No zone is larger.
+/// Upper limit for the size of a zone.
 const LARGEST: usize = 128 << 20;
 
-/// Whether the signature's bytes are among these, in any order.
+/// Returns whether the signature's bytes are among these, in any order.
 fn may_hold(group: &[u8; 8]) -> bool {
     b"DBGC".iter().all(|byte| group.contains(byte))
 }
 
-/// Lines that begin as Linux's do.
+/// Returns the number of lines that start like Linux's.
 fn legible(region: &[u8]) -> usize {
-    // A zone may start anywhere if the headers are misread.
+    // With misread headers, a zone may start anywhere.
     let starts = region.windows(DMESG_HEADER).filter(|start| {
         start.starts_with(b"====")
             && DmesgHeader::decode(start).is_some_and(|(header, _)| {
@@ -130,7 +128,7 @@ fn legible(region: &[u8]) -> usize {
     starts.count() + lines.filter(|line| is_of_a_log(line)).count()
 }
 
-/// Whether a line starts with a time, perhaps behind a level: `<6>[    1.234567] `.
+/// Returns whether a line starts with a time, possibly after a level: `<6>[    1.234567] `.
 fn is_of_a_log(line: &[u8]) -> bool {
     let line = match line {
         [b'<', level, b'>', line @ ..] if level.is_ascii_digit() => line,

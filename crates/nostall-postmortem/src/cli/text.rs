@@ -1,5 +1,5 @@
-//! Records for people. The marks are unambiguous. A backslash of the crashed kernel's text, or a
-//! `==> ` at the start of a line, is never printed as it is.
+//! Records as text with unambiguous marks. A backslash in the crashed kernel's text, or `==> ` at
+//! the start of a line, is always escaped.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -17,22 +17,22 @@ use super::traces::Trace;
 use crate::{Calls, Content, Dmesg, Packing, Record, Text};
 use nostall_console::write_time;
 
-/// The start of each line that the decoder adds.
+/// Start of each line that the decoder adds.
 pub const HEADING: &str = "==> ";
 
-/// Marks around bytes that may be anything.
+/// Marks around unverified bytes.
 const DOUBT: [&str; 2] = ["\\unverified{", "\\}"];
 
-/// Ranges on a line.
+/// Number of ranges per line.
 const RANGES: usize = 6;
 
-/// Bytes escaped together.
+/// Number of bytes escaped at once.
 const PIECE: usize = 4096;
 
-/// Reads the calls of a trace in the order that the user asked for.
+/// Function that reads the calls of a trace in the requested order.
 pub type Order = fn(&Calls<'_>, &mut dyn FnMut(Call) -> io::Result<()>) -> io::Result<()>;
 
-/// A line above the records of a region.
+/// Writes a heading line above the records of a region.
 pub fn heading(line: &str, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let heading = style.heading();
     writeln!(out, "{heading}{HEADING}{line}{heading:#}")
@@ -48,7 +48,7 @@ pub fn write(
 ) -> io::Result<()> {
     summary(record, style, out)?;
     contents(record, order, names, style, out)?;
-    // A ring ends where it ends, in the middle of a line perhaps.
+    // The contents of a ring may end in the middle of a line.
     let ends_open = match &record.content {
         Content::Dmesg(Dmesg { packing, .. }) if *packing == Packing::Packed => false,
         Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) | Content::Pmsg(text) => {
@@ -59,8 +59,7 @@ pub fn write(
     out.write_all(if ends_open { b"\n\n" } else { b"\n" })
 }
 
-/// A line with the record's kind, size and worth; if some bytes are unverified, lines
-/// with their ranges.
+/// Writes the record's kind, size and trust level, and lines with the unverified ranges, if any.
 pub fn summary(
     record: &Record<'_>,
     style: Style,
@@ -108,7 +107,7 @@ pub fn summary(
     Ok(())
 }
 
-/// Ranges of bytes, some on each line.
+/// Formats ranges of bytes, several per line.
 pub fn ranges(ranges: &[Range<usize>]) -> impl Iterator<Item = String> {
     ranges.chunks(RANGES).map(|ranges| {
         let ranges = ranges
@@ -118,7 +117,7 @@ pub fn ranges(ranges: &[Range<usize>]) -> impl Iterator<Item = String> {
     })
 }
 
-/// A trust level, with the reason if there is but one.
+/// Returns a trust level as text, with the reason if there is only one.
 pub fn trust(trust: Trust) -> &'static str {
     match trust {
         Trust::Unchecked => "unchecked: no error correction",
@@ -177,7 +176,7 @@ fn worth(record: &Record<'_>, style: Style, out: &mut (impl Write + ?Sized)) -> 
     writeln!(out)
 }
 
-/// The contents of a record.
+/// Writes the contents of a record.
 fn contents(
     record: &Record<'_>,
     order: Order,
@@ -202,7 +201,7 @@ fn contents(
     }
 }
 
-/// A record's file: its contents; of a record that is still compressed, its bytes.
+/// Writes a record's file: its contents, or the bytes of a record that is still compressed.
 pub fn file(
     record: &Record<'_>,
     order: Order,
@@ -217,7 +216,7 @@ pub fn file(
     }
 }
 
-/// A log ring: a line with its numbers of records and its worth.
+/// Writes a log ring's line, with its numbers of records and trust level.
 pub fn ring_summary(
     ring: &Ring<'_>,
     style: Style,
@@ -232,7 +231,7 @@ pub fn ring_summary(
     )
 }
 
-/// A trace: a line with its numbers and its worth.
+/// Writes a trace's line, with its numbers and trust level.
 pub fn trace_summary(
     trace: &Trace<'_>,
     style: Style,
@@ -247,7 +246,7 @@ pub fn trace_summary(
     )
 }
 
-/// The records of a log ring, a line each.
+/// Writes the records of a log ring, one line each.
 pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     ring.write_lines(out, |record, joins, out| {
         if record.raw {
@@ -268,7 +267,7 @@ pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Resul
     })
 }
 
-/// Lines of a trace record. Unverified ones are marked.
+/// Writes lines of a trace record, with marks if it is unverified.
 pub fn trace_lines(
     lines: &[u8],
     is_doubtful: bool,
@@ -295,7 +294,7 @@ pub fn trace_lines(
     Ok(())
 }
 
-/// Writes a text. In each line, unverified parts are between marks of their own.
+/// Writes a text. Marks enclose the unverified parts of each line.
 fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let (doubt, [open, close]) = (style.doubt(), DOUBT);
     let mut ranges = &text.unverified[..];
@@ -336,7 +335,7 @@ fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Resu
     Ok(())
 }
 
-/// Bytes of the crashed machine, with every backslash as an escape too.
+/// Writes bytes of the crashed machine, with every backslash escaped.
 fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let mut parts = bytes.split(|&byte| byte == b'\\');
     safe(parts.next().unwrap_or_default(), out)?;
@@ -346,11 +345,11 @@ fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     })
 }
 
-/// Writes bytes of the crashed machine, without characters that a terminal would obey.
+/// Writes bytes of the crashed machine, without characters that control a terminal.
 fn safe(mut bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     while !bytes.is_empty() {
         let mut count = bytes.len().min(PIECE);
-        // Not in the middle of a character, which has at most four bytes.
+        // Do not split a character, which has at most four bytes.
         let is_inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
         let start = (count.saturating_sub(3)..=count).rfind(|at| !is_inside(at));
         count = start.filter(|&start| start > 0).unwrap_or(count);
@@ -361,7 +360,7 @@ fn safe(mut bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     Ok(())
 }
 
-/// A terminal that gets the bytes of the crashed machine as escapes.
+/// A writer that escapes the bytes of the crashed machine for a terminal.
 pub struct Escaped<'a, W: ?Sized>(pub &'a mut W);
 
 impl<W: Write + ?Sized> Write for Escaped<'_, W> {
@@ -403,7 +402,7 @@ fn call(
     writeln!(out, "{doubt:#}")
 }
 
-/// A name, or else the address.
+/// A name, or the address without one.
 struct Named(Option<String>, u64);
 
 impl fmt::Display for Named {

@@ -1,8 +1,8 @@
-//! A time for people.
+//! Times as text.
 
 use std::fmt;
 
-/// Seconds since 1970 and microseconds: `2026-11-21 03:20:11.000042 UTC`.
+/// A UTC time: seconds since 1970, and microseconds. Shown as `2026-11-21 03:20:11.000042 UTC`.
 pub struct Utc(pub i64, pub u64);
 
 impl fmt::Display for Utc {
@@ -18,8 +18,8 @@ impl fmt::Display for Utc {
     }
 }
 
-/// Year, month and day of a day since 1970, by eras of 400 years that start in March,
-/// so that a leap day is a year's last.
+/// Returns year, month and day for a day since 1970. Eras have 400 years that start in March, so
+/// that a leap day is the last day of a year.
 fn date(day: i64) -> (i64, i64, i64) {
     const ERA: i64 = 146_097;
     let day = day + 719_468;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_match_the_calendar() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00.000007 UTC"),
             (951_782_400, "2000-02-29 00:00:00.000007 UTC"),

@@ -1,4 +1,4 @@
-//! Traces of nostall-trace in an image, as text and as JSON.
+//! nostall-trace's traces in an image, as text and JSON.
 
 use std::io::{self, Write};
 
@@ -15,9 +15,9 @@ use super::output::Style;
 use crate::symbols::Symbols;
 use crate::trace_region::TraceRegion;
 
-/// A trace that was found.
+/// A trace in the image.
 pub struct Trace<'a> {
-    /// Its number in the image.
+    /// Index in the image.
     pub index: usize,
     region: TraceRegion<'a>,
     symbols: Option<Symbols>,
@@ -27,8 +27,8 @@ pub struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// The trace in a region. Addresses get names from `symbols`, which were linked for other
-    /// addresses: `given`, or the header's, is the difference.
+    /// Creates the trace of a region. `symbols` provides names; `given`, or the header's value, is
+    /// the distance of the load address from the linked one.
     pub fn new(
         index: usize,
         region: TraceRegion<'a>,
@@ -68,22 +68,22 @@ impl<'a> Trace<'a> {
         source.map_err(io::Error::other)
     }
 
-    /// Returns the address.
+    /// Returns the physical address.
     pub fn address(&self) -> u64 {
         self.region.start
     }
 
-    /// Returns the name of its file.
+    /// Returns the file name.
     pub fn name(&self) -> String {
         name(self.index)
     }
 
-    /// Returns a line about the trace for a person.
+    /// Returns a one-line description of the trace.
     pub fn describe(&self) -> String {
         format!("a trace at {:#x}: {}", self.region.start, self.counts())
     }
 
-    /// Returns its origin and numbers, in words.
+    /// Returns its origin and numbers as text.
     pub fn counts(&self) -> String {
         let header = &self.region.header;
         let mut counts = match header.program.as_str() {
@@ -102,7 +102,7 @@ impl<'a> Trace<'a> {
         format!("{counts}; {}", self.region.state)
     }
 
-    /// Returns remarks on damage.
+    /// Returns notes on damage.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -139,7 +139,7 @@ impl<'a> Trace<'a> {
         graph.finish(source.catalog())
     }
 
-    /// Returns the line about the trace for programs.
+    /// Returns the trace's JSON line.
     pub fn line<'l>(&'l self, start: &'l str) -> TraceLine<'l> {
         let header = &self.region.header;
         TraceLine {
@@ -169,7 +169,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Hands a line for each event to `each`.
+    /// Passes a JSON line for each event to `each`.
     pub fn lines(
         &self,
         start: &str,
@@ -183,12 +183,12 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Returns the name of the file of trace number `index`.
+/// Returns the file name of trace `index`.
 pub fn name(index: usize) -> String {
     format!("trace-nostall-{index}")
 }
 
-/// Error of the output, or of the source.
+/// An error of the output or of the source.
 struct Failed(io::Error);
 
 impl From<ReadError> for Failed {
@@ -201,7 +201,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A trace, for programs.
+/// JSON line of a trace.
 #[derive(Serialize)]
 pub struct TraceLine<'a> {
     index: usize,
@@ -223,7 +223,7 @@ pub struct TraceLine<'a> {
     notes: &'a [String],
 }
 
-/// An event, for programs. Members that an event lacks are left out.
+/// JSON line of an event. Members that an event lacks are omitted.
 #[derive(Default, Serialize)]
 pub struct EventLine<'a> {
     trace: &'a str,

@@ -1,29 +1,28 @@
-//! Results of a search.
+//! Results of a detection.
 
 use nostall_pstore::{LinuxVersion, Params};
 
 use crate::geometry::Geometry;
 
-/// Result of a search.
+/// Result of a detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detection {
-    /// The candidates: convincing ones first, the likeliest first among these. None
-    /// overlaps another.
+    /// Candidates that do not overlap: convincing ones first, sorted by likelihood.
     pub found: Vec<FoundRegion>,
-    /// Whether all was searched. If not, the data has more headers, or more that look
-    /// like it, than any machine leaves, and weaker candidates were left out.
+    /// Whether everything was searched. If not, the data has more headers, or similar bytes, than
+    /// any machine leaves; weaker candidates were then dropped.
     pub is_complete: bool,
-    /// Bytes that were searched: holes of a file and repeated parts are not.
+    /// Number of bytes searched, without holes and repeated parts.
     pub searched: u64,
 }
 
 impl Detection {
-    /// The regions whose evidence ordinary data does not have.
+    /// Returns the regions with evidence that ordinary data does not have.
     pub fn convincing(&self) -> &[FoundRegion] {
         &self.found[..self.number_convincing()]
     }
 
-    /// The candidates whose evidence ordinary data has by chance.
+    /// Returns the candidates with evidence that ordinary data may have by chance.
     pub fn doubtful(&self) -> &[FoundRegion] {
         &self.found[self.number_convincing()..]
     }
@@ -44,25 +43,25 @@ pub enum Grade {
     Convincing,
 }
 
-/// A region, and how it is known.
+/// A detected region and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRegion {
-    /// Address of its first byte; an offset where the bytes have no address.
+    /// Address of the first byte, or its offset if the bytes have no addresses.
     pub start: u64,
-    /// Number of its bytes that are there: its size, or fewer if the dump ends before.
+    /// Number of available bytes: the region's size, or fewer if the dump ends before.
     pub len: usize,
-    /// How to read it.
+    /// Parameters for decoding.
     pub geometry: Geometry,
-    /// The parameters that would make Linux divide it so.
+    /// Parameters with which Linux divides the region like this.
     pub params: Params,
-    /// The kernel that wrote it, if there are trace zones.
+    /// Kernel version that wrote the trace zones, if there are any.
     pub version: Option<LinuxVersion>,
     /// Strength of the evidence.
     pub grade: Grade,
-    /// How likely it is to be one: to compare with others.
+    /// Likelihood in bits, for comparison with other candidates.
     pub bits: i32,
-    /// How each thing was found out, a line each.
+    /// Evidence for each finding, one line each.
     pub why: Vec<String>,
-    /// Open questions, a line each.
+    /// Open questions, one line each.
     pub doubts: Vec<String>,
 }

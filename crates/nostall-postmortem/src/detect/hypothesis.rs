@@ -1,23 +1,23 @@
-//! One way in which zones may lie in the bytes: Linux's arithmetic backwards.
+//! A hypothesis about the zones of a region: Linux's division, computed backwards.
 
 use super::Grade;
 use super::witness::Evidence;
 use nostall_pstore::ByteOrder;
 use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, SIGNATURE, ZoneOrder};
 
-/// Trace zones side by side.
+/// Adjacent trace zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traces {
-    /// Bytes of each.
+    /// Size of each zone in bytes.
     pub(super) zone: usize,
     /// Number of trace zones.
     pub(super) count: usize,
-    /// Bytes that Linux was given for all: a power of two.
+    /// Total size that Linux was configured with: a power of two.
     pub(super) total: usize,
 }
 
 impl Traces {
-    /// `count` zones of `zone` bytes; `None` if no power of two is divided so.
+    /// Creates `count` zones of `zone` bytes; `None` if no power of two is divided like this.
     pub(super) fn new(zone: usize, count: usize) -> Option<Self> {
         let total = zone.checked_mul(count)?.checked_next_power_of_two()?;
         let fits = count > 0 && (total / count) & !1 == zone;
@@ -25,18 +25,18 @@ impl Traces {
     }
 }
 
-/// Dmesg zones side by side.
+/// Adjacent dmesg zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Records {
-    /// Bytes of each.
+    /// Size of each zone in bytes.
     pub(super) zone: usize,
     /// Number of dmesg zones.
     pub(super) count: usize,
 }
 
 impl Records {
-    /// The most zones of this size that an area can be divided into: with more,
-    /// the record size would have fitted once more.
+    /// Returns the largest number of zones of this size in an area. With more, the record size
+    /// would fit once more.
     pub(super) fn most(zone: usize) -> usize {
         let size = Self::size(zone);
         match zone - size {
@@ -45,62 +45,63 @@ impl Records {
         }
     }
 
-    /// The record size that gives such a zone.
+    /// Returns the record size that results in such a zone.
     fn size(zone: usize) -> usize {
         zone.checked_ilog2().map_or(0, |log| 1 << log)
     }
 }
 
-/// Where a region is, and how it is divided.
+/// Location and division of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hypothesis {
-    /// The run that it lies in.
+    /// Index of the memory run.
     pub(super) run: usize,
-    /// Where it starts in the run.
+    /// Start of the region in the run.
     pub(super) start: usize,
     /// The dmesg zones.
     pub(super) records: Records,
-    /// Bytes of the console zone; 0: none.
+    /// Size of the console zone in bytes; 0 for none.
     pub(super) console: usize,
     /// The trace zones.
     pub(super) traces: Option<Traces>,
-    /// Bytes of the zone for user space's messages; 0: none.
+    /// Size of the pmsg zone in bytes; 0 for none.
     pub(super) pmsg: usize,
-    /// Whether that lies before the trace zones or behind them.
+    /// Whether the pmsg zone is before or behind the trace zones.
     pub(super) zone_order: ZoneOrder,
-    /// Parity bytes for each block.
+    /// Parity bytes per block.
     pub(super) parity: usize,
-    /// In which byte order.
+    /// Byte order of the writer.
     pub(super) order: ByteOrder,
-    /// The trace zones' signature.
+    /// Signature of the trace zones.
     pub(super) trace: u32,
     /// Evidence in the bytes.
     pub(super) evidence: Evidence,
-    /// Headers within that are none of its zones'.
+    /// Number of headers inside the region that belong to none of its zones.
     pub(super) strangers: usize,
-    /// How well it explains the bytes, and how usual it is, in bits.
+    /// Score in bits: how well the hypothesis explains the bytes, and how usual it is.
     pub(super) score: i32,
 }
 
-/// Bits of proof that convince. Below them, a gigabyte of ordinary data has some.
+/// Proof in bits from which a hypothesis is convincing. A gigabyte of ordinary data has some below
+/// it.
 pub(super) const CONVINCING: i32 = 50;
 
-/// Bits of agreement between headers and parity that chance gives: so many ends of
-/// zones and numbers of parity bytes are tried.
+/// Agreement in bits between headers and parity that occurs by chance, because many zone ends and
+/// parity sizes are tried.
 pub(super) const CHANCE: i32 = 24;
 
-/// Bits against an order of the zones that Linux of the trace zones' version does not have.
-/// Distributions may have changed it.
+/// Penalty in bits for a zone order that this Linux version does not have. Distributions may have
+/// changed it.
 const OTHER_ORDER: i32 = 16;
 
 impl Hypothesis {
-    /// Bits of proof that it is a region.
+    /// Returns the bits of proof for a region.
     pub(super) fn proof(&self) -> i32 {
         let parity = (self.evidence.parity_bits - CHANCE).max(0);
         self.evidence.proof.saturating_add(parity)
     }
 
-    /// Whether it is one.
+    /// Returns the grade.
     pub(super) fn grade(&self) -> Grade {
         if self.proof() >= CONVINCING && self.is_likely() {
             Grade::Convincing
@@ -109,7 +110,7 @@ impl Hypothesis {
         }
     }
 
-    /// Two headers in the right places; or one and something that confirms it.
+    /// Returns whether two headers are in the right places, or one with further confirmation.
     fn is_likely(&self) -> bool {
         let evidence = self.evidence;
         match evidence.headers {
@@ -119,28 +120,29 @@ impl Hypothesis {
         }
     }
 
-    /// Whether it is worth a line: a trace zone's header alone is everywhere.
+    /// Returns whether the hypothesis is worth reporting. A trace zone's header alone is too
+    /// common.
     pub(super) fn is_noteworthy(&self) -> bool {
         self.is_likely() || self.evidence.proof > 0
     }
 
-    /// Bytes from the region's start to its last zone's end.
+    /// Returns the number of bytes from the region's start to the end of its last zone.
     pub(super) fn used(&self) -> usize {
         let traces = self.traces.map_or(0, |traces| traces.zone * traces.count);
         self.records.zone * self.records.count + self.console + traces + self.pmsg
     }
 
-    /// Returns whether trace zones lie behind all others.
+    /// Returns whether the trace zones are the last zones.
     pub(super) fn ends_with_traces(&self) -> bool {
         self.traces.is_some() && (self.pmsg == 0 || self.zone_order == ZoneOrder::Linux6_2)
     }
 
-    /// Returns whether the order of the zones can be seen.
+    /// Returns whether the order of the zones is visible.
     pub(super) fn shows_order(&self) -> bool {
         self.traces.is_some() && self.pmsg > 0
     }
 
-    /// Bytes from the region's start to its last zone's start.
+    /// Returns the number of bytes from the region's start to the start of its last zone.
     pub(super) fn last_zone(&self) -> usize {
         let last = match self.traces {
             _ if self.pmsg > 0 && !self.ends_with_traces() => self.pmsg,
@@ -151,7 +153,7 @@ impl Hypothesis {
         self.used() - last
     }
 
-    /// Returns the region's size. The division leaves a few bytes, so several sizes are possible:
+    /// Returns the region's size. The division leaves a few bytes, so several sizes are possible;
     /// this is the roundest.
     pub(super) fn mem_size(&self) -> usize {
         let others = self.console + self.traces.map_or(0, |traces| traces.total) + self.pmsg;
@@ -164,7 +166,7 @@ impl Hypothesis {
             .unwrap_or(least)
     }
 
-    /// Returns how usual it is, for any contents; `len` is the number of bytes.
+    /// Returns how usual the division is for any contents, in bits; `len` is the number of bytes.
     pub(super) fn usual(&self, len: usize) -> i32 {
         let size = self.mem_size();
         let significant = size.checked_ilog2().unwrap_or(0) - size.trailing_zeros().min(31);
@@ -194,7 +196,7 @@ impl Hypothesis {
         round + pages + place + kinds + parity + order
     }
 
-    /// The parameters that give Linux this region, if any do.
+    /// Returns the parameters with which Linux creates this region, if any.
     pub(super) fn params(&self) -> Option<Params> {
         let mut params = Params {
             mem_size: self.mem_size(),
@@ -211,7 +213,7 @@ impl Hypothesis {
                 ZoneOrder::default()
             },
         };
-        // Rounded up, the region may have room for one record more.
+        // With the size rounded up, the region may have room for one more record.
         for _ in 0..2 {
             if let Ok(layout) = Layout::new(&params)
                 && self.is(&layout)
@@ -246,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn linux_s_arithmetic_backwards_gives_what_was_divided(
+        fn the_division_of_a_region_yields_its_parameters(
             mem_size in 1usize..1 << 24,
             logs in proptest::array::uniform4(5u32..20),
             cpus in 1usize..40,

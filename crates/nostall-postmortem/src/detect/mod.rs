@@ -1,11 +1,11 @@
-//! Regions in a dump of which nothing is known.
+//! Detection of pstore regions with unknown addresses and parameters in a dump.
 //!
-//! Headers are found by their signatures; from the distances between them follow the zones' sizes,
-//! and from these the parameters that Linux had. Open questions are in [`FoundRegion::doubts`].
+//! Headers are found by their signatures. The distances between headers give the zones' sizes, and
+//! those give Linux's parameters. Open questions are in [`FoundRegion::doubts`].
 //!
-//! Ordinary data resembles a region now and then: four letters and zeros have the form
-//! of an empty trace zone. Each candidate therefore has a [`Grade`], its reasons and its
-//! doubts. An empty region may be [`Doubtful`](Grade::Doubtful) and real nevertheless.
+//! Ordinary data sometimes resembles a region: four letters and zeros look like an empty trace
+//! zone. Each candidate therefore has a [`Grade`], reasons and doubts. An empty region may be
+//! [`Doubtful`](Grade::Doubtful) and still be real.
 
 mod found;
 mod hypothesis;
@@ -23,20 +23,20 @@ use hypothesis::Hypothesis;
 use run::{Prefetch, Run};
 use search::Search;
 
-/// Most candidates returned.
+/// Maximum number of returned candidates.
 const MOST: usize = 1024;
 
-/// All candidates in `bytes`, whose addresses are offsets.
+/// Returns all candidates in `bytes`; addresses are offsets.
 ///
-/// Takes a second or two for 4 GiB, and never much longer, for any contents.
+/// It takes a second or two for 4 GiB, and never much longer, for any contents.
 pub fn detect(bytes: &[u8]) -> Detection {
     in_runs(&[Run::of(0, bytes)], None)
 }
 
-/// All candidates in several runs of bytes, each with the address of its first.
+/// Returns all candidates in several runs of bytes, each with the address of its first byte.
 ///
-/// A region may go on from one run to the next where their addresses are adjacent. Of
-/// runs that overlap, the one that starts lower has the bytes.
+/// A region may extend over runs with adjacent addresses. If runs overlap, the one that starts
+/// lower has the bytes.
 pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Detection {
     let mut runs: Vec<(u64, &[u8])> = runs.into_iter().collect();
     runs.sort_by_key(|(address, _)| *address);
@@ -55,7 +55,7 @@ pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Detec
     in_runs(&Run::join(apart.iter().copied(), data), None)
 }
 
-/// All candidates in these runs. Calls `prefetch` with each part that is searched next.
+/// Returns all candidates in these runs. Calls `prefetch` with each part before it is searched.
 pub(crate) fn in_runs(runs: &[Run<'_>], prefetch: Option<Prefetch<'_>>) -> Detection {
     let mut search = Search::default();
     let searched = runs.iter().map(|run| (run, search.run(run, prefetch)));

@@ -1,4 +1,4 @@
-//! Record format of a trace zone, from the evidence of its bytes.
+//! Detection of a trace zone's record format.
 
 use std::vec::Vec;
 
@@ -6,26 +6,26 @@ use super::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, ZoneHeader};
 use nostall_pstore::{RecordFormat, TraceRecord};
 
-/// Records read in each zone: the newest.
+/// Number of records read in each zone; the newest ones are read.
 const ENOUGH: usize = 128;
 
-/// Properties of a trace zone's records, if they are of one format.
+/// Common properties of a trace zone's records, for one format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     /// The format.
     pub(super) record_format: RecordFormat,
-    /// The CPU nearly all are of; `None` if they are of several.
+    /// CPU of nearly all records; `None` for several CPUs.
     pub(super) cpu: Option<u8>,
-    /// The highest CPU.
+    /// Highest CPU number.
     pub(super) most: u8,
-    /// How plausible, of 1.
+    /// Plausibility, from 0 to 1.
     pub(super) quality: f32,
-    /// Of how many records.
+    /// Number of records.
     pub(super) records: usize,
 }
 
-/// Returns the best format of the records of the zone that starts at `at`, whose header is
-/// `header`. `None` if there are too few records, or no format is plausible.
+/// Returns the best format for the records of the zone at `at` with `header`. `None` if there are
+/// too few records, or no format is plausible.
 pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrder) -> Option<Look> {
     let data = at.checked_add(HEADER)?;
     if !run.holds(data, header.size as usize) || header.start > header.size {
@@ -37,7 +37,7 @@ pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrde
     });
     let mut looks = looks.into_iter().flatten();
     let first = looks.next()?;
-    // Of equals the first: the narrower formats find CPUs where there are none.
+    // Of equal formats, the first wins: the narrower ones find CPU numbers by chance.
     Some(looks.fold(first, |best, look| {
         if look.quality > best.quality + 0.02 {
             look
@@ -47,8 +47,8 @@ pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrde
     }))
 }
 
-/// The last records of a ring, the oldest of them first. Records end where the next
-/// will start; where the ring's end cuts one, it goes on at its beginning.
+/// Returns the newest records of a ring, from the oldest. They end at the next record's start, and
+/// continue at the ring's beginning where its end cuts one.
 fn newest(run: &Run<'_>, data: usize, header: ZoneHeader, len: usize) -> Option<Vec<u8>> {
     let (start, size) = (header.start as usize, header.size as usize);
     let wanted = (size / len).min(ENOUGH) * len;
@@ -75,7 +75,7 @@ fn look_as(record_format: RecordFormat, bytes: &[u8], order: ByteOrder) -> Optio
     };
     let addresses = count(&|a, b| record_format.has_addresses(a, b));
     let stamps = count(&TraceRecord::is_before);
-    // Bytes that repeat are no records.
+    // Repeated bytes are not records.
     if count(&|a, b| a.stamp < b.stamp) < 0.1 {
         return None;
     }
@@ -91,8 +91,8 @@ fn look_as(record_format: RecordFormat, bytes: &[u8], order: ByteOrder) -> Optio
     let most = (0..=255u8).zip(counts).filter(|&(_, hits)| hits > 0);
     let most = most.map(|(cpu, _)| cpu).max()?;
     let one = share(hits, records.len());
-    // Several CPUs in one zone are as good a sign if their numbers are small;
-    // but of one or two bits that says nothing.
+    // Several CPUs in one zone are equally plausible if their numbers are small. Numbers of one or
+    // two bits prove nothing.
     let few = (0..16).map(|cpu| counts[cpu]).sum();
     let cpus = match record_format {
         RecordFormat::Bits64 | RecordFormat::Bits32 => one.max(share(few, records.len()) * 0.95),

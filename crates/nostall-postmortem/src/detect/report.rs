@@ -1,4 +1,4 @@
-//! Report of a search: findings, evidence and open questions.
+//! Report of a detection: findings, evidence and open questions.
 
 use std::format;
 use std::string::{String, ToString};
@@ -13,13 +13,13 @@ use nostall_pstore::RecordFormat;
 use nostall_pstore::{BLOCK, ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader, ZoneKind};
 use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};
 
-/// A hypothesis this much worse than the best is possible too.
+/// Difference in bits up to which a worse hypothesis is still possible.
 const CLOSE: i32 = 12;
 
-/// Most other possibilities named.
+/// Maximum number of other possibilities in the report.
 const OTHERS: usize = 4;
 
-/// The region that a hypothesis is, where `others` were the worse ones.
+/// Returns the region of a hypothesis; `others` are the worse ones.
 pub(super) fn found(
     run: &Run<'_>,
     hypothesis: &Hypothesis,
@@ -64,7 +64,7 @@ pub(super) fn found(
     Some(found)
 }
 
-/// Why it does not convince.
+/// Returns the reasons why the hypothesis is not convincing.
 fn too_little(hypothesis: &Hypothesis) -> Vec<String> {
     let evidence = hypothesis.evidence;
     let mut lines = Vec::new();
@@ -102,7 +102,7 @@ fn looks(run: &Run<'_>, hypothesis: &Hypothesis, layout: &Layout) -> Vec<Look> {
     looks.collect()
 }
 
-/// The format that most records speak for.
+/// Returns the format that most records suggest.
 fn record_format(looks: &[Look]) -> Option<RecordFormat> {
     let votes = RecordFormat::ALL.map(|record_format| {
         let of_format = looks
@@ -234,7 +234,7 @@ fn doubts(
     doubts
 }
 
-/// Whether the last zone's end is seen: by its parity, or because it is full.
+/// Returns whether the end of the last zone is known, from its parity or because the zone is full.
 fn end_is_known(run: &Run<'_>, hypothesis: &Hypothesis) -> bool {
     let several = match hypothesis.traces {
         Some(traces) => hypothesis.ends_with_traces() && traces.count > 1,
@@ -248,7 +248,7 @@ fn end_is_known(run: &Run<'_>, hypothesis: &Hypothesis) -> bool {
     several || full || hypothesis.parity > 0
 }
 
-/// Other explanations that are nearly as good.
+/// Returns other explanations that are nearly as good.
 fn also(params: &Params, hypothesis: &Hypothesis, others: &[Hypothesis]) -> Vec<String> {
     let mut lines = Vec::new();
     for other in others {

@@ -1,28 +1,28 @@
-//! Memory without gaps, in as many pieces as a file has it.
+//! Contiguous memory, in as many pieces as in the file.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::vec::Vec;
 
-/// Longest run; a longer one is split. Leaves room for sums of a place and a size.
+/// Limit for the length of a run; a longer one is split. Sums of a position and a size then fit.
 const LONGEST: usize = usize::MAX / 4;
 
-/// Starts to load a part of the memory.
+/// Function that starts to load a part of the memory.
 pub(crate) type Prefetch<'a> = &'a dyn Fn(&[u8]);
 
-/// Memory at adjacent addresses. Places in it count from its start.
+/// Memory at adjacent addresses. Positions count from its start.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     address: u64,
     len: usize,
-    /// By their places; each starts where the one before it ends.
+    /// Pieces by position; each starts where the previous one ends.
     pieces: Vec<(usize, &'a [u8])>,
-    /// The parts to search, in order: neither holes of the file nor repetitions.
+    /// Parts to search, in order, without holes and repeated parts.
     data: Vec<Range<usize>>,
 }
 
 impl<'a> Run<'a> {
-    /// Joins pieces of memory, sorted by address and without overlaps, to runs.
+    /// Joins pieces of memory into runs. The pieces are sorted by address and do not overlap.
     ///
     /// `data` are the parts to search, sorted by address, each within a piece.
     pub(crate) fn join(
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
         for Range { start, end } in data {
             while rest.next_if(|run| run.end() <= start).is_some() {}
             if let Some(run) = rest.peek_mut() {
-                // Within the run, whose length is a `usize`.
+                // The position is within the run, whose length is a `usize`.
                 let place = |address: u64| (address - run.address) as usize;
                 let part = place(start)..place(end);
                 run.data.push(part);
@@ -59,7 +59,7 @@ impl<'a> Run<'a> {
         runs
     }
 
-    /// One piece, all of it data.
+    /// Creates a run of one piece, which is searched completely.
     pub(crate) fn of(address: u64, bytes: &'a [u8]) -> Self {
         Self {
             address,
@@ -76,17 +76,17 @@ impl<'a> Run<'a> {
         self.address.saturating_add(self.len as u64)
     }
 
-    /// The address of a place.
+    /// Returns the address of a position.
     pub(crate) fn address(&self, at: usize) -> u64 {
         self.address.saturating_add(at as u64)
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// The parts to search, each in one piece, with their places.
+    /// Returns the parts to search with their positions, each within one piece.
     pub(crate) fn data(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
         self.data.iter().filter_map(|part| {
             let (start, bytes) = self.piece(part.start)?;
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// `len` bytes from `at` on; `None` if the run ends before.
+    /// Returns `len` bytes from `at` on; `None` if the run ends before.
     pub(crate) fn get(&self, at: usize, len: usize) -> Option<Cow<'a, [u8]>> {
         let (start, bytes) = self.piece(at)?;
         let here = &bytes[at - start..];
@@ -110,12 +110,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// `N` bytes from `at` on; `None` if the run ends before.
+    /// Returns `N` bytes from `at` on; `None` if the run ends before.
     pub(crate) fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
         self.get(at, N)?.first_chunk().copied()
     }
 
-    /// Whether `len` bytes from `at` on are there.
+    /// Returns whether `len` bytes from `at` on exist.
     pub(crate) fn holds(&self, at: usize, len: usize) -> bool {
         self.len.checked_sub(at).is_some_and(|left| len <= left)
     }
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The piece that holds the byte at `at`, and its place.
+    /// Returns the piece with the byte at `at`, and the piece's position.
     fn piece(&self, at: usize) -> Option<(usize, &'a [u8])> {
         let next = self.pieces.partition_point(|(start, _)| *start <= at);
         let piece = *self.pieces.get(next.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! Every place in a dump that may be a zone's header.
+//! Search for possible zone headers in a dump.
 
 use std::ops::Range;
 use std::vec::Vec;
@@ -6,43 +6,42 @@ use std::vec::Vec;
 use super::run::{Prefetch, Run};
 use nostall_pstore::{ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader};
 
-/// Bytes checked together.
+/// Number of bytes checked at once.
 const PIECE: usize = 256;
 
-/// Most candidates kept of each [sort](Candidate::sort): data with more was made to
-/// have them.
+/// Maximum number of candidates of each [sort](Candidate::sort). Data with more contains them on
+/// purpose.
 const MOST: usize = 1 << 18;
 
-/// Of a zone that the dump's end cuts off, at least this part must be there.
+/// Minimum available part of a zone that the end of the dump cuts off, in bytes.
 pub(super) const CUT: usize = 16;
 
-/// Bytes prefetched at a time: systems do not take more at once.
+/// Number of bytes prefetched at once: systems do not read more.
 const AHEAD: usize = 128 << 10;
 
-/// Bytes around a piece that the look at it takes in: one before it, and behind it as far
-/// as the size's upper byte.
+/// Number of bytes around a piece that its check reads: one before it, and those up to the upper
+/// byte of the size.
 const AROUND: usize = 9;
 
-/// Contents of a zone are smaller. No text has a size below this where a header has
-/// it, and memory is full of text.
+/// Limit for the contents of a zone. No text has a size field below it, and memory is full of text.
 const LARGEST: u32 = 128 << 20;
 
-/// Largest minor version taken for one (Linux has stayed below 21 since 3.0).
+/// Largest plausible minor version. Linux has stayed below 21 since 3.0.
 const MOST_MINOR: u32 = 31;
 
 /// Possible header of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Its place in the run.
+    /// Position in the run.
     pub(super) at: usize,
-    /// The byte order in which it is one.
+    /// Byte order of the header.
     pub(super) order: ByteOrder,
-    /// Its words.
+    /// Decoded header.
     pub(super) header: ZoneHeader,
 }
 
 impl Candidate {
-    /// In byte order `order`, at `at`; `None` if there is none.
+    /// Reads a header at `at` in this byte order; `None` if there is none.
     pub(super) fn read(run: &Run<'_>, at: usize, order: ByteOrder) -> Option<Self> {
         let header = ZoneHeader::decode(run.array(at)?, order);
         let room = run.len() - at - HEADER;
@@ -53,13 +52,13 @@ impl Candidate {
         (plausible && sound && fits).then_some(Self { at, order, header })
     }
 
-    /// The kernel's version, if it is a trace zone's header.
+    /// Returns the kernel version in a trace zone's header.
     pub(super) fn version(&self) -> Option<LinuxVersion> {
         let version = self.header.signature ^ SIGNATURE;
         (version != 0).then_some(LinuxVersion(version))
     }
 
-    /// One of [`SORTS`]: a flood of one sort does not displace another.
+    /// Returns one of [`SORTS`] sorts. A flood of one sort does not displace others.
     fn sort(&self) -> usize {
         usize::from(self.order == ByteOrder::Big)
             | usize::from(self.version().is_some()) << 1
@@ -70,7 +69,7 @@ impl Candidate {
 
 const SORTS: usize = 16;
 
-/// Whether it may be the version of a Linux that has trace zones: 3 to 9.
+/// Returns whether the code is a Linux version with trace zones: 3 to 9.
 const fn is_version(code: u32) -> bool {
     matches!(code >> 16, 3..=9) && code >> 8 & 0xff <= MOST_MINOR
 }
@@ -79,15 +78,15 @@ const fn is_version(code: u32) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Search {
     counts: [usize; SORTS],
-    /// Bytes that were searched.
+    /// Number of bytes searched.
     searched: u64,
-    /// Whether candidates were left out.
+    /// Whether candidates were dropped.
     pub(super) is_cut_short: bool,
 }
 
 impl Search {
-    /// All candidates of a run, in the order of their places. Calls `prefetch` with each
-    /// part before the search of it.
+    /// Returns all candidates of a run by position. Calls `prefetch` with each part before its
+    /// search.
     pub(super) fn run(&mut self, run: &Run<'_>, prefetch: Option<Prefetch<'_>>) -> Vec<Candidate> {
         let mut found = Vec::new();
         let mut searched = 0;
@@ -101,11 +100,11 @@ impl Search {
                 prefetch(bytes);
             }
             let mut look = |at: usize, order| {
-                // A header at the start of the data may begin before it.
+                // A header that the data's start cuts may begin before it.
                 found.extend(Candidate::read(run, at, order));
             };
             let end = start + bytes.len();
-            // The parts may be next to each other, or overlap in the few bytes here.
+            // Parts may be adjacent, or overlap in these few bytes.
             let before = start.saturating_sub(HEADER - 1)..start;
             let last = end.saturating_sub(HEADER - 1).max(start)..end;
             for at in before.chain(last) {
@@ -127,15 +126,15 @@ impl Search {
         found
     }
 
-    /// Number of bytes searched.
+    /// Returns the number of bytes searched.
     pub(super) const fn searched(&self) -> u64 {
         self.searched
     }
 }
 
-/// Calls `look` for every place in `bytes` at which the bytes of a header allow one.
+/// Calls `look` for each position in `bytes` that may be a header.
 fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
-    // Before the first piece there must be a byte.
+    // A piece needs a preceding byte.
     let mut at = 1;
     look_closely(bytes, 0..1, &mut look);
     while let Some(piece) = bytes.get(at - 1..).and_then(<[u8]>::first_chunk) {
@@ -147,15 +146,15 @@ fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
     look_closely(bytes, at..bytes.len(), &mut look);
 }
 
-/// The byte that all signatures have: their highest.
+/// Highest byte of the plain signature, and basis of all others.
 const HIGHEST: u8 = 0x43;
 
-/// Upper byte of a size, at most.
+/// Highest upper byte of a size.
 const SIZE: u8 = (LARGEST >> 24) as u8 - 1;
 
-/// Whether any byte may be the highest of a signature, before a size that is not too
-/// large. The size's highest byte is the eighth behind it in either byte order. No
-/// branch, so that the compiler compares a vector of bytes at once.
+/// Returns whether any byte may be the highest of a signature, followed by a possible size. The
+/// size's highest byte is the eighth after it in both byte orders. The code has no branch, so that
+/// the compiler compares whole vectors.
 fn has_letter(piece: &[u8; PIECE + AROUND]) -> bool {
     let hits = (1..=PIECE).fold(0, |hits, at| {
         hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE))
@@ -163,7 +162,7 @@ fn has_letter(piece: &[u8; PIECE + AROUND]) -> bool {
     hits != 0
 }
 
-/// Whether any of these bytes is also beside the next lower byte of a signature.
+/// Returns whether any of these bytes is also beside the next lower byte of a signature.
 fn is_interesting(piece: &[u8; PIECE + AROUND]) -> bool {
     let hits = (1..=PIECE).fold(0, |hits, at| {
         let is_beside = is_version_byte(piece[at - 1]) | is_version_byte(piece[at + 1]);
@@ -172,12 +171,12 @@ fn is_interesting(piece: &[u8; PIECE + AROUND]) -> bool {
     hits != 0
 }
 
-/// 0x47 XORed with a major version below 16.
+/// Returns whether the byte is 0x47 XORed with a major version below 16.
 const fn is_version_byte(byte: u8) -> bool {
     byte & 0xf0 == 0x40
 }
 
-/// `places` are those of the highest byte of a signature.
+/// Checks headers whose signature has its highest byte in `places`.
 fn look_closely(bytes: &[u8], places: Range<usize>, look: &mut impl FnMut(usize, ByteOrder)) {
     let is_version = |at: usize| bytes.get(at).is_some_and(|byte| is_version_byte(*byte));
     for at in places {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_header_is_none() {
+    fn bytes_that_cannot_be_a_header_are_none() {
         let little = |signature, start, size| {
             let mut bytes = vec![0; 64];
             bytes[2..14].copy_from_slice(

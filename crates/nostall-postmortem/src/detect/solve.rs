@@ -1,10 +1,10 @@
-//! From headers to regions: hypotheses from the distances between headers, judged
-//! by the bytes.
+//! Derives regions from headers: hypotheses from the distances between headers, judged by the
+//! bytes.
 //!
-//! A region is solved from a pivot, a header taken for the first trace zone's or for the last or
-//! last but one of all. From it, the solver finds the following and the preceding zones. The
-//! distances between neighbouring headers are the zones' sizes or twice as much, where one is
-//! missing; Linux's arithmetic allows few of them.
+//! A region is solved from a pivot: a header that may be the first trace zone's, or the last or
+//! last but one of all. The solver then finds the zones after and before it. The distances between
+//! adjacent headers are the zones' sizes, or twice that if a header is missing. Linux's arithmetic
+//! allows few of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,59 +17,58 @@ use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
 use nostall_pstore::{ByteOrder, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind, ZoneOrder};
 
-/// Questions to the bytes, about zones: in all, for one pivot at first, and for one that
-/// needs more.
+/// Limits for the number of zone checks: in total, and for the first try of each pivot.
 const PATIENCE: usize = 1 << 23;
 const PATIENCE_FIRST: usize = 1 << 14;
 const PATIENCE_EACH: usize = 1 << 19;
 
-/// Hypotheses kept, in all, and of one pivot.
+/// Limits for the number of kept hypotheses: in total, and of one pivot.
 const KEPT: usize = 4096;
 const KEPT_EACH: usize = 6;
 
-/// Parity sizes tried in one place, of those that may be: among 127, one half
-/// passes by chance, and more only where bytes are all the same.
+/// Maximum number of matching parity sizes per position. Of 127, half a size matches by chance;
+/// more match only where all bytes are equal.
 const CHECKS: usize = 6;
 
-/// Bits by which trace zones are too bad to be examined further.
+/// Difference in bits at which trace zones are not examined further.
 const MUCH: i32 = 40;
 
-/// So many headers lie within no zone's data by chance.
+/// Number of headers inside a zone's data that may occur by chance.
 const CROWD: usize = 3;
 
-/// Headers farther apart than this are no company: 64 MiB.
+/// Distance beyond which headers do not support each other: 64 MiB.
 const NEAR: usize = 1 << 26;
 
-/// A zone is no smaller, and a size no larger than a region.
+/// Range of zone and region sizes, as powers of two.
 const SIZES: core::ops::Range<u32> = 4..31;
 
-/// A run of memory, and the possible headers in it.
+/// A memory run and the possible headers in it.
 pub(super) type Searched<'a> = (&'a Run<'a>, Vec<Candidate>);
 
-/// Hypotheses of several runs.
+/// Hypotheses for several runs.
 #[derive(Debug, Default)]
 pub(super) struct Solved {
-    /// The best ones, the best first.
+    /// Best hypotheses, in descending order.
     pub(super) hypotheses: Vec<Hypothesis>,
     /// Whether some were not tried.
     pub(super) is_cut_short: bool,
 }
 
-/// The hypotheses worth a look.
+/// Returns the hypotheses that are worth examining.
 pub(super) fn solve(searched: &[Searched<'_>]) -> Solved {
     let mut sites = Vec::new();
     for (index, (run, candidates)) in searched.iter().enumerate() {
         sites.extend(Site::all(index, run, candidates));
     }
     let mut pivots: Vec<Pivot<'_>> = sites.iter().flat_map(Site::pivots).collect();
-    // A flood of headers that show nothing comes last.
+    // A flood of headers without further evidence comes last.
     pivots.sort_by_key(|pivot| Reverse(pivot.promise));
 
     let mut solved = Solved::default();
     let all = &mut solved.hypotheses;
     let mut patience = PATIENCE;
     for each in [PATIENCE_FIRST, PATIENCE_EACH] {
-        // A pivot that takes longer than usual must wait for the others.
+        // A pivot that needs more checks waits for the others.
         pivots.retain(|pivot| {
             let given = each.min(patience);
             if given == 0 {
@@ -86,7 +85,7 @@ pub(super) fn solve(searched: &[Searched<'_>]) -> Solved {
     solved
 }
 
-/// The best `count` hypotheses, sorted. Returns whether there were more.
+/// Keeps the best `count` hypotheses, sorted. Returns whether there were more.
 fn best(all: &mut Vec<Hypothesis>, count: usize) -> bool {
     all.sort_by_key(|hypothesis| Reverse((hypothesis.grade(), hypothesis.score)));
     let more = all.len() > count;
@@ -94,14 +93,14 @@ fn best(all: &mut Vec<Hypothesis>, count: usize) -> bool {
     more
 }
 
-/// The headers of one run in one byte order, and all at even or all at odd places: the
-/// zones of a region lie an even number of bytes apart.
+/// Headers of one run and one byte order, all at even or all at odd positions. The zones of a
+/// region are an even number of bytes apart.
 struct Site<'a> {
     index: usize,
     run: &'a Run<'a>,
     order: ByteOrder,
     plain: Vec<usize>,
-    /// By their signatures.
+    /// Trace headers by signature.
     traces: BTreeMap<u32, Vec<usize>>,
     all_traces: Vec<usize>,
 }
@@ -167,17 +166,17 @@ impl<'a> Site<'a> {
     }
 }
 
-/// A header to solve a region from.
+/// A header from which a region is solved.
 struct Pivot<'a> {
     solver: Solver<'a>,
-    /// Its number among the trace headers, or the plain ones if there are none.
+    /// Index among the trace headers, or among the plain ones if there are none.
     at: usize,
-    /// How much there is to be expected of it.
+    /// Expected evidence; higher is better.
     promise: u8,
 }
 
 impl Pivot<'_> {
-    /// Returns whether all was tried.
+    /// Solves the pivot. Returns whether everything was tried.
     fn solve(&self, witness: &Witness<'_>, all: &mut Vec<Hypothesis>) -> bool {
         let middles = if self.solver.traces.is_empty() {
             self.solver.without_traces(self.at)
@@ -188,7 +187,7 @@ impl Pivot<'_> {
     }
 }
 
-/// The headers of one byte order and one kernel version.
+/// Headers of one byte order and one kernel version.
 #[derive(Clone, Copy)]
 struct Solver<'a> {
     index: usize,
@@ -196,12 +195,12 @@ struct Solver<'a> {
     order: ByteOrder,
     trace: u32,
     plain: &'a [usize],
-    /// Those with the signature `trace`.
+    /// Headers with the signature `trace`.
     traces: &'a [usize],
     all_traces: &'a [usize],
 }
 
-/// The trace zones, or where there are none, the place where they would be.
+/// The trace zones, or the position where they would be.
 #[derive(Clone, Copy)]
 struct Middle {
     start: usize,
@@ -221,14 +220,14 @@ struct Front {
     start: usize,
     records: Records,
     console: usize,
-    /// Bytes of the zone for user space's messages between these and the trace zones; 0: none.
+    /// Size of the pmsg zone between these and the trace zones, in bytes; 0 for none.
     pmsg: usize,
     evidence: Evidence,
 }
 
 impl Solver<'_> {
-    /// How much is to be expected of the header at `at`: contents, or else a plain
-    /// signature near it.
+    /// Returns the expected evidence of the header at `at`: its contents, or a plain signature near
+    /// it.
     fn promise(&self, at: usize, kind: ZoneKind) -> u8 {
         let Some(header) = self.run.array(at) else {
             return 0;
@@ -259,7 +258,7 @@ impl Solver<'_> {
         Witness::new(self.run, self.order, self.trace, patience)
     }
 
-    /// All that may surround one of these middles. Returns whether all was tried.
+    /// Tries all zones around these middles. Returns whether everything was tried.
     fn pivot(&self, witness: &Witness<'_>, middles: &[Middle], all: &mut Vec<Hypothesis>) -> bool {
         let Some(first) = middles.first() else {
             return true;
@@ -332,7 +331,7 @@ impl Solver<'_> {
             let to = ats.partition_point(|&at| at < front.start + used);
             to - ats.partition_point(|&at| at < front.start)
         };
-        // Those of all kernels: a hypothesis with headers inside of a zone explains less.
+        // Headers of all kernels count: a hypothesis with headers inside a zone explains less.
         let headers = within(self.plain) + within(self.all_traces);
         hypothesis.strangers = headers.saturating_sub(evidence.headers + evidence.wrong_sizes);
         hypothesis.score = evidence.bits + hypothesis.usual(self.run.len())
@@ -340,7 +339,7 @@ impl Solver<'_> {
         Some(hypothesis)
     }
 
-    /// The parity sizes that headers near `at` speak for; none is always possible.
+    /// Returns the parity sizes that headers near `at` suggest; no parity is always possible.
     fn parities(&self, witness: &Witness<'_>, at: usize) -> Vec<usize> {
         let mut counts = [0usize; MAX_PARITY + 1];
         let near = |ats: &[usize]| {
@@ -358,7 +357,7 @@ impl Solver<'_> {
             if let Some(next) = next {
                 self.count_parities(header, next, &mut counts);
             }
-            // The last one's end is not known, nor that of one before a gap.
+            // The ends of the last header's zone, and of one before a gap, are unknown.
             if i + 1 == headers.len() || header == at {
                 for log in SIZES {
                     let _ = witness.spend(1);
@@ -373,10 +372,10 @@ impl Solver<'_> {
         parities
     }
 
-    /// With how many parity bytes the header at `at` is right if a zone ends at
-    /// `end`: its parity comes last.
+    /// Counts the parity sizes with which the header at `at` is correct if its zone ends at `end`.
+    /// The header's parity is at the end.
     fn count_parities(&self, at: usize, end: usize, counts: &mut [usize; MAX_PARITY + 1]) {
-        // The last bytes of the zone, as many as may be parity.
+        // The bytes at the zone's end that may be parity.
         let from = end.saturating_sub(MAX_PARITY).max(at + HEADER);
         let zone = end
             .checked_sub(from)
@@ -388,7 +387,7 @@ impl Solver<'_> {
         let mut checks = 0;
         for (parity, byte) in (1..=MAX_PARITY).zip(zone.iter().rev()) {
             sum ^= byte;
-            // All bytes of a codeword sum to 0, one being a root.
+            // All bytes of a codeword sum to 0, because 1 is a root.
             if sum == 0 && checks < CHECKS {
                 checks += 1;
                 counts[parity] += usize::from(has_parity(&header, &zone[zone.len() - parity..]));
@@ -396,13 +395,12 @@ impl Solver<'_> {
         }
     }
 
-    /// A middle of trace zones, of which the first that has a header is number
-    /// `first` of the trace headers.
+    /// Returns middles of trace zones whose first available header has index `first`.
     fn with_traces(&self, first: usize) -> Vec<Middle> {
         let at = self.traces[first];
         let gap = |i: usize| Some(self.traces.get(i + 1)? - self.traces.get(i)?);
         let before = first.checked_sub(1).and_then(gap);
-        // In the midst of equal zones nothing starts.
+        // No region starts in the middle of equal zones.
         if before.is_some() && before == gap(first) || self.is_lonely(first) {
             return Vec::new();
         }
@@ -431,8 +429,8 @@ impl Solver<'_> {
         middles
     }
 
-    /// Whether no evidence supports trace header number `first`: neither another header anywhere
-    /// near, nor the bytes after it.
+    /// Returns whether trace header `first` has no support: neither a header nearby, nor the bytes
+    /// after it.
     fn is_lonely(&self, first: usize) -> bool {
         let at = self.traces[first];
         let company = |others: &[usize]| {
@@ -449,8 +447,8 @@ impl Solver<'_> {
         !(company(self.traces) || company(self.plain) || records())
     }
 
-    /// How large trace zones may be: as far as the next header, half as far if one
-    /// is missing (these are gaps); or, if nothing follows, a power of two.
+    /// Returns possible sizes of trace zones: the distance to the next header, or half of it if a
+    /// header is missing (then a gap). If nothing follows, powers of two.
     fn trace_sizes(&self, first: usize) -> Vec<(usize, bool)> {
         let at = self.traces[first];
         let next_plain = self.plain.partition_point(|&plain| plain < at);
@@ -460,7 +458,7 @@ impl Solver<'_> {
         let gaps = gaps.clone().chain(gaps.map(|gap| gap / 2));
         let mut sizes: Vec<(usize, bool)> = gaps.map(|gap| (gap, true)).collect();
         sizes.extend(self.alone(at).map(|size| (size, false)));
-        // The last of two, where the first has no header: before that is a power of two.
+        // The second of two zones, if the first has no header: a power of two precedes it.
         if let (None, Some(before)) = (next_trace, self.before(at).last()) {
             let rests = SIZES.map(|log| (at - before).checked_sub(1 << log));
             sizes.extend(rests.flatten().map(|size| (size, true)));
@@ -471,8 +469,8 @@ impl Solver<'_> {
         sizes
     }
 
-    /// The powers of two that a zone at `at` may be large, up to the next header
-    /// or some way beyond the bytes' end.
+    /// Returns the powers of two that may be the size of a zone at `at`, up to the next header or
+    /// some way beyond the end of the bytes.
     fn alone(&self, at: usize) -> impl Iterator<Item = usize> {
         let next = |ats: &[usize]| {
             let next = ats.partition_point(|&other| other <= at);
@@ -485,7 +483,7 @@ impl Solver<'_> {
             .take_while(move |&size| size <= room && size < reach)
     }
 
-    /// How large a zone at `at` is at most: the dump may have been cut off.
+    /// Returns the maximum size of a zone at `at`, because the dump may be cut off.
     fn reach(&self, at: usize) -> usize {
         let here = self.run.len().saturating_sub(at);
         let says = self.run.array(at).map_or(0, |header| {
@@ -494,13 +492,13 @@ impl Solver<'_> {
         says.max(here).min(1 << 31).saturating_mul(CUT)
     }
 
-    /// No trace zones: plain header number `last` is the zone's that would follow
-    /// them, or the last one's.
+    /// Returns middles without trace zones. Plain header `last` belongs to the zone after them, or
+    /// to the last zone.
     fn without_traces(&self, last: usize) -> Vec<Middle> {
         let gap = |i: usize| Some(self.plain.get(i + 1)? - self.plain.get(i)?);
         let at = self.plain[last];
         let before = last.checked_sub(1).and_then(gap);
-        // In the midst of equal zones nothing ends.
+        // No region ends in the middle of equal zones.
         if before.is_some() && before == gap(last) && before == gap(last + 1) {
             return Vec::new();
         }
@@ -516,7 +514,7 @@ impl Solver<'_> {
         starts.into_iter().map(middle).collect()
     }
 
-    /// The middles that are not much worse than the best, by their starts.
+    /// Returns the middles that are not much worse than the best, by position.
     fn likely(
         &self,
         witness: &Witness<'_>,
@@ -556,7 +554,7 @@ impl Solver<'_> {
         Some(sum)
     }
 
-    /// The zone for user space's messages that may start at `at`, or none.
+    /// Returns the pmsg zones that may start at `at`, and none.
     fn pmsgs(&self, witness: &Witness<'_>, at: usize, parity: usize) -> Vec<(usize, Evidence)> {
         let mut pmsgs = Vec::from([(0, Evidence::default())]);
         if at >= self.run.len() || (!self.is_signed(at) && parity == 0) {
@@ -577,8 +575,8 @@ impl Solver<'_> {
         pmsgs
     }
 
-    /// Returns the best candidates for the zones before a middle: dmesg zones, the console's, and
-    /// before traces that of user space's messages.
+    /// Returns the best candidates for the zones before a middle: dmesg zones, the console zone,
+    /// and possibly the pmsg zone.
     fn fronts_of(&self, witness: &Witness<'_>, middle: Middle, parity: usize) -> Vec<Front> {
         let end = middle.start;
         let mut fronts = self.fronts(witness, end, parity);
@@ -588,7 +586,7 @@ impl Solver<'_> {
         let sizes = SIZES.map(|log| 1usize << log);
         let starts = sizes.map_while(|size| Some((size, end.checked_sub(size)?)));
         for (pmsg, at) in starts.take_while(|&(_, at)| !self.is_crowded(at, end)) {
-            // Its header may be missing: it lies after the console's zone, a power of two.
+            // Its header may be missing: it follows the console zone, whose size is a power of two.
             let last = self.before(at).last();
             let is_behind_console = last.is_some_and(|last| (at - last).is_power_of_two());
             if at >= self.run.len() || !(self.is_signed(at) || parity > 0 || is_behind_console) {
@@ -614,7 +612,7 @@ impl Solver<'_> {
         fronts
     }
 
-    /// Returns the best candidates for the zones before `end`: dmesg zones, then the console's.
+    /// Returns the best candidates for the zones before `end`: dmesg zones, then the console zone.
     fn fronts(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<Front> {
         let mut fronts = Vec::new();
         for (console, evidence) in self.consoles(witness, end, parity) {
@@ -628,7 +626,7 @@ impl Solver<'_> {
             fronts.push(front);
             let mut good = None;
             for zone in self.record_sizes(front.start) {
-                // Where zones follow each other, every second one does too.
+                // Where zones follow each other, so does every second one.
                 if good.is_some_and(|good| zone % good == 0) {
                     continue;
                 }
@@ -647,11 +645,11 @@ impl Solver<'_> {
         fronts
     }
 
-    /// The console zones that may end at `end`, and none.
+    /// Returns the console zones that may end at `end`, and none.
     fn consoles(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<(usize, Evidence)> {
         let mut consoles = Vec::from([(0, Evidence::default())]);
         let before = self.before(end);
-        // Its header may be missing: it lies after the last dmesg zone.
+        // Its header may be missing: it follows the last dmesg zone.
         let behind_records = |console: usize| match before {
             [.., a, b] => {
                 [1, 2].contains(&((end - b - console.min(end - b)) / (b - a)))
@@ -682,7 +680,7 @@ impl Solver<'_> {
         consoles
     }
 
-    /// How large dmesg zones that end at `end` may be.
+    /// Returns possible sizes of dmesg zones that end at `end`.
     fn record_sizes(&self, end: usize) -> Vec<usize> {
         let before = self.before(end);
         let last = &before[before.len().saturating_sub(CROWD)..];
@@ -695,8 +693,8 @@ impl Solver<'_> {
         sizes
     }
 
-    /// Dmesg zones of `zone` bytes before the others: as many as have headers, and
-    /// one more if there is something to be said for it.
+    /// Adds dmesg zones of `zone` bytes before the others: those with headers, and one more if
+    /// there is evidence for it.
     fn with_records(
         &self,
         witness: &Witness<'_>,
@@ -733,7 +731,7 @@ impl Solver<'_> {
         (front.records.count > 0).then_some(front)
     }
 
-    /// Whether one zone from `at` to `end` would hold too many headers.
+    /// Returns whether a zone from `at` to `end` would contain too many headers.
     fn is_crowded(&self, at: usize, end: usize) -> bool {
         let first = self.plain.partition_point(|&plain| plain <= at);
         self.plain
@@ -745,7 +743,7 @@ impl Solver<'_> {
         self.plain.binary_search(&at).is_ok()
     }
 
-    /// Whether a plain header is at `at`, or its signature before sizes that cannot be.
+    /// Returns whether a plain header is at `at`, or its signature with impossible sizes.
     fn is_signed(&self, at: usize) -> bool {
         let header = || Some(ZoneHeader::decode(self.run.array(at)?, self.order));
         let is_damaged = || {
@@ -755,7 +753,7 @@ impl Solver<'_> {
         self.is_plain(at) || is_damaged()
     }
 
-    /// The plain headers before `end`.
+    /// Returns the plain headers before `end`.
     fn before(&self, end: usize) -> &[usize] {
         &self.plain[..self.plain.partition_point(|&at| at < end)]
     }

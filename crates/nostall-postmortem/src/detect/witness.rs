@@ -1,5 +1,5 @@
-//! Evidence of the bytes for and against a zone at a given place, in bits. It is the ratio of two
-//! likelihoods: with the zone there, and with any data.
+//! Evidence in the bytes for and against a zone at a position, in bits. It is a ratio of
+//! likelihoods: with the zone there, and with arbitrary data.
 
 use std::boxed::Box;
 use std::cell::Cell;
@@ -15,45 +15,45 @@ use nostall_pstore::{
 /// First bytes of a dmesg record.
 const DMESG: &[u8; 4] = b"====";
 
-/// A zone that may be there.
+/// A possible zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    /// Where in the bytes.
+    /// Position in the bytes.
     pub(super) at: usize,
-    /// Its size.
+    /// Size in bytes.
     pub(super) size: usize,
-    /// Kind of its contents.
+    /// Kind of contents.
     pub(super) kind: ZoneKind,
-    /// The CPU, if a trace zone is one CPU's.
+    /// CPU of the trace zone, if each zone belongs to one CPU.
     pub(super) cpu: Option<usize>,
 }
 
 /// Evidence for zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
-    /// For them, or against.
+    /// Evidence in bits; negative values count against the zones.
     pub(super) bits: i32,
-    /// How many have a header that is sound.
+    /// Number of valid headers.
     pub(super) headers: usize,
-    /// How many have one that must be corrected first, or none.
+    /// Number of headers that must be corrected, or are missing.
     pub(super) missing: usize,
-    /// How many headers have the parity they should.
+    /// Number of headers with correct parity.
     pub(super) parities: usize,
-    /// How many are rings as full as they can be, to the byte.
+    /// Number of ring zones that are exactly full.
     pub(super) full: usize,
-    /// How many hold the contents that a zone of their kind should.
+    /// Number of zones with contents of their kind.
     pub(super) contents: usize,
-    /// How many have the right signature, and sizes that cannot be.
+    /// Number of headers with the right signature but impossible sizes.
     pub(super) wrong_sizes: usize,
-    /// Bits that ordinary data does not have by chance: to decide on, where `bits` are
-    /// to compare with.
+    /// Bits that ordinary data does not have by chance. They decide on the grade; `bits` only
+    /// compare hypotheses.
     pub(super) proof: i32,
-    /// Bits of agreeing parity bytes, of the zone that has the most.
+    /// Bits of agreeing parity bytes, of the zone with the most.
     pub(super) parity_bits: i32,
 }
 
 impl Evidence {
-    /// `bits`, and nothing else.
+    /// Creates evidence of `bits` only.
     pub(super) fn of(bits: i32) -> Self {
         Self {
             bits,
@@ -81,22 +81,22 @@ impl core::ops::Add for Evidence {
     }
 }
 
-/// Cost of correcting a header, where reading one costs 1.
+/// Cost of correcting a header, relative to reading one.
 const CORRECTION: usize = 16;
 
-/// Memory, read in one byte order and with one signature for trace zones. The number
-/// of questions is limited.
+/// Memory, read in one byte order and with one signature of trace zones. The number of checks is
+/// limited.
 #[derive(Debug)]
 pub(super) struct Witness<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) order: ByteOrder,
-    /// Trace zones' signature.
+    /// Signature of the trace zones.
     pub(super) trace: u32,
     patience: Cell<usize>,
 }
 
 impl<'a> Witness<'a> {
-    /// That answers `patience` times.
+    /// Creates a witness that allows checks of total cost `patience`.
     pub(super) fn new(run: &'a Run<'a>, order: ByteOrder, trace: u32, patience: usize) -> Self {
         Self {
             run,
@@ -106,25 +106,25 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// How many answers are left.
+    /// Returns the remaining cost.
     pub(super) fn patience(&self) -> usize {
         self.patience.get()
     }
 
-    /// Takes `cost` of it; `None` if there is no more.
+    /// Spends `cost`; `None` if not enough is left.
     pub(super) fn spend(&self, cost: usize) -> Option<()> {
         let left = self.patience.get().checked_sub(cost);
         self.patience.set(left.unwrap_or(0));
         left.map(drop)
     }
 
-    /// Returns the evidence of the bytes for this zone, with `parity` parity bytes; `None` if it
-    /// cannot be, or if too much was asked already.
+    /// Returns the evidence for this zone with `parity` parity bytes. `None` if the zone is
+    /// impossible, or if the checks are used up.
     pub(super) fn hear(&self, claim: Claim, parity: usize) -> Option<Evidence> {
         self.spend(1)?;
         let division = Division::new(claim.size, parity)?;
         let Some(bytes) = self.header(claim.at) else {
-            // Beyond the dump's end.
+            // Beyond the end of the dump.
             return Some(Evidence::of(-4));
         };
         let header = ZoneHeader::decode(bytes, self.order);
@@ -155,7 +155,7 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// The header's bytes at `at`.
+    /// Returns the header's bytes at `at`.
     pub(super) fn header(&self, at: usize) -> Option<[u8; HEADER]> {
         self.run.array(at)
     }
@@ -165,8 +165,8 @@ impl<'a> Witness<'a> {
         let bits = match (full, header) {
             (true, _) => 36,
             (_, ZoneHeader { size: 0, .. }) => 26,
-            // A ring that has come round is full, no other has its start elsewhere
-            // than at its end; and a record does not come round at all.
+            // A ring that has wrapped is full; in any other, the start is at the end. A dmesg
+            // record never wraps.
             (_, ZoneHeader { start, size, .. }) if start < size => 2,
             _ => 20,
         };
@@ -175,8 +175,8 @@ impl<'a> Witness<'a> {
         } else {
             bits
         };
-        // A plain signature is 32 bits, but code and tables have it too, before zeros.
-        // That of a trace zone is any of thousands of words, many of them text.
+        // A plain signature has 32 bits, but code and tables also contain it before zeros. A trace
+        // zone's signature is any of thousands of words, many of them text.
         let (signature, filled, partly) = match claim.kind {
             ZoneKind::Ftrace => (0, 20, 8),
             _ => (18, 32, 16),
@@ -216,7 +216,7 @@ impl<'a> Witness<'a> {
                     (Some(is), Some(should)) if usize::from(is) == should & 0xff => {
                         good(10, proof(look))
                     }
-                    // In one or two bits, a CPU is known only so far.
+                    // A CPU number of one or two bits is only partly known.
                     (Some(is), Some(should)) => {
                         let known = match look.record_format.cpu_bits() {
                             0 => 0xff,
@@ -240,7 +240,7 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// A zone whose header, `found`, is none: does its parity correct it?
+    /// Returns the evidence for a zone whose header `found` is invalid but may be corrected.
     fn corrected(
         &self,
         claim: Claim,
@@ -262,8 +262,8 @@ impl<'a> Witness<'a> {
             && header.signature == signature
             && header.is_valid(division.data())
         {
-            // Nothing at all, corrected by the parity of an empty zone that ends here,
-            // does not show that it starts here.
+            // An empty header, corrected with the parity of an empty zone that ends here, does not
+            // prove that the zone starts here.
             let bytes = self.header(claim.at).unwrap_or_default();
             let is_blank = bytes.iter().all(|&byte| byte == bytes[0]);
             return missing(looks + if is_blank { -2 } else { 24 });
@@ -279,7 +279,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// Printable, nearly all of it.
+/// Returns whether nearly all bytes are printable.
 fn is_text(bytes: &[u8]) -> bool {
     let odd = bytes
         .iter()
@@ -287,13 +287,13 @@ fn is_text(bytes: &[u8]) -> bool {
     odd.count() * 8 <= bytes.len()
 }
 
-/// Bits that a group of parity bytes is worth: it is not so sure that all zones
-/// are independent as that each is right.
+/// Returns the bits for agreeing parity bytes. They are limited, because the independence of all
+/// zones is less certain than each match.
 fn worth(parity: usize) -> i32 {
     (parity as i32 * 8).min(40)
 }
 
-/// Bits of proof in trace records.
+/// Returns the bits of proof in trace records.
 fn proof(look: Look) -> i32 {
     match look.records {
         16.. if look.quality > 0.9 => 48,
@@ -302,8 +302,8 @@ fn proof(look: Look) -> i32 {
     }
 }
 
-/// The header's parity, the last bytes of a zone, and that of its first block; `None`
-/// if there is none.
+/// Checks the header's parity, which is at the end of the zone, and that of its first block. `None`
+/// without parity.
 fn parities(run: &Run<'_>, at: usize, division: Division, header: ZoneHeader) -> Option<Evidence> {
     let code = code(division.parity())?;
     let mut evidence = Evidence::default();
@@ -313,14 +313,14 @@ fn parities(run: &Run<'_>, at: usize, division: Division, header: ZoneHeader) ->
         evidence.parities += 1;
         evidence.parity_bits += 8 * division.parity() as i32;
     } else {
-        // Cut off between a header and its parity, or flipped, in one of them.
+        // The zone is cut off between header and parity, or one of them is damaged.
         evidence.bits -= 6;
     }
     if header.size as usize >= BLOCK && division.block_len(0) == BLOCK {
         let parity = run.get(at + division.block_parity(0), division.parity())?;
         let block = run.array::<BLOCK>(at + HEADER)?;
         let good = code.check(&block, &parity);
-        // A block of zeros agrees with zeros, wherever they lie.
+        // A block of zeros agrees with zeros anywhere.
         if good && block != [0; BLOCK] {
             evidence.parity_bits += 8 * division.parity() as i32;
         }
@@ -329,7 +329,7 @@ fn parities(run: &Run<'_>, at: usize, division: Division, header: ZoneHeader) ->
     Some(evidence)
 }
 
-/// A zone's header as its parity says.
+/// Corrects a zone's header with its parity.
 pub(super) fn correct(
     run: &Run<'_>,
     at: usize,
@@ -346,12 +346,12 @@ pub(super) fn correct(
     Some(ZoneHeader::decode(bytes, order))
 }
 
-/// Whether the 12 bytes `header` have this parity.
+/// Returns whether the 12 bytes `header` have this parity.
 pub(super) fn has_parity(header: &[u8; HEADER], parity: &[u8]) -> bool {
     code(parity.len()).is_some_and(|code| code.check(header, parity))
 }
 
-/// The code with so many parity bytes; made once, when it is first asked for.
+/// Returns the code with so many parity bytes, created on first use.
 fn code(parity: usize) -> Option<&'static Code> {
     static CODES: [OnceLock<Option<Box<Code>>>; MAX_PARITY + 1] =
         [const { OnceLock::new() }; MAX_PARITY + 1];

@@ -11,31 +11,31 @@ use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
 use crate::image::Image;
 
-/// Most ring buffers that are searched for: an image may be filled with them on purpose.
+/// Maximum number of ring buffers: an image may be filled with them on purpose.
 pub const MOST: usize = 64;
 
-/// Most CPUs of a ring buffer.
+/// Maximum number of CPUs of a ring buffer.
 const MOST_CPUS: u64 = 8192;
 
-/// CPUs in a row whose descriptions may be gone without an end of the search.
+/// Number of consecutive lost descriptions at which the search for CPUs ends.
 const GONE: u64 = 8;
 
 /// A persistent ring buffer of Linux.
 #[derive(Clone, Debug)]
 pub struct RingBuffer {
-    /// Its number in the image.
+    /// Index of the buffer in the image.
     pub index: usize,
-    /// Its physical address.
+    /// Physical address of the buffer.
     pub address: u64,
-    /// Its layout.
+    /// Layout version.
     pub version: Version,
-    /// Bytes up to the end of the last CPU's sub-buffers.
+    /// Size in bytes, up to the end of the last CPU's sub-buffers.
     pub size: u64,
-    /// Bytes of a sub-buffer.
+    /// Size of a sub-buffer in bytes.
     pub subbuf: usize,
-    /// Number of a CPU's sub-buffers.
+    /// Number of sub-buffers per CPU.
     pub subbufs: usize,
-    /// Its CPUs. All possible ones have a part.
+    /// All possible CPUs, including those without records.
     pub cpus: Vec<Cpu>,
 }
 
@@ -58,7 +58,7 @@ impl RingBuffer {
                     next = buffer.address + buffer.size;
                     found.push(buffer);
                 }
-                // Empty ones give way: they may be there to hide one with records.
+                // Empty buffers are dropped first: they may hide one with records.
                 if found.len() > MOST {
                     let empty = found.iter().rposition(|buffer| buffer.records() == 0);
                     found.remove(empty.unwrap_or(MOST));
@@ -74,9 +74,9 @@ impl RingBuffer {
         found
     }
 
-    /// Reads the ring buffer with a description at `address`. CPUs before that may have lost
-    /// theirs; nothing before `from` belongs to it. `budget` is the number of sub-buffers that
-    /// may still be read in this image, so that no image takes forever.
+    /// Reads the ring buffer with a description at `address`. Descriptions of CPUs before it may be
+    /// lost; nothing before `from` belongs to it. `budget` is the remaining number of sub-buffers
+    /// to read in this image, which bounds the time.
     fn at(image: &Image, address: u64, from: u64, budget: &mut u64) -> Option<Self> {
         let word = Order::Little.u32(&image.read(address + 4, 4)?, 0)?;
         let version = Version::ALL
@@ -104,7 +104,7 @@ impl RingBuffer {
         let stride = known.header(0) + known.data_bytes();
         let first = first_meta.checked_add(header)?;
         first.checked_add(known.data_bytes())?;
-        // Something must be there besides the description.
+        // The buffer must have data besides the description.
         image.read(first, 16)?;
         let slots = Slots {
             image,
@@ -195,7 +195,7 @@ impl RingBuffer {
         self.cpus.iter().map(Cpu::records).sum()
     }
 
-    /// Whether a part of it cannot be read or relied on.
+    /// Returns whether a part of the buffer is unreadable or unreliable.
     pub fn is_damaged(&self) -> bool {
         self.cpus
             .iter()
@@ -208,14 +208,14 @@ impl RingBuffer {
     }
 }
 
-/// The places of the CPUs' descriptions, counted from a known one.
+/// Locations of the CPUs' descriptions, relative to a known one.
 struct Slots<'a> {
     image: &'a Image,
     known: &'a Meta,
     first_meta: u64,
     /// Bytes before the sub-buffers of the known CPU.
     header: u64,
-    /// Bytes from one CPU to the next, but for the first one behind a header.
+    /// Distance in bytes between CPUs, except for the first CPU behind a header.
     stride: u64,
     /// End of the ring buffer, if its header has it.
     end: u64,
@@ -231,7 +231,7 @@ impl Slots<'_> {
         let sub = (self.known.header(0), self.header);
         let distance = self.stride.checked_mul(slot.unsigned_abs())?;
         let (at, first) = if slot > 0 {
-            // The known CPU's header may be of another length.
+            // The known CPU's header may have another length.
             let at = self.first_meta.checked_add(distance)?.checked_add(sub.1)?;
             let first = self.known.first.checked_add(distance)?;
             (at.checked_sub(sub.0)?, first)
@@ -245,8 +245,8 @@ impl Slots<'_> {
         (end <= self.end).then_some((at, first))
     }
 
-    /// Counts the CPUs in one direction. Some in a row may have lost their descriptions, if
-    /// one follows that has not, or if their records are there.
+    /// Counts the CPUs in one direction. Descriptions of consecutive CPUs may be lost, if a valid
+    /// one follows or if their records exist.
     fn count(&self, place: impl Fn(u64) -> Option<(u64, u64)>) -> u64 {
         let mut count = 0;
         for slot in 1..MOST_CPUS {
@@ -267,8 +267,8 @@ impl Slots<'_> {
         count
     }
 
-    /// Whether there are records where the CPU whose description is at `at` should have them:
-    /// each of the first sub-buffers is sound, and half of them have some.
+    /// Returns whether the CPU with its description at `at` has records: the first sub-buffers are
+    /// all sound, and half of them have records.
     fn has_records(&self, at: u64) -> bool {
         const SAMPLE: u32 = 8;
         const RECORDS: u32 = 4;

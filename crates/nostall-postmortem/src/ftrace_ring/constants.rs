@@ -1,4 +1,4 @@
-//! The kernel's constants, if the image has them: events may have pointers to strings in them.
+//! The kernel's constants, if the image contains them: events may refer to strings in them.
 
 use crate::image::Image;
 use crate::symbols::Symbols;
@@ -6,7 +6,7 @@ use crate::symbols::Symbols;
 /// KASLR moves an x86-64 kernel by multiples of this.
 pub(super) const ALIGN: u64 = 2 << 20;
 
-/// Most bytes of a kernel's constants.
+/// Size limit for a kernel's constants in bytes.
 const MOST: u64 = 64 << 20;
 
 /// Start of the kernel's banner.

@@ -128,7 +128,7 @@ impl Cpu {
             .filter(|at| self.pages[*at].records > 0)
             .collect();
         let mut boot = 0;
-        // The last sub-buffer whose time is in order, and the one before it.
+        // The last sub-buffer whose time is in order, and the previous one.
         let mut before: (Option<usize>, Option<usize>) = (None, None);
         for (nth, &at) in with_records.iter().enumerate() {
             let first = self.pages[at].times.0;
@@ -142,7 +142,7 @@ impl Cpu {
                     continue;
                 }
                 if before.1.is_some() && first >= end(before.1) {
-                    // The one before this is far ahead of both.
+                    // The previous sub-buffer is far ahead of both neighbours.
                     let odd = before.0.unwrap_or_default();
                     self.set_odd(odd, boot);
                     before = (before.1, None);
@@ -184,7 +184,8 @@ impl Cpu {
             .filter(|page| page.state != PageState::Sound)
     }
 
-    /// Whether the next boot of Linux would show its records: it drops all for one bad record.
+    /// Returns whether the next boot of Linux would show the CPU's records: one bad record hides
+    /// all.
     pub fn is_shown_by_linux(&self) -> bool {
         let is_fine =
             |page: &PageReport| matches!(page.state, PageState::Sound | PageState::OddTime);

@@ -15,7 +15,7 @@ pub enum Entry<'p> {
         /// Address in its caller.
         parent: u64,
     },
-    /// The same call again, so many times.
+    /// The previous call was repeated.
     Repeats {
         /// Address in the function.
         ip: u64,
@@ -33,7 +33,7 @@ pub enum Entry<'p> {
         /// Number of functions around it.
         depth: i32,
     },
-    /// A function was left.
+    /// A function returned.
     Exit {
         /// Function's address.
         function: u64,
@@ -57,7 +57,7 @@ pub enum Entry<'p> {
     },
     /// Bytes from `trace_marker_raw`.
     RawData(&'p [u8]),
-    /// A trace event, or a record that its type does not explain.
+    /// A trace event, or a record whose payload does not fit its type.
     Event,
 }
 
@@ -75,7 +75,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Reads it. Bytes behind the payload's end are zero.
+    /// Parses the common part. Bytes beyond the payload's end are zero.
     pub fn of(payload: &[u8]) -> Self {
         let byte = |at: usize| payload.get(at).copied().unwrap_or_default();
         Self {
@@ -137,9 +137,10 @@ const TYPES: [(&str, u16); 8] = [
 /// First number of a trace event in 6.12.
 const FIRST_EVENT: u16 = 20;
 
-/// Whether the number is a trace event's, whose text Linux makes from its print format.
+/// Returns whether the number belongs to a trace event, whose text Linux makes from its print
+/// format.
 ///
-/// Linux counts the first one to the fixed types here.
+/// As in Linux, the first trace event counts as a fixed type here.
 pub(super) fn is_trace_event(version: Version, id: u16) -> bool {
     id > version.event_type(FIRST_EVENT)
 }
@@ -158,7 +159,7 @@ pub(super) fn decode<'p>(version: Version, formats: &Formats, payload: &'p [u8])
     let id = Common::of(payload).id;
     let format = formats.get(id);
     let name = type_name(version, formats, id).unwrap_or_default();
-    // The format file has the offsets of this very kernel.
+    // The format file has the offsets of this kernel.
     let number = |field: &str, otherwise: usize, len: usize| {
         let field = format.and_then(|format| format.field(field));
         match field {

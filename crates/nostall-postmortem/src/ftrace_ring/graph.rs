@@ -1,7 +1,7 @@
 //! Function graphs in Linux's form.
 //!
-//! A recovered buffer has no tracer of its own. So Linux prints graphs without a line for each
-//! change of task, and without names behind closing braces.
+//! A recovered buffer has no tracer. Therefore, Linux prints graphs without task-change lines, and
+//! without names after closing braces.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use super::kernel::Kernel;
 /// Columns of an empty duration.
 const NO_TIME: &str = "              |  ";
 
-/// Deepest indentation that is printed.
+/// Deepest printed indentation.
 const DEEPEST: i32 = 1000;
 
-/// Marks of durations above so many nanoseconds.
+/// Marks for durations above these numbers of nanoseconds.
 const MARKS: [(u64, char); 6] = [
     (1_000_000_000, '$'),
     (100_000_000, '@'),
@@ -95,7 +95,7 @@ impl fmt::Display for Indent {
     }
 }
 
-/// Nanoseconds as microseconds, in 7 digits if they fit, with a mark.
+/// Nanoseconds as microseconds with a mark, in 7 digits if they fit.
 struct Duration(u64);
 
 impl fmt::Display for Duration {

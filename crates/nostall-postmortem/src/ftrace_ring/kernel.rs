@@ -27,13 +27,13 @@ pub struct Kernel {
 pub struct OtherKernel(String);
 
 impl Kernel {
-    /// Takes the symbols and formats for a ring buffer. `offset` is the KASLR offset, if it is
-    /// known; otherwise the ring buffer gives it.
+    /// Combines the symbols and formats for a ring buffer. `offset` is the KASLR offset if it is
+    /// known; otherwise the ring buffer provides it.
     ///
     /// # Errors
     ///
-    /// If the symbols are of another build: the ring buffer has the addresses of a function and
-    /// an object of its kernel, which both must give the same offset.
+    /// [`OtherKernel`] if the symbols belong to another build. The ring buffer has the addresses of
+    /// a function and an object of its kernel, and both must yield the same offset.
     pub fn new(
         image: &Image,
         buffer: &RingBuffer,
@@ -129,7 +129,7 @@ impl Kernel {
         self.symbols.as_ref()?.lookup(address)
     }
 
-    /// Whether an address is in the kernel's code for the start of interrupts.
+    /// Returns whether an address is in the kernel's interrupt entry code.
     pub(super) fn is_interrupt(&self, address: u64) -> bool {
         let bounds = self.symbols.as_ref().and_then(|symbols| {
             let start = symbols.linked_address("__irqentry_text_start")?;
@@ -139,8 +139,8 @@ impl Kernel {
         bounds.unwrap_or(false)
     }
 
-    /// Whether the next boot of Linux prints an event field by field: a trace event of a kernel
-    /// that ran at another address.
+    /// Returns whether the next boot of Linux prints an event field by field: a trace event of a
+    /// kernel that ran at another address.
     pub(super) fn is_printed_by_fields(&self, id: u16) -> bool {
         self.offset().is_some_and(|offset| offset != 0) && is_trace_event(self.version, id)
     }
@@ -162,8 +162,8 @@ impl Names for Kernel {
     }
 }
 
-/// Returns the KASLR offset that the ring buffer gives; `None` if it gives none, or if the symbols
-/// have none of the two names.
+/// Returns the KASLR offset in the ring buffer. `None` if the buffer has none, or if the symbols
+/// lack both names.
 fn told(buffer: &RingBuffer, symbols: &Symbols) -> Result<Option<u64>, OtherKernel> {
     let anchors = buffer.cpus.iter().filter_map(|cpu| cpu.anchors);
     match buffer.version {

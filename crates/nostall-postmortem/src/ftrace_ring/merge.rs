@@ -11,7 +11,7 @@ use super::buffer::RingBuffer;
 use super::page::PageState;
 use crate::image::Image;
 
-/// Order of the records of several CPUs. Each CPU's own are in the order of writing.
+/// Order of several CPUs' records. Each CPU's records stay in the order of writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MergeBy {
     /// By boot, then by time.
@@ -21,12 +21,12 @@ pub enum MergeBy {
     Linux,
 }
 
-/// A record.
+/// A record of the ring buffer.
 #[derive(Clone, Debug)]
 pub struct RingRecord<'a> {
     /// Number of the CPU.
     pub cpu: usize,
-    /// Boot that it is of. The first is 0.
+    /// Boot of the record, from 0.
     pub boot: u32,
     /// Time stamp: nanoseconds, unless another clock was chosen.
     pub time: u64,
@@ -34,7 +34,7 @@ pub struct RingRecord<'a> {
     pub payload: Cow<'a, [u8]>,
     /// Number of its sub-buffer, and its offset in the data.
     pub place: (u32, usize),
-    /// Worth. There is no checksum, so the best is [`Trust::Unchecked`].
+    /// Trust level. Without a checksum, the best is [`Trust::Unchecked`].
     pub trust: Trust,
     /// Whether records before it, on its CPU, are lost to damage.
     pub lost: bool,
@@ -50,7 +50,7 @@ impl RingRecord<'_> {
     }
 }
 
-/// Reads the records of a ring buffer one by one.
+/// Reader of a ring buffer's records, one by one.
 #[derive(Clone, Debug)]
 pub struct Merge {
     by: MergeBy,
@@ -149,7 +149,7 @@ impl Merge {
     }
 }
 
-/// Whether records of a sub-buffer in this state are lost.
+/// Returns whether records of a sub-buffer in this state are lost.
 const fn loses(state: PageState) -> bool {
     matches!(
         state,

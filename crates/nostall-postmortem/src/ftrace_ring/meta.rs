@@ -5,13 +5,13 @@ use nostall_trace::linux::Order;
 use super::version::{MAGIC, Version};
 use crate::image::Image;
 
-/// Byte order of the machines that have persistent ring buffers so far.
+/// Byte order of all machines with persistent ring buffers so far.
 const ORDER: Order = Order::Little;
 
-/// Fewest and most sub-buffers of a CPU.
+/// Range for the number of sub-buffers of a CPU.
 const SUBBUFS: std::ops::RangeInclusive<u64> = 2..=1 << 22;
 
-/// Numbers of a CPU's description, whether they make sense or not.
+/// Fields of a CPU's description, unchecked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meta {
     pub version: Version,
@@ -51,7 +51,7 @@ impl Meta {
         })
     }
 
-    /// Whether a ring buffer may start with it.
+    /// Returns whether a ring buffer may start with this description.
     pub fn is_plausible(&self) -> bool {
         let size = self.subbuf.saturating_mul(self.subbufs);
         let end = self.first.checked_add(size);
@@ -69,7 +69,7 @@ impl Meta {
             && (is_empty || is_inside(self.head) || is_inside(self.commit))
     }
 
-    /// Whether it may describe another CPU of the same ring buffer as `known`, whose first
+    /// Returns whether this may describe another CPU of the same ring buffer as `known`. Its first
     /// sub-buffer should be at `first`.
     pub fn agrees(&self, known: &Self, first: u64) -> bool {
         if self.is_of_another(first) {
@@ -88,8 +88,8 @@ impl Meta {
         same + words.into_iter().filter(|is_same| *is_same).count() >= 3
     }
 
-    /// Whether it describes a ring buffer, and another one than the one whose sub-buffers
-    /// would start at `first`.
+    /// Returns whether this describes a ring buffer other than the one whose sub-buffers start at
+    /// `first`.
     pub fn is_of_another(&self, first: u64) -> bool {
         self.first != first && self.is_plausible()
     }

@@ -9,8 +9,8 @@
 //!   [`TraceText`] prints the body of the file `trace`, line for line as the next boot of Linux.
 //! - [`RingSource`] gives the records to the reports of nostall-trace.
 //!
-//! The layout of 6.12 is compared with the kernel's own output. Later ones are recognised by the
-//! word at offset 4, and are named.
+//! The layout of 6.12 was compared with the kernel's own output. The word at offset 4 identifies
+//! later layouts, which are reported by name.
 
 mod buffer;
 mod constants;

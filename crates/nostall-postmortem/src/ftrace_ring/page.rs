@@ -10,9 +10,9 @@ use crate::image::Image;
 pub enum PageState {
     /// Each record ends where the next one starts.
     Sound,
-    /// The image lacks it.
+    /// The image lacks the sub-buffer.
     Missing,
-    /// More bytes are committed than it holds. None of its records is read.
+    /// More bytes are committed than fit. No record is read.
     Commit(u64),
     /// A record does not fit. The records before it are read.
     Cut {
@@ -21,7 +21,7 @@ pub enum PageState {
         /// Bytes from there to the end of the committed data.
         unread: usize,
     },
-    /// Its time does not fit between those of its neighbours.
+    /// Its time is not between those of its neighbours.
     OddTime,
 }
 
@@ -49,7 +49,7 @@ pub struct PageReport {
     pub records: u32,
     /// Times of the first and the last record.
     pub times: (u64, u64),
-    /// Boot whose records it has. The first is 0.
+    /// Boot of the records, from 0.
     pub boot: u32,
 }
 

@@ -26,7 +26,7 @@ pub struct RingSource {
     notes: Vec<String>,
     /// Event after a [`EventKind::Lost`].
     pending: Option<Event>,
-    /// Numbers of records: read ones, and all.
+    /// Number of records read, and number of all records.
     progress: (u64, u64),
     /// Boot of the last record.
     boot: u32,
@@ -37,7 +37,7 @@ impl RingSource {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or if the symbols are of another kernel.
+    /// If the file cannot be read, or if the symbols belong to another kernel.
     pub fn open(
         path: impl AsRef<Path>,
         symbols: Option<Symbols>,
@@ -54,7 +54,7 @@ impl RingSource {
     ///
     /// # Errors
     ///
-    /// If the symbols are of another kernel.
+    /// If the symbols belong to another kernel.
     pub fn new(
         image: Image,
         buffer: RingBuffer,

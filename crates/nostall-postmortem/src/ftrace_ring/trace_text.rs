@@ -13,16 +13,16 @@ use super::kernel::Kernel;
 use super::merge::{Merge, RingRecord};
 use crate::image::Image;
 
-/// Most reasons that are kept.
+/// Maximum number of reasons that are kept.
 const MOST_REASONS: usize = 32;
 
-/// Prints records as Linux's file `trace` has them.
+/// Prints records in the format of Linux's file `trace`.
 #[derive(Debug)]
 pub struct TraceText<'a> {
     kernel: &'a Kernel,
     /// Digits of the greatest CPU number, for function graphs.
     digits: usize,
-    /// Trace events field by field where the next boot of Linux does so.
+    /// Whether to print trace events field by field where the next boot of Linux does.
     as_linux: bool,
     reasons: BTreeSet<String>,
 }

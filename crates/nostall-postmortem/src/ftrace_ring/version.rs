@@ -18,7 +18,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them.
+    /// All versions.
     pub(super) const ALL: [Self; 4] = [Self::V6_12, Self::V6_14_9, Self::V6_15, Self::Later];
 
     /// Returns the word at offset 4.
@@ -45,12 +45,12 @@ impl Version {
         }
     }
 
-    /// Whether one header describes all CPUs.
+    /// Returns whether one header describes all CPUs.
     pub(super) const fn has_header(self) -> bool {
         matches!(self, Self::V6_15 | Self::Later)
     }
 
-    /// Returns the versions of Linux in words.
+    /// Returns the versions of Linux as text.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V6_12 => "Linux 6.12",
@@ -60,7 +60,7 @@ impl Version {
         }
     }
 
-    /// Whether this decoder was compared with the kernel's own output for it.
+    /// Returns whether the decoder was compared with the output of a kernel with this layout.
     pub const fn is_compared(self) -> bool {
         matches!(self, Self::V6_12)
     }

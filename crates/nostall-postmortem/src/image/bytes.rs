@@ -1,4 +1,4 @@
-//! A file's bytes: mapped where it can be, read where it must be.
+//! Access to a file's bytes: mapped if possible, otherwise read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -10,18 +10,18 @@ use memmap2::Mmap;
 
 use super::Error;
 
-/// Most bytes read into memory of a file that cannot be mapped: a pipe, a device, some of /proc.
+/// Size limit for a file that cannot be mapped: a pipe, a device, some files of /proc.
 pub const MAX_READ: usize = 256 << 20;
 
-/// Bytes read at a time.
+/// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// How long a pipe may be without bytes and without an end.
+/// Time limits for a pipe without data.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// Before the first byte.
+    /// Limit before the first byte.
     first: Duration,
-    /// Before each later one.
+    /// Limit before each later byte.
     next: Duration,
 }
 
@@ -37,15 +37,15 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// Opens a file and maps or reads it. No wait is longer than a minute.
+    /// Opens a file, and maps or reads it. No wait exceeds a minute.
     pub(crate) fn open(path: &Path) -> Result<(File, Self), Error> {
         let file = open_file(path)?;
         let meta = file.metadata()?;
-        // Files in /proc say 0 and have something.
+        // Files in /proc report a size of 0 but have contents.
         if meta.is_file() && meta.len() > 0 {
-            // SAFETY: the mapping is only ever read, as bytes, for which every value is valid.
-            // memmap2 asks that the file be left alone while it is mapped. No program can force
-            // that on others; the documentation of `image` describes the consequences.
+            // SAFETY: the mapping is only read, as bytes, for which every value is valid. memmap2
+            // requires that the file stays unchanged while mapped, which no program can enforce.
+            // The documentation of `image` describes the consequences.
             if let Ok(map) = unsafe { Mmap::map(&file) } {
                 return Ok((file, Self::Mapped(map)));
             }
@@ -56,17 +56,17 @@ impl Bytes {
 }
 
 impl Bytes {
-    /// Reads no holes around the data: the system reads megabytes around each page of
-    /// a mapped file otherwise.
+    /// Disables read-ahead. Otherwise the system reads megabytes of holes around each page of a
+    /// mapped file.
     pub(super) fn look_in_places(&self) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
-            // Without it, all is as it was, and slower.
+            // An error only costs time.
             let _ = map.advise(memmap2::Advice::Random);
         }
     }
 
-    /// Starts to read these bytes of the file, which will be read next.
+    /// Starts to read these bytes of the file, which are needed next.
     pub(super) fn prefetch(&self, offset: usize, len: usize) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
@@ -86,7 +86,7 @@ pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A pipe opens before a program writes to it.
+        // Opening a pipe then does not wait for a writer.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
     }
     options.open(path)
@@ -97,13 +97,13 @@ pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// [`Error::TooLarge`] if there are more than `most` bytes, [`Error::Silent`] if none come and
-/// no end either, or the system's.
+/// [`Error::TooLarge`] for more than `most` bytes, [`Error::Silent`] if neither bytes nor an end
+/// arrive, or the system's error.
 pub fn read_to_end(file: &File, most: usize) -> Result<Vec<u8>, Error> {
     drain(file, PATIENCE, most)
 }
 
-/// All bytes up to the end, if they are no more than `most`.
+/// Returns all bytes up to the end, at most `most`.
 fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Error> {
     // A pipe or device has a length of 0.
     if file.metadata()?.len() > most as u64 {
@@ -130,7 +130,7 @@ fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Er
     }
 }
 
-/// Waits until there are bytes, an end or an error to read. Returns whether there are.
+/// Waits for data, an end or an error. Returns whether there is any.
 #[cfg(unix)]
 fn is_ready(file: &File, limit: Duration) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -149,7 +149,7 @@ fn is_ready(file: &File, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// Returns at once: on this system, reading itself waits.
+/// Returns at once: on this system, the read itself waits.
 #[cfg(not(unix))]
 fn is_ready(_: &File, _: Duration) -> io::Result<bool> {
     Ok(true)
@@ -178,7 +178,7 @@ mod tests {
     };
 
     #[test]
-    fn a_pipe_that_falls_silent_is_given_up_and_one_with_too_much_refused() {
+    fn a_silent_pipe_is_given_up_and_an_oversized_one_is_refused() {
         let (reader, mut writer) = io::pipe().unwrap();
         let file = File::from(OwnedFd::from(reader));
         let drained = drain(&file, SHORT, 100);

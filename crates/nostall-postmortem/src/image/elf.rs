@@ -6,7 +6,7 @@ use object::{Endianness, FileKind};
 
 use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
 
-/// The segments of an ELF core file; `None` if the file is no ELF at all.
+/// Returns the segments of an ELF core file; `None` if the file is no ELF file.
 pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
     if !file.starts_with(&elf::ELFMAG) {
         return Ok(None);
@@ -47,7 +47,7 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
             file_offset: load.p_offset(endian).into(),
             len: load.p_filesz(endian).into(),
         })
-        // All ones: "no physical address" (/proc/kcore's vmalloc area).
+        // All ones mean "no physical address" (/proc/kcore's vmalloc area).
         .filter(|segment| {
             segment.physical
                 != if header.is_type_64() {

@@ -1,17 +1,17 @@
-//! Which parts of a file are data and which are holes.
+//! Data and holes of a file.
 
 use std::fs::File;
 use std::ops::Range;
 
-/// The most runs of data that are distinguished; the rest of a file beyond them counts as data.
+/// Maximum number of data ranges; beyond them, the rest of a file counts as data.
 const MAX_EXTENTS: usize = 1 << 22;
 
-/// A file without holes.
+/// Returns the data range of a file without holes.
 pub(super) fn all(len: u64) -> Vec<Range<u64>> {
     std::iter::once(0..len).collect()
 }
 
-/// The runs of data in a file, in order. Where the system does not report them, all of it.
+/// Returns the data ranges of a file, in order; the whole file if the system does not report them.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(super) fn of(file: &File, len: u64) -> Vec<Range<u64>> {
     use rustix::fs::{SeekFrom, seek};
@@ -22,7 +22,7 @@ pub(super) fn of(file: &File, len: u64) -> Vec<Range<u64>> {
     while at < len {
         let start = match seek(file, SeekFrom::Data(at)) {
             Ok(start) if extents.len() < MAX_EXTENTS => start.max(at),
-            // Nothing but a hole from here on.
+            // Only a hole follows.
             Err(Errno::NXIO) => break,
             _ => at,
         };
@@ -38,7 +38,7 @@ pub(super) fn of(file: &File, len: u64) -> Vec<Range<u64>> {
     extents
 }
 
-/// The runs of data in a file: all of it, as this system does not report them.
+/// Returns the whole file, because this system does not report holes.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(super) fn of(_file: &File, len: u64) -> Vec<Range<u64>> {
     let _ = MAX_EXTENTS;

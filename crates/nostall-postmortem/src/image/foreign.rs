@@ -1,19 +1,19 @@
-//! Files that are known, cannot be read, and can be made readable.
+//! Known file formats that need a conversion first.
 
 use super::Error;
 
-/// Advice for a dump that only its own tools read: take the region out of it.
+/// Advice for a dump that only its own tools can read: extract the region.
 const TAKE_OUT: &str = "makedumpfile does not turn it back into an ELF core. Take the region out, with \
      ADDRESS and BYTES from ramoops.mem_address and mem_size, and open region.bin: in `crash VMLINUX FILE` with \
      `rd -p -r region.bin ADDRESS BYTES`, or in `drgn -c FILE` with `open('region.bin', \
      'wb').write(prog.read(ADDRESS, BYTES, True))`. Save the next dump with `makedumpfile -E`, or with QEMU's \
      `dump-guest-memory` without -z, -l and -s";
 
-/// The same for such a dump in the flattened format.
+/// Advice for such a dump in the flattened format.
 const FLATTENED_KDUMP: &str = "put it together with `makedumpfile -R NEW < FILE`; NEW is a compressed dump, from \
      which crash and drgn take the region: open NEW here for their commands";
 
-/// First bytes of a format, its name, advice.
+/// First bytes of a format, its name, and advice.
 type Known = (&'static [u8], &'static str, &'static str);
 
 /// Memory dumps and disk images.
@@ -47,7 +47,7 @@ const DUMPS: [Known; 7] = [
     ),
 ];
 
-/// Compressed files of any content.
+/// Compressed files.
 const COMPRESSED: [Known; 6] = [
     (
         b"\x1f\x8b",
@@ -73,11 +73,11 @@ const COMPRESSED: [Known; 6] = [
     ),
 ];
 
-/// Bytes of the flattened format before the first piece of the dump: its header, and the
-/// offset and size of the piece.
+/// Number of bytes before the first piece of a flattened dump: the header, and the piece's offset
+/// and size.
 const FLATTENED: usize = 4096 + 16;
 
-/// Returns the error for an image that is known and cannot be read.
+/// Returns the error for an image of a known but unreadable format.
 pub(super) fn refuse(file: &[u8]) -> Option<Error> {
     let inner = file.get(FLATTENED..).unwrap_or_default();
     if file.starts_with(b"makedumpfile\0") && inner.starts_with(b"KDUMP   ") {

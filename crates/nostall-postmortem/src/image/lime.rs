@@ -1,4 +1,4 @@
-//! LiME dumps: headers and memory in turn.
+//! LiME dumps: alternating headers and memory.
 //!
 //! A header is 32 bytes: magic 0x4C694D45, version 1 (32 bits each), first and last physical
 //! address (64 bits each, the last one inclusive), 8 reserved bytes; all in the machine's byte
@@ -9,7 +9,7 @@ use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
 const MAGIC: u32 = 0x4C69_4D45;
 const HEADER: usize = 32;
 
-/// The segments of a LiME dump; `None` if it is none.
+/// Returns the segments of a LiME dump; `None` if the file is none.
 pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
     let header = match file.first_chunk() {
         Some(magic) if *magic == MAGIC.to_le_bytes() => Header::little_endian,

@@ -1,22 +1,26 @@
-//! The memory of a crashed machine, from a dump in any known format.
+//! The memory of a crashed machine, from a dump in any supported format.
 //!
-//! An [`Image`] is a list of [`Segment`]s by physical address. It reads raw dumps (one segment, the
-//! file's offset is the address), ELF core files (kdump's `vmcore`, QEMU's `dump-guest-memory`) and
-//! LiME dumps. Known formats that it cannot read (compressed dumps and archives) are refused; the
-//! error has the command that makes them readable.
+//! An [`Image`] is a list of [`Segment`]s by physical address. It reads three formats:
 //!
-//! A regular file is mapped, not read: a 4 GiB image costs the pages that are read. Holes of a
+//! - raw dumps: one segment, whose file offset is the physical address;
+//! - ELF core files: kdump's `vmcore`, QEMU's `dump-guest-memory`;
+//! - LiME dumps.
+//!
+//! It refuses known formats that it cannot read (compressed dumps and archives). The error states
+//! the command that converts them.
+//!
+//! A regular file is mapped, not read: a 4 GiB image costs only the accessed pages. Holes of a
 //! sparse file are found with `SEEK_DATA` and are not in [`Image::data_ranges`]. [`Image::detect`]
-//! searches these ranges only, so its time and memory follow the data, not the size.
+//! searches only these ranges, so its time and memory depend on the data and not on the size.
 //!
-//! A pipe or a device is read into memory, up to 256 MiB, and each wait for its next bytes is bounded:
+//! A pipe or device is read into memory, up to 256 MiB. Each wait for its next bytes is bounded:
 //! see [`Error`].
 //!
 //! # While an image is open, no program may truncate it
 //!
-//! The mapping is the file. If another process truncates it, the next access past its new end is a
-//! SIGBUS. If another process writes to it, bytes already read may change. Work on a copy of
-//! anything that is still being written.
+//! The mapping is the file. If another process truncates the file, the next access beyond its new
+//! end raises SIGBUS. If another process writes to it, bytes already read may change. Work on a
+//! copy of any file that is still being written.
 //!
 //! # Example
 //!
@@ -58,36 +62,35 @@ pub use segment::{DumpFormat, MAX_SEGMENTS, Segment};
 use crate::detect::run::Run;
 use crate::detect::{self, Detection};
 
-/// Most bytes that [`Image::read`] copies, where they do not lie together in the file.
+/// Limit for the bytes that [`Image::read`] copies if they are not contiguous in the file.
 pub const MAX_COPY: usize = 256 << 20;
 
-/// A memory dump, opened.
+/// An open memory dump.
 #[derive(Debug)]
 pub struct Image {
     bytes: Bytes,
     kind: DumpFormat,
     segments: Vec<Segment>,
-    /// The segments without the parts of the file that a longer one has.
+    /// Segments without the file ranges that a longer one contains.
     unique: Vec<Segment>,
-    /// The parts of the file that are not holes, in order.
+    /// File ranges that are not holes, in order.
     extents: Vec<Range<u64>>,
     missing: u64,
 }
 
 impl Image {
-    /// Opens a memory image of any kind.
+    /// Opens a memory image of any supported format.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not memory: see [`Error`]. Segments that reach past the
-    /// end of the file are no error: they keep their available part, see [`Image::missing`].
+    /// [`Error`] if the file cannot be read, or is not a memory image. Segments beyond the end of
+    /// the file are no error: their available part is kept, see [`Image::missing`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let (bytes, extents) = load(path.as_ref())?;
         Self::of(bytes, extents)
     }
 
-    /// Takes a memory image of any kind that is in memory already: from a network, or out of an
-    /// archive.
+    /// Creates an image from bytes in memory, for example from a network or an archive.
     ///
     /// ```
     /// use nostall_postmortem::image::{Image, DumpFormat};
@@ -101,7 +104,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
         if bytes.is_empty() {
             return Err(Error::Empty);
@@ -145,7 +148,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is empty.
+    /// [`Error`] if the file cannot be read or is empty.
     pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
         let (bytes, extents) = load(path.as_ref())?;
         let segments = vec![whole(&bytes)];
@@ -157,25 +160,26 @@ impl Image {
         self.kind
     }
 
-    /// The memory that is in the image: by physical address, without overlaps.
+    /// Returns the memory in the image, by physical address, without overlaps.
     ///
-    /// Where the file's own segments overlap (kdump stores the kernel's text a second time), an
-    /// address belongs to the one that starts lower. Where one goes on in memory and in the file from
-    /// the end of another, they are one.
+    /// If the file's segments overlap (kdump stores the kernel's text twice), an address belongs to
+    /// the segment that starts lower. Segments that are adjacent both in memory and in the file are
+    /// joined.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// How many bytes the headers promise past the end of the file: not zero if it was cut short.
+    /// Returns the number of bytes that headers describe beyond the end of the file. It is not 0 if
+    /// the file was cut off.
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// The runs of memory that hold data, with their physical addresses, in order: all but the file's
-    /// holes.
+    /// Returns the memory ranges with data and their physical addresses, in order. Only the file's
+    /// holes are left out.
     ///
-    /// No byte of the file is in two of them. Where segments share a part of the file, it is in the
-    /// one that belongs to the longest memory without gaps.
+    /// No byte of the file is in two ranges. If segments share a part of the file, it belongs to
+    /// the segment in the longest contiguous memory.
     pub fn data_ranges(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.unique.iter().flat_map(move |segment| {
             let (start, end) = (segment.file_offset, segment.file_offset + segment.len);
@@ -193,10 +197,9 @@ impl Image {
         })
     }
 
-    /// Finds the regions in the image of which nothing is known.
+    /// Searches the image for pstore regions with unknown addresses and parameters.
     ///
-    /// A region may go on from one segment to the next where their addresses are adjacent, and into
-    /// holes of the file.
+    /// A region may extend over segments with adjacent addresses, and into holes of the file.
     ///
     /// ```
     /// use nostall_postmortem::image::Image;
@@ -219,7 +222,7 @@ impl Image {
         self.detect_within(0..u64::MAX)
     }
 
-    /// As [`detect`](Self::detect), in a part of the memory.
+    /// Searches a part of the memory, as [`detect`](Self::detect) does.
     pub fn detect_within(&self, window: Range<u64>) -> Detection {
         let clip = |start: u64, end: u64| start.max(window.start)..end.min(window.end);
         let pieces = self.segments.iter().filter_map(|segment| {
@@ -241,9 +244,9 @@ impl Image {
         )
     }
 
-    /// `len` bytes at a physical address, or `None` if the image lacks any of them.
+    /// Returns `len` bytes at a physical address; `None` if the image lacks any of them.
     ///
-    /// They are copied only if they straddle segments, and then at most [`MAX_COPY`] of them.
+    /// The bytes are copied only if they straddle segments, and then at most [`MAX_COPY`].
     pub fn read(&self, physical: u64, len: usize) -> Option<Cow<'_, [u8]>> {
         let mut at = self
             .segments
@@ -265,8 +268,8 @@ impl Image {
         Some(Cow::Owned(copy))
     }
 
-    /// Returns the bytes of segment number `at` from a physical address on; `None` if the address
-    /// is not in it.
+    /// Returns the bytes of segment `at` from a physical address on; `None` if the address is
+    /// outside it.
     fn rest(&self, at: usize, physical: u64) -> Option<&[u8]> {
         let segment = self.segments.get(at)?;
         let skip = physical
@@ -275,7 +278,7 @@ impl Image {
         Some(self.file(segment.file_offset + skip, segment.len - skip))
     }
 
-    /// A part of the file. Segments and extents end where the file does, so it fits in `usize`.
+    /// Returns a part of the file. Segments and extents end with the file, so it fits in `usize`.
     fn file(&self, offset: u64, len: u64) -> &[u8] {
         &self.bytes[offset as usize..][..len as usize]
     }
@@ -304,9 +307,8 @@ fn whole(bytes: &[u8]) -> Segment {
     }
 }
 
-/// Sorts segments and cuts them down to the file's bytes, once. There is no overlap, no empty one,
-/// and no end past the file's or past the address space's. Also returns how many bytes the file
-/// lacks.
+/// Sorts segments and truncates them to the file and the address space. The result has no overlaps
+/// and no empty segments. Also returns the number of bytes that the file lacks.
 fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
     let mut missing: u64 = 0;
     for segment in &mut segments {
@@ -339,8 +341,8 @@ fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
     (segments, missing)
 }
 
-/// The segments without the parts of the file that another one has. The segment in the longest
-/// memory without gaps keeps them. Sorted by address.
+/// Returns the segments without shared file ranges, by address. The segment in the longest
+/// contiguous memory keeps a shared range.
 fn unique(segments: &[Segment]) -> Vec<Segment> {
     let mut by_length: Vec<(u64, &Segment)> = Vec::with_capacity(segments.len());
     for run in segments.chunk_by(|a, b| a.physical + a.len == b.physical) {
@@ -349,7 +351,7 @@ fn unique(segments: &[Segment]) -> Vec<Segment> {
     }
     by_length.sort_by_key(|(len, _)| Reverse(*len));
 
-    // The parts of the file that are taken: from the key to the value. None touches another.
+    // File ranges already assigned, from start to end. They do not touch.
     let mut taken = BTreeMap::<u64, u64>::new();
     let mut unique = Vec::with_capacity(segments.len());
     for (_, segment) in by_length {

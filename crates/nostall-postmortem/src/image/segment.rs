@@ -1,15 +1,15 @@
-//! Formats of dumps, and the runs of memory in them.
+//! Dump formats, and memory segments.
 
 use std::ops::Range;
 
-/// The most segments an image may have. The largest real dumps have some thousands (QEMU's, with
-/// `-p`, one for every run of pages that is mapped alike).
+/// Maximum number of segments. The largest real dumps have thousands: QEMU's with `-p` has one for
+/// each range of pages with the same mapping.
 pub const MAX_SEGMENTS: usize = 1 << 20;
 
-/// Format of a file that an [`Image`](super::Image) is read from.
+/// Format of a file from which an [`Image`](super::Image) is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
 pub enum DumpFormat {
-    /// Memory and nothing else: the file's offset is the physical address.
+    /// Memory only: the file offset is the physical address.
     #[strum(to_string = "raw")]
     Raw,
     /// An ELF core file: kdump's `vmcore`, QEMU's `dump-guest-memory`.
@@ -20,19 +20,19 @@ pub enum DumpFormat {
     Lime,
 }
 
-/// A run of physical memory that lies together in the file.
+/// A range of physical memory that is contiguous in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
-    /// The physical address of its first byte.
+    /// Physical address of the first byte.
     pub physical: u64,
-    /// Where that byte is in the file.
+    /// Offset of the first byte in the file.
     pub file_offset: u64,
-    /// How many bytes the file has of it.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl Segment {
-    /// The part of it that has these bytes of the file.
+    /// Returns the part of the segment that contains this file range.
     pub(super) fn part(&self, file: Range<u64>) -> Self {
         Self {
             physical: self.physical + (file.start - self.file_offset),

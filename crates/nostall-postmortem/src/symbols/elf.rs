@@ -48,7 +48,7 @@ fn raw<'data>(file: &File<'data>, symbol: &object::Symbol<'data, '_>) -> Option<
         SymbolSection::Absolute => None,
         _ => return None,
     };
-    // As nm has it: a weak object is no weak symbol to kallsyms.
+    // As in nm: kallsyms treats a weak object as no weak symbol.
     let kind = match section {
         None => b'A',
         Some(_) if symbol.is_weak() && symbol.kind() == SymbolKind::Data => b'V',
@@ -56,7 +56,7 @@ fn raw<'data>(file: &File<'data>, symbol: &object::Symbol<'data, '_>) -> Option<
         Some(section) if is_code(section.flags()) => b'T',
         Some(_) => b'D',
     };
-    // Bit 0 of an ARM function's address says that it is Thumb code.
+    // Bit 0 of an ARM function's address marks Thumb code.
     let thumb = file.architecture() == Architecture::Arm && symbol.kind() == SymbolKind::Text;
     let address = if thumb {
         symbol.address() & !1

@@ -1,12 +1,11 @@
-//! Names for the addresses in a trace, as the kernel that wrote it would have printed them.
+//! Names for the addresses in a trace, as the kernel that wrote it would print them.
 //!
 //! A table comes from a `System.map` (also gzipped), from `/proc/kallsyms`, from `nm -n`, or from
-//! an ELF file with a symbol table (`vmlinux`). Addresses in a table are those the kernel was
-//! linked for. A kernel that was loaded elsewhere (KASLR) printed its offset in its panic message
-//! ([`kernel_offset`]). Where that is lost, the trace itself gives the offset
-//! ([`Symbols::solve_offset`]).
+//! an ELF file with a symbol table (`vmlinux`). It contains linked addresses. A kernel that was
+//! loaded elsewhere (KASLR) prints its offset in its panic message ([`kernel_offset`]). If that is
+//! lost, [`Symbols::solve_offset`] derives the offset from the trace.
 //!
-//! Which name an address gets, and how long a function is, follows Linux's kallsyms (table.rs).
+//! The choice of an address's name and the length of a function follow Linux's kallsyms (table.rs).
 //!
 //! ```
 //! use nostall_postmortem::symbols::Symbols;
@@ -47,11 +46,11 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Loads the symbols in a file.
+    /// Loads the symbols of a file.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or has no symbols: see [`Error`].
+    /// [`Error`] if the file cannot be read or has no symbols.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         match Bytes::open(path.as_ref()) {
             Ok((_, bytes)) => Self::parse(&bytes),
@@ -60,11 +59,11 @@ impl Symbols {
         }
     }
 
-    /// Reads the symbols out of a file's bytes.
+    /// Parses the symbols in a file's bytes.
     ///
     /// # Errors
     ///
-    /// If there are none: see [`Error`].
+    /// [`Error`] if there are no symbols.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let bytes = unpack(bytes)?;
         let mut build_id = Vec::new();
@@ -83,24 +82,24 @@ impl Symbols {
         })
     }
 
-    /// The same symbols for a kernel that was loaded `offset` above where it was linked for.
+    /// Returns the symbols for a kernel that was loaded `offset` above its linked address.
     pub fn with_offset(self, offset: u64) -> Self {
         Self { offset, ..self }
     }
 
-    /// Returns the build ID in the note of an ELF file; empty for any other table, and for a file
-    /// that was linked without one.
+    /// Returns the build ID in the note of an ELF file; empty for any other table, or without a
+    /// note.
     pub fn build_id(&self) -> &[u8] {
         &self.build_id
     }
 
-    /// How far above its linked addresses the kernel is taken to be.
+    /// Returns the assumed distance of the kernel above its linked addresses.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The symbol that an address belongs to; `None` if it is not in any code that the table
-    /// covers.
+    /// Returns the symbol that contains an address; `None` if the table's code does not cover the
+    /// address.
     pub fn lookup(&self, address: u64) -> Option<Symbol<'_>> {
         self.table.lookup(address.wrapping_sub(self.offset))
     }
@@ -110,12 +109,12 @@ impl Symbols {
         self.table.mark(mark)
     }
 
-    /// How many symbols there are, names for the same address counted once.
+    /// Returns the number of symbols; several names for one address count once.
     pub fn len(&self) -> usize {
         self.table.starts().len()
     }
 
-    /// Whether there are none. Tables that are [parsed](Self::parse) have some.
+    /// Returns whether there are no symbols. [Parsed](Self::parse) tables are never empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -123,7 +122,7 @@ impl Symbols {
 
 /// Returns the contents of a gzipped file; any other file as it is.
 fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
-    /// zlib's way to say "gzip, with any window".
+    /// zlib's value for "gzip, with any window".
     const GZIP: u8 = 16 + 15;
 
     if !bytes.starts_with(b"\x1f\x8b") {

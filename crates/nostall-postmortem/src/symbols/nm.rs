@@ -1,9 +1,9 @@
-//! Tables as text: a line a symbol, `address type name`, and `[module]` if it is in one.
+//! Text tables: one symbol per line, as `address type name`, and `[module]` for a module's symbol.
 
 use super::Error;
 use super::table::{MAX_SYMBOLS, Raw, Table};
 
-/// Lines that are not of that form are passed over.
+/// Parses a table; lines in another form are skipped.
 pub(super) fn table(text: &[u8]) -> Result<Table, Error> {
     let lines = text.split(|byte| *byte == b'\n');
     let raws: Vec<_> = lines.filter_map(raw).take(MAX_SYMBOLS + 1).collect();
@@ -26,7 +26,7 @@ fn raw(line: &[u8]) -> Option<Raw<'_>> {
     let module = words
         .next()
         .and_then(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    // from_str_radix would take a sign.
+    // `from_str_radix` would accept a sign.
     let address = address
         .bytes()
         .all(|digit| digit.is_ascii_hexdigit())

@@ -1,35 +1,35 @@
-//! The address where the kernel was loaded: from its log, or solved for from its trace.
+//! The kernel's load offset: from its log, or derived from its trace.
 
 use super::Symbols;
 
-/// x86-64's KASLR moves the kernel by a multiple of this (`CONFIG_PHYSICAL_ALIGN`) ...
+/// Alignment of the kernel with x86-64's KASLR (`CONFIG_PHYSICAL_ALIGN`).
 const ALIGN: u64 = 2 << 20;
-/// ... and by less than this (`RANDOMIZE_BASE`: the kernel's own mapping has 1 GiB).
+/// Limit of the offset with x86-64's KASLR (`RANDOMIZE_BASE`: the kernel's mapping has 1 GiB).
 const RANGE: u64 = 1 << 30;
-/// An ftrace record's address is its function's first byte, or after an `endbr64` the next.
+/// Distance of an ftrace record's address from its function's start: 0, or 4 after an `endbr64`.
 const INTO_FUNCTION: [u64; 2] = [0, 4];
-/// More different addresses than this make nothing clearer.
+/// Maximum number of different addresses; more do not improve the result.
 const MAX_ADDRESSES: usize = 1 << 16;
-/// A function by chance: with functions aligned to 16 bytes some 3 addresses in 100 hit one.
+/// Minimum score. With functions aligned to 16 bytes, about 3 of 100 random addresses match one.
 const MIN_SCORE: usize = 8;
 
-/// A kernel offset that a trace speaks for: see [`Symbols::solve_offset`].
+/// A kernel offset derived from a trace: see [`Symbols::solve_offset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Solved {
-    /// How far above its linked address the kernel ran.
+    /// Distance of the kernel above its linked address.
     pub offset: u64,
-    /// How many of the different addresses are a function's start with this offset.
+    /// Number of different addresses that are function starts with this offset.
     pub score: usize,
-    /// The same with the next best offset.
+    /// Score of the second-best offset.
     pub runner_up: usize,
-    /// How many different addresses there were (at most the first 65,536 are counted).
+    /// Number of different addresses; at most the first 65,536 count.
     pub addresses: usize,
-    /// How many offsets were tried.
+    /// Number of offsets that were tried.
     pub candidates: usize,
 }
 
-/// Returns how far above its linked address the kernel ran, from the line that Linux prints when
-/// it panics.
+/// Returns the kernel's distance above its linked address, from the line that Linux prints in a
+/// panic.
 ///
 /// ```
 /// use nostall_postmortem::symbols::kernel_offset;
@@ -42,20 +42,22 @@ pub struct Solved {
 /// assert_eq!(kernel_offset(b"Kernel panic - not syncing\n"), None);
 /// ```
 ///
-/// A log with several such lines (of several boots) is answered with the last one.
+/// If a log has several such lines (of several boots), the last one is used.
 pub fn kernel_offset(dmesg: &[u8]) -> Option<u64> {
     dmesg.split(|byte| *byte == b'\n').rev().find_map(in_line)
 }
 
 impl Symbols {
-    /// Finds an x86-64 kernel's offset from traced functions' addresses (`ip`, not `parent`).
+    /// Derives an x86-64 kernel's offset from the addresses of traced functions (`ip`, not
+    /// `parent`).
     ///
-    /// Every offset that KASLR can choose, including none, is tried: a multiple of 2 MiB below
-    /// 1 GiB. An offset is good if it puts traced addresses on starts of functions; `None` means that
-    /// none is clearly better than all others (at least 8 different functions, twice as many as the
-    /// runner-up, and half of the addresses that are in the kernel's code at all: the rest may be
-    /// modules), or that this is another kernel's table. Any [offset](Self::with_offset) that
-    /// is already set does not matter.
+    /// It tries every offset that KASLR can choose, including none: multiples of 2 MiB below 1 GiB.
+    /// The score of an offset is the number of traced addresses that are function starts.
+    ///
+    /// `None` means that no offset is clearly best, or that the table belongs to another kernel.
+    /// The best offset needs at least 8 different functions, twice the score of the runner-up, and
+    /// half of the addresses in the kernel's code (the others may be in modules). An
+    /// [offset](Self::with_offset) that is already set has no effect.
     pub fn solve_offset(&self, addresses: impl IntoIterator<Item = u64>) -> Option<Solved> {
         let addresses = distinct(addresses);
         let starts = self.table.starts();
@@ -85,7 +87,7 @@ impl Symbols {
     }
 }
 
-/// The different ones among the addresses, in order.
+/// Returns the different addresses, in ascending order.
 fn distinct(addresses: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut distinct = std::collections::BTreeSet::new();
     for address in addresses {
@@ -97,7 +99,7 @@ fn distinct(addresses: impl IntoIterator<Item = u64>) -> Vec<u64> {
     distinct.into_iter().collect()
 }
 
-/// The addresses from the first start to the last, if `offset` is added to those.
+/// Returns the addresses from the first function start to the last, both moved by `offset`.
 fn within<'a>(starts: &[u64], offset: u64, addresses: &'a [u64]) -> &'a [u64] {
     let (Some(first), Some(last)) = (starts.first(), starts.last()) else {
         return &[];
@@ -108,7 +110,7 @@ fn within<'a>(starts: &[u64], offset: u64, addresses: &'a [u64]) -> &'a [u64] {
     &addresses[from..to]
 }
 
-/// How many addresses are a start if `offset` is taken off. Both are in order, and stay so.
+/// Returns how many addresses minus `offset` are function starts. Both lists are sorted.
 fn hits(starts: &[u64], addresses: &[u64], offset: u64) -> usize {
     let mut starts = starts;
     within(starts, offset, addresses)

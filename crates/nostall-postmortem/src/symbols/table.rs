@@ -1,13 +1,14 @@
-//! The table: which symbols count, which of several names wins, where a symbol ends.
+//! The symbol table: selection of symbols and names, and the extent of each symbol.
 //!
-//! As in Linux's kallsyms (behaviour of scripts/kallsyms.c and kernel/kallsyms.c, 6.1):
+//! The rules are those of Linux's kallsyms (behaviour of scripts/kallsyms.c and kernel/kallsyms.c,
+//! 6.1):
 //!
-//! - Code lies between `_stext` and `_etext` and between `_sinittext` and `_einittext`; symbols of
-//!   any type count there, and none elsewhere.
-//! - Of several names for one address the first wins: not weak before weak, then names that no
-//!   linker script seems to have provided. Then fewer leading underscores win, then the order in
-//!   the file.
-//! - A symbol ends where the next one at another address starts, the last one where its range does.
+//! - Code is between `_stext` and `_etext` and between `_sinittext` and `_einittext`. There,
+//!   symbols of any type count; elsewhere none do.
+//! - The best of several names for one address is chosen. Other names precede weak ones, and then
+//!   names that a linker script seems to provide. Then fewer leading underscores win, and then the
+//!   order in the file.
+//! - A symbol ends at the next symbol with another address, the last one at the end of its range.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,23 +16,23 @@ use std::ops::Range;
 
 use super::error::Error;
 
-/// The most that a gzipped table may have, unpacked; the largest real ones have some 20 MiB.
+/// Size limit for an unpacked gzipped table; the largest real ones have about 20 MiB.
 pub const MAX_UNPACKED: usize = 256 << 20;
 
 /// Name and extent of the symbol at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// The symbol at or below the address, as Linux's `%ps` prints it.
+    /// Name of the symbol at or below the address, as Linux's `%ps` prints it.
     pub name: &'a str,
-    /// The module it is in, `None` for the kernel proper.
+    /// Module of the symbol; `None` for the kernel itself.
     pub module: Option<&'a str>,
-    /// How far the address is into it.
+    /// Distance of the address from the symbol.
     pub offset: u64,
-    /// How far it is from the symbol to the next one at another address.
+    /// Distance from the symbol to the next one with another address.
     pub size: u64,
 }
 
-/// As Linux's `%pS`: `name+0xoffset/0xsize`, then the module if there is one.
+/// Formats as Linux's `%pS`: `name+0xoffset/0xsize`, then the module if there is one.
 impl fmt::Display for Symbol<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+{:#x}/{:#x}", self.name, self.offset, self.size)?;
@@ -40,13 +41,13 @@ impl fmt::Display for Symbol<'_> {
     }
 }
 
-/// The most symbols of a table; a kernel with everything in it has some 300,000.
+/// Maximum number of symbols; a kernel with all options has about 300,000.
 pub(super) const MAX_SYMBOLS: usize = 1 << 22;
 
-/// Where the last function of a module ends is not in any table: with the page it starts in, at least.
+/// No table contains the end of a module's last function. It is at least the end of its first page.
 const PAGE: u64 = 4096;
 
-/// A symbol as its file has it; `kind` is the letter that nm gives it.
+/// A symbol as in its file; `kind` is nm's letter.
 #[derive(Clone, Copy)]
 pub(super) struct Raw<'a> {
     pub(super) address: u64,
@@ -57,16 +58,17 @@ pub(super) struct Raw<'a> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// In order, all different.
+    /// Addresses in ascending order, all different.
     starts: Vec<u64>,
     entries: Vec<Entry>,
     names: String,
-    /// Addresses of the [`MARKS`] that the file has.
+    /// Addresses of the [`MARKS`] in the file.
     marks: Vec<(&'static str, u64)>,
 }
 
-/// Symbols whose addresses are kept although they may be data: the two that Linux's persistent
-/// ring buffer names, the bounds of its interrupt entries, and the places of its constants.
+/// Symbols whose addresses are kept although they may be data. They are the two that Linux's
+/// persistent ring buffer refers to, the bounds of its interrupt entries, and those of its
+/// constants.
 const MARKS: [&str; 8] = [
     "rb_meta_init_text_addr",
     "rb_data_ptr",
@@ -86,7 +88,8 @@ struct Entry {
 }
 
 impl Table {
-    /// `code` is where code lies, if the file says so; Linux's own marks are better than that.
+    /// Creates a table. `code` is the file's ranges of code, if any; Linux's own marks take
+    /// precedence.
     pub(super) fn new(mut raws: Vec<Raw>, code: Vec<Range<u64>>) -> Result<Self, Error> {
         let linux = linux_code(&raws);
         let marks = MARKS.into_iter().filter_map(|mark| {
@@ -105,7 +108,7 @@ impl Table {
             None if !linux.is_empty() => is_kept(raw) && range_of(&code, raw.address).is_some(),
             _ => is_text(raw),
         });
-        // Stable: names that are equal in all this stay in the file's order.
+        // The sort is stable: otherwise equal names keep the file's order.
         raws.sort_by_key(|raw| {
             let weak = raw.kind.eq_ignore_ascii_case(&b'w');
             let underscores = raw.name.len() - raw.name.trim_start_matches('_').len();
@@ -136,7 +139,7 @@ impl Table {
             };
             let next = raws.get(at + 1);
             let end = match next {
-                // Up to the next symbol of the same module or range of code, however far.
+                // Up to the next symbol of the same module or code range, at any distance.
                 Some(next) if raw.module.is_some() && raw.module == next.module => next.address,
                 Some(next) if raw.module.is_none() && code.is_empty() && next.module.is_none() => {
                     next.address
@@ -169,12 +172,12 @@ impl Table {
         Ok(start..self.names.len() as u32)
     }
 
-    /// Addresses of symbols, in order, each once.
+    /// Returns the addresses of symbols, in ascending order, each once.
     pub(super) fn starts(&self) -> &[u64] {
         &self.starts
     }
 
-    /// Address of one of the [`MARKS`].
+    /// Returns the address of one of the [`MARKS`].
     pub(super) fn mark(&self, name: &str) -> Option<u64> {
         let mut marks = self.marks.iter();
         marks
@@ -198,7 +201,7 @@ impl Table {
     }
 }
 
-/// The ranges of code that Linux's linker script marks; none if this is not Linux.
+/// Returns the code ranges that Linux's linker script marks; empty if the table is not Linux's.
 fn linux_code(raws: &[Raw]) -> Vec<Range<u64>> {
     let mark = |name: &str| {
         let mut kernel = raws.iter().filter(|raw| raw.module.is_none());
@@ -212,7 +215,7 @@ fn linux_code(raws: &[Raw]) -> Vec<Range<u64>> {
 }
 
 fn range_of(code: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
-    // Nested ranges would be odd; the one that starts last is the closest.
+    // Of nested ranges, which are unusual, the one that starts last is the closest.
     code.iter()
         .filter(|range| range.contains(&address))
         .min_by_key(|range| Reverse(range.start))
@@ -222,8 +225,8 @@ fn is_text(raw: &Raw) -> bool {
     matches!(raw.kind, b'T' | b't' | b'W' | b'w') && is_kept(raw)
 }
 
-/// Whether kallsyms keeps a symbol: not undefined, absolute or debugging symbols, and no labels
-/// that assemblers and linkers put between functions.
+/// Returns whether kallsyms keeps a symbol. It drops undefined, absolute and debugging symbols, and
+/// labels that assemblers and linkers insert between functions.
 fn is_kept(raw: &Raw) -> bool {
     const PREFIXES: [&str; 12] = [
         "$", // ARM mapping symbols
@@ -246,7 +249,8 @@ fn is_kept(raw: &Raw) -> bool {
         && !SUFFIXES.iter().any(|suffix| raw.name.ends_with(suffix))
 }
 
-/// Marks of sections: `__start_x`, `__stop_x`, `__end_x`, `__x_start`, `__x_end`.
+/// Returns whether a name is a section mark: `__start_x`, `__stop_x`, `__end_x`, `__x_start`,
+/// `__x_end`.
 fn may_be_linker_provided(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("__").filter(|_| name.len() >= 8) else {
         return false;

@@ -1,4 +1,4 @@
-//! Finding and mending errors: syndromes, Berlekamp-Massey, Chien search, Forney.
+//! Detection and correction of errors: syndromes, Berlekamp-Massey, Chien search, Forney.
 //!
 //! Source: R. E. Blahut, Algebraic Codes for Data Transmission, chapters 6 and 7.
 
@@ -8,24 +8,24 @@ use super::Code;
 use super::field::{power, product, quotient, times_power};
 use crate::format::MAX_PARITY;
 
-/// A polynomial over the field, lowest power first.
+/// Polynomial over the field, lowest power first.
 type Polynomial = [u8; MAX_PARITY + 1];
 
-/// More errors than the parity can correct.
+/// Error: more errors than the parity can correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncorrectable;
 
 impl fmt::Display for Uncorrectable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("more errors than the parity bytes can mend")
+        f.write_str("more errors than the parity bytes can correct")
     }
 }
 
 impl core::error::Error for Uncorrectable {}
 
 impl Code {
-    /// Mends `data` and `parity` if no more bytes are wrong than half the number
-    /// of parity bytes, and says how many were.
+    /// Corrects `data` and `parity` if at most half as many bytes are wrong as there are parity
+    /// bytes. Returns the number of wrong bytes.
     ///
     /// # Errors
     ///
@@ -71,14 +71,14 @@ impl Code {
             return Err(Uncorrectable);
         }
 
-        // The inverse of each error's place is a root of the locator.
+        // The inverse of each error's position is a root of the locator.
         let mut found = [(0, 0); MAX_PARITY];
         let mut roots = 0;
         for log in 1..=255 {
             if value(&locator[..=errors], log) != 0 {
                 continue;
             }
-            // So many bytes of the codeword are behind it.
+            // Number of bytes of the codeword after the error.
             let behind = (255 - log) % 255;
             if behind >= len {
                 return Err(Uncorrectable);
@@ -104,7 +104,7 @@ impl Code {
         Ok(found.iter().filter(|(_, wrong_by)| *wrong_by != 0).count())
     }
 
-    /// The received word's values at the generator's roots.
+    /// Returns the values of the received word at the roots of the generator.
     fn syndromes(&self, data: &[u8], parity: &[u8]) -> Polynomial {
         let mut syndromes = [0; MAX_PARITY + 1];
         for (root, syndrome) in syndromes[..self.parity()].iter_mut().enumerate() {
@@ -114,7 +114,7 @@ impl Code {
         syndromes
     }
 
-    /// The shortest recurrence that makes the syndromes (Berlekamp-Massey).
+    /// Returns the shortest recurrence that produces the syndromes (Berlekamp-Massey).
     fn locator(&self, syndromes: &Polynomial) -> Polynomial {
         let (mut locator, mut previous) = ([0; MAX_PARITY + 1], [0; MAX_PARITY + 1]);
         locator[0] = 1;
@@ -143,12 +143,12 @@ impl Code {
     }
 }
 
-/// The highest power with a coefficient.
+/// Returns the highest power with a coefficient.
 fn degree(polynomial: &Polynomial) -> usize {
     polynomial.iter().rposition(|&term| term != 0).unwrap_or(0)
 }
 
-/// The polynomial's value at the primitive element to the power of `log`.
+/// Returns the polynomial's value at the primitive element to the power of `log`.
 fn value(polynomial: &[u8], log: usize) -> u8 {
     let terms = polynomial.iter().enumerate();
     terms.fold(0, |sum, (i, &term)| sum ^ times_power(term, i * log))
@@ -162,17 +162,17 @@ fn error_value(syndromes: &Polynomial, locator: &[u8], log: usize) -> Option<u8>
     };
     let numerator =
         (0..locator.len() - 1).fold(0, |sum, i| sum ^ times_power(evaluator(i), i * log));
-    // The derivative: in this field only odd powers leave a term.
+    // Derivative: in this field only odd powers leave a term.
     let odd = locator.iter().enumerate().filter(|(i, _)| i % 2 == 1);
     let slope = odd.fold(0, |sum, (i, &term)| sum ^ times_power(term, (i - 1) * log));
     if numerator == 0 {
         return Some(0);
     }
-    // The first root is 2^0, so the place itself is a factor.
+    // The first root is 2^0, so the position itself is a factor.
     (slope != 0).then(|| product(quotient(numerator, slope), power(255 - log)))
 }
 
-/// Returns whether these errors have these syndromes.
+/// Returns whether these errors produce these syndromes.
 fn explains(errors: &[(usize, u8)], syndromes: &[u8]) -> bool {
     syndromes.iter().enumerate().all(|(root, &syndrome)| {
         let terms = errors

@@ -1,14 +1,14 @@
-//! The field GF(2^8) that Linux's ramoops reckons in: polynomial 0x11d
-//! (x^8 + x^4 + x^3 + x^2 + 1), primitive element 2.
+//! Arithmetic of Linux's ramoops in the field GF(2^8): polynomial 0x11d (x^8 + x^4 + x^3 + x^2 +
+//! 1), primitive element 2.
 
-/// The polynomial without its highest bit.
+/// Polynomial without its highest bit.
 pub const POLYNOMIAL: u8 = 0x1d;
 
-/// Powers of the primitive element, twice round, so that a sum of two logarithms
-/// is an index.
+/// Powers of the primitive element, twice in a row, so that a sum of two logarithms is a valid
+/// index.
 pub static EXP: [u8; 510] = TABLES.0;
 
-/// Logarithms; that of 0, which has none, is 255.
+/// Logarithms. 0 has none; its entry is 255.
 pub static LOG: [u8; 256] = TABLES.1;
 
 const TABLES: ([u8; 510], [u8; 256]) = {
@@ -24,12 +24,12 @@ const TABLES: ([u8; 510], [u8; 256]) = {
     (exp, log)
 };
 
-/// `a` times the primitive element.
+/// Returns `a` times the primitive element.
 pub const fn double(a: u8) -> u8 {
     (a << 1) ^ (POLYNOMIAL & (a >> 7).wrapping_neg())
 }
 
-/// The product, where the tables cannot be had: in constants.
+/// Returns the product without tables, for use in constants.
 pub const fn slow_product(a: u8, b: u8) -> u8 {
     let (mut sum, mut bit) = (0, 8);
     while bit > 0 {
@@ -39,7 +39,7 @@ pub const fn slow_product(a: u8, b: u8) -> u8 {
     sum
 }
 
-/// The product.
+/// Returns the product.
 pub fn product(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 {
         return 0;
@@ -47,7 +47,7 @@ pub fn product(a: u8, b: u8) -> u8 {
     EXP[usize::from(LOG[usize::from(a)]) + usize::from(LOG[usize::from(b)])]
 }
 
-/// The quotient; 0 for a division by 0, which callers exclude.
+/// Returns the quotient; 0 for a division by 0, which callers exclude.
 pub fn quotient(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 {
         return 0;
@@ -55,12 +55,12 @@ pub fn quotient(a: u8, b: u8) -> u8 {
     EXP[255 + usize::from(LOG[usize::from(a)]) - usize::from(LOG[usize::from(b)])]
 }
 
-/// The primitive element to the power of `n`.
+/// Returns the primitive element to the power of `n`.
 pub fn power(n: usize) -> u8 {
     EXP[n % 255]
 }
 
-/// `a` times the primitive element to the power of `n`.
+/// Returns `a` times the primitive element to the power of `n`.
 pub fn times_power(a: u8, n: usize) -> u8 {
     if a == 0 {
         return 0;

@@ -1,14 +1,14 @@
-//! The Reed-Solomon code of ramoops: encode, update, check, correct.
+//! Reed-Solomon code of ramoops: encode, update, check, correct.
 //!
-//! GF(2^8) with polynomial 0x11d, first consecutive root 0, primitive element 1
-//! (Linux 6.1, `fs/pstore/ram_core.c`, `persistent_ram_init_ecc`). Systematic:
-//! the parity bytes stand apart, the one of the highest power first.
+//! GF(2^8) with polynomial 0x11d, first consecutive root 0, primitive element 1 (Linux 6.1,
+//! `fs/pstore/ram_core.c`, `persistent_ram_init_ecc`). The code is systematic: parity bytes are
+//! separate, the one of the highest power first.
 //!
-//! # What a correction is worth
+//! # Reliability of a correction
 //!
-//! A block that was overwritten by noise is sometimes "corrected" to something:
-//! with 2 parity bytes about every second one, with 8 three in a thousand, with
-//! 16 two in ten million. So say "corrected", not "right".
+//! A block that was overwritten with noise is sometimes "corrected" to another value. With 2 parity
+//! bytes this happens to about half of such blocks, with 8 to three in a thousand, with 16 to two
+//! in ten million. So report "corrected", not "right".
 
 mod correct;
 mod field;
@@ -21,12 +21,12 @@ use crate::format::{BLOCK, MAX_PARITY};
 
 pub use correct::Uncorrectable;
 
-/// Most parity bytes for which there are tables.
+/// Largest number of parity bytes with tables.
 const FAST: usize = 16;
 
-/// The code with a given number of parity bytes.
+/// Reed-Solomon code with a given number of parity bytes.
 ///
-/// 2 KiB of tables; made in a constant, it costs a kernel no time at boot:
+/// It has 2 KiB of tables. As a constant, it takes no time at boot:
 ///
 /// ```
 /// use nostall_pstore::Code;
@@ -43,10 +43,10 @@ const FAST: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Code {
     parity: usize,
-    /// The generator without its leading 1, highest power first.
+    /// Generator without its leading 1, highest power first.
     generator: [u8; MAX_PARITY],
-    /// Contribution of bit 0 of each byte to the parity, by the number of bytes after it in the
-    /// block. The parity bytes are stored from the highest bits down.
+    /// Contribution of bit 0 of each byte to the parity, indexed by the number of bytes after it in
+    /// the block. Parity bytes are stored from the highest bits down.
     rows: [u128; BLOCK],
 }
 
@@ -74,30 +74,29 @@ impl Code {
         Some(code)
     }
 
-    /// Parity bytes a group.
+    /// Returns the number of parity bytes for each block.
     pub const fn parity(&self) -> usize {
         self.parity
     }
 
-    /// Returns whether false corrections are so rare that damaged contents may be repaired
-    /// permanently, and that a block with torn data and parity is not mistaken for another.
-    /// That is so from 16 parity bytes on.
+    /// Returns whether false corrections are rare enough to repair damaged contents permanently,
+    /// and a block with torn data and parity is not mistaken for another. This holds from 16 parity
+    /// bytes.
     pub(crate) const fn is_trusted(&self) -> bool {
         self.parity >= 16
     }
 
-    /// Returns whether [`difference`](Self::difference) is supported: up to 16 parity bytes.
-    /// With more, a block is encoded again.
+    /// Returns whether [`difference`](Self::difference) is supported: up to 16 parity bytes. With
+    /// more, a block is encoded again.
     pub const fn updates(&self) -> bool {
         self.parity <= FAST
     }
 
-    /// Returns the change of a block's parity when bytes, followed by `behind` others, are
-    /// XORed with `change`. The first [`parity`](Self::parity) bytes are valid.
+    /// Returns the change of a block's parity when bytes, followed by `behind` others, are XORed
+    /// with `change`. The first [`parity`](Self::parity) bytes are valid.
     ///
-    /// A code is linear: this costs by the bytes that change, not by the block.
-    /// Bytes that no block can hold are left out; without
-    /// [`updates`](Self::updates) all is 0.
+    /// The code is linear, so the cost depends on the changed bytes, not on the block. Bytes beyond
+    /// the size of a block are ignored. Without [`updates`](Self::updates) the result is 0.
     pub fn difference(&self, behind: usize, change: &[u8]) -> [u8; 16] {
         self.sum(behind, change).to_be_bytes()
     }
@@ -112,8 +111,8 @@ impl Code {
         sum(rows, change)
     }
 
-    /// The parity of `data`, which is a block, a short one or a header.
-    /// Fills the first [`parity`](Self::parity) bytes of `parity`.
+    /// Computes the parity of `data`, which is a whole or short block or a header. Writes the first
+    /// [`parity`](Self::parity) bytes of `parity`.
     pub fn encode(&self, data: &[u8], parity: &mut [u8]) {
         if self.updates() && data.len() <= BLOCK {
             let bytes = self.difference(0, data);
@@ -128,7 +127,7 @@ impl Code {
         }
     }
 
-    /// Returns whether `parity` is that of `data`.
+    /// Returns whether `parity` is the parity of `data`.
     pub fn check(&self, data: &[u8], parity: &[u8]) -> bool {
         let mut right = [0; MAX_PARITY];
         self.encode(data, &mut right);
@@ -153,12 +152,12 @@ impl Code {
     }
 }
 
-/// The sum of the rows, each times its byte: the first row times the last byte, and
-/// so on.
+/// Returns the sum of the rows, each multiplied by its byte: the first row by the last byte, and so
+/// on.
 fn sum(rows: &[u128], change: &[u8]) -> u128 {
-    // The rows whose bytes have the same upper half are added first, and those with
-    // the same lower half; then, bit by bit, the sums whose halves have that bit:
-    // doubling commutes with adding.
+    // Rows whose bytes have the same upper half are added first, and those with the same lower
+    // half. Then, bit by bit, the sums whose halves have that bit are added: doubling commutes with
+    // addition.
     let (mut upper, mut lower) = ([0; 16], [0; 16]);
     for (row, &byte) in rows.iter().zip(change.iter().rev()) {
         upper[usize::from(byte >> 4)] ^= row;
@@ -183,7 +182,7 @@ fn each_times_its_number(sums: &mut [u128; 16]) -> u128 {
     sum
 }
 
-/// The first bytes of the generator, from the highest bits down, each times `byte`.
+/// Returns the first bytes of the generator, each times `byte`, from the highest bits down.
 const fn times(generator: &[u8; MAX_PARITY], byte: u8) -> u128 {
     let (mut product, mut i) = (0, 0);
     while i < FAST {
@@ -193,9 +192,9 @@ const fn times(generator: &[u8; MAX_PARITY], byte: u8) -> u128 {
     product
 }
 
-/// The product of (x - 2^i) for all i below `parity`, without its leading 1.
+/// Returns the product of (x - 2^i) for all i below `parity`, without its leading 1.
 const fn generator(parity: usize) -> [u8; MAX_PARITY] {
-    // Lowest power first while it grows.
+    // Lowest power first during the computation.
     let mut polynomial = [0u8; MAX_PARITY + 1];
     polynomial[0] = 1;
     let (mut root, mut degree) = (1u8, 0);
@@ -218,7 +217,7 @@ const fn generator(parity: usize) -> [u8; MAX_PARITY] {
     highest_first
 }
 
-/// Each of sixteen bytes times the primitive element.
+/// Multiplies each of sixteen bytes by the primitive element.
 const fn double_each(bytes: u128) -> u128 {
     let (upper, lower) = ((bytes >> 64) as u64, bytes as u64);
     (double_eight(upper) as u128) << 64 | double_eight(lower) as u128
@@ -230,11 +229,11 @@ const fn double_eight(bytes: u64) -> u64 {
     (bytes & !(LOWEST << 7)) << 1 ^ (carries * field::POLYNOMIAL as u64)
 }
 
-/// Each of sixteen bytes times 16, the element to the power of 4.
+/// Multiplies each of sixteen bytes by 16, the primitive element to the power of 4.
 const fn sixteen_times_each(bytes: u128) -> u128 {
     const LOWER: u128 = u128::MAX / 17;
     let carries = bytes >> 4 & LOWER;
-    // The polynomial's bits: none of these products is longer than a byte.
+    // Bits of the polynomial: none of these products is longer than a byte.
     (bytes & LOWER) << 4 ^ carries ^ carries << 2 ^ carries << 3 ^ carries << 4
 }
 
@@ -259,7 +258,7 @@ mod tests {
     #[test]
     fn a_block_that_linux_wrote_has_the_parity_that_linux_wrote() {
         let image = include_bytes!("../../tests/fixtures/ecc16/image.bin");
-        // The header of the first dmesg zone, and its first block.
+        // Header and first block of the first dmesg zone.
         let division = crate::format::Division::new(0x9332, 16).unwrap();
         let at = division.header_parity();
         let code = code(16);
@@ -294,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_update_gives_what_encoding_anew_gives(
+        fn an_update_gives_the_same_parity_as_encoding_again(
             parity in 1..=FAST,
             data in prop::collection::vec(any::<u8>(), 1..=BLOCK),
             change in prop::collection::vec(any::<u8>(), 1..=BLOCK),
@@ -336,7 +335,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_corrected_is_a_codeword_and_near(
+        fn a_correction_is_a_nearby_codeword(
             parity in 1..=MAX_PARITY,
             mut data in prop::collection::vec(any::<u8>(), 1..=BLOCK),
             mut bytes in prop::collection::vec(any::<u8>(), MAX_PARITY..=MAX_PARITY),

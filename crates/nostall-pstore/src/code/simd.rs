@@ -1,6 +1,5 @@
-//! Sixteen products at once, by AVX2's byte shuffle: a product is the sum of two
-//! that are looked up by four bits each, side by side. Not for kernels, which leave
-//! vector registers alone.
+//! Sixteen products at once, with AVX2's byte shuffle. A product is the sum of two table look-ups
+//! of four bits each, side by side. Not for kernels, which do not use vector registers.
 
 use core::arch::x86_64::{
     __m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64, _mm_xor_si128,
@@ -28,7 +27,7 @@ static PRODUCTS: [[u128; 2]; 256] = {
     products
 };
 
-/// Computes [`sum`](super::sum) if the CPU supports it.
+/// Computes [`sum`](super::sum) if the CPU supports AVX2.
 #[inline]
 pub fn sum(rows: &[u128], change: &[u8]) -> Option<u128> {
     #[cfg(feature = "std")]

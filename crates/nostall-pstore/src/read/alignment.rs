@@ -8,21 +8,20 @@ use crate::format::ByteOrder;
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat};
 
-/// Records that are looked at together.
+/// Number of records in one check.
 const WINDOW: usize = 16;
 
-/// Fewer show nothing.
+/// Smallest number of records for a check.
 const FEWEST: usize = 8;
 
-/// Points for a record and its next: for addresses, stamps and CPUs.
+/// Points for a pair of records: two each for addresses, stamps and CPUs.
 const POINTS: usize = 2 + 2 + 2;
 
-/// A zone whose trace records do not lie where its header says: a word of the header is
-/// damaged, and the records read by it may be anything.
+/// A trace zone whose records are not at the positions that its header implies. A word of the
+/// header is damaged, and the records read with it may have any contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misaligned {
-    /// Number of bytes between the places that the header says and the next possible ones
-    /// before these.
+    /// Distance in bytes from the most plausible positions to the header's positions after them.
     pub by: usize,
 }
 
@@ -30,15 +29,15 @@ impl fmt::Display for Misaligned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "its records look {} bytes away from where its header says: a word of the header is \
-             damaged, and these records may be anything",
+            "its records seem to be {} bytes before the positions in its header: a word of the \
+             header is damaged, and these records may have any contents",
             self.by
         )
     }
 }
 
-/// Looks at the newest and at the oldest records; `None` if they lie where the header
-/// says, if nothing shows where they lie, or if parity shows that the header is right.
+/// Checks the newest and the oldest records. Returns `None` if they are at the header's positions,
+/// if too little shows their positions, or if parity confirms the header.
 pub(super) fn check<M: Load + ?Sized>(
     zone: &mut PreviousBootZone<'_, M>,
     record_format: RecordFormat,
@@ -50,7 +49,7 @@ pub(super) fn check<M: Load + ?Sized>(
     let (len, end) = (record_format.len(), zone.len());
     let data = zone.place().division.data();
     let off = if zone.is_full() {
-        // A ring comes round in steps of a record.
+        // A ring's positions repeat in steps of a record.
         zone.header().start as usize % greatest_common_divisor(len, data)
     } else {
         end % len
@@ -62,7 +61,7 @@ pub(super) fn check<M: Load + ?Sized>(
     if count < FEWEST {
         return None;
     }
-    // One record more, for those that lie up to so much earlier.
+    // One record more, for records that start up to one record earlier.
     let bytes = (count + 1) * len;
     let oldest = end % len;
     window(zone, record_format, end - bytes, count)
@@ -92,8 +91,8 @@ fn window<M: Load + ?Sized>(
 }
 
 /// Returns whether these are records of one CPU, in the order of their stamps, with addresses
-/// that have no high bits. Such records get no points for addresses, and others that overlap
-/// them may get more: their stamps look like addresses.
+/// without high bits. Such records get no points for addresses. Records that overlap them may get
+/// more, because their stamps resemble addresses.
 fn is_trace_at_low_addresses(bytes: &[u8], record_format: RecordFormat, order: ByteOrder) -> bool {
     let is_low = |address: u64| match record_format {
         RecordFormat::Bits64 => address >> 48 == 0,
@@ -108,7 +107,7 @@ fn is_trace_at_low_addresses(bytes: &[u8], record_format: RecordFormat, order: B
         && pairs.all(|(a, b)| a.cpu == b.cpu && a.is_before(&b))
 }
 
-/// The upper byte of an address is no CPU's number.
+/// Returns whether both may be CPU numbers. The upper byte of an address is none.
 const fn are_cpus(a: u8, b: u8) -> bool {
     a != u8::MAX && (a == b || a < 64 && b < 64)
 }
@@ -120,7 +119,7 @@ const fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
     a
 }
 
-/// Returns the plausibility of these bytes as records.
+/// Returns the plausibility of these bytes as records, in points.
 fn points(bytes: &[u8], record_format: RecordFormat, order: ByteOrder) -> usize {
     let records = || {
         let records = bytes.chunks_exact(record_format.len());

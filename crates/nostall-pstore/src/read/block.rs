@@ -1,4 +1,4 @@
-//! A block of data, checked by its parity and corrected in a copy.
+//! A block of data, checked against its parity and corrected in a copy.
 
 use super::{CorrectionPolicy, Reader, Trust, Writer};
 use crate::code::Code;
@@ -6,15 +6,15 @@ use crate::format::{BLOCK, HEADER, MAX_PARITY, ZoneHeader, ZoneKind};
 use crate::layout::Place;
 use crate::memory::Load;
 
-/// The copy.
+/// Copy of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub bytes: [u8; BLOCK],
     pub len: usize,
-    /// The worth of the bytes.
+    /// Trust in the bytes.
     pub trust: Trust,
-    /// The result of the correction, as Linux counts it. It differs from `trust` where
-    /// Linux believes a correction that cannot be believed.
+    /// Result of the correction, as Linux counts it. It differs from `trust` if Linux accepts a
+    /// correction that is not reliable.
     pub counted: Trust,
 }
 
@@ -71,7 +71,7 @@ impl Block {
     }
 }
 
-/// The code, if it is this zone's.
+/// Returns the code if it fits this zone.
 pub(super) fn code_for<'a>(reader: &Reader<'a>, place: &Place) -> Option<&'a Code> {
     reader
         .code
@@ -86,8 +86,8 @@ pub(super) fn mended<E>(result: Result<usize, E>) -> Trust {
     }
 }
 
-/// Returns whether the block may contain a part of the record that was being written at the
-/// cut. That record is ahead of the write position, or behind it if the header is stored first.
+/// Returns whether the block may contain a part of the record that was being written at the cut.
+/// That record is ahead of the write position, or behind it if the header is stored first.
 fn at_the_cut(
     place: &Place,
     writer: Writer,
@@ -96,7 +96,7 @@ fn at_the_cut(
 ) -> bool {
     let data = place.division.data();
     let ahead = match place.kind {
-        // Written once, and then its header agrees with its parity.
+        // A dmesg record is written once. Afterwards its header agrees with its parity.
         ZoneKind::Dmesg if trust == Trust::Verified => 1.min(data),
         _ => longest_write(place),
     };
@@ -112,14 +112,14 @@ fn at_the_cut(
         || distance(data, block, from) < place.division.block_len(index)
 }
 
-/// The most bytes that are written to a zone at a time.
+/// Returns the largest number of bytes written to a zone at once.
 pub(super) fn longest_write(place: &Place) -> usize {
     let data = place.division.data();
     let longest = match place.kind {
         ZoneKind::Ftrace => crate::trace::LONGEST_TRACE,
-        // Linux's longest line, CONSOLE_LOG_MAX.
+        // Linux's longest line, `CONSOLE_LOG_MAX`.
         ZoneKind::Console => 1024,
-        // The longest that Android's logger writes.
+        // Longest message of Android's logger.
         ZoneKind::Pmsg => 5 * 1024,
         ZoneKind::Dmesg => data,
     };

@@ -1,4 +1,4 @@
-//! A zone's header, checked by its parity, and what to believe if they disagree.
+//! Header of a zone, checked against its parity, and the choice of a header if they disagree.
 
 use super::block::{code_for, mended};
 use super::{CorrectionPolicy, Reader, Trust};
@@ -7,7 +7,7 @@ use crate::format::{ByteOrder, HEADER, LinuxVersion, MAX_PARITY, SIGNATURE, Zone
 use crate::layout::Place;
 use crate::memory::Load;
 
-/// The header to read by.
+/// Header that is used for reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loaded {
     pub header: ZoneHeader,
@@ -20,19 +20,18 @@ pub(crate) struct Loaded {
 pub(crate) enum Framing {
     /// The positions are right.
     Sure,
-    /// The positions are right if `by` bytes are one record. Then the cut was between the
-    /// header and its parity, and no damage is present. Otherwise, the header that the parity
-    /// implies is right.
+    /// If `by` bytes are one record, the cut was between the header and its parity, and the
+    /// positions are right. Otherwise the header implied by the parity is right.
     Ahead { by: usize, parity: ZoneHeader },
     /// The positions cannot be checked.
     Doubtful,
 }
 
-/// Smallest number of parity bytes: with fewer, a cut header is too often corrected to another
-/// value.
+/// Smallest number of parity bytes for a reliable correction. With fewer, a cut header is too often
+/// corrected to another value.
 const SOME: usize = 8;
 
-/// `place` lies within the memory.
+/// Loads the header of a zone. `place` must be inside the memory.
 pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<'_>) -> Loaded {
     let mut bytes = [0; HEADER];
     memory.load(place.offset, &mut bytes);
@@ -80,7 +79,7 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     if !careful || trust <= Trust::Unchecked || trust != Trust::Unverified && corrected == found {
         return loaded(corrected, trust, Framing::Sure);
     }
-    // The header is always where the cut was: it may be ahead of its parity.
+    // Every write changes the header, so the cut may have left it ahead of its parity.
     let good = |header| is_of(header, place.kind) && header.is_valid(data);
     if good(found)
         && let Some((by, parity)) = cut(found, stored, place, code, reader.order)
@@ -98,8 +97,8 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     }
 }
 
-/// Restores the header of a ring that has not wrapped, after a cut between the header's two
-/// words or an interrupted store of one of them. The start is then beyond the size, and right.
+/// Restores the header of a ring that has not wrapped, after a cut between the header's two words
+/// or during a store of one of them. The start is then beyond the size, and right.
 fn halved(found: ZoneHeader, data: usize) -> Option<ZoneHeader> {
     let torn = found.size < found.start && found.start as usize <= data;
     torn.then_some(ZoneHeader {
@@ -108,7 +107,7 @@ fn halved(found: ZoneHeader, data: usize) -> Option<ZoneHeader> {
     })
 }
 
-/// Returns whether the signature is that of the zone's kind, of any kernel.
+/// Returns whether the signature belongs to the zone's kind, for any kernel.
 pub(super) fn is_of(header: ZoneHeader, kind: ZoneKind) -> bool {
     match kind {
         ZoneKind::Ftrace => version(header).is_some(),
@@ -116,14 +115,14 @@ pub(super) fn is_of(header: ZoneHeader, kind: ZoneKind) -> bool {
     }
 }
 
-/// The version in a trace zone's signature.
+/// Returns the version in a trace zone's signature.
 pub(super) fn version(header: ZoneHeader) -> Option<LinuxVersion> {
     let code = header.signature ^ SIGNATURE;
-    // Three numbers of a byte each.
+    // Three numbers of one byte each.
     (code < 1 << 24).then_some(LinuxVersion(code))
 }
 
-/// Returns the number of bytes being written and the header before, if the cut was between the
+/// Returns the number of bytes being written, and the header before, if the cut was between the
 /// header's first word and the last byte of its parity, `stored`.
 fn cut(
     found: ZoneHeader,
@@ -146,7 +145,7 @@ fn cut(
     };
     let lengths = match place.kind {
         ZoneKind::Ftrace => 16..=24,
-        // Linux's longest line, CONSOLE_LOG_MAX.
+        // Linux's longest line, `CONSOLE_LOG_MAX`.
         _ => 1..=1024,
     };
     let step = if place.kind == ZoneKind::Ftrace { 8 } else { 1 };
@@ -157,8 +156,7 @@ fn cut(
     })
 }
 
-/// The headers before and after a write of `by` bytes in the course of which the
-/// header is `found`.
+/// Returns the headers before and after a write of `by` bytes during which the header is `found`.
 fn writes(found: ZoneHeader, by: usize, data: usize) -> [Option<(ZoneHeader, ZoneHeader)>; 2] {
     let (start, size) = (found.start as usize, found.size as usize);
     let header = |start: usize, size: usize| ZoneHeader {
@@ -175,7 +173,7 @@ fn writes(found: ZoneHeader, by: usize, data: usize) -> [Option<(ZoneHeader, Zon
     } else if start == size {
         [size.checked_sub(by).map(|before| (at(before), found)), None]
     } else {
-        // One of the words is there, and not the other.
+        // One of the words is stored, and the other is not.
         let grown = (start + by == size).then(|| (at(start), at(size)));
         let filled = (size + by == data + start).then(|| (at(size), header(start, data)));
         [grown, filled]

@@ -1,15 +1,15 @@
-//! The traces of all CPUs as one.
+//! Merge of the traces of all CPUs.
 
 use core::iter::Peekable;
 use core::marker::PhantomData;
 
 use super::Trace;
 
-/// The traces of several zones as one, by their stamps.
+/// The traces of several zones, merged by their stamps.
 ///
-/// Only the heads of the zones are compared: within a zone the order is that of
-/// writing, even where a stamp steps back (Linux's do, now and then, by a few). Of
-/// equal stamps the later zone's comes first, as in Linux.
+/// Only the first records of the zones are compared. Within a zone the order is that of writing,
+/// even if a stamp decreases (Linux's sometimes do, by a few). Of equal stamps, the later zone's
+/// comes first, as in Linux.
 #[derive(Clone, Debug)]
 pub struct Merge<Z, I> {
     zones: Z,
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_compared_are_pairs_folded_even_where_stamps_step_back(
+        fn merging_gives_linuxs_order_even_if_stamps_decrease(
             stamps in prop::collection::vec(prop::collection::vec(0u64..8, 0..12), 0..6),
         ) {
             let trace = |cpu: usize, nth: usize, stamp| Trace {

@@ -1,4 +1,4 @@
-//! Reading a crashed kernel's zones, without changes and without allocation.
+//! Reading of a crashed kernel's zones, without changes and without allocation.
 
 mod alignment;
 mod block;
@@ -15,22 +15,22 @@ pub use zone::{Damage, Ecc, PreviousBootZone, ZoneState};
 use crate::code::Code;
 use crate::format::ByteOrder;
 
-/// Reader of a region.
+/// Options for reading a region.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    /// The code of the parity bytes. Without it, or with one for another number of
-    /// bytes than the zones have, nothing is checked or corrected.
+    /// Code of the parity bytes. Without a code, or with another number of parity bytes than the
+    /// zones have, nothing is checked or corrected.
     pub code: Option<&'a Code>,
-    /// The writer's byte order.
+    /// Byte order of the writer.
     pub order: ByteOrder,
-    /// Trust in corrections.
+    /// Policy of corrections.
     pub policy: CorrectionPolicy,
-    /// The writer's order of stores: a cut can leave some of them undone.
+    /// Order of the writer's stores. A cut can leave some of them undone.
     pub writer: Writer,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads with care, in this machine's byte order, the records of either writer.
+    /// Creates a careful reader, in this machine's byte order, for records of either writer.
     pub const fn careful(code: Option<&'a Code>) -> Self {
         Self {
             code,
@@ -41,28 +41,28 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Trust in corrections, and the interpretation of an inconsistent header.
+/// Policy of corrections, and of the interpretation of an inconsistent header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorrectionPolicy {
-    /// Repairs only what the code promises to, and not where the cut can have left
-    /// data and parity apart.
+    /// Corrects only as many errors as the code guarantees, and not at positions where a cut may
+    /// have separated data and parity.
     Careful,
-    /// Linux's policy: repairs every error that the code can explain, counts it, and turns a
-    /// ring that is not full around its start.
+    /// Linux's policy: corrects every error that the code can explain, counts it, and rotates a
+    /// ring to its start even if it is not full.
     Faithful,
 }
 
 /// Order in which a zone was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// The header, then the data, as Linux does: of the newest record, any part may
-    /// be missing. Right for nostall's zones too, only too cautious.
+    /// Header first, then data, as Linux does. Any part of the newest record may be missing. Also
+    /// safe for nostall's zones, but too cautious.
     HeaderFirst,
-    /// The data, then the header, as nostall does.
+    /// Data first, then header, as nostall does.
     DataFirst,
 }
 
-/// Trust in bytes that were read. The worst is the greatest.
+/// Trust in bytes that were read. The worst level compares greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Trust {
@@ -70,15 +70,15 @@ pub enum Trust {
     Verified,
     /// The bytes have no parity.
     Unchecked,
-    /// This number of bytes in the block was wrong and has been corrected, with the probability
-    /// that the number of parity bytes gives ([`Code`]).
+    /// This number of bytes in the block was wrong and has been corrected. The number of parity
+    /// bytes gives the reliability ([`Code`]).
     Corrected(usize),
     /// The bytes do not agree with their parity, and may have any value.
     Unverified,
 }
 
 impl Trust {
-    /// Stable word for the level.
+    /// Returns the stable name of the level.
     pub fn name(self) -> &'static str {
         self.into()
     }

@@ -1,4 +1,4 @@
-//! A zone's trace records.
+//! Trace records of a zone.
 
 use super::alignment::{self, Misaligned};
 use super::zone::PreviousBootZone;
@@ -6,26 +6,26 @@ use super::{Trust, Writer};
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 
-/// A trace record that was read, and its trust.
+/// A trace record with its trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Contents of the record.
     pub record: TraceRecord,
-    /// Set if the cut may have left the record half written. That is the oldest record of a
-    /// ring that is full or that the next record fills. If the header is stored first, it is
-    /// the newest.
+    /// Set if the cut may have left the record incomplete. This concerns the oldest record of a
+    /// ring that is full or that the next record fills. If the header is stored first, it concerns
+    /// the newest record.
     pub suspect: bool,
     /// Trust in the record's bytes.
     pub trust: Trust,
 }
 
-/// A zone's trace records, oldest first.
+/// Iterator over a zone's trace records, oldest first.
 ///
-/// Whole records are counted from the newest end back: in a ring whose size is no
-/// multiple of theirs, the rest of the oldest is left out.
+/// Whole records are counted backwards from the newest. If the ring's size is no multiple of
+/// theirs, the rest of the oldest is left out.
 ///
-/// Where they are not plausible as records, and would be a few bytes earlier, the header
-/// is damaged: all are [`Unverified`](Trust::Unverified) then. See
+/// If the records are implausible at their positions, but plausible a few bytes earlier, the header
+/// is damaged. Then all records are [`Unverified`](Trust::Unverified). See
 /// [`misaligned`](Self::misaligned).
 #[derive(Clone, Debug)]
 pub struct Traces<'a, M: ?Sized> {
@@ -65,7 +65,7 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
 impl<M: Load + ?Sized> ExactSizeIterator for Traces<'_, M> {}
 
 impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
-    /// The trace records, oldest first.
+    /// Returns the trace records, oldest first.
     pub fn traces(self, record_format: RecordFormat) -> Traces<'a, M> {
         Traces::new(self.of_records(record_format.len()), record_format)
     }
@@ -85,12 +85,12 @@ impl<'a, M: Load + ?Sized> Traces<'a, M> {
 }
 
 impl<M: ?Sized> Traces<'_, M> {
-    /// The zone.
+    /// Returns the zone.
     pub const fn zone(&self) -> &PreviousBootZone<'_, M> {
         &self.zone
     }
 
-    /// Returns how the records' positions differ from the header, if they do.
+    /// Returns the difference between the records' positions and the header, if there is one.
     pub const fn misaligned(&self) -> Option<Misaligned> {
         self.misaligned
     }

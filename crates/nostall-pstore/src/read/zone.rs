@@ -1,4 +1,4 @@
-//! A zone as the crashed kernel left it.
+//! Zone of a crashed kernel.
 
 use core::fmt;
 
@@ -10,9 +10,9 @@ use crate::format::{BLOCK, ByteOrder, LinuxVersion, ZoneHeader, ZoneKind};
 use crate::layout::Place;
 use crate::memory::Load;
 
-/// A zone as the crashed kernel left it, in the order in which it was written.
+/// Zone of a crashed kernel, read in the order of writing.
 ///
-/// The memory is not changed: a block is corrected in a copy, one at a time.
+/// The memory is not changed: blocks are corrected in a copy, one at a time.
 #[derive(Clone, Debug)]
 pub struct PreviousBootZone<'a, M: ?Sized> {
     memory: &'a M,
@@ -22,17 +22,17 @@ pub struct PreviousBootZone<'a, M: ?Sized> {
     header_trust: Trust,
     framing: Framing,
     state: ZoneState,
-    /// The one that was read last, and its number.
+    /// Last block read, with its number.
     cached: Option<(usize, Block)>,
 }
 
 impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
-    /// Returns contents from `at` on in the order of writing, with their trust; `None` at the
-    /// end. A chunk has at least a byte and at most a block.
+    /// Returns contents from `at` in the order of writing, with their trust; `None` at the end. A
+    /// chunk has at least one byte and at most a block.
     pub fn chunk(&mut self, at: usize) -> Option<(&[u8], Trust)> {
         let left = self.len().checked_sub(at).filter(|&left| left > 0)?;
         let (size, oldest) = (self.len(), self.oldest());
-        // Behind the end of the ring comes its beginning.
+        // The start of the ring comes after its end.
         let to_end = size - oldest;
         let here = if at < to_end {
             oldest + at
@@ -57,8 +57,8 @@ impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
         Some((bytes, trust))
     }
 
-    /// Fills `into` from `at` on, and says what the worst of it is worth; `None` if
-    /// there are not so many bytes.
+    /// Fills `into` from `at`. Returns the lowest trust of the bytes; `None` if there are not
+    /// enough bytes.
     pub fn read(&mut self, mut at: usize, mut into: &mut [u8]) -> Option<Trust> {
         let mut worst = Trust::Verified;
         while !into.is_empty() {
@@ -88,8 +88,8 @@ impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
         &self.cached.insert(cached.unwrap_or_else(load)).1
     }
 
-    /// Returns the result of error correction for the header and every block with contents;
-    /// `None` without parity.
+    /// Returns the result of error correction for the header and every block with contents; `None`
+    /// without parity.
     pub fn ecc(&mut self) -> Option<Ecc> {
         code_for(&self.reader, &self.place)?;
         let mut ecc = Ecc::default();
@@ -100,7 +100,7 @@ impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
         Some(ecc)
     }
 
-    /// Returns the header of a dmesg record and the start of its text; `None` without such a
+    /// Returns the header of a dmesg record and the offset of its text; `None` without a header
     /// line.
     pub fn dmesg_header(&mut self) -> Option<(DmesgHeader, usize)> {
         DmesgHeader::scan(|at| self.chunk(at)?.0.first().copied())
@@ -149,8 +149,8 @@ impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
         zone
     }
 
-    /// Takes the header that the parity confirms, where the stored one is ahead of it by
-    /// something else than one record of `len` bytes.
+    /// Uses the header that the parity confirms, if the stored one is ahead of it by other than one
+    /// record of `len` bytes.
     pub(super) fn of_records(mut self, len: usize) -> Self {
         if let Framing::Ahead { by, parity } = self.framing
             && by != len
@@ -173,20 +173,20 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         self.state
     }
 
-    /// The header that is read by.
+    /// Returns the header that is used for reading.
     pub const fn header(&self) -> ZoneHeader {
         self.header
     }
 
-    /// Returns the trust in the header. `Unverified` means that it does not agree with its
-    /// parity, or its two words with each other, but contents can be read. If one more write
-    /// turns the header that the parity implies into this one, the cut was between the two, and
-    /// nothing is wrong. Otherwise, all contents are `Unverified` too.
+    /// Returns the trust in the header. `Unverified` means that it disagrees with its parity, or
+    /// its two words with each other, but contents can be read. If one more write leads from the
+    /// header implied by the parity to this one, the cut was between the two, and nothing is
+    /// damaged. Otherwise, all contents are `Unverified` too.
     pub const fn header_trust(&self) -> Trust {
         self.header_trust
     }
 
-    /// The version of the kernel that wrote; trace zones carry it.
+    /// Returns the version of the kernel that wrote a trace zone; `None` for other kinds.
     pub fn version(&self) -> Option<LinuxVersion> {
         let traces = self.place.kind == ZoneKind::Ftrace && self.state != ZoneState::OUTSIDE;
         header::version(self.header).filter(|_| traces)
@@ -205,8 +205,8 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         self.len() == 0
     }
 
-    /// Returns whether the ring is full: earlier contents are overwritten, and the oldest
-    /// record may be incomplete.
+    /// Returns whether the ring is full: earlier contents are overwritten, and the oldest record
+    /// may be incomplete.
     pub const fn is_full(&self) -> bool {
         self.len() == self.place.division.data()
     }
@@ -215,15 +215,15 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         &self.reader
     }
 
-    /// Returns how many bytes were written for sure, if their blocks are right. A cut within
-    /// a write leaves bytes that the header counts already and that are not stored. Without
-    /// parity, the words of the header may also contradict one another: until a ring is full
-    /// its start is its size, except between the stores of one write.
+    /// Returns the number of bytes that were certainly written, if their blocks are right. A cut
+    /// during a write may leave bytes that the header includes but that are not stored. Without
+    /// parity, the words of the header may also contradict each other. Until a ring is full its
+    /// start equals its size, except between the stores of one write.
     fn agreed(&self) -> usize {
         let (start, size) = (self.header.start as usize, self.header.size as usize);
         let is_stored = match self.reader.writer {
             Writer::DataFirst => true,
-            // Of a trace the newest record is marked by itself.
+            // In a trace, the newest record itself is marked.
             Writer::HeaderFirst => self.place.kind == ZoneKind::Ftrace,
         };
         if let Framing::Ahead { by, .. } = self.framing
@@ -235,7 +235,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         if is_checked || self.reader.policy == CorrectionPolicy::Faithful || self.is_full() {
             return size;
         }
-        // One of the words is stored, and the other not; or the write fills the ring.
+        // One of the words is stored and the other is not, or the write fills the ring.
         let grown = size - start;
         let filled = self.place.division.data() - grown;
         if is_stored && grown.min(filled) <= longest_write(&self.place) {
@@ -250,8 +250,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         match self.reader.policy {
             CorrectionPolicy::Faithful => self.header.start as usize,
             CorrectionPolicy::Careful if self.is_full() => self.header.start as usize,
-            // The size is stored before the start: they differ if the cut fell
-            // between.
+            // The size is stored before the start: they differ after a cut in between.
             CorrectionPolicy::Careful => 0,
         }
     }
@@ -260,7 +259,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
 /// State of a zone's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
-    /// There is.
+    /// The zone has contents.
     Valid,
     /// The zone was not written.
     Empty,
@@ -276,10 +275,10 @@ impl ZoneState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The memory ends before it does.
+    /// The zone ends beyond the memory.
     Outside,
-    /// The first word is not a zone's signature: never written, overwritten, or at another
-    /// address.
+    /// The first word is not a zone's signature: the zone was never written, was overwritten, or is
+    /// at another address.
     Signature(u32),
     /// The sizes contradict each other.
     Sizes {
@@ -306,20 +305,20 @@ impl fmt::Display for Damage {
             }
             Self::Sizes { start, size, data } => write!(
                 f,
-                "a header that cannot be: {size} bytes of {data} are valid, the next goes to {start}"
+                "an impossible header: {size} bytes of {data} are valid, the next goes to {start}"
             ),
         }
     }
 }
 
-/// Result of error correction for a zone, counted as Linux counts.
+/// Result of error correction for a zone, counted as in Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ecc {
-    /// Blocks that were looked at, the header being one.
+    /// Number of checked blocks, including the header.
     pub blocks: usize,
     /// Number of corrected bytes in data and parity.
     pub corrected_bytes: usize,
-    /// Blocks that do not agree with their parity and were not corrected.
+    /// Number of blocks that do not agree with their parity and were not corrected.
     pub bad_blocks: usize,
 }
 
@@ -345,7 +344,7 @@ impl Ecc {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a zone. Its [`state`](PreviousBootZone::state) has its faults.
+    /// Opens a zone. Faults are in its [`state`](PreviousBootZone::state).
     pub fn open<M: Load + ?Sized>(self, memory: &'a M, place: Place) -> PreviousBootZone<'a, M> {
         PreviousBootZone::open(self, memory, place)
     }

@@ -1,4 +1,4 @@
-//! The readers of recordings, on a file that a program recorded.
+//! Speed of reading a file that a program recorded.
 
 use std::env;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use nostall_trace::{Image, ProgramOptions, ProgramTrace, ZoneEvents, recover, tr
 use crate::memory;
 use crate::records::add;
 
-/// Environment variable with the file into which this program shall record, and its slots.
+/// Environment variable with the file to record into, and the number of slots per zone.
 const CHILD: &str = "NOSTALL_BENCH_RECORD";
 
-/// Threads that record. Three zones of 2^25 slots have 100 million records.
+/// Number of recording threads. Three zones of 2^25 slots contain 100 million records.
 const THREADS: u32 = 3;
 
 /// Contents of the file, read in small parts.
@@ -32,7 +32,7 @@ impl Image for Contents {
     }
 }
 
-/// Records as a child process, whose mapping does not count as this one's memory. Returns
+/// Records in a child process, whose mapping does not count as this process's memory. Returns
 /// whether this process is that child.
 pub fn is_recording() -> bool {
     let Ok(wanted) = env::var(CHILD) else {
@@ -48,7 +48,7 @@ pub fn is_recording() -> bool {
     ProgramTrace::create(path, &options).unwrap();
     for _ in 0..THREADS {
         let thread = std::thread::spawn(move || {
-            // A call and the call in it take four slots. The thread's name takes two.
+            // A call with an inner call takes four slots. The thread's name takes two.
             for _ in 0..slots / 4 - 1 {
                 trace_scope!("outer");
                 trace_scope!("inner");

@@ -1,4 +1,4 @@
-//! A trace of a busy kernel without a file.
+//! Generated trace of a busy kernel.
 
 use nostall_trace::model::{Catalog, Event, EventKind, Name, Progress, ReadError, Source, Task};
 
@@ -7,7 +7,7 @@ const TASKS: u32 = 64;
 const FUNCTIONS: u32 = 2_000;
 const DEEPEST: usize = 12;
 
-/// Entries and exits of nested calls on four CPUs, whose tasks take turns.
+/// Generator of entries and exits of nested calls on four CPUs, with alternating tasks.
 pub struct Generated {
     catalog: Catalog,
     left: u64,
@@ -18,7 +18,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// A trace without records so far.
+    /// Creates a generator without records to make.
     pub fn new() -> Self {
         let mut catalog = Catalog::default();
         for number in 0..FUNCTIONS {
@@ -50,21 +50,21 @@ impl Source for Generated {
             return Ok(None);
         }
         self.left -= 1;
-        // Xorshift.
+        // Xorshift generator.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let random = self.random;
         self.time += 20 + (random & 255);
         let cpu = (random >> 8) as usize % CPUS;
-        // A CPU changes its task now and then.
+        // A CPU changes its task from time to time.
         let turn = (self.left >> 12) as usize;
         let task = (turn * CPUS + cpu) as u32 % TASKS + 1;
         let stack = &mut self.stacks[task as usize];
         let enters = stack.is_empty() || (stack.len() < DEEPEST && random >> 62 != 0);
         let enters = enters && random >> 61 & 1 == 0 || stack.is_empty();
         let kind = if enters {
-            // Few functions are called often, many now and then.
+            // A few functions are called often, many rarely.
             let square = (random >> 32 & 0xffff) * (random >> 48);
             let function = Name(((square * u64::from(FUNCTIONS)) >> 32) as u32);
             let depth = Some(stack.len() as u32);

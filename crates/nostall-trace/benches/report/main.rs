@@ -1,9 +1,9 @@
-//! Speed and memory of reports, on traces that an iterator makes up.
+//! Speed and memory of reports, on generated traces.
 //!
 //! `cargo bench -p nostall-trace --features report --bench report`. With the feature `program`,
-//! also on a temporary file of 1.5 GiB with 100 million records that a program recorded. With
-//! the feature `perfetto`, that file is exported too. Without `--bench`, which cargo passes, each
-//! row runs once and briefly.
+//! also on a temporary file of 1.5 GiB with 100 million records that a program recorded. With the
+//! feature `perfetto`, that file is also exported. Without `--bench`, which cargo passes, each row
+//! runs once and briefly.
 
 #[cfg(all(feature = "program", target_os = "linux"))]
 mod file;

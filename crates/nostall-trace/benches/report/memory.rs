@@ -9,7 +9,7 @@ use nostall_trace::report::Table;
 use crate::generated::Generated;
 use crate::records::add;
 
-/// Memory must not grow with the records: far less than 2 GB.
+/// Limit for the memory in MB: it must not grow with the records.
 const MOST_MEGABYTES: u64 = 2_000;
 
 pub fn tables(effort: Effort) {
@@ -27,7 +27,7 @@ pub fn tables(effort: Effort) {
     print_most();
 }
 
-/// Prints the most memory that this process has had, and whether the limit is met.
+/// Prints the peak memory of this process, and whether the limit is met.
 pub fn print_most() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -43,7 +43,7 @@ pub fn print_most() {
     }
 }
 
-/// Lets the most memory count from now on.
+/// Resets the peak memory.
 #[cfg(all(feature = "program", target_os = "linux"))]
 pub fn forget_most() {
     _ = fs::write("/proc/self/clear_refs", "5");

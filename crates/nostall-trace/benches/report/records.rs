@@ -1,4 +1,4 @@
-//! Time for each record.
+//! Time per record.
 
 use std::hint::black_box;
 use std::io;
@@ -10,7 +10,7 @@ use nostall_trace::report::{self, Look, Rate, Selection};
 
 use crate::generated::Generated;
 
-/// Ten million records a second.
+/// Goal: ten million records per second.
 const GOAL: Limit = Limit::AtMost(100.0);
 
 pub fn tables(effort: Effort) {

@@ -1,5 +1,5 @@
-//! Linux's function_graph tracer beside our recorder, in one guest of QEMU's: the kernel of
-//! `make linux-peer` runs this benchmark's program, which measures both there.
+//! Linux's function_graph tracer compared with nostall's recorder, in one QEMU guest. The kernel of
+//! `make linux-peer` runs this benchmark's program, which measures both.
 
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::os::unix::process::parent_id;
@@ -17,13 +17,13 @@ use nostall_trace::{Options, Recorder, Region, Tsc};
 
 use crate::record::{Bare, SLOTS, scopes};
 
-/// Environment variable that is set in the guest.
+/// Environment variable that marks the guest.
 const GUEST: &str = "NOSTALL_BENCH_GUEST";
 
-/// Folder that `make linux-peer` fills.
+/// Directory that `make linux-peer` creates.
 const LINUX: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-6.12");
 
-/// A boot takes 3 s, and many times that on a busy machine.
+/// Time limit for a boot, which takes 3 s, and many times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const INIT: &str = "#!/busybox sh
@@ -57,7 +57,7 @@ pub fn tables(effort: Effort) {
     table.print(effort.rounds(101));
 }
 
-/// A running guest. Dropping this ends it.
+/// A running guest; dropping it ends the guest.
 struct Guest {
     qemu: Child,
     answers: Receiver<String>,
@@ -72,7 +72,7 @@ impl Drop for Guest {
 }
 
 impl Guest {
-    /// Boots the guest. Returns the reason why it cannot.
+    /// Boots the guest, or returns the reason why that is impossible.
     fn start() -> Result<Self, String> {
         if !Path::new(LINUX).is_dir() {
             return Err("needs a Linux: make linux-peer".to_owned());
@@ -102,7 +102,7 @@ impl Guest {
             .map_err(|error| format!("needs qemu-system-x86_64: {error}"))?;
         let lines = BufReader::new(qemu.stdout.take().ok_or("no pipe")?).lines();
         let (send, answers) = channel();
-        // Ends with QEMU, or with the guest.
+        // The thread ends with QEMU or with the guest.
         thread::spawn(move || {
             lines
                 .map_while(Result::ok)
@@ -124,7 +124,7 @@ impl Guest {
         }
     }
 
-    /// Returns the time that the guest takes for an act, so many times.
+    /// Returns the guest's time for `times` repetitions of an act.
     fn ask(&mut self, act: &str, times: u64) -> Duration {
         let questions = self.qemu.stdin.as_mut();
         let asked = questions.is_some_and(|pipe| writeln!(pipe, "{act} {times}").is_ok());
@@ -195,7 +195,7 @@ static RECORDER: Recorder<'static, Tsc, Cpu> = Recorder::new(Tsc, Cpu);
 #[repr(align(64))]
 struct Memory([u8; SLOTS as usize * 16 + (1 << 13)]);
 
-/// Records as a kernel does, with the time stamp counter.
+/// Runs the recorder as a kernel does, with the time stamp counter.
 fn record() {
     let memory = Box::leak(Box::new(Memory([0; SLOTS as usize * 16 + (1 << 13)])));
     let options = Options {
@@ -207,7 +207,7 @@ fn record() {
     nostall_trace::set_recorder(&RECORDER);
 }
 
-/// Returns whether this program runs in the guest. Answers the host's questions there.
+/// Returns whether this program runs in the guest. If so, answers the host's requests first.
 pub fn is_guest() -> bool {
     if env::var_os(GUEST).is_none() {
         return false;
@@ -225,7 +225,7 @@ pub fn is_guest() -> bool {
         let took = match act {
             "bare" => timed(|| bare.run(times)),
             "scopes" => timed(|| scopes(times)),
-            // The tracer's share of the system call.
+            // Subtracts the untraced system call, so that the tracer's share is left.
             _ => timed(|| calls(times, parent_id))
                 .saturating_sub(Duration::from_nanos(untraced * times)),
         };
@@ -240,10 +240,10 @@ fn timed(run: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// Begins to trace one function of the kernel. This takes seconds, so it is not part of a round.
+/// Starts tracing one function of the kernel. This takes seconds, so it is not part of a round.
 fn trace() {
     for (file, value) in [
-        // Which of the names at its address Linux knows differs. An unknown one is an error.
+        // Linux may know the function by another of its names; an unknown name is an error.
         ("set_ftrace_filter", "*_sys_getppid\n"),
         ("current_tracer", "function_graph"),
     ] {
@@ -251,8 +251,8 @@ fn trace() {
     }
 }
 
-/// Returns the nanoseconds of a system call that is as short as the traced one. The least of
-/// some tries, which other load on the machine lengthens least.
+/// Returns the duration of an equally short, untraced system call in nanoseconds. It is the minimum
+/// of some tries, which other load affects least.
 fn untraced() -> u32 {
     const CALLS: u32 = 1_000;
     let tries = (0..50).map(|_| timed(|| calls(CALLS.into(), process::id)));

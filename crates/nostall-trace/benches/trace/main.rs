@@ -1,10 +1,9 @@
-//! The cost of an entry and its exit in a Linux program: off, on, with two threads, and beside
+//! Cost of an entry and its exit in a Linux program: off, on, with two threads, and compared with
 //! other tracers.
 //!
 //! `cargo bench -p nostall-trace --all-features --bench trace`. Without `--bench`, which cargo
-//! passes, each row runs once and briefly. All tables are of one process, so the table of the
-//! recorder that is off comes first. The part `ftrace` boots a Linux, in which this program
-//! runs again.
+//! passes, each row runs once and briefly. One process prints all tables, so the table with the
+//! recorder off comes first. The part `ftrace` boots a Linux that runs this program again.
 
 mod ftrace;
 mod peers;

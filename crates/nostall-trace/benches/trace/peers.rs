@@ -7,7 +7,7 @@ use nostall_bench::{Effort, Lttng, Table, Unit};
 use crate::record::{scopes, start};
 use crate::rftrace::Rftrace;
 
-/// Scopes between two hand-overs of a peer's collected scopes.
+/// Number of scopes after which a peer's collected scopes are passed on.
 const BATCH: u64 = 1_000;
 
 pub fn tables(effort: Effort) {

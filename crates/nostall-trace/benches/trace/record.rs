@@ -1,4 +1,4 @@
-//! Entries and exits of our own recorder.
+//! Entries and exits of nostall's recorder.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,7 +12,8 @@ use nostall_trace::{ProgramOptions, ProgramTrace, Ticks, Tsc, trace_scope};
 /// Length of a zone in slots, and of the bare loop's memory: 256 KiB.
 pub const SLOTS: u32 = 1 << 14;
 
-/// Begins to record, once for the process. The file is in memory if the system has such a folder.
+/// Starts recording, once per process. The file is in memory if the system has a suitable
+/// directory.
 pub fn start() {
     static TRACE: OnceLock<tempfile::TempDir> = OnceLock::new();
     TRACE.get_or_init(|| {
@@ -59,7 +60,7 @@ impl Bare {
         }
     }
 
-    /// Reads the time stamp counter twice and stores it twice, so many times.
+    /// Reads the time stamp counter twice and stores both values, `times` times.
     pub fn run(&mut self, times: u64) {
         let mask = self.memory.len() - 1;
         for _ in 0..times {
@@ -71,7 +72,7 @@ impl Bare {
     }
 }
 
-/// Recording off.
+/// Measures scopes with recording off.
 pub fn off(effort: Effort) {
     assert!(!nostall_trace::is_on(), "another part has begun to record");
     let mut table = Table::new("Recording off: ns a pass", Unit::Nanoseconds);
@@ -90,7 +91,7 @@ pub fn off(effort: Effort) {
     table.print(effort);
 }
 
-/// An entry and its exit beside a bare loop.
+/// Measures an entry and its exit, compared with a bare loop.
 pub fn pair(effort: Effort) {
     start();
     let mut bare = Bare::new();
@@ -110,7 +111,7 @@ pub fn pair(effort: Effort) {
     table.print(effort);
 }
 
-/// Two threads beside one: the time for all pairs of all threads.
+/// Measures two threads, compared with one: the time for all pairs of all threads.
 pub fn threads(effort: Effort) {
     start();
     let mut table = Table::new(
@@ -136,7 +137,7 @@ fn bare_race(times: u64, threads: usize) -> Duration {
     })
 }
 
-/// Returns the time in which `threads` threads run `times` times in all. They start together.
+/// Returns the time in which `threads` threads run `times` times in all, from a common start.
 fn together<F: FnMut(u64)>(times: u64, threads: usize, prepare: impl Fn() -> F + Sync) -> Duration {
     let ready = AtomicUsize::new(0);
     let each = times / threads as u64 + 1;

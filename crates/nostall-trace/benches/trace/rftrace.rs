@@ -1,4 +1,4 @@
-//! rftrace, in a program of its own: all of its functions are instrumented, with nightly Rust.
+//! rftrace, in a separate program: all of its functions are instrumented, with nightly Rust.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use tempfile::TempDir;
 
-/// The nightly toolchain, which rftrace demands.
+/// Environment variable with the nightly toolchain, which rftrace requires.
 const TOOLCHAIN: &str = "NOSTALL_NIGHTLY";
 
 const MANIFEST: &str = r#"
@@ -22,7 +22,8 @@ rftrace-frontend = "=0.3.2"
 [workspace]
 "#;
 
-/// For each number on standard input: so many instrumented calls, and the nanoseconds they took.
+/// Program that reads numbers from standard input. For each it makes so many instrumented calls,
+/// and prints their duration in nanoseconds.
 const PROGRAM: &str = r#"
 extern crate rftrace as _;
 use std::io::BufRead;
@@ -46,7 +47,7 @@ fn main() {
 }
 "#;
 
-/// A traced program. Dropping this ends it.
+/// A traced program; dropping it ends the program.
 pub struct Rftrace {
     traced: Child,
     answers: BufReader<ChildStdout>,
@@ -61,7 +62,7 @@ impl Drop for Rftrace {
 }
 
 impl Rftrace {
-    /// Builds and starts the program. Returns why it cannot.
+    /// Builds and starts the program, or returns the reason why that is impossible.
     pub fn start() -> Result<Self, String> {
         let nightly = env::var(TOOLCHAIN).map_err(|_| {
             format!(
@@ -116,7 +117,7 @@ impl Rftrace {
     fn ask(&mut self, calls: u64) -> Option<Duration> {
         writeln!(self.traced.stdin.as_mut()?, "{calls}").ok()?;
         let mut answer = String::new();
-        // Its frontend prints lines of its own.
+        // rftrace's frontend prints additional lines.
         loop {
             answer.clear();
             if self.answers.read_line(&mut answer).ok()? == 0 {
@@ -128,7 +129,7 @@ impl Rftrace {
         }
     }
 
-    /// Returns the duration of so many calls.
+    /// Returns the duration of `times` calls.
     pub fn calls(&mut self, times: u64) -> Duration {
         self.ask(times)
             .expect("the program that rftrace traces has ended")

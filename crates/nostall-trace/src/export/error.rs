@@ -1,14 +1,14 @@
-//! Failure of an export.
+//! Errors of an export.
 
 use std::{error, fmt, io};
 
 use crate::model::ReadError;
 
-/// An export stopped.
+/// Error of an export.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The trace cannot be read on.
+    /// The rest of the trace cannot be read.
     Read(ReadError),
     /// The output cannot be written.
     Write(io::Error),

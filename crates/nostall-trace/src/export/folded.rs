@@ -1,4 +1,4 @@
-//! Folded stacks: one line a stack, for flame graphs.
+//! Folded stacks for flame graphs: one line per stack.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -9,10 +9,10 @@ use super::text::plain;
 use crate::graph::{Match, Step};
 use crate::model::{Catalog, EventKind, Name, Task};
 
-/// Distinct stacks. The calls in further ones count as their callers.
+/// Maximum number of distinct stacks. Calls in further ones count for their callers.
 const MOST_STACKS: usize = 1 << 18;
 
-/// Frames of a stack. Deeper calls count as their callers.
+/// Maximum number of frames per stack. Deeper calls count for their callers.
 const MOST_FRAMES: usize = 512;
 
 /// Measure of a stack.
@@ -20,16 +20,16 @@ const MOST_FRAMES: usize = 512;
 pub enum Weight {
     /// Time in the function itself, without the functions that it called.
     ///
-    /// Calls without a known duration count nothing.
+    /// Calls with an unknown duration are not counted.
     #[default]
     SelfTime,
     /// Number of calls.
     Calls,
 }
 
-/// Adds up the steps of a function graph as folded stacks: `task;outer;inner 123`.
+/// Sums the steps of a function graph as folded stacks: `task;outer;inner 123`.
 ///
-/// Memory grows with the number of distinct stacks, which is bounded.
+/// Memory depends on the number of distinct stacks, which is bounded.
 ///
 /// ```
 /// use nostall_trace::export::{Folded, Weight};
@@ -56,12 +56,12 @@ pub enum Weight {
 pub struct Folded {
     weight: Weight,
     stacks: Vec<Stack>,
-    /// Numbers of stacks, by the stack around and the function.
+    /// Numbers of stacks, by caller's stack and function.
     inside: HashMap<(u32, Name), u32>,
     lanes: HashMap<Lane, Calls>,
 }
 
-/// Calls of one lane: numbers of stacks.
+/// Open calls of one lane, as numbers of stacks.
 #[derive(Debug)]
 struct Calls {
     root: u32,
@@ -81,7 +81,7 @@ enum Frame {
 }
 
 impl Folded {
-    /// No stacks.
+    /// Creates an empty result.
     pub fn new(weight: Weight) -> Self {
         Self {
             weight,
@@ -210,7 +210,7 @@ impl Folded {
     }
 }
 
-/// A frame of a line, which a semicolon would end.
+/// Returns a frame's name without semicolons, which would end it.
 fn frame(name: &str) -> String {
     match name {
         "" => "[unnamed]".to_owned(),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_has_the_time_of_its_innermost_function_alone() {
+    fn a_stack_has_only_the_time_of_its_innermost_function() {
         let lines = fold(&mut trace(["a", "b"]), Weight::SelfTime);
         assert_eq!(lines, ["sh (7);a 16", "sh (7);a;b 4"]);
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_neither_ends_a_line_nor_a_frame() {
+    fn a_name_ends_neither_a_line_nor_a_frame() {
         let lines = fold(&mut trace(["a;b\n1", ""]), Weight::SelfTime);
         assert_eq!(lines, [r"sh (7);a:b\n1 16", r"sh (7);a:b\n1;[unnamed] 4"]);
     }

@@ -1,9 +1,9 @@
-//! Places of nested calls.
+//! Lanes of nested calls.
 
 use crate::graph::MOST_CPUS;
 use crate::model::{Catalog, Task, TaskName};
 
-/// A task, or a CPU without tasks. The function graph pairs entries and exits of the same lane.
+/// A task, or a CPU without tasks. The function graph pairs entries and exits within a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     Task(Task),
@@ -19,7 +19,7 @@ impl Lane {
         }
     }
 
-    /// Name for the user. `task` is the first task of the lane.
+    /// Returns the lane's name for the user. `task` is the first task of the lane.
     pub fn name(self, catalog: &Catalog, task: Task) -> String {
         let TaskName { id, name } = catalog.task_name(task);
         match self {

@@ -1,7 +1,7 @@
-//! Traces for other tools: Perfetto, uftrace, flame graphs.
+//! Exports for other tools: Perfetto, uftrace, trace-cmd, flame graphs.
 //!
-//! Each export consumes the [steps](crate::graph::Step) of a function graph. So all of them have
-//! the same calls as the reports.
+//! Each export consumes the [steps](crate::graph::Step) of a function graph, so that it has the
+//! same calls as the reports.
 
 pub mod dat;
 mod error;

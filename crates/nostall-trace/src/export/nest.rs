@@ -1,43 +1,42 @@
-//! Calls of one lane, with times at which they nest.
+//! Properly nested times for the calls of one lane.
 
 use std::collections::VecDeque;
 
 use crate::graph::{Match, Slice};
 
-/// Nanoseconds.
+/// Number of nanoseconds in a microsecond.
 const MICROSECOND: u64 = 1_000;
 
-/// Times of a lane's events: they never decrease, and inner calls end before the calls around
-/// them.
+/// Times of a lane's events. They never decrease, and inner calls end before the calls around them.
 ///
-/// The recorded duration of a call decides on its end. The event that follows bounds the end,
-/// so an end is held until then. Linux's text has times in microseconds and durations in
-/// nanoseconds: there, the event that follows moves within its microsecond.
+/// The recorded duration of a call determines its end. The next event limits the end, so an end is
+/// held until then. Linux's text has times in microseconds and durations in nanoseconds: the next
+/// event then moves within its microsecond.
 #[derive(Debug, Default)]
 pub struct Nest {
     last: u64,
-    /// A recorded time was not in whole microseconds.
+    /// Whether any recorded time was not in whole microseconds.
     is_fine: bool,
-    /// Calls without an end in the export.
+    /// Number of calls without an end in the export.
     depth: u32,
-    /// Starts of the calls that may still end, innermost last.
+    /// Start times of the calls that may still end, innermost last.
     starts: VecDeque<u64>,
-    /// Ends that are held. The innermost is first.
+    /// Held ends, innermost first.
     held: Vec<Held>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
     start: u64,
-    /// Time, if the exit is recorded.
+    /// Time of a recorded exit.
     time: Option<u64>,
     leave: Leave,
 }
 
-/// End of a call, as the graph has it.
+/// End of a call in the graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Leave {
-    /// [`Match::Paired`], or why the exit is missing.
+    /// [`Match::Paired`], or the reason why the exit is missing.
     pub matched: Match,
     pub end: Option<u64>,
     pub duration: Option<u64>,
@@ -53,44 +52,44 @@ impl From<&Slice> for Leave {
     }
 }
 
-/// End of a call, as the export has it.
+/// End of a call in the export.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     pub time: u64,
     pub length: u64,
-    /// The graph's end.
+    /// End of the call in the graph.
     pub leave: Leave,
     /// Number of calls around this one.
     pub depth: u32,
 }
 
 impl Nest {
-    /// Number of calls without an end in the export.
+    /// Returns the number of calls without an end in the export.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Time of the last event.
+    /// Returns the time of the last event.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Returns the time that an event of this time has in the export.
+    /// Returns the time in the export for an event at `time`.
     ///
-    /// [`release`](Self::release) comes first.
+    /// Call [`release`](Self::release) first.
     pub fn at(&mut self, time: u64) -> u64 {
         self.is_fine |= !time.is_multiple_of(MICROSECOND);
         self.last = self.last.max(time);
         self.last
     }
 
-    /// Starts a call at the last event.
+    /// Starts a call at the time of the last event.
     pub fn enter(&mut self) {
         self.depth = self.depth.saturating_add(1);
         self.starts.push_back(self.last);
     }
 
-    /// Ends the innermost call. Hands over the ends that its own end bounds.
+    /// Ends the innermost call. Passes on the ends that its own end limits.
     pub fn leave<E>(
         &mut self,
         leave: Leave,
@@ -110,12 +109,12 @@ impl Nest {
         Ok(())
     }
 
-    /// The outermost call never ends, and the calls inside it still do.
+    /// Leaves the outermost call open; the calls inside it can still end.
     pub fn abandon(&mut self) {
         self.starts.pop_front();
     }
 
-    /// Hands over the held ends, none of them after `next`, the time of the next event.
+    /// Passes on the held ends, none of them later than `next`, the time of the next event.
     pub fn release<E>(
         &mut self,
         next: Option<u64>,

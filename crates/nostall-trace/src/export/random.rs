@@ -91,7 +91,7 @@ fn build(raw: Vec<Raw>, is_sane: bool) -> Events {
     let mut time = 1_000_i64;
     let events = raw.into_iter().map(|(step, cpu, task, kind)| {
         time += step;
-        // Without it, tasks change at every event.
+        // Otherwise tasks would change at every event.
         let task = if is_sane { 2 } else { task };
         Event {
             time: time as u64,

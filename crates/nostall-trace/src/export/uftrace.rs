@@ -1,12 +1,13 @@
 //! A data directory of uftrace.
 //!
 //! The format is that of uftrace's file version 4, read back with uftrace 0.13:
-//! - `TID.dat`: records of 16 bytes, one file a task. Word 1 is the time; word 2 has the type
+//!
+//! - `TID.dat`: records of 16 bytes, one file per task. Word 1 is the time. Word 2 has the type
 //!   (bits 0 to 1), a magic (bits 3 to 5), the depth (bits 6 to 15) and the address.
 //! - `info`: a header of 40 bytes, and lines with the program and the task numbers.
-//! - `task.txt`: one session, and its tasks.
-//! - `sid-*.map` and `*.sym`: the session's one mapping, and the functions in it. A trace has
-//!   names and no addresses, so the addresses are made up.
+//! - `task.txt`: one session and its tasks.
+//! - `sid-*.map` and `*.sym`: the session's only mapping, and its functions. A trace has names but
+//!   no addresses, so the addresses are invented.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -21,26 +22,26 @@ use super::text::plain;
 use crate::graph::{Match, Step};
 use crate::model::{Catalog, Name, Task};
 
-/// Bytes of records in memory, of all tasks.
+/// Total size of the records in memory, in bytes.
 const BUFFER: usize = 4 << 20;
 
-/// Calls around a call. The record's field has 10 bits.
+/// Maximum depth of a call. The record's field has 10 bits.
 const DEEPEST: u32 = 1023;
 
-/// Number of the first lane that is no task, or whose number uftrace cannot have.
+/// First number of lanes that are no task, or whose task number uftrace does not support.
 const FIRST_OWN: i32 = 1 << 30;
 
-/// Address of the mapping, and distance of its functions.
+/// Address of the mapping, and distance between its functions.
 const BASE: u64 = 0x40_0000;
 const SPACING: u64 = 16;
 
 const SESSION: &str = "006e6f7374616c6c";
 
-/// Writes the steps of a function graph as a data directory of uftrace, in bounded memory.
+/// Writer of a function graph's steps as a data directory of uftrace, in bounded memory.
 ///
-/// uftrace has no words for missing records. A call whose exit is missing ends with the call
-/// around it; an exit without an entry is left out; so are marks, stalls, counters, and calls
-/// inside more than 1,023 others.
+/// uftrace cannot express missing records. A call whose exit is missing ends with the call around
+/// it. Exits without an entry, marks, stalls, counters, and calls inside more than 1,023 others are
+/// omitted.
 ///
 /// ```no_run
 /// use nostall_trace::export::{ExportError, Uftrace};
@@ -85,7 +86,7 @@ enum Kind {
 }
 
 impl Uftrace {
-    /// An empty directory, which exists.
+    /// Creates the export for `folder`, an existing empty directory.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -140,7 +141,7 @@ impl Uftrace {
 
     /// Writes the rest. Returns the number of calls that were too deep for the format.
     ///
-    /// `program` names the kernel or program.
+    /// `program` is the name of the kernel or program.
     ///
     /// # Errors
     ///
@@ -249,7 +250,7 @@ impl Uftrace {
         let end = (BASE + (names + 1) * SPACING).next_multiple_of(0x1000);
         let mut map = self.create(&format!("sid-{SESSION}.map"))?;
         writeln!(map, "{BASE:x}-{end:x} r-xp 00000000 00:00 0 /{program}")?;
-        // Without a stack, all addresses would be the kernel's.
+        // Without a stack mapping, uftrace would treat all addresses as the kernel's.
         writeln!(
             map,
             "7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]"
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_too_deep_for_a_record_are_left_out_and_counted() {
+    fn calls_that_are_too_deep_for_a_record_are_omitted_and_counted() {
         let mut catalog = Catalog::default();
         let function = catalog.name("a");
         let enter = EventKind::Enter {
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_whose_numbers_uftrace_cannot_have_get_others() {
+    fn tasks_with_numbers_that_uftrace_does_not_support_get_others() {
         let mut catalog = Catalog::default();
         let function = catalog.name("a");
         let ids = [

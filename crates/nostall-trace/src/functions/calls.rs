@@ -1,17 +1,17 @@
-//! The functions that a CPU is in, and their returns.
+//! The open functions of a CPU, and their returns.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::recorder::Entered;
 
-/// Number of functions around one another whose returns can be recorded.
+/// Maximum nesting depth of functions whose returns are recorded.
 pub const DEPTH: usize = 64;
 
-/// A kernel whose functions are recorded.
+/// A kernel with function tracing.
 pub trait Kernel {
-    /// Returns the state of the CPU that runs this. It may be called anywhere: it must neither
-    /// panic nor call a function that is not inlined.
+    /// Returns the state of the running CPU. It may be called anywhere: it must neither panic nor
+    /// call a function that is not inlined.
     fn calls() -> &'static Calls;
 
     /// Records that the function at an address is entered:
@@ -22,28 +22,28 @@ pub trait Kernel {
     fn left(entered: Entered);
 }
 
-/// The functions that one CPU is in. Only that CPU uses it.
+/// Open functions of one CPU. Only that CPU uses it.
 pub struct Calls {
-    /// The CPU is in the recorder.
+    /// Whether the CPU is in the recorder.
     is_recording: AtomicBool,
     depth: AtomicUsize,
     frames: UnsafeCell<[Frame; DEPTH]>,
 }
 
-// SAFETY: only one CPU accesses the frames. The code that interrupts it uses others: `depth`
-// covers a frame before the frame is written, and until it was read.
+// SAFETY: only one CPU accesses the frames. Code that interrupts it uses others, because `depth`
+// covers a frame from before it is written until after it is read.
 unsafe impl Sync for Calls {}
 
-/// One function whose return is to be recorded.
+/// A function whose return is recorded.
 #[derive(Clone, Copy)]
 struct Frame {
     entered: Entered,
-    /// Address to which the function is to return.
+    /// Address to which the function returns.
     caller: usize,
 }
 
 impl Calls {
-    /// No function.
+    /// Creates the state without open functions.
     pub const fn new() -> Self {
         const NONE: Frame = Frame {
             entered: Entered::NOT_RECORDED,
@@ -56,8 +56,8 @@ impl Calls {
         }
     }
 
-    /// Runs `handler` of an interrupt, whose functions are recorded even if the interrupted
-    /// code is in the recorder.
+    /// Runs an interrupt's `handler`. Its functions are recorded even if the interrupted code is in
+    /// the recorder.
     #[inline(always)]
     pub fn nested<T>(&self, handler: impl FnOnce() -> T) -> T {
         let interrupted = self.is_recording.load(Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Calls {
         result
     }
 
-    /// Runs `work`, whose functions are not recorded.
+    /// Runs `work` without recording its functions.
     #[inline(always)]
     pub fn unrecorded<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = self.is_recording.load(Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Calls {
     }
 
     fn frame(&self, depth: usize) -> *mut Frame {
-        // The remainder keeps a panic out of the recorder.
+        // The remainder prevents a panic inside the recorder.
         let first = self.frames.get().cast::<Frame>();
         first.wrapping_add(depth % DEPTH)
     }
@@ -94,8 +94,8 @@ impl Default for Calls {
     }
 }
 
-/// Entry of `function`, from the entry stub. The function returns to the address in `caller`, or
-/// to `trampoline` if its return is recorded.
+/// Handles the entry of `function`, called from the entry stub. The function returns to the address
+/// in `caller`, or to `trampoline` if its return is recorded.
 pub(super) extern "C" fn entered<K: Kernel>(
     function: usize,
     caller: &mut usize,
@@ -118,7 +118,7 @@ pub(super) extern "C" fn entered<K: Kernel>(
                 entered,
                 caller: *caller,
             };
-            // SAFETY: this CPU's frame, which no interrupt uses: `depth` covers it.
+            // SAFETY: this is the CPU's own frame, which no interrupt uses: `depth` covers it.
             unsafe { calls.frame(depth).write(frame) };
             *caller = trampoline;
         } else {
@@ -127,12 +127,14 @@ pub(super) extern "C" fn entered<K: Kernel>(
     });
 }
 
-/// Return of a function, from the trampoline. Returns the address to which it is to return.
+/// Handles the return of a function, called from the trampoline. Returns the original return
+/// address.
 pub(super) extern "C" fn left<K: Kernel>() -> usize {
     let calls = K::calls();
     calls.unrecorded(|| {
         let depth = calls.depth.load(Ordering::Relaxed).wrapping_sub(1);
-        // SAFETY: this CPU's frame, which `entered` wrote before the function could return.
+        // SAFETY: this is the CPU's own frame, which `entered` wrote before the function could
+        // return.
         let frame = unsafe { calls.frame(depth).read() };
         K::left(frame.entered);
         compiler_fence(Ordering::SeqCst);

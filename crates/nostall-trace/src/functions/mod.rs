@@ -1,26 +1,25 @@
-//! Every function of a kernel, recorded without a change to its source.
+//! Function tracing of a kernel without changes to its source.
 //!
 //! The kernel is built with the compiler's option `-Zpatchable-function-entry`, which needs a
-//! nightly Rust: 5 on x86-64; 4 on RISC-V with compressed instructions. Each function then
-//! begins with no-operations, whose places are in the section `__patchable_function_entries`.
-//! [`patch`] replaces them with calls of an entry stub. The stub replaces the function's return
-//! address, so that the function returns to a trampoline.
+//! nightly Rust: 5 on x86-64; 4 on RISC-V with compressed instructions. Each function then starts
+//! with no-operations, whose addresses are in the section `__patchable_function_entries`. [`patch`]
+//! replaces them with calls of an entry stub. The stub replaces the function's return address, so
+//! that the function returns to a trampoline.
 //!
-//! This module itself needs only stable Rust. In a kernel that is built without the option,
-//! there are no sites.
+//! This module itself only needs stable Rust. A kernel built without the option has no sites.
 //!
 //! # Functions that are not recorded
 //!
-//! - This module's own, and [`Kernel::calls`]: [`patch`] leaves them out.
-//! - All that [`Kernel::entered`] and [`Kernel::left`] call: [`Calls`] knows that this CPU is in
-//!   the recorder. They cost less if their crate is built without the option.
+//! - This module's own functions, and [`Kernel::calls`]: [`patch`] skips them.
+//! - All functions that [`Kernel::entered`] and [`Kernel::left`] call: [`Calls`] records that this
+//!   CPU is in the recorder. They cost less if their crate is built without the option.
 //! - Functions of crates that were compiled without the option, such as `core`. Its generic
 //!   functions belong to the crate that uses them.
 //!
 //! # Interrupts
 //!
-//! The kernel's handler of interrupts and exceptions calls [`Calls::nested`], so that its
-//! functions are recorded although the interrupted code may be in the recorder.
+//! The kernel's handler of interrupts and exceptions calls [`Calls::nested`]. Its functions are
+//! then recorded although the interrupted code may be in the recorder.
 
 mod calls;
 mod sites;

@@ -1,22 +1,22 @@
-//! Stubs of RISC-V, and the instructions that lead to them.
+//! Stubs of RISC-V, and the instructions that call them.
 //!
-//! A function begins with four compressed no-operations. They become `auipc` and `jalr`, with
-//! `t0` as the link register, because `ra` holds the function's return address.
+//! A function starts with four compressed no-operations. They become `auipc` and `jalr` with the
+//! link register `t0`, because `ra` holds the function's return address.
 
 use core::arch::naked_asm;
 
 use super::calls::{Kernel, entered, left};
 
-/// A unit in which instructions are written: a function may begin between two words.
+/// Unit in which instructions are written, because a function may start between two words.
 pub(super) type Unit = u16;
 
-/// Bytes of a site.
+/// Size of a site in bytes.
 pub(super) const BYTES: usize = 8;
 
 /// `c.nop`, four times.
 pub(super) const OFF: [Unit; BYTES / 2] = [0x0001; 4];
 
-/// Returns the call of the stub at `stub` for the site at `site`, if it is near enough.
+/// Returns the call of `stub` for the site at `site`; `None` if it is too far away.
 pub(super) fn on(site: usize, stub: usize) -> Option<[Unit; BYTES / 2]> {
     const AUIPC_T0: u32 = 0x297;
     const JALR_T0_T0: u32 = 0x282e7;
@@ -33,15 +33,15 @@ pub(super) fn on(site: usize, stub: usize) -> Option<[Unit; BYTES / 2]> {
     ])
 }
 
-/// A CPU may be interrupted between two instructions of a site.
+/// A CPU can be interrupted between two instructions of a site.
 pub(super) const IS_DIVISIBLE: bool = true;
 
-/// Entry stub, called first in each function. It preserves every register but `t0`, which has
-/// no meaning at a function's entry.
+/// Entry stub, called first in each function. It preserves every register except `t0`, which is
+/// unused at a function's entry.
 ///
 /// # Safety
 ///
-/// Not to be called: only a patched site leads here.
+/// Must not be called: only a patched site leads here.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
     naked_asm!(
@@ -93,7 +93,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
 ///
 /// # Safety
 ///
-/// Not to be called: only a recorded function leads here.
+/// Must not be called: only a recorded function leads here.
 #[unsafe(naked)]
 unsafe extern "C" fn return_trampoline<K: Kernel>() {
     naked_asm!(

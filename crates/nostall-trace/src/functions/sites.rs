@@ -1,37 +1,37 @@
-//! The places of no-operations, and their replacement.
+//! Sites of no-operations, and their replacement.
 
 use core::slice;
 
 use super::calls::{Kernel, entered, left};
 use super::stubs;
 
-/// Bytes that each site has.
+/// Size of a site in bytes.
 pub const SITE_BYTES: usize = stubs::BYTES;
 
-/// The sites of a kernel: the addresses in its section `__patchable_function_entries`.
+/// Sites of a kernel: the addresses in its section `__patchable_function_entries`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sites(&'static [usize]);
 
 /// Result of [`patch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patched {
-    /// Sites that call the stub now.
+    /// Number of sites that call the stub now.
     pub sites: usize,
-    /// Sites that hold neither no-operations nor a call of the stub, or are too far from it.
-    /// They were not changed.
+    /// Number of sites that contain neither no-operations nor a call of the stub, or are too far
+    /// from it. They were not changed.
     pub refused: usize,
 }
 
 impl Sites {
-    /// The sites between two symbols of the linker script.
+    /// Creates the sites between two symbols of the linker script.
     ///
     /// # Safety
     ///
-    /// Addresses of code, or nothing, must lie between `start` and `end`, for ever.
+    /// Only addresses of code may lie between `start` and `end`, permanently.
     pub const unsafe fn new(start: *const usize, end: *const usize) -> Self {
         // SAFETY: both are symbols of one section.
         let len = unsafe { end.offset_from_unsigned(start) };
-        // SAFETY: the caller guarantees it.
+        // SAFETY: guaranteed by the caller.
         Self(unsafe { slice::from_raw_parts(start, len) })
     }
 
@@ -45,8 +45,8 @@ impl Sites {
         self.0.is_empty()
     }
 
-    /// Returns the address at which a CPU is to go on that was interrupted at `pc`, after the
-    /// sites have been patched meanwhile: one inside of a site goes on behind it.
+    /// Returns the address at which a CPU continues that was interrupted at `pc` while sites were
+    /// patched. A CPU inside a site continues after it.
     pub fn resume(&self, pc: usize) -> usize {
         if !stubs::IS_DIVISIBLE {
             return pc;
@@ -59,23 +59,25 @@ impl Sites {
     }
 }
 
-/// Makes the sites that `wanted` chooses calls of the entry stub, and all others no-operations.
+/// Replaces the sites selected with `wanted` with calls of the entry stub, and all others with
+/// no-operations.
 ///
-/// `writable` returns the address at which the memory of a site can be written.
+/// `writable` returns the address through which a site's memory can be written.
 ///
 /// # Safety
 ///
-/// Meanwhile no other CPU may run code that has a site, or begin a function. Before each goes
-/// on, it executes an instruction that makes it see the new code: on x86-64 a serialising one,
-/// such as the return from an interrupt; on RISC-V `fence.i`. The caller's CPU does this, too.
-/// On RISC-V each goes on at [`Sites::resume`]. Every CPU that may run a patched function has
-/// state that [`Kernel::calls`] returns. `writable` is another mapping of the same memory.
+/// - Meanwhile, no other CPU may run code with a site, or start a function.
+/// - Before each CPU continues, it executes an instruction that makes it see the new code: on
+///   x86-64 a serialising one, such as the return from an interrupt; on RISC-V `fence.i`. The
+///   caller's CPU does this, too. On RISC-V each CPU continues at [`Sites::resume`].
+/// - Every CPU that may run a patched function has state that [`Kernel::calls`] returns.
+/// - `writable` is another mapping of the same memory.
 pub unsafe fn patch<K: Kernel>(
     sites: Sites,
     wanted: impl Fn(usize) -> bool,
     writable: impl Fn(usize) -> *mut u8,
 ) -> Patched {
-    // Functions that run before the recorder knows that this CPU is in it.
+    // Functions that run before the recorder is marked as entered on this CPU.
     let own = [
         entered::<K> as *const () as usize,
         left::<K> as *const () as usize,
@@ -83,11 +85,11 @@ pub unsafe fn patch<K: Kernel>(
     ];
     let stub = stubs::entry_stub::<K> as *const () as usize;
     let mut patched = Patched::default();
-    // Calls at the sites that are patched already are no part of the trace.
+    // Calls through already patched sites do not belong to the trace.
     K::calls().unrecorded(|| {
         for &site in sites.0 {
             let code = site as *const stubs::Unit;
-            // SAFETY: a site is code, which can be read.
+            // SAFETY: a site is code, which is readable.
             let now = unsafe {
                 code.cast::<[stubs::Unit; stubs::OFF.len()]>()
                     .read_unaligned()
@@ -106,23 +108,25 @@ pub unsafe fn patch<K: Kernel>(
             if next == now {
                 continue;
             }
-            // SAFETY: the caller guarantees that this is the site's memory, and that no CPU runs it.
+            // SAFETY: the caller guarantees that this is the site's memory, and that no CPU runs
+            // it.
             unsafe { write(writable(site).cast(), next) };
         }
     });
     patched
 }
 
-/// Writes the instructions of a site. It calls nothing, because the site may be of any function.
+/// Writes the instructions of a site. It calls no function, because any function may contain the
+/// site.
 ///
 /// # Safety
 ///
-/// The site's memory, writable, is at `to`. No CPU runs it.
+/// `to` must be the writable memory of the site, and no CPU may run the site.
 #[inline(never)]
 unsafe fn write(to: *mut stubs::Unit, code: [stubs::Unit; stubs::OFF.len()]) {
     let mut at = 0;
     while at < code.len() {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.wrapping_add(at).write_volatile(code[at]) };
         at += 1;
     }

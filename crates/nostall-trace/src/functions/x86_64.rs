@@ -1,36 +1,36 @@
-//! Stubs of x86-64, and the instructions that lead to them.
+//! Stubs of x86-64, and the instructions that call them.
 //!
-//! A function begins with a no-operation of 5 bytes, which becomes a relative call.
+//! A function starts with a no-operation of 5 bytes, which becomes a relative call.
 
 use core::arch::naked_asm;
 
 use super::calls::{Kernel, entered, left};
 
-/// A unit in which instructions are written.
+/// Unit in which instructions are written.
 pub(super) type Unit = u8;
 
-/// Bytes of a site.
+/// Size of a site in bytes.
 pub(super) const BYTES: usize = 5;
 
 /// `nopl 8(%rax,%rax,1)` (Intel SDM volume 2, table "Recommended Multi-Byte Sequence of NOP
 /// Instruction").
 pub(super) const OFF: [Unit; BYTES] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 
-/// Returns the call of the stub at `stub` for the site at `site`, if it is near enough.
+/// Returns the call of `stub` for the site at `site`; `None` if it is too far away.
 pub(super) fn on(site: usize, stub: usize) -> Option<[Unit; BYTES]> {
     let offset = stub.wrapping_sub(site + BYTES) as isize;
     let [a, b, c, d] = i32::try_from(offset).ok()?.to_le_bytes();
     Some([0xe8, a, b, c, d])
 }
 
-/// A site is one instruction: no CPU can be inside of it.
+/// A site is one instruction: no CPU can be inside it.
 pub(super) const IS_DIVISIBLE: bool = false;
 
 /// Entry stub, called first in each function. It preserves every register.
 ///
 /// # Safety
 ///
-/// Not to be called: only a patched site leads here.
+/// Must not be called: only a patched site leads here.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
     // The function's own frame is aligned to 16 before the call that entered it.
@@ -70,11 +70,11 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
 ///
 /// # Safety
 ///
-/// Not to be called: only a recorded function leads here.
+/// Must not be called: only a recorded function leads here.
 #[unsafe(naked)]
 unsafe extern "C" fn return_trampoline<K: Kernel>() {
     naked_asm!(
-        // The place of the address that is returned to.
+        // Room for the return address.
         "sub rsp, 8",
         "push rax",
         "push rcx",

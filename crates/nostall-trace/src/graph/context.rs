@@ -3,7 +3,7 @@
 use super::{Entry, Match, Slice};
 use crate::model::Event;
 
-/// Calls that are open in one task, innermost last.
+/// Open calls of one task, innermost last.
 #[derive(Debug, Default)]
 pub struct Context {
     pub stack: Vec<Open>,
@@ -11,15 +11,15 @@ pub struct Context {
     pub cpu: u32,
     /// Number of the event after which records are missing.
     pub lost: u64,
-    /// Sums of the durations of calls without entries that ended since the call around them, by
-    /// depth.
+    /// Durations of calls without entries, summed by depth. The exit of such a call one level up
+    /// takes the sum and clears it.
     pub alone: Vec<u64>,
 }
 
-/// Depths at which calls without entries count for the call around them.
+/// Limit for the depths at which calls without entries are counted.
 const DEEPEST_ALONE: usize = 256;
 
-/// Call without an exit so far.
+/// A call without an exit so far.
 #[derive(Debug)]
 pub struct Open {
     pub entry: Entry,
@@ -30,7 +30,7 @@ pub struct Open {
     pub is_leaf: bool,
 }
 
-/// Fields of an exit.
+/// An exit, with its recorded fields.
 pub struct Exit<'a> {
     pub event: &'a Event,
     pub depth: Option<u32>,
@@ -48,9 +48,9 @@ impl Open {
         }
     }
 
-    /// Whether `exit`, behind missing records, is certainly the exit of this call.
+    /// Returns whether `exit`, after missing records, certainly belongs to this call.
     ///
-    /// Linux's text has times in microseconds, hence the tolerance.
+    /// Linux's text has times in microseconds, so a tolerance is needed.
     pub fn is_confirmed_by(&self, exit: &Exit<'_>) -> bool {
         exit.duration.is_some_and(|duration| {
             let end = self.entry.time.saturating_add(duration);
@@ -58,7 +58,7 @@ impl Open {
         })
     }
 
-    /// The call with its exit.
+    /// Ends the call with its exit.
     pub fn close(self, exit: &Exit<'_>) -> Slice {
         let time = exit.event.time;
         let measured = time.checked_sub(self.entry.time);
@@ -70,7 +70,7 @@ impl Open {
         }
     }
 
-    /// The call without an exit.
+    /// Ends the call without an exit.
     pub fn cut(self, matched: Match) -> Slice {
         let Entry {
             function,
@@ -99,13 +99,13 @@ impl Open {
 }
 
 impl Context {
-    /// Whether records are missing since the entry of this call.
+    /// Returns whether records are missing since the entry of this call.
     pub fn has_gap(&self, open: &Open) -> bool {
         self.lost > open.number
     }
 
-    /// Takes a call of which only the exit and its duration are recorded, as with a minimum
-    /// duration. Returns the time in the functions that it called.
+    /// Counts a call with only an exit and a duration, as recorded with a minimum duration. Returns
+    /// the time in the functions that it called.
     pub fn ended_alone(&mut self, depth: u32, duration: u64) -> u64 {
         let depth = depth as usize;
         if depth >= DEEPEST_ALONE {
@@ -120,7 +120,7 @@ impl Context {
         inner.min(duration)
     }
 
-    /// Tells the call around a call that has ended: its duration, if that is known.
+    /// Adds the duration of an ended call, if known, to the call around it.
     pub fn ended(&mut self, duration: Option<u64>) {
         if let Some(around) = self.stack.last_mut() {
             match duration {

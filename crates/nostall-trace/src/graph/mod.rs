@@ -1,7 +1,8 @@
-//! Entries and exits, paired to calls of functions.
+//! Pairing of entries and exits to calls of functions.
 //!
-//! [`Graph`] reads events and yields [`Step`]s. An entry and its exit make a [`Slice`]. A missing
-//! entry or exit is never invented: its slice has no start or no end, and [`Match`] says why.
+//! [`Graph`] reads events and yields [`Step`]s. An entry and its exit form a [`Slice`]. Missing
+//! entries and exits are never invented: their slice has no start or no end, and [`Match`] states
+//! why.
 //!
 //! ```
 //! use nostall_trace::graph::{self, Match, Step};
@@ -38,11 +39,11 @@ pub use step::{Entry, Match, Slice, Step};
 
 use crate::model::{Catalog, ReadError, Source};
 
-/// Hands the steps of the whole source to `sink`, the open calls last.
+/// Passes the steps of the whole source to `sink`, the open calls last.
 ///
 /// # Errors
 ///
-/// The error of the source or of `sink`, which then gets no further step.
+/// The error of the source or of `sink`; the walk then stops.
 pub fn walk<E: From<ReadError>>(
     source: &mut (impl Source + ?Sized),
     mut sink: impl FnMut(&Catalog, Step) -> Result<(), E>,

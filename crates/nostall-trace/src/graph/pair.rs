@@ -4,31 +4,31 @@ use super::context::{Context, Exit, Open};
 use super::{Entry, Match, Slice, Step};
 use crate::model::{Catalog, Event, EventKind, Name, Task};
 
-/// Open calls of one task. Deeper recursion loses its outermost calls.
+/// Maximum number of open calls of one task. Deeper recursion loses its outermost calls.
 const DEEPEST: usize = 1 << 16;
 
-/// Open calls of all tasks.
+/// Maximum number of open calls of all tasks.
 const MOST_OPEN: usize = 1 << 20;
 
-/// Frames that an exit without a recorded depth may skip.
+/// Maximum number of frames that an exit without a recorded depth may skip.
 const FARTHEST: usize = 1024;
 
 /// CPUs with higher numbers share one context.
 pub const MOST_CPUS: u32 = 1 << 16;
 
-/// Pairs the entries and exits of each task, or of each CPU where there are no tasks.
+/// Pairs the entries and exits of each task, or of each CPU without tasks.
 ///
-/// Memory grows with the number of tasks and of open calls, both bounded, and not with the
-/// number of events.
+/// Memory depends on the numbers of tasks and open calls, which are bounded, and not on the number
+/// of events.
 #[derive(Debug, Default)]
 pub struct Graph {
     cpus: Vec<Cpu>,
-    /// Contexts, by the numbers of tasks. `None`: not seen yet.
+    /// Contexts by task number; `None` for tasks not seen yet.
     tasks: Vec<Option<Of>>,
     contexts: Vec<Context>,
-    /// Events so far.
+    /// Number of events so far.
     number: u64,
-    /// Open calls in all contexts.
+    /// Number of open calls in all contexts.
     open: usize,
 }
 
@@ -49,9 +49,9 @@ enum Of {
 }
 
 impl Graph {
-    /// Takes the next event and hands the steps that follow from it to `sink`.
+    /// Processes the next event and passes the resulting steps to `sink`.
     ///
-    /// `catalog` is the source's.
+    /// `catalog` belongs to the source.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Graph {
         cpu
     }
 
-    /// The context of an event, which is now on `cpu`.
+    /// Returns the context of an event, which is now on `cpu`.
     #[inline]
     fn context(&mut self, cpu: usize, task: Task, catalog: &Catalog) -> usize {
         let known = self.tasks.get(task.0 as usize).copied().flatten();
@@ -146,7 +146,7 @@ impl Graph {
 
     #[cold]
     fn new_task(&mut self, cpu: usize, task: Task, catalog: &Catalog) -> usize {
-        // A number beyond the catalog's is as good as none.
+        // A number beyond the catalog counts as none.
         let number = task.0 as usize;
         let is_known = number < catalog.tasks().len();
         if !is_known || catalog.task_name(task).is_of_cpu() {
@@ -193,7 +193,7 @@ impl Graph {
         sink: &mut impl FnMut(Step) -> Result<(), E>,
     ) -> Result<(), E> {
         if let Some(depth) = depth {
-            // Calls that are as deep have ended unseen.
+            // Calls at the same or a greater depth ended without a record.
             self.cut_while(context, sink, |open| open.entry.depth >= depth)?;
         }
         self.make_room(context, sink)?;
@@ -215,7 +215,7 @@ impl Graph {
         sink(Step::Enter(entry))
     }
 
-    /// Gives up outer calls of a context that has too many.
+    /// Drops outer calls of a context that has too many.
     fn make_room<E>(
         &mut self,
         context: usize,
@@ -250,7 +250,7 @@ impl Graph {
                 let top = stack.last().filter(|top| top.entry.depth == depth);
                 let found = top.map(is_same);
                 if found == Some(false) {
-                    // Another call was here meanwhile: this one's exit is missing.
+                    // Another call was here meanwhile, so this one's exit is missing.
                     self.cut_top(context, sink)?;
                 }
                 found == Some(true)

@@ -22,13 +22,13 @@ pub struct Entry {
     pub function: Name,
     /// Time of the entry.
     pub time: u64,
-    /// Number of functions around it, as recorded, or else as far as they are known.
+    /// Number of functions around it, as recorded, otherwise as far as known.
     pub depth: u32,
     /// CPU.
     pub cpu: u32,
     /// Task.
     pub task: Task,
-    /// Argument that the recorder was given.
+    /// Argument that was passed to the recorder.
     pub argument: Option<u64>,
 }
 
@@ -41,16 +41,16 @@ pub struct Slice {
     pub start: Option<u64>,
     /// Time of the recorded exit.
     pub end: Option<u64>,
-    /// Duration as recorded with the exit, or else the difference of the times. It is missing if
-    /// the entry or the exit is, and if the clock stepped back in between.
+    /// Duration as recorded with the exit, otherwise the difference of the times. It is missing
+    /// without an entry or exit, and if the clock stepped back in between.
     pub duration: Option<u64>,
-    /// Time in functions that this call called directly, as far as their durations are known.
+    /// Time in functions that this call called directly, as far as known.
     pub inner: u64,
-    /// Records are missing inside this call, so that `inner` may be too small.
+    /// Whether records are missing inside this call, so that `inner` may be too small.
     pub is_partial: bool,
-    /// No entry was recorded inside this call.
+    /// Whether no entry was recorded inside this call.
     pub is_leaf: bool,
-    /// Number of functions around it, as recorded, or else as far as they are known.
+    /// Number of functions around it, as recorded, otherwise as far as known.
     pub depth: u32,
     /// CPU of the entry; of the exit, if there is no entry.
     pub cpu: u32,
@@ -58,7 +58,7 @@ pub struct Slice {
     pub last_cpu: u32,
     /// Task.
     pub task: Task,
-    /// Argument that the recorder was given at the entry.
+    /// Argument that was passed to the recorder at the entry.
     pub argument: Option<u64>,
     /// Whether entry and exit were found.
     pub matched: Match,
@@ -79,17 +79,17 @@ impl Slice {
 /// Outcome of pairing one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// Both the entry and the exit are there.
+    /// Entry and exit were found.
     Paired,
-    /// The exit has no entry: the trace began later, or the entry is lost.
+    /// The exit has no entry: the trace started later, or the entry is lost.
     NoEntry,
     /// The trace ends inside the call.
     Open,
-    /// The call's exit is not there, although its caller went on: the function was left by a
-    /// jump, or the record is missing.
+    /// The exit is missing although the caller continued: the function was left by a jump, or the
+    /// record is lost.
     Skipped,
     /// Records are missing since the entry, and the exit may be among them.
     Lost,
-    /// Too many calls are open. The outermost are given up.
+    /// Too many calls are open, so the outermost are dropped.
     TooDeep,
 }

@@ -146,7 +146,7 @@ fn a_jump_out_of_functions_leaves_them_without_an_end() {
 }
 
 #[test]
-fn a_trace_that_begins_and_ends_within_calls_has_exits_and_entries_alone() {
+fn a_trace_that_starts_and_ends_within_calls_has_unpaired_exits_and_entries() {
     let trace = Trace::script("-b1 -a0 c0 d", true);
     let expected = [
         ("b", Match::NoEntry, None),
@@ -245,7 +245,7 @@ fn a_task_that_migrates_is_paired_across_cpus() {
 }
 
 #[test]
-fn records_missing_on_the_cpu_that_a_task_left_are_noticed() {
+fn records_missing_on_the_cpu_that_a_task_left_are_detected() {
     let mut trace = Trace::new();
     let task = trace.catalog.task(1, "one");
     trace.on((1, 0, task), "a", None);
@@ -256,7 +256,7 @@ fn records_missing_on_the_cpu_that_a_task_left_are_noticed() {
 }
 
 #[test]
-fn idle_tasks_are_told_apart_by_their_cpus() {
+fn idle_tasks_are_distinguished_by_their_cpus() {
     let mut trace = Trace::new();
     let idle = trace.catalog.task(0, "<idle>");
     trace.on((1, 0, idle), "a", None);
@@ -268,7 +268,7 @@ fn idle_tasks_are_told_apart_by_their_cpus() {
 }
 
 #[test]
-fn missing_records_of_one_cpu_do_not_touch_the_others() {
+fn missing_records_of_one_cpu_do_not_affect_the_others() {
     let mut trace = Trace::new();
     trace.on((1, 0, Task::NONE), "a", None);
     trace.event((2, 1, Task::NONE), EventKind::Lost { records: 3 });
@@ -318,7 +318,7 @@ fn hostile_depths_times_and_cpus_keep_memory_bounded() {
 }
 
 #[test]
-fn endless_recursion_gives_up_the_outermost_calls() {
+fn endless_recursion_drops_the_outermost_calls() {
     let mut trace = Trace::new();
     for time in 0..200_000 {
         trace.on((time, 0, Task::NONE), "a", None);

@@ -11,34 +11,34 @@ pub struct Field {
     pub kind: String,
     /// Offset in the payload.
     pub offset: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// Whether the number, or each one of an array, has a sign.
+    /// Whether the number, or each element of an array, is signed.
     pub signed: bool,
 }
 
 impl Field {
-    /// Returns its bytes; `None` if the payload ends before it does.
+    /// Returns the field's bytes; `None` if the payload is too short.
     pub fn bytes<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
         payload.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
-    /// Returns its number, without a sign.
+    /// Returns the field's number as unsigned.
     pub fn number(&self, payload: &[u8], order: Order) -> Option<u64> {
         Some(order.number(self.bytes(payload)?))
     }
 
-    /// Whether it is an array in the payload itself.
+    /// Returns whether the payload contains the array in this place.
     pub fn is_array(&self) -> bool {
         self.kind.contains('[') && !self.is_dynamic()
     }
 
-    /// Whether its number is the place of an array in the payload.
+    /// Returns whether the number is the location of an array in the payload.
     pub fn is_dynamic(&self) -> bool {
         self.kind.contains("__data_loc") || self.kind.contains("__rel_loc")
     }
 
-    /// Returns the place of a dynamic array in the payload: offset and length.
+    /// Returns the offset and length of a dynamic array in the payload.
     pub fn location(&self, payload: &[u8], order: Order) -> Option<(usize, usize)> {
         let word = self.number(payload, order)? as usize;
         let base = if self.kind.contains("__rel_loc") {
@@ -49,7 +49,7 @@ impl Field {
         Some((base + (word & 0xffff), word >> 16 & 0xffff))
     }
 
-    /// Reads a line of a format file.
+    /// Parses a line of a format file.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut parts = line.trim().split(';').map(str::trim);
         let declaration = parts.next()?.strip_prefix("field:")?;
@@ -58,7 +58,7 @@ impl Field {
             digits.strip_prefix(':')?.parse().ok()
         };
         let (offset, size) = (number("offset")?, number("size")?);
-        // Kernels before 2.6.32 have no sign here.
+        // Kernels before 2.6.32 do not state the sign.
         let signed = number("signed").is_some_and(|signed| signed != 0);
         let (declared, array) = match declaration.split_once('[') {
             // `__data_loc char[] name` has its brackets before the name.

@@ -1,4 +1,4 @@
-//! An event field by field, as Linux prints it where the print format cannot be used.
+//! An event field by field, in Linux's form for events whose print format cannot be used.
 
 use std::io::Write;
 

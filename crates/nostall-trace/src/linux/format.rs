@@ -7,7 +7,7 @@ use super::names::Names;
 use super::order::Order;
 use super::print::PrintFormat;
 
-/// Most fields of an event.
+/// Maximum number of fields of an event.
 const MOST_FIELDS: usize = 1 << 10;
 
 /// Format of one event.
@@ -15,11 +15,11 @@ const MOST_FIELDS: usize = 1 << 10;
 pub struct EventFormat {
     /// Event's name.
     pub name: String,
-    /// Its number in the records.
+    /// Number of the event in records.
     pub id: u16,
-    /// Its own fields, without the common ones.
+    /// Fields of the event, without the common ones.
     pub fields: Vec<Field>,
-    /// Its print format.
+    /// Print format of the event.
     pub print: PrintFormat,
 }
 
@@ -29,7 +29,7 @@ impl EventFormat {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Returns the number in a field, without a sign.
+    /// Returns the number in a field as unsigned.
     pub fn number(&self, name: &str, payload: &[u8], order: Order) -> Option<u64> {
         self.field(name)?.number(payload, order)
     }
@@ -39,14 +39,14 @@ impl EventFormat {
 #[derive(Clone, Debug, Default)]
 pub struct Formats {
     order: Order,
-    /// Bytes of a `long`.
+    /// Size of a `long` in bytes.
     long: usize,
     events: BTreeMap<u16, EventFormat>,
     names: BTreeMap<u16, String>,
 }
 
 impl Formats {
-    /// No formats yet, of a machine with this byte order and so many bytes in a `long`.
+    /// Creates an empty set for a machine with this byte order and size of a `long` in bytes.
     pub fn new(order: Order, long: usize) -> Self {
         Self {
             order,
@@ -55,9 +55,9 @@ impl Formats {
         }
     }
 
-    /// Adds the events of a format file, or of several in a row. Returns their number.
+    /// Adds the events of one or several concatenated format files. Returns their number.
     ///
-    /// A line that cannot be read is skipped; so is an event without a name or a number.
+    /// Unreadable lines are skipped, and so are events without a name or number.
     pub fn add(&mut self, text: &str) -> usize {
         let before = self.events.len();
         let mut event: Option<(String, Option<u16>, Vec<Field>, bool)> = None;
@@ -69,7 +69,7 @@ impl Formats {
                     *id = number.trim().parse().ok();
                 } else if line.trim_start().starts_with("field:") {
                     let field = Field::parse(line).filter(|_| fields.len() < MOST_FIELDS);
-                    // The common fields come first, whatever they are, up to an empty line.
+                    // The common fields come first, up to an empty line.
                     *common |= field
                         .as_ref()
                         .is_some_and(|field| field.name.starts_with("common_"));
@@ -140,17 +140,16 @@ impl Formats {
         self.events.len()
     }
 
-    /// Whether there is no format.
+    /// Returns whether there is no format.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Returns an event's text as its print format makes it, without the event's name.
+    /// Returns an event's text according to its print format, without the event's name.
     ///
     /// # Errors
     ///
-    /// The part of the print format that cannot be evaluated: a function of the kernel, for
-    /// example.
+    /// The part of the print format that cannot be evaluated, for example a function of the kernel.
     pub fn text(
         &self,
         event: &EventFormat,
@@ -162,8 +161,7 @@ impl Formats {
             .text(&event.fields, payload, self.order, self.long, names)
     }
 
-    /// Returns the words that print formats have in common and that make them unreadable here,
-    /// with the names of the events.
+    /// Returns the unsupported parts of print formats, each with the name of an event.
     pub fn unreadable(&self) -> BTreeSet<(&str, &str)> {
         let events = self.events.values();
         let why = events.filter_map(|event| Some((event.name.as_str(), event.print.error()?)));

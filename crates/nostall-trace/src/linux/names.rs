@@ -1,13 +1,13 @@
 //! Names of a kernel's functions.
 
-/// A function, and a place in it.
+/// A function, and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// Function's name.
     pub name: &'a str,
-    /// Its module; `None` for the kernel proper.
+    /// Module of the function; `None` for the kernel itself.
     pub module: Option<&'a str>,
-    /// Offset of the place in the function.
+    /// Offset in the function.
     pub offset: u64,
     /// Function's size.
     pub size: u64,
@@ -15,16 +15,16 @@ pub struct Place<'a> {
 
 /// Names the addresses in a trace.
 pub trait Names {
-    /// Returns the function that an address is in.
+    /// Returns the function that contains an address.
     fn place(&self, address: u64) -> Option<Place<'_>>;
 
-    /// Returns the kernel's constant bytes from an address on, if they are known.
+    /// Returns the kernel's constant data from an address on, if known.
     fn constant(&self, _address: u64) -> Option<&[u8]> {
         None
     }
 }
 
-/// No names.
+/// No address has a name.
 impl Names for () {
     fn place(&self, _: u64) -> Option<Place<'_>> {
         None

@@ -11,7 +11,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Returns the unsigned number that `bytes` are; the last 8 of them, if there are more.
+    /// Decodes an unsigned number; only the last 8 bytes count.
     pub fn number(self, bytes: &[u8]) -> u64 {
         let fold = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         match self {
@@ -20,18 +20,18 @@ impl Order {
         }
     }
 
-    /// Returns the unsigned number of `len` bytes at `at`; `None` if `bytes` end before it does.
+    /// Decodes the unsigned number of `len` bytes at `at`; `None` if `bytes` are too short.
     pub fn read(self, bytes: &[u8], at: usize, len: usize) -> Option<u64> {
         let bytes = bytes.get(at..at.checked_add(len)?)?;
         Some(self.number(bytes))
     }
 
-    /// Returns the number of 4 bytes at `at`.
+    /// Decodes the number of 4 bytes at `at`.
     pub fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         self.read(bytes, at, 4).map(|number| number as u32)
     }
 
-    /// Returns the number of 8 bytes at `at`.
+    /// Decodes the number of 8 bytes at `at`.
     pub fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         self.read(bytes, at, 8)
     }

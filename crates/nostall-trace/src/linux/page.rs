@@ -1,7 +1,8 @@
 //! Sub-buffers ("pages") of Linux's ring buffer, and the records in them.
 //!
-//! A sub-buffer is an 8-byte time stamp, the number of committed bytes (a `long`), and the data.
-//! Persistent ring buffers, `trace.dat` and `trace_pipe_raw` have them in this form.
+//! A sub-buffer consists of an 8-byte time stamp, the number of committed bytes (a `long`), and the
+//! data. Persistent ring buffers, `trace.dat` and `trace_pipe_raw` contain sub-buffers in this
+//! format.
 
 use std::fmt;
 
@@ -12,27 +13,27 @@ const MISSED: u64 = 1 << 31;
 /// The number of lost events follows the data.
 const MISSED_STORED: u64 = 1 << 30;
 
-/// Record types above the lengths of data.
+/// Record types; lower values are lengths of data.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
 /// Bits of a time delta.
 const DELTA_BITS: u32 = 27;
-/// Bits of an absolute stamp. The others are those of the stamp before it.
+/// Number of bits in an absolute stamp. The upper bits are those of the previous stamp.
 const STAMP_BITS: u32 = 59;
 
-/// Form of a machine's sub-buffers.
+/// Format of a machine's sub-buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageForm {
     /// Byte order.
     pub order: Order,
-    /// Bytes of the commit word: 8, or 4 on a 32-bit machine.
+    /// Size of the commit word in bytes: 8, or 4 on a 32-bit machine.
     pub commit_bytes: usize,
 }
 
 impl Default for PageForm {
-    /// A little-endian 64-bit machine's.
+    /// Returns the format of a little-endian 64-bit machine.
     fn default() -> Self {
         Self {
             order: Order::Little,
@@ -51,22 +52,22 @@ impl PageForm {
 /// One sub-buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// Time stamp from which the first record's delta counts.
+    /// Time stamp that is the base of the first record's delta.
     pub time: u64,
-    /// Records: the committed bytes. Bytes after them are of an earlier lap.
+    /// Committed bytes with the records. Bytes after them belong to an earlier lap.
     pub data: &'a [u8],
-    /// Lost events before the first record: `None` if there are none, 0 if the number is unknown.
+    /// Number of events lost before the first record; `None` for none, 0 if the number is unknown.
     pub missed: Option<u64>,
     order: Order,
 }
 
-/// A sub-buffer cannot be read.
+/// Reason why a sub-buffer cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadPage {
-    /// It is shorter than its header.
+    /// The sub-buffer is shorter than its header.
     Short,
-    /// More bytes are committed than there are.
+    /// More bytes are committed than fit.
     Commit(u64),
 }
 
@@ -82,11 +83,11 @@ impl fmt::Display for BadPage {
 impl std::error::Error for BadPage {}
 
 impl<'a> Page<'a> {
-    /// Reads a sub-buffer. `bytes` are all of it.
+    /// Reads a sub-buffer from all its bytes.
     ///
     /// # Errors
     ///
-    /// [`BadPage`].
+    /// [`BadPage`] if it is too short or its committed length is impossible.
     pub fn new(bytes: &'a [u8], form: PageForm) -> Result<Self, BadPage> {
         let order = form.order;
         let (head, data) = bytes
@@ -112,13 +113,13 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Returns its records in the order of writing.
+    /// Returns the records in the order of writing.
     pub fn records(&self) -> Records<'a> {
         self.records_from(0, self.time)
     }
 
-    /// Returns its records from an [offset](Records::offset) on, whose [time](Records::time) is
-    /// known.
+    /// Returns the records from an [offset](Records::offset) on, with its known
+    /// [time](Records::time).
     pub fn records_from(&self, offset: usize, time: u64) -> Records<'a> {
         Records {
             data: self.data,
@@ -136,11 +137,11 @@ pub struct RawRecord<'a> {
     pub time: u64,
     /// Offset of the record in the sub-buffer's data.
     pub offset: usize,
-    /// Payload, rounded up to a multiple of 4 bytes. It starts with the event's number.
+    /// Payload, padded to a multiple of 4 bytes. It starts with the event's number.
     pub payload: &'a [u8],
 }
 
-/// A record makes no sense. The rest of its sub-buffer cannot be read.
+/// An invalid record. The rest of its sub-buffer cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadRecord {
     /// Offset of the record in the sub-buffer's data.
@@ -191,7 +192,7 @@ impl<'a> Records<'a> {
         Some((kind, delta.into(), &self.data[self.at + 4..]))
     }
 
-    /// Returns the next record: `Some(None)` for padding and times.
+    /// Returns the next record; `Some(None)` for padding and time records.
     fn step(&mut self) -> Option<Option<RawRecord<'a>>> {
         let (kind, delta, rest) = self.header()?;
         let word = self.order.u32(rest, 0);
@@ -214,7 +215,7 @@ impl<'a> Records<'a> {
         self.at += 4 + end;
         let long = || (u64::from(word.unwrap_or_default()) << DELTA_BITS) + delta;
         match kind {
-            // Its time belongs to the record that was taken back.
+            // The time belongs to the discarded record.
             PADDING => {}
             TIME_EXTEND => self.time = self.time.wrapping_add(long()),
             TIME_STAMP => self.time = absolute(long(), self.time),
@@ -231,7 +232,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Completes an absolute stamp with the upper bits of the stamp before it.
+/// Completes an absolute stamp with the upper bits of the previous stamp.
 fn absolute(stamp: u64, before: u64) -> u64 {
     let upper = before >> STAMP_BITS << STAMP_BITS;
     if upper == 0 {

@@ -25,7 +25,7 @@ pub struct TaskName {
 }
 
 impl TaskName {
-    /// Returns whether each CPU has a task of this number: its idle task, or none.
+    /// Returns whether the task belongs to a CPU: its idle task, or none.
     pub(crate) const fn is_of_cpu(&self) -> bool {
         self.id == 0
     }
@@ -52,7 +52,7 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// Returns the number of `text`, which is added if it is new.
+    /// Returns the number of `text`, and adds it if it is new.
     pub fn name(&mut self, text: &str) -> Name {
         if let Some(known) = self.numbers.get(text) {
             return *known;
@@ -63,7 +63,7 @@ impl Catalog {
         name
     }
 
-    /// Returns the number of the task, which is added if it is new.
+    /// Returns the number of the task, and adds it if it is new.
     pub fn task(&mut self, id: i64, name: &str) -> Task {
         let key = TaskName {
             id,

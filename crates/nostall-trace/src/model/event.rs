@@ -25,17 +25,17 @@ pub enum EventKind {
         function: Name,
         /// Number of functions around it, if the record has it.
         depth: Option<u32>,
-        /// Argument that the recorder was given.
+        /// Argument that was passed to the recorder.
         argument: Option<u64>,
     },
-    /// A function or a scope was left.
+    /// A function or a scope returned.
     Exit {
         /// Function's name, if the record has it.
         function: Option<Name>,
         /// Number of functions around it, if the record has it.
         depth: Option<u32>,
-        /// Duration, if the record has it. It is preferred to the difference of the times of
-        /// entry and exit, and it holds for exits whose entry is missing.
+        /// Duration, if the record has it. It takes precedence over the difference between entry
+        /// and exit, and is also valid for exits without an entry.
         duration: Option<u64>,
     },
     /// A function was entered, as recorded by a tracer that records no exits.
@@ -66,7 +66,7 @@ pub enum EventKind {
         /// Event's name and fields.
         text: Name,
     },
-    /// Records are missing here: overwritten, dropped or damaged.
+    /// Records are missing: overwritten, dropped or damaged.
     Lost {
         /// Number of missing records; 0 if unknown.
         records: u64,
@@ -74,7 +74,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Returns the same with other numbers of names.
+    /// Returns the event with its names replaced by `name`.
     pub fn renamed(self, mut name: impl FnMut(Name) -> Name) -> Self {
         match self {
             Self::Enter {

@@ -1,14 +1,14 @@
-//! One order for the events of several CPUs.
+//! Merging of several CPUs' events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// Merges streams, one for each CPU, in the order of time. Holds two items of each stream.
+/// Merges streams, one for each CPU, by time. Stores two items of each stream.
 ///
-/// The items of one stream keep their order, even if its clock steps back: from there on, the
-/// stream counts as late by the size of the step. A single item with a time that is too high does
-/// not delay the items behind it.
+/// The items of one stream keep their order, even if its clock steps back: the stream is then
+/// delayed by the size of the step. A single item with a time that is too high does not delay later
+/// items.
 #[derive(Debug)]
 pub struct Merge<I: Iterator> {
     streams: Vec<Stream<I>>,
@@ -21,17 +21,17 @@ struct Stream<I: Iterator> {
     items: I,
     first: Option<I::Item>,
     second: Option<I::Item>,
-    /// Place of the last item in the common order.
+    /// Position of the last item in the merged order.
     last: u64,
-    /// Sum of the clock's steps back.
+    /// Sum of the clock's backward steps.
     late: u64,
 }
 
 impl<I: Iterator> Merge<I> {
     /// Merges `streams` by the `time` of their items.
     ///
-    /// Of items with equal times, those of earlier streams come first. An item with time 0, such
-    /// as an error, comes at once.
+    /// At equal times, items of earlier streams come first. An item with time 0, such as an error,
+    /// is returned at once.
     pub fn new(streams: impl IntoIterator<Item = I>, time: fn(&I::Item) -> u64) -> Self {
         let streams = streams.into_iter().map(|mut items| Stream {
             first: items.next(),
@@ -57,7 +57,7 @@ impl<I: Iterator> Merge<I> {
 }
 
 impl<I: Iterator> Stream<I> {
-    /// The place of the first item in the common order.
+    /// Returns the position of the first item in the merged order.
     fn place(&mut self, time: fn(&I::Item) -> u64) -> Option<u64> {
         let now = time(self.first.as_ref()?);
         if now >= self.last {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_time_that_is_too_high_delays_nothing() {
+    fn one_time_that_is_too_high_delays_no_other_item() {
         let merged = merged(&[&[1, u64::MAX, 3, 5], &[2, 4, 6]]);
         let times: Vec<_> = merged.iter().map(|(_, time)| *time).collect();
         assert_eq!(times, [1, 2, u64::MAX, 3, 4, 5, 6]);

@@ -1,7 +1,7 @@
-//! Traces in memory: events, the names in them, and the sources that yield them.
+//! The model of a trace: events, their names, and the sources that yield them.
 //!
-//! Every reader is a [`Source`], and every report and every export consumes one. So each report
-//! works on each kind of trace, and no trace has to fit into memory.
+//! Every reader is a [`Source`], and every report and export consumes one. Each report thus works
+//! on each kind of trace, and no trace has to fit into memory.
 
 mod catalog;
 mod event;

@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::{Catalog, Event};
 
-/// Yields the events of one trace, merged over its CPUs in the order of time.
+/// Yields the events of one trace, merged over its CPUs by time.
 ///
-/// On one CPU, events are in the order of recording, even if the clock stepped back.
+/// The events of one CPU are in the order of recording, even if the clock stepped back.
 pub trait Source {
     /// Returns the next event; `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`ReadError`], if the trace cannot be read on. Damaged records are no error: they are
-    /// skipped, and an event [`Lost`](super::EventKind::Lost) stands in their place.
+    /// [`ReadError`] if the rest of the trace cannot be read. Damaged records are no error: they
+    /// are skipped, and replaced with the event [`Lost`](super::EventKind::Lost).
     fn next_event(&mut self) -> Result<Option<Event>, ReadError>;
 
     /// Returns the names in the events so far.
@@ -27,7 +27,7 @@ pub trait Source {
     /// Returns the position of the reader.
     fn progress(&self) -> Progress;
 
-    /// Returns sentences for the user about damage and missing parts, found so far.
+    /// Returns notes for the user about damage and missing parts found so far.
     fn notes(&self) -> &[String] {
         &[]
     }
@@ -64,18 +64,18 @@ pub enum TimeUnit {
 /// Position of a reader in its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that are read.
+    /// Number of bytes read.
     pub done: u64,
-    /// Bytes of the whole input; 0 if unknown.
+    /// Size of the whole input in bytes; 0 if unknown.
     pub total: u64,
 }
 
-/// A trace cannot be read on.
+/// Error: the rest of a trace cannot be read.
 #[derive(Debug)]
 pub struct ReadError(Box<dyn std::error::Error + Send + Sync>);
 
 impl ReadError {
-    /// An error with this cause or text.
+    /// Creates an error with this cause or text.
     pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(cause.into())
     }
@@ -104,7 +104,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Events and their names.
+    /// Creates a source from events and their names.
     pub fn new(catalog: Catalog, events: Vec<Event>, unit: TimeUnit, notes: Vec<String>) -> Self {
         Self {
             catalog,

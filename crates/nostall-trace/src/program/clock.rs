@@ -8,9 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Ticks;
 
-/// Time stamp counter where it advances at one rate in all states of the CPU and Linux has not found
-/// it unstable. Otherwise Linux's `CLOCK_MONOTONIC`, with a tick of one nanosecond, whose read
-/// takes no system call.
+/// The time stamp counter, if it has a constant rate in all CPU states and Linux has not found it
+/// unstable. Otherwise Linux's `CLOCK_MONOTONIC` with a tick of one nanosecond, read without a
+/// system call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramClock;
 
@@ -33,8 +33,8 @@ pub(super) fn choose() {
 #[cfg(target_arch = "x86_64")]
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Returns whether the time stamp counter is in Linux's list of clocks. Linux removes it when its
-/// watchdog finds it unstable. Where there is no list, the CPU alone decides.
+/// Returns whether the time stamp counter is in Linux's list of clocks. Linux removes it if its
+/// watchdog finds it unstable. Without a list, only the CPU's features count.
 #[cfg(target_arch = "x86_64")]
 fn has_tsc(available: Option<&str>) -> bool {
     available.is_none_or(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
@@ -56,11 +56,11 @@ fn nanos(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Duration of a calibration. A read of both clocks is exact to some 50 ns, so the rate is
-/// exact to some parts in a million.
+/// Duration of a calibration. Reading both clocks is accurate to about 50 ns, so the rate is
+/// accurate to a few parts per million.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// Reads of both clocks for one pair. That with the shortest duration counts.
+/// Number of reads of both clocks per pair; the fastest read counts.
 const READS: usize = 8;
 
 /// Returns the ticks per second of a counter, and its value at a time since 1970.

@@ -1,34 +1,34 @@
-//! Identity and address of the running program.
+//! Identity and load address of the running program.
 
 use std::ffi::{c_int, c_void};
 
-/// Identity of the executable, and its place in memory.
+/// Identity of the executable, and its load address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Executable {
-    /// Build ID from its ELF note; empty if it was linked without one.
+    /// Build ID from its ELF note; empty if it has none.
     pub(super) build_id: Vec<u8>,
-    /// Difference between the addresses at which it runs and for which it was linked.
+    /// Difference between running and linked addresses.
     pub(super) bias: u64,
 }
 
 /// Returns the running program's executable.
 pub(super) fn running() -> Executable {
     let mut executable = Executable::default();
-    // SAFETY: the callback gets a pointer to `executable`, which outlives the call.
+    // SAFETY: the callback receives a pointer to `executable`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut executable).cast()) };
     executable
 }
 
-/// Takes the first object, which is the program itself.
+/// Reads the first object, which is the program itself, and stops.
 unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, into: *mut c_void) -> c_int {
-    // SAFETY: the loader's object, and the caller's `Executable`.
+    // SAFETY: the first pointer is the loader's object, the second the caller's `Executable`.
     let (info, executable) = unsafe { (&*info, &mut *into.cast::<Executable>()) };
     executable.bias = info.dlpi_addr;
-    // SAFETY: the loader has this many headers there.
+    // SAFETY: the loader provides this number of headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     for header in headers.iter().filter(|it| it.p_type == libc::PT_NOTE) {
         let at = info.dlpi_addr.wrapping_add(header.p_vaddr) as *const u8;
-        // SAFETY: the loader maps segments of notes, which stay.
+        // SAFETY: the loader maps segments of notes permanently.
         let notes = unsafe { std::slice::from_raw_parts(at, header.p_memsz as usize) };
         if let Some(id) = build_id(notes) {
             executable.build_id = id.to_vec();
@@ -37,7 +37,7 @@ unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, into: *mut c
     1
 }
 
-/// Type of the note that holds a build ID.
+/// Type of a note with a build ID.
 const NT_GNU_BUILD_ID: u32 = 3;
 
 /// Finds the build ID in notes: {u32 length of the name, u32 length of the value, u32 type}, name
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_id_is_found_behind_other_notes_and_a_cut_note_has_none() {
+    fn a_build_id_is_found_after_other_notes_and_a_truncated_note_has_none() {
         let mut notes = Vec::new();
         for (kind, value) in [(1u32, &[1u8, 2, 3][..]), (3, &[9; 20])] {
             for word in [4, value.len() as u32, kind] {

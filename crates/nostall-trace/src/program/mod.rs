@@ -1,8 +1,8 @@
 //! Recording of a Linux program: zones in a mapped file, one for each thread.
 //!
-//! The file is complete after each record, so the trace survives SIGKILL and every other end of
-//! the program. `nostall trace report FILE` reads it, also while the program runs. It does not
-//! survive a crash of the machine, unless the file system does.
+//! The file is complete after each record. The trace thus survives SIGKILL and every other end of
+//! the program, but not a crash of the machine unless the file system does. `nostall trace report
+//! FILE` reads it, even while the program runs.
 
 mod clock;
 mod executable;
@@ -25,22 +25,21 @@ use crate::{Entered, Filter, Options, Recorder, Region, clear_recorder, set_reco
 use clock::ProgramClock;
 use slots::{MOST, Threads};
 
-/// Environment variable with the path of an empty file, into which the program shall record.
-/// `nostall trace run` sets it.
+/// Environment variable with the path of an empty file to record into. `nostall trace run` sets it.
 pub const VARIABLE: &str = "NOSTALL_TRACE";
 
 /// Parameters of a program's recording.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramOptions {
-    /// Number of zones: threads that record at once. 1,024 at most.
+    /// Number of zones: the maximum number of concurrently recording threads, at most 1,024.
     pub threads: u32,
     /// Slots of 16 bytes in each zone, rounded up to a power of two. An entry and its exit take
     /// two.
     pub slots: u32,
     /// Length of the names area in bytes.
     pub names: u32,
-    /// Recording of a thread ends when its zone is full, and zones of ended threads are not
-    /// reused. By default, the oldest records are overwritten.
+    /// A thread's recording ends when its zone is full, and zones of ended threads are not reused.
+    /// By default, the oldest records are overwritten.
     pub stop_when_full: bool,
 }
 
@@ -60,19 +59,19 @@ impl Default for ProgramOptions {
     }
 }
 
-/// Recording of this process.
+/// The recording of this process.
 ///
-/// There is one for a process, until its end: `#[traced]`, [`trace_scope!`](crate::trace_scope)
-/// and the layer for `tracing` record into it. A thread gets a zone with its first record. When
-/// all zones have been used, it gets that of a thread that has ended, and overwrites its records.
-/// The records of a thread without a zone are counted as lost.
+/// A process has one recording, until its end. `#[traced]`, [`trace_scope!`](crate::trace_scope)
+/// and the layer for `tracing` record into it. A thread gets a zone with its first record. Once all
+/// zones have been used, it gets the zone of an ended thread and overwrites its records. The
+/// records of a thread without a zone are counted as lost.
 ///
-/// A child process that the program forks does not record: the zones are those of its parent.
+/// A forked child process does not record, because the zones belong to its parent.
 ///
-/// The file must not be truncated while the program runs. The next record would then end the
-/// program with SIGBUS, as in each program that maps a file. Linux can forbid it (`F_SEAL_SHRINK`)
-/// only for memory without a path, which would not survive the program. Another process may
-/// rename or remove the file at any time.
+/// The file must not be truncated while the program runs. Otherwise the next record ends the
+/// program with SIGBUS, as in each program that maps a file. Linux can forbid truncation
+/// (`F_SEAL_SHRINK`) only for memory without a path, which would not survive the program. Other
+/// processes may rename or remove the file at any time.
 ///
 /// ```no_run
 /// use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
@@ -87,7 +86,7 @@ impl Default for ProgramOptions {
 #[derive(Debug)]
 pub struct ProgramTrace {
     path: PathBuf,
-    /// Its lock tells other processes that it is in use.
+    /// Its lock shows other processes that the file is in use.
     _file: File,
 }
 
@@ -96,22 +95,22 @@ static RECORDER: Recorder<'static, ProgramClock, Threads> = Recorder::new(Progra
 #[cfg(feature = "stall-hook")]
 static HOOK: &dyn nostall_io::StallHook = &RECORDER;
 
-/// This process's recording, and whether it is being begun.
+/// This process's recording, and whether its start was attempted.
 static TRACE: OnceLock<ProgramTrace> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// This process is a forked child of the one that records.
+/// Whether this process is a forked child of the recording one.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 impl ProgramTrace {
-    /// Begins to record into a new file. A file that has this path is removed; a process that
-    /// records there goes on in the removed file.
+    /// Starts recording into a new file. An existing file with this path is removed; a process that
+    /// records there continues in the removed file.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists), if this process records already.
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for impossible options. Otherwise as the file
-    /// system says, if there is no room for all zones too.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if this process already records.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for impossible options. Otherwise the file
+    /// system's error, for example if there is no room for all zones.
     pub fn create(path: impl AsRef<Path>, options: &ProgramOptions) -> io::Result<&'static Self> {
         let path = path.as_ref();
         begin(|| {
@@ -124,13 +123,13 @@ impl ProgramTrace {
         })
     }
 
-    /// Begins to record into the empty file that the environment variable [`VARIABLE`] names.
-    /// Returns `None` if it is not set, or if another process has the file: a parent whose
+    /// Starts recording into the empty file that the environment variable [`VARIABLE`] names.
+    /// Returns `None` if it is not set, or if another process uses the file: a parent whose
     /// environment this process inherited.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create), and as the file system says if the file does not exist.
+    /// As for [`create`](Self::create), or the file system's error if the file does not exist.
     pub fn from_environment(options: &ProgramOptions) -> io::Result<Option<&'static Self>> {
         let Some(path) = std::env::var_os(VARIABLE) else {
             return Ok(None);
@@ -145,30 +144,30 @@ impl ProgramTrace {
         begin(|| record_into(file, path, options)).map(Some)
     }
 
-    /// Returns the path of the file, as it was given.
+    /// Returns the path of the file as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the number of records that were lost: by threads without a zone, or in full zones.
+    /// Returns the number of lost records: of threads without a zone, or in full zones.
     pub fn lost(&self) -> u64 {
         RECORDER.lost()
     }
 
-    /// Ends the recording, so that the last records stay: after a fault was detected.
+    /// Stops recording, so that the last records stay, for example after a detected fault.
     ///
-    /// In a forked child it does nothing: the file is its parent's.
+    /// In a forked child it does nothing, because the file belongs to the parent.
     pub fn freeze(&self) {
         if !FORKED.load(Ordering::Relaxed) {
             RECORDER.freeze();
         }
     }
 
-    /// Records that the function at `address` was entered, as a hook of the compiler or a caller
-    /// through a pointer knows it. The address is the function's first byte, in memory.
+    /// Records that the function at `address` was entered, for example from a compiler's hook or
+    /// for a call through a pointer. The address is that of the function's first byte in memory.
     ///
-    /// `nostall trace report` names it from the symbols in the program's file. Functions of
-    /// shared objects are shown as addresses.
+    /// `nostall trace report` names it from the symbols in the program's file. Functions of shared
+    /// objects are shown as addresses.
     ///
     /// ```no_run
     /// # use nostall_trace::ProgramTrace;
@@ -183,19 +182,19 @@ impl ProgramTrace {
         RECORDER.enter(address as u64)
     }
 
-    /// Records the exit of an entry, on its thread.
+    /// Records the exit of an entry; call it on the same thread.
     #[inline]
     pub fn exit(&self, entered: Entered) {
         RECORDER.exit(entered);
     }
 
-    /// Sets the filter; `None` records everything. It holds for entries from now on.
+    /// Sets the filter, which applies to later entries; `None` records everything.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         RECORDER.set_filter(filter);
     }
 }
 
-/// Begins this process's recording, if there is none.
+/// Starts this process's recording, if there is none.
 fn begin(trace: impl FnOnce() -> io::Result<ProgramTrace>) -> io::Result<&'static ProgramTrace> {
     if BEGUN.swap(true, Ordering::AcqRel) {
         let text = "this process records already: there is one trace for a process";
@@ -206,7 +205,7 @@ fn begin(trace: impl FnOnce() -> io::Result<ProgramTrace>) -> io::Result<&'stati
 }
 
 fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<ProgramTrace> {
-    // For children that inherit the environment variable.
+    // The lock shows children with the inherited environment variable that the file is in use.
     _ = file.try_lock();
     clock::choose();
     let region = map(&file, options)?;
@@ -215,7 +214,7 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
     set_recorder(&RECORDER);
     #[cfg(feature = "stall-hook")]
     nostall_io::set_stall_hook(&HOOK);
-    // SAFETY: the handler stores single words, as it may after a fork.
+    // SAFETY: the handler only stores single words, which is allowed after a fork.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     Ok(ProgramTrace {
         path: path.to_owned(),
@@ -223,21 +222,21 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
     })
 }
 
-/// Stops recording in a child process: scopes that it is in, and stalls too.
+/// Stops recording in a child process, including open scopes and stalls.
 unsafe extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
     clear_recorder();
     RECORDER.stop();
 }
 
-/// Names the zone that this thread has got. Its records begin with the thread's, as the zone
-/// may hold those of an ended thread.
+/// Initialises the zone that this thread got. It may contain the records of an ended thread, which
+/// must not count as this one's.
 fn claimed(zone: usize) {
     let id = rustix::thread::gettid().as_raw_nonzero().get() as u64;
     let name = rustix::thread::name().unwrap_or_default();
     let name = name.to_str().unwrap_or_default();
     RECORDER.set_owner(zone, id, name);
-    // A thread that a handler ended, by `pthread_exit`, never ended the record in progress.
+    // A thread that ended inside a signal handler, with `pthread_exit`, left its record in flight.
     RECORDER.forget_in_flight();
     RECORDER.set_depth(0);
     RECORDER.task(id, name);
@@ -258,7 +257,7 @@ fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
     let len = usize::try_from(room).map_err(|_| invalid("the trace is larger than the memory"))?;
     // Room on the disk for all zones: a write to the mapping could not report that it is full.
     rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room)?;
-    // The mapping stays until the process ends.
+    // Reserve disk space for all zones: a write to the mapping cannot report a full disk.
     let memory = mem::ManuallyDrop::new(MmapRaw::map_raw(file)?);
     let base = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
     let (ticks_per_second, epoch) = clock::calibrate(&ProgramClock);
@@ -278,8 +277,8 @@ fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
         build_id: &executable.build_id,
         program: &name,
     };
-    // SAFETY: the mapping has `len` bytes, is aligned to pages, and stays for ever. Only this
-    // process writes there: the file is new, or it is locked and was empty.
+    // SAFETY: the mapping has `len` bytes, is aligned to pages, and is permanent. Only this process
+    // writes to it: the file is new, or it is locked and was empty.
     let region = unsafe { Region::format_at(base, len, &options) }.map_err(io::Error::other)?;
     region.set_file(path.as_os_str().as_bytes());
     Ok(region)

@@ -1,9 +1,8 @@
 //! Zones of threads.
 //!
-//! A thread gets a zone with its first record, without a lock: one that no thread has used, or,
-//! when all have been used, that of a thread that has ended. Then its records overwrite those of
-//! the ended thread, the oldest first. So the records of ended threads stay as long as there is
-//! room for new threads elsewhere.
+//! A thread gets a zone with its first record, without a lock. It is one that no thread has used,
+//! or else that of an ended thread. The new records then overwrite those of the ended thread, the
+//! oldest first. Records of ended threads thus stay as long as there is room elsewhere.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -11,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use nostall_io::Processor;
 
-/// Largest number of zones.
+/// Maximum number of zones.
 pub(super) const MOST: usize = 1024;
 
-/// The thread has no zone yet, or none was free.
+/// The thread has no zone yet, or no zone was free.
 const NONE: usize = usize::MAX;
-/// The thread is just getting or returning its zone: a handler's record is lost.
+/// The thread is just getting or returning its zone; a handler's record is then lost.
 const CLOSED: usize = usize::MAX - 1;
 
 thread_local! {
@@ -27,11 +26,11 @@ thread_local! {
 /// Zones of the process's threads.
 struct Zones {
     count: AtomicUsize,
-    /// Number of zones that were given to a thread at least once.
+    /// Number of zones that a thread has used at least once.
     used: AtomicUsize,
-    /// Bits of the zones whose thread has ended.
+    /// Bit set of zones whose thread has ended.
     ended: [AtomicU64; MOST / 64],
-    /// Zones of ended threads are not given to others.
+    /// Whether zones of ended threads stay reserved.
     keep: AtomicBool,
 }
 
@@ -42,7 +41,7 @@ static ZONES: Zones = Zones {
     keep: AtomicBool::new(false),
 };
 
-/// Called with each zone that a thread gets, on that thread.
+/// Called with each newly assigned zone, on its thread.
 static CLAIMED: OnceLock<fn(usize)> = OnceLock::new();
 
 impl Zones {
@@ -73,7 +72,7 @@ impl Zones {
     }
 }
 
-/// Returns the zone when its thread ends.
+/// Releases the zone when its thread ends.
 struct End;
 
 impl Drop for End {
@@ -82,15 +81,15 @@ impl Drop for End {
     }
 }
 
-/// Gives out `count` zones. `claimed` is called with each one on the thread that gets it.
-/// With `keep`, a zone belongs to one thread for ever.
+/// Makes `count` zones available. `claimed` is called with each newly assigned zone, on its thread.
+/// With `keep`, a zone is never reused.
 pub(super) fn open(count: usize, keep: bool, claimed: fn(usize)) {
     CLAIMED.get_or_init(|| claimed);
     ZONES.keep.store(keep, Ordering::Relaxed);
     ZONES.count.store(count.min(MOST), Ordering::Release);
 }
 
-/// Numbers threads for the recorder.
+/// Assigns zone numbers to threads for the recorder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threads;
 
@@ -103,7 +102,7 @@ impl Processor for Threads {
         }
     }
 
-    /// Signals stay unmasked: a record is one step for handlers already.
+    /// Signals stay unmasked, because a record is already atomic for handlers.
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         critical()
     }
@@ -112,7 +111,7 @@ impl Processor for Threads {
 #[cold]
 fn claim() -> usize {
     ZONE.set(CLOSED);
-    // A thread that has no destructors any more records nothing.
+    // A thread whose destructors have run does not record.
     let ends = END.try_with(|_| ()).is_ok();
     let Some(zone) = ends.then(|| ZONES.take()).flatten() else {
         ZONE.set(if ends { NONE } else { CLOSED });

@@ -2,10 +2,10 @@
 
 use crate::model::{Catalog, Name};
 
-/// Bytes of texts that are kept.
+/// Limit for the stored texts in bytes.
 const MOST: usize = 64 << 20;
 
-/// Names the texts of events. Few texts occur twice, so their memory is bounded.
+/// Stores the texts of events as names. Few texts occur twice, so their memory is limited.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     used: usize,
@@ -25,7 +25,7 @@ impl Marks {
         }
         self.shortened += 1;
         let event = text.split([':', ' ']).next().unwrap_or_default();
-        // Hostile text has endless names, too.
+        // Hostile text can have any number of event names.
         let event = if self.used < 2 * MOST { event } else { "event" };
         let name = catalog.name(event);
         if catalog.names() > known {
@@ -34,7 +34,7 @@ impl Marks {
         name
     }
 
-    /// Returns a sentence for the user if texts were shortened.
+    /// Returns a note for the user if texts were shortened.
     pub(super) fn note(&self) -> Option<String> {
         let Self { shortened, .. } = self;
         (*shortened > 0)

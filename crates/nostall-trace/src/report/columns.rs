@@ -1,10 +1,10 @@
-//! A table whose last column is as long as it likes.
+//! A table whose last column has any length.
 
 use std::io::{self, Write};
 
 use super::Look;
 
-/// Rows of right-aligned columns, with a name behind them.
+/// Rows of right-aligned columns, followed by a name.
 pub struct Columns<'a> {
     look: &'a Look,
     heads: &'a [&'a str],
@@ -12,7 +12,7 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// The last of `heads` is that of the names.
+    /// Creates a table; the last of `heads` is that of the names.
     pub fn new(look: &'a Look, heads: &'a [&'a str]) -> Self {
         Self {
             look,

@@ -1,4 +1,4 @@
-//! Two traces, function by function.
+//! Comparison of two traces by function.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct DiffRow {
 }
 
 impl DiffRow {
-    /// Sum of the durations in the first trace and in the second.
+    /// Returns the sums of durations in the first and second trace.
     fn totals(&self) -> [u64; 2] {
         [&self.before, &self.after].map(|row| row.as_ref().map_or(0, |row| row.total))
     }
@@ -60,7 +60,7 @@ impl Diff {
         Self { rows }
     }
 
-    /// Writes the comparison for people.
+    /// Writes the comparison as text.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Function graphs, in the form of Linux's tracer.
+//! Function graphs in the form of Linux's tracer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use super::{Look, Selection};
 use crate::graph::{Entry, Match, Slice, Step};
 use crate::model::{Catalog, Event, EventKind, Task, TimeUnit};
 
-/// Lines that may wait for an entry that may be a leaf.
+/// Maximum number of lines that wait for an entry that may be a leaf.
 const MOST_WAITING: usize = 1 << 14;
 
-/// Deeper functions are indented as this depth.
+/// Depth at which the indentation stops growing.
 const DEEPEST: u32 = 50;
 
-/// Prints a function graph, one line for each entry and each exit, or for a leaf.
+/// Prints a function graph: one line per entry and exit, or per leaf.
 pub struct Graph<'a> {
     selection: Selection,
     /// Lines left to print.
@@ -26,11 +26,11 @@ pub struct Graph<'a> {
     waiting: VecDeque<Line>,
     /// Number of the first waiting line.
     first: u64,
-    /// Numbers of the lines with an entry that may be a leaf, by CPU.
+    /// Numbers of the lines whose entry may be a leaf, by CPU.
     entries: HashMap<u32, u64>,
-    /// CPUs, as printed.
+    /// State of the CPUs in the printed lines.
     cpus: BTreeMap<u32, Cpu>,
-    /// Depths of the chosen functions that are open, by task or CPU.
+    /// Depths of the open selected functions, by task or CPU.
     inside: HashMap<(Task, u32), u32>,
 }
 
@@ -43,7 +43,7 @@ struct Cpu {
 
 #[derive(Clone, Copy, Debug)]
 enum Line {
-    /// May turn out to be a leaf.
+    /// An entry that may be a leaf.
     Maybe(Entry),
     Enter(Entry),
     Leaf(Slice),
@@ -51,16 +51,16 @@ enum Line {
     Event(Event),
 }
 
-/// One call, for programs.
+/// One call as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GraphLine<'a> {
-    /// Version of this form.
+    /// Version of this format.
     pub schema: u32,
     /// Function's name, if the trace has it.
     pub function: Option<&'a str>,
     /// Unit of times: `ns` or `ticks`.
     pub unit: &'a str,
-    /// Start, if known.
+    /// Start time, if known.
     pub start: Option<u64>,
     /// Duration, if known.
     pub duration: Option<u64>,
@@ -73,7 +73,7 @@ pub struct GraphLine<'a> {
     pub cpu: u32,
     /// Task's identifier; `null` without tasks.
     pub task: Option<i64>,
-    /// Argument that the recorder was given.
+    /// Argument that was passed to the recorder.
     pub argument: Option<u64>,
     /// `paired`, `no-entry`, `open`, `skipped`, `lost` or `too-deep`.
     pub matched: &'a str,
@@ -109,7 +109,7 @@ impl<'a> GraphLine<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Prints the chosen functions, and those that they call, on the chosen CPUs.
+    /// Prints the selected functions, and those that they call, on the selected CPUs.
     ///
     /// Prints at most `limit` lines, each with its time if `has_time`.
     pub fn new(
@@ -152,7 +152,7 @@ impl<'a> Graph<'a> {
         self.left == 0
     }
 
-    /// Takes a step.
+    /// Processes a step.
     ///
     /// # Errors
     ///
@@ -340,7 +340,7 @@ impl<'a> Graph<'a> {
                 let known = slice.function;
                 let name = known.map_or("", |name| catalog.text(name));
                 let text = match slice.matched {
-                    // The recorder wrote only the exit, with the duration.
+                    // The recorder only wrote the exit with its duration.
                     Match::NoEntry if slice.duration.is_some() && known.is_some() => {
                         format!("}} /* {name} */")
                     }
@@ -387,7 +387,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Says that another task runs on the CPU.
+    /// Prints that another task runs on the CPU.
     fn switch(&mut self, cpu: u32, task: Task, catalog: &Catalog) -> io::Result<()> {
         if task == Task::NONE {
             return Ok(());
@@ -406,7 +406,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Whether the call that `entry` began is over, with nothing in it.
+/// Returns whether the call of `entry` has ended without inner calls.
 fn is_leaf(entry: &Entry, slice: &Slice) -> bool {
     slice.is_leaf
         && slice.matched == Match::Paired
@@ -415,7 +415,7 @@ fn is_leaf(entry: &Entry, slice: &Slice) -> bool {
         && (slice.depth, slice.task) == (entry.depth, entry.task)
 }
 
-/// The duration as Linux prints it, with its mark: `! 411.342 us`.
+/// Formats a duration as Linux does, with its mark: `! 411.342 us`.
 fn linux(duration: u64, unit: TimeUnit) -> String {
     if unit == TimeUnit::Ticks {
         return format!("  {duration}");
@@ -431,7 +431,7 @@ fn linux(duration: u64, unit: TimeUnit) -> String {
     let mark = marks.iter().find(|(limit, _)| duration > *limit);
     let mark = mark.map_or(' ', |(_, mark)| *mark);
     let micros = (duration / 1000).to_string();
-    // Linux prints seven digits at most.
+    // Linux prints at most seven digits.
     let decimals = 7_usize.saturating_sub(micros.len()).min(3);
     let rest = &format!("{:03}", duration % 1000)[..decimals];
     let dot = if decimals > 0 { "." } else { "" };

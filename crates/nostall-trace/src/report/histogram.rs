@@ -9,18 +9,18 @@ use super::number::{count, time};
 use super::{Look, Table};
 use crate::model::Catalog;
 
-/// Durations of one function's calls.
+/// Histogram of the durations of one function's calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Histogram {
     /// Function's name.
     pub function: String,
-    /// Calls with a duration.
+    /// Number of calls with a duration.
     pub timed: u64,
-    /// Powers of two, from the shortest duration to the longest.
+    /// Buckets of powers of two, from the shortest duration to the longest.
     pub buckets: Vec<Bucket>,
 }
 
-/// Durations from one power of two to the next.
+/// Number of durations from one power of two to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
     /// Lower bound: 0, or a power of two.
@@ -30,7 +30,7 @@ pub struct Bucket {
 }
 
 impl Histogram {
-    /// Returns the histograms of the functions in `table`, most calls first.
+    /// Returns the histograms of the functions in `table`, by descending number of calls.
     pub fn of(table: &Table, catalog: &Catalog) -> Vec<Self> {
         let called = table.called(catalog).filter(|(_, it)| it.spread.count > 0);
         let histograms = called.map(|(name, function)| {
@@ -48,7 +48,7 @@ impl Histogram {
         histograms
     }
 
-    /// Writes the histogram for people.
+    /// Writes the histogram as text.
     ///
     /// # Errors
     ///

@@ -1,17 +1,17 @@
-//! Appearance of a report.
+//! Formatting of a report.
 
 use std::borrow::Cow;
 
 use crate::model::TimeUnit;
 
-/// Appearance of a report that people read.
+/// Formatting of a report as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Columns of the terminal; `None` for a pipe or file, whose lines are not cut.
+    /// Width of the terminal in columns; `None` for a pipe or file, whose lines are not truncated.
     pub width: Option<usize>,
-    /// Whether the output takes ANSI colours.
+    /// Whether the output supports ANSI colours.
     pub has_colour: bool,
-    /// Replaces the characters that a terminal obeys.
+    /// Replaces characters that control a terminal.
     pub escape: fn(&str) -> Cow<'_, str>,
     /// Unit of all times and durations.
     pub unit: TimeUnit,
@@ -37,11 +37,12 @@ impl Look {
         }
     }
 
-    /// `text` without characters that a terminal obeys, in at most `most` columns on a terminal.
+    /// Returns `text` without control characters. On a terminal, it is truncated to the columns
+    /// that `used` leaves.
     pub(super) fn name(&self, text: &str, used: usize) -> String {
         let mut safe = (self.escape)(text).replace('\n', "\\x0a");
         if let Some(width) = self.width {
-            // A wide character takes two columns, hence the bytes.
+            // Bytes are counted, because a wide character takes two columns.
             let most = width.saturating_sub(used).max(8);
             if safe.len() > most {
                 safe.truncate(safe.floor_char_boundary(most - 1));

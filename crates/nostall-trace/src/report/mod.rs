@@ -1,8 +1,8 @@
 //! Reports on traces, as text and as JSON.
 //!
-//! [`Graph`] prints calls as they come. The others collect: hand each [`Step`](crate::graph::Step)
-//! of [`walk`](crate::graph::walk) to `push`. Their memory depends on the number of functions,
-//! not on the number of events.
+//! [`Graph`] prints calls immediately. The others collect: pass each [`Step`](crate::graph::Step)
+//! of [`walk`](crate::graph::walk) to `push`. Their memory depends on the number of functions, not
+//! of events.
 
 mod columns;
 mod diff;

@@ -1,8 +1,8 @@
-//! Numbers in reports.
+//! Formatting of numbers in reports.
 
 use crate::model::TimeUnit;
 
-/// A duration with four digits and its unit: `411.3 us`.
+/// Formats a duration with four digits and its unit: `411.3 us`.
 pub fn time(value: u64, unit: TimeUnit) -> String {
     match unit {
         TimeUnit::Nanoseconds => scaled(value as f64, &["ns", "us", "ms", "s"]),
@@ -10,7 +10,7 @@ pub fn time(value: u64, unit: TimeUnit) -> String {
     }
 }
 
-/// A number with four digits: `11.52k`.
+/// Formats a number with four digits: `11.52k`.
 pub fn count(value: f64) -> String {
     scaled(value, &["", "k", "M", "G", "T"])
 }

@@ -1,4 +1,4 @@
-//! Calls, bytes and throughput in each interval.
+//! Calls, bytes and throughput per interval.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,16 +10,16 @@ use super::{Look, Selection};
 use crate::graph::{Slice, Step};
 use crate::model::{Catalog, EventKind, Name};
 
-/// CPUs with figures of their own. Those with higher numbers share the last.
+/// Maximum number of CPUs with separate figures. Higher CPU numbers share the last one.
 const MOST_CPUS: u32 = 1024;
 
-/// Counters with figures of their own.
+/// Maximum number of counters with separate figures.
 const MOST_COUNTERS: usize = 256;
 
 /// Rates in intervals of equal length.
 ///
-/// An argument of a function counts as its number of bytes, as in
-/// `uart_console_write(port, text, count)`.
+/// A function's argument counts as its number of bytes, as in `uart_console_write(port, text,
+/// count)`.
 #[derive(Debug)]
 pub struct Rate {
     selection: Selection,
@@ -51,11 +51,11 @@ struct Cpu {
 pub struct Interval {
     /// Start, since the first event.
     pub start: u64,
-    /// Length. The last interval may be shorter.
+    /// Start time, relative to the first event.
     pub length: u64,
-    /// Calls.
+    /// Length of the interval. The last one may be shorter.
     pub calls: u64,
-    /// Sum of the arguments of the calls.
+    /// Number of calls.
     pub bytes: u64,
     /// Throughput inside the calls, by CPU.
     pub cpus: Vec<CpuRate>,
@@ -68,7 +68,7 @@ pub struct Interval {
 pub struct CpuRate {
     /// CPU.
     pub cpu: u32,
-    /// Calls that ended.
+    /// Number of calls that ended.
     pub calls: u64,
     /// Sum of their arguments.
     pub bytes: u64,
@@ -86,7 +86,7 @@ pub struct CounterRate {
 }
 
 impl Rate {
-    /// Rates of the functions and CPUs in `selection`, in intervals of `length`.
+    /// Creates rates for the functions and CPUs in `selection`, in intervals of `length`.
     pub fn new(selection: Selection, length: u64) -> Self {
         Self {
             selection,
@@ -98,9 +98,9 @@ impl Rate {
         }
     }
 
-    /// Takes a step. Returns the interval that has ended before it, if one has.
+    /// Processes a step. Returns the previous interval if it has ended.
     ///
-    /// A call counts when it ends. Intervals without events are left out.
+    /// A call counts when it ends. Intervals without events are omitted.
     pub fn push(&mut self, step: &Step, catalog: &Catalog) -> Option<Interval> {
         let time = match step {
             Step::Enter(entry) => entry.time,
@@ -127,17 +127,17 @@ impl Rate {
         Some(self.interval(start, length.max(1), catalog))
     }
 
-    /// Returns the rates since the last call, as of an interval of this length. For a trace that
-    /// is being recorded.
+    /// Returns the rates since the last call, as for an interval of `length`. It is for a trace
+    /// that is being recorded.
     pub fn take(&mut self, length: u64, catalog: &Catalog) -> Interval {
         let start = self.start.replace(self.now).unwrap_or(self.now);
         self.interval(start, length.max(1), catalog)
     }
 
-    /// Starts a new interval if `time` is behind the current one.
+    /// Starts a new interval if `time` is after the current one.
     fn advance(&mut self, time: u64, catalog: &Catalog) -> Option<Interval> {
         let origin = *self.start.get_or_insert(time);
-        // A clock that steps back does not bring an interval back.
+        // A clock that steps back does not reopen an interval.
         self.now = self.now.max(time);
         let start = origin;
         if self.now - start < self.length {
@@ -175,7 +175,7 @@ impl Rate {
         let Some(function) = slice.function else {
             return;
         };
-        // A call without an exit is not over.
+        // A call without an exit has not ended.
         if slice.end.is_none() {
             return;
         }
@@ -215,7 +215,7 @@ impl Rate {
 }
 
 impl Interval {
-    /// Writes the line above the intervals.
+    /// Writes the heading of the intervals.
     ///
     /// # Errors
     ///
@@ -228,8 +228,8 @@ impl Interval {
         writeln!(out, "{}", look.heading(&line))
     }
 
-    /// Writes the interval as one line for people. `origin` is the time of the first event, and
-    /// `second` the number of time units in a second.
+    /// Writes the interval as one line of text. `origin` is the time of the first event, and
+    /// `second` the number of time units per second.
     ///
     /// # Errors
     ///

@@ -1,18 +1,18 @@
-//! Functions and CPUs that a report covers.
+//! Selection of the functions and CPUs of a report.
 
 use crate::model::{Catalog, Name};
 
-/// Functions and CPUs that a report covers. The default covers all.
+/// Functions and CPUs of a report. The default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     patterns: Vec<String>,
     cpus: Vec<u32>,
-    /// Answers by the numbers of names.
+    /// Cached results by name number.
     known: Vec<Option<bool>>,
 }
 
 impl Selection {
-    /// Covers functions that match one of `patterns`, on `cpus`; all, where a list is empty.
+    /// Selects functions that match one of `patterns`, on `cpus`. An empty list selects all.
     ///
     /// A `*` in a pattern stands for any text.
     pub fn new(patterns: Vec<String>, cpus: Vec<u32>) -> Self {
@@ -23,17 +23,17 @@ impl Selection {
         }
     }
 
-    /// Returns whether functions are chosen by patterns.
+    /// Returns whether functions are selected with patterns.
     pub fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// Returns whether the CPU is covered.
+    /// Returns whether the CPU is selected.
     pub fn cpu(&self, cpu: u32) -> bool {
         self.cpus.is_empty() || self.cpus.contains(&cpu)
     }
 
-    /// Returns whether the function is covered.
+    /// Returns whether the function is selected.
     #[inline]
     pub fn function(&mut self, name: Name, catalog: &Catalog) -> bool {
         self.patterns.is_empty() || self.matches(name, catalog)
@@ -55,7 +55,7 @@ impl Selection {
     }
 }
 
-/// Whether `text` is as `pattern` says.
+/// Returns whether `text` matches `pattern`.
 fn is_match(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == text;

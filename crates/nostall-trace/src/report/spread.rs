@@ -1,11 +1,11 @@
 //! Distribution of durations.
 
-/// Parts of each power of two. The relative error of a quantile is at most one part.
+/// Number of parts of each power of two. The relative error of a quantile is at most one part.
 const PARTS: u32 = 16;
 
 const PART_BITS: u32 = PARTS.trailing_zeros();
 
-/// Counts of durations in log-linear buckets, from the smallest to the largest that occurs.
+/// Counts of durations in log-linear buckets, from the smallest occurring one to the largest.
 #[derive(Clone, Debug, Default)]
 pub struct Spread {
     first: u32,
@@ -50,7 +50,8 @@ impl Spread {
         self.counts[at] += 1;
     }
 
-    /// The value that this share of the durations does not exceed, rounded up to its bucket.
+    /// Returns the value that this share of the durations does not exceed, rounded up to its
+    /// bucket.
     pub fn quantile(&self, share: f64) -> u64 {
         let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         let rank = ((total as f64 * share).ceil() as u64).max(1);
@@ -64,13 +65,13 @@ impl Spread {
         self.max
     }
 
-    /// The numbers of buckets that occur, with the counts.
+    /// Returns the numbers and counts of the occurring buckets.
     fn buckets(&self) -> impl Iterator<Item = (u32, u64)> {
         let counts = (self.first..).zip(&self.counts);
         counts.map(|(bucket, count)| (bucket, u64::from(*count)))
     }
 
-    /// Lower bounds of powers of two (0 first), with the counts from there to the next.
+    /// Returns the lower bounds of the powers of two (0 first), with the counts up to the next one.
     pub fn octaves(&self) -> Vec<(u64, u64)> {
         let mut octaves: Vec<(u64, u64)> = Vec::new();
         for (bucket, count) in self.buckets() {

@@ -12,10 +12,10 @@ use super::{Look, Selection};
 use crate::graph::Step;
 use crate::model::{Catalog, EventKind, Name};
 
-/// Rows. Further pairs of condition and place are counted together.
+/// Maximum number of rows. Further pairs of condition and place are counted together.
 const MOST: usize = 1 << 16;
 
-/// Waits, by condition and place.
+/// Waits by condition and place.
 #[derive(Debug, Default)]
 pub struct Stalls {
     selection: Selection,
@@ -45,7 +45,7 @@ pub struct StallRow {
 }
 
 impl Stalls {
-    /// Stalls on the CPUs in `selection`, whose functions choose places.
+    /// Creates a report of the stalls on the CPUs in `selection`, whose patterns select places.
     pub fn new(selection: Selection) -> Self {
         Self {
             selection,
@@ -53,7 +53,7 @@ impl Stalls {
         }
     }
 
-    /// Takes a step.
+    /// Processes a step.
     pub fn push(&mut self, step: &Step, catalog: &Catalog) {
         let Step::Event(event) = step else { return };
         let EventKind::Stall {
@@ -79,7 +79,7 @@ impl Stalls {
         waits.max = waits.max.max(duration);
     }
 
-    /// Returns the rows, longest total first.
+    /// Returns the rows, by descending total.
     pub fn rows(&self, catalog: &Catalog) -> Vec<StallRow> {
         let mut rows: Vec<_> = self
             .waits
@@ -104,7 +104,7 @@ impl Stalls {
 }
 
 impl StallRow {
-    /// Writes rows for people.
+    /// Writes rows as text.
     ///
     /// # Errors
     ///

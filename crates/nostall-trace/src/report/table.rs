@@ -1,4 +1,4 @@
-//! Calls and times, function by function.
+//! Calls and times by function.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use super::{Look, Selection};
 use crate::graph::{Match, Slice, Step};
 use crate::model::{Catalog, EventKind, Name};
 
-/// Functions with a row of their own. The others share one.
+/// Maximum number of functions with their own row. The others share one.
 const MOST: usize = 1 << 17;
 
 /// Calls and times of each function.
 #[derive(Debug, Default)]
 pub struct Table {
     selection: Selection,
-    /// By the numbers of names; the last counts for all names beyond [`MOST`].
+    /// Functions by name number; the last one counts all names beyond [`MOST`].
     functions: Vec<Function>,
     /// Exits without an entry and without a name.
     unnamed: Function,
@@ -35,16 +35,16 @@ pub(super) struct Function {
     pub(super) spread: Spread,
 }
 
-/// One function.
+/// Row of one function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableRow {
     /// Function's name.
     pub function: String,
-    /// Calls, as far as an entry or an exit is in the trace.
+    /// Number of calls with an entry or an exit in the trace.
     pub calls: u64,
-    /// Calls without an entry or without an exit, and without a recorded duration.
+    /// Number of calls without an entry or exit, and without a recorded duration.
     pub unmatched: u64,
-    /// Calls with a duration. The times are of these.
+    /// Number of calls with a duration. The times refer to these.
     pub timed: u64,
     /// Sum of the durations.
     pub total: u64,
@@ -53,7 +53,7 @@ pub struct TableRow {
     pub own: u64,
     /// Shortest duration.
     pub min: u64,
-    /// Median.
+    /// Median of the durations.
     pub p50: u64,
     /// Duration that 99 of 100 calls do not exceed.
     pub p99: u64,
@@ -61,7 +61,7 @@ pub struct TableRow {
     pub max: u64,
 }
 
-/// Order of the rows, greatest first.
+/// Order of the rows; all but names are in descending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// Sum of the durations.
@@ -77,12 +77,12 @@ pub enum Sort {
     P99,
     /// Longest duration.
     Max,
-    /// Name, from a to z.
+    /// Name, in alphabetical order.
     Name,
 }
 
 impl Table {
-    /// A table of the functions and CPUs in `selection`.
+    /// Creates a table of the functions and CPUs in `selection`.
     pub fn new(selection: Selection) -> Self {
         Self {
             selection,
@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Takes a step.
+    /// Processes a step.
     #[inline]
     pub fn push(&mut self, step: &Step, catalog: &Catalog) {
         match step {
@@ -139,7 +139,7 @@ impl Table {
         &mut self.functions[at]
     }
 
-    /// The functions that were called, with their names.
+    /// Returns the called functions with their names.
     pub(super) fn called<'a>(
         &'a self,
         catalog: &'a Catalog,
@@ -153,7 +153,7 @@ impl Table {
         all.filter(|(_, function)| function.calls > 0)
     }
 
-    /// Returns the rows in this order.
+    /// Returns the rows in the given order.
     pub fn rows(&self, catalog: &Catalog, sort: Sort) -> Vec<TableRow> {
         let mut rows: Vec<_> = self
             .called(catalog)
@@ -193,7 +193,7 @@ impl Function {
 }
 
 impl TableRow {
-    /// Writes rows for people.
+    /// Writes rows as text.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! A task, an interrupt and an NMI record on one CPU, while another CPU freezes and reads the
-//! zone: in every order up to a number of preemptions (loom). The order of the contexts on one
-//! CPU alone is covered without loom, in `tests`.
+//! A task, an interrupt and an NMI record on one CPU, while another CPU freezes and reads the zone.
+//! loom tries every order up to a number of preemptions. `tests` covers the order of the contexts
+//! on one CPU.
 
 extern crate std;
 use super::*;
@@ -22,7 +22,7 @@ const SIZE: Size = Size {
 
 struct Zone {
     words: Vec<AtomicU64>,
-    /// Interrupts that were raised.
+    /// Number of interrupts raised.
     raised: AtomicU64,
     frozen: AtomicBool,
 }
@@ -36,8 +36,8 @@ impl Zone {
         }
     }
 
-    /// Returns the entries in the zone: identifier and time. The argument shows that both belong
-    /// together.
+    /// Returns the identifier and time of the entries in the zone. The argument proves that both
+    /// belong together.
     fn read_entries(&self) -> Vec<(u64, u64)> {
         let info = ZoneInfo {
             order: Order::NATIVE,
@@ -88,7 +88,7 @@ impl Image for Zone {
 /// The CPU that writes.
 struct Cpu<'z> {
     zone: &'z Zone,
-    /// Interrupts that were handled. The first is an interrupt, the second an NMI.
+    /// Number of interrupts handled. The first is an interrupt, the second an NMI.
     handled: Cell<u64>,
     time: Cell<u64>,
 }
@@ -141,14 +141,14 @@ impl Cells for Cpu<'_> {
     }
 }
 
-/// Preemptions of each model in ordinary tests.
+/// Number of preemptions of each model in ordinary tests.
 const BOUND: usize = 2;
 
 /// Runs a model: a CPU that recorded `before` entries records one more, with interrupts, while
-/// another CPU does `read`. There are [`BOUND`] preemptions, or NOSTALL_LOOM_BOUND, and `fewer`
-/// in a model with more contexts.
+/// another CPU runs `read`. There are [`BOUND`] preemptions, or NOSTALL_LOOM_BOUND, and `fewer` in
+/// a model with more contexts.
 ///
-/// The reading CPU raises the interrupts. A load of `raised` may miss them, so they arrive at
+/// The reading CPU raises the interrupts. A load of `raised` may miss them, so they can arrive at
 /// every step without a preemption.
 fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
     let mut builder = loom::model::Builder::new();
@@ -180,7 +180,7 @@ fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
         read(&zone);
         let handled = recorder.join().unwrap();
         let found = zone.read_entries();
-        // Nothing is in flight any more, so every record is there that is not overwritten.
+        // Nothing is in flight, so every record that is not overwritten exists.
         let head = zone.words[word(HEAD)].load(Ordering::Relaxed);
         assert_eq!(found.len() as u64, (head / 2).min(8), "{found:?}");
         if !zone.frozen.load(Ordering::Relaxed) {

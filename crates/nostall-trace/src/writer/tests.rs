@@ -1,4 +1,4 @@
-//! Interrupts and NMIs at every step of a record, and a cut after every store.
+//! Interrupts and NMIs at every step of a record, and an interruption after every store.
 
 extern crate std;
 use super::*;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec::Vec;
 
-/// log2 of the number of slots.
+/// Base-2 logarithm of the number of slots.
 const BITS: u32 = 4;
 const SLOTS: u64 = 1 << BITS;
 const WORDS: usize = (ZONE_HEADER + SLOT * SLOTS as usize) / 8;
 
-/// A zone, and what was recorded in it.
+/// A zone and the records made in it.
 struct Cpu {
     words: RefCell<Vec<u64>>,
     size: Size,
@@ -26,7 +26,7 @@ struct Cpu {
     /// Time, index, and completion of each record that got slots.
     records: RefCell<BTreeMap<u64, (u64, u64, bool)>>,
     refused: Cell<u64>,
-    /// Records that are being written: one for each context.
+    /// Number of records in progress: one for each context.
     writing: Cell<u64>,
     /// Steps until the next interrupt, and its handler.
     interrupt: RefCell<Option<(usize, Handler)>>,
@@ -61,7 +61,7 @@ impl Cpu {
         })
     }
 
-    /// A point at which an interrupt may come.
+    /// Runs the handler of an interrupt that is due at this step.
     fn step(&self) {
         let due = match &mut *self.interrupt.borrow_mut() {
             Some((0, _)) => true,
@@ -118,7 +118,7 @@ impl Cpu {
         (records, cursor)
     }
 
-    /// Checks what a reader finds after a cut here.
+    /// Checks the result of a reader at this point.
     fn check(&self) {
         let (found, cursor) = self.found();
         let known = self.records.borrow();
@@ -155,11 +155,11 @@ impl Cpu {
         assert_eq!(cursor.missing.damaged, 0, "{found:?}");
     }
 
-    /// Checks the end of a test, in which `count` records were made.
+    /// Checks the end of a test with `count` records.
     fn check_end(&self, mut count: u64) {
         assert!(self.interrupt.borrow().is_none());
-        // Handlers may lose records after the record that they interrupt looked for losses. The
-        // next one shows them.
+        // A handler may lose a record after the interrupted record has reported losses. The next
+        // record reports it.
         if self.words.borrow()[word(UNREPORTED)] != 0 {
             self.record(3_000);
             count += 1;
@@ -212,8 +212,8 @@ impl Image for Cpu {
     }
 }
 
-/// Makes a handler that records `ids` run after `steps` more steps, and in it, after `later`
-/// steps, another one that records `inner`. Returns whether both were run.
+/// Schedules a handler that records `ids` after `steps` more steps. After `later` steps of it,
+/// another handler records `inner`. Returns whether both ran.
 fn interrupt(
     cpu: &Rc<Cpu>,
     steps: usize,
@@ -238,8 +238,8 @@ fn interrupt(
     came
 }
 
-/// A task's record that is interrupted at each step, by a handler that is interrupted at each of
-/// its own. `handlers` and `nmis` are the numbers of their records.
+/// Interrupts a task's record at each step with a handler, which is itself interrupted at each
+/// step. `handlers` and `nmis` are the numbers of their records.
 fn nested(before: u64, handlers: u64, nmis: u64) -> u64 {
     let mut lost = 0;
     for steps in 0.. {
@@ -276,7 +276,7 @@ fn a_handler_and_an_nmi_may_record_at_every_step_and_a_cut_may_follow_every_stor
 }
 
 #[test]
-fn handlers_that_record_a_whole_lap_lose_their_records_and_not_the_one_they_interrupt() {
+fn handlers_that_record_a_whole_lap_lose_their_records_but_not_the_interrupted_one() {
     assert!(nested(2, 9, 1) > 0);
     assert!(nested(0, 2, 8) > 0);
 }
@@ -291,7 +291,7 @@ fn a_cut_after_any_store_of_many_laps_loses_the_record_in_flight_at_most() {
 #[test]
 fn losses_of_handlers_are_shown_after_the_record_that_they_interrupted() {
     let cpu = Cpu::new(false);
-    // Behind the reservation.
+    // After the reservation.
     let came = interrupt(&cpu, 8, 1_000..1_010, usize::MAX, 0..0);
     cpu.record(500);
     assert!(came.get().0);
@@ -318,7 +318,7 @@ fn laps_of_neighbouring_rounds_differ_and_are_never_0() {
     }
 }
 
-/// Words without a check.
+/// Words without checks.
 struct Plain(RefCell<Vec<u64>>);
 
 impl Cells for Plain {

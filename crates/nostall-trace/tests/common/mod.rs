@@ -1,4 +1,4 @@
-//! Memory, clock and CPUs of the tests.
+//! Memory, clock and CPUs for the tests.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -42,7 +42,7 @@ pub type Tested<'m> = Recorder<'m, Count, &'static Chosen>;
 #[derive(Clone, Copy)]
 struct Line([u8; 64]);
 
-/// Memory that lives for ever, aligned to 64 bytes.
+/// Returns memory that is never freed, aligned to 64 bytes.
 pub fn memory(len: usize) -> &'static mut [u8] {
     let lines = vec![Line([0; 64]); len / 64].leak();
     let len = lines.len() * 64;
@@ -50,7 +50,7 @@ pub fn memory(len: usize) -> &'static mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), len) }
 }
 
-/// A recorder without a region, and its CPU.
+/// Returns a recorder without a region, and its CPU.
 pub fn recorder() -> (&'static Tested<'static>, &'static Chosen) {
     let cpu: &'static Chosen = Box::leak(Box::default());
     (
@@ -59,7 +59,7 @@ pub fn recorder() -> (&'static Tested<'static>, &'static Chosen) {
     )
 }
 
-/// Copies what a recorder wrote.
+/// Copies a recorder's region.
 pub fn snapshot(recorder: &Tested<'_>) -> Vec<u8> {
     let live = recorder.dump().unwrap();
     let mut image = vec![0; live.len() as usize];
@@ -67,7 +67,7 @@ pub fn snapshot(recorder: &Tested<'_>) -> Vec<u8> {
     image
 }
 
-/// The records of all zones, merged.
+/// Returns the records of all zones, merged.
 pub fn records(image: &[u8]) -> Vec<Record> {
     recover(image).unwrap().merged::<16>().unwrap().collect()
 }
@@ -80,7 +80,7 @@ pub fn text<I: Image>(recovered: &Recovered<I>, number: u32) -> String {
         .to_owned()
 }
 
-/// Records as short texts: `+f` entry, `-f` exit, addresses as numbers.
+/// Returns records as short texts: `+f` for an entry, `-f` for an exit, addresses as numbers.
 pub fn told(image: &[u8]) -> Vec<String> {
     let recovered = recover(image).unwrap();
     let function = |function| match function {
@@ -118,7 +118,7 @@ pub fn told(image: &[u8]) -> Vec<String> {
     recovered.merged::<16>().unwrap().map(tell).collect()
 }
 
-/// The same region, as a machine of the other byte order writes it.
+/// Returns the region as a machine with the other byte order would write it.
 pub fn swapped(image: &[u8]) -> Vec<u8> {
     use nostall_trace::layout::{LINE, Order, REGION_HEADER, RegionHeader, ZoneHeader};
     let other = match Order::NATIVE {

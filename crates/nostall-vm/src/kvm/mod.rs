@@ -1,5 +1,5 @@
-//! A machine of our own, using the host's KVM: a PC with one CPU. Its serial port and its PCI
-//! bus cause as few exits as [`Options`] selects.
+//! A PC with one CPU, using the host's KVM. Its serial port and its PCI bus cause as few exits as
+//! [`Options`] selects.
 //!
 //! | address | device |
 //! | --- | --- |
@@ -40,17 +40,17 @@
 //! # KVM without hardware virtualization
 //!
 //! `/dev/kvm` may exist without hardware virtualization. If the host's kernel interprets guest
-//! code, an instruction takes about half a microsecond. Exits are counted as on any host, but a
-//! time is only the interpreter's. [`Kvm::speed`] measures whether KVM interprets.
+//! code, an instruction takes about half a microsecond. Exit counts are as on any host, but
+//! durations are those of the interpreter. [`Kvm::speed`] measures whether KVM interprets.
 //!
 //! # Draining collected writes
 //!
-//! Writes that KVM collects stay in a ring until it is drained. The CPU's thread drains the
-//! ring at every exit, before it handles the exit. The thread that watches the run drains it
-//! every 2 ms, independently of the CPU. Both hold the lock on the ring and the devices behind
-//! it, so the order is kept. The lock is fair, and a watcher that does not get it still ends
-//! the run in time. A timer that stops the CPU would need no lock, but each tick would be one
-//! more exit.
+//! Writes that KVM collects stay in a ring until it is drained. The CPU's thread drains the ring at
+//! every exit, before it handles the exit. The watching thread drains it every 2 ms, independently
+//! of the CPU. Both threads hold the lock on the ring and its devices, which preserves the order.
+//!
+//! The lock is fair. A watcher that cannot get it still ends the run in time. A timer that stops
+//! the CPU would need no lock, but each tick would be one more exit.
 //!
 //! # Untaken output
 //!
@@ -58,9 +58,8 @@
 //! [`Machine::run`](crate::Machine::run), that is at the end of the run. Above
 //! [`Limits::serial_bytes`](crate::Limits::serial_bytes) the CPU waits, and the run ends with
 //! [`Error::Flood`](crate::Error::Flood). With [`Kvm::linux`] the CPU waits above 1 MiB until
-//! `LinuxConsole::output` has taken the bytes. Every exit ends with this check. One exit and
-//! one full ring of collected writes (4,266 bytes) can exceed the limit; no byte is dropped.
-//! full ring of collected writes (4,266 bytes) can come on top; nothing is dropped.
+//! `LinuxConsole::output` has taken the bytes. Every exit ends with this check. One exit and one
+//! full ring of collected writes (4,266 bytes) can exceed the limit; no byte is dropped.
 
 pub mod linux;
 mod pc;

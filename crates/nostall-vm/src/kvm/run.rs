@@ -1,4 +1,4 @@
-//! A watched run of a guest.
+//! A watched run of a guest in KVM.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,18 +12,19 @@ use crate::guest::{self, Ending, Guest, LOOK, Limits, Ran};
 use crate::machine::{self, Machine};
 use crate::need::{Device, Need};
 
-/// Checks that KVM's machine has all that a guest needs.
+/// Checks that KVM's machine has the required devices and CPUs.
 ///
 /// # Errors
 ///
-/// [`Error::Lacks`] or [`Error::Cpus`].
+/// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
 pub fn offers(need: &Need<'_>) -> Result<(), Error> {
     machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
 }
 
-/// Collected writes are not drained while `progress` runs.
+/// While `progress` runs, collected writes are not drained.
 ///
-/// SIGRTMIN stops the CPU. Its handler does nothing, and stays installed for the whole process.
+/// The signal SIGRTMIN stops the CPU. Its handler has no effect and stays installed for the whole
+/// process.
 impl Machine for Kvm {
     fn describe(&self) -> String {
         format!("kvm, {}", self.options().uart)
@@ -67,8 +68,8 @@ fn machine(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<KvmMachine, 
     KvmMachine::new(kvm, (memory, bridge), limits, set_up, |bus| bus)
 }
 
-/// Returns the guest's command line: the words that the work needs, and the properties of this
-/// machine. There is a timer, but each tick would be an exit unrelated to the driver.
+/// Returns the guest's command line: the work, and the machine's properties. The machine has a
+/// timer, but each tick would be an exit unrelated to the driver.
 fn command_line(kvm: &Kvm, guest: &Guest<'_>) -> String {
     let mut words = guest.words();
     words.push(format!("uart={}", kvm.options().uart.window()));
@@ -92,7 +93,7 @@ impl Run<'_> {
         loop {
             // The order matters: bytes that arrived before the end are then seen.
             let ended = self.running.ended();
-            // If the bus was never free, nothing is known to have arrived.
+            // If the bus was never free, no byte is known to have arrived.
             let now = self.look()?.unwrap_or(seen);
             if now != seen {
                 (seen, changed) = (now, Instant::now());
@@ -111,8 +112,8 @@ impl Run<'_> {
         }
     }
 
-    /// Drains collected writes, and returns the byte counts of both channels, or `None` if the
-    /// bus was never free.
+    /// Drains collected writes and returns the byte counts of both channels; `None` if the bus was
+    /// never free.
     fn look(&self) -> Result<Option<(u64, u64)>, Error> {
         let Some(mut bus) = self.running.bus() else {
             return Ok(None);
@@ -148,7 +149,7 @@ mod tests {
     use crate::kvm::pc::machine_tests::{bus, running};
 
     #[test]
-    fn a_cpu_that_never_leaves_the_bus_is_ended_by_the_time_limits() {
+    fn the_time_limits_end_a_cpu_that_never_unlocks_the_bus() {
         let limits = Limits {
             start: Duration::from_millis(300),
             ..Limits::of(1, 0)

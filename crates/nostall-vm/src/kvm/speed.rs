@@ -12,25 +12,24 @@ use nostall_io::Nanos;
 use super::pc::{CpuThread, Kvm, PAGE, SharedMemory, create_vm, failed, set_up};
 use crate::Error;
 
-/// Duration of one instruction of a short loop.
+/// Speed of a short loop of guest code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
     /// Duration of the whole loop.
     took: Nanos,
 }
 
-/// Rounds of the loop, two instructions each.
+/// Iterations of the loop, two instructions each.
 const ROUNDS: u16 = 10_000;
 
-/// Time limit of the loop. An interpreter takes some milliseconds, a busy machine many times
-/// that.
+/// Time limit of the loop. An interpreter takes milliseconds, on a busy host many times that.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Interval between checks for the loop's end.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Longest duration of an instruction that the hardware executes. The slowest CPU with VT-x
-/// takes a nanosecond; one or two exits in the loop do not raise that to 50.
+/// Longest time per instruction on hardware. The slowest CPU with VT-x takes a nanosecond. One or
+/// two exits in the loop do not raise the average to 50.
 const HARDWARE: Nanos = Nanos(50);
 
 impl Speed {
@@ -39,12 +38,12 @@ impl Speed {
         self.took / (2 * u64::from(ROUNDS))
     }
 
-    /// Returns whether guest code is too slow to be executed by the hardware.
+    /// Returns whether guest code is too slow for hardware execution.
     pub fn is_interpreted(self) -> bool {
         self.per_instruction() > HARDWARE
     }
 
-    /// Runs the loop in its own machine three times, and returns the fastest result.
+    /// Runs the loop three times, in a separate machine, and returns the fastest result.
     fn measure(kvm: &kvm_ioctls::Kvm) -> Result<Self, Error> {
         let mut best: Option<Nanos> = None;
         for _ in 0..3 {
@@ -62,7 +61,7 @@ impl Kvm {
     ///
     /// # Errors
     ///
-    /// [`Error::Kvm`], or [`Error::Cpu`] if not even a loop runs.
+    /// [`Error::Kvm`] if KVM refuses the machine, or [`Error::Cpu`] if the loop does not complete.
     pub fn speed(&self) -> Result<Speed, Error> {
         Speed::measure(&self.system)
     }
@@ -85,8 +84,8 @@ fn short_loop() -> Vec<u8> {
     [&[0xb9][..], &rounds, &[0x49, 0x75, 0xfd, 0xf4]].concat()
 }
 
-/// Runs `code` in its own machine up to its `hlt`, for at most `limit`. The entry is a
-/// kernel's, because KVM interprets real mode on hardware that cannot run it.
+/// Runs `code` in a separate machine up to its `hlt`, for at most `limit`. The CPU starts in
+/// protected mode, because KVM interprets real mode on hardware without support for it.
 fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, Error> {
     let mut machine = Loop::new(system, code)?;
     let mut thread = CpuThread::start(move |stop| machine.run(stop))?;
@@ -96,7 +95,7 @@ fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, 
             return took;
         }
         if start.elapsed() > limit {
-            return Err(Error::Cpu(format!("not through a short loop in {limit:?}")));
+            return Err(Error::Cpu(format!("a short loop did not end in {limit:?}")));
         }
         sleep(LOOK);
     }
@@ -104,7 +103,7 @@ fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, 
 
 /// A machine with one page of memory.
 struct Loop {
-    // The order of fields is the order of dropping.
+    // Fields are dropped in this order.
     cpu: VcpuFd,
     _vm: VmFd,
     _page: SharedMemory,
@@ -127,7 +126,8 @@ impl Loop {
             memory_size: PAGE as u64,
             userspace_addr: page.address(),
         };
-        // SAFETY: the page outlives the machine (`Loop`), and this process accesses it only with atomics.
+        // SAFETY: the page outlives the machine (`Loop`), and this process accesses it only with
+        // atomics.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
         let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
         set_up(&cpu, START)?;
@@ -162,14 +162,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kvm_that_does_not_come_to_an_end_is_given_up() {
+    fn a_loop_that_does_not_end_is_stopped_in_time() {
         let system = match kvm_ioctls::Kvm::new() {
             Ok(system) => system,
             Err(error) => {
                 let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
                 assert!(!required, "{error}");
-                // A macro of std would write to the test harness's capture.
-                let _ = writeln!(std::io::stderr(), "SKIPPED a_kvm_that_does_not: {error}");
+                // Macros of std would write to the test harness's capture.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIPPED a_loop_that_does_not_end: {error}"
+                );
                 return;
             }
         };
@@ -178,7 +181,7 @@ mod tests {
         let error = run(&system, &endless, limit).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the virtual CPU stopped: not through a short loop in 50ms"
+            "the virtual CPU stopped: a short loop did not end in 50ms"
         );
         assert!(run(&system, &short_loop(), LIMIT).unwrap() > Nanos(0));
     }

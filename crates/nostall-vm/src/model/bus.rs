@@ -12,17 +12,16 @@ use nostall_uart::registers::{LSR, lsr};
 use super::cpus::ModelMachine;
 use super::polls::Polls;
 
-/// Port, as the running CPU sees it.
+/// The serial port as seen by the running CPU.
 #[derive(Debug)]
 pub struct ModelPort<'m> {
     machine: &'m ModelMachine,
     profile: Profile,
-    /// Number of accesses until a slow one.
+    /// Number of accesses until the next slow one.
     until_slow: AtomicU64,
     uart: Mutex<Uart<Time, LineOutput>>,
     time: Time,
-    /// Line status, constant until `status_until`. A polling CPU reads only this, millions of
-    /// times.
+    /// Cached line status, valid until `status_until`. Polls usually read only this value.
     status: AtomicU8,
     status_until: AtomicU64,
     polls: Polls,
@@ -38,12 +37,12 @@ impl Clock for Time {
     }
 }
 
-/// Bytes at the other end of the line, with their times of arrival.
+/// Bytes at the other end of the line, with their arrival times.
 #[derive(Clone, Default)]
 pub struct LineOutput {
     /// Bytes in order of arrival.
     pub bytes: Vec<u8>,
-    /// Time of arrival of each byte.
+    /// Arrival time of each byte.
     pub times: Vec<Nanos>,
     time: Time,
 }
@@ -67,7 +66,7 @@ impl Write for LineOutput {
 }
 
 impl LineOutput {
-    /// Combines bytes and their times of arrival.
+    /// Combines bytes with their arrival times.
     pub fn new(bytes: Vec<u8>, times: Vec<Nanos>) -> Self {
         Self {
             bytes,
@@ -78,7 +77,7 @@ impl LineOutput {
 }
 
 impl<'m> ModelPort<'m> {
-    /// Returns the port of `machine`, empty.
+    /// Creates the port of `machine`, empty.
     pub fn new(machine: &'m ModelMachine, profile: Profile) -> Self {
         let time = Time::default();
         let wire = LineOutput {
@@ -97,13 +96,13 @@ impl<'m> ModelPort<'m> {
         }
     }
 
-    /// Declares that from now on a CPU that reads the line status twice in a row polls it at an
-    /// even interval until it changes, for at most `longest_wait`.
+    /// Enables the skipping of polls. From now on, a CPU that reads the line status twice in a row
+    /// polls at an even interval until it changes, for at most `longest_wait`.
     pub fn polled_evenly(&self, longest_wait: Nanos) {
         self.polls.are_even(longest_wait);
     }
 
-    /// Sends the rest of the port's bytes, and returns all arrived bytes.
+    /// Sends the port's remaining bytes and returns all received bytes.
     pub fn into_wire(self) -> LineOutput {
         let mut uart = self
             .uart
@@ -113,7 +112,7 @@ impl<'m> ModelPort<'m> {
         uart.into_sink()
     }
 
-    /// Advances the time by one access.
+    /// Advances the time by one access and returns it.
     #[inline]
     fn access(&self) -> Nanos {
         let mut takes = self.profile.access;
@@ -131,8 +130,8 @@ impl<'m> ModelPort<'m> {
         machine.now()
     }
 
-    /// Skips repeated polls of an unchanged line status. It advances to the last poll before
-    /// `until` that returns the same, unless another CPU runs before.
+    /// Skips repeated polls of an unchanged line status. Time advances to the last poll before
+    /// `until` with the same result, unless another CPU runs earlier.
     fn skip(&self, from: Nanos, now: Nanos, until: Nanos) {
         let Some((pause, even_until)) = self.polls.look(from, now) else {
             return;
@@ -163,7 +162,7 @@ impl<'m> ModelPort<'m> {
     }
 }
 
-/// Advances the port event by event, so that each byte arrives at its own time.
+/// Advances the port event by event, so that each byte has its exact arrival time.
 fn catch_up(uart: &mut Uart<Time, LineOutput>, time: &Time, now: Nanos) {
     let mut last = None;
     while let Some(at) = uart.next_event().filter(|&at| at <= now) {
@@ -199,7 +198,7 @@ impl Registers for ModelPort<'_> {
         self.polls.look(from, now);
         self.with(now, |uart| {
             let value = uart.read(offset);
-            // An idle transmitter is polled for nothing: the next look is another write's first.
+            // Polling ends when the transmitter is idle: the next read belongs to another write.
             if value & lsr::TEMT != 0 {
                 self.polls.end();
             }

@@ -1,8 +1,8 @@
 //! Several CPUs in virtual time.
 //!
-//! Each CPU has its own time and its own stack. The CPU with the earliest time runs next, so no
-//! CPU ever sees the effect of a later access. Before every access to shared state, a CPU that
-//! is ahead lets the others catch up.
+//! Each CPU has its own time and stack. The CPU with the earliest time runs next, so that no CPU
+//! sees the effect of a later access. Before every access to shared state, a CPU that is ahead lets
+//! the others catch up.
 
 use std::mem;
 use std::ptr;
@@ -12,27 +12,27 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use nostall_io::{Clock, Nanos, Processor};
 
-/// Size of a CPU's stack.
+/// Stack size of a CPU in bytes.
 const STACK: usize = 256 << 10;
 
-/// Interval of the timer tick: Linux's, in distributions' builds.
+/// Interval of the timer tick: 4 ms, as in distributions' Linux kernels (HZ=250).
 pub const TICK: Nanos = Nanos(4_000_000);
 
 /// Duration of a clock read in a panic.
 const CLOCK_READ: Nanos = Nanos(500);
 
-/// A time that is never reached.
+/// Marks a time that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// Machine with several CPUs. They run in one thread, one CPU at a time.
+/// A machine with several CPUs. They run in one thread, one CPU at a time.
 #[derive(Debug)]
 pub struct ModelMachine {
     /// Time of the running CPU.
     now: AtomicU64,
-    /// Time up to which the running CPU need not yield to the others.
+    /// Time until which the running CPU need not yield to the others.
     horizon: AtomicU64,
     current: AtomicUsize,
-    /// Time of the injected NMI.
+    /// Time of the injected NMI, or `NEVER`.
     nmi: AtomicU64,
     /// Set when a panic has stopped all other CPUs.
     is_panic: AtomicBool,
@@ -42,36 +42,36 @@ pub struct ModelMachine {
 /// State of one CPU.
 #[derive(Debug)]
 struct State {
-    /// Time at which it continues; never, if it spins or is stopped.
+    /// Time at which the CPU continues; `NEVER` while it spins or is stopped.
     wakes_at: AtomicU64,
     spins: AtomicBool,
     /// Nesting depth of masked interrupts.
     masked: AtomicUsize,
     next_tick: AtomicU64,
     timer: AtomicU64,
-    /// Time given to a second task.
+    /// Total time given to a second task.
     given_away: AtomicU64,
-    /// Start of the current sleep, if the CPU sleeps.
+    /// Start of the current sleep, if any.
     asleep_since: AtomicU64,
-    /// Suspension handle of this CPU's coroutine.
+    /// Handle that suspends this CPU's coroutine.
     yielder: AtomicPtr<Yielder<(), ()>>,
 }
 
-/// Program that runs on the machine.
+/// A program for the machine.
 pub trait Program {
-    /// Body of the CPU `cpu`.
+    /// Runs the body of CPU `cpu`.
     fn run(&self, cpu: &ModelCpu<'_, Self>);
-    /// Timer interrupt; `missed` ticks were skipped.
+    /// Handles the timer tick; `missed` ticks were skipped.
     fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64);
-    /// One-shot timer interrupt.
+    /// Handles the one-shot timer interrupt.
     fn timer(&self, cpu: &ModelCpu<'_, Self>);
-    /// Panic at an injected time, regardless of the CPU's state.
+    /// Runs the panic at the injected time, in any state of the CPU.
     fn panic(&self, cpu: &ModelCpu<'_, Self>);
     /// Returns whether the program is complete.
     fn is_over(&self) -> bool;
 }
 
-/// All CPUs wait for each other.
+/// Error: no CPU can continue, because all wait for each other.
 #[derive(Debug)]
 pub struct Deadlock;
 
@@ -88,11 +88,11 @@ impl ModelMachine {
         }
     }
 
-    /// Runs `program` on all CPUs from now on, until it or its panic is complete.
+    /// Runs `program` on all CPUs until it, or its panic, is complete.
     ///
     /// # Errors
     ///
-    /// [`Deadlock`].
+    /// [`Deadlock`] if no CPU can continue.
     pub fn run<P: Program>(
         &self,
         program: &P,
@@ -111,7 +111,7 @@ impl ModelMachine {
         let mut coroutines: Vec<_> = (0..self.cpus.len())
             .map(|id| self.spawn(program, id, run))
             .collect();
-        // A panic does not return to the code that it interrupted.
+        // A panic never returns to the interrupted code.
         let mut interrupted = None;
         while !program.is_over() || self.nmi.load(Relaxed) != NEVER || interrupted.is_some() {
             let wakes = |id: usize| self.cpus[id].wakes_at.load(Relaxed);
@@ -168,7 +168,7 @@ impl ModelMachine {
                 id,
             });
         };
-        // Without memory for a stack, nothing could run.
+        // Without memory for a stack, the machine cannot run.
         let stack = DefaultStack::new(STACK).expect("memory for a CPU's stack");
         // SAFETY: the borrows of `body` must outlive the coroutine: coroutines are local to
         // `ModelMachine::run`, which borrows machine and program for longer, and drops them.
@@ -182,16 +182,16 @@ impl ModelMachine {
         self.suspend();
     }
 
-    /// Suspends this CPU until its `wakes_at`.
+    /// Suspends this CPU until its `wakes_at` time.
     fn suspend(&self) {
         let cpu = &self.cpus[self.current.load(Relaxed)];
         let yielder = cpu.yielder.load(Relaxed);
-        // SAFETY: a coroutine's yielder lives as long as its body runs, and only the
-        // CPU that is at work comes here: from that body, which stored it.
+        // SAFETY: a coroutine's yielder lives as long as its body runs. Only the running CPU calls
+        // this function, from the body that stored the yielder.
         unsafe { &*yielder }.suspend(());
     }
 
-    /// Keeps this CPU busy until `then`, with interrupts pending; used for polling.
+    /// Keeps this CPU busy until `then`, with interrupts enabled; used for polling.
     #[inline]
     pub fn go_to(&self, then: Nanos) {
         self.now.store(then.0, Relaxed);
@@ -200,7 +200,7 @@ impl ModelMachine {
         }
     }
 
-    /// Returns the time until which only this CPU runs.
+    /// Returns the time until which no other CPU runs.
     #[inline]
     pub fn horizon(&self) -> Nanos {
         Nanos(self.horizon.load(Relaxed))
@@ -217,10 +217,10 @@ impl ModelMachine {
     }
 }
 
-/// Runs a CPU that is not in a panic.
+/// Runs a CPU's body, outside a panic.
 fn run<P: Program>(cpu: &ModelCpu<'_, P>) {
     cpu.program.run(cpu);
-    // Idle: only interrupts are left.
+    // The body is done: the CPU only handles interrupts now.
     cpu.sleep_until(Nanos(NEVER));
 }
 
@@ -264,8 +264,8 @@ impl<P: Program> ModelCpu<'_, P> {
         self.program
     }
 
-    /// Spins with interrupts masked while `condition` holds. The condition is checked again
-    /// after a [signal](Self::signal).
+    /// Spins with interrupts masked while `condition` holds. Each [signal](Self::signal) makes the
+    /// CPU check it again.
     pub fn spin_while(&self, condition: impl Fn() -> bool) {
         let state = self.state();
         while condition() {
@@ -286,12 +286,12 @@ impl<P: Program> ModelCpu<'_, P> {
         }
     }
 
-    /// Sets this CPU's one-shot timer, and replaces its previous time.
+    /// Sets this CPU's one-shot timer, replacing its previous time.
     pub fn set_timer(&self, at: Nanos) {
         self.state().timer.store(at.0, Relaxed);
     }
 
-    /// Stops all other CPUs for good, because of a panic on this one.
+    /// Stops all other CPUs permanently, because this CPU panics.
     pub fn stop_others(&self) {
         let others = self.machine.cpus.iter().enumerate();
         for (_, cpu) in others.filter(|(id, _)| *id != self.id) {
@@ -316,7 +316,7 @@ impl<P: Program> ModelCpu<'_, P> {
             let now = self.now().0;
             let tick = state.next_tick.load(Relaxed);
             if tick <= now {
-                // The first missed tick is handled late, the others never.
+                // The first missed tick is handled late; the others are skipped.
                 let missed = (now - tick) / TICK.0;
                 let next = tick + (missed + 1) * TICK.0;
                 state.next_tick.store(next, Relaxed);
@@ -341,7 +341,7 @@ impl<P: Program> Clock for ModelCpu<'_, P> {
     fn now(&self) -> Nanos {
         let now = self.machine.now();
         if self.machine.is_panic.load(Relaxed) {
-            // A panic's wait takes the time of a clock read.
+            // In a panic, a clock wait takes the time of one clock read.
             self.machine.wait_until(now + CLOCK_READ);
         }
         now

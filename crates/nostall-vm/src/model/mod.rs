@@ -1,8 +1,8 @@
-//! A machine of several CPUs in virtual time, with one serial port that they share.
+//! A machine of several CPUs in virtual time, with one shared serial port.
 //!
-//! A [`Program`] runs on it with the very drivers that run in a kernel. Instructions cost
-//! nothing here, accesses to the port cost as much as its profile says: it answers questions
-//! about waiting, holding and the line, exactly, and the same every time.
+//! A [`Program`] runs on it with the same drivers as in a kernel. Instructions take no time;
+//! accesses to the port take the time of its profile. The results for waiting, lock holding and the
+//! line are exact and repeatable.
 
 mod bus;
 mod cpus;

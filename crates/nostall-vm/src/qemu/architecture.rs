@@ -1,18 +1,18 @@
-//! Processors that QEMU emulates for us.
+//! Processor architectures that QEMU emulates.
 
-/// A kind of processor.
+/// A processor architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum Architecture {
-    /// Intel's and AMD's, 64 bits.
+    /// 64-bit x86.
     #[strum(serialize = "x86-64")]
     X86_64,
-    /// RISC-V, 64 bits.
+    /// 64-bit RISC-V.
     Riscv64,
 }
 
 impl Architecture {
-    /// QEMU's program for it.
+    /// Returns the name of QEMU's program for the architecture.
     pub const fn program(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86_64",
@@ -20,7 +20,7 @@ impl Architecture {
         }
     }
 
-    /// The packages of Debian and Ubuntu that have it, and the firmware that it needs.
+    /// Returns the packages of Debian and Ubuntu with this program and its firmware.
     pub(crate) const fn packages(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86",
@@ -28,7 +28,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the options of the command that work without it, in words.
+    /// Returns the command's options that work without this program, as text.
     pub const fn instead(self) -> &'static str {
         match self {
             Self::X86_64 => "`--on model`",
@@ -36,7 +36,7 @@ impl Architecture {
         }
     }
 
-    /// Rust's target for its kernel.
+    /// Returns the Rust target of its kernel.
     pub const fn target(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-none",
@@ -44,7 +44,7 @@ impl Architecture {
         }
     }
 
-    /// The architecture of an ELF file for 64 bits, if it is one of these.
+    /// Returns the architecture of a 64-bit ELF file; `None` for any other file.
     pub fn of_elf(file: &[u8]) -> Option<Self> {
         // System V ABI, "ELF Header": EI_CLASS is ELFCLASS64, EI_DATA is ELFDATA2LSB.
         if !file.starts_with(b"\x7fELF\x02\x01") {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_architecture_is_read_from_an_elf_file_alone() {
+    fn an_architecture_is_read_only_from_an_elf_file() {
         let elf = |class, machine| {
             let mut file = vec![0; 64];
             file[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1]);

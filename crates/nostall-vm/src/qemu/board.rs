@@ -1,4 +1,4 @@
-//! The machines that QEMU emulates for us, and their particular properties.
+//! The boards that QEMU emulates, and their properties.
 
 use strum::{Display, EnumString, IntoStaticStr};
 
@@ -7,24 +7,24 @@ use crate::Error;
 use crate::machine::offers;
 use crate::need::{Device, Need};
 
-/// A machine that QEMU emulates.
+/// A board that QEMU emulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum QemuBoard {
-    /// A PC of 2009: Intel's Q35 chipset, PCI Express.
+    /// A PC of 2009 with Intel's Q35 chipset and PCI Express.
     #[default]
     Q35,
-    /// QEMU's own RISC-V machine: a 16550 in memory, PCI Express.
+    /// QEMU's generic RISC-V board with a memory-mapped 16550 and PCI Express.
     Virt,
-    /// SiFive's HiFive Unleashed of 2018: an SPI flash and an SD card; no 16550, no PCI.
+    /// SiFive's HiFive Unleashed of 2018, with an SPI flash and an SD card, without 16550 or PCI.
     SifiveU,
 }
 
 impl QemuBoard {
-    /// Every one.
+    /// All boards.
     pub const ALL: [Self; 3] = [Self::Q35, Self::Virt, Self::SifiveU];
 
-    /// QEMU's name for it.
+    /// Returns QEMU's name of the board.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -37,7 +37,7 @@ impl QemuBoard {
         }
     }
 
-    /// Devices that it has, of those that experiments are about.
+    /// Returns the board's devices, among those that experiments measure.
     pub const fn devices(self) -> &'static [Device] {
         match self {
             Self::Q35 | Self::Virt => &[Device::Uart16550, Device::Pci],
@@ -45,11 +45,11 @@ impl QemuBoard {
         }
     }
 
-    /// Checks that a guest on it can have all that is needed.
+    /// Checks that a guest can have the required devices and CPUs.
     ///
     /// # Errors
     ///
-    /// [`Error::Lacks`] or [`Error::Cpus`].
+    /// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
     pub fn offers(self, need: &Need<'_>) -> Result<(), Error> {
         let most = match self {
             Self::Q35 | Self::Virt => 64,
@@ -58,12 +58,12 @@ impl QemuBoard {
         offers(self.name(), self.devices(), most, need)
     }
 
-    /// Whether its firmware leaves numbers and addresses on PCI to the kernel.
+    /// Returns whether the kernel, not the firmware, assigns PCI bus numbers and addresses.
     pub const fn leaves_pci_unassigned(self) -> bool {
         matches!(self, Self::Virt)
     }
 
-    /// CPUs that it has beside the guest's.
+    /// Returns the number of CPUs that do not run the guest.
     pub(super) const fn other_cpus(self) -> u16 {
         match self {
             // An E51, which has no supervisor mode (QEMU, docs/system/riscv/sifive_u.rst).
@@ -72,8 +72,8 @@ impl QemuBoard {
         }
     }
 
-    /// Bytes that its firmware writes to the serial line, at most: OpenSBI's banner has some
-    /// 2000.
+    /// Returns the maximum number of bytes that the firmware writes to the serial line. OpenSBI's
+    /// banner has about 2000.
     pub(super) const fn firmware_bytes(self) -> u64 {
         match self.architecture() {
             Architecture::X86_64 => 0,
@@ -81,12 +81,12 @@ impl QemuBoard {
         }
     }
 
-    /// Returns the MiB of RAM that a guest needs here beside the amount that it needs everywhere.
+    /// Returns the RAM in MiB that a guest needs on this board in addition to the usual amount.
     pub(super) const fn more_mebibytes(self) -> u64 {
         match self.architecture() {
             Architecture::X86_64 => 0,
-            // QEMU puts the input behind the kernel by half of RAM, or by 128 MiB where
-            // that is less, and the device tree at RAM's end.
+            // QEMU places the input behind the kernel at half of RAM, or at 128 MiB if that is
+            // less. The device tree is at the end of RAM.
             Architecture::Riscv64 => 64,
         }
     }

@@ -1,4 +1,4 @@
-//! The command line of a machine.
+//! QEMU's command line.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,7 +11,7 @@ use super::files::{CARD, CARD_IMAGE, FLASH, Files, INPUT, KERNEL, PERSISTENT, RE
 use crate::guest::Guest;
 use crate::process::name;
 
-/// QEMU with `guest` in `machine`.
+/// Returns the command that runs `guest` on `machine`.
 pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
     let words = guest.words();
     let ram = match guest.ram {
@@ -27,7 +27,7 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
         .args(["-machine", &name_and_options])
         .args(["-smp", &(guest.cpus + machine.other_cpus()).to_string()])
         .args(["-m", &format!("{ram}M")])
-        // Only the devices that are named here, and no restart.
+        // Only the named devices, and no restart.
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none"])
         .args(["-kernel", &name(KERNEL)])
@@ -59,7 +59,7 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
     Ok(command)
 }
 
-/// The port under test, reports, and the end with a status: each a device of its own.
+/// Adds a device each for the port under test, the reports, and the exit status.
 fn channels_of_a_pc(command: &mut Command) {
     command
         .args(["-device", "isa-serial,chardev=serial,iobase=0x3f8,irq=4"])
@@ -67,8 +67,8 @@ fn channels_of_a_pc(command: &mut Command) {
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
 }
 
-/// The port under test is the machine's own, and the firmware's console; reports and the
-/// end go by semihosting.
+/// Adds the port under test, which is the board's own and the firmware's console. Reports and the
+/// exit status use semihosting.
 fn channels_of_riscv(command: &mut Command) {
     command
         .args(["-bios", "default"])
@@ -98,7 +98,7 @@ fn to_file(id: &str, number: i32) -> String {
     format!("file,id={id},path={}", name(number))
 }
 
-/// QEMU takes an option with one dash or two.
+/// Returns whether `arg` is one of the options `names`, with one dash or two.
 fn is_option(arg: &OsStr, names: &[&str]) -> bool {
     let arg = arg.to_str().and_then(|arg| arg.strip_prefix('-'));
     arg.is_some_and(|arg| names.contains(&arg.strip_prefix('-').unwrap_or(arg)))
@@ -110,7 +110,7 @@ pub(super) fn daemonizes(args: &[OsString]) -> bool {
 
 fn names_accelerator(args: &[OsString]) -> bool {
     let by_itself = |arg: &OsString| is_option(arg, &["accel", "enable-kvm"]);
-    // "-machine q35,accel=kvm"
+    // For example "-machine q35,accel=kvm".
     let by_machine = |pair: &[OsString]| {
         is_option(&pair[0], &["machine", "M"])
             && pair[1]
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accelerator_is_seen_wherever_it_is_named() {
+    fn an_accelerator_is_recognised_in_every_option_that_names_one() {
         for args in [
             &["-accel", "kvm"][..],
             &["--accel", "kvm"],

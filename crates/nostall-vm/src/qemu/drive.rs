@@ -1,4 +1,4 @@
-//! Images behind a machine's SPI controllers.
+//! Images for a machine's SPI devices.
 
 use std::fs::File;
 use std::io;
@@ -6,40 +6,38 @@ use std::io;
 use super::qcow2;
 use crate::process::MemoryFile;
 
-/// The fewest that a card is made to have: QEMU describes its size in units of 256 KiB.
+/// Minimum size of a card in bytes. QEMU describes its size in units of 256 KiB.
 const SMALLEST_CARD: u64 = 1 << 20;
 
-/// An image that a guest finds on one of its machine's SPI buses. Of our machines
-/// only `sifive_u` has any.
+/// An image behind one of the machine's SPI controllers. Only `sifive_u` has any.
 #[derive(Clone, Copy, Debug)]
 pub enum Drive<'a> {
-    /// The flash on the first SPI controller, an is25wp256. The guest's writes are in the file when
-    /// it has ended.
+    /// The flash on the first SPI controller, an is25wp256. The file contains the guest's writes
+    /// after the run.
     Flash(&'a MemoryFile),
-    /// A card in the slot of the third SPI controller. The file is only read; the guest's writes go
-    /// elsewhere. The card is as long as the image, rounded up to a power of two, and reads as
-    /// zeros beyond it.
+    /// The card on the third SPI controller. The file is only read; the guest's writes are
+    /// discarded. The card's size is that of the image, rounded up to a power of two. It reads as
+    /// zeros beyond the image.
     SdCard(&'a File),
 }
 
 impl Drive<'_> {
-    /// Bytes of the flash: 256 Mibit.
+    /// Size of the flash in bytes: 256 Mibit.
     pub const FLASH_BYTES: u64 = 32 << 20;
 
-    /// The most bytes that a card's image may have: as many as a card of high capacity
-    /// (SDHC).
+    /// Maximum size of a card's image in bytes: the capacity limit of SDHC.
     pub const LARGEST_CARD: u64 = 32 << 30;
 }
 
-/// Returns a file in front of a card's image: it takes the writes, and refers to `image` for all
-/// other data.
+/// Returns a copy-on-write overlay for a card's image: it stores the writes and refers to the file
+/// `name` for all other data.
 pub(super) fn in_front_of(image: &File, name: &str) -> io::Result<MemoryFile> {
     let len = length(image)?;
     if !(1..=Drive::LARGEST_CARD).contains(&len) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "the SD card's image has {len} bytes: 1 to {} can be",
+                "the SD card's image has {len} bytes; it must have 1 to {}",
                 Drive::LARGEST_CARD
             ),
         ));
@@ -48,7 +46,7 @@ pub(super) fn in_front_of(image: &File, name: &str) -> io::Result<MemoryFile> {
     MemoryFile::new(&qcow2::overlay(size, name))
 }
 
-/// Of a file, or of a block device.
+/// Returns the length of a file or block device in bytes.
 fn length(mut file: &File) -> io::Result<u64> {
     use io::Seek;
     file.seek(io::SeekFrom::End(0))
@@ -59,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_has_a_size_that_a_card_can_have() {
+    fn a_cards_size_is_a_power_of_two_within_its_limits() {
         let image = MemoryFile::new(&[]).unwrap();
         let file = image.share().unwrap();
         let card = |len| {

@@ -1,4 +1,4 @@
-//! The files that a machine reads and writes.
+//! The files that QEMU reads and writes.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use super::drive::{Drive, in_front_of};
 use crate::guest::Guest;
 use crate::process::{MemoryFile, name};
 
-// Descriptor numbers in QEMU.
+// Descriptor numbers in QEMU's process.
 pub(super) const KERNEL: RawFd = 10;
 pub(super) const INPUT: RawFd = 11;
 pub(super) const SERIAL: RawFd = 12;
@@ -18,7 +18,7 @@ pub(super) const FLASH: RawFd = 15;
 pub(super) const CARD: RawFd = 16;
 pub(super) const CARD_IMAGE: RawFd = 17;
 
-/// Name with which QEMU opens a card's image: the descriptor that it received, read-only.
+/// Path with which QEMU opens a card's image: the inherited descriptor, read-only.
 const CARD_IMAGE_NAME: &str = "/dev/fdset/1";
 
 /// Files instead of pipes: a full pipe would slow the guest down, or make QEMU drop bytes.
@@ -32,7 +32,7 @@ pub(super) struct Files {
     card: Option<Card>,
 }
 
-/// An SD card: the guest's writes, in front of a read-only image.
+/// An SD card: an overlay for the guest's writes, and a read-only image.
 struct Card {
     written: MemoryFile,
     image: File,
@@ -60,7 +60,7 @@ impl Files {
         })
     }
 
-    /// Returns each file with its descriptor number in QEMU.
+    /// Returns each file with its descriptor number in QEMU's process.
     pub(super) fn for_child<'a>(&'a self, guest: &Guest<'a>) -> Vec<(BorrowedFd<'a>, RawFd)> {
         let mut files = vec![
             (self.kernel.as_fd(), KERNEL),

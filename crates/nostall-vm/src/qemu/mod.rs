@@ -1,4 +1,4 @@
-//! QEMU as a child process.
+//! QEMU as a child process that runs guests.
 
 mod architecture;
 mod board;

@@ -1,31 +1,28 @@
-//! A disk image that holds nothing yet and stands in front of another.
+//! Empty copy-on-write disk images in the qcow2 format (QEMU, docs/interop/qcow2.txt).
 
-/// log2 of the bytes of a cluster.
+/// Base-2 logarithm of the cluster size in bytes.
 const CLUSTER_BITS: u32 = 16;
 
 const CLUSTER: u64 = 1 << CLUSTER_BITS;
 
-/// Places in clusters: after the header, the table of the file's contents, the table of the counts'
-/// clusters, and the counts.
+/// Cluster numbers, after the header: the L1 table, the refcount table, and the refcounts.
 const L1: u64 = 1;
 const REFCOUNT_TABLE: u64 = 2;
 const REFCOUNTS: u64 = 3;
 const CLUSTERS: u64 = 4;
 
-/// A qcow2 image of version 2 that is `size` bytes long, and whose every byte is that of the
-/// raw file that QEMU opens as `backing`; zeros where that one is shorter. (QEMU,
-/// docs/interop/qcow2.txt.)
+/// Returns an empty qcow2 image, version 2, of `size` bytes. Its contents are those of the raw file
+/// that QEMU opens as `backing`, followed by zeros.
 ///
-/// `size` has to be 32 GiB at most, so that one cluster holds the table, and `backing`
-/// shorter than a cluster.
+/// `size` is at most 32 GiB, so that the L1 table fits into one cluster. `backing` is shorter than
+/// a cluster.
 pub(super) fn overlay(size: u64, backing: &str) -> Vec<u8> {
-    /// The type of the header extension that names the backing file's format.
+    /// Type of the header extension that names the backing file's format.
     const BACKING_FORMAT: u32 = 0xe279_2aca;
     const HEADER: u64 = 72;
     const EXTENSIONS: u64 = 8 + 8 + 8;
 
-    // An entry of the first table leads to a cluster of entries of 8 bytes, one for each
-    // cluster.
+    // An L1 entry refers to one cluster of 8-byte L2 entries, with one entry per data cluster.
     let entries = size.div_ceil(CLUSTER * (CLUSTER / 8)) as u32;
     let header: [&[u8]; 16] = [
         b"QFI\xfb",

@@ -1,4 +1,4 @@
-//! One run of a guest, watched.
+//! A watched run of a guest in QEMU.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::need::Need;
 use crate::process::{Running, spawn};
 
-/// A QEMU that can be run.
+/// An installed QEMU for one board.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     board: QemuBoard,
@@ -28,12 +28,12 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// The system's QEMU for `board`.
+    /// Finds the system's QEMU for `board`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it does not report
-    /// its version.
+    /// [`Error::NotInstalled`] if there is none. [`Error::Qemu`] or [`Error::NoVersion`] if it does
+    /// not report its version.
     pub fn find(board: QemuBoard) -> Result<Self, Error> {
         let architecture = board.architecture();
         let version =
@@ -46,12 +46,12 @@ impl Qemu {
         Ok(Self { board, version })
     }
 
-    /// Its version, as it says: `7.2.22`.
+    /// Returns QEMU's version, for example `7.2.22`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The machine it emulates.
+    /// Returns the emulated board.
     pub const fn board(&self) -> QemuBoard {
         self.board
     }
@@ -108,7 +108,7 @@ struct Run<'a> {
     start: Instant,
 }
 
-/// Sets the flag at its end, even if that is a panic.
+/// Guard that sets a flag when dropped, also during a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -118,8 +118,8 @@ impl Drop for SetOnDrop<'_> {
 }
 
 impl Run<'_> {
-    /// Ends QEMU as soon as one of its files is longer than allowed: the files are memory of
-    /// this host, and `progress` may hold the watching thread for as long as it likes.
+    /// Kills QEMU as soon as one of its files exceeds its limit. The files occupy the host's
+    /// memory, and `progress` may block the watching thread for any time.
     fn guard(&self, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Acquire) {
             if self.sizes().and_then(|now| self.check_bytes(now)).is_err() {
@@ -130,18 +130,18 @@ impl Run<'_> {
         }
     }
 
-    /// Bytes on the serial line, the firmware's included, and bytes of reports.
+    /// Returns the number of bytes on the serial line, the firmware's included, and of reports.
     fn sizes(&self) -> Result<(u64, u64), Error> {
         Ok((self.files.serial.len()?, self.files.reports.len()?))
     }
 
-    /// Until it ends, or has to.
+    /// Watches the run until it ends or must be ended.
     fn watch(&self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
         let mut first_report = None;
         let mut seen = (0, 0);
         let mut changed = self.start;
         loop {
-            // In this order: data from before the end is seen.
+            // The order matters: bytes that arrived before the end are then seen.
             let ended = self.qemu.ended()?;
             let now = self.sizes()?;
             if now != seen {
@@ -153,7 +153,7 @@ impl Run<'_> {
             }
             if let Some(status) = ended {
                 if status.signal().is_some() {
-                    // Probably the guard's.
+                    // The guard has probably killed QEMU.
                     self.check_bytes(now)?;
                 }
                 return self.judge(status, first_report);
@@ -175,7 +175,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Returns the result of a run that ended by itself.
+    /// Returns the result of a run that ended without a kill.
     fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
         let reports = guest::reports(&self.files.reports.read_from(0, self.limits.report_bytes)?)?;
         match (status.code(), first_report) {
@@ -194,7 +194,7 @@ impl Run<'_> {
                     exits: None,
                 })
             }
-            // Without either, QEMU may only have been asked for help.
+            // Without a report and without errors, QEMU may only have been asked for help.
             (Some(0), first_report) if first_report.is_some() || only_warned(&self.files.said)? => {
                 Err(Error::Reset)
             }
@@ -209,7 +209,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns whether this is QEMU's error without firmware for RISC-V: up to 7.2, and since.
+/// Returns whether this is QEMU's error about missing RISC-V firmware, up to version 7.2 or newer.
 fn lacks_firmware(said: &str) -> bool {
     let words = [
         "Unable to load the RISC-V firmware",
@@ -218,8 +218,7 @@ fn lacks_firmware(said: &str) -> bool {
     words.iter().any(|words| said.contains(words))
 }
 
-/// Returns the bytes that came over the line after the firmware's; all of them, if there is no
-/// firmware that uses it.
+/// Returns the serial bytes that follow the firmware's; all bytes if no firmware has written.
 fn after_firmware(mut serial: Vec<u8>) -> Vec<u8> {
     let done = FIRMWARE_DONE.as_bytes();
     let mut places = serial.windows(done.len());
@@ -234,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn firmware_that_is_missing_is_known_by_the_words_of_each_qemu() {
+    fn missing_firmware_is_recognised_in_the_messages_of_each_qemu() {
         let name = "\"opensbi-riscv64-generic-fw_dynamic.bin\"";
         for words in ["load the RISC-V firmware", "find the RISC-V BIOS"] {
             let said = format!("qemu-system-riscv64: Unable to {words} {name}");

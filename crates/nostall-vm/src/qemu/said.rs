@@ -1,13 +1,13 @@
-//! QEMU's own output, beside the guest's.
+//! QEMU's own output, as opposed to the guest's.
 
 use std::io;
 
 use crate::process::MemoryFile;
 
-/// Bytes of QEMU's own words that are read for the last line.
+/// Number of bytes at the end of QEMU's output that are searched for its last line.
 pub(super) const LAST_WORDS: u64 = 64 << 10;
 
-/// Whether QEMU has said nothing but warnings, of which some machines have one each time.
+/// Returns whether QEMU printed only warnings. Some boards print one in every run.
 pub(super) fn only_warned(said: &MemoryFile) -> io::Result<bool> {
     let said = said.read_last(LAST_WORDS)?;
     let said = String::from_utf8_lossy(&said);
@@ -15,12 +15,12 @@ pub(super) fn only_warned(said: &MemoryFile) -> io::Result<bool> {
     Ok(lines.all(|line| line.contains(": warning: ")))
 }
 
-/// The last line that is not empty.
+/// Returns the last non-empty line.
 pub(super) fn last_words(said: &MemoryFile) -> io::Result<String> {
     let said = said.read_last(LAST_WORDS)?;
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rfind(|line| !line.trim().is_empty());
-    Ok(last.unwrap_or("it said nothing").trim().to_owned())
+    Ok(last.unwrap_or("without any output").trim().to_owned())
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_not_what_qemu_ended_with() {
+    fn a_warning_is_not_reported_as_the_reason_of_qemus_end() {
         let only_warned = |said: &str| {
             let said = MemoryFile::new(said.as_bytes()).unwrap();
             only_warned(&said).unwrap()
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_the_last_of_a_long_speech() {
+    fn the_last_line_is_found_in_long_output() {
         let mut said = vec![b'x'; 2 * LAST_WORDS as usize];
         said.extend(b"\nthe reason\n\n");
         let said = MemoryFile::new(&said).unwrap();

@@ -1,4 +1,4 @@
-//! Which QEMU this is.
+//! The version of an installed QEMU.
 
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -39,7 +39,7 @@ pub(super) fn version(program: &'static str, limit: Duration) -> Result<String, 
         let said = last_words(&said)?;
         return Err(Error::Qemu { status, said });
     }
-    // "QEMU emulator version 7.2.22 (Debian ...)", perhaps after a warning.
+    // For example "QEMU emulator version 7.2.22 (Debian ...)", possibly after a warning.
     let said = said.read_last(LAST_WORDS)?;
     let said = String::from_utf8_lossy(&said);
     let mut words = said.split_whitespace();
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_does_not_tell_its_version_is_not_waited_for() {
+    fn a_program_that_does_not_report_its_version_is_ended_in_time() {
         let dir = std::env::temp_dir().join(format!("nostall-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let program = dir.join("qemu");

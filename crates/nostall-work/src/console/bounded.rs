@@ -1,22 +1,22 @@
-//! The stall's cure: a ring, and slices that wait for nothing.
+//! The bounded console: a log ring, drained in slices that never wait.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_console::{
-    Drain, FlushLimits, Meta, Next, Priority, Ring, SinkOptions, UartSink, flush,
+    Drain, FlushLimits, Level, Meta, Next, Priority, Ring, SinkOptions, UartSink, flush,
 };
 use nostall_io::{Clock, Nanos, Registers};
 
 use super::{Context, Cpu, Hold, Path, Role};
 
-/// After a slice, which is to be as short; a host may have taken the CPU away meanwhile.
+/// Longest pause after a slice. A slice can seem long because the host took the CPU away.
 const LONGEST_PAUSE: Nanos = Nanos::from_micros(100);
 
-/// A log ring that is drained in slices: by each CPU that logs, and by its timer.
+/// A console whose log ring is drained in slices: by each CPU that logs, and by its timer.
 #[derive(Debug)]
 pub struct Bounded<'r, R, C> {
     drain: Drain<'r, UartSink<R, C>>,
-    /// No CPU sends before this time: the one that has just done so is free until then.
+    /// Time before which no CPU sends. It keeps the CPU that sent last free until then.
     rests_until: AtomicU64,
 }
 
@@ -25,7 +25,7 @@ where
     R: Registers + Clone + Send,
     C: Clock + Clone + Send,
 {
-    /// From `ring` to `serial`.
+    /// Creates a console that drains `ring` to `serial`.
     pub const fn new(ring: &'r Ring, serial: UartSink<R, C>) -> Self {
         Self {
             drain: Drain::new(ring, serial, SinkOptions::DEFAULT.progress_slot(0)),
@@ -33,7 +33,12 @@ where
         }
     }
 
-    /// Gives the port as many bytes as it takes now, and sets this CPU's timer for the rest.
+    /// Hides records of lesser importance than this level.
+    pub fn set_level(&self, level: Level) {
+        self.drain.set_level(level);
+    }
+
+    /// Sends as many bytes as the port accepts now, and sets this CPU's timer for the rest.
     fn slice(&self, cpu: &impl Cpu, context: Context) -> Role {
         let priority = match context {
             Context::Task => Priority::Normal,
@@ -44,8 +49,8 @@ where
         let next = self.drain.drain_bounded(cpu.id() as u16, priority, cpu);
         let until = cpu.now();
         if let Some(time) = next.time() {
-            // For as long as the slice took, the CPU is free, even if the port takes more at
-            // once: slices in a row would hold it as one.
+            // The CPU stays free for as long as the slice took, even if the port accepts more at
+            // once. Slices without a pause would hold it like one long slice.
             let pause = (until - from).min(LONGEST_PAUSE);
             self.rests_until.store((until + pause).0, Ordering::Relaxed);
             cpu.call_at(time.max(until + pause));
@@ -78,7 +83,7 @@ where
         cpu.without_interrupts(|| {
             let rests_until = Nanos(self.rests_until.load(Ordering::Relaxed));
             let left = rests_until - cpu.now();
-            // More is a clock that went back.
+            // A longer remaining time means that the clock went back.
             if left > Nanos::ZERO && left <= LONGEST_PAUSE {
                 cpu.call_at(rests_until);
                 return Role::Left;
@@ -88,7 +93,7 @@ where
     }
 
     fn timer(&self, cpu: &impl Cpu) {
-        // In an interrupt, but the CPU was free since the slice before.
+        // The timer interrupts, but the CPU was free since the previous slice.
         self.slice(cpu, Context::Task);
     }
 

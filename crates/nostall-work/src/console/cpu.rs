@@ -2,13 +2,13 @@
 
 use nostall_io::{Clock, Nanos, Processor};
 
-/// The CPU that runs this code, in a machine of several.
+/// The CPU that runs this code, in a machine with several CPUs.
 ///
-/// [`Clock::wait_until`] keeps the CPU; [`Clock::sleep_until`] is called with
-/// interrupts on, and gives it to a second task meanwhile.
+/// [`Clock::wait_until`] keeps the CPU busy. [`Clock::sleep_until`] is called with interrupts
+/// enabled, and lets a second task run meanwhile.
 pub trait Cpu: Clock + Processor {
-    /// Spins while `condition` holds, with interrupts masked. The CPU that
-    /// ends it calls [`signal`](Self::signal), as ARM's `sev` ends a `wfe`.
+    /// Spins while `condition` holds, with interrupts masked. The CPU that ends the condition calls
+    /// [`signal`](Self::signal), as ARM's `sev` ends a `wfe`.
     fn spin_while(&self, condition: impl Fn() -> bool) {
         while condition() {
             self.relax();
@@ -18,19 +18,19 @@ pub trait Cpu: Clock + Processor {
     /// Makes CPUs that [spin](Self::spin_while) check their conditions again.
     fn signal(&self) {}
 
-    /// Sets this CPU's one-shot timer, and replaces its previous setting.
+    /// Sets this CPU's one-shot timer, replacing its previous time.
     fn call_at(&self, at: Nanos);
 
-    /// Stops all other CPUs, wherever they are, for good.
+    /// Stops all other CPUs permanently, in any state.
     fn stop_others(&self);
 
-    /// Called when a message is in the ring, and nothing else has happened yet.
+    /// Handles the moment after a message was stored in the ring, before any further work.
     fn stored(&self) {}
 
-    /// Takes each time that the console held this CPU, when it is over.
+    /// Records a completed [`Hold`] of this CPU.
     fn held(&self, _: Hold) {}
 
-    /// Reports the [`Hold`] of a CPU that had the console from `from` until now.
+    /// Records a [`Hold`] of a CPU that owned the console from `from` until now.
     fn owned(&self, context: Context, from: Nanos) {
         self.held(Hold {
             context,
@@ -44,23 +44,23 @@ pub trait Cpu: Clock + Processor {
 /// Context that a CPU runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Context {
-    /// Work that can be put off.
+    /// A task: its work can be deferred.
     Task,
-    /// An interrupt handler; others are masked.
+    /// An interrupt handler, with other interrupts masked.
     Interrupt,
-    /// The end.
+    /// A panic.
     Panic,
 }
 
-/// A time during which a CPU could do nothing but serve the console.
+/// A time span during which a CPU only served the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Context that the CPU was in.
+    /// Context of the CPU.
     pub context: Context,
-    /// Its start.
+    /// Start of the hold.
     pub from: Nanos,
-    /// From here on it had the console; before that it waited for it.
+    /// Time at which the CPU became the console's owner; before, it waited.
     pub owner_from: Nanos,
-    /// Its end.
+    /// End of the hold.
     pub until: Nanos,
 }

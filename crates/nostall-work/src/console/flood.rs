@@ -1,4 +1,4 @@
-//! The experiment, as each CPU takes part in it.
+//! The flood experiment, as run on each CPU.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -8,19 +8,19 @@ use nostall_io::Nanos;
 
 use super::{Context, Cpu, Lines, Path, Role};
 
-/// A line of a report is not longer.
+/// Upper bound for the length of a report's line, in bytes.
 const REPORT_LINE: usize = 96;
 
-/// The frames below a report that is printed from the timer interrupt.
+/// Trace that follows a report printed from the timer interrupt.
 const REPORT_TRACE: [&str; 4] = ["Call Trace:", " <IRQ>", " watchdog_timer_fn", " </IRQ>"];
 
-/// Beginning of the panic's text.
+/// First line of the panic message.
 pub const FIRST_WORDS: &str = "Kernel panic - not syncing: injected in mid-flood";
 
-/// End of the panic's text.
+/// Last line of the panic message.
 pub const LAST_WORDS: &str = "---[ end Kernel panic - not syncing: injected in mid-flood ]---";
 
-/// The panic's text, as a kernel prints it.
+/// The panic message, as a kernel prints it.
 const PANIC: &str = "\
 Kernel panic - not syncing: injected in mid-flood
 CPU: 0 PID: 0 Comm: swapper Kdump: loaded Not tainted
@@ -33,23 +33,23 @@ Call Trace:
  </NMI>
 ---[ end Kernel panic - not syncing: injected in mid-flood ]---";
 
-/// A recorded log that is logged again by several CPUs, line by line in turn.
+/// A recorded log that several CPUs replay, taking its lines in turn.
 ///
-/// Each CPU calls [`run`](Self::run) as a task, and [`tick`](Self::tick) and
-/// [`timer`](Self::timer) in interrupts.
+/// Each CPU calls [`run`](Self::run) as a task, and [`tick`](Self::tick) and [`timer`](Self::timer)
+/// in interrupts.
 #[derive(Debug)]
 pub struct Flood<'a, P> {
     path: &'a P,
     log: &'a [u8],
-    /// When the first line is logged.
+    /// Time of the first line.
     start: Nanos,
-    /// The detectors are so many times as impatient as Linux's.
+    /// Divisor for the time limits of Linux's detectors.
     haste: u32,
     cpus: &'a [PerCpu],
-    /// Delay of each caller, in nanoseconds, by the number of its line.
+    /// Delay of each line's caller in nanoseconds, by line number.
     delays: &'a [AtomicU64],
     grace: StallDetector,
-    /// CPUs that have logged all their lines.
+    /// Number of CPUs that have logged all their lines.
     through: AtomicUsize,
 }
 
@@ -63,28 +63,28 @@ pub struct PerCpu {
     missed: AtomicU64,
 }
 
-/// A report of a detector.
+/// Report of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
     /// Time of the report.
     pub at: Nanos,
-    /// Detector that fired, and its finding.
+    /// Finding of the detector.
     pub what: What,
-    /// Printing it made the interrupt handler the console's owner.
+    /// Whether printing the report made the interrupt handler the console's owner.
     pub cascaded: bool,
 }
 
 /// Finding of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// This CPU has not scheduled for so long.
+    /// This CPU has not scheduled for this time.
     SoftLockup(Nanos),
-    /// Some CPU holds up a grace period, for so long.
+    /// Some CPU has blocked a grace period for this time.
     Stall(Nanos),
 }
 
 impl PerCpu {
-    /// Before its first tick.
+    /// Creates the state before the first tick.
     #[allow(clippy::new_without_default)] // For a `static`.
     pub const fn new() -> Self {
         Self {
@@ -95,20 +95,21 @@ impl PerCpu {
         }
     }
 
-    /// Timer ticks that came.
+    /// Returns the number of timer ticks that were handled.
     pub fn ticks(&self) -> u64 {
         self.ticks.load(Ordering::Relaxed)
     }
 
-    /// Timer ticks that never came: interrupts were masked until the next.
+    /// Returns the number of timer ticks that were missed, because interrupts were masked until the
+    /// next.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 }
 
 impl<'a, P: Path> Flood<'a, P> {
-    /// The lines of `log`, from `start` on. For each line there should be room in
-    /// `delays`.
+    /// Creates the replay of `log` through `path`, starting at `start`. `delays` should have an
+    /// entry for each line.
     pub const fn new(
         path: &'a P,
         log: &'a [u8],
@@ -128,14 +129,13 @@ impl<'a, P: Path> Flood<'a, P> {
         }
     }
 
-    /// With detectors that are so many times as impatient, for a log that is as many
-    /// times as short.
+    /// Divides the detectors' time limits by `haste`, for a log that is shorter by this factor.
     #[must_use]
     pub const fn hasten(self, haste: u32) -> Self {
         Self { haste, ..self }
     }
 
-    /// Logs this CPU's share, each line at its time or as soon as can be.
+    /// Logs this CPU's share of the lines, each at its time or as soon as possible after it.
     pub fn run(&self, cpu: &impl Cpu) {
         let mine = Lines::new(self.log).enumerate();
         let mine = mine.filter(|(n, _)| n % self.cpus.len() == cpu.id());
@@ -153,14 +153,14 @@ impl<'a, P: Path> Flood<'a, P> {
             if let Some(delay) = self.delays.get(n) {
                 delay.store((cpu.now() - before).0, Ordering::Relaxed);
             }
-            // Between two of its lines it waits for the disk: other tasks may run.
+            // Between two lines, a real task waits for the disk, and other tasks may run.
             self.schedule(cpu);
         }
         self.through.fetch_add(1, Ordering::Release);
     }
 
-    /// Gives this CPU to the path's own task until `deadline`, and to a second task while that
-    /// one sleeps.
+    /// Runs the path's own task on this CPU until `deadline`. While that task sleeps, a second task
+    /// runs.
     pub fn sleep_until(&self, cpu: &impl Cpu, deadline: Nanos) {
         loop {
             let again = self.path.run_task(cpu);
@@ -171,13 +171,13 @@ impl<'a, P: Path> Flood<'a, P> {
         }
     }
 
-    /// Everything is logged, and with the port.
+    /// Returns whether all lines were logged and passed to the port.
     pub fn is_over(&self) -> bool {
         self.through.load(Ordering::Acquire) == self.cpus.len() && self.path.is_idle()
     }
 
-    /// The timer interrupt: checks whether this CPU, or any, is stuck. `missed` is the number of
-    /// earlier ticks that were due and did not come.
+    /// Handles the timer tick: checks this CPU and the grace period for stalls. `missed` is the
+    /// number of skipped ticks.
     pub fn tick(&self, cpu: &impl Cpu, missed: u64, mut fired: impl FnMut(Fired)) {
         let me = &self.cpus[cpu.id()];
         me.ticks.fetch_add(1, Ordering::Relaxed);
@@ -207,12 +207,12 @@ impl<'a, P: Path> Flood<'a, P> {
         self.grace.start(all, cpu.now());
     }
 
-    /// The timer that the path has set.
+    /// Handles the timer that the path has set.
     pub fn timer(&self, cpu: &impl Cpu) {
         self.path.timer(cpu);
     }
 
-    /// The end, injected: it interrupts any work of this CPU.
+    /// Runs the injected panic, which can interrupt any work of this CPU.
     pub fn panic(&self, cpu: &impl Cpu) {
         let meta = Meta {
             level: Level::Emergency,
@@ -226,7 +226,7 @@ impl<'a, P: Path> Flood<'a, P> {
         threshold / u64::from(self.haste.max(1))
     }
 
-    /// This CPU could do something else now.
+    /// Records that this CPU could run another task now.
     fn schedule(&self, cpu: &impl Cpu) {
         self.cpus[cpu.id()].watchdog.touch(cpu.now());
         self.grace.quiescent(cpu.id() as u16);
@@ -240,10 +240,11 @@ impl<'a, P: Path> Flood<'a, P> {
         role
     }
 
-    /// Line by line, as Linux does. Whether this made us the console's owner.
+    /// Prints a report line by line, as Linux does. Returns whether that made this CPU the
+    /// console's owner.
     fn report(&self, cpu: &impl Cpu, what: What) -> bool {
         let mut first = String::<REPORT_LINE>::new();
-        // It fits.
+        // The buffer is large enough.
         let _ = match what {
             What::SoftLockup(stuck) => core::fmt::write(
                 &mut first,

@@ -1,4 +1,4 @@
-//! The stall: the logging task prints.
+//! The console that stalls: the logging task prints.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,29 +8,28 @@ use nostall_io::{Clock, Registers};
 use super::position::Position;
 use super::{Context, Cpu, Hold, Path, Role};
 
-/// A console as in Linux 4.15 to 6.x, which includes the article's. The logging task puts the
-/// message into the ring and tries to become the console's owner. The owner prints all tasks'
-/// messages until none is left.
+/// A console as in Linux 4.15 to 6.x: the logging task stores its message in the ring and tries to
+/// become the console's owner. The owner prints all tasks' messages until none is left.
 ///
 /// - The owner runs with pre-emption off. Interrupts are masked during each record and enabled
-///   between two records, unless the owner itself is in an interrupt.
-/// - A CPU that finds an owner may wait for the console, one CPU at a time
-///   (`console_trylock_spinning`). It spins with interrupts masked until the owner has printed
-///   a record. If another CPU waits already, it leaves its message and continues. So the CPUs
-///   of a flood take turns. When logging stops, the last owner is left with the backlog. The
-///   next to log is often a watchdog in the timer interrupt.
-/// - The owner does not touch the watchdog meanwhile. Linux's 8250 driver does for each record,
-///   which silences the detector although the CPU is still stuck.
-/// - In a panic the other CPUs are stopped, and everything is printed in order: the panic
-///   message is last (`console_flush_on_panic`). An owner that cannot be stopped releases the
-///   console after its current record (`abandon_console_lock_in_panic`, since 5.18).
+///   between records, unless the owner itself is in an interrupt.
+/// - If the console has an owner, one other CPU at a time may wait for it
+///   (`console_trylock_spinning`). It spins with interrupts masked until the owner has printed a
+///   record. Any further CPU leaves its message and continues. The CPUs of a flood thus take turns.
+///   When logging stops, the last owner prints the backlog. The next CPU to log is often a
+///   watchdog's in the timer interrupt.
+/// - The owner does not touch the watchdog meanwhile. Linux's 8250 driver does so for each record,
+///   which silences the detector although the CPU is stuck.
+/// - In a panic the other CPUs are stopped, and everything is printed in order: the panic message
+///   is last (`console_flush_on_panic`). An owner that cannot be stopped releases the console after
+///   its current record (`abandon_console_lock_in_panic`, since 5.18).
 #[derive(Debug)]
 pub struct Inline<'r, R, C> {
     ring: &'r Ring,
     serial: UartSink<R, C>,
-    /// The owner's number plus 1, or 0.
+    /// The owner's CPU number plus 1, or 0.
     owner: AtomicUsize,
-    /// The number plus 1 of the CPU that spins until it gets the console, or 0.
+    /// CPU number plus 1 of the CPU that spins for the console, or 0.
     waiter: AtomicUsize,
     position: Position,
     panicking: AtomicBool,
@@ -69,13 +68,14 @@ where
         let me = cpu.id() + 1;
         match take(&self.owner, me) {
             Ok(()) => true,
-            // This CPU is the owner already, within a record or between two.
+            // This CPU already owns the console, within a record or between two.
             Err(owner) if owner == me => false,
             Err(_) => cpu.without_interrupts(|| self.wait(cpu, me)),
         }
     }
 
-    /// Waits until the owner hands the console over or releases it.
+    /// Waits until the owner hands over or releases the console. Returns whether this CPU owns it
+    /// now.
     fn wait(&self, cpu: &impl Cpu, me: usize) -> bool {
         if take(&self.waiter, me).is_err() {
             return false;
@@ -83,8 +83,7 @@ where
         cpu.spin_while(
             || !matches!(self.owner.load(Ordering::Acquire), owner if owner == me || owner == 0),
         );
-        // The owner released the console, unless a new owner has taken it since and hands it
-        // over.
+        // The owner released the console, unless a new owner has taken it since and hands it over.
         if self.owner.load(Ordering::Acquire) != me && self.no_longer_waits(me) {
             return take(&self.owner, me).is_ok();
         }
@@ -113,7 +112,7 @@ where
                 Printed::Nothing => {
                     self.owner.store(0, Ordering::SeqCst);
                     cpu.signal();
-                    // Another CPU may have logged since, and left its message to this CPU.
+                    // Another CPU may have logged since, and have left its message to this CPU.
                     if self.is_idle_now() || take(&self.owner, cpu.id() + 1).is_err() {
                         return;
                     }
@@ -146,7 +145,7 @@ where
         is_there
     }
 
-    /// Writes all of `line`, and waits until it is sent.
+    /// Writes all of `line` and waits until it is sent.
     fn write(&self, line: &[u8], caller: Caller) {
         self.serial.with(caller, |console| console.write(line));
     }
@@ -156,7 +155,7 @@ where
     }
 }
 
-/// Stores `me` in `place` if that is free, or returns its holder.
+/// Stores `me` in `place` if that is 0; otherwise returns the stored value.
 fn take(place: &AtomicUsize, me: usize) -> Result<(), usize> {
     place
         .compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire)
@@ -224,7 +223,7 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
-    /// A CPU that nothing stops. `between` stands for other CPUs' actions between two of its
+    /// A CPU that cannot be stopped. `between` performs other CPUs' actions between two of its
     /// records.
     struct TestCpu<'a>(usize, &'a dyn Fn());
 

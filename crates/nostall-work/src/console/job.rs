@@ -1,4 +1,4 @@
-//! The job, and its words.
+//! The job of the console experiment.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,20 +7,22 @@ use nostall_devices::uart::Profile;
 
 use super::Strategy;
 
-/// A flood in a guest: `bounded:115200:26`, `bounded:115200:26:pc-16550a:panic-at:191`.
+/// A flood in a guest, as a word of a work list: `bounded:115200:26`,
+/// `bounded:115200:26:pc-16550a:panic-at:191`.
 ///
 /// The log is the guest's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
-    /// How messages get to the line.
+    /// Path of messages to the line.
     pub strategy: Strategy,
-    /// Of the line, in baud.
+    /// Rate of the line in baud.
     pub rate: u32,
-    /// The detectors are so many times as impatient as Linux's; at least 1.
+    /// Divisor for the time limits of Linux's detectors; at least 1.
     pub haste: u32,
-    /// The port to imitate. Where the words do not say: [`Profile::PC_16550A`].
+    /// Port to imitate; the default is [`Profile::PC_16550A`].
     pub profile: Profile,
-    /// When the last CPU panics, in milliseconds since the first line. It ends the guest.
+    /// Time at which the last CPU panics, in milliseconds since the first line. The panic ends the
+    /// guest.
     pub panic_at: Option<u32>,
 }
 

@@ -1,36 +1,36 @@
-//! A recorded log, to be logged again.
+//! Lines of a recorded log, for a replay.
 
 use nostall_console::Level;
 use nostall_io::Nanos;
 
-/// A longer pause of a log is not waited for.
+/// Longest pause of a replay; a log's longer pauses are shortened to it.
 pub const LONGEST_GAP: Nanos = Nanos::from_secs(10);
 
 /// A line of a recorded log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLine<'a> {
-    /// When it was logged, since the first one.
+    /// Time since the log's first line.
     pub at: Nanos,
-    /// How important it is, if it says so (`<6>`); else informational.
+    /// Level from a prefix such as `<6>`; informational without one.
     pub level: Level,
-    /// Without its time.
+    /// Text without its timestamp.
     pub text: &'a [u8],
 }
 
-/// The lines of a log as `dmesg` shows it, also with `--raw`; empty ones are left out.
+/// The lines of a log in the format of `dmesg`, also with `--raw`. Empty lines are skipped.
 ///
-/// A line without a time of its own comes at that of the line before, and so does one
-/// whose time is an earlier one. Of a pause only [`LONGEST_GAP`] is kept.
+/// A line without a timestamp, or with an earlier one, has the time of the previous line. Pauses
+/// are shortened to [`LONGEST_GAP`].
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
     rest: &'a [u8],
-    /// The last time that the log gave; `at` is our time for it.
+    /// Last timestamp in the log; `at` is the replay's time for it.
     last: Option<Nanos>,
     at: Nanos,
 }
 
 impl<'a> Lines<'a> {
-    /// Of this log.
+    /// Creates an iterator over `log`.
     pub const fn new(log: &'a [u8]) -> Self {
         Self {
             rest: log,
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_at_their_times_from_the_first_on() {
+    fn each_line_has_its_time_since_the_first() {
         let log = "[    2.689485] one\n[    2.689500] two\r\n\n[ 3.6895] [sda] three";
         let lines = [(0, "one"), (15_000, "two"), (1_000_015_000, "[sda] three")];
         assert_eq!(all(log), lines);
     }
 
     #[test]
-    fn without_a_time_a_line_comes_with_the_one_before() {
+    fn a_line_without_a_time_has_that_of_the_previous_line() {
         assert_eq!(
             all("a\n[0.1] b\n c\n[0.2] d"),
             [(0, "a"), (0, "b"), (0, " c"), (100_000_000, "d")]
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_go_back_or_far_ahead_are_not_waited_for() {
+    fn times_that_go_back_or_far_ahead_are_limited() {
         let gap = LONGEST_GAP.0;
         assert_eq!(
             all("[5.0] a\n[4.0] b\n[5.5] c\n[99999.5] d"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_text() {
+    fn a_malformed_time_is_text() {
         for text in [
             "[",
             "[]",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_log_tells_levels() {
+    fn a_raw_log_contains_levels() {
         let line = Lines::new(b"<3>[ 1.5] bad").next().unwrap();
         assert_eq!((line.level, line.text), (Level::Error, &b"bad"[..]));
         let line = Lines::new(b"<30>[ 1.5] daemon.info").next().unwrap();

@@ -1,11 +1,11 @@
-//! A flood of messages on a slow serial console: as it stalls, and without the stall.
+//! A flood of messages on a slow serial console, with and without the stall.
 //!
-//! CPUs replay a recorded log, each a share of its lines, at the times at which they
-//! were logged, while a watchdog monitors each of them. The way of a message to the line is a
-//! [`Path`]: [`Inline`], as in Linux 4.15 to 6.x; [`PrinterThread`], as in Linux's nbcon
-//! consoles; or [`Bounded`], with [`nostall_console`]. A machine supplies no more than a
-//! [`Cpu`], so the same code runs in a kernel and in virtual time. A [`Throttle`] makes a
-//! virtual port, which takes every byte at once, as slow as a real one.
+//! CPUs replay a recorded log at its recorded times, each CPU a share of the lines. A watchdog
+//! monitors each CPU. A [`Path`] takes messages to the line: [`Inline`], as in Linux 4.15 to 6.x;
+//! [`PrinterThread`], as in Linux's nbcon consoles; or [`Bounded`], with [`nostall_console`].
+//!
+//! A machine only supplies a [`Cpu`], so the same code runs in a kernel and in virtual time. A
+//! [`Throttle`] makes a virtual port, which accepts every byte at once, as slow as a real one.
 
 mod bounded;
 mod cpu;
@@ -32,5 +32,5 @@ pub use strategy::{Path, Role, Strategy};
 pub use throttle::Throttle;
 pub use told::{Delays, Held, Times, Told};
 
-/// Slots of the ring, which is 1 MiB.
+/// Number of slots in the ring, which is 1 MiB.
 pub const SLOTS: usize = ((1 << 20) - HEADER_BYTES) / SLOT_BYTES;

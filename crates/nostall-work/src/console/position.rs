@@ -6,14 +6,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use heapless::String;
 use nostall_console::{Cursor, Read, Ring};
 
-/// Size of a line buffer: more than any record needs.
+/// Size of a line buffer in bytes: more than any record needs.
 const LONGEST_LINE: usize = 1_100;
 
-/// A record as it is printed, after a line with the number of records lost before it.
+/// A printed record, preceded by a line with the number of lost records.
 pub(super) type Line = String<LONGEST_LINE>;
 
-/// Position of the next record to print. The port's owner changes it; in a panic, the panicking
-/// CPU does. A lock would stay with a stopped owner.
+/// Position of the next record to print. The port's owner changes it, or in a panic the panicking
+/// CPU. A lock would stay with a stopped owner.
 #[derive(Debug)]
 pub(super) struct Position {
     next: AtomicU64,
@@ -21,7 +21,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The position before the first record.
+    /// Creates the position before the first record.
     pub(super) const fn start() -> Self {
         Self {
             next: AtomicU64::new(Cursor::START.next),
@@ -41,8 +41,8 @@ impl Position {
         self.next.store(cursor.next, Ordering::Relaxed);
     }
 
-    /// Returns the next record as a line, and the position behind it. With `replay` the line
-    /// stands alone, even if the record continues the one before.
+    /// Returns the next record as a line, and the position behind it. With `replay`, the record
+    /// starts a line, even if it continues the previous one.
     pub(super) fn line(&self, ring: &Ring, replay: bool) -> Option<(Line, Cursor)> {
         let mut cursor = self.cursor();
         let lost_before = cursor.lost;
@@ -60,19 +60,18 @@ impl Position {
         Some((line, cursor))
     }
 
-    /// Prints all records in a panic, in order: `print` does until the next one is incomplete.
+    /// Prints all records in a panic, in order. `print` prints until the next record is incomplete.
     pub(super) fn print_in_panic(&self, ring: &Ring, mut print: impl FnMut()) {
         loop {
             print();
-            // A stopped CPU may be in the middle of a write, which never completes.
+            // A stopped CPU may have left an incomplete record.
             if !self.skip_pending(ring) {
                 break;
             }
         }
     }
 
-    /// Gives up the next record, whose producer was stopped in mid-write. Returns whether there
-    /// was one.
+    /// Skips the next record if its producer was stopped during the write. Returns whether it did.
     fn skip_pending(&self, ring: &Ring) -> bool {
         let mut cursor = self.cursor();
         let is_pending = cursor.unread(ring) > 0;
@@ -87,7 +86,7 @@ impl Position {
         self.cursor().unread(ring) == 0
     }
 
-    /// Records that were overwritten before they were printed.
+    /// Returns the number of records that were overwritten before they were printed.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The rival of [`Bounded`](super::Bounded): a task that prints.
+//! A console with its own printing task, compared with [`Bounded`](super::Bounded).
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -10,51 +10,50 @@ use spin::mutex::SpinMutex;
 use super::position::{Line, Position};
 use super::{Context, Cpu, Hold, Path, Role};
 
-/// Interval between two attempts of the task while a record is incomplete or an emergency has
-/// the port.
+/// Interval between the task's attempts while a record is incomplete or an emergency owns the port.
 const RETRY: Nanos = Nanos::from_millis(1);
 
-/// Longest wait of an emergency for the port.
+/// Longest time that an emergency waits for the port.
 const TAKE_OVER: Nanos = Nanos::from_millis(10);
 
-/// Interval between two offers to a port that has disappeared.
+/// Interval between attempts to send to a port that has disappeared.
 const GONE: Nanos = Nanos::from_secs(1);
 
-/// In place of the task's CPU: a panic prints, and the task never runs again.
+/// Value of `runs_on` in a panic: the panicking CPU prints, and the task never runs again.
 const PANIC: usize = usize::MAX;
 
-/// A console as Linux's nbcon consoles (since 6.12) would be on an 8250: a task of the console's
-/// own prints, and a logging task only stores its message.
+/// A console as one of Linux's nbcon consoles (since 6.12) would be on an 8250. The console's own
+/// task prints, and a logging task only stores its message.
 ///
-/// - The task takes the port for one FIFO-full at a time, with interrupts on. Between two of
-///   them it sleeps until the port takes more. A second task runs meanwhile, and gets at least
-///   as much of the CPU as the printer: after each FIFO-full, as long as that took.
-/// - The task wakes on the CPU that logs when it sleeps. It runs as soon as the logging task of
-///   that CPU yields.
-/// - An emergency in an interrupt handler takes the port over and prints all records up to its
-///   own, in order, before the handler returns. On the CPU whose task it interrupted with the
-///   port taken, it leaves its message to the task.
-/// - In a panic the other CPUs are stopped. The panicking CPU takes the port over, wherever its
-///   owner was, and prints everything in order: the panic message is last.
-/// - After a takeover, a line that the task had begun is printed again from its beginning, after
-///   the mark `{again}`.
+/// - The task takes the port for one full FIFO at a time, with interrupts enabled. In between, it
+///   sleeps until the port accepts more. A second task then runs for at least as long as filling
+///   the FIFO took.
+/// - If the task sleeps, logging wakes it on the logging CPU. It runs as soon as that CPU's logging
+///   task yields.
+/// - An emergency in an interrupt handler takes the port over. Before the handler returns, it
+///   prints all records up to its own, in order. If it interrupted the printing task while that
+///   used the port, it leaves its message to the task.
+/// - In a panic the other CPUs are stopped. The panicking CPU takes the port over at any point of
+///   its owner, and prints everything in order: the panic message is last.
+/// - After a takeover, a line that the task had begun is printed again from its start, after the
+///   mark `{again}`.
 ///
-/// Linux's driver for the 8250, as posted, polls the line status between two FIFO-fulls, in a
-/// thread of the highest fair priority. This task sleeps, so the comparison favours the task.
+/// Linux's driver for the 8250, as posted, polls the line status between full FIFOs, in a thread of
+/// the highest fair priority. This task sleeps instead, so the comparison favours the task.
 #[derive(Debug)]
 pub struct PrinterThread<'r, R, C> {
     ring: &'r Ring,
     serial: UartSink<R, C>,
     position: Position,
-    /// The CPU that the task runs on, plus 1; 0 while it sleeps until a record is logged.
+    /// CPU number plus 1 of the task; 0 while it sleeps until a record is logged.
     runs_on: AtomicUsize,
     /// Time at which the task runs again.
     wakes_at: AtomicU64,
-    /// The CPU that has the port, plus 1, or 0.
+    /// CPU number plus 1 of the port's owner, or 0.
     holder: AtomicUsize,
-    /// Bytes of the record at `position` that the port has taken.
+    /// Number of bytes of the record at `position` that the port has accepted.
     sent: AtomicUsize,
-    /// The task's line, and the positions before and behind it.
+    /// The task's current line, and the positions before and after it.
     line: SpinMutex<Option<(Line, Cursor, Cursor)>>,
 }
 
@@ -77,7 +76,7 @@ where
         }
     }
 
-    /// Makes `cpu` the task's CPU, if the task sleeps.
+    /// Assigns the task to `cpu`, if the task sleeps. Returns whether it did.
     fn wake(&self, cpu: &impl Cpu) -> bool {
         let me = cpu.id() + 1;
         self.runs_on
@@ -85,17 +84,17 @@ where
             .is_ok()
     }
 
-    /// Lets the task sleep until a record is logged. Returns whether it does.
+    /// Puts the task to sleep until a record is logged. Returns whether it sleeps.
     fn sleep(&self, cpu: &impl Cpu) -> bool {
         let me = cpu.id() + 1;
         let slept = self
             .runs_on
             .compare_exchange(me, 0, Ordering::SeqCst, Ordering::SeqCst);
-        // Another CPU may have logged since, and left its message to this task.
+        // Another CPU may have logged since, and have left its message to this task.
         slept.is_err() || self.position.is_at_end(self.ring) || !self.wake(cpu)
     }
 
-    /// Takes the port, unless another context has it.
+    /// Runs with the port, unless another context owns it.
     fn with<T>(
         &self,
         cpu: &impl Cpu,
@@ -112,7 +111,7 @@ where
         done
     }
 
-    /// Gives the port as many bytes as it takes now. Returns when it takes more, or `None` if
+    /// Sends as many bytes as the port accepts now. Returns when it accepts more, or `None` if
     /// nothing is left.
     fn step(&self, cpu: &impl Cpu) -> Option<Nanos> {
         let mut line = self.line.try_lock()?;
@@ -154,8 +153,8 @@ where
         }
     }
 
-    /// Prints all records up to `last`, in order, and waits for the line. If the port's owner was
-    /// `interrupted`, the line that it had begun comes again.
+    /// Prints all records up to `last`, in order, and waits until they are sent. If the port's
+    /// owner was `interrupted`, the line that it had begun is printed again.
     fn print_all(&self, console: &mut Console<R, C>, interrupted: bool, last: u64) {
         let mut replay = interrupted | (self.sent.swap(0, Ordering::Relaxed) > 0);
         while let Some((line, after)) = self.position.line(self.ring, replay) {
@@ -169,11 +168,11 @@ where
                 break;
             }
         }
-        // In bounded time; a port that does not get ready has lost its last bytes.
+        // The flush takes bounded time. If the port does not become ready, the last bytes are lost.
         let _ = console.flush();
     }
 
-    /// Prints everything up to the newest record, as an emergency. Returns whether it did.
+    /// Prints everything up to the newest record, in an emergency. Returns whether it did.
     fn take_over(&self, cpu: &impl Cpu) -> bool {
         let newest = self.ring.newest();
         let deadline = cpu.now() + TAKE_OVER;

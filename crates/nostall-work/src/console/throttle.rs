@@ -1,4 +1,4 @@
-//! A fast port that imitates a slower one.
+//! A fast port that behaves like a slower one.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -6,43 +6,41 @@ use nostall_devices::uart::{Buffer, Line, Profile};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{LCR, LSR, THR, lcr, lsr};
 
-/// Of a 16550A.
+/// FIFO depth of a 16550A in bytes.
 const FIFO: usize = 16;
 
-/// A virtual 16550A, which takes all bytes at once, made to behave like the port of a
-/// [`Profile`].
+/// A virtual 16550A, which accepts all bytes at once, with the timing of a [`Profile`].
 ///
-/// The line status shows a transmitter with a FIFO of 16 bytes, which empties by the clock as
-/// the profile's line does. An access takes as long as on the profile's bus. Bytes go on to
-/// the port at once, in their order.
+/// The line status shows a transmitter with a FIFO of 16 bytes that empties at the profile's rate.
+/// An access takes as long as in the profile. Bytes are passed to the port at once, in order.
 ///
-/// It takes no lock: the console's owner alone sends, until a panic stops it.
+/// It takes no lock: only the console's owner sends, until a panic stops the owner.
 #[derive(Debug)]
 pub struct Throttle<'t, R, C> {
     port: R,
     clock: C,
     profile: Profile,
-    /// Of a frame at the rate that is set.
+    /// Duration of a frame at the configured rate.
     frame: Nanos,
     accesses: AtomicU64,
     divisor_latch: AtomicBool,
-    /// When each of the last bytes leaves the FIFO.
+    /// Times at which the last bytes leave the FIFO.
     leaves: [AtomicU64; FIFO],
-    /// When all that was sent has left it; and when it has arrived.
+    /// Time at which the last sent byte leaves the FIFO, and time at which it arrives.
     empty_at: AtomicU64,
     free_at: AtomicU64,
-    /// A controller's [`Buffer`]: its level, and when the next byte leaves it.
+    /// State of a controller's [`Buffer`]: its level, and the time at which the next byte leaves.
     level: AtomicUsize,
     leaves_at: AtomicU64,
     sent: AtomicU32,
     overrun: AtomicU32,
-    /// When each byte arrives at the line's end, in microseconds.
+    /// Arrival time of each byte at the end of the line, in microseconds.
     arrivals: &'t [AtomicU32],
 }
 
 impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
-    /// In front of `port`, on which a frame is to take `frame`. When bytes arrive is kept
-    /// for as many as `arrivals` has room for.
+    /// Creates a throttle for `port`, with frames of duration `frame`. It records as many arrival
+    /// times as `arrivals` has entries.
     pub const fn new(
         port: R,
         clock: C,
@@ -68,18 +66,18 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         }
     }
 
-    /// When all that was sent has arrived.
+    /// Returns the time at which all sent bytes have arrived.
     pub fn free_at(&self) -> Nanos {
         Nanos(self.free_at.load(Relaxed))
     }
 
-    /// When each byte arrived so far, in microseconds of the clock.
+    /// Returns the arrival times so far, in microseconds of the clock.
     pub fn arrivals(&self) -> impl Iterator<Item = u32> + '_ {
         let sent = self.sent.load(Relaxed) as usize;
         self.arrivals.iter().take(sent).map(|at| at.load(Relaxed))
     }
 
-    /// Bytes that found no room.
+    /// Returns the number of bytes that were written to a full FIFO.
     pub fn overrun(&self) -> u32 {
         self.overrun.load(Relaxed)
     }
@@ -95,7 +93,7 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
 
     fn send(&self, byte: u8, now: Nanos) {
         let at = self.sent.load(Relaxed) as usize;
-        // The one whose place it takes.
+        // The byte whose FIFO slot this byte takes.
         let place = &self.leaves[at % FIFO];
         if Nanos(place.load(Relaxed)) > now {
             self.overrun.fetch_add(1, Relaxed);
@@ -103,7 +101,7 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         }
         let (leaves, arrives) = match self.profile.line {
             Line::AtOnce => (now, now),
-            // As soon as the one before is out of the shift register.
+            // The byte leaves the FIFO when the previous byte has left the shift register.
             Line::Baud => {
                 let leaves = self.free_at().max(now);
                 (leaves, leaves + self.frame)
@@ -136,7 +134,7 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         self.port.write8(THR, byte);
     }
 
-    /// Returns the line status of the port meant, from the status that the port reports.
+    /// Returns the line status of the imitated port, based on the real port's status.
     fn status(&self, says: u8, now: Nanos) -> u8 {
         let mut status = says;
         if self.free_at() > now {
@@ -180,7 +178,7 @@ mod tests {
 
     const FRAME: Nanos = Nanos(86_806);
 
-    /// Returns the arrived bytes, when each arrived, and when the writer was through.
+    /// Returns the received bytes, their arrival times, and the time at which the writer was done.
     fn write(strategy: Strategy, text: &[u8]) -> (Vec<u8>, Vec<u32>, Nanos) {
         let arrivals: Vec<_> = (0..1_000).map(|_| AtomicU32::new(0)).collect();
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_arrives_and_none_sooner_than_the_line_can_take_it() {
+    fn every_byte_arrives_and_none_sooner_than_the_line_can_send_it() {
         let text = [b'x'; 500];
         for strategy in [
             Strategy::BytePolled,
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_does_not_arrive() {
+    fn bytes_without_room_are_counted_and_do_not_arrive() {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
         let throttle = Throttle::new(&port, &clock, Profile::PC_16550A, FRAME, &[]);
         (0..40).for_each(|_| throttle.write8(THR, b'x'));
@@ -229,13 +227,12 @@ mod tests {
         assert_eq!(port.into_sink().len(), 40 - overrun);
     }
 
-    /// Compares a writer on the model of a port with one on a port that takes everything at once,
-    /// behind a throttle that makes it as slow.
+    /// Compares a writer on the model of a slow port with one on a throttled fast port.
     #[test]
-    fn a_throttled_port_is_as_slow_as_the_model_of_the_one_that_is_meant() {
+    fn a_throttled_port_is_as_slow_as_the_model_of_the_imitated_port() {
         let text = [b'x'; 4_000];
         let profile = Profile::HP_DL380_GEN9;
-        // The port's own accesses take time, too, which is not to be added.
+        // The port's own accesses take time too, and must not be added.
         let free = Profile {
             access: Nanos::ZERO,
             ..Profile::VM
@@ -263,7 +260,7 @@ mod tests {
             let took = clock.now();
             assert_eq!(throttle.overrun(), 0);
             assert_eq!(port.into_sink(), text);
-            // To an access: both begin with as many, but do not see them at the same moment.
+            // The difference is about one access: both FIFOs are full at slightly different times.
             let off = took.0.abs_diff(meant.0);
             assert!(off < 30_000, "{strategy}: {took}, where {meant} is meant");
         }

@@ -1,11 +1,11 @@
-//! Reports of a guest about a flood, when it is over.
+//! Reports of a guest at the end of a flood.
 
 use serde::{Deserialize, Serialize};
 
-/// Times, in microseconds; as many as one report holds.
+/// Times in microseconds; one report's worth.
 pub type Times = heapless::Vec<u32, 48>;
 
-/// Spans, in nanoseconds; likewise.
+/// Durations in nanoseconds; one report's worth.
 pub type Delays = heapless::Vec<u64, 24>;
 
 /// Report about a flood. All times are the guest's.
@@ -13,57 +13,58 @@ pub type Delays = heapless::Vec<u64, 24>;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Told {
-    /// Of all of it. Comes first.
+    /// Summary of the flood; the first report.
     Flood {
-        /// When the first line was to be logged, in nanoseconds.
+        /// Scheduled time of the first line, in nanoseconds.
         start: u64,
-        /// When everything was on the line, in nanoseconds.
+        /// Time at which everything was on the line, in nanoseconds.
         end: u64,
         /// Records that were overwritten before they were sent.
         lost: u64,
-        /// Bytes that were written to a transmitter that had no room.
+        /// Number of bytes that were written to a full transmitter.
         overrun: u32,
-        /// When the injected panic was, in nanoseconds, if it was.
+        /// Time of the injected panic in nanoseconds, if any.
         panic: Option<u64>,
     },
-    /// Of a CPU.
+    /// Summary of a CPU.
     Cpu {
-        /// Its number.
+        /// CPU number.
         cpu: u16,
-        /// For how long its task slept, interrupts not counted, in nanoseconds.
+        /// Time for which its task slept, without interrupts, in nanoseconds.
         given_away: u64,
-        /// Timer ticks that came.
+        /// Number of timer ticks that were handled.
         ticks: u64,
-        /// Timer ticks that did not.
+        /// Number of timer ticks that were missed.
         missed: u64,
     },
-    /// A CPU was held by the console.
+    /// The console held a CPU.
     Held(Held),
     /// A detector reported.
     Fired {
-        /// The CPU that did.
+        /// CPU that reported.
         cpu: u16,
-        /// When, in nanoseconds.
+        /// Time of the report in nanoseconds.
         at: u64,
-        /// How long the reported stall had lasted, in nanoseconds.
+        /// Duration of the stall so far, in nanoseconds.
         lasts: u64,
-        /// It found a CPU that did not schedule; else a grace period that did not end.
+        /// Whether the finding is a CPU that did not schedule; otherwise it is a grace period that
+        /// did not end.
         lockup: bool,
-        /// Printing it made the interrupt handler the console's owner.
+        /// Whether printing the report made the interrupt handler the console's owner.
         cascaded: bool,
     },
-    /// Times that logging a line added to its callers, in no order.
+    /// Delays of the callers that logged lines, in no particular order.
     Delays(Delays),
-    /// When the next bytes arrived at the line's end, in microseconds.
+    /// Arrival times of the next bytes at the end of the line, in microseconds.
     Arrived(Times),
 }
 
-/// A [`Hold`](super::Hold), with the CPU. Times in nanoseconds.
+/// A [`Hold`](super::Hold) with its CPU. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // Told there.
 pub struct Held {
     pub cpu: u16,
-    /// 0 a task, 1 an interrupt handler, 2 a panic.
+    /// Context: 0 for a task, 1 for an interrupt handler, 2 for a panic.
     pub context: u8,
     pub from: u64,
     pub owner_from: u64,

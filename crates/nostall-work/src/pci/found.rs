@@ -1,4 +1,4 @@
-//! A function, as a report carries it.
+//! A PCI function in the form of a report.
 
 use core::hash::Hash;
 
@@ -12,53 +12,52 @@ use serde::{Deserialize, Serialize};
 /// A function that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FoundFunction {
-    /// Its segment.
+    /// PCI segment.
     pub segment: u32,
-    /// Its bus.
+    /// Bus number.
     pub bus: u8,
-    /// Device and function.
+    /// Device number in bits 7:3, function number in bits 2:0.
     pub devfn: u8,
     /// Vendor ID.
     pub vendor: u16,
     /// Device ID.
     pub device: u16,
-    /// The revision of that.
+    /// Revision ID.
     pub revision: u8,
-    /// Base class, sub-class and interface.
+    /// Base class, sub-class and programming interface, in 24 bits.
     pub class: u32,
-    /// The type of its header.
+    /// Header type.
     pub header: u8,
-    /// Whether its device says that it has more functions.
+    /// Whether the device reports several functions.
     pub multi_function: bool,
-    /// Vendor and device of the board it is on.
+    /// Subsystem vendor and device ID.
     pub subsystem: Option<(u16, u16)>,
-    /// Of a bridge: primary, secondary and subordinate bus.
+    /// Primary, secondary and subordinate bus of a bridge.
     pub buses: Option<(u8, u8, u8)>,
-    /// Of a bridge: the first and the last address that it passes on, of I/O, of memory
-    /// and of prefetchable memory.
+    /// First and last address of a bridge's windows: I/O, memory and prefetchable memory.
     pub windows: [Option<(u64, u64)>; 3],
-    /// The interrupt's line and pin.
+    /// Interrupt line and pin.
     pub interrupt: (u8, u8),
-    /// Its BARs, those that could be sized.
+    /// BARs that could be sized.
     pub bars: heapless::Vec<FoundBar, 7>,
 }
 
-/// One of its BARs.
+/// A base address register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FoundBar {
-    /// The first register.
+    /// Offset of its first register.
     pub register: u16,
-    /// Kind of range behind it.
+    /// Kind of address range.
     pub kind: FoundBarKind,
-    /// How many address bits it decodes.
+    /// Number of address bits that it decodes.
     pub bits: u8,
-    /// Where it is.
+    /// Address of the range.
     pub address: u64,
     /// Size in bytes.
     pub size: u64,
 }
 
-/// Kind of range behind a BAR.
+/// Kind of a BAR's address range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FoundBarKind {
@@ -66,20 +65,20 @@ pub enum FoundBarKind {
     Io,
     /// Memory.
     Memory,
-    /// Memory that may be prefetched from.
+    /// Prefetchable memory.
     Prefetchable,
-    /// An expansion ROM.
+    /// Expansion ROM.
     Rom,
 }
 
-/// A capability, or an extended one.
+/// A capability or extended capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FoundCapability {
-    /// Its first register; that of an extended one is above 255.
+    /// Offset of its first register; above 255 for an extended capability.
     pub register: u16,
     /// Capability ID.
     pub id: u16,
-    /// The 16 bits after ID and pointer, or an extended one's version.
+    /// The 16 bits after ID and next pointer, or an extended capability's version.
     pub word: u16,
 }
 
@@ -113,7 +112,7 @@ impl FoundFunction {
         }
     }
 
-    /// Its header.
+    /// Returns the fields of the function's header.
     pub fn function(&self) -> Function {
         let [_, base, sub, interface] = self.class.to_be_bytes();
         let (line, pin) = self.interrupt;
@@ -142,7 +141,7 @@ impl FoundFunction {
         }
     }
 
-    /// Its windows.
+    /// Returns the function's windows.
     pub fn windows(&self) -> BridgeWindows {
         let [io, memory, prefetchable] = self
             .windows
@@ -154,7 +153,7 @@ impl FoundFunction {
         }
     }
 
-    /// Where it is.
+    /// Returns the function's address.
     pub const fn address(&self) -> Address {
         Address::from_devfn(self.segment, self.bus, self.devfn)
     }
@@ -195,7 +194,7 @@ impl From<FoundBar> for Bar {
 }
 
 impl FoundCapability {
-    /// The capability, if it is not an extended one.
+    /// Returns the capability; `None` if it is an extended one.
     pub fn capability(&self) -> Option<Capability> {
         (self.register < FIRST_EXTENDED_CAPABILITY).then_some(Capability {
             id: self.id as u8,
@@ -204,7 +203,7 @@ impl FoundCapability {
         })
     }
 
-    /// The capability, if it is an extended one.
+    /// Returns the extended capability; `None` if it is not one.
     pub fn extended(&self) -> Option<ExtendedCapability> {
         (self.register >= FIRST_EXTENDED_CAPABILITY).then_some(ExtendedCapability {
             id: self.id,

@@ -1,4 +1,4 @@
-//! The jobs, and their names.
+//! The jobs of the PCI experiment.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,11 +7,11 @@ use nostall_pci::{Choice, Policy};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
-/// Number of measured reads, as in Linux's measurement ("x86/PCI: Prefer MMIO over PIO on
+/// Default number of measured reads, as in Linux's measurement ("x86/PCI: Prefer MMIO over PIO on
 /// VMware hypervisor", 2022).
 pub const READS: u32 = 100_000;
 
-/// Number of measured writes.
+/// Default number of measured writes.
 pub const WRITES: u32 = 10_000;
 
 /// Access method for configuration space.
@@ -48,7 +48,7 @@ impl Method {
     /// All methods.
     pub const ALL: [Self; 4] = [Self::Ports, Self::Ecam, Self::Ram, Self::Auto];
 
-    /// Returns the preferred method of `choice`, or `None` if there is none.
+    /// Returns the method that `choice` prefers; `None` if there is none.
     pub const fn chosen(choice: Choice) -> Option<Self> {
         match choice {
             Choice::Nothing => None,
@@ -67,22 +67,23 @@ impl Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Operation {
-    /// Reads of vendor and device (32 bits) of one function; the value is their number.
+    /// Reads vendor and device ID (32 bits) of one function, this number of times.
     Read(u32),
-    /// Writes of the interrupt line (8 bits) of one function; the value is their number. The
-    /// register is scratch space for software, and is restored.
+    /// Writes the interrupt line (8 bits) of one function, this number of times. The register is
+    /// scratch space for software, and is restored afterwards.
     Write(u32),
-    /// Enumeration of all functions.
+    /// Enumerates all functions.
     Scan,
-    /// Enumeration of all functions, with BAR sizing and a walk of the capability list.
-    /// Extended capabilities are left out: ports do not reach them.
+    /// Enumerates all functions, sizes their BARs, and walks their capability lists. Extended
+    /// capabilities are omitted, because ports do not reach them.
     Init,
 }
 
-/// Address space for the devices of a machine without firmware.
+/// Address space for the devices of a machine without firmware. Each range has a start and an
+/// exclusive end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Room {
-    /// Memory below 4 GiB: start and end (exclusive).
+    /// Memory below 4 GiB.
     pub memory: (u64, u64),
     /// Prefetchable memory at any address.
     pub prefetchable: (u64, u64),
@@ -91,13 +92,13 @@ pub struct Room {
 /// Job of the PCI experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Assigns bus numbers, bridge windows and BARs, as firmware does elsewhere, and reports
-    /// the result. Without a [`Room`], the address space is that of the firmware's tables or
-    /// device tree.
+    /// Assigns bus numbers, bridge windows and BARs, as firmware does elsewhere, and reports the
+    /// result. Without a [`Room`], the address space comes from the firmware's tables or the device
+    /// tree.
     Assign(Option<Room>),
-    /// Reports the machine and every function with each available method, and compares.
+    /// Reports the machine and every function with each available method, and compares the results.
     Enumerate,
-    /// Reports every function that the `virtio-drivers` crate finds using our access.
+    /// Reports every function that the `virtio-drivers` crate finds through nostall's access.
     VirtioDrivers,
     /// Measures the operation with the method.
     Measure(Operation, Method),
@@ -156,7 +157,7 @@ impl FromStr for Job {
         let operation = match (operation, count) {
             ("read", count) => Operation::Read(count.unwrap_or(READS)),
             ("write", count) => Operation::Write(count.unwrap_or(WRITES)),
-            // One function in memory is not a bus to scan.
+            // The copy of one function is not a bus to scan.
             (_, _) if method == Method::Ram => return Err(()),
             ("scan", None) => Operation::Scan,
             ("init", None) => Operation::Init,

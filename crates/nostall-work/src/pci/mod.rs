@@ -1,4 +1,4 @@
-//! PCI configuration space: reading, writing and walking it by each method.
+//! PCI configuration space: reads, writes and enumeration with each access method.
 
 mod found;
 mod job;

@@ -1,4 +1,4 @@
-//! The jobs at work on a machine's configuration space.
+//! The PCI jobs on a machine's configuration space.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -20,40 +20,40 @@ use super::told::{Capabilities, PciMeasured, Told, Tree};
 use crate::checksum::Checksum;
 use crate::text;
 
-/// Where the function is that the copy in memory is taken for.
+/// Address under which the copy in memory is accessed.
 pub const RAM_AT: Address = Address::from_devfn(0, 0, 0);
 
-/// Registers that ports reach.
+/// First register that ports cannot reach.
 const FIRST_OUT_OF_REACH: u16 = 256;
 
-/// Ports that a PC has for its devices: below are those of the board itself.
+/// I/O addresses for devices. Those below belong to the board.
 const IO: Range<u64> = 0x1000..0x1_0000;
 
-/// BARs that can get places: more than the machines of these jobs have.
+/// Maximum number of assigned BARs: more than these machines have.
 const BARS: usize = 256;
 
-/// Faults of a walk that are reported; the rest is counted.
+/// Maximum number of reported faults of a walk; others are only counted.
 const FAULTS: u32 = 32;
 
-/// A machine's configuration space by every method that there is.
+/// A machine's configuration space, with every available method.
 pub struct Space<'a, P, E, M, C> {
     ports: Option<P>,
     ecam: Option<E>,
     auto: Selector<P, E>,
     /// A function's registers in plain memory, at [`RAM_AT`].
     ram: M,
-    /// The function that is read and written.
+    /// Function that the measurements read and write.
     at: Address,
-    /// Interrupt line before the measurement.
+    /// Interrupt line before the measurements.
     line: u8,
     segments: &'a [u32],
     clock: C,
     counts: &'a dyn Counted,
 }
 
-/// Windows that count the accesses through them.
+/// Register windows that count their accesses.
 pub trait Counted {
-    /// All of it so far.
+    /// Returns all accesses so far.
     fn counts(&self) -> Counts;
 }
 
@@ -64,12 +64,12 @@ where
     M: ConfigAccess,
     C: Clock,
 {
-    /// Takes access by ports, by memory (both as far as they were chosen to be used), and by the
-    /// chosen one of both. `ram` is a function's registers in plain memory, at [`RAM_AT`].
-    /// `segments` are those to walk. `counts` counts the accesses through all of these.
+    /// Creates the space from the selector `auto`, its methods and `ram`, which holds one
+    /// function's registers at [`RAM_AT`]. Walks visit `segments`. `counts` counts the accesses of
+    /// all methods.
     ///
-    /// Reads and writes will be to the first function of segment 0, which is copied to
-    /// `ram`. `None` if there is no function.
+    /// Reads and writes use the first function of segment 0, which is copied to `ram`. Returns
+    /// `None` if there is no function.
     pub fn new(
         auto: Selector<P, E>,
         ram: M,
@@ -97,7 +97,7 @@ where
         })
     }
 
-    /// Does this by this method; `None` if it is not there.
+    /// Measures `operation` with `method`; `None` if the method is not available.
     pub fn measure(&self, operation: Operation, method: Method) -> Option<PciMeasured> {
         let (at, from) = (self.at, RAM_AT);
         Some(match method {
@@ -108,8 +108,9 @@ where
         })
     }
 
-    /// Not inlined: the constant addresses of one method must not make its code shorter than
-    /// another's.
+    /// Measures `operation` with one access method.
+    ///
+    /// Not inlined: the constant addresses of one method must not shorten its code.
     #[inline(never)]
     fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> PciMeasured {
         let before = self.counts.counts();
@@ -141,7 +142,7 @@ where
         })
     }
 
-    /// Walks all segments that `access` reaches; `look` says how many faults a function has.
+    /// Walks all segments that `access` reaches. `look` returns the number of faults of a function.
     fn walk<A: ConfigAccess>(&self, access: &A, look: impl Fn(&Function) -> usize) -> PciMeasured {
         let mut sum = PciMeasured {
             operations: 1,
@@ -172,7 +173,7 @@ where
         segments.filter(move |segment| access.reaches(root(*segment), 0))
     }
 
-    /// Returns the ranges to assign in segment 0 where there is this room.
+    /// Returns the address ranges to assign in segment 0.
     pub fn ranges(&self, room: Room) -> Ranges {
         let (memory, prefetchable) = (room.memory, room.prefetchable);
         Ranges {
@@ -183,10 +184,10 @@ where
         }
     }
 
-    /// Assigns bus numbers, windows and BARs in segment 0, replaces all earlier ones, and enables
-    /// the functions that have a place.
+    /// Assigns bus numbers, windows and BARs in segment 0. It replaces earlier values, and enables
+    /// the functions that have addresses.
     ///
-    /// Not inlined: it takes some 13 KiB of stack, which the other jobs need not have.
+    /// Not inlined: it needs about 13 KiB of stack, which the other jobs do not.
     #[inline(never)]
     pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(Told)) {
         let method = Method::Auto;
@@ -208,7 +209,7 @@ where
         }
     }
 
-    /// The last bus of segment 0 that ECAM gets to, where it is there: ports have no such end.
+    /// Returns the last bus of segment 0 that ECAM reaches; without ECAM the last bus of all.
     fn last_bus(&self) -> u8 {
         let reached = |bus: &u8| {
             let address = Address::from_devfn(0, *bus, 0);
@@ -219,7 +220,7 @@ where
         (0..=255).take_while(reached).last().unwrap_or(0)
     }
 
-    /// Reports every function by each method there is, and whether all found the same in segment 0.
+    /// Reports every function with each method, and whether all methods agree on segment 0.
     pub fn enumerate(&self, tell: &mut impl FnMut(Told)) {
         let trees = [
             self.ports
@@ -240,8 +241,8 @@ where
         });
     }
 
-    /// Reports every function of segment 0 that the `virtio-drivers` crate's enumeration finds by
-    /// the chosen method, on each bus that there is.
+    /// Reports every function that the `virtio-drivers` crate finds on the buses of segment 0, with
+    /// the selected method.
     pub fn virtio_drivers(&self, tell: &mut impl FnMut(Told)) {
         let mut buses = [false; 256];
         buses[0] = true;
@@ -312,7 +313,7 @@ where
     }
 }
 
-/// One method's walk, reported as it goes.
+/// One method's walk, which reports its findings.
 struct Walk<'a, T> {
     method: Method,
     sum: Tree,
@@ -332,7 +333,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
             &sized,
         );
         self.sum.buses += u32::from(function.buses().is_some());
-        // Ports reach nothing else, and so the others are not to be compared.
+        // Ports only reach segment 0, so that only this segment can be compared.
         if address.segment() == 0 {
             found.hash(&mut self.digest);
         }
@@ -369,7 +370,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         }
     }
 
-    /// Adds `one` to `some`, which are reported when there is no more room.
+    /// Adds `one` to `some`. Full capabilities are reported first.
     fn collect(&mut self, some: &mut Capabilities, one: FoundCapability) {
         if some.is_full() {
             (self.tell)(Told::Capabilities(core::mem::take(some)));
@@ -400,7 +401,7 @@ fn read<A: ConfigAccess>(access: &A, at: Address, n: u32) -> PciMeasured {
     done
 }
 
-/// The last of them puts the register back.
+/// Writes the interrupt line `n` times; the last write restores the value `before`.
 fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> PciMeasured {
     let mut done = PciMeasured {
         operations: n,
@@ -415,7 +416,7 @@ fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> PciMea
     done
 }
 
-/// Whether the bus below a bridge was counted and then not visited.
+/// Returns whether the scan counted the bus below a bridge but did not visit it.
 const fn is_unentered(fault: &ScanFault) -> bool {
     match fault {
         ScanFault::Buses { why, .. } => !matches!(why, BusFault::Beyond(_)),

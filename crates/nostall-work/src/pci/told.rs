@@ -13,114 +13,114 @@ use crate::ReportText;
 pub enum Told {
     /// The guest's environment, and the method chosen for it.
     Machine {
-        /// Bare metal, or a hypervisor and its name.
+        /// Bare metal, or the hypervisor's name.
         environment: ReportText,
-        /// Whether the policy for that is ECAM first.
+        /// Whether this environment's policy prefers ECAM.
         ecam_first: bool,
-        /// The method that is used where both reach; `None` if there is none.
+        /// Method for registers that both methods reach; `None` if there is no method.
         chosen: Option<Method>,
-        /// Why, in words.
+        /// Reason for the choice, as text.
         why: ReportText,
     },
-    /// A range of buses that the firmware's table has an ECAM window for.
+    /// ECAM window of the firmware's table.
     Window {
-        /// Their segment.
+        /// Segment of the window.
         segment: u32,
-        /// The first and the last of them.
+        /// First and last bus.
         buses: (u8, u8),
-        /// The window's physical address.
+        /// Physical address of the window.
         start: u64,
-        /// Why it is not used, if it is not.
+        /// Reason why the window is not used, if any.
         doubt: Option<ReportText>,
     },
-    /// Why there is no table of such windows.
+    /// Reason why there is no table of windows.
     NoWindows(ReportText),
     /// A function.
     Function {
-        /// The method that found it.
+        /// Method that found it.
         method: Method,
-        /// The function found.
+        /// The function.
         found: FoundFunction,
     },
-    /// Capabilities of the function last reported; there may be more to come.
+    /// Capabilities of the function reported last; more may follow.
     Capabilities(Capabilities),
-    /// Something that was wrong on the way.
+    /// A fault found during a walk.
     Fault {
-        /// The method that found it.
+        /// Method that found it.
         method: Method,
         /// Description of the fault.
         what: ReportText,
     },
-    /// All functions that this method finds have been reported.
+    /// Summary after all functions of a method have been reported.
     Tree(Tree),
-    /// Whether all methods there are have found the same.
+    /// Comparison of all available methods.
     Compared {
-        /// Whether they agree.
+        /// Whether all methods found the same.
         equal: bool,
     },
-    /// Bus numbers, windows and BARs have been given out.
+    /// Result of assigning bus numbers, windows and BARs.
     Assigned {
-        /// The last bus.
+        /// Last assigned bus number.
         last_bus: u8,
-        /// BARs that have a place.
+        /// Number of BARs with an address.
         placed: u32,
-        /// BARs that have none; a fault was reported for each.
+        /// Number of BARs without an address; a fault was reported for each.
         left: u32,
     },
-    /// Measured figures; `None` if there is no such method here.
+    /// Measured figures; `None` if the method is not available.
     Measured(Option<PciMeasured>),
-    /// A function as the `virtio-drivers` crate found it.
+    /// A function that the `virtio-drivers` crate found.
     VirtioDrivers {
-        /// Its bus.
+        /// Bus number.
         bus: u8,
-        /// Device and function.
+        /// Device number in bits 7:3, function number in bits 2:0.
         devfn: u8,
         /// Vendor ID.
         vendor: u16,
         /// Device ID.
         device: u16,
-        /// Base class, sub-class and interface.
+        /// Base class, sub-class and programming interface, in 24 bits.
         class: u32,
     },
-    /// It has found no more than these.
+    /// End of the `virtio-drivers` crate's findings.
     VirtioDriversDone {
         /// Number of functions found.
         functions: u32,
     },
 }
 
-/// A few capabilities.
+/// One report's worth of capabilities.
 pub type Capabilities = heapless::Vec<FoundCapability, 16>;
 
 /// Summary of one method's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// Method of the walk.
+    /// Method that was used.
     pub method: Method,
     /// Number of functions found.
     pub functions: u32,
-    /// On how many buses, counted with those that are empty.
+    /// Number of buses, including empty ones.
     pub buses: u32,
-    /// Number of faults on the way. Not all of them are reported.
+    /// Number of faults; only some of them are reported.
     pub faults: u32,
-    /// Of all that every method can find out about the functions.
+    /// Digest of everything that each method can find out about the functions.
     pub digest: u64,
 }
 
 /// Result of a measured operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciMeasured {
-    /// How often it was done.
+    /// Number of operations.
     pub operations: u32,
-    /// Accesses on the bus, in all.
+    /// Total number of bus accesses.
     pub bus_accesses: u64,
-    /// Nanoseconds, in all.
+    /// Total duration in nanoseconds.
     pub ns: u64,
-    /// Accesses that were not made, and faults of a walk.
+    /// Number of failed accesses, or of a walk's faults.
     pub faults: u32,
-    /// For a walk, the number of functions. For reads, the value read last.
+    /// Number of functions for a walk, last value for reads.
     pub value: u32,
-    /// Of a walk: on how many buses.
+    /// Number of buses for a walk.
     pub buses: u32,
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use crate::pci::{FoundBar, FoundBarKind};
     use crate::report::tests::{longest_text, result_survives};
 
-    /// The longest that a function can come to.
+    /// Returns a function with the longest possible report.
     fn largest() -> FoundFunction {
         let bar = FoundBar {
             register: u16::MAX,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_what_it_was_before_it_was_reported() {
+    fn a_function_survives_its_report() {
         let found = largest();
         let function = found.function();
         let bars = nostall_pci::Bars::default();

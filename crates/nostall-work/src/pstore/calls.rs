@@ -1,5 +1,5 @@
-//! The functions that stand for the kernel under the stages. Each first records its entry, with
-//! its caller.
+//! Functions that stand for the kernel's in the stages. Each first records its entry with its
+//! caller.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -7,12 +7,12 @@ use nostall_io::{Clock, Nanos};
 
 use super::pipe::{BLOCK, Block, Pipe};
 
-/// Records the entry of every function.
+/// Recorder of function entries.
 pub trait Tracer {
-    /// Whether it stores its records.
+    /// Whether the tracer stores records.
     const TRACES: bool = true;
 
-    /// The function at `ip` was entered from the one at `parent`.
+    /// Records that the function at `parent` entered the one at `ip`.
     fn record(&mut self, ip: u64, parent: u64);
 }
 
@@ -25,7 +25,7 @@ impl<T: Tracer> Tracer for &mut T {
     }
 }
 
-/// A tracer that records nothing.
+/// A tracer that stores nothing.
 impl Tracer for () {
     const TRACES: bool = false;
 
@@ -33,22 +33,22 @@ impl Tracer for () {
     fn record(&mut self, _: u64, _: u64) {}
 }
 
-/// How long a stage waits for its neighbour to move one block. It takes
-/// microseconds; a machine that is busy elsewhere may stop for seconds.
+/// Longest time that a stage waits for its neighbour to move one block. The wait takes
+/// microseconds, but a busy machine may stop for seconds.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
 
-/// Sleeps after which a stage gives up although its clock has not reached the deadline.
-/// A clock that stops or jumps back then ends the wait too.
+/// Number of sleeps after which a stage gives up, even if its clock is before the deadline. It ends
+/// the wait if the clock stops or jumps back.
 const MOST_SLEEPS: u32 = 1_000_000;
 
-/// How a stage sleeps until a neighbour has moved some blocks.
+/// A stage's sleep until a neighbour has moved some blocks.
 pub trait Sleep {
-    /// Yields the CPU unless `ready`, which may become true at any time, until
-    /// [`wake_others`](Self::wake_others) or for some milliseconds. May return earlier: the caller
+    /// Yields the CPU unless `ready`, until [`wake_others`](Self::wake_others) or for some
+    /// milliseconds. `ready` may become true at any time. The sleep may end early: the caller
     /// checks again.
     fn sleep(&self, ready: &dyn Fn() -> bool);
 
-    /// Ends the others' sleep.
+    /// Ends the sleep of all others.
     fn wake_others(&self);
 }
 
@@ -62,32 +62,32 @@ impl<S: Sleep + ?Sized> Sleep for &S {
     }
 }
 
-/// File that can be read or written.
+/// A file to read or write.
 #[derive(Clone, Copy)]
 pub(super) enum File<'a> {
-    /// Zeros without end.
+    /// Reads zeros endlessly, as `/dev/zero`.
     Zero,
-    /// Takes everything.
+    /// Accepts everything, as `/dev/null`.
     Null,
-    /// Both, block by block.
+    /// A pipe, read or written block by block.
     Pipe(&'a Pipe),
 }
 
-/// The neighbour did not come.
+/// Error: the neighbour did not move in time.
 #[derive(Debug)]
 pub(super) struct GaveUp;
 
-/// One that reads and writes files.
+/// A task that reads and writes files.
 pub(super) struct Task<T, C, S> {
     trace: T,
     clock: C,
     sleep: S,
-    /// Bytes read, and bytes written.
+    /// Number of bytes read, and number of bytes written.
     pub read: u64,
     pub written: u64,
 }
 
-/// Where a function lies.
+/// Address of a function.
 type Address = *const ();
 
 impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
@@ -101,7 +101,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
         }
     }
 
-    /// Seven entries for zeros, eight for a pipe.
+    /// Reads a block: seven entries for zeros, eight for a pipe.
     #[inline(never)]
     pub(super) fn sys_read(
         &mut self,
@@ -131,7 +131,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
         Ok(())
     }
 
-    /// Six entries for nothing, eight for a pipe.
+    /// Writes a block: six entries for the null device, eight for a pipe.
     #[inline(never)]
     pub(super) fn sys_write(
         &mut self,
@@ -248,7 +248,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
         ip
     }
 
-    /// Not traced: the number of checks depends on the neighbour.
+    /// Waits until `ready`. Not traced, because the number of checks depends on the neighbour.
     fn wait_for<P>(&self, sleeps: &AtomicBool, ready: impl Fn() -> Option<P>) -> Result<P, GaveUp> {
         if let Some(slot) = ready() {
             return Ok(slot);
@@ -256,7 +256,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
         let deadline = self.clock.now() + LONGEST_WAIT;
         for _ in 0..MOST_SLEEPS {
             sleeps.store(true, Ordering::Relaxed);
-            // See `Pipe::put`.
+            // Pairs with the fence in `Pipe::put`.
             fence(Ordering::SeqCst);
             self.sleep.sleep(&|| ready().is_some());
             sleeps.store(false, Ordering::Relaxed);

@@ -1,19 +1,19 @@
-//! The logs of a kernel that may crash at any moment.
+//! The logs of a kernel that may crash at any time.
 
 use nostall_io::Nanos;
 use nostall_pstore::{DumpHeader, Layout, Ram, Zone, ZoneKind};
 
 use super::region::{LINUX, logs};
 
-/// A console, and room for one last log, in persistent RAM.
+/// A console log and room for one dmesg record, in persistent RAM.
 pub struct Logs<'a> {
     console: Zone<'static, Ram<'a>>,
     dmesg: Zone<'static, Ram<'a>>,
 }
 
 impl<'a> Logs<'a> {
-    /// Makes both, empty, in the first [`LOGS`](super::LOGS) bytes of a region, which no other
-    /// code may use now. `None` if `memory` is less.
+    /// Creates both, empty, in the first [`LOGS`](super::LOGS) bytes of a region, which no other
+    /// code may use now. `None` if `memory` is too small.
     pub fn open(memory: Ram<'a>) -> Option<Self> {
         let (mut console, mut dmesg) = (None, None);
         for (place, memory) in Layout::new(&logs()).ok()?.split(memory) {
@@ -24,7 +24,7 @@ impl<'a> Logs<'a> {
             };
             let (mut zone, _) = Zone::attach(memory, place.kind, LINUX, None).ok()?;
             zone.erase();
-            // The first of a kind; the others stay empty.
+            // Only the first record of a kind is used.
             wanted.get_or_insert(zone);
         }
         Some(Self {
@@ -33,12 +33,12 @@ impl<'a> Logs<'a> {
         })
     }
 
-    /// Appends printed text.
+    /// Appends printed text to the console log.
     pub fn print(&mut self, text: &[u8]) {
         self.console.append_text(text);
     }
 
-    /// Stores the kernel's log, because the kernel panics.
+    /// Stores the kernel's log in a panic.
     pub fn panic(&mut self, now: Nanos, log: &[u8]) {
         let words = DumpHeader {
             seconds: (now.0 / 1_000_000_000).cast_signed(),
@@ -59,7 +59,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn what_was_logged_is_recovered_and_nothing_else() {
+    fn only_the_logged_text_is_recovered() {
         let mut region = vec![0x5a; (REGION.end - REGION.start) as usize];
         let mut logs = Logs::open(Ram::of(&mut region[..LOGS])).unwrap();
         for _ in 0..100 {

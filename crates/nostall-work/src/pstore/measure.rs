@@ -1,4 +1,4 @@
-//! One measurement: the stages, with a recorder for each or one for all.
+//! One measurement of the stages, with a recorder for each stage or one for all.
 
 use core::sync::atomic::AtomicUsize;
 
@@ -12,14 +12,13 @@ use super::region::{LINUX, Traces, carve};
 use super::stage::{Crew, Moved, Pipes, Stage};
 use super::{BLOCKS, Strategy, Tracer};
 
-/// Moves [`BLOCKS`] blocks through `pipes` on the CPUs of `crew`, and records by
-/// `strategy` in the trace zones of `region`, which are emptied first.
+/// Moves [`BLOCKS`] blocks through `pipes` on the CPUs of `crew`. It records with `strategy` in the
+/// trace zones of `region`, which are emptied first.
 ///
-/// A record is made where nothing that records too can interrupt it, so that no
-/// strategy masks interrupts. Those with a lock stamp their records by a counter
-/// under it.
+/// No recording code can interrupt a record here, so that no strategy masks interrupts. Strategies
+/// with a lock stamp their records with a counter under it.
 ///
-/// `None` if there are less than [`FEWEST_CPUS`](super::FEWEST_CPUS) or more than
+/// `None` for fewer than [`FEWEST_CPUS`](super::FEWEST_CPUS) or more than
 /// [`MOST_CPUS`](super::MOST_CPUS).
 pub fn measure<C: Crew>(
     strategy: Strategy,
@@ -62,19 +61,19 @@ pub fn measure<C: Crew>(
     })
 }
 
-/// In a cache line of its own.
+/// A counter in its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Counter(AtomicUsize);
 
-/// An empty trace zone.
+/// Attaches a trace zone and empties it.
 fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
     let (mut zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LINUX, None).ok()?;
     zone.erase();
     Some(zone)
 }
 
-/// The zones of the first three CPUs, with their numbers. The others' are emptied as they are read.
+/// Returns the first three zones with their CPU numbers. Other zones are emptied when attached.
 fn one_each<Z>(mut zones: impl Iterator<Item = Z>) -> Option<[(u8, Z); 3]> {
     let three = [(0, zones.next()?), (1, zones.next()?), (2, zones.next()?)];
     zones.for_each(drop);
@@ -88,7 +87,7 @@ struct Moving<'a, C, K> {
 }
 
 impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
-    /// All stages at once, each with its tracer.
+    /// Runs all stages concurrently, each with its tracer.
     fn run<T: Tracer + Send>(&self, tracers: [T; 3]) -> Moved {
         let [first, second, third] = tracers;
         let parts = [
@@ -109,7 +108,7 @@ impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
         )
     }
 
-    /// All stages at once, with `recorders` behind one lock.
+    /// Runs all stages concurrently, with `recorders` behind one lock.
     fn run_locked<L: RawMutex + Send + Sync, R: Send>(&self, recorders: R) -> Moved
     where
         for<'l> LockedTracer<'l, L, R>: Tracer,
@@ -119,7 +118,7 @@ impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
     }
 }
 
-/// Counts the recorded calls.
+/// Counts the recorded entries.
 struct Counted<T> {
     trace: T,
     records: u64,
@@ -142,7 +141,7 @@ impl<M: Memory, S: Stamp> Tracer for Recorder<'_, M, S> {
     }
 }
 
-/// One CPU's access to the shared state.
+/// One CPU's access to the shared recorders.
 struct LockedTracer<'a, L: RawMutex, R> {
     cpu: u8,
     lock: &'a LockedRecorder<L, R>,

@@ -1,12 +1,13 @@
-//! Bytes moved through two pipes while the functions on the way are traced into persistent RAM:
+//! Bytes move through two pipes while the called functions are traced into persistent RAM. This is
 //! `dd if=/dev/zero | pv | dd of=/dev/null`, as measured for Linux's patches "pstore: Improve
 //! performance of ftrace backend with ramoops" (2016).
 //!
-//! Three [stages](Stage), each on its own CPU, move blocks of 512 bytes. A few functions stand
-//! for the kernel below them. They are named after Linux's functions on the same path, and
-//! report their entry to a [`Tracer`]: [`ENTRIES_PER_BLOCK`] for each block. (Linux enters
-//! about five times as many. As in Linux, a waiting stage is not traced, so the number of
-//! records is exact.) The pipes are lock-free rings of 64 KiB with one reader and one writer.
+//! Three [stages](Stage), each on its own CPU, move blocks of 512 bytes. A few functions stand for
+//! the kernel's, and have the names of Linux's functions on the same path. They report their
+//! entries to a [`Tracer`]: [`ENTRIES_PER_BLOCK`] for each block.
+//!
+//! Linux enters about five times as many. As in Linux, a waiting stage is not traced, so the number
+//! of records is exact. The pipes are lock-free rings of 64 KiB with one reader and one writer.
 //! Linux's are pages under a mutex.
 
 mod calls;
@@ -29,5 +30,5 @@ pub use region::{FEWEST_CPUS, LINUX, LOGS, MOST_CPUS, REGION, Traces, params};
 pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
 pub use strategy::{Job, Strategy};
 
-/// Blocks of one measurement: 8 MiB.
+/// Number of blocks in one measurement: 8 MiB.
 pub const BLOCKS: u32 = 16_384;

@@ -2,31 +2,31 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// Bytes of a block, as `dd` moves at a time.
+/// Size of a block in bytes: `dd`'s default.
 pub const BLOCK: usize = 512;
 
 const WORDS: usize = BLOCK / size_of::<usize>();
 
-/// Blocks in a pipe: 64 KiB, as much as Linux's holds.
+/// Capacity of a pipe in blocks: 64 KiB, as in Linux.
 const SLOTS: usize = (64 << 10) / BLOCK;
 
 /// One block.
 pub(super) type Block = [usize; WORDS];
 
-/// A pipe for one reader and one writer. Neither waits here for the other.
+/// A pipe for one reader and one writer. Its methods never wait.
 pub struct Pipe {
-    /// Blocks ever put in, counted by the writer alone.
+    /// Total number of blocks written, changed only by the writer.
     put: AtomicUsize,
-    /// Blocks ever taken out, counted by the reader alone.
+    /// Total number of blocks read, changed only by the reader.
     taken: AtomicUsize,
-    /// Whether the reader sleeps until the writer has moved some blocks; likewise the writer.
+    /// Whether the reader, or the writer, sleeps until the other end has moved some blocks.
     pub(super) reader_sleeps: AtomicBool,
     pub(super) writer_sleeps: AtomicBool,
     slots: [[AtomicUsize; WORDS]; SLOTS],
 }
 
 impl Pipe {
-    /// An empty one.
+    /// Creates an empty pipe.
     #[expect(clippy::new_without_default, reason = "64 KiB belong in a static")]
     pub const fn new() -> Self {
         Self {
@@ -38,33 +38,32 @@ impl Pipe {
         }
     }
 
-    /// The slot that is the writer's to fill; `None` while the pipe is full.
+    /// Returns the slot for the writer to fill; `None` while the pipe is full.
     pub(super) fn room(&self) -> Option<&[AtomicUsize; WORDS]> {
         let put = self.put.load(Ordering::Relaxed);
         let full = put.wrapping_sub(self.taken.load(Ordering::Acquire)) == SLOTS;
         (!full).then(|| &self.slots[put % SLOTS])
     }
 
-    /// Gives the filled slot to the reader, and returns whether to wake it: it sleeps, and there is
-    /// work for a while.
+    /// Passes the filled slot to the reader. Returns whether to wake the reader: it sleeps, and
+    /// half a pipe is full.
     pub(super) fn put(&self) -> bool {
         let put = self.put.load(Ordering::Relaxed).wrapping_add(1);
         self.put.store(put, Ordering::Release);
-        // Either the sleeper sees the block before it sleeps, or we see that it
-        // does.
+        // Either the sleeper sees the block before it sleeps, or this load sees that it sleeps.
         fence(Ordering::SeqCst);
         self.reader_sleeps.load(Ordering::Relaxed)
             && put.wrapping_sub(self.taken.load(Ordering::Relaxed)) >= SLOTS / 2
     }
 
-    /// The slot that is the reader's to empty; `None` while the pipe is empty.
+    /// Returns the slot for the reader to empty; `None` while the pipe is empty.
     pub(super) fn next(&self) -> Option<&[AtomicUsize; WORDS]> {
         let taken = self.taken.load(Ordering::Relaxed);
         let empty = self.put.load(Ordering::Acquire) == taken;
         (!empty).then(|| &self.slots[taken % SLOTS])
     }
 
-    /// Gives the emptied slot back to the writer, and returns whether to wake it.
+    /// Returns the emptied slot to the writer, and returns whether to wake the writer.
     pub(super) fn take(&self) -> bool {
         let taken = self.taken.load(Ordering::Relaxed).wrapping_add(1);
         self.taken.store(taken, Ordering::Release);
@@ -73,7 +72,7 @@ impl Pipe {
             && self.put.load(Ordering::Relaxed).wrapping_sub(taken) <= SLOTS / 2
     }
 
-    /// Empties it. No stage may read or write meanwhile.
+    /// Empties the pipe. No stage may use it meanwhile.
     pub(super) fn clear(&self) {
         self.put.store(0, Ordering::Relaxed);
         self.taken.store(0, Ordering::Relaxed);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_takes_no_more_and_an_empty_one_gives_none() {
+    fn a_full_pipe_accepts_no_block_and_an_empty_one_returns_none() {
         let pipe = Pipe::new();
         for _ in 0..2 {
             assert!(pipe.next().is_none());

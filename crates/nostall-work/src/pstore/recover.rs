@@ -1,4 +1,4 @@
-//! Summary of the data that a kernel left in persistent RAM.
+//! A summary of persistent RAM after a crash.
 
 use nostall_pstore::{
     Layout, Load, PreviousBootZone, Reader, RecordFormat, Trace as Entry, Writer, ZoneKind,
@@ -9,8 +9,8 @@ use super::region::{MOST_CPUS, Traces, params};
 use crate::ReportText;
 use crate::checksum::Checksum;
 
-/// Reports the contents to `found`: each CPU's trace, all merged by their stamps, logs and console.
-/// Nothing is changed.
+/// Reports the contents to `found`: each CPU's trace, the merge of all traces by their stamps, logs
+/// and console. Nothing is changed.
 pub fn recover<M: Load + ?Sized>(region: &M, cpus: u16, mut found: impl FnMut(Recovered)) {
     let Ok(layout) = Layout::new(&params(cpus, Traces::PerCpu)) else {
         return;
@@ -70,7 +70,7 @@ fn text<M: Load + ?Sized>(
             b'\n' | b' '..=b'~' => byte.into(),
             _ => '?',
         });
-        // As many as there is room for.
+        // Truncated to the room in the excerpt.
         let _ = printable
             .take(most - excerpt.len())
             .try_for_each(|c| excerpt.push(c));

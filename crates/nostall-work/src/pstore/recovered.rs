@@ -1,4 +1,4 @@
-//! The results: figures of a measurement, and of persistent RAM's content.
+//! Results of the pstore jobs: figures of a measurement, and contents of persistent RAM.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,64 +12,64 @@ use crate::checksum::Checksum;
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator")]
 pub enum Told {
-    /// The blocks have been moved.
+    /// Result of moving the blocks.
     Moved(Moved),
-    /// One finding in persistent RAM.
+    /// A finding in persistent RAM.
     Recovered(Recovered),
 }
 
-/// One thing that was found.
+/// A finding in persistent RAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Recovered {
-    /// The function trace of one CPU, or all merged into one.
+    /// The function trace of one CPU, or the merge of all.
     Trace {
-        /// The CPU; none for the merge.
+        /// CPU number; `None` for the merge.
         cpu: Option<u16>,
-        /// The trace.
+        /// Summary of the trace.
         trace: TraceSummary,
     },
-    /// A text.
+    /// A log text.
     Text {
         /// Kind of the text.
         kind: TextKind,
-        /// Bytes of it.
+        /// Length of the text in bytes.
         bytes: u64,
-        /// FNV-1a, 64 bits, of them.
+        /// 64-bit FNV-1a checksum of the text.
         checksum: u64,
-        /// As much of it as a report holds: the beginning of a log, the end of a
-        /// console.
+        /// An excerpt that fits into a report: the start of a dmesg record, or the end of a console
+        /// log.
         text: ReportText,
     },
 }
 
-/// The kind of a text in persistent RAM.
+/// Kind of a text in persistent RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TextKind {
-    /// The log that a crashing kernel wrote.
+    /// The log that the crashing kernel stored.
     Dmesg,
-    /// Text that it had printed.
+    /// Text that the kernel had printed.
     Console,
 }
 
-/// A function trace, in short.
+/// Summary of a function trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceSummary {
-    /// How many records.
+    /// Number of records.
     pub records: u64,
-    /// The first one's stamp.
+    /// Stamp of the first record.
     pub first: u64,
-    /// The last one's stamp.
+    /// Stamp of the last record.
     pub last: u64,
-    /// FNV-1a, 64 bits, of all in order.
+    /// 64-bit FNV-1a checksum of all records in order.
     pub checksum: u64,
 }
 
 impl TraceSummary {
-    /// The next record.
+    /// Adds a record.
     pub fn add(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u16) {
         if self.records == 0 {
             self.first = stamp;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_tells_two_orders_apart() {
+    fn a_trace_summary_depends_on_the_order_of_records() {
         let (mut one, mut other) = (TraceSummary::default(), TraceSummary::default());
         one.add(1, 2, 3, 0);
         one.add(4, 5, 6, 1);

@@ -1,4 +1,4 @@
-//! The three stages, and their results.
+//! The three stages and their results.
 
 use lock_api::RawMutex;
 use nostall_io::{Clock, Nanos};
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::calls::{File, GaveUp, Sleep, Task, Tracer};
 use super::pipe::{BLOCK, Pipe};
 
-/// Function entries for one block on its whole way.
+/// Function entries for one block through all stages.
 pub const ENTRIES_PER_BLOCK: u64 = 15 + 16 + 14;
 
-/// One end of the way, its middle, or its other end.
+/// Stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// `dd if=/dev/zero`
+    /// `dd if=/dev/zero`.
     Reader,
-    /// `pv`
+    /// `pv`.
     Passer,
-    /// `dd of=/dev/null`
+    /// `dd of=/dev/null`.
     Writer,
 }
 
 impl Stage {
-    /// All, in the order in which a block meets them.
+    /// All stages, in the order of the data.
     pub const ALL: [Self; 3] = [Self::Reader, Self::Passer, Self::Writer];
 
-    /// Function entries for one block here.
+    /// Returns the number of function entries for one block in this stage.
     pub const fn entries_per_block(self) -> u64 {
         match self {
             Self::Reader => 15,
@@ -35,43 +35,43 @@ impl Stage {
     }
 }
 
-/// CPUs to run the stages on.
+/// CPUs that run the stages.
 pub trait Crew: Sleep + Sync {
-    /// Lock that one CPU holds while the others wait.
+    /// Lock between the CPUs.
     type Lock: RawMutex + Send + Sync;
 
-    /// Does `run` with each part at once, each on a CPU of its own, and returns
-    /// when all are done.
+    /// Calls `run` with each part concurrently, each on its own CPU. Returns when all calls are
+    /// done.
     fn each<T: Send, R: Send>(&self, parts: [T; 3], run: impl Fn(T) -> R + Sync) -> [R; 3];
 }
 
-/// Pipes between the stages.
+/// The pipes between the stages.
 pub struct Pipes([Pipe; 2]);
 
 /// Result of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// When it began, by the clock it was given.
+    /// Start time, on the stage's clock.
     pub start: Nanos,
-    /// When it was done.
+    /// End time, on the stage's clock.
     pub end: Nanos,
-    /// Bytes it has passed on.
+    /// Number of bytes that it passed on.
     pub bytes: u64,
 }
 
-/// Result of all stages.
+/// Combined result of all stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Bytes that went all the way.
+    /// Number of bytes that passed all stages.
     pub bytes: u64,
-    /// Records that were written.
+    /// Number of records.
     pub records: u64,
-    /// Nanoseconds from the first stage's start to the last one's end.
+    /// Time from the first stage's start to the last stage's end, in nanoseconds.
     pub ns: u64,
 }
 
 impl Moved {
-    /// All stages' together, which have written so many `records`.
+    /// Combines the results of the stages, which wrote `records` records in all.
     pub fn by(stages: &[Ran], records: u64) -> Self {
         let start = stages.iter().map(|ran| ran.start).min();
         let end = stages.iter().map(|ran| ran.end).max();
@@ -85,19 +85,19 @@ impl Moved {
 }
 
 impl Pipes {
-    /// Two, both empty.
+    /// Creates both pipes, empty.
     #[expect(clippy::new_without_default, reason = "128 KiB belong in a static")]
     pub const fn new() -> Self {
         Self([const { Pipe::new() }; 2])
     }
 
-    /// Empties both. Not while a stage runs.
+    /// Empties both pipes. No stage may run meanwhile.
     pub fn clear(&self) {
         self.0.iter().for_each(Pipe::clear);
     }
 
-    /// Runs one stage on the calling CPU until it has moved `blocks` blocks, or
-    /// a neighbour has not moved for five seconds.
+    /// Runs one stage on the calling CPU until it has moved `blocks` blocks, or a neighbour has not
+    /// moved for five seconds.
     pub fn run(
         &self,
         stage: Stage,
@@ -114,9 +114,9 @@ impl Pipes {
         };
         let start = clock.now();
         let mut task = Task::new(trace, &clock, &sleep);
-        // The bytes show how much was passed on.
+        // An error only shows in the number of bytes.
         let _ = pass_on(&mut task, from, to, blocks);
-        // The last blocks may be fewer than a sleeper is woken for.
+        // The last blocks may be too few to wake a sleeper.
         sleep.wake_others();
         Ran {
             start,
@@ -126,7 +126,7 @@ impl Pipes {
     }
 }
 
-/// The user's program.
+/// Runs the loop of the user's program.
 #[inline(never)]
 fn pass_on<T: Tracer, C: Clock, S: Sleep>(
     task: &mut Task<T, C, S>,
@@ -135,7 +135,7 @@ fn pass_on<T: Tracer, C: Clock, S: Sleep>(
     blocks: u32,
 ) -> Result<(), GaveUp> {
     let me = pass_on::<T, C, S> as *const ();
-    // Something to be overwritten.
+    // Initial values that a block must overwrite.
     let mut block = [usize::MAX; BLOCK / size_of::<usize>()];
     for _ in 0..blocks {
         task.sys_read(me, from, &mut block)?;
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Checks again after a while.
+    /// A sleep that only lets some time pass.
     struct Looking<C>(C);
 
     impl<C: Clock> Sleep for Looking<C> {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_goes_all_the_way_and_every_entry_is_told() {
+    fn every_block_passes_all_stages_and_every_entry_is_recorded() {
         const BLOCKS: u32 = 1_000;
         let pipes = Box::new(Pipes::new());
         let clock = HostClock::new();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_whose_neighbour_does_not_come_gives_up() {
+    fn a_stage_gives_up_if_its_neighbour_does_not_move() {
         let pipes = Box::new(Pipes::new());
         let clock = VirtualClock::default();
         let alone = |stage| pipes.run(stage, 1_000, (), &clock, Looking(&clock)).bytes;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_gives_up_on_its_neighbour_whatever_its_clock_does() {
+    fn a_stage_gives_up_on_its_neighbour_with_any_clock() {
         /// A clock whose readings are a function of their number.
         struct Bad(Cell<u64>, fn(u64) -> u64);
 

@@ -1,30 +1,30 @@
-//! The jobs and strategies, with stable names.
+//! The jobs and strategies of the pstore experiment.
 
 use core::fmt;
 use core::str::FromStr;
 
 use strum::{Display, EnumString, IntoStaticStr};
 
-/// Strategy to record function entries.
+/// Strategy for recording function entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
     /// Entries are not recorded.
     Untraced,
-    /// A zone for each CPU, one lock for all zones.
+    /// One zone for each CPU, with one lock for all zones.
     OneLockForAll,
-    /// One zone for all CPUs under its lock, as in Linux before the patches of 2016. (Linux had
-    /// one lock for all zones, which only this zone contended for.)
+    /// One zone for all CPUs under its lock, as in Linux before the patches of 2016. Linux had one
+    /// lock for all zones, but only this zone contended for it.
     OneZoneLocked,
-    /// A zone for each CPU without a lock; each record has a timestamp.
+    /// One zone for each CPU without a lock. Each record has a timestamp.
     PerCpuClock,
-    /// A zone for each CPU without a lock. Each record has the next number of a shared counter,
-    /// which all CPUs increment without atomicity.
+    /// One zone for each CPU without a lock. Each record has the next value of a shared counter,
+    /// which all CPUs increment non-atomically.
     PerCpuCounter,
 }
 
 impl Strategy {
-    /// All strategies: the untraced first, then from the slowest in theory.
+    /// All strategies: the untraced one, then from the slowest in theory to the fastest.
     pub const ALL: [Self; 5] = [
         Self::Untraced,
         Self::OneLockForAll,
@@ -42,7 +42,7 @@ impl Strategy {
 /// Job of the pstore experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Moves the blocks and records with this strategy: `per-cpu-clock`.
+    /// Moves the blocks and records with the strategy: `per-cpu-clock`.
     Move(Strategy),
     /// Moves the blocks once more with [`Strategy::PerCpuClock`], reports the contents of
     /// persistent RAM, and panics: `crash`.

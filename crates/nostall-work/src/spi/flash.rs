@@ -1,8 +1,8 @@
-//! A flash: its identification, and a sector that is erased, written and read back.
+//! A flash test: identifies the flash; erases, writes and reads back a sector.
 //!
-//! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of four bytes;
-//! ISSI's IS25WP256 has them all. Neither document was at hand. The driver is written from
-//! experience, and was tried on QEMU's model and on ours.
+//! Sources: JEDEC JESD216 for the common instructions, with four-byte addresses. ISSI's IS25WP256
+//! supports them all. Neither document was at hand: the driver was written from general knowledge,
+//! and tested with QEMU's model and nostall's.
 
 use core::fmt;
 
@@ -13,49 +13,49 @@ use sha2::{Digest as _, Sha256};
 use super::told::{Digest, Sector, Told};
 use crate::text;
 
-/// Bytes that are erased at once.
+/// Size of an erase sector in bytes.
 pub const SECTOR: u32 = 4096;
 
-/// The sector that is tried: beyond the reach of addresses of three bytes, so that the test covers
-/// those of four.
+/// Address of the tested sector. Three-byte addresses do not reach it, so that the test covers
+/// those of four bytes.
 const ADDRESS: u32 = (16 << 20) + 5 * SECTOR;
 
-/// Bytes that are programmed at once.
+/// Size of a program page in bytes.
 const PAGE: usize = 256;
 
-/// Hertz: any such chip reads without dummy clocks at that.
+/// Clock rate in hertz: all such chips read at this rate without dummy cycles.
 const CLOCK: u32 = 20_000_000;
 
-/// Read JEDEC ID.
+/// READ JEDEC ID.
 const READ_ID: u8 = 0x9f;
 const READ_STATUS: u8 = 0x05;
 const WRITE_ENABLE: u8 = 0x06;
 const WRITE_DISABLE: u8 = 0x04;
-/// Read, with an address of four bytes.
+/// READ with a four-byte address.
 const READ: u8 = 0x13;
-/// Page program, with an address of four bytes.
+/// PAGE PROGRAM with a four-byte address.
 const PROGRAM: u8 = 0x12;
-/// Erase 4 KiB, with an address of four bytes.
+/// 4 KiB SECTOR ERASE with a four-byte address.
 const ERASE: u8 = 0x21;
 
-/// The status: an erase or a program is going on.
+/// Status bit WIP: an erase or program operation is in progress.
 const BUSY: u8 = 1 << 0;
-/// The status: one may be begun.
+/// Status bit WEL: writes are enabled.
 const WRITABLE: u8 = 1 << 1;
 
-/// Longer than any such chip takes to erase a sector; a page is a hundredth of that.
+/// Time limit: longer than any such chip takes to erase a sector. A page takes a hundredth of that.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// Interval at which the status is read.
+/// Interval between reads of the status.
 const LOOK: Nanos = Nanos::from_micros(100);
 
-/// Why it could not go on.
+/// Reason why the job failed.
 enum Failed {
     Refused(Invalid),
     Bus(Error),
-    /// No device drives the data wire, or it is shorted.
+    /// No device drives the data wire, or the wire is shorted; the value is the byte read.
     Absent(u8),
-    /// Its manufacturer, and two bytes of the manufacturer's.
+    /// Too small, or of unknown size: manufacturer and two bytes of device ID.
     Small([u8; 3]),
     NotWritable(u8),
     Busy,
@@ -73,25 +73,22 @@ impl fmt::Display for Failed {
             Self::Refused(why) => write!(f, "flash: {why}"),
             Self::Bus(error) => write!(f, "flash: {error}"),
             Self::Absent(byte) => {
-                write!(f, "no flash: it says nothing but {byte:02x}")
+                write!(f, "no flash: only {byte:02x} is received")
             }
             Self::Small([a, b, c]) => write!(
                 f,
-                "flash {a:02x} {b:02x} {c:02x}: not larger than 16 MiB, as far as it says"
+                "flash {a:02x} {b:02x} {c:02x}: it does not report a size above 16 MiB"
             ),
             Self::NotWritable(status) => {
-                write!(
-                    f,
-                    "flash: it does not let itself be written (status {status:02x})"
-                )
+                write!(f, "flash: it does not enable writes (status {status:02x})")
             }
             Self::Busy => write!(f, "flash: still busy after {PATIENCE}"),
         }
     }
 }
 
-/// Identifies the flash at `line`, and erases a sector. Checks that the sector is all ones, writes
-/// a pattern that differs from its old contents, and reads it back. The old contents are lost.
+/// Tests the flash at `line`: erases a sector, checks that it is all ones, and writes a pattern
+/// that differs from the old contents. It then reads the sector back. The old contents are lost.
 pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     bus: &Bus<C, P, W, S, B>,
     line: Select,
@@ -120,7 +117,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     fn try_sector(&self, tell: &mut dyn FnMut(Told)) -> Result<(), Failed> {
         let id = self.identify()?;
         tell(Told::FlashId(id));
-        // The third byte of every known maker: the size's logarithm.
+        // All known makers put the size's logarithm into the third byte.
         if !(0x19..=0x22).contains(&id[2]) {
             return Err(Failed::Small(id));
         }
@@ -189,7 +186,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         Ok(sha.finalize().into())
     }
 
-    /// Returns the pages just before and just behind.
+    /// Returns the pages directly before and behind the sector.
     fn neighbours(&self) -> Result<[[u8; PAGE]; 2], Failed> {
         let mut around = [[0; PAGE]; 2];
         self.read(ADDRESS - PAGE as u32, &mut around[0])?;
@@ -197,7 +194,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         Ok(around)
     }
 
-    /// Erases or programs, and waits until it is done.
+    /// Erases or programs, and waits until the operation is complete.
     fn change(&self, instruction: &[u8], address: u32, bytes: &[u8]) -> Result<(), Failed> {
         self.device.write(&[WRITE_ENABLE])?;
         let status = self.status()?;
@@ -212,13 +209,13 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         ];
         self.device.sync(&mut transfers)?;
         self.wait_while_busy()?;
-        // Chips do that by themselves. QEMU's does not, and is selected also for bytes
-        // that are meant for no device (its controller takes "off" for asserted): it must not write that.
+        // Real chips clear the write enable latch themselves. QEMU's model does not, and its
+        // controller also selects the chip for bytes without a device. Those must not be written.
         Ok(self.device.write(&[WRITE_DISABLE])?)
     }
 
-    /// Waits until the chip is ready. Polls are counted too, so that a clock that stops or is set
-    /// back cannot prolong the wait.
+    /// Waits until the chip is ready. The number of polls is also limited, so that a stopped or
+    /// reset clock cannot prolong the wait.
     fn wait_while_busy(&self) -> Result<(), Failed> {
         let deadline = self.clock.now() + PATIENCE;
         for _ in 0..=PATIENCE.0 / LOOK.0 {
@@ -241,11 +238,11 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     }
 }
 
-/// Bytes without a pattern of their own, by a seed.
+/// Pseudo-random bytes from a seed.
 struct Pattern(u64);
 
 impl Pattern {
-    /// Returns a pattern whose contents do not have this digest.
+    /// Returns a pattern with another digest than `digest`.
     fn other_than(digest: Digest) -> Self {
         let mut seed = [0; 8];
         seed.copy_from_slice(&digest[..8]);
@@ -261,8 +258,8 @@ impl Pattern {
         let mut state = self.0 ^ u64::from(page + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut bytes = [0; PAGE];
         for chunk in bytes.chunks_mut(8) {
-            // SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number
-            // Generators", 2014).
+            // SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators",
+            // 2014).
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut mixed = state;
             mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

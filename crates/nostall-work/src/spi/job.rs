@@ -1,4 +1,4 @@
-//! The jobs, and their names.
+//! The jobs of the SPI experiment.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,10 +6,10 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
-/// Number of received CAN frames, as in the measurement of Linux's patch (2019).
+/// Default number of received CAN frames, as measured for Linux's patch (2019).
 pub const FRAMES: u32 = 100_000;
 
-/// Choice of the task that drives the bus, and of the time when the hardware is put to sleep.
+/// Strategy for choosing the task that drives the bus, and the time at which the hardware sleeps.
 #[derive(
     Clone,
     Copy,
@@ -30,8 +30,8 @@ pub const FRAMES: u32 = 100_000;
 pub enum Strategy {
     /// Linux before its patch of 2019: the worker is woken after every message.
     Pump,
-    /// A task that sends or submits a message on an idle bus drives it. The worker is woken
-    /// once, after the bus has been idle long enough.
+    /// A task that finds the bus idle drives it. The worker is woken only once, after the idle
+    /// timeout.
     Caller,
 }
 
@@ -48,11 +48,11 @@ impl Strategy {
 /// Job of the SPI experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Identifies the flash; erases, writes and reads back a sector: `flash`.
+    /// Identifies the flash, and erases, writes and reads back a sector: `flash`.
     Flash,
     /// Reads every file in the root directory of an SD card's file system: `card`.
     Card,
-    /// Receives CAN frames and measures the strategy: `can:caller:100000`.
+    /// Receives CAN frames with the strategy and measures it: `can:caller:100000`.
     Can {
         /// Strategy of the bus.
         strategy: Strategy,

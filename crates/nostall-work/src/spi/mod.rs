@@ -1,7 +1,7 @@
-//! SPI: a flash and a card at work, and a bus that is busy.
+//! SPI jobs: a flash, a card, and a busy bus.
 //!
-//! [`flash`] and [`card`] speak to devices, over any controller. [`can`] measures the bus itself,
-//! on a [`CanMachine`] that can run two tasks and a worker at once.
+//! [`flash`] and [`card`] access devices through any controller. [`can`] measures the bus itself,
+//! on a [`CanMachine`] that runs two tasks and a worker concurrently.
 
 mod can;
 mod card;

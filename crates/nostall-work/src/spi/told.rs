@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::job::Strategy;
 use crate::ReportText;
 
-/// A SHA-256.
+/// SHA-256 digest.
 pub type Digest = [u8; 32];
 
-/// A name of eight and three characters, of which some take two bytes.
+/// Short file name of eight and three characters, some of which take two bytes.
 pub type ShortName = heapless::String<24>;
 
 /// Report of an SPI job.
@@ -16,78 +16,78 @@ pub type ShortName = heapless::String<24>;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Told {
-    /// The flash's identification: its manufacturer, and two bytes of the manufacturer's.
+    /// Identification of the flash: manufacturer and two bytes of device ID.
     FlashId([u8; 3]),
-    /// Result of the test of a sector.
+    /// Result of testing a sector.
     Sector(Sector),
-    /// The card has been initialised.
+    /// The card is initialised.
     Card {
         /// Kind of the card.
         kind: CardKind,
-        /// Its size.
+        /// Capacity in bytes.
         bytes: u64,
     },
-    /// A file system was found on it.
+    /// A file system was found on the card.
     Volume(FoundVolume),
-    /// Something in the root directory.
+    /// Entry of the root directory.
     Entry {
-        /// Its number, from 0 in the directory's order.
+        /// Index in the directory, from 0.
         entry: u32,
-        /// Its short name.
+        /// Short name.
         short: ShortName,
         /// Size in bytes.
         size: u32,
-        /// It is a directory; not entered.
+        /// Whether it is a directory, which is not entered.
         directory: bool,
     },
-    /// A piece of the long name of the entry last reported; there may be more to come.
+    /// Part of the long name of the previous entry; more may follow.
     Name(ReportText),
-    /// A file has been read to its end.
+    /// A file was read to its end.
     Read {
-        /// The entry's number.
+        /// Index of the entry.
         entry: u32,
-        /// Of its content.
+        /// SHA-256 digest of the file.
         sha256: Digest,
     },
-    /// So much has been read of files: reported now and then, as a card may be large.
+    /// Progress of reading files; sent repeatedly, because a card may be large.
     Progress {
-        /// Bytes read so far, of all files.
+        /// Total number of bytes read so far.
         bytes: u64,
     },
-    /// The whole root directory has been read.
+    /// The whole root directory was read.
     CardDone(CardRead),
-    /// A busy bus was measured.
+    /// Result of measuring a busy bus.
     Can(SpiMeasured),
-    /// The job could not go on, and why.
+    /// Reason why the job failed.
     Fault(ReportText),
 }
 
-/// Result of the test of a flash's sector.
+/// Result of testing a flash's sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sector {
-    /// Where it begins.
+    /// Start address.
     pub address: u32,
-    /// Its content as it was found.
+    /// Digest of the original contents.
     pub before: Digest,
-    /// Bytes that were not all ones after it was erased.
+    /// Number of bytes that were not 0xff after the erase.
     pub not_erased: u32,
-    /// Pattern to be written.
+    /// Digest of the written pattern.
     pub pattern: Digest,
-    /// Its content after that.
+    /// Digest of the contents read back.
     pub after: Digest,
-    /// Whether the pages just before and just behind it are unchanged.
+    /// Whether the pages directly before and behind the sector are unchanged.
     pub neighbours_kept: bool,
-    /// Nanoseconds to erase it.
+    /// Duration of the erase in nanoseconds.
     pub erase_ns: u64,
-    /// Nanoseconds to write it.
+    /// Duration of the write in nanoseconds.
     pub write_ns: u64,
 }
 
-/// Kind that a card reports.
+/// Kind of card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CardKind {
-    /// Version 1.
+    /// Version 1, standard capacity.
     Sd1,
     /// Version 2, standard capacity.
     Sd2,
@@ -95,7 +95,7 @@ pub enum CardKind {
     Sdhc,
 }
 
-/// A file system.
+/// FAT file system type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fat {
@@ -105,80 +105,78 @@ pub enum Fat {
     Fat32,
 }
 
-/// A file system that was found on a card.
+/// A file system found on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundVolume {
-    /// The partition that it is in, 1 to 4; `None` if the card has no partition table.
+    /// Partition number, 1 to 4; `None` if the card has no partition table.
     pub partition: Option<u8>,
-    /// The kind of file system.
+    /// File system type.
     pub fat: Fat,
-    /// Bytes of its clusters.
+    /// Cluster size in bytes.
     pub cluster: u32,
 }
 
-/// Sums of reading a whole card.
+/// Totals of reading a whole card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardRead {
     /// Number of files.
     pub files: u32,
     /// Number of directories, which are not entered.
     pub directories: u32,
-    /// Bytes of the files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Nanoseconds, with the card's initialisation.
+    /// Duration in nanoseconds, including the card's initialisation.
     pub ns: u64,
-    /// Messages on the bus.
+    /// Number of messages on the bus.
     pub messages: u64,
 }
 
-/// Result of a busy bus.
+/// Result of measuring a busy bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiMeasured {
     /// The strategy.
     pub strategy: Strategy,
-    /// Frames that were received, each as it was sent, and in its order.
+    /// Number of frames received correctly and in order.
     pub received: u32,
-    /// Frames that were not.
+    /// Number of frames received wrongly.
     pub wrong: u32,
-    /// Frames that were lost in the CAN controller.
+    /// Number of frames lost in the CAN controller.
     pub overflows: u32,
-    /// Frames that were submitted to be sent.
+    /// Number of frames submitted for sending.
     pub submitted: u32,
-    /// Of these, those that went out as they were submitted, and in their order.
+    /// Number of submitted frames that were sent correctly and in order.
     pub sent: u32,
-    /// Messages on the bus.
+    /// Number of messages on the bus.
     pub messages: u64,
-    /// Of these, those by `sync`.
+    /// Number of messages sent with `sync`.
     pub sync: u64,
-    /// Of these, those that their callers ran at once.
+    /// Number of `sync` messages that their callers ran at once.
     pub sync_immediate: u64,
-    /// Messages that were submitted.
+    /// Number of submitted messages.
     pub asynchronous: u64,
-    /// Messages that the worker ran.
+    /// Number of messages that the worker ran.
     pub by_worker: u64,
-    /// Messages that failed.
+    /// Number of failed messages.
     pub errors: u64,
-    /// Times that the worker was woken, until a moment after the last frame was received.
+    /// Number of worker wake-ups until shortly after the last frame was received.
     pub wakeups_meanwhile: u64,
-    /// Times that it was woken, until the bus had been idle for long enough.
+    /// Number of worker wake-ups until the bus had been idle for long enough.
     pub wakeups: u64,
-    /// Times that the hardware was woken.
+    /// Number of times that the hardware was woken.
     pub preparations: u64,
-    /// Times that it was put to sleep.
+    /// Number of times that the hardware was put to sleep.
     pub teardowns: u64,
-    /// Times that no frame was received for so long that the hardware may have been put
-    /// to sleep meanwhile.
+    /// Number of pauses without a frame that were long enough for the hardware to be put to sleep.
     pub pauses: u32,
-    /// Nanoseconds until the last frame was received.
+    /// Time until the last frame was received, in nanoseconds.
     pub ns: u64,
-    /// Of these, those that the worker had a CPU.
+    /// CPU time of the worker in nanoseconds.
     pub worker_ns: u64,
-    /// Context switches meanwhile, of the two tasks and the worker; `None` if the machine
-    /// does not count them.
+    /// Context switches of the two tasks and the worker; `None` if the machine does not count them.
     pub switches: Option<u64>,
-    /// Interrupts from one CPU to another meanwhile.
+    /// Interrupts between CPUs; `None` if the machine does not count them.
     pub cross_cpu: Option<u64>,
-    /// Interrupts meanwhile, of all kinds.
+    /// All interrupts; `None` if the machine does not count them.
     pub interrupts: Option<u64>,
 }
 

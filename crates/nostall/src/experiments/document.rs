@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::figure::Figure;
 use super::files::Files;
 use super::on::On;
+use super::peers::{Beside, Peer};
 use super::table::host_cpus;
 use crate::escape::json_document;
 use crate::report::file::replace;
@@ -30,10 +31,13 @@ struct Host<'a> {
     arch: &'a str,
     cpus: usize,
     cpu: Option<String>,
+    /// Version of the QEMU that measured, or that booted the peers.
     qemu: Option<&'a str>,
     /// The machine that QEMU emulates.
     machine: Option<&'a str>,
     kvm: Option<Kvm>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    peers: &'a [Peer],
 }
 
 /// Times on a KVM that interprets guest code hold for it alone.
@@ -47,6 +51,7 @@ struct Kvm {
 /// Results of a document.
 pub struct Results<'a, F> {
     pub machines: Vec<&'a On>,
+    pub beside: Beside,
     pub figures: Vec<Figure>,
     /// Further lists.
     pub found: F,
@@ -87,9 +92,10 @@ fn document(results: &Results<'_, impl Serialize>) -> Result<String> {
             arch: std::env::consts::ARCH,
             cpus: host_cpus(),
             cpu: cpu_name(),
-            qemu: qemu.map(Qemu::version),
+            qemu: qemu.map(Qemu::version).or(results.beside.qemu.as_deref()),
             machine: board.filter(|_| is_only),
             kvm: on.iter().find_map(|on| kvm(on)),
+            peers: &results.beside.peers,
         },
         results: &results.figures,
         found: &results.found,

@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
 use super::document::{self, Results};
-use super::figure::Figures;
+use super::figure::{Figure, Figures};
 use super::files::Files;
 use super::on::{self, On};
-use super::peers::{self, PeerArg};
+use super::peers::{self, Beside, PeerArg};
 use crate::report::page::Summary;
 
 /// An experiment, which is its own arguments.
@@ -80,6 +80,11 @@ pub trait Experiment: clap::Args {
         note: Option<&str>,
         input: &Self::Input,
     ) -> Result<Answer<Self::Found>>;
+
+    /// Measures nostall beside the peers, on a machine in QEMU.
+    fn measure_beside(&self, on: &On, input: &Self::Input) -> Result<Vec<Figure>> {
+        Ok(self.measure(on, None, input)?.figures.to_vec())
+    }
 }
 
 /// Result of an experiment.
@@ -110,8 +115,8 @@ fn board<E: Experiment>(experiment: &E) -> QemuBoard {
     named.unwrap_or_else(|| experiment.usual_board())
 }
 
-/// Runs an experiment on the machine that its arguments ask for.
-pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
+/// Runs an experiment on the machine that its arguments ask for, and the peers beside it.
+pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>, Beside)> {
     let input = experiment.read()?;
     let common = experiment.common();
     let wish = on::Wish {
@@ -131,36 +136,44 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
         kvm: experiment.kvm_options(),
     };
     let (on, mut answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;
-    add_peers(experiment, &input, &mut answer);
-    Ok((on, answer))
+    let beside = add_peers(experiment, &input, &mut answer);
+    Ok((on, answer, beside))
 }
 
-/// Adds the rows of the peers that the arguments name.
-fn add_peers<E: Experiment>(experiment: &E, input: &E::Input, answer: &mut Answer<E::Found>) {
+/// Adds the rows of the peers that the arguments name, and returns the state of each.
+fn add_peers<E: Experiment>(
+    experiment: &E,
+    input: &E::Input,
+    answer: &mut Answer<E::Found>,
+) -> Beside {
     let common = experiment.common();
     let linuxes = PeerArg::linuxes(&common.peers);
     if linuxes.is_empty() {
-        return;
+        return Beside::default();
     }
-    let text = match E::PEERS {
-        None => "Linux has no rows in this experiment.".to_owned(),
+    let (text, beside) = match E::PEERS {
+        None => {
+            let text = "Linux has no rows in this experiment.".to_owned();
+            (text, Beside::default())
+        }
         Some(part) => {
             let compared = peers::compare(part, &linuxes, common.kernel.as_deref(), |on| {
-                Ok(experiment.measure(on, None, input)?.figures.to_vec())
+                experiment.measure_beside(on, input)
             });
             answer.figures.add(compared.figures);
-            compared.text
+            (compared.text, compared.beside)
         }
     };
     answer.text += "\n\n";
     answer.text += &text;
+    beside
 }
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
 pub fn run<E: Experiment>(experiment: &E, summary: Summary) -> Result<()> {
     let files = &experiment.common().files;
     files.probe()?;
-    let (on, mut answer) = answer(experiment)?;
+    let (on, mut answer, beside) = answer(experiment)?;
 
     // Files first: a reader of our output may stop reading.
     let arguments = env::args_os().skip(1);
@@ -168,6 +181,7 @@ pub fn run<E: Experiment>(experiment: &E, summary: Summary) -> Result<()> {
     answer.figures.set_command(&command_line(arguments));
     let results = Results {
         machines: vec![&on],
+        beside,
         figures: answer.figures.to_vec(),
         found: answer.found,
     };

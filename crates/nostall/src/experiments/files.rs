@@ -42,10 +42,15 @@ impl Files {
         Ok(())
     }
 
+    /// Whether one of the files is standard output.
+    pub fn take_stdout(&self) -> bool {
+        let files = [&self.json, &self.report];
+        files.into_iter().flatten().any(|path| is_stdout(path))
+    }
+
     /// Prints text for people to standard output, or to stderr if a file is written there.
     pub fn print(&self, text: &str) -> Result<()> {
-        let files = [&self.json, &self.report];
-        if files.into_iter().flatten().any(|path| is_stdout(path)) {
+        if self.take_stdout() {
             return writeln!(io::stderr(), "{text}").context("standard error");
         }
         output::to_stdout(|out| writeln!(out, "{text}"))

@@ -1,5 +1,6 @@
 //! `nostall report`: a page of figures.
 
+mod beside;
 pub mod drawing;
 pub mod file;
 mod group;
@@ -24,7 +25,7 @@ use source::Source;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Documents of figures, as `nostall run --json` writes them
+    /// Documents of figures, as `nostall run --json` writes them; `-` is standard input
     #[arg(required = true, value_name = "FILE.json")]
     documents: Vec<PathBuf>,
 

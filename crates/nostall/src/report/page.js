@@ -36,6 +36,10 @@
     }));
     const width = place.clientWidth;
     const longest = Math.max(...rows.map((row) => row.row.length));
+    // Bars of zeros have no length, whatever the axis.
+    const values = rows.map((row) => row.value);
+    const domain = [Math.min(0, ...values), Math.max(0, ...values)];
+    if (domain[0] === domain[1]) domain[1] = 1;
     const left = Math.min(longest * 7.2 + 12, width * 0.42);
     const marks = [
       Plot.barX(rows, {
@@ -51,7 +55,7 @@
     const svg = Plot.plot({
       width, height: rows.length * 28 + 34, marginLeft: left, marginRight: 78, marginTop: 4,
       style: { background: "transparent", color: "var(--text)", fontSize: "12px" },
-      x: { label: null, ticks: Math.max(2, Math.floor((width - left - 78) / 90)), tickFormat: short(rows), nice: true },
+      x: { label: null, domain, ticks: Math.max(2, Math.floor((width - left - 78) / 90)), tickFormat: short(rows), nice: true },
       y: { label: null, domain: rows.map((row) => row.row), tickSize: 0 },
       color: { domain: ["nostall", "other"], range: ["var(--accent)", "var(--slow)"] },
       marks,

@@ -3,9 +3,10 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
+use super::beside::Beside;
 use super::group::{Group, distinct, groups};
 use super::picture::{Picture, limit, pictures, range, title};
-use super::source::{Figure, Host, Source};
+use super::source::{Figure, Host, Peer, Source};
 use super::text::{goal, place, value};
 
 const STYLE: &str = include_str!("page.css");
@@ -67,6 +68,7 @@ pub fn page(sources: &[Source], summary: Summary) -> String {
                 main {
                     (machines(sources))
                     @for source in sources { (tour(source, summary, sources.len() > 1)) }
+                    @for source in sources { (linux(source, &paths, sources.len() > 1)) }
                     @for section in &sections { (section) }
                 }
                 footer {
@@ -136,6 +138,8 @@ fn machines(sources: &[Source]) -> Markup {
             })
         }),
     ];
+    let peers = sources.iter().flat_map(|source| &source.host.peers);
+    let peers = distinct(peers.map(|peer| &*peer.name));
     html! {
         section #machine {
             h2 { "Machine" }
@@ -159,6 +163,12 @@ fn machines(sources: &[Source]) -> Markup {
                                 }
                             }
                         }
+                        @for name in peers {
+                            tr {
+                                th { (name) }
+                                @for source in sources { td.text { (states(name, &source.host)) } }
+                            }
+                        }
                         tr {
                             th { "figures" }
                             @for (n, source) in sources.iter().enumerate() {
@@ -173,6 +183,18 @@ fn machines(sources: &[Source]) -> Markup {
             }
         }
     }
+}
+
+/// Returns a line for each state of a peer: its release, or the reason why it has no rows.
+fn states(name: &str, host: &Host) -> Markup {
+    let line = |peer: &Peer| {
+        let path = peer.path.as_ref().map(|path| format!("{path}: "));
+        let state = [&peer.release, &peer.missing, &peer.failed];
+        let state = state.into_iter().flatten().next();
+        path.unwrap_or_default() + state.map_or("-", String::as_str)
+    };
+    let of_peer = host.peers.iter().filter(|peer| peer.name == name);
+    html! { @for peer in of_peer { div.state { (line(peer)) } } }
 }
 
 /// Returns the tour's table of a document that has its figures.
@@ -221,6 +243,24 @@ fn tour(source: &Source, summary: Summary, has_name: bool) -> Markup {
     }
 }
 
+/// Returns the table of Linux beside nostall, of a document that has figures of Linux.
+fn linux(source: &Source, paths: &[&str], has_name: bool) -> Markup {
+    let Some(beside) = Beside::of(source) else {
+        return html! {};
+    };
+    html! {
+        section {
+            h2 { "Linux before, Linux after, nostall" @if has_name { ": " (source.name) } }
+            p {
+                "Each system booted in turn in QEMU. " code { "-before" } ": each fix undone. "
+                code { "-after" } ": with configuration space through memory first, which Linux "
+                "did not take. " code { "-rt" } ": a thread prints."
+            }
+            (beside.table(paths))
+        }
+    }
+}
+
 /// Returns the section of a path, and adds its pictures to `all`.
 fn section<'a>(
     path: &str,
@@ -235,6 +275,19 @@ fn section<'a>(
             h2 { (path) }
             @if let Some(why) = stall(path) { p { (why) } }
             @for (n, picture) in all.iter().enumerate().skip(first) { (figure(n, picture)) }
+            @for source in sources {
+                @if let Some(programs) = Beside::of(source).and_then(|one| one.programs(path)) {
+                    h3 {
+                        "Test program of Linux's fix" @if sources.len() > 1 { ": " (source.name) }
+                    }
+                    p {
+                        "One write. " code { "sertest" } ": to a device that calls the console's "
+                        "write function; " code { "tty" } ": to " code { "/dev/ttyS0" } ". "
+                        "nostall's system time is the time that a second task did not get."
+                    }
+                    (programs)
+                }
+            }
             @for group in groups { (tables(group, sources)) }
         }
     }
@@ -408,6 +461,8 @@ fn cell(figure: &Figure) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use nostall_devices::uart::Profile;
+
     use super::*;
 
     fn source(name: &str, results: &str) -> Source {
@@ -443,11 +498,16 @@ mod tests {
                 "metric": {quoted}, "value": 1, "unit": {quoted}, "command": {quoted},
                 "goal": {{{quoted}: 1}}}}"#
         );
-        let page = made(&[source(evil, &results), source("b", &results)]);
+        let peer = format!(r#"{{"name": {quoted}, "path": {quoted}, "failed": {quoted}}}"#);
+        let text = format!(
+            r#"{{"schema": 1, "host": {{"cpu": {quoted}, "peers": [{peer}]}}, "results": []}}"#
+        );
+        let hosted = Source::parse(evil.to_owned(), text).unwrap();
+        let page = made(&[source(evil, &results), source("b", &results), hosted]);
         assert!(!page.contains("<img"), "{evil}");
         assert!(!page.contains("<script>alert"));
         assert!(!page.contains("onerror=a>"));
-        assert_eq!(page.matches("</script>").count(), 2 + 1 + SCRIPTS.len());
+        assert_eq!(page.matches("</script>").count(), 3 + 1 + SCRIPTS.len());
         assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
     }
 
@@ -511,6 +571,49 @@ mod tests {
         assert_eq!(pictures.len(), 2);
         assert!(page.contains("<span class=\"badge model\">model</span>"));
         assert_eq!(page.matches("class=\"run\"").count(), 2);
+    }
+
+    #[test]
+    fn the_time_for_which_a_byte_holds_the_cpu_has_the_limit_of_the_port_of_its_command() {
+        let result = |strategy, profile: &str| {
+            let result = figure(strategy, "model", "stalled_ns_per_byte", "3400");
+            let command = format!("nostall run uart --on model{profile}");
+            result.replace("nostall run uart", &command)
+        };
+        for (profile, limit) in [
+            ("", Profile::VM.access),
+            (" --profile pc-16550a", Profile::PC_16550A.access),
+            (" --profile=hp-dl380-gen9", Profile::HP_DL380_GEN9.access),
+        ] {
+            let results = ["byte-polled", "fifo-burst"].map(|strategy| result(strategy, profile));
+            let page = made(&[source("a.json", &results.join(","))]);
+            let limits = &pictures_of(&page)[0]["limit"]["value"];
+            assert_eq!(limits.as_f64(), Some(limit.0 as f64), "{profile}");
+        }
+    }
+
+    #[test]
+    fn a_run_beside_linux_and_a_shorter_one_without_share_the_picture_of_the_longer() {
+        let run = |command: &str, strategies: &[&str], bytes: &str| {
+            let figures = strategies.iter().flat_map(|strategy| {
+                let accesses = figure(strategy, "qemu", "bus_accesses_per_byte", "1.5");
+                [accesses, figure(strategy, "qemu", "bytes", bytes)]
+            });
+            let figures: Vec<_> = figures.collect();
+            figures.join(",").replace("nostall run uart", command)
+        };
+        let results = [
+            run(
+                "nostall run uart --bytes 1000 --on qemu",
+                &["a", "b"],
+                "1000",
+            ),
+            run("nostall run uart --peers=all", &["a", "linux-6.1"], "22454"),
+        ];
+        let pictures = pictures_of(&made(&[source("a.json", &results.join(","))]));
+        let pictures = pictures.as_array().unwrap();
+        assert_eq!(pictures.len(), 1);
+        assert_eq!(pictures[0]["bars"][1]["strategy"], "linux-6.1");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Documents of figures, as `--json` writes them. Every byte of one may be hostile.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -10,9 +10,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::drawing::Drawing;
+use super::file::is_stdout;
 
 /// Bytes of a document, at most.
 const LONGEST: u64 = 100 << 20;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 const HINT: &str = "`nostall run EXPERIMENT --json FILE` writes figures for `nostall report`";
 
@@ -39,6 +42,20 @@ pub struct Host {
     pub qemu: Option<String>,
     pub machine: Option<String>,
     pub kvm: Option<Kvm>,
+    /// Other systems that were to be measured too.
+    pub peers: Vec<Peer>,
+}
+
+/// Another system: its release, or the reason why it was not measured.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Peer {
+    pub name: String,
+    /// Experiment in which it failed.
+    pub path: Option<String>,
+    pub release: Option<String>,
+    pub missing: Option<String>,
+    pub failed: Option<String>,
 }
 
 /// Properties of the machine's KVM.
@@ -84,7 +101,7 @@ struct Document {
 }
 
 impl Source {
-    /// Reads the document in the file at `path`.
+    /// Reads the document in the file at `path`; `-` is standard input.
     ///
     /// # Errors
     ///
@@ -92,11 +109,21 @@ impl Source {
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let mut bytes = Vec::new();
-        let file = File::open(path).with_context(|| name.clone())?;
-        let mut start = file.take(LONGEST + 1);
-        start
-            .read_to_end(&mut bytes)
-            .with_context(|| name.clone())?;
+        let read = match is_stdout(path) {
+            true => io::stdin().take(LONGEST + 1).read_to_end(&mut bytes),
+            false => {
+                // Opening a pipe waits for its writer, and a device may have no end.
+                let is_endless = fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir());
+                ensure!(
+                    !is_endless,
+                    "{name}: not a regular file: write the document to one, or pass it on \
+                     standard input with `-`"
+                );
+                let file = File::open(path);
+                file.and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+            }
+        };
+        read.with_context(|| name.clone())?;
         Self::of_bytes(name, bytes)
     }
 
@@ -105,9 +132,13 @@ impl Source {
             bytes.len() as u64 <= LONGEST,
             "{name}: longer than 100 MiB, so it has no figures of one machine: {HINT}"
         );
-        let Ok(text) = String::from_utf8(bytes) else {
+        let Ok(mut text) = String::from_utf8(bytes) else {
             bail!("{name}: not JSON, but bytes that are no UTF-8: {HINT}");
         };
+        // Some editors and shells write a byte order mark.
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.remove(0);
+        }
         Self::parse(name, text)
     }
 
@@ -180,6 +211,13 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_before_a_document_is_passed_over() {
+        let text = "\u{feff}{\"schema\": 1, \"results\": []}";
+        let source = Source::of_bytes("a.json".to_owned(), text.as_bytes().to_vec()).unwrap();
+        assert!(source.text.starts_with('{'), "{}", source.text);
+    }
+
+    #[test]
     fn another_schema_is_named_with_the_version_to_use() {
         for schema in ["2", "\"1\"", "1.5", "-1"] {
             let error = error(&format!("{{\"schema\": {schema}, \"results\": []}}"));
@@ -198,7 +236,8 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_no_error_and_a_missing_value_is_none() {
-        let text = r#"{"schema": 1, "new": {"a": [1]}, "host": {"moon": true}, "results": [
+        let text = r#"{"schema": 1, "new": {"a": [1]}, "host": {"moon": true, "peers": [
+            {"name": "x", "new": 1}, {}]}, "results": [
             {"path": "p", "strategy": "s", "on": "o", "metric": "m", "value": null, "new": 1}]}"#;
         let source = Source::parse(String::new(), text.to_owned()).unwrap();
         assert_eq!(source.figures[0].value, None);

@@ -27,6 +27,15 @@ pub struct Rates {
     /// The most intervals.
     pub limit: Option<u64>,
     pub json: bool,
+    /// Stream that the rates go to.
+    pub to: Stream,
+}
+
+/// One of the command's output streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Stdout,
+    Stderr,
 }
 
 /// Prints rates until the recording ends.
@@ -46,6 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
         interval: args.interval,
         limit: args.limit,
         json: args.json,
+        to: Stream::Stdout,
     };
     let follow = || -> Result<()> {
         input::ensure_file(path)?;
@@ -62,13 +72,18 @@ pub fn run(args: &Args) -> Result<()> {
 /// If a recording cannot be read or the output cannot be written.
 pub fn print_rates(mut follow: Follow<'_>, rates: Rates, stopped: &AtomicBool) -> Result<()> {
     let mut rate = Rate::new(rates.selection, u64::MAX);
-    let look = look_of(Style::of(&io::stdout()), TimeUnit::Nanoseconds);
+    let style = match rates.to {
+        Stream::Stdout => Style::of(&io::stdout()),
+        Stream::Stderr => Style::Plain,
+    };
+    let look = look_of(style, TimeUnit::Nanoseconds);
+    let print = |write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>| rates.to.print(write);
     let start = Instant::now();
     let mut printed = 0;
     // The records before the start count for nothing.
     let mut is_over = take(&mut follow, &mut rate)?;
     rate.take(1, follow.catalog());
-    if !rates.json && !print(|out| Interval::heading(&look, out))? {
+    if !rates.json && !print(&mut |out| Interval::heading(&look, out))? {
         return Ok(());
     }
     while !is_over && rates.limit.is_none_or(|limit| printed < limit) {
@@ -78,7 +93,7 @@ pub fn print_rates(mut follow: Follow<'_>, rates: Rates, stopped: &AtomicBool) -
         is_over |= is_stopped;
         let mut interval = rate.take(nanos(began.elapsed()), follow.catalog());
         interval.start = nanos(began - start);
-        let is_read = print(|out| match rates.json {
+        let is_read = print(&mut |out| match rates.json {
             true => json_line(&interval, out),
             false => interval.write((0, 1e9), &look, out),
         })?;
@@ -119,14 +134,19 @@ fn stop_signal() -> Result<Arc<AtomicBool>> {
     Ok(stopped)
 }
 
-/// Prints and flushes. Returns whether the output is still read.
-fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<bool> {
-    let mut text = Vec::new();
-    write(&mut text)?;
-    let mut out = io::stdout().lock();
-    match out.write_all(&text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        result => result.map(|()| true).context("standard output"),
+impl Stream {
+    /// Prints and flushes. Returns whether the output is still read.
+    fn print(self, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<bool> {
+        let mut text = Vec::new();
+        write(&mut text)?;
+        let (mut out, name): (Box<dyn Write>, _) = match self {
+            Self::Stdout => (Box::new(io::stdout().lock()), "standard output"),
+            Self::Stderr => (Box::new(io::stderr().lock()), "standard error"),
+        };
+        match out.write_all(&text).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            result => result.map(|()| true).context(name),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! trace.dat, the file of trace-cmd, version 6.
 //!
-//! Calls become Linux's `funcgraph_entry` and `funcgraph_exit` records. Stalls, counters and
-//! other events become `print` records, and lost records are lost events of their CPU. Functions
-//! have made-up addresses, which the file's symbols name.
+//! Calls become Linux's `funcgraph_entry` and `funcgraph_exit` records. Stalls, counters and other
+//! events become `print` records. Lost records become lost events of their CPU. Functions have
+//! invented addresses, which the file's symbols name.
 
 mod pages;
 
@@ -14,35 +14,35 @@ use super::ExportError;
 use crate::graph::{self, Slice, Step};
 use crate::model::{Catalog, Event, EventKind, Name, Source, Task, TimeUnit};
 
-/// Event numbers: Linux's.
+/// Linux's event numbers.
 const FUNCTION: u16 = 1;
 const PRINT: u16 = 5;
 const EXIT: u16 = 10;
 const ENTRY: u16 = 11;
 
-/// Address of the first function.
+/// Invented address of the first function.
 const FIRST: u64 = 0xffff_ffff_8000_0000;
-/// Bytes between functions.
+/// Distance between functions in bytes.
 const STEP: u64 = 16;
 /// Address of the function that writes `print` records.
 const PRINTER: u64 = FIRST - STEP;
 
-/// Most CPUs: as many as nostall reads.
+/// Maximum number of CPUs, as in nostall's reader.
 const MOST_CPUS: u32 = 4096;
-/// Longest text that fits into a page.
+/// Length limit for a text, so that it fits into a page.
 const LONGEST_TEXT: usize = 3800;
-/// First made-up identifier of tasks.
+/// First invented task identifier.
 const FIRST_TASK: i64 = 1 << 30;
 
 /// Writes the whole trace.
 ///
-/// The pages are kept in a temporary file until the names are known. A call without an exit stays
-/// open, and an exit without an entry stays without one. If its duration is unknown, too, it is a
-/// `print` record.
+/// The pages are in a temporary file until the names are known. A call without an exit stays open,
+/// and an exit without an entry stays alone. If its duration is also unknown, it becomes a `print`
+/// record.
 ///
 /// # Errors
 ///
-/// [`ExportError`]. `out` is then incomplete.
+/// [`ExportError`] of the source or of `out`. `out` is then incomplete.
 pub fn write(source: &mut (impl Source + ?Sized), mut out: impl Write) -> Result<(), ExportError> {
     let mut writer = Writer {
         pages: Pages::new()?,
@@ -63,7 +63,7 @@ struct Writer {
     /// Identifiers of tasks.
     tasks: HashMap<Task, i32>,
     used: HashSet<i32>,
-    /// Names that are functions.
+    /// Names that are used as functions.
     functions: BTreeSet<Name>,
     payload: Vec<u8>,
 }
@@ -94,7 +94,7 @@ impl Writer {
             let text = format!("exit of {name}: its duration is unknown");
             return self.print(slice.last_cpu, end, task, &text);
         };
-        // Only the difference counts, and a call may have begun before the clock.
+        // Only the difference matters, and a call may have started before the clock did.
         let (call, ret) = match end.checked_sub(duration) {
             Some(call) => (call, end),
             None => (0, duration),
@@ -159,7 +159,7 @@ impl Writer {
         self.end(cpu, time)
     }
 
-    /// Begins a record with the common fields.
+    /// Starts a record with the common fields.
     fn begin(&mut self, id: u16, task: i32) -> Payload<'_> {
         self.payload.clear();
         self.payload.extend(id.to_le_bytes());
@@ -175,13 +175,13 @@ impl Writer {
         self.pages.record(known_cpu(cpu)?, time, &self.payload)
     }
 
-    /// Returns the made-up address of a function.
+    /// Returns the invented address of a function.
     fn address(&mut self, name: Name) -> u64 {
         self.functions.insert(name);
         address(name)
     }
 
-    /// Returns a task's identifier, which no other task has.
+    /// Returns a task's identifier, which is unique.
     fn task(&mut self, catalog: &Catalog, task: Task) -> i32 {
         if let Some(known) = self.tasks.get(&task) {
             return *known;
@@ -210,7 +210,7 @@ impl Writer {
         option(&mut header, 4, clock(unit).as_bytes());
         header.extend([0; 2]);
         header.extend(b"flyrecord\0");
-        // Pages begin at a multiple of their size.
+        // Pages start at a multiple of their size.
         let end = header.len() + pages.len() * 16;
         let mut at = end.next_multiple_of(PAGE);
         for pages in pages {
@@ -313,7 +313,7 @@ fn header_page() -> String {
     lines.concat()
 }
 
-/// Form of a record's first word.
+/// Format of a record's first word.
 const HEADER_EVENT: &str = "\
 # compressed entry header
 \ttype_len    :    5 bits
@@ -381,7 +381,8 @@ fn formats() -> Vec<String> {
     ]
 }
 
-/// Returns the functions in the form of kallsyms. Blanks would end a name.
+/// Returns the functions in the format of kallsyms. Spaces in names are replaced, because they end
+/// a name.
 fn symbols(functions: &BTreeSet<Name>, catalog: &Catalog) -> String {
     let mut symbols = format!("{PRINTER:016x} T tracing_mark_write\n");
     for name in functions {
@@ -397,7 +398,7 @@ fn symbols(functions: &BTreeSet<Name>, catalog: &Catalog) -> String {
                 }
             })
             .collect();
-        // A dollar sign would mark a symbol of ARM's assembler.
+        // A leading dollar sign would mark an ARM mapping symbol.
         let before = if text.is_empty() || text.starts_with('$') {
             "_"
         } else {
@@ -408,7 +409,7 @@ fn symbols(functions: &BTreeSet<Name>, catalog: &Catalog) -> String {
     symbols
 }
 
-/// Returns the tasks in the form of saved_cmdlines.
+/// Returns the tasks in the format of saved_cmdlines.
 fn names(tasks: &HashMap<Task, i32>, catalog: &Catalog) -> String {
     let mut tasks: Vec<_> = tasks.iter().filter(|(_, id)| **id != 0).collect();
     tasks.sort();

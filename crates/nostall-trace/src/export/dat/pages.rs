@@ -1,11 +1,11 @@
-//! Pages of Linux's ring buffer, kept in a file until all are written.
+//! Pages of Linux's ring buffer, stored in a file until all are written.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub const PAGE: usize = 4096;
-/// Time stamp and committed length.
+/// Size of a page's header in bytes: time stamp and committed length.
 pub const HEADER: usize = 16;
 
 /// The kernel lost records before the page.
@@ -13,16 +13,16 @@ const LOST: u64 = 1 << 31;
 /// The number of lost records follows the data.
 const LOST_STORED: u64 = 1 << 30;
 
-/// Record that holds the upper bits of a long time delta.
+/// Type of the record with the upper bits of a long time delta.
 const TIME_EXTEND: u32 = 30;
 const DELTA_BITS: u32 = 27;
-/// Bits of a delta with a record for its upper bits.
+/// Number of bits in a delta, including the record for its upper bits.
 const LONGEST_DELTA: u32 = DELTA_BITS + 32;
 
 /// Pages of all CPUs.
 pub struct Pages {
     cpus: Vec<Cpu>,
-    /// Pages of all CPUs in the order of their ends.
+    /// Pages of all CPUs, in the order in which they were completed.
     file: BufWriter<File>,
     written: u32,
 }
@@ -30,19 +30,19 @@ pub struct Pages {
 /// Pages of one CPU.
 #[derive(Default)]
 struct Cpu {
-    /// Places of the full pages, in the file.
+    /// Positions of the completed pages in the file.
     full: Vec<u32>,
-    /// Time of the page, and its records.
+    /// Time of the current page, and its records.
     start: u64,
     data: Vec<u8>,
     /// Time of the last record.
     last: u64,
-    /// Records that were lost before this page. 0: an unknown number.
+    /// Number of records lost before this page; 0 if unknown.
     lost: Option<u64>,
 }
 
 impl Cpu {
-    /// The page, and whether it holds anything.
+    /// Returns the current page, unless it is empty.
     fn page(&mut self) -> Option<Vec<u8>> {
         if self.data.is_empty() {
             return None;
@@ -64,7 +64,7 @@ impl Cpu {
         Some(page)
     }
 
-    /// Bytes that records may have. The number of lost records is behind them.
+    /// Returns the number of bytes for records. The number of lost records follows them.
     fn room(&self) -> usize {
         PAGE - HEADER - if self.lost.is_some() { 8 } else { 0 }
     }
@@ -79,13 +79,13 @@ impl Pages {
         })
     }
 
-    /// Adds a record. `payload` has a multiple of 4 bytes.
+    /// Adds a record. The length of `payload` is a multiple of 4.
     pub fn record(&mut self, cpu: u32, time: u64, payload: &[u8]) -> io::Result<()> {
         let number = cpu;
         let cpu = self.cpu(number);
         let words = payload.len() / 4;
         let head = if words <= 28 { 4 } else { 8 };
-        // A clock that steps back starts a page: deltas have no sign. So does one that jumps.
+        // A clock that steps back or jumps far starts a new page, because deltas have no sign.
         let is_back = time.wrapping_sub(cpu.last) >> LONGEST_DELTA != 0;
         // 8 bytes are for a long delta.
         if !cpu.data.is_empty()
@@ -94,7 +94,7 @@ impl Pages {
             self.end(number)?;
         }
         let cpu = self.cpu(number);
-        // A page with lost records begins where they are missing.
+        // A page with lost records starts where they are missing.
         if cpu.data.is_empty() && (cpu.lost.is_none() || is_back) {
             cpu.start = time;
             cpu.last = time;
@@ -118,7 +118,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Notes that records are missing from `time` on. 0: an unknown number.
+    /// Notes that `records` records are missing from `time` on; 0 if the number is unknown.
     pub fn lost(&mut self, cpu: u32, time: u64, records: u64) -> io::Result<()> {
         self.end(cpu)?;
         let cpu = self.cpu(cpu);
@@ -133,7 +133,8 @@ impl Pages {
         Ok(())
     }
 
-    /// CPUs that lost records after their last record: the number and the last time.
+    /// Returns the CPUs that lost records after their last record, with the number and the last
+    /// time.
     pub fn lost_at_the_end(&self) -> Vec<(u32, u64)> {
         let cpus = (0..).zip(&self.cpus);
         let lost = cpus.filter(|(_, cpu)| cpu.data.is_empty() && cpu.lost.is_some());
@@ -148,7 +149,7 @@ impl Pages {
         &mut self.cpus[cpu]
     }
 
-    /// Ends the CPU's page.
+    /// Completes the CPU's page.
     fn end(&mut self, cpu: u32) -> io::Result<()> {
         let written = self.written;
         let cpu = self.cpu(cpu);
@@ -160,7 +161,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Ends all pages. Returns the number of each CPU's pages.
+    /// Completes all pages. Returns the number of pages of each CPU.
     pub fn finish(&mut self) -> io::Result<Vec<usize>> {
         for cpu in 0..self.cpus.len() {
             self.end(cpu as u32)?;

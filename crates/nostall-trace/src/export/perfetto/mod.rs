@@ -1,17 +1,18 @@
 //! Perfetto's protobuf traces, for `ui.perfetto.dev` and `trace_processor`.
 //!
-//! Each task has a track, and so has each CPU without tasks. A call is a slice, and its CPU is
-//! an annotation. Stalls and counters have tracks of their own. Marks, calls without exits in
-//! the trace, and lost records are instants.
+//! Each task has a track, and so has each CPU without tasks. A call is a slice, and its CPU is an
+//! annotation. Stalls and counters have their own tracks. Marks, calls without exits in the trace,
+//! and lost records are instants.
 //!
 //! The file has no invented slice:
-//! - A call in which the trace ends has no end.
-//! - A call whose exit is missing ends, at the latest, with the call around it. Perfetto would
-//!   close the wrong slice otherwise. The end has the annotation `exit`: `skipped` or `lost`.
+//!
+//! - A call that is open at the end of the trace has no end.
+//! - A call whose exit is missing ends, at the latest, with the call around it. Otherwise Perfetto
+//!   would close the wrong slice. The end has the annotation `exit`: `skipped` or `lost`.
 //! - An exit without an entry is an instant with the annotation `entry`: `missing`.
 //!
-//! On a track, slices nest and times never decrease. The recorded duration counts, if the next
-//! event allows it. Times and durations that had to move are annotations.
+//! On a track, slices nest and times never decrease. The recorded duration counts if the next event
+//! allows it. Times and durations that had to move are annotations.
 
 mod messages;
 mod packets;
@@ -31,10 +32,10 @@ use messages::Type;
 use packets::{Draft, Key, Packets, Uuid};
 use track::Track;
 
-/// Tracks for stalls that overlap on one CPU or in one task.
+/// Maximum number of tracks for overlapping stalls of one CPU or task.
 const MOST_STALLS: usize = 16;
 
-/// Writes the steps of a function graph as a Perfetto trace, in bounded memory.
+/// Writer of a function graph's steps as a Perfetto trace, in bounded memory.
 ///
 /// ```
 /// use nostall_trace::export::Perfetto;
@@ -64,7 +65,7 @@ pub struct Perfetto<W> {
     losses: HashMap<u32, Track>,
 }
 
-/// Tracks around others.
+/// Groups of tracks.
 #[derive(Clone, Copy, Debug)]
 enum Group {
     Functions,
@@ -74,7 +75,7 @@ enum Group {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// A trace without events.
+    /// Creates an empty trace.
     pub fn new(out: W) -> Self {
         Self {
             packets: Packets::new(out),
@@ -106,7 +107,7 @@ impl<W: Write> Perfetto<W> {
     ///
     /// The error of the writer.
     pub fn finish(mut self) -> Result<W, ExportError> {
-        // The same trace makes the same file.
+        // The same trace always results in the same file.
         let mut lanes: Vec<_> = self.lanes.into_values().collect();
         lanes.sort_by_key(Track::uuid);
         for mut track in lanes {
@@ -199,7 +200,7 @@ impl<W: Write> Perfetto<W> {
                 }
                 packets.put(draft)
             }
-            // Not on this track: the graph pairs them.
+            // These events have no track here: the graph pairs them.
             EventKind::Enter { .. } | EventKind::Exit { .. } => Ok(()),
         }
     }
@@ -219,8 +220,8 @@ impl<W: Write> Perfetto<W> {
         packets.put(draft)
     }
 
-    /// Stalls are known at their ends. An inner one therefore comes before the one around it, and
-    /// needs a track of its own.
+    /// Adds a stall. It is known at its end: an inner one comes before the one around it, and
+    /// needs its own track.
     fn stall(
         &mut self,
         catalog: &Catalog,
@@ -258,7 +259,7 @@ impl<W: Write> Perfetto<W> {
         track.release(packets, None)
     }
 
-    /// The track of a task or CPU.
+    /// Returns the track of a task or CPU.
     fn lane(&mut self, catalog: &Catalog, task: Task, cpu: u32) -> (&mut Packets<W>, &mut Track) {
         let group = self.group(Group::Functions);
         let lane = Lane::of(catalog, task, cpu);

@@ -1,4 +1,4 @@
-//! Stream of packets: one sequence, with names interned at their first use.
+//! Stream of packets: one sequence, with names interned at first use.
 
 use std::io::{self, Write};
 
@@ -12,20 +12,20 @@ use super::messages::{
 };
 use crate::model::{Catalog, Name};
 
-/// Bytes collected before they are written.
+/// Number of bytes collected before each write.
 const BUFFER: usize = 64 << 10;
 
-/// Field 1 of the message `Trace`, with a length: one packet.
+/// Tag of a packet: field 1 of the message `Trace`, with a length.
 const PACKET: u8 = 1 << 3 | 2;
 
-/// Only sequence of the file.
+/// The only sequence of the file.
 const SEQUENCE: u32 = 1;
 
 /// Identifier of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uuid(u64);
 
-/// Annotation's name: an index in [`KEYS`].
+/// Name of an annotation: an index in [`KEYS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Cpu,
@@ -53,7 +53,7 @@ const KEYS: [&str; 10] = [
     "records",
 ];
 
-/// Writes packets.
+/// Writer of packets.
 #[derive(Debug)]
 pub struct Packets<W> {
     out: W,
@@ -64,7 +64,7 @@ pub struct Packets<W> {
 }
 
 impl<W: Write> Packets<W> {
-    /// The stream, with the packet that starts its sequence.
+    /// Creates the stream, with the packet that starts its sequence.
     pub fn new(out: W) -> Self {
         let mut packets = Self {
             out,
@@ -104,7 +104,7 @@ impl<W: Write> Packets<W> {
         Uuid(self.tracks)
     }
 
-    /// Begins an event of a track.
+    /// Starts an event of a track.
     pub fn event(&mut self, kind: Type, track: Uuid, time: u64) -> Draft {
         Draft {
             // Perfetto's times are signed.
@@ -118,7 +118,7 @@ impl<W: Write> Packets<W> {
         }
     }
 
-    /// Gives the event a name.
+    /// Sets the event's name from the trace.
     pub fn name(&mut self, draft: &mut Draft, name: Name, catalog: &Catalog) {
         draft.event.name_iid = self.names.id(name, catalog, &mut draft.new.event_names);
     }
@@ -179,7 +179,7 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// Event that is not written yet.
+/// An event under construction.
 #[derive(Debug)]
 pub struct Draft {
     time: u64,
@@ -188,7 +188,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Gives the event a name of the export's own.
+    /// Sets a name that is not from the trace.
     pub fn title(&mut self, title: &str) {
         self.event.name = Some(title.to_owned());
     }
@@ -206,7 +206,7 @@ impl Draft {
         });
     }
 
-    /// Annotates the event with a word of the export's own.
+    /// Annotates the event with a word that is not from the trace.
     pub fn word(&mut self, key: Key, word: &str) {
         self.annotate(DebugAnnotation {
             string_value: Some(word.to_owned()),
@@ -237,14 +237,15 @@ impl InternedString {
     }
 }
 
-/// Texts that the file has with their identifiers.
+/// Texts that were already written with their identifiers.
 #[derive(Debug, Default)]
 struct Interned(Vec<bool>);
 
 impl Interned {
-    /// Returns the text's identifier, which is never 0. A first use adds the text to `new`.
+    /// Returns the text's identifier, which is never 0. At its first use, the text is added to
+    /// `new`.
     ///
-    /// A number that the catalog did not give has no identifier.
+    /// A number that is not in the catalog has no identifier.
     fn id(&mut self, text: Name, catalog: &Catalog, new: &mut Vec<InternedString>) -> Option<u64> {
         let index = text.0 as usize;
         let id = u64::from(text.0) + 1;

@@ -17,7 +17,7 @@ struct File {
     packets: Vec<messages::TracePacket>,
 }
 
-/// A call, as the graph or the file has it.
+/// A call in the graph or in the file.
 #[derive(Clone, Debug, PartialEq)]
 struct Call {
     track: String,
@@ -39,7 +39,7 @@ enum How {
 /// Condition, start and duration.
 type Stall = (String, u64, u64);
 
-/// Stalls, counters and marks of a trace.
+/// Returns the stalls, counters and number of marks of a trace.
 fn others(source: &mut Events) -> (Vec<Stall>, Vec<(String, i64)>, usize) {
     let (mut stalls, mut counters, mut instants) = (Vec::new(), Vec::new(), 0);
     while let Ok(Some(event)) = source.next_event() {
@@ -60,11 +60,11 @@ fn others(source: &mut Events) -> (Vec<Stall>, Vec<(String, i64)>, usize) {
     (stalls, counters, instants)
 }
 
-/// The graph's calls in the order of their entries, and its exits without entries.
+/// Returns the graph's calls in the order of their entries, and its exits without entries.
 fn of_graph(source: &mut Events) -> (Vec<Call>, Vec<(String, u64)>) {
     let (mut calls, mut exits) = (Vec::new(), Vec::new());
     let mut stacks: HashMap<String, Vec<usize>> = HashMap::new();
-    // The first task of a lane gives it its name.
+    // The first task of a lane provides the lane's name.
     let mut lanes = HashMap::new();
     let mut track = |catalog: &Catalog, task, cpu| {
         let lane = Lane::of(catalog, task, cpu);
@@ -135,7 +135,7 @@ struct Read {
     counters: Vec<(String, i64)>,
     exits: Vec<(String, u64)>,
     instants: usize,
-    /// Annotations of times that had to move.
+    /// Number of annotations for moved times.
     moved: usize,
 }
 
@@ -272,7 +272,7 @@ fn exit(function: u32) -> EventKind {
     }
 }
 
-/// Names, starts and ends, in the order of the ends.
+/// Returns names, starts and ends, in the order of the ends.
 fn slices(source: &mut Events) -> Vec<(String, u64, How)> {
     let calls = read(&export(source)).calls.into_iter();
     calls
@@ -291,7 +291,7 @@ fn a_call_in_which_the_trace_ends_has_no_end() {
 }
 
 #[test]
-fn a_call_without_an_exit_ends_with_its_caller_and_says_so() {
+fn a_call_without_an_exit_ends_with_its_caller_and_is_annotated() {
     let mut trace = trace(&["a", "b"], [(1, enter(0)), (2, enter(1)), (5, exit(0))]);
     let expected = [
         ("b".to_owned(), 2, How::Cut("skipped".into())),

@@ -1,4 +1,4 @@
-//! Track of slices.
+//! A track of slices.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use super::packets::{Draft, Key, Packets, Uuid};
 use crate::export::nest::{Ended, Leave, Nest};
 use crate::graph::Match;
 
-/// A track, with the slices that are open on it.
+/// A track, with its open slices.
 #[derive(Debug)]
 pub struct Track {
     uuid: Uuid,
@@ -30,7 +30,7 @@ impl Track {
         &self.nest
     }
 
-    /// Starts an event of this time. The held ends come before it.
+    /// Starts an event at a time. The held ends come before it.
     pub fn event<W: Write>(
         &mut self,
         packets: &mut Packets<W>,
@@ -49,7 +49,7 @@ impl Track {
         Ok(draft)
     }
 
-    /// Leaves the outermost slice open for ever.
+    /// Leaves the outermost slice open permanently.
     pub fn abandon(&mut self) {
         self.nest.abandon();
     }
@@ -61,7 +61,7 @@ impl Track {
             .leave(leave, |ended| write_end(packets, uuid, &ended))
     }
 
-    /// Writes the held ends, none of them after `next`, the time of the next event.
+    /// Writes the held ends, none of them later than `next`, the time of the next event.
     pub fn release<W: Write>(
         &mut self,
         packets: &mut Packets<W>,

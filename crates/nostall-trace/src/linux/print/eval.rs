@@ -1,4 +1,4 @@
-//! Values of a print format's expressions, for one record.
+//! Evaluation of a print format's expressions for one record.
 
 use std::io::Write;
 
@@ -8,12 +8,12 @@ use super::super::order::Order;
 use super::expr::{Expr, Type, integer};
 use super::lists::{self, LONGEST};
 
-/// A record, and the descriptions of its parts.
+/// A record, and descriptions of its fields.
 pub(super) struct Record<'a> {
     pub fields: &'a [Field],
     pub payload: &'a [u8],
     pub order: Order,
-    /// Bytes of a `long`.
+    /// Size of a `long` in bytes.
     pub long: usize,
     pub names: &'a dyn Names,
 }
@@ -26,10 +26,10 @@ pub(super) enum Value {
     Memory(Memory),
 }
 
-/// An integer after C's promotion: of 4 or 8 bytes.
+/// An integer of 4 or 8 bytes, after C's promotion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number {
-    /// Extended to 64 bits with its sign, or with zeros.
+    /// Value extended to 64 bits, according to its sign.
     pub bits: u64,
     pub bytes: usize,
     pub signed: bool,
@@ -41,13 +41,13 @@ pub(super) struct Memory {
     pub at: usize,
     /// End of the array.
     pub end: usize,
-    /// Bytes of an element, and whether it has a sign.
+    /// Size of an element in bytes, and whether it is signed.
     pub element: usize,
     pub signed: bool,
 }
 
 impl Number {
-    /// An integer of a type, promoted.
+    /// Creates a promoted integer of a type.
     fn new(bits: u64, bytes: usize, signed: bool) -> Self {
         let bits = extend(bits, bytes, signed);
         match bytes {
@@ -74,7 +74,7 @@ impl Number {
     }
 }
 
-/// Cuts a number to its bytes and extends it again.
+/// Truncates a number to its size and extends it again.
 pub(super) fn extend(bits: u64, bytes: usize, signed: bool) -> u64 {
     if bytes == 0 || bytes >= 8 {
         return bits;
@@ -186,7 +186,7 @@ impl Record<'_> {
             return self.load(field.offset, field.size, field.signed);
         }
         let element = self.element(&field.kind, 1);
-        // An array without a length reaches to the record's end.
+        // An array without a length extends to the record's end.
         let len = match field.size {
             0 => self.payload.len().saturating_sub(field.offset),
             size => size,
@@ -199,7 +199,7 @@ impl Record<'_> {
         )))
     }
 
-    /// Returns the bytes of an array's element, from its type.
+    /// Returns the size of an array's element, according to its type.
     fn element(&self, kind: &str, unknown: usize) -> usize {
         let kind = kind
             .trim_start_matches("__data_loc")
@@ -235,7 +235,7 @@ impl Record<'_> {
                 Expr::Index(array, index) => (&**array, self.integer(index)?.bits as usize),
                 place => (place, 0),
             };
-            // A field's place, even if the field is a number.
+            // Address of a field, even if the field is a number.
             if let Expr::Field(name) = place
                 && let Ok(field) = self.find(name)
                 && !field.is_dynamic()
@@ -427,7 +427,7 @@ impl Record<'_> {
         Ok(Value::Number(Number::new(bits, 8, false)))
     }
 
-    /// Changes of byte order.
+    /// Evaluates byte order conversions.
     fn swapped(&self, function: &str, bits: u64) -> Option<Number> {
         let name = function.trim_start_matches('_');
         let (bytes, foreign) = match name {
@@ -500,8 +500,8 @@ impl Record<'_> {
         Ok(out)
     }
 
-    /// Returns a value's bytes as a C string. Like Linux, it reads on behind an array without a
-    /// NUL, up to the record's end.
+    /// Returns a value's bytes as a C string. Like Linux, it reads beyond an array without a NUL,
+    /// up to the record's end.
     pub fn string<'v>(&'v self, value: &'v Value) -> Option<&'v [u8]> {
         let bytes = match value {
             Value::Text(text) => Some(&text[..]),
@@ -512,7 +512,7 @@ impl Record<'_> {
     }
 }
 
-/// Common fields of all events: name, offset, bytes, sign.
+/// Common fields of all events: name, offset, size, sign.
 const COMMON: [(&str, usize, usize, bool); 4] = [
     ("common_type", 0, 2, false),
     ("common_flags", 2, 1, false),

@@ -1,18 +1,18 @@
-//! Expressions of a print format, and their parser: the part of C that Linux's events use.
+//! Parser for the expressions of a print format: the subset of C in Linux's events.
 
 use super::token::{Token, tokens};
 
-/// Deepest expression that is accepted. Linux's have some 30 levels.
+/// Maximum nesting depth of expressions. Linux's have about 30 levels.
 const DEEPEST: usize = 100;
 
-/// Integer type, or a pointer to one.
+/// An integer type, or a pointer to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Type {
-    /// Bytes of the integer or of the pointed-to integer; 0 if they are unknown.
+    /// Size in bytes of the integer or pointed-to integer; 0 if unknown.
     pub bytes: usize,
     pub signed: bool,
     pub pointer: bool,
-    /// Becomes 0 or 1.
+    /// Whether values become 0 or 1.
     pub boolean: bool,
 }
 
@@ -27,10 +27,10 @@ pub(super) enum Expr {
     /// The record itself.
     Record,
     Field(String),
-    /// A word that is no field: an enumeration's value that Linux did not replace.
+    /// A word that is no field: an enumerator that Linux did not replace.
     Word(String),
     Unary(&'static str, Box<Expr>),
-    /// Operators of one precedence, from the left. A list, so that no chain makes a deep tree.
+    /// Left-associative operators of one precedence. A list, so that no chain makes a deep tree.
     Chain(Box<Expr>, Vec<(&'static str, Expr)>),
     Choice(Box<[Expr; 3]>),
     Cast(Type, Box<Expr>),
@@ -41,14 +41,14 @@ pub(super) enum Expr {
     Braces(Vec<Expr>),
 }
 
-/// A print format: the format string, and the arguments.
+/// A parsed print format: format string and arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Parsed {
     pub format: Vec<u8>,
     pub arguments: Vec<Expr>,
 }
 
-/// Parses a print format; the error says where it cannot be read.
+/// Parses a print format; the error describes the unsupported part.
 pub(super) fn parse(text: &str, long: usize) -> Result<Parsed, String> {
     let tokens = tokens(text).ok_or("a character that is no C")?;
     let mut parser = Parser {
@@ -83,7 +83,7 @@ fn shown(token: &Token) -> String {
 struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
-    /// Bytes of a `long`.
+    /// Size of a `long` in bytes.
     long: usize,
     depth: usize,
 }
@@ -121,7 +121,7 @@ impl Parser<'_> {
         Err(format!("{found} in place of {sign}"))
     }
 
-    /// Strings that follow each other are one.
+    /// Joins adjacent strings.
     fn text(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         while let Some(Token::Text(next)) = self.tokens.get(self.at) {
@@ -149,7 +149,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses with the depth counted.
+    /// Parses one level deeper, within the limit.
     fn deeper(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<Expr, String>,
@@ -265,7 +265,7 @@ impl Parser<'_> {
         Ok(Expr::Call(word.to_owned(), self.list(")")?))
     }
 
-    /// Expressions up to a closing bracket. A comma may stand before it.
+    /// Parses expressions up to a closing bracket, optionally after a comma.
     fn list(&mut self, end: &str) -> Result<Vec<Expr>, String> {
         let mut list = Vec::new();
         while !self.takes(end) {
@@ -278,7 +278,7 @@ impl Parser<'_> {
         Ok(list)
     }
 
-    /// Reads a type's name; reads nothing if there is none.
+    /// Parses a type's name; consumes nothing if there is none.
     fn type_name(&mut self) -> Option<Type> {
         let start = self.at;
         let mut words = Vec::new();
@@ -326,7 +326,7 @@ fn is_qualifier(word: &str) -> bool {
     )
 }
 
-/// Returns the type that the words name.
+/// Returns the integer type with this name.
 pub(super) fn integer(words: &[&str], long: usize) -> Option<Type> {
     let words: Vec<_> = words
         .iter()

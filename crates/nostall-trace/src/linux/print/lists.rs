@@ -1,13 +1,13 @@
-//! Arrays and bit masks as text.
+//! Text of arrays and bit masks.
 
 use std::io::Write;
 
 use super::super::order::Order;
 
-/// Longest text of an event. Linux has 8 KiB for a line.
+/// Length limit for an event's text. Linux has 8 KiB for a line.
 pub(super) const LONGEST: usize = 8192;
 
-/// `01 02 03`.
+/// Formats bytes as `01 02 03`.
 pub(super) fn hex(bytes: &[u8], between: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(3 * bytes.len());
     for (at, byte) in bytes.iter().enumerate() {
@@ -17,10 +17,10 @@ pub(super) fn hex(bytes: &[u8], between: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `{0x1,0x2}`.
+/// Formats an array as `{0x1,0x2}`.
 pub(super) fn array(bytes: &[u8], element: usize, order: Order) -> Vec<u8> {
     let mut out = vec![b'{'];
-    // Linux prints other sizes as bytes, with a complaint.
+    // Linux prints other element sizes as bytes, with a warning.
     let element = if matches!(element, 1 | 2 | 4 | 8) {
         element
     } else {
@@ -34,7 +34,7 @@ pub(super) fn array(bytes: &[u8], element: usize, order: Order) -> Vec<u8> {
     out
 }
 
-/// A bit mask in words of 32 bits, the upper ones first: `00000000,0000000f`.
+/// Formats a bit mask as 32-bit words, the upper ones first: `00000000,0000000f`.
 ///
 /// A mask is an array of `long`s.
 pub(super) fn bitmask(bytes: &[u8], order: Order, long: usize) -> Vec<u8> {
@@ -54,7 +54,7 @@ pub(super) fn bitmask(bytes: &[u8], order: Order, long: usize) -> Vec<u8> {
     out
 }
 
-/// Set bits of a mask as ranges: `0-3,7`.
+/// Formats the set bits of a mask as ranges: `0-3,7`.
 pub(super) fn ranges(bytes: &[u8], order: Order, long: usize, bits: usize) -> Vec<u8> {
     let is_set = |bit: usize| {
         let at = bit / (8 * long) * long;

@@ -1,4 +1,4 @@
-//! Print formats of events: a format string as of C's `printf` and the expressions for it.
+//! Print formats of events: a format string like C's `printf`, and expressions for its arguments.
 
 mod eval;
 mod expr;
@@ -20,12 +20,12 @@ use super::order::Order;
 pub struct PrintFormat(Result<Parsed, String>);
 
 impl PrintFormat {
-    /// Parses the text after `print fmt:`, of a machine with so many bytes in a `long`.
+    /// Parses the text after `print fmt:`. `long` is the size of a `long` in bytes.
     pub fn new(text: &str, long: usize) -> Self {
         Self(expr::parse(text, long))
     }
 
-    /// Returns the reason why the print format cannot be parsed, if it cannot.
+    /// Returns the reason why the print format cannot be parsed, if any.
     pub fn error(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }
@@ -61,7 +61,7 @@ impl PrintFormat {
 struct Printer<'a> {
     record: &'a Record<'a>,
     parsed: &'a Parsed,
-    /// Number of the next argument.
+    /// Index of the next argument.
     next: usize,
     out: Vec<u8>,
 }
@@ -76,7 +76,7 @@ struct Conversion {
     prefix: bool,
     width: Option<usize>,
     precision: Option<usize>,
-    /// Bytes of the argument.
+    /// Size of the argument in bytes.
     bytes: usize,
 }
 
@@ -177,7 +177,7 @@ impl Printer<'_> {
             b'p' => {
                 let is_plain = !format.first().is_some_and(u8::is_ascii_alphanumeric);
                 let value = match self.argument() {
-                    // Linux prints a hash of it, which a reader could not check either.
+                    // Linux prints a hash of the pointer, which a reader could not check.
                     Err(_) if is_plain && self.next <= self.parsed.arguments.len() => {
                         Value::Text(pointer::UNKNOWN.to_vec())
                     }
@@ -201,7 +201,7 @@ impl Printer<'_> {
         Ok(format)
     }
 
-    /// Reads a width or a precision.
+    /// Parses a width or precision.
     fn size<'f>(&mut self, format: &'f [u8]) -> Result<(Option<i32>, &'f [u8]), String> {
         if let Some(rest) = format.strip_prefix(b"*") {
             let size = self.number()?.bits as i32;
@@ -233,7 +233,7 @@ impl Printer<'_> {
 }
 
 impl Conversion {
-    /// Returns the digits with their sign, prefix and zeros.
+    /// Returns the digits with sign, prefix and zeros.
     fn number(&self, letter: u8, number: Number) -> Vec<u8> {
         let is_signed = matches!(letter, b'd' | b'i');
         let bits = extend(number.bits, self.bytes, is_signed);

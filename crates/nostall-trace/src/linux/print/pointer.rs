@@ -1,4 +1,4 @@
-//! Linux's additions to `%p`.
+//! Linux's extensions of `%p`.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,14 +7,13 @@ use super::super::order::Order;
 use super::eval::{Record, Value};
 use super::lists;
 
-/// Text of a pointer that the record does not determine. Linux prints it where it has no hash.
+/// Text of a pointer that the record does not contain. Linux prints it when it has no hash.
 pub(super) const UNKNOWN: &[u8] = b"(____ptrval____)";
 
-/// Text of `%p` and the letters after it, and the number of these letters. `width` is the one
-/// before the `p`.
+/// Formats `%p` with the following letters. Returns the text and the number of these letters.
+/// `width` is the width before the `p`.
 ///
-/// A plain pointer is printed as it was recorded. Linux prints it hashed with a secret of that
-/// boot.
+/// A plain pointer is printed as recorded. Linux prints it hashed with a secret of that boot.
 pub(super) fn pointer(
     letters: &[u8],
     value: &Value,

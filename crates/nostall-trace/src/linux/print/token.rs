@@ -1,10 +1,10 @@
 //! Tokens of a print format's expressions.
 
-/// One token.
+/// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Word(String),
-    /// Value, and whether its suffix or its size makes it unsigned and long.
+    /// Value, and whether its suffix or size makes it unsigned and long.
     Number {
         value: u64,
         unsigned: bool,
@@ -14,13 +14,13 @@ pub(super) enum Token {
     Sign(&'static str),
 }
 
-/// Operators and brackets, the longer ones first.
+/// Operators and brackets, the longest first.
 const SIGNS: [&str; 34] = [
     "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "(", ")", "[", "]", "{", "}", ",", "+",
     "-", "*", "/", "%", "&", "|", "^", "~", "!", "<", ">", "?", ":", ".", ";", "=", "#",
 ];
 
-/// Splits a print format into tokens; `None` if a character belongs to none.
+/// Splits a print format into tokens; `None` if a character is invalid.
 pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -72,7 +72,7 @@ fn number(text: &str) -> Option<(Token, usize)> {
     Some((token, skip + len + suffix))
 }
 
-/// A string, or a character as a number.
+/// Parses a string, or a character as a number.
 fn quoted(text: &str, quote: char) -> Option<(Token, usize)> {
     let bytes = text.as_bytes();
     let mut value = Vec::new();

@@ -1,14 +1,14 @@
-//! `trace_printk` records: a format's address, and the arguments in binary.
+//! `trace_printk` records: the address of a format, and binary arguments.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::linux::{EventFormat, Order, PrintFormat};
 
-/// Most arguments of a record.
+/// Maximum number of arguments of a record.
 const MOST: usize = 64;
 
-/// Returns the event with the format and the arguments of one record in its print format.
+/// Returns the event, with the format and arguments of one record as its print format.
 pub(super) fn event(
     event: &EventFormat,
     payload: &[u8],
@@ -31,7 +31,7 @@ pub(super) fn event(
     })
 }
 
-/// Arguments as the kernel's `vbin_printf` packs them.
+/// Arguments in the encoding of the kernel's `vbin_printf`.
 struct Arguments<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -40,7 +40,7 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Returns a print format with the arguments as numbers and strings.
+    /// Returns a print format with the arguments as literals.
     fn print(mut self, format: &str) -> Option<String> {
         let mut print = String::from("\"%ps: ");
         let mut values = String::from(", (void *)REC->ip");
@@ -89,7 +89,7 @@ impl Arguments<'_> {
                         .unwrap_or(rest.len());
                     let (suffix, after) = rest.split_at(more);
                     rest = after;
-                    // Any other pointer was followed by the kernel, and its text stored.
+                    // The kernel followed any other pointer, and stored its text.
                     if suffix.is_empty() || suffix.starts_with(['S', 's', 'x', 'K', 'F', 'f']) {
                         write!(print, "p{suffix}").ok()?;
                         let address = self.number(self.long)?;
@@ -111,7 +111,7 @@ impl Arguments<'_> {
     }
 
     fn number(&mut self, size: usize) -> Option<u64> {
-        // Numbers of 8 bytes are two of 4.
+        // 8-byte numbers are two of 4 bytes.
         self.at = self.at.next_multiple_of(size.min(4));
         let number = self.order.read(self.bytes, self.at, size)?;
         self.at += size;

@@ -1,4 +1,4 @@
-//! Header of a trace.dat file, version 6 or 7.
+//! Header of a trace.dat file, versions 6 and 7.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Cursor, Read, Seek};
@@ -12,14 +12,14 @@ use crate::model::ReadError;
 /// First bytes of each trace.dat file.
 pub(super) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Most CPUs of a buffer.
+/// Maximum number of CPUs of a buffer.
 const MOST_CPUS: u32 = 4096;
-/// Most buffers (trace instances).
+/// Maximum number of buffers (trace instances).
 const MOST_BUFFERS: usize = 256;
-/// Most sections of options.
+/// Maximum number of option sections.
 const MOST_OPTIONS: usize = 1024;
 
-/// Numbers of options, and of the sections that they point to.
+/// Identifiers of options, and of the sections that they refer to.
 mod id {
     pub const DONE: u16 = 0;
     pub const DATE: u16 = 1;
@@ -38,13 +38,13 @@ mod id {
     pub const BUFFER_TEXT: u16 = 22;
 }
 
-/// Section of version 7 in memory.
+/// A section of version 7 in memory.
 type Section = Fields<Cursor<Vec<u8>>>;
 
-/// A section is compressed.
+/// Flag of a compressed section.
 const COMPRESSED: u16 = 1;
 
-/// Everything before the records.
+/// Contents of the file before the records.
 #[derive(Debug)]
 pub(super) struct Contents {
     pub form: PageForm,
@@ -57,24 +57,24 @@ pub(super) struct Contents {
     pub printk: HashMap<u64, String>,
     pub buffers: Vec<Buffer>,
     pub times: Times,
-    /// The file is a virtual machine's, with the shift to its host's clock.
+    /// Whether the file is a virtual machine's and has the shift to its host's clock.
     pub is_shifted: bool,
     page_size: u32,
     clock: String,
-    /// Bytes that the sections of version 7 may still have.
+    /// Number of bytes that further version 7 sections may have.
     room: u64,
-    /// CPUs in a table of version 6.
+    /// Number of CPUs in a version 6 table.
     cpus: u32,
-    /// Instances of version 6: the place of the table, and the name.
+    /// Offset of the table and name of each version 6 instance.
     instances: Vec<(u64, String)>,
-    /// Format files, which are read when the size of a `long` is known.
+    /// Format files, which are parsed once the size of a `long` is known.
     files: Vec<String>,
 }
 
 /// Records of one trace instance.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// Instance's name; empty for the top one.
+    /// Name of the instance; empty for the top one.
     pub name: String,
     pub clock: String,
     pub page_size: u32,
@@ -86,7 +86,7 @@ pub(super) struct Buffer {
 pub(super) enum BufferData {
     /// Pages of each CPU.
     Cpus(Vec<CpuData>),
-    /// Text of tracefs, at an offset and of a length.
+    /// Text of tracefs: its offset and length.
     Text(u64, u64),
 }
 
@@ -116,7 +116,7 @@ impl Times {
 }
 
 impl Buffer {
-    /// Returns the CPUs; none for a buffer of text.
+    /// Returns the CPUs; empty for a text buffer.
     pub(super) fn cpus(&self) -> &[CpuData] {
         match &self.data {
             BufferData::Cpus(cpus) => cpus,
@@ -124,7 +124,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the clock counts something else than nanoseconds.
+    /// Returns whether the clock counts another unit than nanoseconds.
     pub(super) fn is_in_ticks(&self, times: Times) -> bool {
         times.scale.is_none() && matches!(self.clock.as_str(), "counter" | "x86-tsc" | "ppc-tb")
     }
@@ -287,7 +287,7 @@ impl Contents {
                 }
             };
         }
-        // One section each; a hostile file may point to one a thousand times.
+        // A hostile file may refer to the same section a thousand times.
         sections.sort_by_key(|(option, _)| *option);
         sections.dedup_by_key(|(option, _)| *option);
         for (option, at) in sections {
@@ -302,7 +302,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Reads a version 7 section into memory. Returns its number, too.
+    /// Reads a version 7 section into memory. Also returns its identifier.
     fn section<R: Read + Seek>(
         &mut self,
         at: u64,
@@ -318,13 +318,13 @@ impl Contents {
             let packed = fields.bytes(packed.into())?;
             self.compression.unpack(&packed, len.into(), self.room)?
         };
-        // Sections may point to one another, again and again.
+        // Sections may refer to each other repeatedly.
         let room = self.room.checked_sub(bytes.len() as u64);
         self.room = room.ok_or_else(|| ReadError::new("the file's header is too long"))?;
         Ok((id, Fields::new(Cursor::new(bytes), self.form.order)))
     }
 
-    /// Takes one option. Those that tell nothing about the events are skipped.
+    /// Processes one option. Those unrelated to the events are skipped.
     fn option<R: Read + Seek>(
         &mut self,
         option: u16,
@@ -402,7 +402,7 @@ impl Contents {
         })
     }
 
-    /// Reads the form of pages. Their records' form has never changed.
+    /// Reads the format of pages. The format of records has never changed.
     fn header_info(&mut self, fields: &mut Fields<impl Read>) -> Result<(), ReadError> {
         fields.expect("header_page\0")?;
         let len = fields.u64()?;
@@ -444,7 +444,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Reads a section that is one text.
+    /// Reads a section with a single text.
     fn texts(&mut self, section: u16, fields: &mut Fields<impl Read>) -> Result<(), ReadError> {
         let len = match section {
             id::CMDLINES => fields.u64()?,
@@ -483,7 +483,7 @@ fn known_cpus(cpus: u32) -> Result<u32, ReadError> {
     Ok(cpus)
 }
 
-/// Reads a number with a sign and perhaps `0x`.
+/// Parses a signed number with an optional `0x`.
 fn offset(data: &[u8]) -> i64 {
     let text = lossy(data.to_vec());
     let text = text.trim();

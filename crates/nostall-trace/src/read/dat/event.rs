@@ -1,4 +1,4 @@
-//! Events of a trace.dat file's records.
+//! Decoding of a trace.dat file's records to events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use crate::linux::{EventFormat, Field, Formats, Names, fields};
 use crate::model::{Catalog, EventKind, Name, Task};
 use crate::read::marks::Marks;
 
-/// Gives records their meaning.
+/// Decoder of records.
 #[derive(Debug)]
 pub(super) struct Decoder {
     formats: Formats,
-    /// Bytes of a `long`.
+    /// Size of a `long` in bytes.
     long: usize,
     symbols: Symbols,
     commands: HashMap<i32, String>,
     printk: HashMap<u64, String>,
-    /// Meanings of event numbers, as far as they were seen.
+    /// Kinds of the event numbers seen so far.
     kinds: HashMap<u16, Arc<Kind>>,
     functions: HashMap<u64, Name>,
     tasks: HashMap<i32, Task>,
@@ -26,7 +26,7 @@ pub(super) struct Decoder {
     pub marks: Marks,
 }
 
-/// Meaning of an event number.
+/// Kind of an event number.
 #[derive(Clone, Debug)]
 enum Kind {
     Entry {
@@ -45,7 +45,7 @@ enum Kind {
     },
     /// Text of `trace_printk` and of markers.
     Print,
-    /// Text of `trace_printk`, not yet formatted.
+    /// Unformatted text of `trace_printk`.
     Binary,
     Other,
 }
@@ -103,7 +103,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the task and the meaning of a record; `None` if it is too short.
+    /// Returns the task and event of a record; `None` if it is too short.
     pub(super) fn event(&mut self, payload: &[u8]) -> Option<(Task, EventKind)> {
         let order = self.formats.order();
         let id = order.read(payload, 0, 2)? as u16;
@@ -112,7 +112,7 @@ impl Decoder {
         let kind = Arc::clone(kind.or_insert_with(|| Arc::new(Kind::new(&self.formats, id))));
         let number = |field: &Field| field.number(payload, order);
         let depth = |field: &Option<Field>| {
-            // A depth below 0 marks a record of the kernel's own.
+            // A negative depth marks a record of the kernel's own.
             let depth = number(field.as_ref()?)? as u32;
             (depth <= i32::MAX as u32).then_some(depth)
         };
@@ -142,7 +142,7 @@ impl Decoder {
                     .and_then(|(call, ret)| number(ret)?.checked_sub(number(call)?));
                 let (address, depth) = (number(function)?, depth(deep));
                 EventKind::Exit {
-                    // Writers that know only the exit leave the address out.
+                    // Writers that only know the exit omit the address.
                     function: (address != 0).then(|| self.function(address)),
                     depth,
                     duration,
@@ -172,7 +172,7 @@ impl Decoder {
         Some((task, event))
     }
 
-    /// An event's text; with `format` instead of the event's own format.
+    /// Returns an event's text; `format` replaces the event's own format.
     fn mark(
         &mut self,
         id: u16,
@@ -214,7 +214,7 @@ impl Decoder {
             return *known;
         }
         let name = match self.commands.get(&id) {
-            // The kernel has forgotten the name.
+            // The kernel no longer has the name.
             Some(name) if name == "<...>" => "",
             Some(name) => name,
             None if id == 0 => "<idle>",

@@ -5,13 +5,13 @@ use std::io::Read;
 use crate::linux::Order;
 use crate::model::ReadError;
 
-/// Bytes of a text or section that are believed.
+/// Length limit for a text or section in bytes.
 pub(super) const LONGEST: u64 = 128 << 20;
 
-/// Longest name.
+/// Length limit for a name in bytes.
 const LONGEST_NAME: usize = 4096;
 
-/// Reads numbers and texts one after another.
+/// Sequential reader of numbers and texts.
 #[derive(Debug)]
 pub(super) struct Fields<R> {
     input: R,
@@ -32,7 +32,7 @@ impl<R: Read> Fields<R> {
         self.order = order;
     }
 
-    /// Returns the number of bytes that were read.
+    /// Returns the number of bytes read.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
@@ -62,7 +62,7 @@ impl<R: Read> Fields<R> {
         Ok(self.order.number(&bytes[..len]))
     }
 
-    /// Reads `len` bytes. Memory grows only as far as there are bytes.
+    /// Reads `len` bytes. Memory grows only as bytes are read.
     pub(super) fn bytes(&mut self, len: u64) -> Result<Vec<u8>, ReadError> {
         if len > LONGEST {
             let at = self.done;
@@ -105,7 +105,7 @@ impl<R: Read> Fields<R> {
         }
     }
 
-    /// Reads the word that starts a part of the file.
+    /// Reads the expected word at the start of a part of the file.
     pub(super) fn expect(&mut self, word: &str) -> Result<(), ReadError> {
         let at = self.done;
         if self.bytes(word.len() as u64)? == word.as_bytes() {
@@ -126,7 +126,7 @@ impl<R: Read> Fields<R> {
     }
 }
 
-/// Returns the text up to a NUL, if there is one.
+/// Returns the text up to the first NUL.
 pub(super) fn lossy(mut bytes: Vec<u8>) -> String {
     if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
         bytes.truncate(end);

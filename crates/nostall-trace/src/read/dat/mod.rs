@@ -22,24 +22,24 @@ use crate::model::{Catalog, Event, EventKind, Merge, Progress, ReadError, Source
 const MEMORY: usize = 256 << 20;
 /// Largest page, or sub-buffer.
 const LARGEST_PAGE: u32 = 1 << 20;
-/// Highest number of a CPU that is believed.
+/// Highest plausible CPU number.
 const MOST_CPUS: u32 = 1 << 16;
-/// Notes about single CPUs.
+/// Maximum number of notes about single CPUs.
 const MOST_NOTES: usize = 32;
 
-/// Returns whether `head`, the start of a file, is that of a trace.dat file.
+/// Returns whether `head`, the start of a file, belongs to a trace.dat file.
 pub fn is_dat(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
-/// Trace of trace-cmd.
+/// Reader of a trace.dat file.
 #[derive(Debug)]
 pub struct DatSource<R: Read + Seek>(Inner<R>);
 
 #[derive(Debug)]
 enum Inner<R: Read + Seek> {
     Records(Box<Records<R>>),
-    /// The latency tracers' files hold text.
+    /// The latency tracers' files contain text.
     Text(Box<TextSource<BufReader<Data<R>>>>),
 }
 
@@ -60,7 +60,7 @@ struct Records<R: Read + Seek> {
 ///
 /// # Errors
 ///
-/// If the header cannot be read. Damage behind it is noted and skipped.
+/// [`ReadError`] if the header cannot be read. Later damage is noted and skipped.
 pub fn open_dat<R: Read + Seek>(input: R) -> Result<DatSource<R>, ReadError> {
     let input = Shared::new(input);
     let mut contents = Contents::read(&input)?;
@@ -138,9 +138,9 @@ fn notes(contents: &Contents) -> Vec<String> {
     notes
 }
 
-/// Drops CPUs without records, and those whose number or place cannot be true.
+/// Drops CPUs without records, and those with an impossible number or location.
 ///
-/// No byte is read for two CPUs, so the time to read a file is bounded by its length.
+/// No byte is read for two CPUs, so the file's length bounds the time to read it.
 fn drop_impossible(buffers: &mut [Buffer], notes: &mut Vec<String>) {
     let mut used = BTreeMap::<u64, u64>::new();
     for buffer in buffers {
@@ -194,7 +194,7 @@ fn data<R: Read + Seek>(
     if !buffer.is_compressed {
         return Data::Plain(Span::new(input, at, len));
     }
-    // trace-cmd's length leaves the number of chunks out.
+    // trace-cmd's length does not include the number of chunks.
     let span = Span::new(input, at, len.saturating_add(4));
     let (order, compression) = (contents.form.order, contents.compression);
     Data::Chunks(Chunks::new(span, order, compression, memory as u64))

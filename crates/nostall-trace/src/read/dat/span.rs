@@ -1,4 +1,4 @@
-//! Parts of a file, compressed or not.
+//! Ranges of a file, compressed or not.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,7 +8,7 @@ use super::fields::Fields;
 use crate::linux::Order;
 use crate::model::ReadError;
 
-/// A file that several readers share.
+/// A file shared by several readers.
 pub(super) struct Shared<R>(Arc<Mutex<R>>);
 
 impl<R> Clone for Shared<R> {
@@ -40,12 +40,12 @@ impl<R: Read + Seek> Shared<R> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, R> {
-        // A seek precedes each read, so a panic leaves nothing half done.
+        // A seek precedes each read, so a panic leaves no invalid state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes of a file, read one after another.
+/// A range of a file, read sequentially.
 #[derive(Debug)]
 pub(super) struct Span<R> {
     input: Shared<R>,
@@ -55,7 +55,7 @@ pub(super) struct Span<R> {
 }
 
 impl<R> Span<R> {
-    /// The `len` bytes at `at`, as far as the file has them.
+    /// Creates a reader for the `len` bytes at `at`, as far as they exist.
     pub(super) fn new(input: &Shared<R>, at: u64, len: u64) -> Self {
         Self {
             input: input.clone(),
@@ -65,7 +65,7 @@ impl<R> Span<R> {
         }
     }
 
-    /// Returns the number of bytes that were read.
+    /// Returns the number of bytes read.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
@@ -108,7 +108,7 @@ impl Compression {
         }
     }
 
-    /// Unpacks `bytes`, which should give `len` bytes, at most `most` of them.
+    /// Unpacks `bytes`; the result should have `len` bytes, at most `most`.
     pub(super) fn unpack(self, bytes: &[u8], len: u64, most: u64) -> Result<Vec<u8>, ReadError> {
         if len > most {
             return Err(ReadError::new(format!(
@@ -140,7 +140,7 @@ impl Compression {
     }
 }
 
-/// Data of a CPU: plain, or in compressed chunks.
+/// Data of a CPU: plain or in compressed chunks.
 #[derive(Debug)]
 pub(super) enum Data<R> {
     Plain(Span<R>),
@@ -153,9 +153,9 @@ pub(super) struct Chunks<R> {
     span: Span<R>,
     order: Order,
     compression: Compression,
-    /// Largest chunk that is unpacked.
+    /// Size limit for an unpacked chunk.
     most: u64,
-    /// Chunks that are left; `None` before the first.
+    /// Number of remaining chunks; `None` before the first.
     left: Option<u32>,
     chunk: Vec<u8>,
     used: usize,

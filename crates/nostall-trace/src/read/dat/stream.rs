@@ -17,7 +17,7 @@ pub(super) struct Stream<R> {
     form: PageForm,
     page_size: usize,
     times: Times,
-    /// Bytes that the file's header promises; `None` where they are compressed.
+    /// Number of bytes according to the file's header; `None` for compressed data.
     promised: Option<u64>,
     time: u64,
     items: vec::IntoIter<Item>,
@@ -34,18 +34,19 @@ pub(super) struct Item {
 
 #[derive(Clone, Debug)]
 pub(super) enum Record {
-    /// The payload: its page, and its place there.
+    /// A payload: its page, and its range there.
     Payload(Arc<[u8]>, Range<usize>),
-    /// The kernel lost so many records, 0 if the number is unknown.
+    /// The kernel lost this number of records; 0 if unknown.
     Lost(u64),
-    /// Bytes are damaged.
+    /// Damaged bytes.
     Damaged,
-    /// The rest of the CPU's records is missing.
+    /// The rest of the CPU's records is missing, with the reason.
     Cut(Arc<io::Error>),
 }
 
 impl<R: Read + Seek> Stream<R> {
-    /// Records in `data`, of `page_size` bytes a page. `promised` is the length of plain data.
+    /// Creates the stream of the records in `data`, with pages of `page_size` bytes. `promised` is
+    /// the length of plain data.
     pub(super) fn new(
         cpu: u32,
         data: Data<R>,
@@ -94,7 +95,7 @@ impl<R: Read + Seek> Stream<R> {
         match Page::new(&bytes, self.form) {
             Err(_) => items.push(self.item(self.time, Record::Damaged)),
             Ok(page) => {
-                // An empty page of a CPU that recorded nothing may have no time.
+                // An empty page of a CPU without records may have no time.
                 if page.missed.is_some() || !page.data.is_empty() {
                     self.time = page.time;
                 }

@@ -2,7 +2,7 @@
 
 use crate::linux::{Names, Place};
 
-/// No function is longer. Between the kernel and its modules is a gap.
+/// Size limit for a function. There is a gap between the kernel and its modules.
 const LONGEST: u64 = 16 << 20;
 
 /// Symbols, sorted by address.
@@ -15,14 +15,14 @@ pub(super) struct Symbols {
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
     address: u64,
-    /// Line in the text.
+    /// Range of the line in the text.
     start: u32,
     end: u32,
     is_weak: bool,
 }
 
 impl Symbols {
-    /// Reads lines of an address, a letter, a name and perhaps a module.
+    /// Parses lines with an address, a letter, a name and optionally a module.
     pub(super) fn new(text: String) -> Self {
         let mut symbols = Vec::new();
         let mut start = 0;
@@ -31,7 +31,7 @@ impl Symbols {
             let address = words.next().map(|word| u64::from_str_radix(word, 16));
             if let (Some(Ok(address)), Some(letter), Some(_)) =
                 (address, words.next(), words.next())
-                // Without privileges, all addresses are 0.
+                // Without privileges, all addresses read as 0.
                 && address != 0
                 && let (Ok(start), Ok(end)) = (start.try_into(), (start + line.len()).try_into())
             {
@@ -58,7 +58,7 @@ impl Names for Symbols {
             .partition_point(|symbol| symbol.address <= address);
         let symbol = self.symbols.get(next.checked_sub(1)?)?;
         let line = &self.text[symbol.start as usize..symbol.end as usize];
-        // The address and the letter are before the name, and a tab is before the module.
+        // Address and letter precede the name, and a tab precedes the module.
         let mut words = line.trim_end().splitn(3, ' ').skip(2);
         let name = words.next()?;
         let (name, module) = match name.split_once('\t') {

@@ -1,23 +1,23 @@
-//! Times of events, made where a text has none, and their order.
+//! Times and order of events, including those without times in the text.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::model::{Event, Task};
 
-/// Open calls of a task whose entries are remembered.
+/// Maximum number of open calls of a task whose entries are stored.
 const DEEPEST: usize = 1024;
 
-/// Orders events, and makes the times that a text lacks.
+/// Orders events, and creates the times that a text lacks.
 ///
-/// A line of a whole call gives two events, and other CPUs' events may lie between them. Hence an
-/// exit waits until a later line is due. Where lines have no times, each CPU's clock advances with
-/// the durations, and no event is earlier than the one before it.
+/// The line of a whole call results in two events, and other CPUs' events may be between them. An
+/// exit therefore waits until a later line is due. If lines have no times, each CPU's clock
+/// advances by the durations, and no event is earlier than the previous one.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     due: VecDeque<Event>,
     waiting: BTreeMap<(u64, u32), Event>,
     cpus: HashMap<u32, Cpu>,
-    /// Entry times of open calls, of a task or of a CPU without one.
+    /// Entry times of open calls, by task or by CPU without one.
     open: HashMap<(Task, u32), VecDeque<u64>>,
     /// Time of the last event in `due`.
     latest: u64,
@@ -26,7 +26,7 @@ pub(super) struct Clock {
 #[derive(Debug, Default)]
 struct Cpu {
     now: u64,
-    /// Time of the exit that waits.
+    /// Time of the waiting exit.
     waiting: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// Takes a call whose entry and exit are one line.
+    /// Adds a call whose entry and exit are one line.
     pub(super) fn leaf(
         &mut self,
         stamp: Option<u64>,
@@ -73,17 +73,17 @@ impl Clock {
         let time = self.advance(event.cpu, None);
         let open = self.open.get_mut(&context(&event));
         let entry = open.and_then(VecDeque::pop_back).unwrap_or(0);
-        // An entry that is missing was not before the start of the trace.
+        // A missing entry cannot be earlier than the start of the trace.
         self.wait(time.max(entry.saturating_add(duration.unwrap_or(0))), event);
     }
 
-    /// Takes the event that records are missing.
+    /// Adds the event for missing records.
     pub(super) fn lost(&mut self, stamp: Option<u64>, event: Event) {
         self.open.clear();
         self.point(stamp, event);
     }
 
-    /// Ends the trace: nothing waits any more.
+    /// Ends the trace: all waiting events are passed on.
     pub(super) fn finish(&mut self) {
         self.flush(u64::MAX);
     }
@@ -111,10 +111,10 @@ impl Clock {
         time
     }
 
-    /// Keeps an exit until the CPU's next line, or until a later line of another CPU.
+    /// Holds an exit until the CPU's next line, or a later line of another CPU.
     fn wait(&mut self, end: u64, exit: Event) {
         let cpu = self.cpus.entry(exit.cpu).or_default();
-        // Not earlier than this, even if the next line is.
+        // The exit is not earlier than this, even if the next line is.
         let exit = Event {
             time: cpu.now,
             ..exit
@@ -143,7 +143,7 @@ impl Clock {
     }
 }
 
-/// Calls are nested in each task. CPUs have an idle task each.
+/// Returns the context in which calls nest: a task, or the idle task of a CPU.
 fn context(event: &Event) -> (Task, u32) {
     match event.task {
         Task::NONE => (Task::NONE, event.cpu),

@@ -1,18 +1,18 @@
-//! One line of ftrace text, without any state.
+//! Stateless parser for one line of ftrace text.
 
-/// Highest CPU number that is believed.
+/// Highest plausible CPU number.
 pub(super) const CPUS: u32 = 1 << 16;
 
-/// Meaning of a line.
+/// Contents of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// Heading, separator or blank line.
     Heading,
     /// Dots in place of omitted lines.
     Gap,
-    /// A line that belongs to no trace, or that is damaged.
+    /// A line that belongs to no trace or is damaged.
     Foreign,
-    /// Notice that the CPU lost records. 0: an unknown number.
+    /// Notice that the CPU lost records; 0 if the number is unknown.
     Lost { cpu: u32, records: u64 },
     /// A CPU switched between two tasks.
     Switch {
@@ -24,7 +24,7 @@ pub(super) enum Line<'a> {
     Record(Record<'a>),
 }
 
-/// One record, with the columns that its line has.
+/// A record, with the columns in its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub cpu: Option<u32>,
@@ -33,7 +33,7 @@ pub(super) struct Record<'a> {
     pub body: Body<'a>,
 }
 
-/// Thread and its name.
+/// Thread identifier and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Task<'a> {
     pub id: i64,
@@ -43,9 +43,9 @@ pub(super) struct Task<'a> {
 /// Time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// Nanoseconds or ticks.
+    /// Value in nanoseconds or ticks.
     pub value: u64,
-    /// The clock counts ticks.
+    /// Whether the clock counts ticks.
     pub ticks: bool,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum Body<'a> {
     Text(&'a str),
 }
 
-/// Reads one line, without its line end. `complete` is false for a last line without line end.
+/// Parses one line without its line end. `complete` is false for a last line without line end.
 pub(super) fn read(line: &str, complete: bool) -> Line<'_> {
     let line = line.trim_end();
     let text = line.trim_start();
@@ -95,7 +95,7 @@ pub(super) fn read(line: &str, complete: bool) -> Line<'_> {
         .or_else(|| latency(line))
         .or_else(|| graph_line(line));
     match read {
-        // The end of a text may be cut, but the end of a graph line proves that it is whole.
+        // A final text may be cut, but the end of a graph line proves that it is complete.
         Some(Line::Record(Record {
             body: Body::Call { .. } | Body::Text(_),
             ..
@@ -106,7 +106,8 @@ pub(super) fn read(line: &str, complete: bool) -> Line<'_> {
     }
 }
 
-/// Comments of tracefs, and the first lines of `trace-cmd report`.
+/// Returns whether the line is a comment of tracefs, or one of the first lines of `trace-cmd
+/// report`.
 fn heading(text: &str) -> bool {
     text.starts_with('#')
         || text.strip_prefix("cpus=").is_some_and(all_digits)
@@ -117,7 +118,7 @@ fn heading(text: &str) -> bool {
             .is_some_and(all_digits)
 }
 
-/// `CPU:1 [LOST 23 EVENTS]`, `CPU:1 [23 EVENTS DROPPED]`, `CPU:1 [EVENTS DROPPED]`
+/// Parses `CPU:1 [LOST 23 EVENTS]`, `CPU:1 [23 EVENTS DROPPED]`, `CPU:1 [EVENTS DROPPED]`.
 fn lost(text: &str) -> Option<Line<'_>> {
     let (cpu, notice) = text.strip_prefix("CPU:")?.split_once(" [")?;
     let notice = notice.strip_suffix(']')?;
@@ -135,9 +136,9 @@ fn lost(text: &str) -> Option<Line<'_>> {
     })
 }
 
-/// `task-pid (tgid) [cpu] flags time: event`
+/// Parses `task-pid (tgid) [cpu] flags time: event`.
 fn context(line: &str) -> Option<Line<'_>> {
-    // A task's name may hold brackets, too.
+    // A task's name may contain brackets.
     for (at, _) in line.match_indices('[') {
         let Some((cpu, rest)) = line[at + 1..].split_once(']') else {
             break;
@@ -167,7 +168,7 @@ fn context(line: &str) -> Option<Line<'_>> {
     None
 }
 
-/// `task-pid cpu+flags time us mark: event`, as the latency tracers print
+/// Parses `task-pid cpu+flags time us mark: event`, as printed by the latency tracers.
 fn latency(line: &str) -> Option<Line<'_>> {
     let (columns, body) = line.split_once(": ")?;
     let columns = columns.trim_end_matches(['+', '!', '#', '*', '@', '$', ' ']);
@@ -190,7 +191,7 @@ fn latency(line: &str) -> Option<Line<'_>> {
     }))
 }
 
-/// Text after the time: a graph's columns, a call, or an event.
+/// Parses the text after the time: a graph's columns, a call, or an event.
 fn event(text: &str) -> Option<Body<'_>> {
     let trimmed = text.trim_start();
     if let Some((name, rest)) = trimmed.split_once(':') {
@@ -216,7 +217,7 @@ fn event(text: &str) -> Option<Body<'_>> {
     call(trimmed).or_else(|| (!trimmed.is_empty()).then_some(Body::Text(trimmed)))
 }
 
-/// `--> name (depth)` and `<-- name (depth) (start: a  end: b)`, the events' own formats
+/// Parses `--> name (depth)` and `<-- name (depth) (start: a  end: b)`, the formats of the events.
 fn arrows(text: &str) -> Option<Body<'_>> {
     let (entered, rest) = match text.strip_prefix("--> ") {
         Some(rest) => (true, rest),
@@ -244,7 +245,7 @@ fn arrows(text: &str) -> Option<Body<'_>> {
     })
 }
 
-/// `name <-caller` of tracefs, `name <-- caller` of trace-cmd
+/// Parses `name <-caller` of tracefs, `name <-- caller` of trace-cmd.
 fn call(text: &str) -> Option<Body<'_>> {
     let (function, caller) = text.split_once(" <-")?;
     let function = plain(function);
@@ -255,8 +256,8 @@ fn call(text: &str) -> Option<Body<'_>> {
     })
 }
 
-/// Line of the function_graph tracer: `time | cpu) task | flags | duration | function`. Every
-/// column may be missing.
+/// Parses a line of the function_graph tracer: `time | cpu) task | flags | duration | function`.
+/// Every column is optional.
 fn graph_line(line: &str) -> Option<Line<'_>> {
     let mut rest = line;
     let mut time = None;
@@ -299,7 +300,7 @@ struct Graph<'a> {
     body: Body<'a>,
 }
 
-/// Reads `task | flags | duration | function`. `known` tells that the line is one of a trace.
+/// Parses `task | flags | duration | function`. `known` states that the line belongs to a trace.
 fn columns(mut rest: &str, mut known: bool) -> Option<Graph<'_>> {
     let mut of = None;
     let duration = loop {
@@ -329,7 +330,7 @@ fn columns(mut rest: &str, mut known: bool) -> Option<Graph<'_>> {
         if let Some(task) = task(column) {
             of = Some(task);
         } else if !known || !is_flags(column) {
-            // Bars in an event's text, after the columns.
+            // These bars belong to an event's text, after the columns.
             if known {
                 break None;
             }
@@ -344,11 +345,11 @@ fn columns(mut rest: &str, mut known: bool) -> Option<Graph<'_>> {
     })
 }
 
-/// Reads `name() {`, `name();`, `}` and comments.
+/// Parses `name() {`, `name();`, `}` and comments.
 fn function(text: &str, duration: Option<u64>, known: bool) -> Option<Body<'_>> {
     let trimmed = text.trim();
     let indent = text.len() - text.trim_start().len();
-    // One blank is left where a mail archive or a browser joined the blanks.
+    // One space remains where a mail archive or browser joined the spaces.
     let depth = (indent >= 2 && indent.is_multiple_of(2)).then(|| (indent as u32 - 2) / 2);
     if let Some(rest) = trimmed.strip_prefix('}') {
         let rest = rest.trim();
@@ -397,7 +398,8 @@ fn function(text: &str, duration: Option<u64>, known: bool) -> Option<Body<'_>> 
     })
 }
 
-/// Function's name in the comment of an exit: `name`, `name ret=0x0`, but not `ret=0x0`.
+/// Returns the function's name in the comment of an exit: `name`, `name ret=0x0`, but not
+/// `ret=0x0`.
 fn comment_name(comment: &str) -> Option<&str> {
     let comment = comment.trim();
     let name = match comment.find(" ret=").or_else(|| comment.find(" [")) {
@@ -428,7 +430,7 @@ fn plain(symbol: &str) -> &str {
     }
 }
 
-/// A symbol of C or Rust, or an address.
+/// Returns whether the text is a symbol of C or Rust, or an address.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -436,7 +438,7 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.$:<>{}#".contains(&byte))
 }
 
-/// Flags of interrupts and preemption, such as `d..1.`
+/// Returns whether the text is flags of interrupts and preemption, such as `d..1.`.
 fn is_flags(text: &str) -> bool {
     (3..=12).contains(&text.len())
         && text
@@ -444,7 +446,7 @@ fn is_flags(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b".*#".contains(&byte))
 }
 
-/// `name-pid`. A name may hold blanks and dashes.
+/// Parses `name-pid`. A name may contain spaces and dashes.
 fn task(text: &str) -> Option<Task<'_>> {
     let (name, id) = text.rsplit_once('-')?;
     if !all_digits(id) {
@@ -471,7 +473,7 @@ fn without_group(text: &str) -> &str {
     }
 }
 
-/// `1)`, the column of CPUs, and the text after it.
+/// Parses `1)`, the column of CPUs, and returns the text after it.
 fn cpu_column(text: &str) -> Option<(u32, &str)> {
     let (cpu, rest) = text.split_once(')')?;
     Some((cpu_number(cpu)?, rest))
@@ -488,7 +490,7 @@ fn all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `4.155038:` in seconds, or `123456:` in ticks.
+/// Parses `4.155038:` in seconds, or `123456:` in ticks.
 fn stamp(text: &str) -> Option<Stamp> {
     let text = text.strip_suffix(':')?;
     let ticks = all_digits(text);
@@ -498,7 +500,7 @@ fn stamp(text: &str) -> Option<Stamp> {
     })
 }
 
-/// `411.342 us`, after an optional mark of slow calls.
+/// Parses `411.342 us`, after an optional mark of slow calls.
 fn duration(text: &str) -> Option<u64> {
     let text = text.trim_start_matches(['+', '!', '#', '*', '@', '$']);
     let (number, unit) = text.trim_start().split_once(' ')?;
@@ -512,7 +514,7 @@ fn duration(text: &str) -> Option<u64> {
     decimal(number, digits)
 }
 
-/// Reads a decimal number, times 10 to the power of `digits`. Further digits are dropped.
+/// Parses a decimal number, times 10 to the power of `digits`. Further digits are dropped.
 fn decimal(text: &str, digits: u32) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if !all_digits(whole) || !all_digits(fraction) {

@@ -1,11 +1,11 @@
-//! Lines of an input of any kind, in bounded memory.
+//! Lines of any input, in bounded memory.
 
 use std::io::{self, BufRead};
 
-/// Longest line that is kept. The rest of a longer line is dropped.
+/// Length limit for a line in bytes. The rest of a longer line is dropped.
 const LONGEST: usize = 16 << 10;
 
-/// Reads lines.
+/// Reader of lines.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     input: R,
@@ -13,14 +13,14 @@ pub(super) struct Lines<R> {
     done: u64,
 }
 
-/// A line's end.
+/// End of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The line is whole.
+    /// The line is complete.
     Whole,
-    /// The line's end is missing.
+    /// The end of the line is missing.
     Cut,
-    /// No line is left.
+    /// No line remains.
     Input,
 }
 
@@ -62,12 +62,12 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Takes the line that was read last.
+    /// Takes the last line that was read.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }
 
-    /// Gives a line's memory back for the next one.
+    /// Returns a line's memory for reuse.
     pub(super) fn put_back(&mut self, line: Vec<u8>) {
         self.line = line;
     }

@@ -1,4 +1,4 @@
-//! Reads the text of ftrace and of `trace-cmd report`.
+//! Reader of the text of ftrace and of `trace-cmd report`.
 
 mod clock;
 mod line;
@@ -15,7 +15,7 @@ use self::tasks::Tasks;
 use super::marks::Marks;
 use crate::model::{Catalog, Event, EventKind, Name, Progress, ReadError, Source, Task, TimeUnit};
 
-/// Returns whether `head`, the start of an input, has lines of ftrace.
+/// Returns whether `head`, the start of an input, contains lines of ftrace.
 ///
 /// A trace may be quoted in other text. 64 KiB are enough to find it.
 pub fn looks_like_text(head: &[u8]) -> bool {
@@ -28,7 +28,7 @@ pub fn looks_like_text(head: &[u8]) -> bool {
         match line::read(&text, text.ends_with('\n')) {
             Line::Heading => text.starts_with("# tracer: "),
             Line::Record(Record { body, time, .. }) => match body {
-                // A table or a program may look like an entry.
+                // A table or program may look like an entry.
                 Body::Entry { .. } => time.is_some(),
                 Body::Leaf { duration, .. } | Body::Exit { duration, .. } => {
                     time.is_some() || duration.is_some()
@@ -40,8 +40,8 @@ pub fn looks_like_text(head: &[u8]) -> bool {
     })
 }
 
-/// Text of ftrace: `function`, `function_graph`, trace events, and the same from
-/// `trace-cmd report`.
+/// Reader of ftrace text: `function`, `function_graph`, trace events, and their form in `trace-cmd
+/// report`.
 ///
 /// Lines of other text are skipped, and counted in the [notes](Source::notes).
 #[derive(Debug)]
@@ -54,9 +54,9 @@ pub struct TextSource<R> {
     tasks: Tasks,
     /// CPU of the last record.
     last: Option<u32>,
-    /// Lines are missing after the last record.
+    /// Whether lines are missing after the last record.
     is_broken: bool,
-    /// Lost records that are told before the next record: the CPU, and the number.
+    /// Number of lost records by CPU, to report before the next record.
     lost: BTreeMap<u32, u64>,
     unit: TimeUnit,
     counts: Counts,
@@ -73,7 +73,7 @@ struct Counts {
     untimed: u64,
 }
 
-/// Reads ftrace text. `total` is the length of the input in bytes, 0 if it is unknown.
+/// Reads ftrace text. `total` is the length of the input in bytes; 0 if unknown.
 pub fn open_text<R: BufRead>(input: R, total: u64) -> TextSource<R> {
     TextSource {
         lines: Lines::new(input),
@@ -156,7 +156,7 @@ impl<R: BufRead> TextSource<R> {
         self.lines.put_back(bytes);
     }
 
-    /// Notes lost records. 0: an unknown number.
+    /// Counts lost records; 0 if the number is unknown.
     fn lose(&mut self, cpu: u32, records: u64) {
         let lost = self.lost.entry(cpu).or_default();
         *lost = lost.saturating_add(records);
@@ -233,7 +233,7 @@ impl<R: BufRead> TextSource<R> {
         }
     }
 
-    /// Tells lost records at the time of the next record.
+    /// Reports lost records at the time of the next record.
     fn tell_lost(&mut self, stamp: Option<u64>) {
         while let Some((cpu, records)) = self.lost.pop_first() {
             self.clock.lost(

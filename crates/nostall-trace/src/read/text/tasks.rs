@@ -1,4 +1,4 @@
-//! Tasks of a text, and the task that runs on each CPU.
+//! Tasks of a text, and the running task of each CPU.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ pub(super) struct Tasks {
     cpus: HashMap<u32, Cpu>,
 }
 
-/// Task on a CPU, where only switches are printed.
+/// Task of a CPU, for text that only has switches.
 #[derive(Debug, Default)]
 struct Cpu {
     /// The running task; `None` before the first switch.
     now: Option<Task>,
-    /// Calls that the unknown task has not left.
+    /// Number of open calls of the unknown task.
     open: u32,
-    /// The unknown task, named at the first switch.
+    /// Unknown task, named at the first switch.
     unknown: Option<Task>,
 }
 
 impl Tasks {
-    /// Returns the task of a record: the one in its line, or the last that its CPU switched to.
+    /// Returns the task of a record: the one in its line, or the last one that its CPU switched to.
     pub(super) fn of(
         &mut self,
         catalog: &mut Catalog,
@@ -49,7 +49,7 @@ impl Tasks {
         if cpu.now.is_none() && cpu.open > 0 && cpu.unknown.is_none() {
             cpu.unknown = Some(from);
         }
-        // Calls that began without a task end without one.
+        // Calls that started without a task end without one.
         cpu.now = (cpu.unknown != Some(to)).then_some(to);
     }
 
@@ -68,10 +68,11 @@ impl Tasks {
         }
     }
 
-    /// The first name of an identifier stays, so that entries and exits have the same task.
+    /// Returns a task. The first name of an identifier stays, so that entries and exits have the
+    /// same task.
     fn task(&mut self, catalog: &mut Catalog, task: line::Task<'_>) -> Task {
         let line::Task { id, name } = task;
-        // The kernel has forgotten the name.
+        // The kernel no longer has the name.
         let name = if name == "<...>" { "" } else { name };
         *self
             .known

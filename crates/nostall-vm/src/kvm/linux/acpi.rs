@@ -1,4 +1,4 @@
-//! The ACPI tables from which Linux learns the machine's hardware (ACPI 6.5, section 5).
+//! The ACPI tables that describe the machine to Linux (ACPI 6.5, section 5).
 //!
 //! The machine is not hardware-reduced: KVM's interrupt controllers and timer are a PC's, and a
 //! kernel would not use them on a reduced machine.
@@ -20,16 +20,16 @@ use acpi_tables::{Aml, AmlSink};
 use crate::kvm::pc::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
 use crate::kvm::pc::{COM1, IRQ, STRIDE};
 
-/// Pages of registers that Linux's 8250_dw may access, up to a DesignWare's status register
-/// (DW_apb_uart databook, USR: 0x7c, four bytes a register).
+/// Number of register pages that Linux's 8250_dw may access: up to a DesignWare's status register
+/// (DW_apb_uart databook, USR: 0x7c, four bytes per register).
 pub const UART_PAGES: u64 = 0x20;
 
-/// Ports of the power management registers, as in QEMU: status and enable, and control (ACPI
-/// 6.5, 4.8.3.1 and 4.8.3.2).
+/// Ports of the power management registers, as in QEMU: status and enable, and control (ACPI 6.5,
+/// 4.8.3.1 and 4.8.3.2).
 pub const PM_EVENT: u16 = 0x600;
 pub const PM_CONTROL: u16 = 0x604;
 
-/// Value that `\_S5` writes to SLP_TYP for "off". Any would do.
+/// Value that `\_S5` writes to SLP_TYP for "off". The choice is arbitrary.
 pub const OFF: u8 = 5;
 
 /// A PC's reset control register, and the value that resets (ICH9 data sheet, 13.7.5).
@@ -71,23 +71,23 @@ pub struct Description {
     pub serial: SerialLocation,
     /// Location of PCI configuration space.
     pub configuration: Configuration,
-    /// The last bus; the first is 0.
+    /// Last bus number; the first is 0.
     pub last_bus: u8,
-    /// Input of the timer at the I/O APIC.
+    /// I/O APIC input of the timer.
     pub timer: TimerPin,
 }
 
-/// Input of the I/O APIC.
+/// I/O APIC input that the timer uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerPin {
-    /// KVM's default: no interrupt is moved.
+    /// Input 0, KVM's default: no interrupt override is needed.
     Zero,
-    /// As on PCs and in QEMU.
+    /// Input 2, as on PCs and in QEMU.
     Two,
 }
 
-/// Returns the bytes of all tables for the address `start`, and the address of the RSDP, where
-/// a search begins.
+/// Returns the bytes of all tables for the address `start`, and the address of the RSDP, from which
+/// all others are found.
 pub fn tables(description: &Description, start: u64) -> (Vec<u8>, u64) {
     let mut tables = Tables::at(start);
     let facs = tables.add(&FACS::new());
@@ -110,8 +110,8 @@ pub fn tables(description: &Description, start: u64) -> (Vec<u8>, u64) {
 
 fn fadt(dsdt: u64, facs: u64) -> impl Aml {
     /// IA-PC boot architecture (table 5.11): ISA devices exist. There is no keyboard controller
-    /// (a cleared bit), VGA or CMOS clock. Message-signalled interrupts and link power states
-    /// are not supported.
+    /// (its bit is clear), VGA or CMOS clock. Message-signalled interrupts and ASPM are not
+    /// supported.
     const BOOT: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
     let mut fadt = FADTBuilder::new(OEM, TABLE, REVISION)
         .dsdt_64(dsdt)
@@ -128,7 +128,7 @@ fn fadt(dsdt: u64, facs: u64) -> impl Aml {
     fadt.pm1_evt_len = 4;
     fadt.pm1a_cnt_blk = u32::from(PM_CONTROL).into();
     fadt.pm1_cnt_len = 2;
-    // Latencies above the limit mean that the state does not exist.
+    // A latency above the limit means that the power state does not exist.
     fadt.p_lvl2_lat = 101.into();
     fadt.p_lvl3_lat = 1001.into();
     fadt.iapc_boot_arch = BOOT.into();
@@ -138,7 +138,7 @@ fn fadt(dsdt: u64, facs: u64) -> impl Aml {
 }
 
 fn madt(timer: TimerPin) -> Sdt {
-    /// 8259s exist too.
+    /// 8259 interrupt controllers also exist.
     const PCAT_COMPAT: u32 = 1 << 0;
     let mut madt = Sdt::new(*b"APIC", HEADER, 1, OEM, TABLE, REVISION);
     madt.append_slice(&LOCAL_APIC.to_le_bytes());
@@ -147,8 +147,8 @@ fn madt(timer: TimerPin) -> Sdt {
     ProcessorLocalApic::new(0, 0, EnabledStatus::Enabled).to_aml_bytes(&mut controllers);
     IoApic::new(1, IO_APIC, 0).to_aml_bytes(&mut controllers);
     if timer == TimerPin::Two {
-        // 5.2.12.5: bus ISA, interrupt 0, global interrupt 2, polarity and trigger as on the
-        // bus.
+        // 5.2.12.5: ISA interrupt 0 is global interrupt 2, with the bus's polarity and trigger
+        // mode.
         controllers.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
     }
     madt.append_slice(&controllers);
@@ -166,7 +166,7 @@ fn dsdt(description: &Description) -> Sdt {
     let devices = [root, board, serial].map(Raw);
     let children = devices.iter().map(|device| device as &dyn Aml).collect();
     Scope::new(Path::new("\\_SB_"), children).to_aml_bytes(&mut aml);
-    // 7.4.2: the value for "off" for both control registers.
+    // 7.4.2: the values for "off" for both control registers.
     let off = Package::new(vec![&OFF, &OFF, &ZERO, &ZERO]);
     Name::new(Path::new("_S5_"), &off).to_aml_bytes(&mut aml);
     let mut dsdt = Sdt::new(*b"DSDT", HEADER, 2, OEM, TABLE, REVISION);
@@ -174,7 +174,7 @@ fn dsdt(description: &Description) -> Sdt {
     dsdt
 }
 
-/// AML that is already encoded.
+/// Encoded AML.
 struct Raw(Vec<u8>);
 
 impl Aml for Raw {
@@ -195,7 +195,7 @@ fn named(name: &str, what: &dyn Aml) -> Name {
 
 fn pci_root(description: &Description) -> Vec<u8> {
     let buses = AddressSpace::new_bus_number(0u16, description.last_bus.into());
-    // The index and data ports belong to the bridge itself, which does not forward them.
+    // The bridge owns the index and data ports, and does not forward them.
     let index = IO::new(0xcf8, 0xcf8, 1, 8);
     let low_ports = AddressSpace::new_io(0u16, 0xcf7, None);
     let ports = AddressSpace::new_io(0x1000u16, 0xffff, None);
@@ -218,7 +218,7 @@ fn pci_root(description: &Description) -> Vec<u8> {
     )
 }
 
-/// Returns the board's own resources. A kernel uses ECAM only where it is reserved (PCI
+/// Returns the resources of the board itself. A kernel uses ECAM only where it is reserved (PCI
 /// Firmware 3.3, 4.1.2).
 fn board(description: &Description) -> Vec<u8> {
     let power = IO::new(PM_EVENT, PM_EVENT, 1, 6);
@@ -254,8 +254,8 @@ fn serial_by_ports() -> Vec<u8> {
     )
 }
 
-/// Describes the port for Linux's 8250_dw, the only driver that reads the register distance of
-/// a memory-mapped serial port from ACPI.
+/// Describes the port for Linux's 8250_dw. No other driver reads the register distance of a
+/// memory-mapped serial port from ACPI.
 fn serial_in_memory(base: u32) -> Vec<u8> {
     let shift = STRIDE.trailing_zeros();
     let registers = Memory32Fixed::new(true, base, (UART_PAGES * STRIDE) as u32);
@@ -266,7 +266,7 @@ fn serial_in_memory(base: u32) -> Vec<u8> {
     let shift = Package::new(vec![&"reg-shift", &shift]);
     let width = Package::new(vec![&"reg-io-width", &1u8]);
     let clock = Package::new(vec![&"clock-frequency", &1_843_200u32]);
-    // It has none of a DesignWare's own registers.
+    // The port lacks the DesignWare's own registers.
     let compatible = Package::new(vec![&"snps,uart-16550-compatible", &1u8]);
     let list = Package::new(vec![&shift, &width, &clock, &compatible]);
     let properties = Package::new(vec![&uuid, &list]);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_is_reached_and_sums_to_zero() {
+    fn every_table_is_reachable_and_sums_to_zero() {
         let by_ports = Description {
             serial: SerialLocation::Ports,
             configuration: Configuration::Ports,
@@ -349,7 +349,7 @@ mod tests {
         let mcfg = &reached(&in_memory)[2].1;
         assert_eq!(number(&mcfg[44..52]), 0xe000_0000);
         assert_eq!(mcfg[54..56], [0, 15]);
-        // ACPI requires an alignment of 64.
+        // ACPI requires an alignment of 64 bytes.
         let (bytes, _) = tables(&in_memory, START);
         assert_eq!(&bytes[..4], b"FACS");
     }

@@ -1,29 +1,29 @@
-//! Devices that Linux needs of a PC besides memory, interrupts and the serial port.
+//! PC devices that Linux needs in addition to memory, interrupts and the serial port.
 
 use super::acpi::{Configuration, OFF, PM_CONTROL, PM_EVENT, RESET, RESET_VALUE, UART_PAGES};
 use crate::kvm::pc::{BASE, BusDevice, End, Next, PORTS, Place, REGISTERS, Read, STRIDE, UartMode};
 
-/// The keyboard controller's command and status port, and its command that resets a
-/// PC. There is none, but kernels reset by it where nothing else helps.
+/// Command and status port of the keyboard controller, and the command that resets a PC. There is
+/// no keyboard controller, but kernels try this reset when others fail.
 const KEYBOARD: u16 = 0x64;
 const KEYBOARD_RESET: u8 = 0xfe;
 
-// PM1 control (ACPI 6.5, 4.8.3.2.1).
+// PM1 control register (ACPI 6.5, 4.8.3.2.1).
 const SCI_EN: u16 = 1 << 0;
 const SLP_TYP: u16 = 10;
 const SLP_EN: u16 = 1 << 13;
 
-/// The devices.
+/// Linux's additional devices.
 pub struct LinuxBoard {
     uart: UartMode,
     configuration: Configuration,
     power: Power,
 }
 
-/// Power management: it can turn the machine off, and nothing ever happens by itself.
+/// Power management registers: they can turn the machine off, and cause no events.
 #[derive(Debug, Default)]
 struct Power {
-    /// PM1 enable; its status is 0.
+    /// PM1 enable register; PM1 status is 0.
     enable: u16,
     control: u16,
 }
@@ -37,14 +37,15 @@ impl LinuxBoard {
         }
     }
 
-    /// Linux goes by ports, for all that they reach, wherever there are any: where it
-    /// is to go by ECAM there are none.
+    /// Returns whether the place is a configuration port to hide. Linux prefers ports to ECAM where
+    /// both exist, so with ECAM the ports are hidden.
     fn is_hidden(&self, place: Place) -> bool {
         let by_ports = self.configuration == Configuration::Ports;
         !by_ports && matches!(place, Place::Port(port) if PORTS.contains(&port))
     }
 
-    /// Returns whether the place is in the serial port's range of the tables, but no register.
+    /// Returns whether the place is in the serial port's range of the ACPI tables, but is no
+    /// register.
     fn is_beside_the_uart(&self, place: Place) -> bool {
         let Place::Memory(address) = place else {
             return false;
@@ -61,15 +62,15 @@ impl LinuxBoard {
 impl BusDevice for LinuxBoard {
     fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read> {
         if self.is_beside_the_uart(place) {
-            // A DesignWare without its own registers (8250_dw asks for them at 0xb4 and
-            // 0xf8 of the first page): all ones would be one with everything.
+            // 8250_dw reads the DesignWare's own registers at 0xb4 and 0xf8 of the first page.
+            // Zeros mean that they are absent; all ones would mean every feature.
             data.fill(0);
             return Some(Read::Serial);
         }
         match place {
             _ if self.is_hidden(place) => data.fill(!0),
             Place::Port(port @ PM_EVENT..PM_END) => self.power.read(port, data),
-            // Nothing in its buffers: it takes a command at once.
+            // The status has no full buffer: a command is accepted at once.
             Place::Port(KEYBOARD) => data.fill(0),
             _ => return None,
         }
@@ -80,7 +81,7 @@ impl BusDevice for LinuxBoard {
         if self.is_beside_the_uart(place) {
             return Some(Next::GoOn);
         }
-        // First the reset: its port lies among the bridge's, which take words there.
+        // The reset port is handled first, because it overlaps the bridge's ports.
         match (place, data) {
             (Place::Port(RESET), [value]) if value & RESET_VALUE == RESET_VALUE => {
                 return Some(Next::End(End::Reset));
@@ -93,14 +94,14 @@ impl BusDevice for LinuxBoard {
     }
 }
 
-/// After the last of the power management registers.
+/// End of the power management registers.
 const PM_END: u16 = PM_CONTROL + 2;
 
 impl Power {
     fn read(&self, port: u16, data: &mut [u8]) {
         let mut registers = [0; (PM_END - PM_EVENT) as usize];
         registers[2..4].copy_from_slice(&self.enable.to_le_bytes());
-        // There is no other mode than ACPI's.
+        // ACPI mode is the only mode.
         registers[4..6].copy_from_slice(&(self.control | SCI_EN).to_le_bytes());
         let from = usize::from(port - PM_EVENT);
         for (byte, value) in data.iter_mut().zip(registers[from..].iter().chain([&0; 8])) {
@@ -111,7 +112,7 @@ impl Power {
     fn write(&mut self, port: u16, data: &[u8]) -> Next {
         let value = match *data {
             [low, high] => u16::from_le_bytes([low, high]),
-            // ACPI has both registers written whole.
+            // ACPI requires both registers to be written whole.
             _ => return Next::GoOn,
         };
         if port == PM_EVENT + 2 {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_by_each_of_the_ways_that_linux_knows() {
+    fn each_way_of_linux_to_end_the_machine_works() {
         let mut board = board(UartMode::Ports);
         let off = (SLP_EN | u16::from(OFF) << SLP_TYP).to_le_bytes();
         for (port, data, end) in [
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_in_acpi_mode_from_the_start_and_nothing_is_pending() {
+    fn acpi_mode_is_enabled_from_the_start_and_no_event_is_pending() {
         let mut board = board(UartMode::Ports);
         let mut registers = [!0; 8];
         assert!(board.read(Place::Port(PM_EVENT), &mut registers).is_some());
@@ -173,9 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_registers_in_memory_there_is_a_designware_without_its_own() {
+    fn a_memory_mapped_port_has_no_registers_of_a_designware() {
         let mut in_memory = board(UartMode::MmioReadonly);
-        // The driver's probe: is there an RS-485 enable, a version?
+        // The driver's probe reads the RS-485 enable and version registers.
         for offset in [0xac, 0xb4, 0xc0, 0xf4, 0xf8, 0x1f * STRIDE] {
             let place = Place::Memory(BASE + offset);
             in_memory.write(place, &1u32.to_le_bytes());
@@ -192,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_ecam_there_are_no_ports_but_the_reset_control_among_them() {
+    fn with_ecam_only_the_reset_control_remains_of_the_ports() {
         let index = 0x8000_0000u32.to_le_bytes();
         let place = Place::Port(0xcf8);
         let mut by_ports = board(UartMode::Ports);
-        // The bridge's own business.
+        // The bridge itself handles this write.
         assert_eq!(by_ports.write(place, &index), None);
         assert_eq!(by_ports.read(place, &mut [0; 4]), None);
         let mut by_ecam = LinuxBoard::new(UartMode::Ports, Configuration::Ecam(0xe000_0000));

@@ -1,5 +1,5 @@
-//! Contents of the guest's RAM when Linux starts, by its own 64-bit boot protocol (Linux:
-//! Documentation/arch/x86/boot.rst; section names below are its).
+//! Contents of the guest's RAM when Linux starts, according to the 64-bit boot protocol (Linux:
+//! Documentation/arch/x86/boot.rst; quoted names are its sections).
 
 use std::io::Cursor;
 
@@ -14,29 +14,29 @@ use crate::Error;
 use crate::kvm::pc::Memory;
 use crate::kvm::pc::boot::{self, DEVICES, HIGH, LOW, TABLES, unbootable};
 
-// Below 1 MiB.
+// Addresses below 1 MiB.
 const DESCRIPTORS: u64 = 0x500;
 pub const ZERO_PAGE: u64 = 0x1_0000;
-/// The table of the highest level, followed by the next, and one for each GiB.
+/// Top-level page table, followed by the next level and one table for each GiB.
 const PAGE_TABLES: u64 = 0x1_1000;
 const COMMAND_LINE: u64 = 0x2_0000;
 
-/// RAM goes on here where it does not fit below the devices.
+/// Address of the RAM that does not fit below the devices.
 const FOUR_GIB: u64 = 1 << 32;
 
-/// The most: PCI's 64-bit window begins at twice as much.
+/// Maximum RAM size in bytes. PCI's 64-bit window starts at twice this address.
 const MOST_MEMORY: u64 = 1 << 37;
 
-/// Linux itself needs some tens of MiB.
+/// Minimum RAM size in bytes: Linux itself needs some tens of MiB.
 const LEAST_MEMORY: u64 = 16 << 20;
 
-/// Requirements of a bzImage; `header` checks them.
+/// Requirements of a bzImage: protocol version and load flag. `header` checks them.
 const PROTOCOL_2_12: u16 = 0x020c;
 const KERNEL_64: u16 = 1 << 0;
-/// "Real-mode code: loader type", one that has no number.
+/// "Real-mode code: loader type": a loader without an assigned number.
 const UNKNOWN_LOADER: u8 = 0xff;
 
-// Of the memory map (ACPI 6.5, table 15.4).
+// Types of memory map entries (ACPI 6.5, table 15.4).
 const RAM: u32 = 1;
 const RESERVED: u32 = 2;
 const ACPI_TABLES: u32 = 3;
@@ -47,20 +47,20 @@ pub struct Image<'a> {
     pub kernel: &'a [u8],
     pub initrd: &'a [u8],
     pub command_line: &'a str,
-    /// Bytes of RAM.
+    /// Size of RAM in bytes.
     pub memory: u64,
 }
 
-/// Where and how the CPU starts.
+/// Initial state of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// In long mode, with RSI at the zero page.
+    /// Long mode, with RSI pointing to the zero page.
     Long(LongMode),
-    /// By PVH, as in [`boot`].
+    /// PVH, as in [`boot`]: the 32-bit entry address.
     Pvh(u64),
 }
 
-/// Long mode, as the protocol wants it: memory mapped as it is, flat segments.
+/// Long mode as in the protocol: identity-mapped memory and flat segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongMode {
     pub entry: u64,
@@ -69,12 +69,12 @@ pub struct LongMode {
     pub descriptors_limit: u16,
 }
 
-/// Returns the guest's RAM: one part below the devices, and the rest above 4 GiB.
+/// Allocates the guest's RAM: a part below the devices, and the rest above 4 GiB.
 pub fn memory(size: u64) -> Result<Memory, Error> {
     if !(LEAST_MEMORY..=MOST_MEMORY).contains(&size) || !size.is_multiple_of(4096) {
         let [least, most] = [LEAST_MEMORY, MOST_MEMORY].map(|bytes| bytes >> 20);
         return Err(unbootable(format!(
-            "{size} bytes of RAM: whole pages, from {least} to {most} MiB, are possible"
+            "{size} bytes of RAM: use whole pages, from {least} to {most} MiB"
         )));
     }
     let ranges: Vec<_> = ranges(size)
@@ -84,7 +84,7 @@ pub fn memory(size: u64) -> Result<Memory, Error> {
     GuestMemoryMmap::from_ranges(&ranges).map_err(|error| unbootable(format!("no RAM: {error}")))
 }
 
-/// Start and length of each range of RAM.
+/// Returns the start and length of each range of RAM.
 fn ranges(size: u64) -> Vec<(u64, u64)> {
     let low = size.min(DEVICES);
     let mut ranges = vec![(0, low)];
@@ -94,7 +94,7 @@ fn ranges(size: u64) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Puts everything there.
+/// Loads kernel, initrd, command line and tables, and returns the CPU's initial state.
 pub fn load(memory: &Memory, image: &Image<'_>, description: &Description) -> Result<Entry, Error> {
     let (tables, rsdp) = acpi::tables(description, TABLES);
     put(memory, &tables, TABLES)?;
@@ -123,11 +123,11 @@ pub fn load(memory: &Memory, image: &Image<'_>, description: &Description) -> Re
     }))
 }
 
-/// "64-bit Boot Protocol": the entry's distance from where the kernel was loaded.
+/// "64-bit Boot Protocol": offset of the entry from the load address.
 const ENTRY_64: u64 = 0x200;
 
-/// Null, nothing, `__BOOT_CS` (64 bits), `__BOOT_DS`: the latter two as the protocol
-/// numbers them (Intel SDM volume 3, 3.4.5: the bits).
+/// Global descriptor table: null, unused, `__BOOT_CS` (64 bits), `__BOOT_DS`. The protocol defines
+/// the latter two (bits: Intel SDM volume 3, 3.4.5).
 const DESCRIPTOR_TABLE: [u64; 4] = [0, 0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff];
 
 fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
@@ -137,13 +137,12 @@ fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
 }
 
 fn put_command_line(memory: &Memory, text: &str, most: u32) -> Result<(), Error> {
-    // The size in the kernel's header does not count the NUL; below 1 MiB there is room for that
-    // much.
+    // The size in the kernel's header excludes the NUL. The space below 1 MiB limits it further.
     let most = (most as usize).min(0x1_0000);
     if text.len() > most || text.contains('\0') {
         let len = text.len();
         return Err(unbootable(format!(
-            "a command line of {len} bytes; this kernel takes {most}, and no NUL"
+            "a command line of {len} bytes; this kernel accepts {most} without a NUL"
         )));
     }
     put(memory, text.as_bytes(), COMMAND_LINE)?;
@@ -160,8 +159,8 @@ fn load_bzimage(memory: &Memory, image: &Image<'_>) -> Result<setup_header, Erro
     Ok(header)
 }
 
-/// A bzImage's header: as much of it as there is ("Details of Header Fields": it ends
-/// where the jump at 0x200 goes), for the zero page must not have more.
+/// Returns a bzImage's header for the zero page. It ends at the target of the jump at 0x200
+/// ("Details of Header Fields"); later bytes are zeros.
 pub fn header(kernel: &[u8]) -> Result<setup_header, Error> {
     const START: usize = 0x1f1;
     const JUMP: usize = 0x201;
@@ -181,14 +180,14 @@ pub fn header(kernel: &[u8]) -> Result<setup_header, Error> {
     }
     if { header.version } < PROTOCOL_2_12 || { header.xloadflags } & KERNEL_64 == 0 {
         return Err(not(
-            "it has no 64-bit entry (Linux 3.8 or newer, x86-64, has)",
+            "it has no 64-bit entry: use Linux 3.8 or newer for x86-64",
         ));
     }
     Ok(header)
 }
 
-/// Where the kernel goes: where it likes best, if there is room, or else as low as it
-/// may.
+/// Returns the kernel's load address: its preferred one if there is room, otherwise the lowest one
+/// allowed.
 fn kernel_address(header: &setup_header, image: &Image<'_>) -> Result<u64, Error> {
     let (likes, needs) = ({ header.pref_address }, room(header, image));
     let low = image.memory.min(DEVICES);
@@ -213,12 +212,12 @@ fn kernel_address(header: &setup_header, image: &Image<'_>) -> Result<u64, Error
     )))
 }
 
-/// Returns the memory that the kernel takes up before it reads the memory map.
+/// Returns the size of memory that the kernel occupies before it reads the memory map.
 fn room(header: &setup_header, image: &Image<'_>) -> u64 {
     u64::from(header.init_size).max(image.kernel.len() as u64)
 }
 
-/// Where the initial RAM disk goes: as high as it may. 0 if there is none.
+/// Returns the initrd's load address, as high as possible; 0 if there is no initrd.
 fn initrd_address(header: &setup_header, kernel: u64, image: &Image<'_>) -> Result<u64, Error> {
     if image.initrd.is_empty() {
         return Ok(0);
@@ -237,7 +236,7 @@ fn initrd_address(header: &setup_header, kernel: u64, image: &Image<'_>) -> Resu
     })
 }
 
-/// Returns the memory map: start, end, kind.
+/// Returns the memory map: start, end and type of each entry.
 fn memory_map(size: u64, description: &Description) -> Vec<(u64, u64, u32)> {
     let mut map = vec![
         (0, LOW, RAM),
@@ -253,14 +252,14 @@ fn memory_map(size: u64, description: &Description) -> Vec<(u64, u64, u32)> {
     map
 }
 
-/// "Zero page".
+/// Returns the "zero page".
 fn zero_page(
     header: setup_header,
     (initrd, initrd_len): (u64, u64),
     map: &[(u64, u64, u32)],
     rsdp: u64,
 ) -> Result<boot_params, Error> {
-    // Below 3 GiB, both of them.
+    // Both values are below 3 GiB.
     let word = |value: u64| u32::try_from(value).map_err(|_| unbootable("an initrd too large"));
     let mut page = boot_params {
         hdr: header,
@@ -284,7 +283,8 @@ fn zero_page(
     Ok(page)
 }
 
-/// The first 4 GiB as they are, by pages of 2 MiB (Intel SDM volume 3, 4.5).
+/// Returns page tables that identity-map the first 4 GiB with 2 MiB pages (Intel SDM volume 3,
+/// 4.5).
 fn page_tables() -> Vec<u8> {
     const GIBS: u64 = 4;
     const ENTRIES: u64 = 512;
@@ -307,7 +307,7 @@ fn page_tables() -> Vec<u8> {
         .collect()
 }
 
-/// A vmlinux, by PVH.
+/// Loads a vmlinux with a PVH entry.
 fn load_elf(
     memory: &Memory,
     image: &Image<'_>,
@@ -349,7 +349,7 @@ mod tests {
     };
     const MIB: u64 = 1 << 20;
 
-    /// Returns a bzImage with `code` at its 64-bit entry, and the same requirements as Debian's.
+    /// Returns a bzImage with `code` at its 64-bit entry, and the requirements of Debian's kernel.
     fn bzimage(code: &[u8]) -> Vec<u8> {
         let mut header = setup_header {
             setup_sects: 1,
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_finds_in_the_zero_page_what_was_put_elsewhere() {
+    fn the_zero_page_contains_the_addresses_of_all_loaded_parts() {
         let kernel = bzimage(&[0xf4]);
         let initrd = vec![0x5a; 5000];
         let (memory, entry) = loaded(&image(&kernel, &initrd, 256 * MIB)).unwrap();
@@ -422,12 +422,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_mapped_as_it_is_by_tables_that_the_cpu_can_follow() {
+    fn the_page_tables_identity_map_the_memory() {
         let (memory, entry) = loaded(&image(&bzimage(&[]), &[], 64 * MIB)).unwrap();
         let Entry::Long(long) = entry else {
             panic!("{entry:?}");
         };
-        // As the manual says: nine bits of the address a level.
+        // According to the manual, each level uses nine bits of the address.
         let follow = |address: u64| {
             let entry = |table: u64, shift: u32| -> u64 {
                 read(&memory, (table & !0xfff) + (address >> shift & 0x1ff) * 8)
@@ -450,13 +450,13 @@ mod tests {
         assert_eq!(limit, 31);
         let code: u64 = read(&memory, long.descriptors + 0x10);
         let data: u64 = read(&memory, long.descriptors + 0x18);
-        // Present, ring 0, code of 64 bits; present, ring 0, data that can be written.
+        // Present, ring 0, 64-bit code; present, ring 0, writable data.
         assert_eq!(code >> 40 & 0xff | code >> 45 & 0x300, 0x19b);
         assert_eq!(data >> 40 & 0xff, 0x93);
     }
 
     #[test]
-    fn ram_goes_on_above_the_devices() {
+    fn ram_continues_above_the_devices() {
         let map = memory_map(5 << 30, &DESCRIPTION);
         let ram: u64 = map.iter().filter(|r| r.2 == RAM).map(|r| r.1 - r.0).sum();
         assert_eq!(ram, (5 << 30) - (HIGH - LOW));
@@ -476,14 +476,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_what_it_needs() {
+    fn an_image_that_does_not_fit_is_refused_with_the_size_that_it_needs() {
         let kernel = bzimage(&[]);
         let told = refused(&image(&kernel, &[], 32 * MIB));
         assert!(told.contains("32 MiB of RAM: it needs 34"), "{told}");
         let told = refused(&image(&kernel, &vec![1; 20 << 20], 64 * MIB));
         assert!(told.contains("below 64 MiB: they need 68"), "{told}");
         for memory in [0, MIB, (64 << 20) + 1, u64::MAX] {
-            assert!(refused(&image(&kernel, &[], memory)).contains("MiB, are possible"));
+            assert!(refused(&image(&kernel, &[], memory)).contains("use whole pages"));
         }
         let long = "x".repeat(2048);
         let told = refused(&Image {
@@ -491,13 +491,13 @@ mod tests {
             ..image(&kernel, &[], 64 * MIB)
         });
         assert!(
-            told.contains("2048 bytes; this kernel takes 2047"),
+            told.contains("2048 bytes; this kernel accepts 2047"),
             "{told}"
         );
     }
 
     #[test]
-    fn what_is_no_kernel_is_refused_with_the_reason() {
+    fn a_file_that_is_no_kernel_is_refused_with_the_reason() {
         let whole = bzimage(&[]);
         let changed = |at: usize, value: u8| {
             let mut kernel = whole.clone();
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_may_move_goes_lower_where_ram_is_short() {
+    fn a_relocatable_kernel_is_loaded_lower_if_ram_is_short() {
         let (_, entry) = loaded(&image(&bzimage(&[]), &[], 40 * MIB)).unwrap();
         assert!(matches!(entry, Entry::Long(long) if long.entry == 0x20_0200));
     }
@@ -531,7 +531,7 @@ mod tests {
             memory in (16..200u64).prop_map(|mib| mib * MIB),
         ) {
             let mut kernel = bzimage(&[]);
-            // All fields that hold an address or a size; not those that identify a kernel.
+            // Overwrite all fields with addresses or sizes, but not those that identify a kernel.
             kernel[0x21c..0x236].copy_from_slice(&bytes[..0x1a]);
             kernel[0x238..0x23c].copy_from_slice(&bytes[0x20..0x24]);
             kernel[0x258..0x264].copy_from_slice(&bytes[0x40..0x4c]);
@@ -541,7 +541,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
             let _ = header(&bytes);
         }
     }

@@ -46,7 +46,7 @@ fn enter_long_mode(cpu: &VcpuFd, long: &LongMode) -> Result<(), Error> {
     let data = segment(0x18, DATA, false);
     (special.ds, special.es, special.ss) = (data, data, data);
     (special.fs, special.gs) = (data, data);
-    // The hardware requires a task segment, although there is no task switch.
+    // The hardware requires a task segment, even without task switches.
     special.tr = kvm_segment {
         limit: 0x67,
         type_: TASK,
@@ -67,10 +67,10 @@ fn enter_long_mode(cpu: &VcpuFd, long: &LongMode) -> Result<(), Error> {
     cpu.set_regs(&registers).map_err(failed("set registers"))
 }
 
-/// Sets write-back caching as the default, as a PC's firmware does. Otherwise, Linux distrusts
-/// the page attributes. A KVM without these registers needs none.
+/// Enables write-back caching by default, as a PC's firmware does. Otherwise Linux does not use the
+/// page attributes. A KVM without these registers does not need this.
 fn all_memory_is_cached(cpu: &VcpuFd) {
-    // Intel SDM volume 3, 12.11.2.1: enabled, write-back by default.
+    // Intel SDM volume 3, 12.11.2.1: MTRRs enabled, write-back by default.
     let default_type = kvm_msr_entry {
         index: 0x2ff,
         data: 1 << 11 | 6,
@@ -81,8 +81,8 @@ fn all_memory_is_cached(cpu: &VcpuFd) {
     }
 }
 
-/// Changes the host CPU's identification to that of a machine with one CPU (Intel SDM volume 2,
-/// CPUID; AMD APM volume 3, appendix E).
+/// Changes the host's CPUID leaves to those of a machine with one CPU (Intel SDM volume 2, CPUID;
+/// AMD APM volume 3, appendix E).
 pub fn be_alone(leaves: &mut [kvm_cpuid_entry2], has_deadline_timer: bool) {
     const DEADLINE_TIMER: u32 = 1 << 24;
     const SEVERAL: u32 = 1 << 28;
@@ -90,15 +90,15 @@ pub fn be_alone(leaves: &mut [kvm_cpuid_entry2], has_deadline_timer: bool) {
         match (leaf.function, leaf.index) {
             (1, _) => {
                 leaf.edx &= !SEVERAL;
-                // The deadline timer needs KVM's own interrupt controller, and has its own
+                // The deadline timer requires KVM's interrupt controllers, and has its own
                 // capability.
                 if has_deadline_timer {
                     leaf.ecx |= DEADLINE_TIMER;
                 }
             }
-            // Caches: shared with no other CPU, one core.
+            // Caches: not shared with other CPUs, one core.
             (4, _) if leaf.eax & 0x1f != 0 => leaf.eax &= 0x3fff,
-            // Threads, then cores: one each, and this is number 0.
+            // First the thread level, then the core level: one each, and this is CPU 0.
             (0xb | 0x1f, level @ 0..=1) => {
                 leaf.eax = 0;
                 leaf.ebx = 1;
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guest_is_told_of_one_cpu_whatever_the_host_has() {
+    fn the_guests_cpuid_reports_one_cpu_on_any_host() {
         let leaf = |function, index| kvm_cpuid_entry2 {
             function,
             index,

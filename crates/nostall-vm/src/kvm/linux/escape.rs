@@ -1,4 +1,4 @@
-//! The user's keys to leave: as in QEMU, Ctrl-A and then x.
+//! The key sequence that leaves a run: Ctrl-A and x, as in QEMU.
 
 /// Ctrl-A.
 const PREFIX: u8 = 1;
@@ -12,14 +12,14 @@ pub struct Escape {
 /// Action for the typed bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// Pass this on.
+    /// Pass these bytes on to the guest.
     Bytes(Vec<u8>),
-    /// The user wants to leave.
+    /// The user leaves.
     Leave,
 }
 
 impl Escape {
-    /// Takes the bytes typed now. Ctrl-A twice is one for the guest.
+    /// Handles newly typed bytes. Typing Ctrl-A twice sends it once to the guest.
     pub fn typed(&mut self, bytes: &[u8]) -> Typed {
         let mut on = Vec::with_capacity(bytes.len() + 1);
         for &byte in bytes {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_the_escape_is_passed_on_however_it_is_cut() {
+    fn all_bytes_except_the_escape_are_passed_on_for_any_split_of_the_input() {
         let typed = b"ls\r\x01\x01a\x01b";
         for cut in 0..=typed.len() {
             let mut escape = Escape::default();

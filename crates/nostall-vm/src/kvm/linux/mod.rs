@@ -1,12 +1,13 @@
-//! A stock Linux kernel in our own machine.
+//! A stock Linux kernel in the KVM machine.
 //!
-//! **It has not been run on hardware virtualization by its authors**, whose KVM interprets guest
-//! code. There Debian's kernel (6.1) is entered, unpacks itself, and prints its command line,
-//! memory map and ACPI tables over the serial port. After 4 minutes it stops at an instruction that
-//! the interpreter does not support, `cmpxchg16b`. With `clearcpuid=141`, it avoids that
-//! instruction, sets up memory and interrupt controllers, and stops at the floating point unit.
-//! Every table is tested with Linux in QEMU, which boots on them. The start and each device are
-//! tested with small kernels of our own on KVM. Interrupts are not tested.
+//! **It has not been run on hardware virtualization**: the KVM of its authors interprets guest
+//! code. There, Debian's kernel (6.1) starts, unpacks itself, and prints its command line, memory
+//! map and ACPI tables over the serial port. After 4 minutes it stops at `cmpxchg16b`, which the
+//! interpreter does not support. With `clearcpuid=141` it avoids that instruction, sets up memory
+//! and interrupt controllers, and stops at the floating point unit.
+//!
+//! Every table is tested with Linux in QEMU, which boots with them. The start and each device are
+//! tested with small kernels on KVM. Interrupts are not tested.
 //!
 //! | at | device | Linux's driver |
 //! | --- | --- | --- |
@@ -18,8 +19,8 @@
 //! | port 0xf4 | the end, with a status, as QEMU's `isa-debug-exit` | |
 //! | 0xfee00000, 0xfec00000, 0x20, 0x40 | KVM's own interrupt controllers and timer | |
 //!
-//! Everything is in ACPI tables. There is one CPU, no disk and no network: the kernel's
-//! root is its initrd.
+//! ACPI tables describe all devices. There is one CPU, no disk and no network: the kernel's root is
+//! its initrd.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! A run of Linux with its serial line connected.
+//! A run of Linux with a connected serial line.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,13 +23,13 @@ use crate::kvm::pc::{
     stuck,
 };
 
-/// Number of typed bytes that wait for the guest: the buffer size of a terminal.
+/// Limit for typed bytes that wait for the guest: a terminal's buffer size.
 const MOST_TYPED: usize = 4096;
 
-/// Number of bytes that the guest can send before it waits for `LinuxConsole::output`.
+/// Number of output bytes above which the guest waits for `LinuxConsole::output`.
 const MOST_UNTAKEN: u64 = 1 << 20;
 
-/// System to boot.
+/// A Linux system to boot.
 #[derive(Clone, Copy, Debug)]
 pub struct Linux<'a> {
     /// Kernel: a 64-bit bzImage (Linux 3.8 or newer), or a vmlinux with a PVH entry
@@ -45,20 +45,20 @@ pub struct Linux<'a> {
     pub pci: PciAccess,
 }
 
-/// Linux's access to PCI configuration space. [`Options`](crate::kvm::Options) determines its
-/// cost.
+/// Linux's access method for PCI configuration space. [`Options`](crate::kvm::Options) determines
+/// its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PciAccess {
     /// Ports only.
     Ports,
-    /// ECAM only. If ports exist, Linux uses them for registers below 256, which are all that
-    /// it accesses here.
+    /// ECAM only. If ports exist, Linux uses them for registers below 256, and the devices have no
+    /// others in use.
     Ecam,
 }
 
-/// The other end of the guest's serial line, and the conditions that end a run.
+/// The other end of the guest's serial line, and conditions that end a run.
 pub struct LinuxConsole<'a> {
-    /// Destination of the guest's output, written as soon as it is sent.
+    /// Destination of the guest's output; each byte is written as soon as it is sent.
     pub output: &'a mut dyn std::io::Write,
     /// Source of the guest's input, if any.
     pub input: Option<BorrowedFd<'a>>,
@@ -77,9 +77,9 @@ pub enum Ended {
     Off,
     /// Linux reset the machine, or crashed with a triple fault.
     Reset,
-    /// A guest wrote to port 0xf4: this status is the value times two, plus one.
+    /// A guest wrote to port 0xf4. The status is twice the written value, plus one.
     Status(i32),
-    /// Ctrl-A and x were typed.
+    /// The user typed Ctrl-A and x.
     Left,
     /// A signal was received.
     Signal,
@@ -98,16 +98,16 @@ pub struct Finished {
     pub first_byte: Option<Duration>,
     /// Number of bytes on the serial line.
     pub bytes: u64,
-    /// VM exits, and accesses that needed none.
+    /// VM exits, and accesses without exits.
     pub exits: Exits,
 }
 
 impl Kvm {
-    /// Boots Linux, and runs it until it ends or must be ended.
+    /// Boots Linux and runs it until it ends or must be ended.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the reason why it could not run. The machine no longer exists then.
+    /// [`Error`] if the machine could not run. It no longer exists then.
     pub fn linux(
         &self,
         linux: &Linux<'_>,
@@ -118,7 +118,7 @@ impl Kvm {
         let mut line = Line::new(&mut console, start);
         let mut running = RunningMachine::start(machine)?;
         let ended = loop {
-            // The order matters: output that was sent before the end is then delivered.
+            // The order matters: output from before the end is then delivered.
             let ended = running.ended();
             // The time limit also holds when the bus is never free.
             if let Some(mut bus) = running.bus() {
@@ -168,7 +168,7 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
     };
     let entry = boot::load(&memory, &image, &description)?;
     let mut topology = devices()?;
-    // A driver would wait for the card's answers.
+    // A driver would wait forever for the network card.
     topology.bridge.remove(topology.virtio_net);
     let set_up = |vcpu: &VcpuFd, tsc_khz| {
         let deadline = kvm.system.check_extension(Cap::TscDeadlineTimer);
@@ -207,18 +207,18 @@ impl From<End> for Ended {
             End::Off => Self::Off,
             End::Reset => Self::Reset,
             End::Status(status) => Self::Status(status),
-            // Only this process stops the guest, and then the reason is known.
+            // Only this process stops the guest, and it then knows the reason.
             End::Stopped => Self::Signal,
         }
     }
 }
 
-/// The serial line's other end.
+/// The other end of the serial line.
 struct Line<'a, 'b> {
     console: &'a mut LinuxConsole<'b>,
     start: Instant,
     escape: Escape,
-    /// Typed bytes that the guest has not taken.
+    /// Typed bytes that the guest has not read yet.
     typed: VecDeque<u8>,
     left: bool,
     first_byte: Option<Duration>,
@@ -250,7 +250,7 @@ impl<'a, 'b> Line<'a, 'b> {
             match self.console.output.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => rest = &rest[count..],
-                // A signal ends the run even while the reader of the output is slow.
+                // A signal ends the run even if the reader of the output is slow.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     if self.signal_came() {
                         return Ok(());
@@ -266,7 +266,7 @@ impl<'a, 'b> Line<'a, 'b> {
         self.console.signals.is_some_and(Signals::came)
     }
 
-    /// Delivers typed bytes to the guest, as many as it takes.
+    /// Delivers as many typed bytes to the guest as it has room for.
     fn give(&mut self, bus: &mut KvmBus) -> Result<(), Error> {
         if !self.typed.is_empty() {
             let taken = bus.receive(self.typed.make_contiguous())?;
@@ -275,10 +275,10 @@ impl<'a, 'b> Line<'a, 'b> {
         Ok(())
     }
 
-    /// Waits for input for at most `span`. Returns the reason if the run has to end.
+    /// Waits for input for at most `span`. Returns a reason if the run must end.
     fn wait(&mut self, span: Duration) -> Result<Option<Ended>, Error> {
-        // A file is not read further while the guest takes nothing. Typed bytes are read, but
-        // only to detect the escape.
+        // While the guest reads nothing, a file is not read further. With the escape enabled, input
+        // is still read, to detect it.
         let reads = self.console.escape || self.typed.is_empty();
         match self.console.input.filter(|_| reads) {
             Some(input) => self.read_within(input, span)?,
@@ -307,7 +307,7 @@ impl<'a, 'b> Line<'a, 'b> {
         }
         let mut bytes = [0; 256];
         match rustix::io::read(input, &mut bytes) {
-            // The input is at its end, or the terminal was closed: no more bytes follow.
+            // The input has ended, or the terminal was closed.
             Ok(0) | Err(rustix::io::Errno::IO) => self.console.input = None,
             Ok(count) => self.take(&bytes[..count]),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}

@@ -1,17 +1,17 @@
-//! Signals that are to end a run in order, and not the process at once.
+//! Signals that end a run cleanly instead of killing the process.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals that a terminal, a user or a service manager ends a program with.
+/// Signals with which a terminal, user or service manager ends a program.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 static CAME: AtomicBool = AtomicBool::new(false);
 
-/// From now on, until it is dropped, such a signal is only noted: for the whole
-/// process, so that there is to be one at a time.
+/// Records the ending signals until dropped, instead of their default action. It applies to the
+/// whole process: use one at a time.
 #[derive(Debug)]
 pub struct Signals {
     before: Vec<(libc::c_int, Action)>,
@@ -26,11 +26,11 @@ impl std::fmt::Debug for Action {
 }
 
 impl Signals {
-    /// Notes them.
+    /// Starts recording.
     ///
     /// # Errors
     ///
-    /// If the system refuses, which it has no reason for.
+    /// If the system refuses a handler, which does not happen for valid signals.
     pub fn note() -> io::Result<Self> {
         extern "C" fn note(_: libc::c_int) {
             CAME.store(true, Ordering::Release);
@@ -38,7 +38,7 @@ impl Signals {
         CAME.store(false, Ordering::Release);
         let mut signals = Self { before: Vec::new() };
         for signal in ENDING {
-            // SAFETY: all zeros is a valid one: no flags, nothing blocked.
+            // SAFETY: all zeros is a valid value: no flags, nothing blocked.
             let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
             action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
             let before = set(signal, &action)?;
@@ -47,7 +47,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether one came since.
+    /// Returns whether a signal was received since the start.
     pub fn came(&self) -> bool {
         CAME.load(Ordering::Acquire)
     }
@@ -56,7 +56,7 @@ impl Signals {
 impl Drop for Signals {
     fn drop(&mut self) {
         for (signal, action) in &self.before {
-            // As it was before, it is taken again.
+            // The previous action was valid, so restoring it cannot fail.
             let _ = set(*signal, &action.0);
         }
     }
@@ -64,11 +64,11 @@ impl Drop for Signals {
 
 fn set(signal: libc::c_int, action: &libc::sigaction) -> io::Result<libc::sigaction> {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: both are valid for the call; the handler in `action` only stores to an atomic, or is
-    // the one that was there before us.
+    // SAFETY: both pointers are valid during the call. The handler in `action` is the previous one,
+    // or stores to an atomic only.
     let result = unsafe { libc::sigaction(signal, ptr::from_ref(action), before.as_mut_ptr()) };
     if result == 0 {
-        // SAFETY: filled by the call.
+        // SAFETY: the call has initialised it.
         Ok(unsafe { before.assume_init() })
     } else {
         Err(io::Error::last_os_error())

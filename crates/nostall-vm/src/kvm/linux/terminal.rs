@@ -1,11 +1,11 @@
-//! The user's terminal, given to the guest for the duration of a run.
+//! The user's terminal in raw mode during a run.
 
 use std::io::{self, IsTerminal, Stdin};
 use std::os::fd::AsFd;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// Terminal in raw mode: typed bytes reach the guest unchanged, including Ctrl-C. Dropping it
+/// A terminal in raw mode: typed bytes, including Ctrl-C, reach the guest unchanged. Dropping it
 /// restores the previous mode.
 #[derive(Debug)]
 pub struct Terminal {
@@ -14,11 +14,12 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Switches the terminal of standard input, or returns `None` if that is not a terminal.
+    /// Switches the terminal of standard input to raw mode; `None` if standard input is not a
+    /// terminal.
     ///
     /// # Errors
     ///
-    /// The system's, if the mode cannot be changed.
+    /// The system's error, if the mode cannot be changed.
     pub fn raw() -> io::Result<Option<Self>> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
@@ -27,8 +28,8 @@ impl Terminal {
         let before = tcgetattr(stdin.as_fd())?;
         let mut raw = before.clone();
         raw.make_raw();
-        // Only a guest sends CR LF itself; messages of other programs still need the
-        // translation.
+        // Output translation stays enabled: a guest sends CR LF itself, but messages of other
+        // programs need the translation.
         raw.output_modes = before.output_modes;
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw)?;
         Ok(Some(Self { stdin, before }))
@@ -37,7 +38,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // An error could not be reported here.
+        // Drop cannot report an error.
         let _ = tcsetattr(self.stdin.as_fd(), OptionalActions::Drain, &self.before);
     }
 }

@@ -1,4 +1,4 @@
-//! The tables in which a kernel finds this machine's devices (ACPI 6.5, section 5).
+//! ACPI tables that describe this machine's devices to a kernel (ACPI 6.5, section 5).
 
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{
@@ -16,11 +16,11 @@ pub const OEM: [u8; 6] = *b"NOSTAL";
 pub const TABLE: [u8; 8] = *b"NOSTALLK";
 pub const REVISION: u32 = 1;
 
-/// Where KVM has its interrupt controllers.
+/// Addresses of KVM's interrupt controllers.
 pub const LOCAL_APIC: u32 = 0xfee0_0000;
 pub const IO_APIC: u32 = 0xfec0_0000;
 
-/// Tables, one after the other.
+/// Consecutive tables.
 pub struct Tables {
     start: u64,
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ impl AmlSink for Tables {
 }
 
 impl Tables {
-    /// None yet; the first will lie at `start`.
+    /// Creates an empty sequence for the address `start`.
     pub fn at(start: u64) -> Self {
         Self {
             start,
@@ -41,7 +41,7 @@ impl Tables {
         }
     }
 
-    /// All of them.
+    /// Returns the bytes of all tables.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -55,11 +55,11 @@ impl Tables {
     }
 }
 
-/// All tables of a machine with one CPU, to lie at `start`: their bytes, and the address of the
-/// RSDP, the first to search for.
+/// Returns the bytes of all tables of a machine with one CPU, for the address `start`, and the
+/// address of the RSDP. A kernel searches for the RSDP first.
 pub fn tables(start: u64) -> (Vec<u8>, u64) {
     let mut tables = Tables::at(start);
-    // Nothing is described by AML: the header alone.
+    // The DSDT is only a header, because AML describes no device.
     let dsdt = tables.add(&Sdt::new(*b"DSDT", 36, 2, OEM, TABLE, REVISION));
     let fadt = FADTBuilder::new(OEM, TABLE, REVISION)
         .dsdt_64(dsdt)
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_is_reached_and_sums_to_zero() {
+    fn every_table_is_reachable_and_sums_to_zero() {
         let start = 0xe_0000;
         let (bytes, rsdp) = tables(start);
         let at = |address: usize| &bytes[address - start as usize..];

@@ -1,4 +1,4 @@
-//! The guest's RAM, and its contents when the guest starts (PVH: Xen's docs/misc/pvh.pandoc).
+//! The guest's RAM and its initial contents (PVH: Xen's docs/misc/pvh.pandoc).
 
 use std::io::Cursor;
 
@@ -18,41 +18,41 @@ use super::vm::Memory;
 use crate::Error;
 use crate::guest::Guest;
 
-// Below 1 MiB. The kernel's start of other CPUs has 0x8000.
+// Addresses below 1 MiB. The kernel uses 0x8000 to start other CPUs.
 pub const START_INFO: u64 = 0x6000;
 const MODULES: u64 = 0x6100;
 const MEMORY_MAP: u64 = 0x7000;
 const COMMAND_LINE: u64 = 0x2_0000;
-/// Where a PC's firmware has tables.
+/// Address at which a PC's firmware stores its tables.
 pub const TABLES: u64 = 0xe_0000;
 
-/// Where a PC's low memory ends, and where the rest begins.
+/// End of a PC's low memory, and start of the memory above it.
 pub const LOW: u64 = 0xa_0000;
 pub const HIGH: u64 = 0x10_0000;
 
-/// RAM ends below this: above are devices.
+/// Start of the devices; RAM ends below.
 pub const DEVICES: u64 = 0xc000_0000;
 
 const UART_SIZE: u64 = STRIDE * REGISTERS as u64;
 const ECAM_SIZE: u64 = (*BUSES.end() as u64 + 1) << 20;
 
-/// A page at least, NUL included.
+/// Size limit for the command line, including the NUL.
 const LONGEST_COMMAND_LINE: usize = 4096;
 
-/// From Xen's include/public/arch-x86/hvm/start_info.h.
+/// Magic number, from Xen's include/public/arch-x86/hvm/start_info.h.
 const MAGIC: u32 = 0x336e_c578;
 
-// Of the memory map.
+// Types of memory map entries.
 const RAM: u32 = 1;
 const RESERVED: u32 = 2;
 const ACPI_TABLES: u32 = 3;
 
-/// The guest's RAM: its own, or that which is to outlive it.
+/// Allocates the guest's RAM, or maps the RAM that outlives the guest.
 pub fn memory(guest: &Guest<'_>) -> Result<Memory, Error> {
     let size = guest.mebibytes() << 20;
     if size > DEVICES {
         return Err(unbootable(format!(
-            "{} MiB of RAM: there is room for {}",
+            "{} MiB of RAM: the machine has room for {}",
             size >> 20,
             DEVICES >> 20
         )));
@@ -66,7 +66,7 @@ pub fn memory(guest: &Guest<'_>) -> Result<Memory, Error> {
     Memory::from_ranges_with_files([range]).map_err(|error| unbootable(format!("no RAM: {error}")))
 }
 
-/// Loads everything, and returns the kernel's entry address.
+/// Loads kernel, input, start info and tables, and returns the kernel's entry address.
 pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u64, Error> {
     let size = guest.mebibytes() << 20;
     let (entry, end) = load_kernel(memory, guest)?;
@@ -86,7 +86,7 @@ pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u6
         range(0, LOW, RAM),
         range(TABLES, HIGH, ACPI_TABLES),
         range(HIGH, size, RAM),
-        // Nothing else is to be put there, also where the port is elsewhere.
+        // Reserved even if the serial port is elsewhere.
         range(BASE, BASE + UART_SIZE, RESERVED),
         // A kernel uses ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
         range(ECAM, ECAM + ECAM_SIZE, RESERVED),
@@ -102,7 +102,7 @@ fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
         .map_err(|error| unbootable(format!("no room in its RAM: {error}")))
 }
 
-/// Writes the start info, and the structures that it points to; a module is an address and a size.
+/// Writes the start info and its structures. A module has an address and a size.
 pub fn start_info(
     memory: &Memory,
     command_line: &str,
@@ -144,14 +144,14 @@ pub fn start_info(
         .map_err(|error| unbootable(error.to_string()))
 }
 
-/// The kernel's PVH entry, and its end.
+/// Loads the kernel, and returns its PVH entry and its end.
 fn load_kernel(memory: &Memory, guest: &Guest<'_>) -> Result<(u64, u64), Error> {
     let loaded = load_elf(memory, guest.kernel)?;
     if guest.ram.is_none() {
         return Ok(loaded);
     }
-    // Another guest may have left something where this one expects zeros, and the
-    // loader brings none.
+    // A previous guest may have left data where this one expects zeros, which the ELF loader does
+    // not write.
     let end = loaded.1.min(guest.mebibytes() << 20);
     let zeros = vec![0; end.saturating_sub(HIGH) as usize];
     memory
@@ -171,7 +171,7 @@ pub fn load_elf(memory: &Memory, kernel: &[u8]) -> Result<(u64, u64), Error> {
     }
 }
 
-/// Where `input` goes, if there is any: as high as it can.
+/// Returns the highest address at which `input` fits; `None` without input.
 pub fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error> {
     if input.is_empty() {
         return Ok(None);

@@ -24,12 +24,12 @@ const END: u16 = 0xf4;
 /// The PCI configuration port whose writes are collected.
 const INDEX: Place = Place::Port(*PORTS.start());
 
-/// Bytes that one exit or one drain can still deliver to a full output: one string instruction,
-/// which KVM passes page by page, and one full ring of single bytes.
+/// Bytes that one exit or drain can still deliver to a full output: a string instruction, which KVM
+/// splits at pages, and a full ring of single bytes.
 const SLACK: usize = PAGE + ring::SIZE;
 
-/// Returns an output for the serial line of a guest with these limits. Its size is one byte
-/// more than allowed, so that a flood is noticed, plus the slack.
+/// Creates the output for the serial line of a guest with these limits. It holds one byte more than
+/// allowed, to detect a flood, plus the slack.
 pub fn output(limits: &Limits) -> Output {
     Output::new(one_more_than(limits.serial_bytes), SLACK)
 }
@@ -48,11 +48,11 @@ pub struct KvmBus {
     pub serial: KvmSerial,
     pci: PciBus,
     pub reports: Vec<u8>,
-    /// Number of report bytes to keep: one more than allowed.
+    /// Number of report bytes to keep: one more than allowed, to detect a flood.
     keep: usize,
     pub exits: Exits,
     log: Log,
-    /// Further devices. They take precedence over the others.
+    /// Additional devices. They take precedence over serial port and PCI.
     devices: Vec<Box<dyn BusDevice>>,
     ended: Option<End>,
 }
@@ -93,7 +93,7 @@ impl KvmBus {
 
     /// Handles one exit, after all writes that were collected before it.
     ///
-    /// Every exit passes here, so no kind of exit lets a guest continue that has to wait.
+    /// Every exit uses this function, so that a guest with a full output waits at any kind of exit.
     pub fn exit(&mut self, exit: Exit<'_>) -> Result<Next, Error> {
         self.drain()?;
         if let Some(end) = self.ended {
@@ -138,9 +138,8 @@ impl KvmBus {
         } else if write.place == INDEX && bytes.len() == 4 {
             self.pci.write(At::Port(0), bytes);
         } else {
-            // KVM collects all writes within the index's four bytes, including those for other
-            // devices, such as a PC's reset control. They are not exits, regardless of the
-            // device.
+            // KVM collects all writes within the index's four bytes, also those for other devices
+            // such as a PC's reset control. They caused no exit, so the count is restored.
             let exits = self.exits;
             let next = self.put(write.place, bytes.len(), bytes)?;
             self.exits = exits;
@@ -151,7 +150,7 @@ impl KvmBus {
         Ok(())
     }
 
-    /// Returns how the guest ended itself with a collected write, of which its CPU has no exit.
+    /// Returns how the guest ended itself with a collected write, which causes no exit of its CPU.
     pub fn ended(&self) -> Option<End> {
         self.ended
     }
@@ -160,20 +159,20 @@ impl KvmBus {
     pub fn tend(&mut self) -> Result<(), Error> {
         self.drain()?;
         if self.serial.lost() > 0 {
-            // The slack rules this out. Output with a gap must not pass as complete.
+            // The slack excludes this case. An output with a gap must not pass as complete.
             return Err(Error::Flood(self.serial.sent().bytes().len() as u64));
         }
         self.serial.settle_interrupt(&self.vm)
     }
 
-    /// Sets up the accesses without exits for the first time.
+    /// Sets up the accesses without exits before the guest starts.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.serial.settle(&self.vm)?;
         self.log.maps_at_start = self.serial.maps() + self.pci.maps();
         Ok(())
     }
 
-    /// Delivers input to the serial port, as much as it has room for, and returns the number of
+    /// Delivers as much input to the serial port as it has room for, and returns the number of
     /// bytes.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         self.drain()?;
@@ -295,22 +294,21 @@ impl KvmBus {
     }
 }
 
-/// Number of reports whose exits are kept: many times more than any work of ours sends. It
-/// bounds the memory for a guest that sends one letter a line.
+/// Maximum number of reports with exit counts: far more than any experiment sends. It bounds the
+/// memory for a guest that sends very short lines.
 const MOST_REPORTS: usize = 1 << 16;
 
 /// Exits between reports.
 #[derive(Default)]
 struct Log {
     before_report: Vec<Exits>,
-    /// The exits when the last report was complete.
+    /// Exits when the last report was complete.
     reported: Exits,
     maps_at_start: MapChanges,
 }
 
 impl Log {
-    /// Handles the first byte of a report. Before the first report of all, exits counted by the
-    /// hardware start from 0.
+    /// Handles the first byte of a report. Before the first report, hardware exits count from 0.
     fn report_begins(&mut self, now: Exits) {
         if self.before_report.is_empty() {
             self.reported.hardware = now.hardware.map(|_| 0);

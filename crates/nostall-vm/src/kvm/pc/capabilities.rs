@@ -1,4 +1,4 @@
-//! Capabilities of a KVM, queried one by one, and the replacement for each missing one.
+//! Capabilities of a KVM, and the replacement for each missing one.
 
 use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
 use kvm_ioctls::{Cap, Kvm};
@@ -9,24 +9,24 @@ use super::serial::UartMode;
 /// Options of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// How the serial port is offered.
+    /// Access to the serial port.
     pub uart: UartMode,
-    /// How PCI configuration space is offered.
+    /// Access to PCI configuration space.
     pub pci: PciMode,
 }
 
-/// Capabilities of a KVM that matter here.
+/// Capabilities of a KVM that this machine uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Memory that the guest can read without an exit, and whose writes exit.
+    /// Memory that the guest reads without an exit; writes to it exit.
     pub read_only_memory: bool,
     /// Collecting writes to memory-mapped registers.
     pub coalesced_mmio: bool,
     /// Collecting writes to ports.
     pub coalesced_ports: bool,
-    /// Interrupt controllers and a timer of its own.
+    /// Interrupt controllers and a timer in the kernel.
     pub interrupts: bool,
-    /// Reading the time stamp counter's rate.
+    /// Reading the rate of the time stamp counter.
     pub tsc_rate: bool,
     /// Statistics in binary form.
     pub statistics: bool,
@@ -39,7 +39,7 @@ const COALESCED_PORTS: &str = "coalesced ports (KVM_CAP_COALESCED_PIO)";
 const NO_INTERRUPTS: &str = "interrupt controllers and timer (KVM_CAP_IRQCHIP, \
                              KVM_CAP_PIT2): no interrupt reaches the guest";
 const NO_TSC_RATE: &str =
-    "clock rate to tell (KVM_CAP_GET_TSC_KHZ): the guest measures it by its timer";
+    "clock rate to report (KVM_CAP_GET_TSC_KHZ): the guest measures it with its timer";
 const NO_STATISTICS: &str = "statistics (KVM_CAP_BINARY_STATS_FD): light exits are not counted";
 
 impl Capabilities {
@@ -56,7 +56,7 @@ impl Capabilities {
         }
     }
 
-    /// Returns the closest options to `options`, and a line for each missing capability.
+    /// Returns the closest supported options, and a note for each missing capability.
     pub(super) fn settle(self, options: Options) -> (Options, Vec<String>) {
         let mut notes = Vec::new();
         let mut missing = |what: &str, option: &str, asked: &str, instead: &str| {
@@ -87,7 +87,7 @@ impl Capabilities {
         };
         let pci = if there { options.pci } else { PciMode::Trap };
         if !there {
-            missing(what, "PCI by", options.pci.name(), pci.name());
+            missing(what, "PCI access with", options.pci.name(), pci.name());
         }
         let others = [
             (self.interrupts, NO_INTERRUPTS),
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_used_without_a_word() {
+    fn existing_capabilities_are_used_without_a_note() {
         for uart in UartMode::ALL {
             assert_eq!(settled(ALL, uart), (uart, vec![]));
         }
     }
 
     #[test]
-    fn what_is_missing_is_said_and_the_next_best_is_used() {
+    fn a_missing_capability_is_noted_and_replaced_with_the_next_best() {
         let no_read_only = Capabilities {
             read_only_memory: false,
             ..ALL
@@ -180,7 +180,7 @@ mod tests {
             panic!("{notes:?}");
         };
         assert!(interrupts.ends_with("no interrupt reaches the guest"));
-        assert!(clock.ends_with("the guest measures it by its timer"));
+        assert!(clock.ends_with("the guest measures it with its timer"));
         assert!(statistics.ends_with("light exits are not counted"));
     }
 }

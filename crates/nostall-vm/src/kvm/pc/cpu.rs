@@ -17,10 +17,10 @@ use super::ring::Place;
 use super::vm::failed;
 use crate::Error;
 
-/// First of a hypervisor's CPUID leaves, which reports the last.
+/// First CPUID leaf of hypervisors, which reports the last one.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// Leaf with the rate of the time stamp counter in kHz in EAX, as VMware defines it.
+/// CPUID leaf with the rate of the time stamp counter in kHz in EAX, as VMware defines it.
 const TIMING: u32 = 0x4000_0010;
 
 /// Sets the state that PVH requires: 32-bit protected mode, paging off, flat segments,
@@ -59,8 +59,7 @@ pub fn set_up(cpu: &VcpuFd, entry: u64) -> Result<(), Error> {
     cpu.set_regs(&registers).map_err(failed("set registers"))
 }
 
-/// Sets the guest's CPUID: all that KVM supports, and the rate of its clock where that is
-/// known.
+/// Sets the guest's CPUID: all features that KVM supports, and the clock rate if known.
 ///
 /// `more` makes further changes.
 pub fn identify(
@@ -71,7 +70,7 @@ pub fn identify(
 ) -> Result<(), Error> {
     let mut leaves = kvm
         .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
-        .map_err(failed("tell what CPUs it supports"))?;
+        .map_err(failed("report the supported CPUID"))?;
     more(leaves.as_mut_slice());
     for leaf in leaves.as_mut_slice() {
         describe(leaf, tsc_khz.is_some());
@@ -91,7 +90,7 @@ pub fn identify(
 
 /// Changes a leaf of KVM's supported CPUID so that it describes the guest's CPU.
 fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
-    /// Bit that reports a hypervisor to the guest. Not every KVM sets it.
+    /// Bit that reports a hypervisor to the guest. Some KVMs do not set it.
     const IN_A_MACHINE: u32 = 1 << 31;
     match leaf.function {
         // One CPU, number 0 (SDM volume 2, CPUID).
@@ -104,8 +103,8 @@ fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
     }
 }
 
-/// Runs the guest until it ends or is stopped. A signal that interrupts the thread makes it
-/// check `stop`.
+/// Runs the guest until it ends or is stopped. After setting `stop`, send the thread a signal, so
+/// that the CPU leaves the guest.
 pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>, stop: &AtomicBool) -> Result<End, Error> {
     while !stop.load(Ordering::Acquire) {
         match step(cpu, bus)? {
@@ -123,15 +122,15 @@ pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>, stop: &AtomicBool) -> Resu
     Ok(bus.lock().ended().unwrap_or(End::Stopped))
 }
 
-/// Runs the guest up to its next exit, and handles the exit.
+/// Runs the guest until its next exit, and handles the exit.
 fn step(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>) -> Result<Next, Error> {
     let handle = |exit: Exit<'_>| bus.lock().exit(exit);
     match cpu.run() {
         Ok(VcpuExit::IoIn(port, data)) => {
             let data: *mut [u8] = data;
             let size = item_size(cpu);
-            // SAFETY: this is KVM's page beside the CPU. It stays mapped as long as the CPU,
-            // and has no other user until the CPU runs again.
+            // SAFETY: this is KVM's page for the CPU. It is mapped as long as the CPU exists, and
+            // has no other user until the CPU runs again.
             let data = unsafe { &mut *data };
             let place = Place::Port(port);
             handle(Exit::Read { place, size, data })
@@ -185,7 +184,7 @@ fn internal_error(cpu: &mut VcpuFd) -> String {
     }
 }
 
-/// Returns the size of one item: a string instruction moves several with one exit.
+/// Returns the size of one item. A string instruction moves several items in one exit.
 fn item_size(cpu: &mut VcpuFd) -> usize {
     // SAFETY: the exit was a port access, which uses this field of the union.
     usize::from(unsafe { cpu.get_kvm_run().__bindgen_anon_1.io.size })
@@ -196,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_knows_that_it_is_one_even_if_the_hosts_kernel_does_not_say_so() {
+    fn the_cpuid_reports_a_hypervisor_even_if_the_hosts_kernel_does_not() {
         let leaf = |function| kvm_cpuid_entry2 {
             function,
             eax: HYPERVISOR + 1,

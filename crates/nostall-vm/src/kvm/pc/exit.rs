@@ -1,16 +1,16 @@
-//! Exits of the CPU from the guest, and the action after each.
+//! Exits of the CPU, and the action after each.
 
 use super::ring::Place;
 
-/// A reason for which the CPU has left the guest.
+/// An exit of the CPU.
 pub enum Exit<'a> {
-    /// A read of `data`, item by item of `size` bytes.
+    /// A read of `data`, in items of `size` bytes.
     Read {
         place: Place,
         size: usize,
         data: &'a mut [u8],
     },
-    /// A write, likewise.
+    /// A write of `data`, in items of `size` bytes.
     Write {
         place: Place,
         size: usize,
@@ -18,50 +18,50 @@ pub enum Exit<'a> {
     },
     /// The CPU is halted.
     Halt,
-    /// A signal, or something else that is not the guest's doing.
+    /// An exit that the guest did not cause, such as a signal.
     Other,
 }
 
 /// Action after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Let the guest go on.
+    /// Resume the guest.
     GoOn,
-    /// The same, but not before there is room for its output.
+    /// Resume the guest as soon as its output has room.
     Wait,
-    /// The same, but the guest has nothing to do.
+    /// Resume the guest after a pause, because its CPU is halted.
     Rest,
-    /// The guest has ended itself.
+    /// The guest ended itself.
     End(End),
 }
 
 /// How a guest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At its own word, with this status.
+    /// The guest ended itself with this exit status.
     Status(i32),
-    /// By a reset.
+    /// The guest reset the machine.
     Reset,
-    /// By turning itself off.
+    /// The guest turned the machine off.
     Off,
     /// This process stopped it.
     Stopped,
 }
 
-/// Device that a read was for.
+/// Device that handled a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The serial port, beside its eight registers.
+    /// The serial port, between or beyond its eight registers.
     Serial,
     /// Another device.
     Other,
 }
 
-/// A further device of a machine, besides serial port and PCI.
+/// An additional device of a machine, besides serial port and PCI.
 pub trait BusDevice: Send {
-    /// Handles a read; `None` if nothing of it is at `place`.
+    /// Handles a read; `None` if the device has nothing at `place`.
     fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read>;
 
-    /// Handles a write, likewise.
+    /// Handles a write; `None` if the device has nothing at `place`.
     fn write(&mut self, place: Place, data: &[u8]) -> Option<Next>;
 }

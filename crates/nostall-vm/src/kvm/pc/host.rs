@@ -5,7 +5,7 @@ use std::io;
 use super::capabilities::{Capabilities, Options};
 use crate::Error;
 
-/// Where it is.
+/// Path of KVM's device file.
 const PATH: &str = "/dev/kvm";
 
 /// The host's KVM.
@@ -18,13 +18,13 @@ pub struct Kvm {
 }
 
 impl Kvm {
-    /// The host's KVM, to run machines with `options`, or the closest ones: [`notes`](Self::notes)
-    /// lists the missing capabilities.
+    /// Opens the host's KVM for machines with `options`, or the closest supported ones.
+    /// [`notes`](Self::notes) lists the missing capabilities.
     ///
     /// # Errors
     ///
-    /// [`Error::NoKvm`] if it is not there or may not be used; [`Error::Kvm`] if it
-    /// is not as it should be.
+    /// [`Error::NoKvm`] if KVM does not exist or the user lacks permission. [`Error::Kvm`] if KVM
+    /// refuses a query.
     pub fn find(options: Options) -> Result<Self, Error> {
         let no_kvm = |errno: kvm_ioctls::Error| Error::NoKvm {
             path: PATH,
@@ -32,7 +32,7 @@ impl Kvm {
         };
         let system = kvm_ioctls::Kvm::new().map_err(no_kvm)?;
         if system.get_api_version() != kvm_bindings::KVM_API_VERSION as i32 {
-            let cause = io::Error::other("another version of its interface");
+            let cause = io::Error::other("its interface has an unsupported version");
             return Err(Error::NoKvm { path: PATH, cause });
         }
         let capabilities = Capabilities::of(&system);
@@ -55,8 +55,7 @@ impl Kvm {
         self.options
     }
 
-    /// Returns a line for each requested option that this KVM does not support, with its
-    /// replacement.
+    /// Returns a note for each option that this KVM does not support, with its replacement.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

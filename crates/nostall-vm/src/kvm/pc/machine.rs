@@ -1,4 +1,4 @@
-//! A machine that runs on a thread of its own.
+//! A machine that runs on its own thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,18 +21,17 @@ use super::vm::{Memory, create_vm, failed, give_interrupts, give_memory};
 use crate::Error;
 use crate::guest::Limits;
 
-/// How long to wait for the bus, before the time limits are checked again. The CPU's thread holds
-/// it for as long as the host's kernel takes to change the mappings: some milliseconds, on some
-/// hosts.
+/// Time to wait for the bus before the time limits are checked again. The CPU's thread holds the
+/// bus while the host's kernel changes mappings, which takes milliseconds on some hosts.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The bus. The CPU's thread locks it for each exit, and the watching thread now and then. The
-/// lock is fair: a guest that makes nothing but exits would otherwise keep it.
+/// The shared bus. The CPU's thread locks it for each exit, the watching thread periodically. The
+/// lock is fair: otherwise a guest that only causes exits would keep it.
 type SharedBus = Arc<FairMutex<KvmBus>>;
 
 /// A machine that is ready to run.
 pub struct KvmMachine {
-    // In this order they are dropped.
+    // Fields are dropped in this order.
     cpu: VcpuFd,
     bus: SharedBus,
     _vm: Arc<VmFd>,
@@ -40,8 +39,8 @@ pub struct KvmMachine {
 }
 
 impl KvmMachine {
-    /// A machine with this memory and these PCI devices, whose CPU `set_up` makes ready, and whose
-    /// bus `equip` does. `set_up` gets the time stamp counter's rate, if that is known.
+    /// Creates a machine with this memory and these PCI devices. `set_up` prepares the CPU; its
+    /// argument is the time stamp counter's rate, if known. `equip` adds devices to the bus.
     pub fn new(
         kvm: &Kvm,
         (memory, bridge): (Memory, HostBridge),
@@ -77,21 +76,21 @@ impl KvmMachine {
         })
     }
 
-    /// Of the whole machine: a closure that names parts of it would drop the others, and
-    /// the memory with them.
+    /// Takes the whole machine: a closure that captured single fields would drop the others,
+    /// including the memory.
     fn run(&mut self, stop: &AtomicBool) -> Result<End, Error> {
         cpu::run(&mut self.cpu, &self.bus, stop)
     }
 }
 
-/// A machine whose CPU runs, on a thread of its own; stopped when dropped.
+/// A machine whose CPU runs on its own thread; dropping it stops the CPU.
 pub struct RunningMachine {
     bus: SharedBus,
     pub cpu: CpuThread<End>,
 }
 
 impl RunningMachine {
-    /// Starts it.
+    /// Starts the CPU's thread.
     pub fn start(mut machine: KvmMachine) -> Result<Self, Error> {
         Ok(Self {
             bus: machine.bus.clone(),
@@ -99,7 +98,7 @@ impl RunningMachine {
         })
     }
 
-    /// How it ended, if it has.
+    /// Returns how the machine ended, if it has ended.
     pub fn ended(&mut self) -> Option<Result<End, Error>> {
         let by_itself = self.bus().and_then(|bus| bus.ended());
         if by_itself.is_some() {
@@ -108,15 +107,15 @@ impl RunningMachine {
         self.cpu.ended()
     }
 
-    /// Returns the guest's bus, as soon as it is free; `None` if it is not for a long time.
+    /// Waits for the guest's bus; `None` if it is not free within the time limit.
     pub fn bus(&self) -> Option<FairMutexGuard<'_, KvmBus>> {
         self.bus.try_lock_for(TURN)
     }
 }
 
-/// The CPU's thread does not even stop.
+/// Returns the error for a CPU thread that does not stop.
 pub fn stuck() -> Error {
-    Error::Cpu("the host's kernel does not let go of it".to_owned())
+    Error::Cpu("the host's kernel does not return from running it".to_owned())
 }
 
 #[cfg(test)]
@@ -130,7 +129,7 @@ pub mod tests {
     use super::super::pci::devices;
     use super::*;
 
-    /// A machine's bus, without a CPU that uses it.
+    /// Returns a machine's bus without a CPU.
     pub fn bus(test: &str, limits: &Limits) -> Option<SharedBus> {
         let options = Options::default();
         let kvm = match Kvm::find(options) {
@@ -138,7 +137,7 @@ pub mod tests {
             Err(error) => {
                 let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
                 assert!(!required, "{test}: {error}");
-                // Not by a macro of std: the test harness would swallow it.
+                // Macros of std would write to the test harness's capture.
                 let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
                 return None;
             }
@@ -151,18 +150,18 @@ pub mod tests {
         Some(Arc::new(FairMutex::new(bus)))
     }
 
-    /// A machine that consists of this bus and this thread.
+    /// Returns a machine that consists of this bus and this thread.
     pub fn running(bus: SharedBus, cpu: CpuThread<End>) -> RunningMachine {
         RunningMachine { bus, cpu }
     }
 
     #[test]
-    fn a_cpu_that_takes_the_bus_again_at_once_leaves_it_to_a_waiter() {
+    fn a_cpu_that_locks_the_bus_again_at_once_lets_a_waiter_have_it_first() {
         const WAITS: usize = 50;
-        let Some(bus) = bus("a_cpu_that_takes_the_bus_again", &Limits::of(1, 0)) else {
+        let Some(bus) = bus("a_cpu_that_locks_the_bus_again", &Limits::of(1, 0)) else {
             return;
         };
-        // The turn that the CPU has, and the first in which it saw the waiter asleep in line.
+        // The CPU's current turn, and the first turn in which it found the waiter asleep.
         let turn = Arc::new(AtomicU32::new(0));
         let slept = Arc::new(AtomicU32::new(0));
         let asks = Arc::new(AtomicBool::new(false));
@@ -198,10 +197,10 @@ pub mod tests {
         }
     }
 
-    /// Whether a thread sleeps, according to Linux.
+    /// Returns whether Linux reports the thread as sleeping.
     fn sleeps(thread: &Path) -> bool {
         let stat = std::fs::read_to_string(thread.join("stat")).unwrap();
-        // Its name, which may have any character, is in parentheses.
+        // The thread's name, in parentheses, can contain any character.
         stat.rsplit(") ").next().unwrap().starts_with('S')
     }
 }

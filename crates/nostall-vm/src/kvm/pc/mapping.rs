@@ -10,13 +10,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 /// Unit of KVM's mappings in bytes.
 pub const PAGE: usize = 4096;
 
-/// Whole pages that other parties access concurrently; therefore accessed only with atomics.
+/// Whole pages with concurrent users; all access is atomic.
 pub struct SharedMemory {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the memory belongs to this value alone, and is accessed only with atomics.
+// SAFETY: only this value owns the memory, and all access is atomic.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -26,7 +26,7 @@ impl SharedMemory {
     pub fn of(of: &impl AsFd, page: u64) -> io::Result<Self> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         let offset = page * PAGE as u64;
-        // SAFETY: a new mapping at an address of the system's choice.
+        // SAFETY: a new mapping at an address that the system chooses.
         let start = unsafe { mmap(ptr::null_mut(), PAGE, rights, MapFlags::SHARED, of, offset)? };
         Self::at(start.cast(), PAGE)
     }
@@ -34,7 +34,7 @@ impl SharedMemory {
     /// Allocates memory of `len` bytes in whole pages, each byte with the value `value`.
     pub fn filled(len: usize, value: u8) -> io::Result<Self> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the system's choice.
+        // SAFETY: a new mapping at an address that the system chooses.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, rights, MapFlags::PRIVATE)? };
         let start: *mut u8 = start.cast();
         // SAFETY: the memory was just mapped and is not shared yet.
@@ -44,22 +44,22 @@ impl SharedMemory {
 
     /// Maps the first `len` bytes of the file `of`, in whole pages, as a private copy.
     ///
-    /// Only pages that are written take memory.
+    /// Only written pages occupy memory.
     pub fn over(of: &impl AsFd, len: usize) -> io::Result<Self> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the system's choice.
+        // SAFETY: a new mapping at an address that the system chooses.
         let start = unsafe { mmap(ptr::null_mut(), len, rights, MapFlags::PRIVATE, of, 0)? };
         Self::at(start.cast(), len)
     }
 
-    /// Restores the file's contents in `len` bytes from `offset` on of memory that was mapped
-    /// [`over`](Self::over) it, and frees their memory. Both are whole pages.
+    /// Restores the file's contents in whole pages from `offset` on, and frees their memory. The
+    /// memory must be mapped [`over`](Self::over) the file.
     pub fn forget(&self, offset: usize, len: usize) -> io::Result<()> {
         if offset > self.len || len > self.len - offset {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: the range is inside, and is mapped as long as `self` lives. All access uses
-        // atomics, which read the file's bytes from then on.
+        // SAFETY: the range is inside the mapping, which lives as long as `self`. All access is
+        // atomic and reads the file's bytes from then on.
         let discarded = unsafe {
             let start = self.start.add(offset);
             madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed)
@@ -72,8 +72,8 @@ impl SharedMemory {
         Ok(Self { start, len })
     }
 
-    /// Stores `bytes` at `offset` in whole words. Both lengths are multiples of 4. Words
-    /// outside the memory are skipped.
+    /// Stores `bytes` at `offset` in whole words; both lengths are multiples of 4. Words outside
+    /// the memory are ignored.
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         for (n, word) in bytes.as_chunks().0.iter().enumerate() {
             if let Some(to) = self.word(offset + 4 * n) {
@@ -82,30 +82,30 @@ impl SharedMemory {
         }
     }
 
-    /// Returns the address in this process.
+    /// Returns the start address in this process.
     pub fn address(&self) -> u64 {
         self.start.addr().get() as u64
     }
 
-    /// Returns the byte at `offset`, or `None` outside.
+    /// Returns the byte at `offset`; `None` outside the memory.
     pub fn byte(&self, offset: usize) -> Option<&AtomicU8> {
-        // SAFETY: the byte is inside, and is mapped as long as `self` lives.
+        // SAFETY: the byte is inside the mapping, which lives as long as `self`.
         (offset < self.len).then(|| unsafe { self.start.add(offset).cast().as_ref() })
     }
 
-    /// Returns the 32 bits at `offset`, or `None` if they are outside or unaligned.
+    /// Returns the 32-bit word at `offset`; `None` outside the memory or unaligned.
     pub fn word(&self, offset: usize) -> Option<&AtomicU32> {
         let inside = offset <= self.len - 4 && offset.is_multiple_of(4);
-        // SAFETY: the word is inside, is mapped as long as `self` lives, and is aligned, since
-        // the page is.
+        // SAFETY: the word is inside the mapping, which lives as long as `self`. It is aligned,
+        // because the pages are.
         inside.then(|| unsafe { self.start.add(offset).cast().as_ref() })
     }
 }
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: the memory was mapped by this value, and no reference into it exists any
-        // more. It fails only for an address that is not a page's.
+        // SAFETY: this value mapped the memory, and no reference into it remains. The call only
+        // fails for an address that is not page-aligned.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,5 +1,5 @@
-//! A PC with one CPU, as KVM and our devices make it: the parts of which a guest's machine is
-//! made. Nothing outside this module reaches past the list below.
+//! Building blocks of a PC with one CPU, using KVM and nostall's device models. Other modules use
+//! only the items exported below.
 
 pub mod acpi;
 pub mod boot;

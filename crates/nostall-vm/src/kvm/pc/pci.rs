@@ -1,4 +1,4 @@
-//! The PCI host bridge, with as few exits as the options select.
+//! The PCI host bridge, with as few exits as the options allow.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,35 +17,34 @@ use crate::Error;
 use crate::exits::MapChanges;
 use crate::process::MemoryFile;
 
-/// The index and the data port (PCI Local Bus 3.0, 3.2.2.3.2).
+/// Index and data port (PCI Local Bus 3.0, 3.2.2.3.2).
 pub const PORTS: RangeInclusive<u16> = 0xcf8..=0xcff;
 
 /// Address of the ECAM window.
 pub const ECAM: u64 = 0xe000_0000;
 
-/// The bridge's buses: twice as many as [`Topology`] needs, and a window of 16 MiB.
+/// The bridge's buses: twice as many as [`Topology`] needs, with an ECAM window of 16 MiB.
 pub const BUSES: RangeInclusive<u8> = 0..=15;
 
-/// Bytes of one bus in that window.
+/// Size of one bus in the window, in bytes.
 const BUS: usize = 1 << 20;
 
-/// The first memory slot for runs of the window.
+/// First memory slot for the window's runs.
 const FIRST_SLOT: u32 = 2;
 
-/// Access to PCI configuration space for the guest. Ports and ECAM always work; the costs
-/// differ.
+/// Access to PCI configuration space for the guest. Ports and ECAM always work, at different costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum PciMode {
     /// Every access is an exit.
     #[default]
     Trap,
-    /// Writes to the index port are collected by the host's kernel, as in QEMU. So an access
-    /// through ports is one exit instead of two.
+    /// The host's kernel collects writes to the index port, as in QEMU. An access through ports is
+    /// then one exit instead of two.
     PortsCoalesced,
-    /// The ECAM window is memory that the guest can read. Writes are exits, and that memory is
-    /// up to date before the guest resumes. On AMD, a guest's uncached mapping takes effect: a
-    /// read is then no exit, but slower than RAM. That is not tested.
+    /// The ECAM window is memory that the guest can read. Writes exit, and the memory is updated
+    /// before the guest resumes. On AMD, a guest's uncached mapping takes effect: a read needs no
+    /// exit, but is slower than RAM. That is not tested.
     EcamShadow,
 }
 
@@ -59,7 +58,7 @@ impl PciMode {
     }
 }
 
-/// A place in configuration space, with its access method.
+/// A register of configuration space, with its access method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Offset from the index port.
@@ -74,13 +73,13 @@ pub struct PciBus {
     shadow: Option<Mapped>,
 }
 
-/// Returns the ready-made devices.
+/// Returns the PCI devices of the machine.
 pub fn devices() -> Result<Topology, Error> {
     Topology::new(BUSES).map_err(|error| Error::Unbootable(format!("no PCI devices: {error}")))
 }
 
 impl PciBus {
-    /// Creates the bus for `bridge`, and puts the mode into effect.
+    /// Creates the bus for `bridge` and enables the mode.
     pub fn new(bridge: HostBridge, way: PciMode, vm: &VmFd) -> Result<Self, Error> {
         if way == PciMode::PortsCoalesced {
             let index = IoEventAddress::Pio((*PORTS.start()).into());
@@ -96,7 +95,7 @@ impl PciBus {
         Ok(this)
     }
 
-    /// Returns the location of `place`, or `None` if it is not this bridge's.
+    /// Returns the access method of `place`; `None` if it does not belong to the bridge.
     pub fn find(&self, place: Place) -> Option<At> {
         match place {
             Place::Port(port) => PORTS
@@ -109,8 +108,8 @@ impl PciBus {
         }
     }
 
-    /// Handles a guest's read. The caller lets the shadow [`follow`](Self::follow), since a
-    /// read earns credit for the guest.
+    /// Handles a guest's read. The caller then calls [`follow`](Self::follow), because a read earns
+    /// credit.
     pub fn read(&mut self, at: At, data: &mut [u8]) {
         match at {
             At::Port(offset) => self.bridge.port_read(offset, data),
@@ -118,18 +117,17 @@ impl PciBus {
         }
     }
 
-    /// Handles a guest's write. The caller lets the shadow follow, as after a read.
+    /// Handles a guest's write. The caller then calls [`follow`](Self::follow).
     pub fn write(&mut self, at: At, data: &[u8]) {
-        // None of the devices reacts to writes, so the written function is not needed.
+        // The written function is not needed: no device reacts to writes.
         match at {
             At::Port(offset) => self.bridge.port_write(offset, data),
             At::Ecam(offset) => self.bridge.ecam_write(offset, data),
         };
     }
 
-    /// Brings the guest's memory in line with the bridge, after each exit that the bridge
-    /// answered. The guest's only CPU must not be running, because a changing mapping
-    /// disappears for a moment.
+    /// Updates the guest's memory after each exit that the bridge handled. The guest's only CPU
+    /// must not be running, because a mapping is absent while it changes.
     pub fn follow(&mut self, vm: &VmFd) -> Result<(), Error> {
         match &mut self.shadow {
             Some(shadow) => shadow.follow(&self.bridge, vm),
@@ -137,33 +135,33 @@ impl PciBus {
         }
     }
 
-    /// Returns the number of changes so far to the memory that the guest can read.
+    /// Returns the number of mapping changes so far.
     pub fn maps(&self) -> MapChanges {
         let shadow = self.shadow.as_ref();
         shadow.map_or_else(MapChanges::default, |shadow| shadow.maps)
     }
 }
 
-/// Runs of the shadow, each in a memory slot.
+/// Runs of the shadow, each in its own memory slot.
 struct Mapped {
     shadow: Shadow,
-    /// Slots, sorted by the runs' start in the window.
+    /// Slots by the runs' start in the window.
     runs: BTreeMap<u64, Slot>,
-    /// A bus of ones. All mapped pages without a function show it.
+    /// One bus of ones: the contents of all mapped pages without a function.
     all_ones: MemoryFile,
-    /// The memory of all buses without a function.
+    /// Memory of all buses without a function.
     ones: SharedMemory,
     maps: MapChanges,
 }
 
 struct Slot {
     number: u32,
-    /// `None` for all ones.
+    /// Memory of the run; `None` if it is all ones.
     memory: Option<SharedMemory>,
 }
 
 impl Mapped {
-    /// Creates the state without a mapping.
+    /// Creates the state without mappings.
     fn new(bridge: &HostBridge) -> io::Result<Self> {
         let all_ones = MemoryFile::new(&[0xff; BUS])?;
         Ok(Self {
@@ -207,7 +205,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Returns memory that shows a run, or `None` if `ones` does.
+    /// Returns memory for a run; `None` if `ones` has the contents.
     fn memory(&self, run: Run, contents: Contents) -> io::Result<Option<SharedMemory>> {
         let length = run.length as usize;
         Ok(match contents {
@@ -243,14 +241,14 @@ impl Mapped {
         }
     }
 
-    /// Returns the memory of the mapped run at this offset of the window, and the offset in it.
+    /// Returns the memory of the mapped run at this offset of the window, and the offset within it.
     fn at(&self, offset: u64) -> Option<(&SharedMemory, usize)> {
         let (start, slot) = self.runs.range(..=offset).next_back()?;
         Some((slot.memory.as_ref()?, (offset - start) as usize))
     }
 }
 
-/// Maps a run for reading; unmaps it if the length is 0.
+/// Maps a run read-only; a length of 0 unmaps it.
 fn set_slot(vm: &VmFd, slot: u32, run: Run, length: u64, host: u64) -> Result<(), Error> {
     let region = kvm_userspace_memory_region {
         slot,
@@ -259,9 +257,8 @@ fn set_slot(vm: &VmFd, slot: u32, run: Run, length: u64, host: u64) -> Result<()
         memory_size: length,
         userspace_addr: host,
     };
-    // SAFETY: the memory is at least as long as the run. It is kept until the run is unmapped
-    // or the machine no longer runs. The guest can only read it, and this process accesses it
-    // with atomics.
+    // SAFETY: the memory is at least as long as the run, and outlives the mapping or the machine's
+    // run. The guest can only read it, and this process accesses it with atomics.
     unsafe { vm.set_user_memory_region(region) }.map_err(failed("map configuration space"))
 }
 
@@ -288,7 +285,7 @@ mod tests {
         bridge
     }
 
-    /// Returns the KiB of this process's own memory in the mapping.
+    /// Returns the size of this process's private memory in the mapping, in KiB.
     fn private(memory: &SharedMemory, len: u64) -> u64 {
         let addresses = memory.address()..memory.address() + len;
         let mut inside = false;
@@ -306,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_240_ports_has_a_private_page_a_function_and_no_more() {
+    fn a_machine_with_240_ports_has_one_private_page_per_function() {
         let mut bridge = bridge();
         let mut mapped = Mapped::new(&bridge).unwrap();
         let mut memories = Vec::new();
@@ -333,7 +330,7 @@ mod tests {
                 assert_eq!(seen, answered, "{:#x}", run.offset + at);
             }
         }
-        assert!(absent > 200_000, "{absent} reads of what is not there");
+        assert!(absent > 200_000, "{absent} reads of absent functions");
         let all = memories
             .iter()
             .map(|(run, memory)| private(memory, run.length));
@@ -346,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_is_gone_gives_its_page_back() {
+    fn a_removed_function_frees_its_page() {
         let bridge = bridge();
         let mut mapped = Mapped::new(&bridge).unwrap();
         let _ = mapped.shadow.follow(&bridge);

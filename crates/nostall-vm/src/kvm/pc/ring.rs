@@ -1,7 +1,7 @@
 //! The ring in which KVM collects writes (Linux: `struct kvm_coalesced_mmio_ring`).
 //!
-//! KVM writes an entry, then `last`; we read entries, then write `first`. There is
-//! one ring for ports and memory, in the order of the guest's writes.
+//! KVM writes an entry and then `last`. The owner reads entries and then writes `first`. One ring
+//! serves ports and memory, in the order of the guest's writes.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,23 +15,23 @@ const FIRST: usize = 0;
 const LAST: usize = 4;
 const ENTRIES: usize = 8;
 
-// In an entry: the address, its length, whether it is a port, the bytes.
+// Offsets in an entry: address, length, whether it is a port, and the bytes.
 const ENTRY: usize = size_of::<kvm_coalesced_mmio>();
 const LENGTH: usize = 8;
 const PORT: usize = 12;
 const BYTES: usize = 16;
 
-/// Entries that there is room for.
+/// Capacity of the ring in entries.
 pub const SIZE: usize = (PAGE - ENTRIES) / ENTRY;
 
-/// Where the guest wrote.
+/// Address of a guest's write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Port(u16),
     Memory(u64),
 }
 
-/// A write that was collected.
+/// A collected write.
 pub struct CoalescedWrite {
     pub place: Place,
     bytes: [u8; 8],
@@ -48,15 +48,15 @@ impl CoalescedWrite {
 pub struct CoalescedRing(SharedMemory);
 
 impl CoalescedRing {
-    /// Of the machine of this virtual CPU: it is mapped beside each of them.
+    /// Maps the ring of the machine of this virtual CPU.
     pub fn of(cpu: &impl AsRawFd) -> io::Result<Self> {
-        // SAFETY: open as long as `cpu` is, which we borrow.
+        // SAFETY: the descriptor is open as long as `cpu`, which is borrowed.
         let cpu = unsafe { BorrowedFd::borrow_raw(cpu.as_raw_fd()) };
         SharedMemory::of(&cpu, KVM_COALESCED_MMIO_PAGE_OFFSET.into()).map(Self)
     }
 
-    /// Removes all writes that are in it now, oldest first. Writes that come in meanwhile are left
-    /// for the next time.
+    /// Removes all current writes, oldest first. Writes that arrive meanwhile stay for the next
+    /// call.
     pub fn drain(&mut self) -> impl Iterator<Item = CoalescedWrite> {
         let last = self.index(LAST);
         (0..SIZE).map_while(move |_| {
@@ -68,7 +68,7 @@ impl CoalescedRing {
         })
     }
 
-    /// Returns an index below [`SIZE`], for any contents of the page.
+    /// Returns the ring index at `at`, reduced to below [`SIZE`] for any contents of the page.
     fn index(&self, at: usize) -> usize {
         let index = self
             .0
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_out_in_order_and_once_across_the_rings_end() {
+    fn entries_are_drained_once_and_in_order_across_the_rings_end() {
         let mut ring = CoalescedRing(SharedMemory::filled(PAGE, 0).unwrap());
         for n in 0..3 * SIZE {
             put(&ring, n % SIZE, n as u8);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_in_the_page_ends() {
+    fn draining_ends_for_arbitrary_contents_of_the_page() {
         let mut ring = CoalescedRing(SharedMemory::filled(PAGE, 0xff).unwrap());
         assert!(ring.drain().all(|write| write.bytes().len() <= 8));
         assert_eq!(ring.drain().count(), 0);

@@ -1,4 +1,4 @@
-//! The serial port, with as few exits as the options select.
+//! The serial port, with as few exits as the options allow.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -25,35 +25,34 @@ pub const IRQ: u32 = 4;
 
 pub const REGISTERS: u16 = 8;
 
-/// Address in memory: above the RAM, below the interrupt controllers.
+/// Address of the memory-mapped registers: above the RAM, below the interrupt controllers.
 pub const BASE: u64 = 0xd000_0000;
 
-/// Distance of registers: with one register a page, mapping one does not affect the others.
+/// Distance between registers: one page, so that mapping one does not affect the others.
 pub const STRIDE: u64 = PAGE as u64;
 
-/// Register number for the space between two registers.
+/// Register number for addresses between two registers.
 const BETWEEN: usize = usize::MAX;
 
-/// The memory slot of the line status register's page.
+/// Memory slot of the line status register's page.
 const SLOT: u32 = 1;
 
-/// Number of transmit writes that pay for starting and stopping collection once.
+/// Price of starting and stopping collection once, in transmit writes.
 ///
-/// Each time, the host's kernel waits until its list of devices has no reader left (Linux:
-/// `synchronize_srcu` in `kvm_io_bus_unregister_dev`). That takes as long as hundreds of exits,
-/// some milliseconds on some hosts. A terminal enables and disables the transmit interrupt for
-/// every write to it, and must not wait that long each time.
+/// Each change makes the host's kernel wait for the readers of its device list (Linux:
+/// `synchronize_srcu` in `kvm_io_bus_unregister_dev`). The wait takes as long as hundreds of exits:
+/// milliseconds on some hosts. A terminal toggles the transmit interrupt for every write to it, and
+/// must not wait each time.
 const PRICE: u32 = 1_000;
 
-/// Largest credit, also granted at the start: when a driver opens its port, it tests it with
-/// loopback and interrupts before any write.
+/// Maximum and initial credit. A driver that opens its port tests loopback and interrupts before
+/// its first write.
 const MOST_CREDIT: u32 = 4 * PRICE;
 
-/// Number of exits at the port that pay for mapping and unmapping the line status register's
-/// page once.
+/// Price of mapping and unmapping the line status register's page once, in exits of the port.
 const MAP_PRICE: u32 = 100;
 
-/// Largest credit. A driver that opens its port causes an error or two.
+/// Maximum credit. A driver that opens its port causes one or two errors.
 const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
 
 /// Access to the serial port for the guest.
@@ -63,19 +62,19 @@ pub enum UartMode {
     /// Ports; every access is an exit.
     #[default]
     Ports,
-    /// Ports; the host's kernel collects transmit writes while none of them needs an answer. If
-    /// that state changes more often than every 1,000 writes, they are exits for a while.
+    /// Ports; the host's kernel collects transmit writes while they need no immediate handling. If
+    /// that state changes more often than every 1,000 writes, writes exit for a while.
     PortsCoalesced,
-    /// In memory, one register a page. Transmit writes are collected as in the mode above. The
-    /// line status register's page is memory that the guest can read, unless it has an error to
-    /// report.
+    /// Memory-mapped, one register per page. Transmit writes are collected as in the mode above.
+    /// The guest reads the line status register's page as memory, unless an error is to be
+    /// reported.
     ///
-    /// The access that causes an error unmaps the page; the one that clears the last error maps
-    /// it again. If that happens more often than every 100 exits, the line status is read with
-    /// exits for a while.
+    /// The access that causes an error unmaps the page. The access that clears the last error maps
+    /// it again. If that happens more often than every 100 exits, reads of the line status exit for
+    /// a while.
     ///
-    /// On AMD, a guest's uncached mapping takes effect: such a read is then no exit, but slower
-    /// than RAM. That is not tested.
+    /// On AMD, a guest's uncached mapping takes effect: a read needs no exit, but is slower than
+    /// RAM. That is not tested.
     MmioReadonly,
 }
 
@@ -88,7 +87,7 @@ impl UartMode {
         self.into()
     }
 
-    /// Returns the location of the registers.
+    /// Returns the guest's view of the registers' location.
     pub const fn window(self) -> UartWindow {
         match self {
             Self::Ports | Self::PortsCoalesced => UartWindow::Ports,
@@ -104,17 +103,17 @@ impl UartMode {
 pub struct KvmSerial {
     way: UartMode,
     model: Model<HostClock, Output>,
-    /// Set while transmit writes are collected.
+    /// Whether transmit writes are being collected.
     collecting: bool,
     /// Credit from transmit writes.
     credit: Credit,
-    /// The line status register's page, and whether it is mapped for the guest.
+    /// Page of the line status register, and whether the guest has it mapped.
     page: SharedMemory,
     mapped: bool,
     /// Credit from exits.
     map_credit: Credit,
     maps: MapChanges,
-    /// Level of the interrupt line, if it is connected.
+    /// Level of the interrupt line; `None` if it is not connected.
     interrupt: Option<bool>,
 }
 
@@ -134,7 +133,7 @@ impl KvmSerial {
         })
     }
 
-    /// Returns the bytes that the guest has sent and that are not yet taken.
+    /// Returns the output: bytes that the guest sent and the caller has not taken.
     pub fn sent(&mut self) -> &mut Output {
         self.model.sink_mut()
     }
@@ -144,12 +143,12 @@ impl KvmSerial {
         self.model.lost()
     }
 
-    /// Returns the number of changes so far to the memory that the guest can read.
+    /// Returns the number of mapping changes so far.
     pub const fn maps(&self) -> MapChanges {
         self.maps
     }
 
-    /// Returns the register at `place`, or `None` if it is not this port's.
+    /// Returns the register at `place`; `None` if it does not belong to the port.
     pub fn register(&self, place: Place) -> Option<usize> {
         match (self.way, place) {
             (UartMode::Ports | UartMode::PortsCoalesced, Place::Port(port)) => {
@@ -158,7 +157,7 @@ impl KvmSerial {
             }
             (UartMode::MmioReadonly, Place::Memory(address)) => {
                 let offset = address.checked_sub(BASE)?;
-                // Between two registers there is nothing.
+                // No register lies between two registers' addresses.
                 let register = usize::try_from(offset / STRIDE).ok()?;
                 (offset < STRIDE * u64::from(REGISTERS)).then_some(if offset % STRIDE == 0 {
                     register
@@ -170,8 +169,8 @@ impl KvmSerial {
         }
     }
 
-    /// Receives `bytes` from the line in order, as many as there is room for, and returns their
-    /// number. In loopback the line is not connected, and none is received.
+    /// Receives as many of `bytes` from the line as there is room for, in order, and returns their
+    /// number. In loopback the line is not connected, and no byte is received.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         if self.model.read(MCR) & mcr::LOOP != 0 {
             return 0;
@@ -183,8 +182,8 @@ impl KvmSerial {
         now
     }
 
-    /// Handles a guest's read at `register`. Through ports, the bytes of a wider read are
-    /// adjacent registers. In memory, only the first byte is a register.
+    /// Handles a guest's read at `register`. Through ports, a wider read reads adjacent registers.
+    /// In memory, only the first byte is a register.
     pub fn read(&mut self, register: usize, data: &mut [u8]) {
         for (i, byte) in data.iter_mut().enumerate() {
             *byte = self
@@ -193,7 +192,8 @@ impl KvmSerial {
         }
     }
 
-    /// Handles a guest's write at `register`, with the same rules for wider accesses.
+    /// Handles a guest's write at `register`; wider writes follow the rules of
+    /// [`read`](Self::read).
     pub fn write(&mut self, register: usize, data: &[u8]) {
         for (i, &byte) in data.iter().enumerate() {
             if let Some(at) = self.at(register, i) {
@@ -210,8 +210,8 @@ impl KvmSerial {
         }
     }
 
-    /// Brings KVM in line with the model's offer. Call it after each handled access, before the
-    /// guest resumes.
+    /// Updates KVM's mappings and collection to the model's offer. Call it after each handled
+    /// access, before the guest resumes.
     pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
         let offer = self.model.offer();
         self.map_credit.earn(1);
@@ -263,8 +263,8 @@ impl KvmSerial {
             userspace_addr: self.page.address(),
         };
         let start = Instant::now();
-        // SAFETY: the page lives as long as `self`, which outlives the machine's runs. The
-        // guest can only read it, and this process accesses it with atomics.
+        // SAFETY: the page lives as long as `self`, which outlives the machine's runs. The guest
+        // can only read it, and this process accesses it with atomics.
         unsafe { vm.set_user_memory_region(region) }
             .map_err(failed("map the line status register"))?;
         self.maps.record(1, start.elapsed());
@@ -272,13 +272,13 @@ impl KvmSerial {
         Ok(())
     }
 
-    /// Updates the interrupt line. Call it periodically too: a character timeout occurs without
-    /// an access.
+    /// Updates the interrupt line. Also call it periodically: a character timeout occurs without an
+    /// access.
     pub fn settle_interrupt(&mut self, vm: &VmFd) -> Result<(), Error> {
         let Some(before) = self.interrupt else {
             return Ok(());
         };
-        // On a PC, OUT2 gates the line.
+        // On a PC, OUT2 of the MCR gates the line.
         let high = self.model.interrupt().is_some() && self.model.read(MCR) & mcr::OUT2 != 0;
         if high != before {
             vm.set_irq_line(IRQ, high)
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_status_page_answers_every_read_as_a_trapped_one_does() {
+    fn the_line_status_page_and_a_trap_return_the_same_for_every_read() {
         let mut serial = KvmSerial::new(UartMode::MmioReadonly, false, Output::new(1, 0)).unwrap();
         let LineStatus::Memory(value) = serial.model.offer().line_status else {
             panic!("not offered");

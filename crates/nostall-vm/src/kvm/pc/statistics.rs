@@ -9,10 +9,10 @@ use vmm_sys_util::ioctl::ioctl;
 
 vmm_sys_util::ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
-/// Largest plausible number of statistics.
+/// Limit for the number of statistics.
 const MOST: u32 = 1_000;
 
-/// Largest plausible length of a name.
+/// Limit for the length of a name in bytes.
 const LONGEST: u32 = 1_000;
 
 /// The statistics of one virtual CPU.
@@ -43,10 +43,11 @@ impl KvmStatistics {
         })
     }
 
-    /// Returns all hardware exits so far, except those for the host's own interrupts. At least
-    /// `ports` of them were port accesses. Returns `None` if KVM has not counted such an
-    /// access: a KVM that interprets guest code has no exits, and its number of that name has
-    /// another meaning.
+    /// Returns the number of hardware exits so far, without those for the host's own interrupts; at
+    /// least `ports` of them are port accesses.
+    ///
+    /// `None` if KVM did not count port accesses. A KVM that interprets guest code has no exits,
+    /// and its statistic of that name has another meaning.
     pub fn exits(&self, ports: u64) -> Option<u64> {
         if ports > 0 && word(&self.file, self.ports)? == 0 {
             return None;
@@ -56,7 +57,7 @@ impl KvmStatistics {
     }
 }
 
-/// `struct kvm_stats_header`.
+/// Fields of `struct kvm_stats_header`.
 struct Header {
     name_size: u32,
     count: u32,
@@ -97,7 +98,7 @@ impl Header {
     }
 }
 
-/// Returns the first `N` words; words beyond the end are 0.
+/// Returns the first `N` native-endian words; missing words are 0.
 fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {

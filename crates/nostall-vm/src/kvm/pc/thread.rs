@@ -11,18 +11,18 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler, unblock_
 use super::vm::failed;
 use crate::Error;
 
-/// Time limit for a CPU to stop. It usually takes microseconds.
+/// Time limit for stopping a CPU, which usually takes microseconds.
 const STOPPING: Duration = Duration::from_secs(10);
 
-/// The thread; it is stopped when dropped.
+/// A virtual CPU's thread; dropping it stops the thread.
 pub struct CpuThread<T> {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<T, Error>>>,
 }
 
 impl<T: Send + 'static> CpuThread<T> {
-    /// Runs `run` on a new thread. `run` must return soon after it is asked to stop; a signal
-    /// interrupts the CPU at that time.
+    /// Calls `run` on a new thread. `run` must return soon after its flag is set. A signal then
+    /// interrupts the CPU.
     pub fn start(
         run: impl FnOnce(&AtomicBool) -> Result<T, Error> + Send + 'static,
     ) -> Result<Self, Error> {
@@ -30,7 +30,7 @@ impl<T: Send + 'static> CpuThread<T> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let on_thread = move || {
-            // The parent process may have blocked the signal that stops the thread.
+            // The parent may have blocked the signal that stops the thread.
             unblock_signal(SIGRTMIN()).map_err(|error| io::Error::other(error.to_string()))?;
             run(&told)
         };
@@ -43,7 +43,7 @@ impl<T: Send + 'static> CpuThread<T> {
         })
     }
 
-    /// Returns the result once, if `run` has ended.
+    /// Returns the result once, after `run` has ended.
     pub fn ended(&mut self) -> Option<Result<T, Error>> {
         let thread = self.thread.take_if(|thread| thread.is_finished())?;
         Some(
@@ -59,13 +59,13 @@ impl<T> CpuThread<T> {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let start = Instant::now();
-        // A signal just before the guest is entered has no effect, so it is repeated.
+        // A signal just before the CPU enters the guest has no effect, so it is repeated.
         while let Some(thread) = self.thread.as_ref().filter(|thread| !thread.is_finished()) {
-            // The signal has a handler (`heed_signals`). A thread that has just ended is not
-            // reached, and needs no signal.
+            // The signal has a handler (`heed_signals`). An error means that the thread has just
+            // ended.
             let _ = thread.kill(SIGRTMIN());
             if start.elapsed() > STOPPING {
-                // The thread owns all that it needs, and may end later.
+                // The thread owns all its data, and may end later.
                 return;
             }
             sleep(Duration::from_millis(1));
@@ -79,11 +79,11 @@ impl<T> Drop for CpuThread<T> {
     }
 }
 
-/// Installs a handler without an effect for the signal that stops a CPU.
+/// Installs an empty handler for the signal that stops a CPU.
 fn heed_signals() -> Result<(), Error> {
     extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     static RESULT: OnceLock<Result<(), kvm_ioctls::Error>> = OnceLock::new();
     RESULT
         .get_or_init(|| register_signal_handler(SIGRTMIN(), nothing))
-        .map_err(failed("be interrupted"))
+        .map_err(failed("install its signal handler"))
 }

@@ -1,4 +1,4 @@
-//! A virtual machine without devices of ours, and the parts that KVM gives it.
+//! A KVM machine without nostall's device models.
 
 use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, VmFd};
@@ -9,25 +9,25 @@ use crate::Error;
 /// The guest's RAM.
 pub type Memory = GuestMemoryMmap<()>;
 
-/// The memory slots of RAM, which is one range or two: beyond those of PCI
-/// configuration space, and below the 509 that every KVM has.
+/// Memory slots of RAM, for one or two ranges. They avoid the slots of PCI configuration space, and
+/// are below the 509 that every KVM has.
 const RAM_SLOTS: [u32; 2] = [0, 500];
 
-/// Where Intel's KVM keeps three pages of its own: below the firmware's end. It needs
-/// them where the hardware cannot run a guest whose paging is off.
+/// Address of three pages that Intel's KVM needs where the hardware cannot run a guest without
+/// paging; below the end of the firmware.
 const TASK_STATE: usize = 0xfffb_d000;
 
-/// Creates a machine with nothing in it.
+/// Creates an empty machine.
 pub fn create_vm(system: &kvm_ioctls::Kvm) -> Result<VmFd, Error> {
     let vm = system.create_vm().map_err(failed("create a machine"))?;
     if system.check_extension(Cap::SetTssAddr) {
         vm.set_tss_address(TASK_STATE)
-            .map_err(failed("place its own pages"))?;
+            .map_err(failed("reserve its own pages"))?;
     }
     Ok(vm)
 }
 
-/// Makes an error of KVM's refusal.
+/// Returns a conversion of KVM's errors, for the operation `doing`.
 pub fn failed(doing: &'static str) -> impl Fn(kvm_ioctls::Error) -> Error {
     move |errno| Error::Kvm {
         doing,
@@ -47,8 +47,8 @@ pub fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
             memory_size: range.len(),
             userspace_addr: host.addr() as u64,
         };
-        // SAFETY: the memory lives as long as the machine (`KvmMachine`), and this process has
-        // no reference into it.
+        // SAFETY: the memory lives as long as the machine (`KvmMachine`), and this process has no
+        // reference into it.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
     }
     Ok(())

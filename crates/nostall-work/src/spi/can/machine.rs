@@ -1,35 +1,34 @@
-//! Requirements of a machine.
+//! Interface of a machine for the CAN job.
 
 use nostall_io::Nanos;
 use nostall_spi::{Bus, Controller, Platform};
 
 use super::wired::Wired;
 
-/// The bus of the experiment: a place for each message that can wait, and some to spare.
+/// Bus of the job, with room for every waiting message and some spare slots.
 pub type CanBus<M> =
     Bus<Wired<<M as CanMachine>::Controller>, <M as CanMachine>::Platform, 8, 8, 32>;
 
-/// A machine that can run two tasks and a bus's worker at once.
+/// A machine that runs two tasks and the bus's worker concurrently.
 pub trait CanMachine {
-    /// Driver of the wires.
+    /// Driver of the SPI controller.
     type Controller: Controller + Send;
 
-    /// Its tasks and its timer, with a worker while [`run`](Self::run) runs.
+    /// Platform with the tasks and the timer; its worker exists during [`run`](Self::run).
     type Platform: Platform + Sync;
 
-    /// The controller. It selects no device: at the other end there is a model. Over the wires go
-    /// ones, and received bytes are ignored.
+    /// Returns the controller. It selects no device, because the device is a model. The wires carry
+    /// only ones, and received bytes are ignored.
     fn controller(&self) -> Self::Controller;
 
-    /// A platform for one more bus.
+    /// Returns a platform for another bus.
     fn platform(&self) -> Self::Platform;
 
-    /// Has a worker serve `bus`, as its platform says. When that is there, runs both
-    /// `tasks` at once, until they return; then calls `rest`, ends the worker, and
-    /// returns.
+    /// Starts a worker for `bus`, then runs both `tasks` concurrently until they return. Afterwards
+    /// it calls `rest`, ends the worker, and returns the counts.
     ///
-    /// Counting begins when the worker is there and ends when both tasks have returned. The
-    /// worker's own counts may run to its end, as `rest` only wakes it once or twice.
+    /// Counting starts when the worker is ready and ends when both tasks have returned. The
+    /// worker's own counts may continue to its end, because `rest` wakes it only once or twice.
     fn run(
         &self,
         bus: &CanBus<Self>,
@@ -40,17 +39,17 @@ pub trait CanMachine {
         Self: Sized;
 }
 
-/// Counts of a machine.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Context switches of the two tasks and the worker: each time that one of them got
-    /// a CPU, or was taken off it. A kernel whose CPUs have one task each counts the
-    /// times that a CPU went to sleep for want of work. `None` if the machine does not.
+    /// Context switches of the two tasks and the worker: each gain or loss of a CPU. A kernel with
+    /// one task per CPU counts how often an idle CPU went to sleep. `None` if the machine does not
+    /// count them.
     pub switches: Option<u64>,
-    /// Interrupts from one CPU to another.
+    /// Interrupts between CPUs.
     pub cross_cpu: Option<u64>,
-    /// Interrupts of all kinds.
+    /// All interrupts.
     pub interrupts: Option<u64>,
-    /// For how long the worker had a CPU.
+    /// CPU time of the worker.
     pub worker: Nanos,
 }

@@ -1,4 +1,4 @@
-//! The experiment, and its result.
+//! The measurement of the CAN job.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -16,17 +16,17 @@ use super::wired::Wired;
 use crate::spi::job::Strategy;
 use crate::spi::told::SpiMeasured;
 
-/// Longest time in which a worker runs that does not wait for the idle timeout; far below that.
+/// Upper bound for the time until a woken worker runs; far less than the idle timeout.
 const SOON: Nanos = Nanos::from_millis(250);
 
-/// Why nothing was measured.
+/// Reason why the measurement failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// The controller cannot speak to such a device.
+    /// The controller does not support the device's settings.
     Refused(Invalid),
     /// A message failed.
     Bus(Error),
-    /// The bus has an owner when it should have none.
+    /// The bus still has an owner at the end.
     Held,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Failed {
         match self {
             Self::Refused(why) => write!(f, "CAN controller: {why}"),
             Self::Bus(error) => write!(f, "CAN controller: {error}"),
-            Self::Held => f.write_str("CAN controller: its bus is not let go"),
+            Self::Held => f.write_str("CAN controller: its bus is not released"),
         }
     }
 }
@@ -43,12 +43,12 @@ impl fmt::Display for Failed {
 impl core::error::Error for Failed {}
 
 impl Strategy {
-    /// How long to wait afterwards: until the worker has put the hardware to sleep, on a
-    /// machine that has other things to do.
+    /// Returns the time to wait at the end. The worker then has put the hardware to sleep on a busy
+    /// machine.
     const fn rest(self) -> Nanos {
         match self {
             Self::Pump => Nanos::from_secs(1),
-            // The bus is found idle after twice the idle timeout at most.
+            // The worker finds the bus idle after at most twice the idle timeout.
             Self::Caller => Nanos(4 * IDLE_TIMEOUT.0),
         }
     }
@@ -58,7 +58,7 @@ impl Strategy {
 ///
 /// # Errors
 ///
-/// [`Failed`]: there is nothing to measure.
+/// [`Failed`] if a message fails or the controller is unsuitable.
 pub fn can<M: CanMachine>(
     machine: &M,
     strategy: Strategy,
@@ -88,7 +88,7 @@ pub fn can<M: CanMachine>(
     let rest = || {
         clock.sleep_until(clock.now() + SOON);
         let wakeups = u64::from(bus.statistics().wakeups);
-        // A machine that stood still gives no further figures.
+        // After a long pause of the machine, the later figures are omitted.
         if let Ok(seen) = *seen.lock()
             && clock.now() - seen.end < IDLE_TIMEOUT
         {
@@ -102,7 +102,7 @@ pub fn can<M: CanMachine>(
     let start = *start.lock();
     let seen = (*seen.lock()).map_err(Failed::Bus)?;
     let submitted = (*submitted.lock()).map_err(Failed::Bus)?;
-    // First: reading the controller takes the bus.
+    // Statistics are read first, because reading the controller acquires the bus.
     let statistics = bus.statistics();
     let far = bus.with_controller(|wired| (wired.far.sent, wired.far.overflows()));
     let (sent, overflows) = far.ok_or(Failed::Held)?;

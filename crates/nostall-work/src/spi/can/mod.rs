@@ -1,12 +1,13 @@
 //! A busy SPI bus: the load of Linux's patch "spi: core: avoid waking pump thread from spi_sync
 //! instead run teardown delayed" (2019).
 //!
-//! One task, woken by the interrupt, receives CAN frames as fast as it can, with three
-//! synchronous messages each: read the interrupt flags, read the frame, clear the flag. A
-//! second task submits frames to be sent, with two asynchronous messages each: load the
-//! transmit buffer, request to send. The CAN controller is a model of an
-//! [MCP2515](nostall_devices::spi::Mcp2515) as a device on the wires of any SPI controller that
-//! the machine has.
+//! The first task, woken by the interrupt, receives CAN frames as fast as possible. Each frame
+//! takes three synchronous messages: read the interrupt flags, read the frame, clear the flag. The
+//! second task submits frames to send, with two asynchronous messages each: load the transmit
+//! buffer, request to send.
+//!
+//! The CAN controller is a model of an [MCP2515](nostall_devices::spi::Mcp2515), connected to any
+//! SPI controller of the machine.
 
 mod machine;
 mod measure;
@@ -20,7 +21,7 @@ pub use measure::{Failed, can};
 pub use pump::IDLE_TIMEOUT;
 pub use wired::{FarEnd, Wired};
 
-/// Fastest clock of the MCP2515 in hertz ("SPI Interface AC Characteristics").
+/// Maximum clock rate of the MCP2515 in hertz ("SPI Interface AC Characteristics").
 const CLOCK: u32 = 10_000_000;
 
 /// Instructions and registers of the MCP2515 ("SPI Instruction Set", "Register Map").

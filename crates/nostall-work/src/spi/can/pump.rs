@@ -1,15 +1,15 @@
-//! The CAN controller's device, driven as nostall does or as Linux did before 2019.
+//! The CAN controller's device, driven as nostall does, or as Linux did before 2019.
 
 use nostall_io::Nanos;
 use nostall_spi::{Config, Controller, Device, Error, Pending, Platform, Submitted, Transfer};
 
 use crate::spi::job::Strategy;
 
-/// Time for which the bus is idle before the hardware is put to sleep, as in Linux. A shorter
-/// one would end between two messages on a machine that has other things to do.
+/// Idle time of the bus before the hardware is put to sleep, as in Linux. On a busy machine, a
+/// shorter time would end between two messages.
 pub const IDLE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
-/// The options of the bus for a strategy.
+/// Returns the bus options for a strategy.
 pub(super) const fn config(strategy: Strategy) -> Config {
     let config = Config {
         idle_timeout: IDLE_TIMEOUT,
@@ -25,8 +25,8 @@ pub(super) const fn config(strategy: Strategy) -> Config {
     }
 }
 
-/// The CAN controller's device. With [`Strategy::Pump`] the worker is woken after every
-/// synchronous message, to put the hardware to sleep if the bus is still idle.
+/// The CAN controller's device. With [`Strategy::Pump`], every synchronous message wakes the
+/// worker, which puts the hardware to sleep if the bus is still idle.
 pub(super) struct Chip<'b, C, P, const W: usize, const S: usize, const B: usize>
 where
     C: Controller,

@@ -1,4 +1,4 @@
-//! The task of the CAN controller's interrupt.
+//! The task that handles the CAN controller's interrupt.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -12,19 +12,20 @@ use super::chip::{
 use super::pump::Chip;
 use super::wired::to_receive;
 
-/// Checks in a row that may find no frame: it is there before we check.
+/// Limit for consecutive checks without a frame. The model provides the next frame before each
+/// check.
 const LOOKS: u32 = 1_000;
 
-/// Progress of both tasks, shared by them.
+/// Shared progress of both tasks.
 #[derive(Debug, Default)]
 pub(super) struct TaskProgress {
-    /// Frames that have been received.
+    /// Number of received frames.
     pub(super) received: AtomicU32,
-    /// No more will come.
+    /// Set when no more frames will be received.
     pub(super) ended: AtomicBool,
 }
 
-/// Progress of the receiver.
+/// Progress of the receiving task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) received: u32,
@@ -33,7 +34,7 @@ pub(super) struct Seen {
     pub(super) end: Nanos,
 }
 
-/// Brings the CAN controller up: no filter, interrupts for both directions.
+/// Initialises the CAN controller: no filter, and interrupts for both directions.
 pub(super) fn set_up<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     chip: &Chip<'_, C, P, W, S, B>,
 ) -> Result<(), Error> {
@@ -43,7 +44,7 @@ pub(super) fn set_up<C: Controller, P: Platform, const W: usize, const S: usize,
     chip.write(&[WRITE, CANCTRL, NORMAL_MODE])
 }
 
-/// Receives so many frames, and checks each.
+/// Receives the given number of frames and checks each.
 pub(super) fn receive<
     C: Controller,
     P: Platform,
@@ -83,7 +84,7 @@ pub(super) fn receive<
             Transfer::read(&mut frame),
         ];
         chip.sync(&mut transfers)?;
-        // Clears all flags that were seen; later ones stay.
+        // Clears the flags that were read; flags set later stay.
         chip.write(&[BIT_MODIFY, CANINTF, flags, 0])?;
 
         let expected = to_receive(number).received();

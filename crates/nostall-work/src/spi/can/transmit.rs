@@ -1,4 +1,4 @@
-//! The task that sends.
+//! The task that sends CAN frames.
 
 use core::sync::atomic::Ordering;
 
@@ -10,13 +10,14 @@ use super::pump::Chip;
 use super::receive::TaskProgress;
 use super::wired::to_send;
 
-/// One frame is sent for so many that are received.
+/// Number of received frames for each sent frame.
 pub(super) const EVERY: u32 = 10;
 
-/// Interval at which it checks whether it is time.
+/// Interval between checks for new frames.
 const NAP: Nanos = Nanos::from_millis(1);
 
-/// Submits a frame for every tenth that is received, until no more come. How many.
+/// Submits a frame for every tenth received frame, until no more are received. Returns the number
+/// of submitted frames.
 pub(super) fn transmit<
     C: Controller,
     P: Platform,
@@ -34,7 +35,7 @@ pub(super) fn transmit<
         let ended = shared.ended.load(Ordering::Acquire);
         let due = shared.received.load(Ordering::Acquire) / EVERY;
         while number < due {
-            // There is one buffer: the frame in it goes out first.
+            // There is only one buffer: its frame is sent first.
             if let Some((load, request)) = before.take() {
                 finish(load)?;
                 finish(request)?;

@@ -1,4 +1,4 @@
-//! A controller with a model of a CAN controller at its wires' end.
+//! An SPI controller connected to a model of a CAN controller.
 
 use core::mem;
 
@@ -6,22 +6,22 @@ use embedded_hal::spi::Operation;
 use nostall_devices::spi::{Frame, Identifier, Mcp2515, Target};
 use nostall_spi::{Capabilities, Controller, Fault, Level, Progress, Wire, Words};
 
-/// Bytes of the longest transfer that the experiment has.
+/// Length of the longest transfer in bytes.
 const LONGEST: usize = 32;
 
-/// The bytes that really go out over the wires: no device takes them for a command.
+/// Bytes on the real wires: no device decodes them as a command.
 const QUIET: [u8; LONGEST] = [0xff; LONGEST];
 
-/// The other end of the CAN bus: sends so many frames as fast as they are taken, and checks
-/// those that it receives.
+/// The far end of the CAN bus. It sends its frames as fast as they are accepted, and checks the
+/// frames that it receives.
 #[derive(Debug)]
 pub struct FarEnd {
     chip: Mcp2515,
-    /// Frames to come.
+    /// Number of frames to send to the guest.
     frames: u32,
-    /// Those that have come.
+    /// Number of frames sent to the guest.
     given: u32,
-    /// Frames that we have sent, as they should be and in their order.
+    /// Number of frames received from the guest, correct and in order.
     pub(super) sent: u32,
 }
 
@@ -35,15 +35,15 @@ impl FarEnd {
         }
     }
 
-    /// Runs the bus while the chip is deselected.
+    /// Runs the CAN bus while the chip is deselected.
     fn turn(&mut self) {
         while let Some(frame) = self.chip.transmit() {
             if frame == to_send(self.sent) {
                 self.sent += 1;
             }
         }
-        // The next frame is there as soon as there is room for it, and never before: so
-        // that each takes three messages, and none is lost but by a fault.
+        // The next frame arrives exactly when there is room for it. Each frame thus takes three
+        // messages, and only a fault can lose one.
         if self.given < self.frames
             && self.chip.has_room()
             && self.chip.receive(&to_receive(self.given))
@@ -52,13 +52,13 @@ impl FarEnd {
         }
     }
 
-    /// Frames that were lost in the chip.
+    /// Returns the number of frames lost in the chip.
     pub(super) const fn overflows(&self) -> u32 {
         self.chip.overflows()
     }
 }
 
-/// The frame of this number that comes to us.
+/// Returns frame `number` of those that the guest receives.
 pub(super) fn to_receive(number: u32) -> Frame {
     let mixed = number.wrapping_mul(0x9e37_79b1);
     let [a, b, c, d] = number.to_be_bytes();
@@ -71,7 +71,7 @@ pub(super) fn to_receive(number: u32) -> Frame {
     Frame::new(identifier, &[a, b, c, d, e, f, g, h][..len])
 }
 
-/// The frame of this number that we send.
+/// Returns frame `number` of those that the guest sends.
 pub(super) fn to_send(number: u32) -> Frame {
     let [a, b, c, d] = number.to_be_bytes();
     let [e, f, g, h] = number.wrapping_mul(0x85eb_ca6b).to_be_bytes();
@@ -79,9 +79,9 @@ pub(super) fn to_send(number: u32) -> Frame {
     Frame::new(identifier, &[h, g, f, e, d, c, b, a])
 }
 
-/// A controller with a model at its wires' end. Each transfer runs on the controller, for as long
-/// as it takes there, with ones instead of the sent words. The model takes in the sent words, and
-/// its answer is received.
+/// An SPI controller connected to a model. Each transfer runs on the controller with ones instead
+/// of the sent words, and takes its usual time. The model receives the sent words, and its response
+/// is the received data.
 #[derive(Debug)]
 pub struct Wired<C> {
     controller: C,
@@ -91,7 +91,7 @@ pub struct Wired<C> {
 }
 
 impl<C: Controller> Wired<C> {
-    /// So many frames will come.
+    /// Creates the far end with `frames` frames to send.
     pub(super) fn new(controller: C, frames: u32) -> Self {
         Self {
             controller,
@@ -100,7 +100,7 @@ impl<C: Controller> Wired<C> {
         }
     }
 
-    /// Has the model take in the words that this transfer sends.
+    /// Passes the transfer's sent words to the model.
     fn exchange(&mut self, words: &mut Words<'_>) -> Result<[u8; LONGEST], Fault> {
         let (total, fill) = (words.total(), words.fill());
         let mut out = [0; LONGEST];
@@ -119,7 +119,7 @@ impl<C: Controller> Wired<C> {
 }
 
 impl<C: Controller> Controller for Wired<C> {
-    /// The controller's, in words of 8 bits.
+    /// Returns the controller's capabilities, limited to 8-bit words.
     fn capabilities(&self) -> Capabilities {
         self.controller
             .capabilities()
@@ -155,7 +155,7 @@ impl<C: Controller> Controller for Wired<C> {
             Some(out) => out,
             None => self.exchange(words)?,
         };
-        // Ones: QEMU's SiFive controller has its flash receive words that are for no device.
+        // Ones: QEMU's SiFive controller passes words without a selected device to its flash.
         let quiet = Operation::Write(QUIET.get(..words.total()).ok_or(Fault::Refused)?);
         let operation = mem::replace(words.operation(), quiet);
         let progress = self.controller.transfer(words);
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Words sent over its wires; zeros come in.
+    /// Records the words sent over the wires; received words are zeros.
     #[derive(Default)]
     struct Recorded(Vec<u8>);
 
@@ -205,7 +205,7 @@ mod tests {
         fn select(&mut self, _: Level) -> Result<(), Fault> {
             Ok(())
         }
-        /// A byte at a time.
+        /// Transfers one byte per call.
         fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
             if let Some(word) = words.next_word() {
                 self.0.push(word as u8);
@@ -220,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn the_model_hears_what_is_sent_and_the_wires_carry_ones() {
+    fn the_model_receives_the_sent_words_and_the_wires_carry_ones() {
         let wired = Wired::new(Recorded::default(), 1);
         let clock = Bare(VirtualClock::new());
         let bus: Bus<_, _, 4, 4, 32> = Bus::new(wired, clock, Config::DEFAULT);
         let chip = bus.device(Settings::new(1_000, Select::None)).unwrap();
-        // Any frame, in normal mode: it is there at once.
+        // Receive any frame, in normal mode: it is there at once.
         chip.write(&[0x02, 0x60, 0x60]).unwrap();
         chip.write(&[0x02, 0x0f, 0x00]).unwrap();
         let mut flags = [0];
@@ -235,7 +235,7 @@ mod tests {
         frame[0] = 0x90;
         chip.sync(&mut [Transfer::in_place(&mut frame)]).unwrap();
         assert_eq!(frame[1..], to_receive(0).received());
-        // Sent, and checked.
+        // Sent, and checked by the far end.
         let mut load = [0x40; 14];
         load[1..].copy_from_slice(&to_send(0).to_transmit());
         chip.write(&load).unwrap();

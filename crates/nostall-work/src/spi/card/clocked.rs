@@ -1,9 +1,9 @@
-//! A card, slow and then fast.
+//! A card with a slow and a fast clock rate.
 
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use nostall_spi::{Controller, Device, Error, Platform};
 
-/// A device at two speeds.
+/// A device with two clock rates.
 pub(super) struct Clocked<
     'b,
     C: Controller,
@@ -13,7 +13,7 @@ pub(super) struct Clocked<
     const B: usize,
 > {
     now: Device<'b, C, P, W, S, B>,
-    /// Until it was sped up.
+    /// Fast device, once the rate was raised.
     fast: Option<Device<'b, C, P, W, S, B>>,
     idle_bit: IdleBit,
 }
@@ -52,30 +52,29 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     }
 }
 
-/// READ_OCR as it is sent: start bit 0, transmission bit 1, and the number (SD Physical
-/// Layer Simplified Specification, section "Command Format" of SPI mode).
+/// READ_OCR as sent: start bit 0, transmission bit 1, and the number (SD Physical Layer Simplified
+/// Specification, "Command Format" of SPI mode).
 const READ_OCR: u8 = 0x40 | 58;
 
-/// Nothing but "in idle state" in the first byte of an answer (section "Format R1").
+/// Response with only "in idle state" in its first byte ("Format R1").
 const ONLY_IDLE: u8 = 0x01;
 
-/// Bit 7 of a byte that is no answer yet.
+/// Bit 7 of a byte that is not a response yet.
 const NOT_YET: u8 = 0x80;
 
-/// Takes the "in idle state" bit off the answer to READ_OCR, which is sent only when that state
-/// has ended.
+/// Clears the "in idle state" bit in the response to READ_OCR, which is only sent after that state.
 ///
-/// QEMU's card (`hw/sd/ssi-sd.c`, as seen in 7.2) always answers with the bit, although its answer
-/// to SD_SEND_OP_COND has ended the state. `embedded-sdmmc` takes that for an error.
+/// QEMU's card (`hw/sd/ssi-sd.c`, as of 7.2) always sets the bit, although its response to
+/// SD_SEND_OP_COND has ended the state. `embedded-sdmmc` reports the bit as an error.
 #[derive(Debug, Default)]
 pub(super) struct IdleBit {
-    /// READ_OCR was sent, and is not answered.
+    /// READ_OCR was sent and has no response yet.
     asked: bool,
 }
 
 impl IdleBit {
-    /// Checks the operations of a message: commands are written whole, and their answers are read
-    /// byte by byte until there is one.
+    /// Checks the operations of a message. Commands are written whole; responses are read byte by
+    /// byte until one arrives.
     pub(super) fn look(&mut self, operations: &mut [Operation<'_, u8>]) {
         match operations {
             [Operation::Write([command, _, _, _, _, _])] => self.asked = *command == READ_OCR,
@@ -103,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn the_bit_is_taken_off_the_first_byte_of_one_answer() {
+    fn the_bit_is_cleared_in_the_first_byte_of_one_response() {
         let mut answers = [0xff, 0xff, 0x01, 0x01];
         answered(58, &mut answers);
         assert_eq!(answers, [0xff, 0xff, 0x00, 0x01]);
     }
 
     #[test]
-    fn errors_and_other_commands_are_left_alone() {
+    fn errors_and_other_commands_are_unchanged() {
         for (command, answer) in [(58, 0x05), (58, 0x00), (8, 0x01), (0, 0x01)] {
             let mut answers = [answer];
             answered(command, &mut answers);

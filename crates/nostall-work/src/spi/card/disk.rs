@@ -1,6 +1,5 @@
-//! A card as the file system's crate wants it: with a table of partitions, of which the
-//! first is the one to read. Every check of data that the crate does not validate is here,
-//! and in `volume`.
+//! A card as `embedded-sdmmc` expects it: with a partition table whose first partition is the one
+//! to read. This module and `volume` validate the data that the crate does not.
 
 use core::cell::Cell;
 use core::fmt;
@@ -9,30 +8,30 @@ use embedded_sdmmc::{Block, BlockCount, BlockDevice, BlockIdx, SdCardError};
 
 use super::volume::{Place, Unfit, Volume, find};
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: u64 = 512;
 
-/// Blocks of the longest directory (65,536 entries of 32 bytes), with a block of the FAT
-/// for each.
+/// Blocks of the longest directory (65,536 entries of 32 bytes), with a FAT block for each.
 const LONGEST_DIRECTORY: u32 = 2 * 65_536 * 32 / 512;
 
 /// Fault of a card.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wrong {
-    /// It did not give the block of this number.
+    /// The card did not return the block of this number.
     Read(SdCardError, u32),
     Unfit(Unfit),
-    /// A chain of clusters leads here, where the volume has no more than so many.
+    /// A cluster chain refers to the first number, but the volume has only the second number of
+    /// clusters.
     Outside(u32, u32),
-    /// A file is beyond its end.
+    /// A file extends beyond the file system.
     Beyond,
-    /// The root directory's chain of clusters never ends.
+    /// The root directory's cluster chain does not end.
     Endless,
-    /// The file of this entry ends before its size.
+    /// The file of this entry has fewer clusters than its size needs.
     Short(u32),
-    /// Its files are larger than it is.
+    /// The files are larger than the file system.
     TooLarge,
-    /// A block was to be written.
+    /// The crate requested a write.
     ReadOnly,
 }
 
@@ -43,9 +42,11 @@ impl fmt::Display for Wrong {
             Self::Unfit(unfit) => write!(f, "{unfit}"),
             Self::Outside(cluster, of) => write!(
                 f,
-                "the file system is damaged: a chain leads to cluster {cluster}, of {of}"
+                "the file system is damaged: a chain refers to cluster {cluster} of {of}"
             ),
-            Self::Beyond => f.write_str("the file system is damaged: a file is beyond its end"),
+            Self::Beyond => {
+                f.write_str("the file system is damaged: a file extends beyond its end")
+            }
             Self::Endless => {
                 f.write_str("the file system is damaged: the root directory never ends")
             }
@@ -53,29 +54,29 @@ impl fmt::Display for Wrong {
                 write!(f, "the file system is damaged: file {entry} ends too early")
             }
             Self::TooLarge => {
-                f.write_str("the file system is damaged: its files are larger than it is")
+                f.write_str("the file system is damaged: its files are larger than the volume")
             }
-            Self::ReadOnly => f.write_str("nothing is to be written"),
+            Self::ReadOnly => f.write_str("the card is read-only here"),
         }
     }
 }
 
 impl core::error::Error for Wrong {}
 
-/// Block 0 is a table with one partition, which begins at block 1 and is the one to read, for any
-/// place on the card and any table there.
+/// Presents any card with a FAT as one with a partition table: block 0 is a table with one
+/// partition, which starts at block 1.
 pub(super) struct Disk<D> {
     card: D,
     place: Place,
     volume: Volume,
-    /// The first thing that was wrong: the crate takes some of it for an end.
+    /// First error. The crate does not report some errors as such.
     wrong: Cell<Option<Wrong>>,
-    /// Blocks that may yet be read of the directory.
+    /// Number of blocks that may still be read for the directory.
     left: Cell<Option<u32>>,
 }
 
 impl<D: BlockDevice<Error = SdCardError>> Disk<D> {
-    /// Finds the file system on a card of so many blocks.
+    /// Finds the file system on a card of `blocks` blocks.
     pub(super) fn new(card: D, blocks: u64) -> Result<Self, Wrong> {
         let read = |number: u32| {
             let mut block = [Block::new()];
@@ -100,17 +101,17 @@ impl<D: BlockDevice<Error = SdCardError>> Disk<D> {
         &self.volume
     }
 
-    /// The number of the partition, if the card has a table.
+    /// Returns the partition's number; `None` if the card has no partition table.
     pub(super) const fn partition(&self) -> Option<u8> {
         self.place.partition
     }
 
-    /// The first thing that was wrong.
+    /// Returns the first error.
     pub(super) fn wrong(&mut self) -> Option<Wrong> {
         self.wrong.get()
     }
 
-    /// From now on no more is read than a directory can have.
+    /// Limits further reads to the size of a directory.
     pub(super) fn begin_directory(&mut self) {
         self.left.set(Some(LONGEST_DIRECTORY));
     }
@@ -163,11 +164,11 @@ impl<D: BlockDevice<Error = SdCardError>> BlockDevice for Disk<D> {
     }
 }
 
-/// A table with one partition of so many blocks behind it. Source: "Master boot record"
-/// as every PC has it: four entries of 16 bytes at 446, and 0x55 0xaa at the end.
+/// Returns a partition table with one partition of `blocks` blocks behind it. A PC's master boot
+/// record has four entries of 16 bytes at 446, and 0x55 0xaa at its end.
 fn table(blocks: u32) -> [u8; BLOCK as usize] {
     let mut table = [0; BLOCK as usize];
-    // FAT32 with logical block addresses; the crate goes by the volume for the rest.
+    // FAT32 with LBA. The crate reads everything else from the volume.
     table[446 + 4] = 0x0c;
     table[446 + 8..][..4].copy_from_slice(&1_u32.to_le_bytes());
     table[446 + 12..][..4].copy_from_slice(&blocks.to_le_bytes());

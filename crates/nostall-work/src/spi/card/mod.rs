@@ -1,9 +1,9 @@
-//! An SD card: every file in the root directory of its file system, read by the
-//! `embedded-sdmmc` crate over our devices.
+//! An SD card: reads every file in the root directory of its file system, with the `embedded-sdmmc`
+//! crate.
 //!
-//! Source: SD Specifications, Part 1, Physical Layer Simplified Specification, for the steps before
-//! that crate's work. A card needs at least 74 clocks before its first command, with its line at
-//! rest (section "Power Up", from memory).
+//! Source of the steps before that crate's work: SD Specifications, Part 1, Physical Layer
+//! Simplified Specification. Before its first command, a deselected card needs at least 74 clock
+//! cycles ("Power Up", from memory).
 
 mod clocked;
 mod disk;
@@ -28,39 +28,39 @@ use crate::text;
 use clocked::Clocked;
 use disk::{Disk, Wrong};
 
-/// Hertz, until the card is initialised (section "Clock Control": 100 to 400 kHz).
+/// Clock rate in hertz during initialisation ("Clock Control": 100 to 400 kHz).
 const SLOW: u32 = 400_000;
 
-/// Hertz, afterwards (default speed allows 25 MHz).
+/// Clock rate in hertz after initialisation (default speed allows 25 MHz).
 const FAST: u32 = 20_000_000;
 
-/// Byte that is sent where there is nothing to send: the data line rests high.
+/// Byte sent without data: the data line is high when idle.
 const FILL: u8 = 0xff;
 
-/// Bytes of clocks, of which 74 are wanted.
+/// Initial clock cycles, at least 74.
 const WAKE: [u8; 10] = [FILL; 10];
 
-/// How often the crate tries to reset a card, each time for 100 ms.
+/// Number of times that the crate tries to reset a card, 100 ms each.
 const TRIES: u32 = 3;
 
-/// Files between two passes over the directory.
+/// Number of files read per pass over the directory.
 const BATCH: usize = 16;
 
-/// Bytes of a long name: 255 characters of UTF-16.
+/// Maximum size of a long name in bytes: 255 UTF-16 units.
 const LONGEST_NAME: usize = 255 * 3 + 3;
 
-/// Bytes that are read between two reports of [progress](Told::Progress).
+/// Number of bytes read between two [progress](Told::Progress) reports.
 pub const PROGRESS: u64 = 256 << 10;
 
-/// Why it could not go on.
+/// Reason why the job failed.
 #[derive(Debug)]
 enum Failed {
     Refused(Invalid),
     Bus(Error),
-    /// Before there is a file system.
+    /// Card error before a file system was found.
     Card(SdCardError),
     Wrong(Wrong),
-    /// The crate's error, of the file system.
+    /// The crate's file system error.
     Crate(embedded_sdmmc::Error<Wrong>),
 }
 
@@ -168,14 +168,14 @@ struct Sums {
     bytes: u64,
 }
 
-/// A file that is to be read.
+/// A file to read.
 struct Found {
     entry: u32,
     name: ShortFileName,
     size: u32,
 }
 
-/// Every file, batch by batch: the directory cannot be walked while one is read.
+/// Reads all files, batch by batch: the directory cannot be read while a file is open.
 fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     files: &Files<'_, C, P, W, S, B>,
     sums: &mut Sums,
@@ -183,7 +183,7 @@ fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
 ) -> Result<(), Failed> {
     let volume = files.open_raw_volume(VolumeIdx(0)).map_err(Failed::Crate)?;
     let root = files.open_root_dir(volume).map_err(Failed::Crate)?;
-    // Once: the crate forgets the block that it has read last, each time.
+    // Read once, because the crate's block cache is lost each time.
     let room = files.device(|disk| disk.volume().bytes());
     let mut seen = 0;
     loop {
@@ -202,8 +202,8 @@ fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     }
 }
 
-/// Reports entries from the `seen`th on, as many as there is room for; those that are files, and
-/// whether there are more.
+/// Reports entries from number `seen` on, as many as fit. Returns the files among them, and whether
+/// more entries follow.
 fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     files: &Files<'_, C, P, W, S, B>,
     root: RawDirectory,
@@ -219,8 +219,8 @@ fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     let mut long_name = LfnBuffer::new(&mut storage);
     files.device(Disk::begin_directory);
     let look = |found: &DirEntry, name: Option<&str>| {
-        // The crate forgets a long name only with the next one, and returns it twice if two short
-        // names have the same checksum.
+        // The crate keeps a long name until the next one. It returns it twice if two short names
+        // have the same checksum.
         let hash = name.map(|name| Checksum::of(name.as_bytes()));
         let name = name.filter(|_| hash != before.get());
         before.set(hash);
@@ -241,7 +241,7 @@ fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
         if found.attributes.is_directory() {
             sums.directories += 1;
         } else {
-            // There is room.
+            // The batch has room for it.
             let _ = batch.push(Found {
                 entry: number,
                 name: found.name,
@@ -259,7 +259,7 @@ fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
 
 fn tell_of(entry: u32, found: &DirEntry, name: Option<&str>, tell: &mut dyn FnMut(Told)) {
     let mut short = ShortName::new();
-    // Twelve characters of at most two bytes.
+    // Twelve characters of at most two bytes each.
     let _ = fmt::write(&mut short, format_args!("{}", found.name));
     tell(Told::Entry {
         entry,
@@ -275,7 +275,7 @@ fn tell_of(entry: u32, found: &DirEntry, name: Option<&str>, tell: &mut dyn FnMu
     }
 }
 
-/// Reads a file to its end. `before` is how much was read of others.
+/// Reads a whole file. `before` is the number of bytes read of earlier files.
 fn digest<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     files: &Files<'_, C, P, W, S, B>,
     root: RawDirectory,
@@ -309,7 +309,7 @@ fn digest<C: Controller, P: Platform, const W: usize, const S: usize, const B: u
     Ok(())
 }
 
-/// Nothing is written, so it is never asked.
+/// A time source that is never used, because nothing is written.
 struct NoTime;
 
 impl TimeSource for NoTime {

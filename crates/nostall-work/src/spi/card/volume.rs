@@ -1,7 +1,7 @@
-//! Where a card's file system is, and whether it is one that can be read.
+//! Location and validation of a card's file system.
 //!
 //! Source: Microsoft, "FAT32 File System Specification" (fatgen103), sections "Boot Sector and BPB"
-//! and "FAT Type Determination"; for the table of partitions, the common practice of PCs.
+//! and "FAT Type Determination"; for partition tables, the common practice of PCs.
 
 use core::fmt;
 
@@ -9,48 +9,51 @@ use crate::spi::told::Fat;
 
 type Block = [u8; 512];
 
-/// A file system's place on a card, in blocks of 512 bytes.
+/// Location of a file system on a card, in blocks of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: u32,
     pub(super) blocks: u32,
-    /// 1 to 4; `None` if it is the whole card.
+    /// Partition number, 1 to 4; `None` without a partition table.
     pub(super) partition: Option<u8>,
 }
 
-/// Why it cannot be read.
+/// Reason why a file system cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
-    /// Neither a table of partitions nor a file system.
+    /// Neither a partition table nor a file system.
     Nothing,
-    /// A table of partitions of this kind.
+    /// A GUID partition table.
     Gpt,
-    /// A file system of this kind.
+    /// An unsupported file system.
     Other(&'static str),
-    /// A table, and no partition with a FAT; the type of the first that is there.
+    /// No partition has a FAT; the value is the type of the first partition, if any.
     NoPartition(Option<u8>),
-    /// Sectors of so many bytes.
+    /// An unsupported sector size in bytes.
     Sectors(u16),
-    /// Its description has an impossible field.
+    /// Damaged metadata, with a description.
     Damaged(&'static str),
 }
 
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str(
-                "no file system on it: neither a table of partitions nor a FAT16 or FAT32",
-            ),
-            Self::Gpt => f.write_str("a GUID partition table: only an MBR, or none, is read"),
-            Self::Other(kind) => write!(f, "{kind}: only FAT16 and FAT32 are read"),
-            Self::NoPartition(None) => f.write_str("its table of partitions is empty"),
+            Self::Nothing => {
+                f.write_str("no file system on it: neither a partition table nor a FAT16 or FAT32")
+            }
+            Self::Gpt => f.write_str("a GUID partition table: only an MBR, or none, is supported"),
+            Self::Other(kind) => write!(f, "{kind}: only FAT16 and FAT32 are supported"),
+            Self::NoPartition(None) => f.write_str("its partition table is empty"),
             Self::NoPartition(Some(kind)) => {
                 write!(
                     f,
                     "no partition with a FAT16 or FAT32; the first is of type {kind:#04x}"
                 )
             }
-            Self::Sectors(bytes) => write!(f, "a FAT with sectors of {bytes} bytes: 512 are read"),
+            Self::Sectors(bytes) => write!(
+                f,
+                "a FAT with sectors of {bytes} bytes: only 512 are supported"
+            ),
             Self::Damaged(what) => write!(f, "the file system is damaged: {what}"),
         }
     }
@@ -64,7 +67,7 @@ fn le32(block: &Block, at: usize) -> u32 {
     u32::from(le16(block, at)) | u32::from(le16(block, at + 2)) << 16
 }
 
-/// Finds the first FAT, by the card's first block.
+/// Finds the first FAT, from the card's first block.
 pub(super) fn find(first: &Block, blocks: u32) -> Result<Place, Unfit> {
     let whole = Place {
         start: 0,
@@ -85,7 +88,7 @@ pub(super) fn find(first: &Block, blocks: u32) -> Result<Place, Unfit> {
         match kind {
             0 => continue,
             0xee => return Err(Unfit::Gpt),
-            // FAT16 up to 32 MiB, FAT16, FAT32, and with logical block addresses.
+            // FAT16 up to 32 MiB, FAT16, FAT32, FAT32 with LBA, and FAT16 with LBA.
             0x04 | 0x06 | 0x0b | 0x0c | 0x0e if start > 0 && start < blocks => {
                 return Ok(Place {
                     start,
@@ -106,7 +109,7 @@ fn is_signed(block: &Block) -> bool {
     block[510..] == [0x55, 0xaa]
 }
 
-/// The file system that this is the first block of, if it is one.
+/// Returns the kind of file system with this first block, if it is one.
 fn kind(block: &Block) -> Option<&'static str> {
     if !is_signed(block) {
         return None;
@@ -116,7 +119,7 @@ fn kind(block: &Block) -> Option<&'static str> {
         b"NTFS    " => return Some("NTFS"),
         _ => {}
     }
-    // A table of partitions may begin with a jump too.
+    // A partition table may also start with a jump instruction.
     let jumps = matches!((block[0], block[2]), (0xeb, 0x90) | (0xe9, _));
     let sectors = matches!(le16(block, 11), 512 | 1024 | 2048 | 4096);
     let clusters = block[13].is_power_of_two();
@@ -125,30 +128,30 @@ fn kind(block: &Block) -> Option<&'static str> {
     (jumps && sectors && clusters && fats && media).then_some("FAT")
 }
 
-/// A FAT16 or FAT32 file system whose description holds together.
+/// A FAT16 or FAT32 file system with consistent metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Volume {
     pub(super) fat: Fat,
-    /// Blocks of all of it.
+    /// Total size in blocks.
     pub(super) blocks: u32,
-    /// Bytes of a cluster.
+    /// Cluster size in bytes.
     pub(super) cluster: u32,
-    /// Clusters of data, the first of which is number 2.
+    /// Number of data clusters; the first has number 2.
     pub(super) clusters: u32,
-    /// Blocks before the first FAT.
+    /// Number of blocks before the first FAT.
     reserved: u32,
-    /// Blocks of one FAT.
+    /// Size of one FAT in blocks.
     fat_blocks: u32,
     fats: u32,
 }
 
 impl Volume {
-    /// Understands a volume's first block, which has room for so many.
+    /// Parses the first block of a volume that has at most `room` blocks.
     pub(super) fn parse(block: &Block, room: u32) -> Result<Self, Unfit> {
         match kind(block) {
             Some("FAT") => {}
             Some(other) => return Err(Unfit::Other(other)),
-            None => return Err(Unfit::Damaged("a partition does not begin as a FAT does")),
+            None => return Err(Unfit::Damaged("a partition does not start like a FAT")),
         }
         if le16(block, 11) != 512 {
             return Err(Unfit::Sectors(le16(block, 11)));
@@ -177,12 +180,10 @@ impl Volume {
         let fat = match clusters {
             0..4085 => return Err(Unfit::Other("FAT12")),
             4085..65525 => Fat::Fat16,
-            // Numbers from there on are marks.
+            // Higher numbers are markers.
             65525..0x0fff_fff5 => Fat::Fat32,
             _ => {
-                return Err(Unfit::Damaged(
-                    "it has more clusters than there are numbers",
-                ));
+                return Err(Unfit::Damaged("it has more clusters than FAT32 can number"));
             }
         };
         let volume = Self {
@@ -206,13 +207,13 @@ impl Volume {
                 Err(Unfit::Damaged("it has no information sector"))
             }
             Fat::Fat32 if !(2..clusters + 2).contains(&le32(block, 44)) => {
-                Err(Unfit::Damaged("its root directory is nowhere"))
+                Err(Unfit::Damaged("its root directory has no cluster"))
             }
             _ => Ok(volume),
         }
     }
 
-    /// Bytes of its data.
+    /// Returns the size of the data in bytes.
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.clusters) * u64::from(self.cluster)
     }
@@ -224,7 +225,7 @@ impl Volume {
         }
     }
 
-    /// If this is a block of a FAT in which a chain leads to where no cluster is: where.
+    /// Returns the invalid cluster number that a chain in this FAT block refers to, if any.
     pub(super) fn leads_outside(&self, number: u32, block: &Block) -> Option<u32> {
         let within = number.checked_sub(self.reserved)?;
         if within / self.fat_blocks >= self.fats {
@@ -238,7 +239,7 @@ impl Volume {
             Fat::Fat32 => (le32(block, 4 * index) & 0x0fff_ffff, 0x0fff_fff7),
         };
         let entries = (0..self.entries_per_block() as usize).take(used);
-        // The first two say something else.
+        // The first two entries have other meanings.
         let entries = entries.skip(2_usize.saturating_sub(first as usize));
         entries
             .map(entry)
@@ -254,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// A first block that begins as a FAT does.
+    /// Returns a first block that starts as a FAT does.
     fn described(description: [u8; 50]) -> Block {
         let mut block = [0; 512];
         block[11..61].copy_from_slice(&description);
@@ -269,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_description_is_too_strange(
+        fn no_first_block_makes_the_parser_panic(
             description: [u8; 50],
             zeros in 0..50_usize,
             room: u32,

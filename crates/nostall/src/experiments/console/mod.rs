@@ -25,6 +25,7 @@ use nostall_vm::Device;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
+use super::figure::Figure;
 use super::on::On;
 use super::peers::Part;
 use crate::report::drawing::Drawings;
@@ -140,6 +141,10 @@ impl Experiment for Args {
             .divisor()
             .map_err(|error| anyhow!("--baud: {error}"))?;
         input::read(self.input.as_deref())
+    }
+
+    fn measure_beside(&self, on: &On, _: &input::Log) -> Result<Vec<Figure>> {
+        peers::measure(on, &self.common.qemu_arg)
     }
 
     fn measure(&self, on: &On, _: Option<&str>, log: &input::Log) -> Result<Answer<Drawings>> {

@@ -7,6 +7,7 @@ use crate::experiments::table::{Column, hundredths, time};
 
 pub const PEERS: Part = Part {
     path: "pci",
+    second: None,
     cpus: 1,
     is_counted: true,
     ours: Some(("auto", QemuBoard::Q35)),

@@ -28,8 +28,6 @@ pub enum PeerArg {
     /// Linux 6.12 with PREEMPT_RT, where a thread prints
     #[value(name = "linux-6.12-rt")]
     Linux612Rt,
-    /// Crates for the same work; their rows are part of each experiment, so nothing is added
-    Crates,
 }
 
 impl PeerArg {
@@ -41,7 +39,7 @@ impl PeerArg {
             Self::Linux61After => Some(Linux::V6_1After),
             Self::Linux612 => Some(Linux::V6_12),
             Self::Linux612Rt => Some(Linux::V6_12Rt),
-            Self::None | Self::All | Self::Linux | Self::Crates => None,
+            Self::None | Self::All | Self::Linux => None,
         }
     }
 
@@ -64,7 +62,7 @@ mod tests {
     fn each_linux_is_named_once_whatever_the_order_of_the_words() {
         let of = PeerArg::linuxes;
         assert_eq!(of(&[]), []);
-        assert_eq!(of(&[PeerArg::None, PeerArg::Crates]), []);
+        assert_eq!(of(&[PeerArg::None]), []);
         assert_eq!(of(&[PeerArg::Linux]), Linux::ALL);
         assert_eq!(of(&[PeerArg::All, PeerArg::Linux612]), Linux::ALL);
         let some = [PeerArg::Linux612, PeerArg::Linux61, PeerArg::Linux61];

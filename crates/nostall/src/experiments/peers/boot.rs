@@ -8,7 +8,7 @@ use nostall_vm::process::{MemoryFile, Running, name, spawn};
 
 use super::counts;
 use super::linux::Build;
-use super::report::{self, Measured};
+use super::report::{self, Report};
 use crate::escape::escape;
 
 /// Limit of one boot. The longest takes 20 s, and several times that on a busy host.
@@ -46,12 +46,12 @@ pub enum Watch {
 }
 
 /// Boots the build with these words on its command line, on the same machine as nostall's
-/// kernel, and returns the values that are watched.
+/// kernel, and returns its report with the values that are watched.
 ///
 /// # Errors
 ///
 /// A text with the reason and the end of the console's output.
-pub fn boot(build: &Build, words: &str, cpus: u16, watch: Watch) -> Result<Vec<Measured>, String> {
+pub fn boot(build: &Build, words: &str, cpus: u16, watch: Watch) -> Result<Report, String> {
     boot_within(LIMIT, build, words, cpus, watch)
 }
 
@@ -61,7 +61,7 @@ fn boot_within(
     words: &str,
     cpus: u16,
     watch: Watch,
-) -> Result<Vec<Measured>, String> {
+) -> Result<Report, String> {
     let file = || MemoryFile::new(&[]).map_err(|error| error.to_string());
     let files = Files {
         reports: file()?,
@@ -141,17 +141,17 @@ impl Files {
         spawn(command, &files)
     }
 
-    /// Returns the values of a machine that has ended.
-    fn measured(&self, watch: Watch) -> Result<Vec<Measured>, String> {
+    /// Returns the report of a machine that has ended, with the values that are watched.
+    fn measured(&self, watch: Watch) -> Result<Report, String> {
         let read = |file: &MemoryFile, most| {
             let content = file.read_from(0, most);
             content.map_err(|error| error.to_string())
         };
-        let measured = report::parse(&read(&self.reports, report::LONGEST)?)?;
-        Ok(match watch {
-            Watch::Times => measured,
-            Watch::Accesses => counts::count(&read(&self.trace, counts::LONGEST)?),
-        })
+        let mut report = report::parse(&read(&self.reports, report::LONGEST)?)?;
+        if watch == Watch::Accesses {
+            report.measured = counts::count(&read(&self.trace, counts::LONGEST)?);
+        }
+        Ok(report)
     }
 
     /// Refuses a machine that floods one of its files.

@@ -5,8 +5,9 @@ use nostall_vm::qemu::{Qemu, QemuBoard};
 
 use super::boot::{Watch, boot};
 use super::linux::{Build, Linux};
-use super::report::{Key, Measured};
-use crate::experiments::figure::{Figure, Figures};
+use super::report::{Key, Measured, Report};
+use super::state::{Beside, Peer, State};
+use crate::experiments::figure::{Figure, Figures, Row};
 use crate::experiments::on::On;
 use crate::experiments::progress::Busy;
 use crate::experiments::table::{Column, table};
@@ -30,6 +31,19 @@ pub struct Part {
     pub columns: &'static [Column],
     /// Lines below the table.
     pub legend: &'static str,
+    /// Another table, for figures of programs.
+    pub second: Option<Second>,
+}
+
+/// Table with rows for each of several parts.
+pub struct Second {
+    /// Headers of the part, the system and the way.
+    pub labels: [&'static str; 3],
+    /// Each stands for `*` in the columns' metrics.
+    pub parts: &'static [&'static str],
+    pub columns: &'static [Column],
+    /// Lines below the table.
+    pub legend: &'static str,
 }
 
 /// One system of the comparison, with its values.
@@ -38,6 +52,8 @@ struct System {
     /// The build of Linux, or `None` for nostall.
     build: Option<Build>,
     values: Vec<(Key, Vec<f64>)>,
+    /// Release of Linux, once it has reported.
+    release: Option<String>,
     failure: Option<String>,
 }
 
@@ -46,6 +62,7 @@ pub struct Compared {
     /// Table and notes.
     pub text: String,
     pub figures: Vec<Figure>,
+    pub beside: Beside,
 }
 
 /// Measures the peers beside nostall. `ours` runs the experiment once in QEMU.
@@ -58,51 +75,63 @@ pub fn compare(
     ours: impl FnMut(&On) -> Result<Vec<Figure>>,
 ) -> Compared {
     let mut systems = Vec::new();
-    let mut notes = Vec::new();
+    let mut beside = Beside::default();
     for peer in peers {
         match peer.find() {
             Ok(build) => systems.push(System::new(peer.name(), Some(build))),
-            Err(missing) => notes.push(missing),
+            Err(missing) => beside.peers.push(Peer {
+                name: peer.name(),
+                path: None,
+                state: State::Missing(missing),
+            }),
         }
     }
     // Without a peer, nothing stands beside nostall.
     if !systems.is_empty() {
         let busy = Busy::new("booting Linux and nostall in turn");
-        notes.extend(measure_beside(part, &mut systems, kernel, ours));
+        measure_beside(part, &mut systems, kernel, ours);
         drop(busy);
+        let qemu = Qemu::find(QemuBoard::Q35).ok();
+        beside.qemu = qemu.map(|qemu| qemu.version().to_owned());
     }
     for system in &mut systems {
-        if let Some(why) = system.failure.take() {
-            notes.push(format!("{}: not measured: {why}", system.name));
+        if system.failure.is_some() {
             system.values.clear();
         }
+        beside.peers.extend(system.state(part.path));
     }
     keep_common(&mut systems);
     let figures = figures(part, &systems);
+    let notes: Vec<_> = beside.peers.iter().filter_map(Peer::note).collect();
     Compared {
         text: text(part, &figures, &notes),
         figures: figures.to_vec(),
+        beside,
     }
 }
 
-/// Measures the peers, and nostall with them. Returns the reason if nostall's machine is missing.
+/// Measures the peers, and nostall with them. Nostall has failed if its machine is missing.
 fn measure_beside(
     part: &Part,
     systems: &mut Vec<System>,
     kernel: Option<&std::path::Path>,
     ours: impl FnMut(&On) -> Result<Vec<Figure>>,
-) -> Option<String> {
-    let found = part
-        .ours
-        .map(|(strategy, board)| (strategy, machine(board, kernel)));
-    if let Some((strategy, Ok(on))) = found {
-        systems.push(System::new(NOSTALL, None));
-        measure(part, systems, with_strategy(strategy, on, ours));
-        return None;
+) {
+    let Some((strategy, board)) = part.ours else {
+        return measure(part, systems, || Ok(Vec::new()));
+    };
+    let mut nostall = System::new(NOSTALL, None);
+    match machine(board, kernel) {
+        Ok(on) => {
+            systems.push(nostall);
+            measure(part, systems, with_strategy(strategy, on, ours));
+        }
+        Err(missing) => {
+            nostall.failure = Some(format!("{missing:#}"));
+            systems.push(nostall);
+            measure(part, systems, || Ok(Vec::new()));
+        }
     }
-    measure(part, systems, || Ok(Vec::new()));
-    let (_, missing) = found?;
-    Some(format!("{NOSTALL}: not measured: {:#}", missing.err()?))
 }
 
 /// Leaves nostall the values that a peer has too.
@@ -125,13 +154,34 @@ impl System {
             name,
             build,
             values: Vec::new(),
+            release: None,
             failure: None,
         }
+    }
+
+    /// Returns the system's entry in the document. Nostall has one only where it failed.
+    fn state(&self, path: &'static str) -> Option<Peer> {
+        let state = match (&self.failure, &self.release) {
+            (Some(why), _) => State::Failed(why.clone()),
+            (None, Some(release)) => State::Release(release.clone()),
+            (None, None) => return None,
+        };
+        Some(Peer {
+            name: self.name,
+            path: self.failure.is_some().then_some(path),
+            state,
+        })
     }
 
     /// Whether this is nostall, or a peer that failed.
     const fn has_no_peer(&self) -> bool {
         self.build.is_none() || self.failure.is_some()
+    }
+
+    /// Adds the report of a Linux.
+    fn add_report(&mut self, report: Report) {
+        self.release = Some(report.release);
+        self.add(report.measured);
     }
 
     fn add(&mut self, measured: Vec<Measured>) {
@@ -160,10 +210,10 @@ fn with_strategy(
 ) -> impl FnMut() -> Result<Vec<Measured>> {
     move || {
         let figures = ours(&on)?.into_iter();
-        let kept = figures.filter(|figure| figure.strategy == strategy && figure.profile.is_none());
+        let kept = figures.filter(|figure| figure.strategy == strategy);
         let measured = kept.map(|figure| Measured {
             key: Key {
-                way: None,
+                way: figure.profile,
                 metric: figure.metric,
                 unit: figure.unit,
             },
@@ -189,14 +239,14 @@ fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result
             if system.failure.is_some() {
                 continue;
             }
-            let measured = match &system.build {
-                Some(build) => boot(build, &words, part.cpus, Watch::Times),
-                None => ours().map_err(|error| format!("{error:#}")),
+            let added = match &system.build {
+                Some(build) => boot(build, &words, part.cpus, Watch::Times)
+                    .map(|report| system.add_report(report)),
+                None => ours()
+                    .map(|measured| system.add(measured))
+                    .map_err(|error| format!("{error:#}")),
             };
-            match measured {
-                Ok(measured) => system.add(measured),
-                Err(why) => system.failure = Some(why),
-            }
+            system.failure = added.err();
         }
     }
     if !part.is_counted {
@@ -208,7 +258,7 @@ fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result
         };
         let words = format!("{words} nostall.once");
         match boot(build, &words, part.cpus, Watch::Accesses) {
-            Ok(counted) => system.add(counted),
+            Ok(counted) => system.add_report(counted),
             Err(why) => system.failure = Some(why),
         }
     }
@@ -237,28 +287,39 @@ fn figures(part: &Part, systems: &[System]) -> Figures {
     figures
 }
 
-fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
-    let mut rows: Vec<(&'static str, Option<&'static str>)> = Vec::new();
+/// Returns each system's ways that have a value in one of the columns, with its row.
+fn rows<'a>(
+    figures: &'a Figures,
+    columns: &[Column],
+    part: &'a str,
+) -> Vec<([&'a str; 2], Row<'a>)> {
+    let mut rows: Vec<([&str; 2], Row<'_>)> = Vec::new();
     for figure in figures.iter() {
-        let row = (figure.strategy, figure.profile);
-        let is_shown = |column: &Column| {
-            let found = figures.row(row.0);
-            let found = row.1.map_or(found, |way| found.on_port(way));
-            column.value(&found).is_some()
-        };
-        if !rows.contains(&row) && part.columns.iter().any(is_shown) {
-            rows.push(row);
+        let labels = [figure.strategy, figure.profile.unwrap_or("")];
+        let row = figures.row(figure.strategy).of_part(part);
+        let row = figure.profile.map_or(row, |way| row.on_port(way));
+        let is_new = rows.iter().all(|(known, _)| *known != labels);
+        if is_new && columns.iter().any(|column| column.value(&row).is_some()) {
+            rows.push((labels, row));
         }
     }
+    rows
+}
+
+fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
     let mut parts = Vec::new();
-    if !rows.is_empty() {
-        let lines = rows.iter().map(|&(name, way)| {
-            let row = figures.row(name);
-            let row = way.map_or(row, |way| row.on_port(way));
-            ([name, way.unwrap_or("")], row)
-        });
+    let lines = rows(figures, part.columns, "");
+    if !lines.is_empty() {
         parts.push(table(["beside Linux", ""], part.columns, lines));
         parts.push(part.legend.to_owned());
+        if let Some(second) = &part.second {
+            let lines = second.parts.iter().flat_map(|&part| {
+                let lines = rows(figures, second.columns, part).into_iter();
+                lines.map(move |([name, way], row)| ([part, name, way], row))
+            });
+            parts.push(table(second.labels, second.columns, lines));
+            parts.push(second.legend.to_owned());
+        }
         parts.push(format!(
             "Medians of {ROUNDS} boots each, in turn, in QEMU; --json also has the quartiles."
         ));
@@ -284,6 +345,7 @@ mod tests {
         ours: None,
         columns: &[Column::of("time", "ns_per_byte", whole)],
         legend: "time: of a byte.",
+        second: None,
     };
 
     fn system(name: &'static str, values: &[f64]) -> System {
@@ -337,9 +399,14 @@ mod tests {
             ..PART
         };
         let kernel = Some(std::path::Path::new("no kernel"));
-        let note = measure_beside(&part, &mut systems, kernel, |_| panic!("booted")).unwrap();
-        assert!(note.starts_with("nostall: not measured: "), "{note}");
-        assert!(systems[0].failure.is_some(), "the peer was not booted");
+        measure_beside(&part, &mut systems, kernel, |_| panic!("booted"));
+        let states = systems.iter().filter_map(|system| system.state("uart"));
+        let notes: Vec<_> = states.filter_map(|peer| peer.note()).collect();
+        assert!(
+            notes[0].starts_with("linux-6.1: not measured: "),
+            "{notes:?}"
+        );
+        assert!(notes[1].starts_with("nostall: not measured: "), "{notes:?}");
     }
 
     #[test]

@@ -34,13 +34,13 @@ impl Linux {
         }
     }
 
-    /// Finds the build's kernel and initramfs, or returns a line that says how to get them.
+    /// Finds the build's kernel and initramfs, or returns a text that says how to get them.
     pub fn find(self) -> Result<Build, String> {
         let folders = folders();
-        let name = self.name();
-        let mut builds = folders.iter().map(|folder| Build::of(&folder.join(name)));
+        let builds = folders.iter();
+        let mut builds = builds.map(|folder| Build::of(&folder.join(self.name())));
         builds.find(Build::is_complete).ok_or_else(|| {
-            format!("{name}: not built; in a checkout of nostall, `make linux-peer` builds it")
+            "not built; in a checkout of nostall, `make linux-peer` builds it".to_owned()
         })
     }
 }

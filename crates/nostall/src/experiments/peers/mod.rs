@@ -10,6 +10,8 @@ mod compare;
 mod counts;
 mod linux;
 mod report;
+mod state;
 
 pub use arg::PeerArg;
-pub use compare::{Part, compare};
+pub use compare::{Part, Second, compare};
+pub use state::{Beside, Peer};

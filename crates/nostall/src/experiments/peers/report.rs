@@ -20,6 +20,9 @@ pub const LONGEST: u64 = 1 << 20;
 /// First words of a report, before Linux's release.
 const HEADER: [&str; 2] = ["nostall-peer", "1"];
 
+/// Longest release of a Linux.
+const LONGEST_RELEASE: usize = 64;
+
 /// Units of figures.
 const UNITS: [&str; 5] = ["ns", "ns/B", "1", "1/B", "B"];
 
@@ -39,6 +42,14 @@ const WAYS: [&str; 12] = [
     "tty",
 ];
 
+/// A whole report.
+#[derive(Debug)]
+pub struct Report {
+    /// Release of Linux.
+    pub release: String,
+    pub measured: Vec<Measured>,
+}
+
 /// One value that Linux measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
@@ -57,9 +68,13 @@ pub struct Key {
 /// A line of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    Header,
+    /// The first line, with Linux's release.
+    Header(String),
     Figure(Measured),
-    Begin { key: Key, per: f64 },
+    Begin {
+        key: Key,
+        per: f64,
+    },
     End,
     Done,
 }
@@ -69,7 +84,12 @@ impl Line {
     pub fn parse(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
         Some(match words[..] {
-            [first, version, _] if [first, version] == HEADER => Self::Header,
+            [first, version, release] if [first, version] == HEADER => {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-~".contains(c);
+                let is_release =
+                    (1..=LONGEST_RELEASE).contains(&release.len()) && release.chars().all(is_plain);
+                Self::Header(is_release.then(|| release.to_owned())?)
+            }
             ["figure", way, metric, unit, value, per] => Self::Figure(Measured {
                 key: Key::parse(way, metric, unit)?,
                 value: value.parse::<u64>().ok()? as f64 / divisor(per)?,
@@ -109,21 +129,21 @@ impl Key {
 }
 
 /// Reads a whole report, or returns the reason why it is none.
-pub fn parse(report: &[u8]) -> Result<Vec<Measured>, String> {
+pub fn parse(report: &[u8]) -> Result<Report, String> {
     let text = String::from_utf8_lossy(report);
     let mut lines = text.lines().map(|line| (line, Line::parse(line)));
-    match lines.next() {
+    let release = match lines.next() {
         None => return Err("it ended without a report".to_owned()),
-        Some((_, Some(Line::Header))) => {}
+        Some((_, Some(Line::Header(release)))) => release,
         Some((line, _)) => return Err(format!("its report begins with {}", shown(line))),
-    }
-    let mut all = Vec::new();
+    };
+    let mut measured = Vec::new();
     for (line, parsed) in lines {
         match parsed {
-            Some(Line::Figure(measured)) => all.push(measured),
+            Some(Line::Figure(figure)) => measured.push(figure),
             Some(Line::Begin { .. } | Line::End) => {}
-            Some(Line::Done) => return Ok(all),
-            Some(Line::Header) | None => {
+            Some(Line::Done) => return Ok(Report { release, measured }),
+            Some(Line::Header(_)) | None => {
                 return Err(format!("its report has the line {}", shown(line)));
             }
         }
@@ -153,7 +173,12 @@ mod tests {
     #[test]
     fn a_whole_report_gives_its_figures() {
         let all = parse(WHOLE.as_bytes()).unwrap();
-        let values: Vec<_> = all.iter().map(|one| (one.key.way, one.value)).collect();
+        assert_eq!(all.release, "6.1.192");
+        let values: Vec<_> = all
+            .measured
+            .iter()
+            .map(|one| (one.key.way, one.value))
+            .collect();
         assert_eq!(values, [(None, 10.0), (Some("ecam"), 350.0)]);
     }
 
@@ -186,8 +211,15 @@ mod tests {
         }
         let metric = format!("figure - {} ns 1 1", "a".repeat(65));
         assert!(refused(&metric).is_err());
-        let other = parse(b"nostall-peer 2 x\ndone\n").unwrap_err();
-        assert_eq!(other, "its report begins with \"nostall-peer 2 x\"");
+        for header in [
+            "nostall-peer 2 x".to_owned(),
+            "nostall-peer 1 <b>".to_owned(),
+            "nostall-peer 1 ".to_owned(),
+            format!("nostall-peer 1 {}", "6".repeat(65)),
+        ] {
+            let error = parse(format!("{header}\ndone\n").as_bytes()).unwrap_err();
+            assert_eq!(error, format!("its report begins with {}", shown(&header)));
+        }
     }
 
     proptest! {
@@ -196,8 +228,8 @@ mod tests {
             let _ = parse(&bytes);
             let mut report = WHOLE.as_bytes().to_vec();
             report.splice(at..at, bytes);
-            let values = parse(&report).unwrap_or_default();
-            prop_assert!(values.iter().all(|one| one.value.is_finite()));
+            let values = parse(&report).map(|report| report.measured);
+            prop_assert!(values.unwrap_or_default().iter().all(|one| one.value.is_finite()));
         }
     }
 }

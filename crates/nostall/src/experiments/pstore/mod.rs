@@ -14,6 +14,7 @@ use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
+use super::figure::Figure;
 use super::on::{On, on_qemu};
 use super::peers::Part;
 use super::progress::Busy;
@@ -54,6 +55,9 @@ Examples:
   nostall run pstore --capture DIR  keep the region, for
                                     nostall postmortem DIR/pstore.bin";
 
+/// Way of Linux that nostall's kernel stands beside: three CPUs record, without error correction.
+const BESIDE: &str = "ecc-0-3cpu";
+
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const CPUS: u16 = CPUS;
@@ -68,6 +72,14 @@ impl Experiment for Args {
     fn given(&self) -> Vec<Given> {
         let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
         cpus.into_iter().collect()
+    }
+
+    fn measure_beside(&self, on: &On, (): &()) -> Result<Vec<Figure>> {
+        let mut figures = self.measure(on, None, &())?.figures.to_vec();
+        for figure in &mut figures {
+            figure.profile = Some(BESIDE);
+        }
+        Ok(figures)
     }
 
     fn read(&self) -> Result<()> {

@@ -7,6 +7,7 @@ use crate::experiments::table::{Column, time, whole};
 
 pub const PEERS: Part = Part {
     path: "pstore",
+    second: None,
     cpus: 4,
     is_counted: false,
     ours: Some(("per-cpu-counter", QemuBoard::Q35)),

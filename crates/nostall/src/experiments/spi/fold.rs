@@ -129,6 +129,12 @@ fn add_busy_bus(mut record: Recorder<'_>, busy: &SpiMeasured, frames: u32) -> Ve
         ),
         ("wakeups_per_message", "1", Some(per_message), None),
         count("teardowns", busy.teardowns, is(busy.preparations, asleep)),
+        (
+            "teardowns_per_message",
+            "1",
+            Some(busy.teardowns as f64 / busy.messages.max(1) as f64),
+            None,
+        ),
         ("worker_cpu_share", "1", Some(worker_share), None),
         rate("context_switches_per_second", busy.switches),
         (

@@ -122,7 +122,7 @@ impl Files {
         let sum: u64 = entries.iter().map(|entry| entry.bytes).sum();
         ensure!(
             sum <= most,
-            "the file system is damaged: its files are larger than it is"
+            "the file system is damaged: its files are larger than the volume"
         );
         self.left.set(u64::MAX);
         for (entry, file) in entries.iter_mut().zip(files) {

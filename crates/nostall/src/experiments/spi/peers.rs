@@ -7,6 +7,7 @@ use crate::experiments::table::{Column, four_decimals, time};
 
 pub const PEERS: Part = Part {
     path: "spi",
+    second: None,
     cpus: 2,
     is_counted: false,
     ours: Some(("caller", QemuBoard::SifiveU)),

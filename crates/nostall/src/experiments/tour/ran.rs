@@ -9,6 +9,7 @@ use crate::experiments::document::Results;
 use crate::experiments::experiment::{self, Experiment};
 use crate::experiments::figure::Figure;
 use crate::experiments::on::On;
+use crate::experiments::peers::Beside;
 use crate::report::drawing::DRAWINGS;
 
 /// Makes a run of one experiment.
@@ -23,6 +24,8 @@ pub enum Ran {
         figures: Vec<Figure>,
         /// Further lists of the experiment.
         found: Map<String, Value>,
+        /// Peers beside it.
+        beside: Beside,
         failure: Option<String>,
     },
     /// The machine is not there.
@@ -37,8 +40,9 @@ pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
         return Ok(Ran::Lacks(why));
     }
     match experiment::answer(&experiment) {
-        Ok((on, answer)) => Ok(Ran::Answered {
+        Ok((on, answer, beside)) => Ok(Ran::Answered {
             on,
+            beside,
             text: answer.text,
             figures: answer.figures.to_vec(),
             found: match serde_json::to_value(answer.found)? {
@@ -70,17 +74,23 @@ impl Ran {
 pub fn gathered<'a>(runs: impl Iterator<Item = &'a Ran>) -> Results<'a, Map<String, Value>> {
     let mut all = Results {
         machines: Vec::new(),
+        beside: Beside::default(),
         figures: Vec::new(),
         found: Map::new(),
     };
     for run in runs {
         let Ran::Answered {
-            on, figures, found, ..
+            on,
+            figures,
+            found,
+            beside,
+            ..
         } = run
         else {
             continue;
         };
         all.machines.push(on);
+        all.beside.add(beside);
         all.figures.extend_from_slice(figures);
         for (name, list) in found {
             let Some(known) = all.found.get_mut(name) else {

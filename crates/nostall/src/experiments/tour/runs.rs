@@ -186,6 +186,7 @@ mod tests {
             ..Figure::default()
         };
         Ok(Ran::Answered {
+            beside: Default::default(),
             on: On::Model,
             text: String::new(),
             figures: vec![figure],

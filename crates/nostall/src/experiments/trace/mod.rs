@@ -26,7 +26,7 @@ use super::uart::model::PlannedFault;
 use crate::output::note;
 use crate::trace::args::duration;
 use crate::trace::follow::Follow;
-use crate::trace::live::{Rates, print_rates};
+use crate::trace::live::{Rates, Stream, print_rates};
 use run::{Recorded, run};
 
 /// Record the kernel while it sends over a slow port, crash it, and read its last calls
@@ -143,6 +143,10 @@ impl Args {
             interval: self.interval,
             limit: None,
             json: false,
+            to: match self.common.files.take_stdout() {
+                true => Stream::Stderr,
+                false => Stream::Stdout,
+            },
         };
         let follow = Follow::guest(|| ram.share(), run::places());
         let printed = follow.and_then(|follow| print_rates(follow, rates, is_over));

@@ -126,6 +126,16 @@ impl Folded {
         }
     }
 
+    /// Adds the times of sendings of `text` as one write, under the names of those of the test
+    /// program of Linux's fix. System time is the time that a second task did not get.
+    pub fn add_program(&mut self, driver: &'static str, text: &[u8], sendings: &[Sending]) {
+        let mut record = self.figures.record(driver).of_part(text.len());
+        let ns = sendings.iter().map(|one| one.sent.ns);
+        record.median("ns_of_a_*_byte_write", "ns", ns, 1.0);
+        let stalled = sendings.iter().map(|one| one.sent.stalled_ns);
+        record.median("system_ns_of_a_*_byte_write", "ns", stalled, 1.0);
+    }
+
     /// Adds the model's times for the writes that were published for such a port.
     pub fn add_published(&mut self, profile: &Profile, sendings: &[Sending]) {
         for (published, sending) in profile.published.iter().zip(sendings) {

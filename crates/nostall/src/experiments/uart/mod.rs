@@ -11,7 +11,7 @@ pub(super) mod tour;
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::value_parser;
 use nostall_devices::uart::Profile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -21,6 +21,7 @@ use nostall_work::uart::Job;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
+use super::figure::Figure;
 use super::on::{On, on_qemu};
 use super::peers::Part;
 use super::progress::Bar;
@@ -134,6 +135,26 @@ impl Experiment for Args {
             Given::with("--fault", fault, &[OnArg::Model]),
         ];
         all.into_iter().flatten().collect()
+    }
+
+    fn measure_beside(&self, on: &On, _: &NamedText) -> Result<Vec<Figure>> {
+        let mut folded = Folded::new(on.name());
+        for size in peers::SIZES {
+            let text = alphabet(size);
+            let plan = UartPlan {
+                jobs: &[peers::JOB],
+                repeat: rounds(on),
+                text: &text,
+            };
+            let (sendings, _) = self.send(on, &plan, &mut |_| {})?;
+            // The program writes once after its machine's boot.
+            folded.add_program(peers::JOB.driver.name(), &text, &sendings[..1]);
+            folded.add_single_writes(&text, sendings);
+        }
+        match folded.failure() {
+            Some(failure) => bail!(failure),
+            None => Ok(folded.figures.to_vec()),
+        }
     }
 
     fn read(&self) -> Result<NamedText> {

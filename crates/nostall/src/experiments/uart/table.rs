@@ -27,8 +27,33 @@ const COLUMNS: [Column; 8] = [
 /// Shown only where the machine counts them.
 const LIGHT: &str = "light/B";
 
-/// Single writes: a short message, a line of a log, and the test program's text of Linux's fix.
-pub const SIZES: [usize; 3] = [16, 80, 2_500];
+/// Single writes: short ones around a FIFO's size, a line of a log, and the test program's text of
+/// Linux's fix.
+pub const SIZES: [usize; 6] = [1, 4, 16, 64, 80, 2_500];
+
+/// Accesses for a byte of short writes.
+const SHORT_WRITES: [Column; 4] = [
+    Column::of(
+        "1 B",
+        "bus_accesses_per_byte_of_a_1_byte_write",
+        thousandths,
+    ),
+    Column::of(
+        "4 B",
+        "bus_accesses_per_byte_of_a_4_byte_write",
+        thousandths,
+    ),
+    Column::of(
+        "16 B",
+        "bus_accesses_per_byte_of_a_16_byte_write",
+        thousandths,
+    ),
+    Column::of(
+        "64 B",
+        "bus_accesses_per_byte_of_a_64_byte_write",
+        thousandths,
+    ),
+];
 
 /// Returns the columns of single writes. `accesses` renders the accesses for a byte.
 pub const fn single_write_columns(accesses: fn(f64) -> String) -> [Column; 6] {
@@ -97,15 +122,21 @@ pub fn table(folded: &Folded) -> String {
     text
 }
 
-/// Returns the table of the single writes, if there are any.
+/// Returns the tables of the single writes, if there are any.
 pub fn single_writes(folded: &Folded) -> Option<String> {
-    let drivers = Driver::all().map(Driver::name);
-    let rows = drivers.map(|driver| ([driver], folded.figures.row(driver)));
+    let drivers = || Driver::all().map(Driver::name);
+    let rows = || drivers().map(|driver| ([driver], folded.figures.row(driver)));
     let has_any = folded
         .figures
         .row(Driver::Uart16550.name())
         .get("ns_per_byte_of_a_16_byte_write");
-    has_any.map(|_| lines(["one write of"], &single_write_columns(thousandths), rows))
+    has_any.map(|_| {
+        let all = [
+            lines(["one write of"], &single_write_columns(thousandths), rows()),
+            lines(["bus/B, one write of"], &SHORT_WRITES, rows()),
+        ];
+        all.join("\n\n")
+    })
 }
 
 /// Returns published figures beside the model's, if there are any.

@@ -28,7 +28,7 @@ help:
 	@echo 'make minimal-kernel  lints the kernel to copy; make test boots it'
 	@echo 'make vmm-example   lints and runs the VMM to copy'
 	@echo 'make starts        the starts of the book, as a reader copies them; crate-examples: of crates'
-	@echo 'make full          checks too long for CI: those below, and every order of the SPI bus, stress, features'
+	@echo 'make full          checks too long for CI, most of those below, one after the other (hours)'
 	@echo 'make report-test   pages of figures in headless Chromium, with screenshots'
 	@echo 'make linux-peer    builds the Linux kernels for --peers, 25 minutes on 2 CPUs (linux/README.md)'
 	@echo 'make msrv          the oldest supported Rust'

@@ -282,7 +282,7 @@ static void console(void)
 /*
  * CPU 1 logs without a pause, as a driver does that finds many devices. On CPU 0 the clock source
  * is changed meanwhile, which needs every CPU for a moment: its stopper thread waits for CPU 1.
- * The watchdog's report ends the machine with a panic, which sends what is logged by then. Without
+ * The watchdog's report ends the machine with a panic, which sends the log up to then. Without
  * the panic, the flood may overwrite the report before the port has sent it.
  */
 static void flood(void)

@@ -7,6 +7,10 @@ const PERSONS: &str = "who, whom, whoever, somebody, someone, nobody, no one, an
 const PRIVATE: &str =
     "the seed, the seeds, seed 001, seed 002, seed 003, seed 004, seed 005, DESIGN";
 
+/// Words after which `what` is a noun. After others (`says what to do`) it may be a question.
+const BEFORE_NOUN: &str = "of, from, than, for, with, by, to, in, into, on, over, through, after, before, as, like, \
+    is, are, was, were, sends, takes, puts, does, keeps, returns, reads";
+
 /// Maximum number of words of a sentence in a document.
 const LONGEST: usize = 35;
 
@@ -19,10 +23,11 @@ pub struct Finding {
 /// Returns the findings in a file of this `kind` with these `words`, in the order of lines.
 pub fn findings(kind: Kind, words: &[Word]) -> Vec<Finding> {
     let mut findings = phrases(words);
+    findings.extend(nouns(words));
     if matches!(kind, Kind::Document) {
         findings.extend(long_sentences(words));
-        findings.sort_by_key(|finding| finding.line);
     }
+    findings.sort_by_key(|finding| finding.line);
     findings
 }
 
@@ -58,6 +63,45 @@ fn phrases(words: &[Word]) -> Vec<Finding> {
             continue;
         };
         findings.push(Finding { line, reason });
+    }
+    findings
+}
+
+/// Finds `what` as a noun: after a word such as `of`, and at the begin of a sentence that asks nothing.
+/// A title, which has no full stop, may begin with it.
+fn nouns(words: &[Word]) -> Vec<Finding> {
+    let prose = words.iter().filter(|word| !word.is_name);
+    let prose = prose.collect::<Vec<_>>();
+    let bare = |word: &Word| {
+        word.text
+            .trim_matches(|c: char| !c.is_alphanumeric())
+            .to_owned()
+    };
+    let mut findings = Vec::new();
+    for (at, word) in prose.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| prose[before]);
+        let is_noun = match &*bare(word) {
+            "What" => {
+                let mut rest = prose[at..].iter();
+                let last = rest.find(|word| word.ends_sentence);
+                last.is_some_and(|last| last.text.trim_end_matches(['"', ')']).ends_with('.'))
+            }
+            "what" => before.is_some_and(|before| {
+                let goes_on = !before.ends_sentence && before.text.ends_with(char::is_alphanumeric);
+                goes_on
+                    && BEFORE_NOUN
+                        .split(", ")
+                        .any(|one| one == bare(before).to_lowercase())
+            }),
+            _ => false,
+        };
+        if is_noun {
+            let reason = "\"what\" is no noun: name the thing".to_owned();
+            findings.push(Finding {
+                line: word.line,
+                reason,
+            });
+        }
     }
     findings
 }

@@ -69,6 +69,36 @@ fn each_private_word_is_found_with_its_line() {
 }
 
 #[test]
+fn what_as_a_noun_is_found_with_its_line() {
+    for (path, source, line) in [
+        ("a.rs", "\n/// Sends what the port takes.", 2),
+        ("a.rs", "// The rest\n// of what was logged.", 2),
+        ("a.rs", "/// What a log's lines\n/// have in common.", 1),
+        ("a.rs", "\n\nlet s = \"more than what is left\";", 3),
+        ("a.md", "It is here.\n\nWhat follows is one program.", 3),
+        ("a.md", "A part of what is there.", 1),
+    ] {
+        let found = check(path, source);
+        assert_eq!(found.len(), 1, "{source}");
+        assert_eq!(found[0].0, line, "{source}");
+        assert!(found[0].1.contains("no noun"), "{}", found[0].1);
+    }
+}
+
+#[test]
+fn a_question_a_title_and_a_name_may_have_what() {
+    for (path, source) in [
+        ("a.rs", "// What is it for? A lock."),
+        ("a.rs", "// The error says what to do, and what is missing."),
+        ("a.rs", "fn is(what: u8) {}\nlet of = what;"),
+        ("a.md", "## What it does\n\nIt logs."),
+        ("a.md", "Text with `what`. It is in somewhat short words."),
+    ] {
+        assert_eq!(check(path, source), [], "{source}");
+    }
+}
+
+#[test]
 fn every_kind_of_comment_string_and_name_is_read() {
     for prose in [
         "// he",

@@ -36,6 +36,8 @@ impl Kind {
 pub struct Word {
     pub line: usize,
     pub text: String,
+    /// Whether it is a name in code.
+    pub is_name: bool,
     /// Whether it is the last word of a sentence.
     pub ends_sentence: bool,
 }
@@ -72,10 +74,15 @@ impl Words<'_> {
         for token in tokenize(source, FrontmatterAllowed::No) {
             let text = &source[start..start + token.len as usize];
             match token.kind {
-                TokenKind::LineComment { .. }
-                | TokenKind::BlockComment { .. }
-                | TokenKind::Ident => {
+                TokenKind::LineComment { .. } | TokenKind::BlockComment { .. } => {
                     self.add(start, text);
+                }
+                TokenKind::Ident => {
+                    let first = self.words.len();
+                    self.add(start, text);
+                    for name in &mut self.words[first..] {
+                        name.is_name = true;
+                    }
                 }
                 TokenKind::Literal {
                     kind: Str { .. } | ByteStr { .. } | CStr { .. },
@@ -130,6 +137,7 @@ impl Words<'_> {
                     self.words.push(Word {
                         line,
                         text,
+                        is_name: false,
                         ends_sentence: false,
                     });
                 }

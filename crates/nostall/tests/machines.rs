@@ -13,7 +13,7 @@ use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
 use nostall_work::uart::{Driver, Job, Writes};
-use nostall_work::{BusCheck, ConsoleCost, Example, Failure, Report};
+use nostall_work::{BusCheck, ConsoleCost, Example, Failure, LogCost, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
@@ -443,6 +443,42 @@ fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_l
     assert!(cost.line <= 15_000, "{cost:?}");
     let least = cost.within.min(cost.begins).min(cost.line);
     assert!(least > 100, "not measured: {cost:?}");
+}
+
+#[test]
+fn a_log_call_holds_its_cpu_for_20000_instructions_at_most_and_a_hidden_one_for_6000() {
+    let Some(qemu) = qemu("a_log_call_holds_its_cpu") else {
+        return;
+    };
+    // One instruction takes one nanosecond there.
+    let args = ["-icount", "shift=0,sleep=off"].map(OsString::from);
+    let work = [Example::LogCost.into()];
+    let guest = Guest {
+        qemu_args: &args,
+        ..guest(KERNEL, &work)
+    };
+    let limits = Limits {
+        serial_bytes: 100_000,
+        ..LIMITS
+    };
+    let ran = qemu
+        .run(&guest, &limits, Ending::Done, &mut |_| {})
+        .unwrap();
+    let told = ran.told::<LogCost>().unwrap();
+    let [(0, cost)] = told[..] else {
+        panic!("{told:?}")
+    };
+    // The round that warms up, and the printed one: times, texts and line ends.
+    assert_eq!(
+        ran.serial.len(),
+        2 * cost.messages as usize * (15 + 100 + 2)
+    );
+    assert!(cost.printed.longest <= 20_000, "{cost:?}");
+    assert!(cost.hidden.longest <= 6_000, "{cost:?}");
+    // A message is formatted and stored, at least.
+    let messages = u64::from(cost.messages);
+    assert!(cost.hidden.sum > 1_000 * messages, "{cost:?}");
+    assert!(cost.printed.sum > cost.hidden.sum, "{cost:?}");
 }
 
 static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");

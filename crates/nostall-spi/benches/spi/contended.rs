@@ -1,15 +1,20 @@
 //! Four threads and one bus.
 
 use std::cell::RefCell;
-use std::sync::Mutex;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use embassy_embedded_hal::shared_bus::asynch::spi::SpiDevice as EmbassyDevice;
 use embassy_embedded_hal::shared_bus::blocking::spi::SpiDevice as EmbassyBlocking;
 use embassy_sync::blocking_mutex::Mutex as BlockingMutex;
 use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
-use embedded_hal::spi::SpiDevice;
+use embassy_sync::mutex::Mutex as AsyncMutex;
+use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
+use embedded_hal_async::spi::SpiDevice as AsyncDevice;
 use embedded_hal_bus::spi::{CriticalSectionDevice, MutexDevice, NoDelay};
 use nostall_spi::{Bus, Config, Controller, Threads};
 
@@ -43,6 +48,45 @@ fn switches() -> u64 {
     counts
         .filter_map(|line| line.rsplit('\t').next()?.parse::<u64>().ok())
         .sum()
+}
+
+/// An awaited device on a thread of its own, which is parked while the bus is taken.
+struct Awaited<D> {
+    device: D,
+    waker: Waker,
+}
+
+impl<D> Awaited<D> {
+    /// Called on the thread that sends.
+    fn new(device: D) -> Self {
+        let waker = Arc::new(Unpark(thread::current())).into();
+        Self { device, waker }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl<D: ErrorType> ErrorType for Awaited<D> {
+    type Error = D::Error;
+}
+
+impl<D: AsyncDevice> SpiDevice for Awaited<D> {
+    fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), D::Error> {
+        let mut context = Context::from_waker(&self.waker);
+        let mut sent = pin!(self.device.transaction(operations));
+        loop {
+            match sent.as_mut().poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
 }
 
 /// Runs threads that send as fast as they can, or with sleeps between messages, each with its own
@@ -160,15 +204,17 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     let mutex = Mutex::new(Nowhere(message));
     let section = critical_section::Mutex::new(RefCell::new(Nowhere(message)));
     let embassy = BlockingMutex::<CriticalSectionRawMutex, _>::new(RefCell::new(Nowhere(message)));
+    let awaited = AsyncMutex::<CriticalSectionRawMutex, _>::new(Nowhere(message));
     let alone = Mutex::new(Nowhere(message));
     let mut one = Vec::new();
     let [
         mut by_mutex,
         mut by_section,
         mut by_embassy,
+        mut by_awaited,
         mut by_us,
         mut by_fifo,
-    ] = [const { Vec::new() }; 5];
+    ] = [const { Vec::new() }; 6];
     let measure = || {
         for _ in 0..rounds {
             // Measures the rate of one thread alone.
@@ -190,6 +236,9 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
             by_embassy.push(round(THREADS, NONE, span, message, |_| {
                 EmbassyBlocking::new(&embassy, Pin::default())
             }));
+            by_awaited.push(round(THREADS, NONE, span, message, |_| {
+                Awaited::new(EmbassyDevice::new(&awaited, Pin::default()))
+            }));
             by_us.push(round(THREADS, NONE, span, message, |line| {
                 ours.device(settings(line)).expect("it can")
             }));
@@ -206,12 +255,19 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
         "                                messages/s  of one's  wait: median      99.9 %     longest  fewest/most"
     );
     println!("  one thread alone: the limit   {limit:10.0}     1.000");
-    let [peer, by_section, by_embassy, ours_over_hal, ours_over_fifo] =
-        [by_mutex, by_section, by_embassy, by_us, by_fifo].map(|all| medians(&all));
+    let [
+        peer,
+        by_section,
+        by_embassy,
+        by_awaited,
+        ours_over_hal,
+        ours_over_fifo,
+    ] = [by_mutex, by_section, by_embassy, by_awaited, by_us, by_fifo].map(|all| medians(&all));
     for (name, round) in [
         ("embedded-hal-bus MutexDevice", &peer),
         ("hal-bus CriticalSectionDevice", &by_section),
         ("embassy blocking SpiDevice", &by_embassy),
+        ("embassy SpiDevice, awaited", &by_awaited),
         ("caller, over SpiBus", &ours_over_hal),
         ("caller, over a FIFO", &ours_over_fifo),
     ] {

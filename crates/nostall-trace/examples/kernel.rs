@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nostall_io::{HostClock, Processor};
+use nostall_io::{Held, Processor, StallCondition};
 use nostall_trace::{
     Event, FormatError, Options, Recorder, Region, recover, set_recorder, trace_scope, traced,
 };
@@ -89,8 +89,10 @@ fn main() -> Result<(), FormatError> {
     start_trace(memory, 1_000_000_000, |record| println!("{record:?}"))?;
     record_stalls();
     send(b"ab");
-    let clock = HostClock::new();
-    nostall_io::Clock::sleep_until(&clock, nostall_io::Clock::now(&clock));
+    {
+        // A driver's wait.
+        let _held = Held::begin(StallCondition::Transmitter);
+    }
     RECORDER.freeze();
     let trace = recover(RECORDER.dump().expect("it has started")).expect("it is sound");
     let records = trace.merged::<MAX_CPUS>().into_iter().flatten();

@@ -120,6 +120,43 @@ def test_a_large_file_without_records_is_a_row_with_an_error(machine):
     assert (name, status) == ("host-7", "error") and "the file is empty" in error
 
 
+@pytest.mark.parametrize("tool", [None, "#!/bin/sh\nkill -KILL $$\n"])
+def test_a_large_dump_stays_until_nostall_postmortem_has_searched_it(machine, tool):
+    shutil.copy(DUMP, machine.dumps / "vmcore")
+    (machine.dumps / "small").write_bytes(b"x")
+    link = machine.tools / "nostall-postmortem"
+    link.unlink()
+    if tool:
+        link.write_text(tool)
+        link.chmod(0o755)
+    with pytest.raises(subprocess.CalledProcessError):
+        machine.send(NOSTALL_LARGEST="1000")
+    [name] = machine.sent()
+    assert name.endswith("small")
+    link.unlink(missing_ok=True)
+    link.symlink_to(shutil.which("nostall-postmortem"))
+    machine.send(NOSTALL_LARGEST="1000")
+    assert [name.endswith("vmcore-dmesg-ramoops-0") for name in machine.sent()].count(True) == 1
+
+
+def test_a_directory_with_a_line_feed_in_its_name_stands_for_no_other_file(machine, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(PANIC + b"password\n")
+    for folder in [machine.dumps, machine.outbox / "host-8"]:
+        # `find` prints `.../a`, and in a line of its own the path of the secret.
+        evil = Path(f"{folder}/a\n{secret}")
+        evil.parent.mkdir(parents=True)
+        evil.write_bytes(b"x")
+    machine.run()
+    assert machine.sent() == [] and machine.runs() == []
+
+
+def test_folders_of_calls_that_a_power_cut_ended_are_removed(machine):
+    (machine.state / "send.abcdef/records").mkdir(parents=True)
+    machine.send()
+    assert list(machine.state.glob("send.*")) == []
+
+
 def test_dumps_that_left_the_outbox_are_not_sent_again(machine):
     (machine.dumps / "dmesg-ramoops-0").write_bytes(PANIC)
     machine.send()

@@ -576,7 +576,7 @@ fn the_readme_of_a_library_begins_with_an_example_and_says_how_to_add_the_crate_
         assert!(first.starts_with("rust"), "{name}: {first}");
         // The attribute is added with the recorder that exports it.
         let krate = krate.trim_end_matches("-macros");
-        let path = format!("cargo add --path nostall/crates/{krate}");
+        let path = format!("cargo add --path ../nostall/crates/{krate}");
         assert!(document.text.contains(&path), "{name}: {path}");
         let registry = format!("# after release: cargo add {krate}");
         assert!(document.text.contains(&registry), "{name}: {registry}");

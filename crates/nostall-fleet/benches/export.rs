@@ -21,9 +21,13 @@ mod linux {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use nostall_fleet::synth::Fleet;
+    use nostall_postmortem::detect::FoundRegion;
+    use nostall_postmortem::ftrace_ring::{Merge, MergeBy, RingBuffer};
     use nostall_postmortem::image::Image;
-    use nostall_postmortem::{Content, Decoded, Unpack};
+    use nostall_postmortem::trace_region::{self, TraceRegion};
+    use nostall_postmortem::{Content, Decoded, Unpack, log_ring};
     use nostall_pstore::Writer;
+    use nostall_trace::model::Source as _;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     /// Threads of each row.
@@ -55,31 +59,71 @@ mod linux {
         });
     }
 
+    /// Makes the searches of `export`, and reads all that they find: regions, traces, log rings
+    /// and Linux's ring buffers. Hashes, lines and rows are not part of it.
     fn decode(path: &Path) {
         let Ok(image) = Image::open(path) else {
             return;
         };
+        let mut decoded = Vec::new();
         for found in image.detect().convincing() {
             let Some(bytes) = image.read(found.start, found.geometry.len()) else {
                 continue;
             };
-            let decoded = Decoded::new(
-                &bytes,
-                &found.geometry,
-                Writer::HeaderFirst,
-                Unpack::ByTrying,
-            );
-            for zone in decoded.zones() {
-                black_box(zone);
-            }
-            for record in decoded.records() {
-                if let Content::Ftrace(calls) = &record.content {
-                    for call in calls.iter() {
-                        black_box(call);
+            decoded.push(found.start..found.start + bytes.len() as u64);
+            region(found, &bytes);
+        }
+        let traces = trace_region::find(&image, &(0..u64::MAX), &decoded);
+        decoded.extend(traces.iter().map(TraceRegion::range));
+        let is_known = |address: u64| decoded.iter().any(|range| range.contains(&address));
+        for (start, bytes) in image.data_ranges() {
+            let skip = start.next_multiple_of(64) - start;
+            let bytes = bytes.get(skip as usize..).unwrap_or_default();
+            for at in log_ring::find(bytes) {
+                if !is_known(start + skip + at as u64)
+                    && let Ok(ring) = log_ring::decode(&bytes[at..])
+                {
+                    for entry in ring.records() {
+                        black_box(entry);
                     }
                 }
-                black_box(record.stored);
             }
+        }
+        for trace in &traces {
+            let Ok(mut source) = trace.source_named(|_| None) else {
+                continue;
+            };
+            while let Ok(Some(event)) = source.next_event() {
+                black_box(event);
+            }
+        }
+        for buffer in RingBuffer::find(&image, 0..u64::MAX) {
+            if !is_known(buffer.address) {
+                let mut merge = Merge::new(&image, &buffer, MergeBy::Boot);
+                while let Some(record) = merge.next(&image, &buffer) {
+                    black_box(record);
+                }
+            }
+        }
+    }
+
+    fn region(found: &FoundRegion, bytes: &[u8]) {
+        let decoded = Decoded::new(
+            bytes,
+            &found.geometry,
+            Writer::HeaderFirst,
+            Unpack::ByTrying,
+        );
+        for zone in decoded.zones() {
+            black_box(zone);
+        }
+        for record in decoded.records() {
+            if let Content::Ftrace(calls) = &record.content {
+                for call in calls.iter() {
+                    black_box(call);
+                }
+            }
+            black_box(record.stored);
         }
     }
 

@@ -1,5 +1,6 @@
 //! One input as rows of the tables.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -145,7 +146,7 @@ struct First {
 
 /// An input that is being decoded.
 struct Dump<'a> {
-    input: Cell<'static>,
+    input: i64,
     hash: Option<String>,
     options: &'a Options,
     rows: [Rows; 4],
@@ -168,7 +169,7 @@ struct Log {
 impl<'a> Dump<'a> {
     fn new(input: u64, options: &'a Options, sink: &'a mut Sink<'_>) -> Self {
         Self {
-            input: Cell::long(input),
+            input: i64::try_from(input).unwrap_or(i64::MAX),
             hash: None,
             options,
             rows: [DUMPS, RECORDS, CALLS, CRASHES].map(Rows::new),
@@ -181,8 +182,7 @@ impl<'a> Dump<'a> {
     }
 
     fn push(&mut self, table: TableNumber, cells: &[Cell<'_>]) {
-        let about = [self.input, Cell::text(self.hash.as_deref())];
-        self.rows[table].push(about.iter().chain(cells));
+        self.rows[table].push(cells);
         self.counts[table] += 1;
         if self.rows[table].is_full() {
             self.send(table);
@@ -190,7 +190,7 @@ impl<'a> Dump<'a> {
     }
 
     fn send(&mut self, table: TableNumber) {
-        if let Some(batch) = self.rows[table].take()
+        if let Some(batch) = self.rows[table].take(self.input, self.hash.as_deref())
             && self.sent.is_ok()
         {
             self.sent = (self.sink)(table, batch);
@@ -377,11 +377,13 @@ impl<'a> Dump<'a> {
     /// Adds the lines of a text, and returns the crashes in them.
     fn text(&mut self, log: &Log, text: &Text) -> Vec<Crash> {
         let mut parser = Parser::default();
-        let mut known = text.bytes.clone();
-        for range in &text.unverified {
-            known[range.clone()].fill(0);
-        }
-        self.facts.offset = self.facts.offset.or_else(|| kernel_offset(&known));
+        self.facts.offset = self.facts.offset.or_else(|| {
+            let mut known = Cow::from(&text.bytes);
+            for range in &text.unverified {
+                known.to_mut()[range.clone()].fill(0);
+            }
+            kernel_offset(&known)
+        });
         self.facts.decoded += text.bytes.len() as u64;
         let (mut at, mut sequence, mut uptime) = (0, 0, None);
         while at < text.bytes.len() && !self.is_stopped() {

@@ -1,5 +1,6 @@
 //! Rows of the tables, collected into Arrow's batches.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder,
     StructBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 
 use crate::schema::{Kind, TABLES, Table, range_fields};
 
@@ -84,9 +85,16 @@ pub const CALLS: TableNumber = 2;
 /// Place of the table of panics and oopses.
 pub const CRASHES: TableNumber = 3;
 
-/// Rows of one table that are not in a batch yet.
+/// Columns that all rows of an input share: its number and its hash.
+const SHARED: usize = 2;
+
+/// Bytes of a hash, which each row has.
+const HASH_BYTES: usize = 64;
+
+/// Rows of one table and one input that are not in a batch yet.
 pub struct Rows {
     table: &'static Table,
+    /// All columns but the shared ones, which are made with the batch.
     columns: Vec<Column>,
     rows: usize,
     bytes: usize,
@@ -96,40 +104,30 @@ impl Rows {
     /// No rows of a table.
     pub fn new(number: TableNumber) -> Self {
         let table = TABLES[number];
-        // An input has one row of its own, and few crashes.
-        let room = if matches!(number, DUMPS | CRASHES) {
-            1
-        } else {
-            1024
-        };
+        let own = table.columns[SHARED..].iter();
         Self {
             table,
-            columns: table
-                .columns
-                .iter()
-                .map(|column| Column::new(column.kind, room))
-                .collect(),
+            columns: own.map(|column| Column::new(column.kind)).collect(),
             rows: 0,
             bytes: 0,
         }
     }
 
-    /// Adds a row.
+    /// Adds a row, without the columns that all rows share.
     ///
     /// # Panics
     ///
     /// If the values are not of the table's columns.
-    pub fn push<'c>(&mut self, cells: impl Iterator<Item = &'c Cell<'c>>) {
-        let mut number = 0;
-        for (column, cell) in self.columns.iter_mut().zip(cells) {
+    pub fn push(&mut self, cells: &[Cell<'_>]) {
+        assert_eq!(cells.len(), self.columns.len(), "{}", self.table.name);
+        for (number, (column, cell)) in self.columns.iter_mut().zip(cells).enumerate() {
             let Some(bytes) = column.push(cell) else {
-                let name = self.table.columns[number].name;
+                let name = self.table.columns[SHARED + number].name;
                 panic!("{cell:?} is no value of column {name}");
             };
             self.bytes += bytes;
-            number += 1;
         }
-        assert_eq!(number, self.columns.len(), "{}", self.table.name);
+        self.bytes += HASH_BYTES;
         self.rows += 1;
     }
 
@@ -138,24 +136,44 @@ impl Rows {
         self.rows >= MOST_ROWS || self.bytes >= MOST_BYTES
     }
 
-    /// Returns the rows as a batch, and starts again; `None` without rows.
+    /// Returns the rows as a batch of this input and hash, and starts again; `None` without rows.
     ///
     /// # Panics
     ///
     /// Not for rows of [`Self::push`], whose values are of the table's columns.
-    pub fn take(&mut self) -> Option<RecordBatch> {
+    pub fn take(&mut self, input: i64, hash: Option<&str>) -> Option<RecordBatch> {
         if self.rows == 0 {
             return None;
         }
+        let rows = self.rows;
         (self.rows, self.bytes) = (0, 0);
-        let columns = self.columns.iter_mut().map(Column::finish).collect();
+        let hash = hash.map_or_else(
+            || StringArray::new_null(rows),
+            |hash| StringArray::new_repeated(hash, rows),
+        );
+        let shared: [ArrayRef; SHARED] = [
+            Arc::new(Int64Array::from_value(input, rows)),
+            Arc::new(hash),
+        ];
+        let own = self.columns.iter_mut().map(Column::finish);
+        let columns = shared.into_iter().chain(own).collect();
         let batch = RecordBatch::try_new(self.table.schema(), columns);
         Some(batch.expect("columns of the schema's types"))
     }
 }
 
-/// A column's values.
-enum Column {
+/// A column's values. Most rows repeat the text or the null of the row before, so these are
+/// counted first, and added at once.
+struct Column {
+    values: Values,
+    /// Number of nulls to add.
+    nulls: usize,
+    /// Number of times to add `text`.
+    texts: usize,
+    text: String,
+}
+
+enum Values {
     Long(Int64Builder),
     Int(Int32Builder),
     Bool(BooleanBuilder),
@@ -166,43 +184,70 @@ enum Column {
 }
 
 impl Column {
-    fn new(kind: Kind, room: usize) -> Self {
-        match kind {
-            Kind::Long => Self::Long(Int64Builder::with_capacity(room)),
-            Kind::Int => Self::Int(Int32Builder::with_capacity(room)),
-            Kind::Bool => Self::Bool(BooleanBuilder::with_capacity(room)),
-            Kind::Text => Self::Text(StringBuilder::with_capacity(room, room)),
+    fn new(kind: Kind) -> Self {
+        // A column without any value, which is frequent, allocates no memory for rows.
+        let values = match kind {
+            Kind::Long => Values::Long(Int64Builder::with_capacity(0)),
+            Kind::Int => Values::Int(Int32Builder::with_capacity(0)),
+            Kind::Bool => Values::Bool(BooleanBuilder::with_capacity(0)),
+            Kind::Text => Values::Text(StringBuilder::with_capacity(0, 0)),
             Kind::Time => {
-                let times = TimestampMicrosecondBuilder::with_capacity(room);
-                Self::Time(times.with_data_type(kind.data_type()))
+                let times = TimestampMicrosecondBuilder::with_capacity(0);
+                Values::Time(times.with_data_type(kind.data_type()))
             }
-            Kind::Texts => Self::Texts(ListBuilder::new(StringBuilder::new())),
+            Kind::Texts => Values::Texts(ListBuilder::with_capacity(
+                StringBuilder::with_capacity(0, 0),
+                0,
+            )),
             Kind::Ranges => {
-                let numbers = || Box::new(Int64Builder::new()) as Box<dyn ArrayBuilder>;
+                let numbers = || Box::new(Int64Builder::with_capacity(0)) as Box<dyn ArrayBuilder>;
                 let ranges = StructBuilder::new(range_fields(), vec![numbers(), numbers()]);
-                Self::Ranges(ListBuilder::new(ranges))
+                Values::Ranges(ListBuilder::with_capacity(ranges, 0))
             }
+        };
+        Self {
+            values,
+            nulls: 0,
+            texts: 0,
+            text: String::new(),
         }
     }
 
     /// Adds a value, and returns the number of its bytes; `None` if it has another type.
+    #[inline]
     fn push(&mut self, cell: &Cell<'_>) -> Option<usize> {
-        match (self, *cell) {
-            (Self::Long(all), Cell::Long(value)) => all.append_value(value),
-            (Self::Int(all), Cell::Int(value)) => all.append_value(value),
-            (Self::Bool(all), Cell::Bool(value)) => all.append_value(value),
-            (Self::Time(all), Cell::Time(value)) => all.append_value(value),
-            (Self::Text(all), Cell::Text(value)) => {
-                all.append_value(value);
+        if matches!(cell, Cell::Null) {
+            if self.texts > 0 {
+                self.add_counted();
+            }
+            self.nulls += 1;
+            return Some(0);
+        }
+        if self.nulls > 0 {
+            self.add_counted();
+        }
+        match (&mut self.values, *cell) {
+            (Values::Long(all), Cell::Long(value)) => all.append_value(value),
+            (Values::Int(all), Cell::Int(value)) => all.append_value(value),
+            (Values::Bool(all), Cell::Bool(value)) => all.append_value(value),
+            (Values::Time(all), Cell::Time(value)) => all.append_value(value),
+            (Values::Text(_), Cell::Text(value)) => {
+                if self.texts > 0 && self.text != value {
+                    self.add_counted();
+                }
+                if self.texts == 0 {
+                    value.clone_into(&mut self.text);
+                }
+                self.texts += 1;
                 return Some(value.len());
             }
-            (Self::Texts(all), Cell::Texts(values)) => {
+            (Values::Texts(all), Cell::Texts(values)) => {
                 values
                     .iter()
                     .for_each(|value| all.values().append_value(value));
                 all.append(true);
             }
-            (Self::Ranges(all), Cell::Ranges(ranges)) => {
+            (Values::Ranges(all), Cell::Ranges(ranges)) => {
                 for range in ranges {
                     for (number, at) in [range.start, range.end].into_iter().enumerate() {
                         let numbers = all.values().field_builder::<Int64Builder>(number)?;
@@ -213,27 +258,43 @@ impl Column {
                 all.append(true);
                 return Some(16 * ranges.len());
             }
-            (Self::Long(all), Cell::Null) => all.append_null(),
-            (Self::Int(all), Cell::Null) => all.append_null(),
-            (Self::Bool(all), Cell::Null) => all.append_null(),
-            (Self::Time(all), Cell::Null) => all.append_null(),
-            (Self::Text(all), Cell::Null) => all.append_null(),
-            (Self::Texts(all), Cell::Null) => all.append_null(),
-            (Self::Ranges(all), Cell::Null) => all.append_null(),
             _ => return None,
         }
         Some(0)
     }
 
+    /// Adds the nulls or texts that were counted.
+    fn add_counted(&mut self) {
+        let (nulls, texts) = (mem::take(&mut self.nulls), mem::take(&mut self.texts));
+        match &mut self.values {
+            Values::Text(all) if texts > 0 => all.append_value_n(&self.text, texts),
+            Values::Long(all) => all.append_nulls(nulls),
+            Values::Int(all) => all.append_nulls(nulls),
+            Values::Bool(all) => all.append_nulls(nulls),
+            Values::Text(all) => all.append_nulls(nulls),
+            Values::Time(all) => all.append_nulls(nulls),
+            Values::Texts(all) => all.append_nulls(nulls),
+            Values::Ranges(all) => all.append_nulls(nulls),
+        }
+    }
+
     fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Long(all) => Arc::new(all.finish()),
-            Self::Int(all) => Arc::new(all.finish()),
-            Self::Bool(all) => Arc::new(all.finish()),
-            Self::Text(all) => Arc::new(all.finish()),
-            Self::Time(all) => Arc::new(all.finish()),
-            Self::Texts(all) => Arc::new(all.finish()),
-            Self::Ranges(all) => Arc::new(all.finish()),
+        match &self.values {
+            // The same text in all rows.
+            Values::Text(all) if self.texts > 0 && all.is_empty() => {
+                let texts = mem::take(&mut self.texts);
+                return Arc::new(StringArray::new_repeated(&self.text, texts));
+            }
+            _ => self.add_counted(),
+        }
+        match &mut self.values {
+            Values::Long(all) => Arc::new(all.finish()),
+            Values::Int(all) => Arc::new(all.finish()),
+            Values::Bool(all) => Arc::new(all.finish()),
+            Values::Text(all) => Arc::new(all.finish()),
+            Values::Time(all) => Arc::new(all.finish()),
+            Values::Texts(all) => Arc::new(all.finish()),
+            Values::Ranges(all) => Arc::new(all.finish()),
         }
     }
 }

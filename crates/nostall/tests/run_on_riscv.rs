@@ -89,7 +89,7 @@ fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
     let (_, q35) = succeed(&["uart", "--on", "qemu"], &dir);
     assert_eq!(q35["host"]["machine"], "q35");
     let (on_virt, on_q35) = (bus_accesses(&virt), bus_accesses(&q35));
-    assert_eq!(on_virt.len(), 2 * 4 + 3 * 5, "{on_virt:?}");
+    assert_eq!(on_virt.len(), 2 * 4 + 6 * 5, "{on_virt:?}");
     for (way, accesses) in &on_virt {
         // The accesses of pacing depend on time.
         if way.0 != "fifo-paced" {

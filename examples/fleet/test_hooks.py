@@ -120,6 +120,32 @@ def test_a_large_file_without_records_is_a_row_with_an_error(machine):
     assert (name, status) == ("host-7", "error") and "the file is empty" in error
 
 
+@pytest.mark.parametrize("status", [1, 127, 137])
+def test_a_large_dump_that_could_not_be_searched_is_tried_again(machine, status):
+    shutil.copy(DUMP, machine.dumps / "a")
+    (machine.dumps / "b").write_bytes(PANIC)
+    tool = machine.tools / "nostall-postmortem"
+    whole = tool.readlink()
+    tool.unlink()
+    # As on a full disk: a part of the records, and the status of an error.
+    tool.write_text(f"""#!/bin/sh
+while [ "$1" != --out ]; do shift; done
+mkdir -p "$2" && echo part >"$2/dmesg-ramoops-0"
+exit {status}
+""")
+    tool.chmod(0o755)
+    with pytest.raises(subprocess.CalledProcessError):
+        machine.send(NOSTALL_LARGEST="1000")
+    # The other dumps are sent.
+    [name] = machine.sent()
+    assert name.endswith("_b")
+    tool.unlink()
+    tool.symlink_to(whole)
+    machine.send(NOSTALL_LARGEST="1000")
+    names = machine.sent()
+    assert len(names) == 2 and any(name.endswith("_a-dmesg-ramoops-0") for name in names)
+
+
 def test_dumps_that_left_the_outbox_are_not_sent_again(machine):
     (machine.dumps / "dmesg-ramoops-0").write_bytes(PANIC)
     machine.send()

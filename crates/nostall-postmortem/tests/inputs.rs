@@ -196,7 +196,7 @@ fn a_damaged_start_of_a_trace_ring_is_reported_and_its_records_are_marked() {
     assert_eq!(marked.count(), (0x4000 - 12) / 24);
     let said = String::from_utf8(bad.stderr).unwrap();
     assert!(
-        said.contains("ftrace zone 0 at 0x35ffa: its records look"),
+        said.contains("ftrace zone 0 at 0x35ffa: its records seem"),
         "{said}"
     );
 }

@@ -693,7 +693,7 @@ fn the_command_refuses_what_cannot_be_in_one_line() {
         );
     }
     let said = refused(&["--force", "--memory", "1M"]);
-    assert!(said.contains("RAM: whole pages, from 16"), "{said}");
+    assert!(said.contains("RAM: use whole pages, from 16"), "{said}");
     let said = refused(&["--initrd", "/nowhere"]);
     assert!(said.contains("cannot read /nowhere"), "{said}");
 }

@@ -20,9 +20,12 @@ const MOST_ROWS: usize = 64;
 
 /// Figures of one document, to be found by system, path, metric and way.
 pub struct Beside<'a> {
-    source: &'a Source,
     systems: Vec<&'a str>,
+    /// Release of each system.
+    releases: Vec<Option<&'a str>>,
     figures: HashMap<Key<'a>, &'a Figure>,
+    /// Figures of Linux, by path.
+    of_linux: HashMap<&'a str, Vec<&'a Figure>>,
 }
 
 type Key<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
@@ -42,16 +45,26 @@ impl<'a> Beside<'a> {
         systems.truncate(MOST_SYSTEMS);
         // Nostall is last, even if the first path has no row of it.
         systems.sort_by_key(|name| *name == NOSTALL);
+        let release = |system: &&str| {
+            let mut peers = source.host.peers.iter();
+            peers.find_map(|peer| peer.release.as_deref().filter(|_| peer.name == *system))
+        };
+        let releases = systems.iter().map(release).collect();
         let mut figures = HashMap::new();
+        let mut of_linux: HashMap<_, Vec<_>> = HashMap::new();
         for figure in &source.figures {
+            if is_linux(&figure.strategy) {
+                of_linux.entry(&*figure.path).or_default().push(figure);
+            }
             let key = (&*figure.strategy, &*figure.path);
             let key = (key.0, key.1, &*figure.metric, figure.profile.as_deref());
             figures.entry(key).or_insert(figure);
         }
         systems.iter().any(|name| is_linux(name)).then_some(Self {
-            source,
             systems,
+            releases,
             figures,
+            of_linux,
         })
     }
 
@@ -79,8 +92,7 @@ impl<'a> Beside<'a> {
         named: impl Fn(&Figure) -> Option<String>,
         is_program: bool,
     ) -> Vec<Row<'a>> {
-        let of_path = self.source.figures.iter();
-        let of_path = of_path.filter(|one| one.path == path && is_linux(&one.strategy));
+        let of_path = self.of_linux.get(path).into_iter().flatten().copied();
         let titled = of_path.filter_map(|one| Some((named(one)?, one)));
         let mut titles = HashMap::new();
         let keys = titled.map(|(title, one)| {
@@ -105,20 +117,16 @@ impl<'a> Beside<'a> {
     }
 
     fn markup(&self, parts: &[(&str, Vec<Row<'_>>)]) -> Markup {
-        let release = |system: &str| {
-            let mut peers = self.source.host.peers.iter();
-            peers.find_map(|peer| peer.release.as_ref().filter(|_| peer.name == system))
-        };
         html! {
             div.wide {
                 table {
                     thead {
                         tr {
                             th { "" }
-                            @for system in &self.systems {
+                            @for (system, release) in self.systems.iter().zip(&self.releases) {
                                 th {
                                     (system)
-                                    @if let Some(release) = release(system) { br; small { (release) } }
+                                    @if let Some(release) = release { br; small { (release) } }
                                 }
                             }
                         }

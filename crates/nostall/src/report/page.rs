@@ -1,5 +1,7 @@
 //! Page of figures: one file of HTML that loads nothing.
 
+use std::collections::HashMap;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
@@ -39,10 +41,26 @@ pub fn page(sources: &[Source], summary: Summary) -> String {
         "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; \
          script-src 'nonce-{nonce}'"
     );
+    // A foreign document may have as many paths as figures.
+    let mut of_paths: HashMap<_, Vec<_>> = HashMap::new();
+    for group in &groups {
+        of_paths.entry(group.path).or_default().push(group);
+    }
+    let mut drawn: HashMap<_, Vec<_>> = HashMap::new();
+    for (number, source) in sources.iter().enumerate() {
+        for drawing in &source.drawings {
+            let of_path = drawn.entry(&*drawing.path).or_default();
+            of_path.push((number, drawing));
+        }
+    }
+    let besides: Vec<_> = sources.iter().map(Beside::of).collect();
     let mut all = Vec::new();
     let sections = paths.iter().map(|path| {
-        let of_path = groups.iter().filter(|group| group.path == *path);
-        section(path, sources, &of_path.collect::<Vec<_>>(), &mut all)
+        let groups = &of_paths[path];
+        let drawn = drawn.get(path).map_or(&[][..], Vec::as_slice);
+        let first = all.len();
+        all.extend(pictures(path, sources, groups, drawn));
+        section(path, sources, &besides, groups, (first, &all))
     });
     let sections: Vec<_> = sections.collect();
     let page = html! {
@@ -68,7 +86,11 @@ pub fn page(sources: &[Source], summary: Summary) -> String {
                 main {
                     (machines(sources))
                     @for source in sources { (tour(source, summary, sources.len() > 1)) }
-                    @for source in sources { (linux(source, &paths, sources.len() > 1)) }
+                    @for (source, beside) in sources.iter().zip(&besides) {
+                        @if let Some(beside) = beside {
+                            (linux(beside, &paths, (sources.len() > 1).then_some(&source.name)))
+                        }
+                    }
                     @for section in &sections { (section) }
                 }
                 footer {
@@ -140,6 +162,7 @@ fn machines(sources: &[Source]) -> Markup {
     ];
     let peers = sources.iter().flat_map(|source| &source.host.peers);
     let peers = distinct(peers.map(|peer| &*peer.name));
+    let states: Vec<_> = sources.iter().map(|source| states(&source.host)).collect();
     html! {
         section #machine {
             h2 { "Machine" }
@@ -166,7 +189,13 @@ fn machines(sources: &[Source]) -> Markup {
                         @for name in peers {
                             tr {
                                 th { (name) }
-                                @for source in sources { td.text { (states(name, &source.host)) } }
+                                @for states in &states {
+                                    td.text {
+                                        @for line in states.get(name).into_iter().flatten() {
+                                            div.state { (line) }
+                                        }
+                                    }
+                                }
                             }
                         }
                         tr {
@@ -185,16 +214,19 @@ fn machines(sources: &[Source]) -> Markup {
     }
 }
 
-/// Returns a line for each state of a peer: its release, or the reason why it has no rows.
-fn states(name: &str, host: &Host) -> Markup {
+/// Returns a line for each state of each peer: its release, or the reason why it has no rows.
+fn states(host: &Host) -> HashMap<&str, Vec<String>> {
     let line = |peer: &Peer| {
         let path = peer.path.as_ref().map(|path| format!("{path}: "));
         let state = [&peer.release, &peer.missing, &peer.failed];
         let state = state.into_iter().flatten().next();
         path.unwrap_or_default() + state.map_or("-", String::as_str)
     };
-    let of_peer = host.peers.iter().filter(|peer| peer.name == name);
-    html! { @for peer in of_peer { div.state { (line(peer)) } } }
+    let mut states: HashMap<_, Vec<_>> = HashMap::new();
+    for peer in &host.peers {
+        states.entry(&*peer.name).or_default().push(line(peer));
+    }
+    states
 }
 
 /// Returns the tour's table of a document that has its figures.
@@ -243,14 +275,11 @@ fn tour(source: &Source, summary: Summary, has_name: bool) -> Markup {
     }
 }
 
-/// Returns the table of Linux beside nostall, of a document that has figures of Linux.
-fn linux(source: &Source, paths: &[&str], has_name: bool) -> Markup {
-    let Some(beside) = Beside::of(source) else {
-        return html! {};
-    };
+/// Returns the table of Linux beside nostall, under the name of its document if there are several.
+fn linux<'a>(beside: &Beside<'a>, paths: &[&'a str], name: Option<&String>) -> Markup {
     html! {
         section {
-            h2 { "Linux before, Linux after, nostall" @if has_name { ": " (source.name) } }
+            h2 { "Linux before, Linux after, nostall" @if let Some(name) = name { ": " (name) } }
             p {
                 "Each system booted in turn in QEMU. " code { "-before" } ": each fix undone. "
                 code { "-after" } ": with configuration space through memory first, which Linux "
@@ -261,22 +290,21 @@ fn linux(source: &Source, paths: &[&str], has_name: bool) -> Markup {
     }
 }
 
-/// Returns the section of a path, and adds its pictures to `all`.
+/// Returns the section of a path, whose pictures are those of `all` from `first` on.
 fn section<'a>(
-    path: &str,
+    path: &'a str,
     sources: &'a [Source],
+    besides: &[Option<Beside<'a>>],
     groups: &[&Group<'a>],
-    all: &mut Vec<Picture<'a>>,
+    (first, all): (usize, &[Picture<'a>]),
 ) -> Markup {
-    let first = all.len();
-    all.extend(pictures(path, sources, groups));
     html! {
         section id=(path) {
             h2 { (path) }
             @if let Some(why) = stall(path) { p { (why) } }
             @for (n, picture) in all.iter().enumerate().skip(first) { (figure(n, picture)) }
-            @for source in sources {
-                @if let Some(programs) = Beside::of(source).and_then(|one| one.programs(path)) {
+            @for (source, beside) in sources.iter().zip(besides) {
+                @if let Some(programs) = beside.as_ref().and_then(|one| one.programs(path)) {
                     h3 {
                         "Test program of Linux's fix" @if sources.len() > 1 { ": " (source.name) }
                     }
@@ -614,6 +642,32 @@ mod tests {
         let pictures = pictures.as_array().unwrap();
         assert_eq!(pictures.len(), 1);
         assert_eq!(pictures[0]["bars"][1]["strategy"], "linux-6.1");
+    }
+
+    /// Work for each path, system or peer over all the others takes minutes here.
+    #[test]
+    fn a_foreign_document_with_a_path_and_a_peer_for_each_figure_is_read_once() {
+        const COUNT: usize = 20_000;
+        let results = (0..COUNT).map(|n| {
+            let result = figure(&format!("linux-{n}"), "kvm", "ns_of_a_1_byte_write", "1");
+            result.replacen("\"uart\"", &format!("\"path-{n}\""), 1)
+        });
+        let peers = (0..5 * COUNT).map(|n| format!(r#"{{"name": "linux-{n}", "release": "6.1"}}"#));
+        let drawings = (0..COUNT).map(|n| {
+            format!(
+                r#"{{"path": "path-{n}", "on": "kvm", "profile": "", "strategy": "", "text": "",
+                    "span_ns": 1, "lanes": [], "bars": [], "marks": []}}"#
+            )
+        });
+        let text = format!(
+            r#"{{"schema": 1, "host": {{"peers": [{}]}}, "results": [{}], "drawings": [{}]}}"#,
+            peers.collect::<Vec<_>>().join(","),
+            results.collect::<Vec<_>>().join(","),
+            drawings.collect::<Vec<_>>().join(",")
+        );
+        let page = made(&[Source::parse("a.json".to_owned(), text).unwrap()]);
+        assert_eq!(page.matches("class=\"state\"").count(), 5 * COUNT);
+        assert_eq!(page.matches("<section id=\"path-").count(), COUNT);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Pictures of a page: bars of the figures that explain a stall, and recorded time lines.
 
+use std::collections::HashMap;
+
 use nostall_devices::uart::Profile;
 use serde::Serialize;
 
@@ -284,12 +286,21 @@ pub struct Lanes<'a> {
     pub lines: Vec<&'a Drawing>,
 }
 
+/// Drawings of a path, each with the number of its document.
+pub type Drawn<'a> = [(usize, &'a Drawing)];
+
 /// Returns the pictures of a path: first time lines, then bars.
-pub fn pictures<'a>(path: &str, sources: &'a [Source], groups: &[&Group<'a>]) -> Vec<Picture<'a>> {
-    let mut all = lanes(path, sources);
+pub fn pictures<'a>(
+    path: &str,
+    sources: &'a [Source],
+    groups: &[&Group<'a>],
+    drawings: &Drawn<'a>,
+) -> Vec<Picture<'a>> {
+    let mut all = lanes(path, sources, drawings);
     for key in KEYS.iter().filter(|key| key.path == path) {
         let drawn = |group: &&&Group<'_>| key.drawn.contains(&group.on);
-        let mut best: Vec<(String, f64, Bars<'a>)> = Vec::new();
+        let mut places = HashMap::new();
+        let mut best: Vec<(f64, Bars<'a>)> = Vec::new();
         for group in groups.iter().filter(drawn) {
             let Some(bars) = bars(key, sources, group) else {
                 continue;
@@ -299,13 +310,14 @@ pub fn pictures<'a>(path: &str, sources: &'a [Source], groups: &[&Group<'a>]) ->
             let lengths = group.strategies.iter();
             let lengths = lengths.filter_map(|one| group.value(group.sources[0], one, "bytes"));
             let length = lengths.fold(0.0, f64::max);
-            match best.iter_mut().find(|(known, ..)| *known == alike) {
-                Some(known) if known.1 < length => (known.1, known.2) = (length, bars),
+            let place = *places.entry(alike).or_insert(best.len());
+            match best.get_mut(place) {
+                Some(known) if known.0 < length => *known = (length, bars),
                 Some(_) => {}
-                None => best.push((alike, length, bars)),
+                None => best.push((length, bars)),
             }
         }
-        all.extend(best.into_iter().map(|(_, _, bars)| Picture::Bars(bars)));
+        all.extend(best.into_iter().map(|(_, bars)| Picture::Bars(bars)));
     }
     all
 }
@@ -381,38 +393,32 @@ pub fn range(figure: &Figure) -> Option<String> {
 }
 
 /// Returns the recorded time lines of a path, those of one port together.
-fn lanes<'a>(path: &str, sources: &'a [Source]) -> Vec<Picture<'a>> {
-    let mut all: Vec<(usize, Lanes<'a>, &'a str)> = Vec::new();
-    for (source, document) in sources.iter().enumerate() {
-        for line in document.drawings.iter().filter(|line| line.path == path) {
-            let port = &*line.profile;
-            let known = all
-                .iter_mut()
-                .find(|(of, lanes, known)| (*of, lanes.on, *known) == (source, &*line.on, port));
-            if let Some((_, lanes, _)) = known {
-                lanes.lines.push(line);
-                continue;
-            }
-            let thing = match path {
-                "console" => "CPUs held by the console",
-                "uart" => "A CPU fills a FIFO",
-                path => path,
-            };
-            let name = match sources.len() {
-                1 => String::new(),
-                _ => format!(" ({})", document.name),
-            };
-            let lanes = Lanes {
-                title: format!("{thing}, {port}{name}"),
-                on: &line.on,
-                lines: vec![line],
-            };
-            all.push((source, lanes, port));
+fn lanes<'a>(path: &str, sources: &[Source], drawings: &Drawn<'a>) -> Vec<Picture<'a>> {
+    let mut places = HashMap::new();
+    let mut all: Vec<Lanes<'a>> = Vec::new();
+    for &(source, line) in drawings {
+        let port = &*line.profile;
+        let place = *places.entry((source, &*line.on, port)).or_insert(all.len());
+        if let Some(lanes) = all.get_mut(place) {
+            lanes.lines.push(line);
+            continue;
         }
+        let thing = match path {
+            "console" => "CPUs held by the console",
+            "uart" => "A CPU fills a FIFO",
+            path => path,
+        };
+        let name = match sources.len() {
+            1 => String::new(),
+            _ => format!(" ({})", sources[source].name),
+        };
+        all.push(Lanes {
+            title: format!("{thing}, {port}{name}"),
+            on: &line.on,
+            lines: vec![line],
+        });
     }
-    all.into_iter()
-        .map(|(_, lanes, _)| Picture::Lanes(lanes))
-        .collect()
+    all.into_iter().map(Picture::Lanes).collect()
 }
 
 #[cfg(test)]

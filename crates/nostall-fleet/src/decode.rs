@@ -404,7 +404,7 @@ impl<'a> Dump<'a> {
             self.push(
                 RECORDS,
                 &[
-                    Cell::Text(log.source),
+                    Cell::Word(log.source),
                     Cell::Int(log.number),
                     Cell::Long(sequence),
                     Cell::maybe_int(about.cpu),
@@ -414,7 +414,7 @@ impl<'a> Dump<'a> {
                     // Not of `words`, in which U+FFFD has more bytes than the recorded ones.
                     Cell::long(raw.len() - prefix),
                     ranges(&unverified),
-                    Cell::Text(log.trust.name()),
+                    Cell::Word(log.trust.name()),
                 ],
             );
             sequence += 1;
@@ -486,7 +486,7 @@ impl<'a> Dump<'a> {
             self.push(
                 RECORDS,
                 &[
-                    Cell::Text(log.source),
+                    Cell::Word(log.source),
                     Cell::Int(log.number),
                     Cell::long(record.sequence),
                     Cell::Int(record.cpu.into()),
@@ -495,7 +495,7 @@ impl<'a> Dump<'a> {
                     Cell::text(shown),
                     Cell::long(record.text().len()),
                     Cell::Null,
-                    Cell::Text(log.trust.name()),
+                    Cell::Word(log.trust.name()),
                 ],
             );
         }
@@ -525,13 +525,13 @@ impl<'a> Dump<'a> {
             self.push(
                 CALLS,
                 &[
-                    Cell::Text("ftrace"),
+                    Cell::Word("ftrace"),
                     Cell::Int(number),
                     Cell::long(sequence),
                     Cell::Int(call.record.cpu.into()),
                     Cell::long(call.record.stamp),
                     Cell::Null,
-                    Cell::Text("call"),
+                    Cell::Word("call"),
                     Cell::address(call.record.ip),
                     Cell::address(call.record.parent),
                     symbol.0,
@@ -540,7 +540,7 @@ impl<'a> Dump<'a> {
                     parent.1,
                     Cell::Null,
                     Cell::Bool(call.suspect),
-                    Cell::Text(call.trust.name()),
+                    Cell::Word(call.trust.name()),
                 ],
             );
         }

@@ -1,8 +1,8 @@
 //! Rows of the tables, collected into Arrow's batches.
 
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{mem, ptr};
 
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder,
@@ -31,6 +31,8 @@ pub enum Cell<'a> {
     Bool(bool),
     /// A text.
     Text(&'a str),
+    /// A text of the program, which is compared using its address.
+    Word(&'static str),
     /// Microseconds since 1970.
     Time(i64),
     /// Several texts.
@@ -171,6 +173,8 @@ struct Column {
     /// Number of times to add `text`.
     texts: usize,
     text: String,
+    /// The text, if it is one of the program.
+    word: Option<&'static str>,
 }
 
 enum Values {
@@ -210,6 +214,7 @@ impl Column {
             nulls: 0,
             texts: 0,
             text: String::new(),
+            word: None,
         }
     }
 
@@ -231,7 +236,20 @@ impl Column {
             (Values::Int(all), Cell::Int(value)) => all.append_value(value),
             (Values::Bool(all), Cell::Bool(value)) => all.append_value(value),
             (Values::Time(all), Cell::Time(value)) => all.append_value(value),
-            (Values::Text(_), Cell::Text(value)) => {
+            (Values::Text(_), Cell::Text(value) | Cell::Word(value)) => {
+                let word = match *cell {
+                    Cell::Word(word) => Some(word),
+                    _ => None,
+                };
+                let known = self.word.filter(|_| self.texts > 0);
+                if known
+                    .zip(word)
+                    .is_some_and(|(known, word)| ptr::eq(known, word))
+                {
+                    self.texts += 1;
+                    return Some(value.len());
+                }
+                self.word = word;
                 if self.texts > 0 && self.text != value {
                     self.add_counted();
                 }

@@ -106,10 +106,21 @@ pub fn read_to_end(file: &File, most: usize) -> Result<Vec<u8>, Error> {
 /// Returns all bytes up to the end, at most `most`.
 fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Error> {
     // A pipe or device has a length of 0.
-    if file.metadata()?.len() > most as u64 {
+    let meta = file.metadata()?;
+    if meta.len() > most as u64 {
         return Err(Error::TooLarge(most));
     }
     let mut all = Vec::new();
+    // A regular file is always ready, so its bytes are read at once, and not copied.
+    if meta.is_file() {
+        all.reserve(meta.len() as usize);
+        let end = (most as u64).saturating_add(1);
+        file.take(end).read_to_end(&mut all)?;
+        return match all.len() > most {
+            true => Err(Error::TooLarge(most)),
+            false => Ok(all),
+        };
+    }
     let mut chunk = vec![0; CHUNK];
     let mut limit = patience.first;
     loop {

@@ -237,7 +237,15 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             return Some(held);
         }
         while let Some((word, meta)) = self.take(image) {
-            let Some(event) = self.decode(image, meta) else {
+            let overwritten = self.missing.overwritten;
+            let event = self.decode(image, meta);
+            if self.missing.overwritten != overwritten {
+                // A live recorder reused the slots of its arguments before they were read. The
+                // next slots are those of other records.
+                self.pass_record();
+                continue;
+            }
+            let Some(event) = event else {
                 // Arguments of a missing record are not counted again.
                 if meta.kind() != Some(Kind::Argument) || self.lost == 0 {
                     let orphan = meta.kind() == Some(Kind::Argument) && self.last_time.is_none();
@@ -450,6 +458,13 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         self.missing.overwritten = self.missing.overwritten.saturating_add(passed);
         self.lost = self.lost.saturating_add(passed);
         self.next = to;
+    }
+
+    /// Counts a record that was read in part, and whose rest was overwritten.
+    #[cold]
+    fn pass_record(&mut self) {
+        self.missing.overwritten = self.missing.overwritten.saturating_add(1);
+        self.lost = self.lost.saturating_add(1);
     }
 
     /// Returns whether the head agrees with the laps of the newest slots: all except those in

@@ -5,8 +5,8 @@ mod common;
 use common::{memory, recorder, records, snapshot, told};
 use nostall_trace::layout::{FILE, Order, RegionHeader};
 use nostall_trace::{
-    Action, Event, Filter, FormatError, Function, HeaderFault, Options, Region, Site, Trigger,
-    recover,
+    Action, Event, Filter, FormatError, Function, FunctionId, HeaderFault, Image, Options, Region,
+    Site, Trigger, recover,
 };
 
 const TWO: Options<'_> = Options {
@@ -590,6 +590,15 @@ fn a_dump_while_cpus_record_has_whole_records_only() {
     assert!((20..=22).contains(&exits.count()));
 }
 
+/// Ends the threads that look at this word, when it is dropped.
+struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_region_may_be_replaced_while_a_cpu_records() {
     let recorder = nostall_trace::Recorder::new(common::Count::default(), Threads);
@@ -613,6 +622,8 @@ fn a_region_may_be_replaced_while_a_cpu_records() {
                 id += 1;
             }
         });
+        // Also if an assertion fails: the thread must end.
+        let _stop = Stop(&done);
         for round in 1..rounds {
             recorder.start(regions(round));
             let live = recover(recorder.dump().unwrap()).unwrap();
@@ -623,8 +634,65 @@ fn a_region_may_be_replaced_while_a_cpu_records() {
                 }
             }
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+/// An image whose recorder goes on: after each read of slots, `calls` more calls are recorded.
+struct Recording<I, F> {
+    live: I,
+    record: F,
+    calls: usize,
+}
+
+impl<I: Image, F: Fn()> Image for Recording<I, F> {
+    fn len(&self) -> u64 {
+        self.live.len()
+    }
+
+    fn read(&self, at: u64, bytes: &mut [u8]) -> bool {
+        let is_read = self.live.read(at, bytes);
+        if bytes.len() > 8 {
+            (0..self.calls).for_each(|_| (self.record)());
+        }
+        is_read
+    }
+}
+
+#[test]
+fn a_record_whose_argument_is_overwritten_while_it_is_read_is_lost_as_a_whole() {
+    let one = Options {
+        zones: 1,
+        names: 0,
+        ..TWO
+    };
+    let mut shown = 0;
+    for calls in 0..20 {
+        for first in 22..25 {
+            let (recorder, _) = recorder();
+            recorder.start(Region::format(memory(512 + 128 + 64 * 16), &one).unwrap());
+            let id = std::cell::Cell::new(0);
+            let record = || {
+                id.set(id.get() + 1);
+                recorder.exit(recorder.enter_with(id.get(), !id.get()));
+            };
+            (0..first).for_each(|_| record());
+            let image = Recording {
+                live: recorder.dump().unwrap(),
+                record,
+                calls,
+            };
+            for record in recover(&image).unwrap().merged::<1>().unwrap() {
+                if let Event::Enter { function, argument } = record.event {
+                    let FunctionId::Address(id) = function else {
+                        panic!("{function:?}");
+                    };
+                    assert_eq!(argument, Some(!id), "{calls} calls, {first} before");
+                    shown += 1;
+                }
+            }
+        }
+    }
+    assert!(shown > 60, "{shown}");
 }
 
 #[test]

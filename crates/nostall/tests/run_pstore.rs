@@ -84,6 +84,7 @@ fn check_figures(file: &Path, on: &str) {
         "one-zone-locked",
         "per-cpu-clock",
         "per-cpu-counter",
+        "per-cpu-counter-ecc",
     ] {
         assert_eq!(figure(strategy, "bytes"), Some(&BYTES));
         assert!(figure(strategy, "mb_per_s").unwrap() > &0.0);

@@ -33,11 +33,12 @@ pub fn measure<C: Crew>(
     let count = || SharedCounter(&counter.0);
     let traces = match strategy {
         Strategy::OneZoneLocked => Traces::Together,
+        Strategy::PerCpuCounterEcc => Traces::PerCpuEcc,
         _ => Traces::PerCpu,
     };
     let mut zones = carve(region, cpus, traces)?
         .filter(|(place, _)| place.kind == ZoneKind::Ftrace)
-        .filter_map(|(_, memory)| empty(memory));
+        .filter_map(|(_, memory)| empty(memory, traces));
     let moving = Moving { pipes, crew, clock };
     Some(match strategy {
         Strategy::Untraced => {
@@ -55,7 +56,7 @@ pub fn measure<C: Crew>(
             let by_clock = || ByClock(moving.clock.clone());
             moving.run(one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, by_clock())))
         }
-        Strategy::PerCpuCounter => {
+        Strategy::PerCpuCounter | Strategy::PerCpuCounterEcc => {
             moving.run(one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, count())))
         }
     })
@@ -67,8 +68,8 @@ pub fn measure<C: Crew>(
 struct Counter(AtomicUsize);
 
 /// Attaches a trace zone and empties it.
-fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
-    let (mut zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LINUX, None).ok()?;
+fn empty(memory: Ram<'_>, traces: Traces) -> Option<Zone<'static, Ram<'_>>> {
+    let (mut zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LINUX, traces.code()).ok()?;
     zone.erase();
     Some(zone)
 }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, Ram, ZoneOrder};
+use nostall_pstore::{Code, FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, Ram, ZoneOrder};
 
 /// The reference kernel's persistent RAM, relative to the start of RAM: 1 MiB at 64 MiB, in the
 /// middle of the machine's 128 MiB.
@@ -32,6 +32,20 @@ pub enum Traces {
     Together,
     /// One zone for each CPU.
     PerCpu,
+    /// One zone for each CPU, with error correction.
+    PerCpuEcc,
+}
+
+/// Bytes of error correction for each block of 128, as with Linux's `ramoops.ecc=1`.
+const PARITY: usize = 16;
+
+static CODE: Code = Code::new(PARITY).unwrap();
+
+impl Traces {
+    /// Returns the error correction of the zones.
+    pub fn code(self) -> Option<&'static Code> {
+        (self == Self::PerCpuEcc).then_some(&CODE)
+    }
 }
 
 /// Returns the region's layout: 11 dmesg records and a console of 64 KiB each, and 256 KiB of
@@ -43,11 +57,14 @@ pub const fn params(cpus: u16, traces: Traces) -> Params {
         console_size: 64 << 10,
         ftrace_size: 256 << 10,
         pmsg_size: 0,
-        ecc: 0,
+        ecc: match traces {
+            Traces::Together | Traces::PerCpu => 0,
+            Traces::PerCpuEcc => PARITY,
+        },
         cpus: cpus as usize,
         flags: match traces {
             Traces::Together => 0,
-            Traces::PerCpu => FTRACE_PER_CPU,
+            Traces::PerCpu | Traces::PerCpuEcc => FTRACE_PER_CPU,
         },
         zone_order: ZoneOrder::Linux6_2,
     }

@@ -21,16 +21,21 @@ pub enum Strategy {
     /// One zone for each CPU without a lock. Each record has the next value of a shared counter,
     /// which all CPUs increment non-atomically.
     PerCpuCounter,
+    /// As `PerCpuCounter`, and each block of a zone has 16 bytes of error correction, as with
+    /// Linux's parameter `ramoops.ecc=1`.
+    PerCpuCounterEcc,
 }
 
 impl Strategy {
-    /// All strategies: the untraced one, then from the slowest in theory to the fastest.
-    pub const ALL: [Self; 5] = [
+    /// All strategies: the untraced one, then from the slowest in theory to the fastest, and the one
+    /// with error correction.
+    pub const ALL: [Self; 6] = [
         Self::Untraced,
         Self::OneLockForAll,
         Self::OneZoneLocked,
         Self::PerCpuClock,
         Self::PerCpuCounter,
+        Self::PerCpuCounterEcc,
     ];
 
     /// Returns the stable name.

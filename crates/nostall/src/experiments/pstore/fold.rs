@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_or_not_written_is_told() {
-        let fault_of = |change: fn(&mut Moved)| fault(|survived| change(&mut survived.moved[6].1));
+        let fault_of = |change: fn(&mut Moved)| fault(|survived| change(&mut survived.moved[7].1));
         assert_eq!(
             fault_of(|moved| moved.bytes -= 512),
             "one-lock-for-all: only 8388096 of 8388608 bytes arrived"

@@ -55,8 +55,17 @@ Examples:
   nostall run pstore --capture DIR  keep the region, for
                                     nostall postmortem DIR/pstore.bin";
 
-/// Way of Linux that nostall's kernel stands beside: three CPUs record, without error correction.
-const BESIDE: &str = "ecc-0-3cpu";
+/// Strategy of nostall's kernel that stands beside Linux, without and with error correction.
+const BESIDE: &str = "per-cpu-counter";
+
+/// Returns the way of Linux in which three CPUs record as with the strategy.
+fn way_of_linux(strategy: &str) -> Option<&'static str> {
+    match strategy {
+        BESIDE => Some("ecc-0-3cpu"),
+        "per-cpu-counter-ecc" => Some("ecc-16-3cpu"),
+        _ => None,
+    }
+}
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
@@ -75,11 +84,13 @@ impl Experiment for Args {
     }
 
     fn measure_beside(&self, on: &On, (): &()) -> Result<Vec<Figure>> {
-        let mut figures = self.measure(on, None, &())?.figures.to_vec();
-        for figure in &mut figures {
-            figure.profile = Some(BESIDE);
-        }
-        Ok(figures)
+        let figures = self.measure(on, None, &())?.figures.to_vec().into_iter();
+        let beside = figures.filter_map(|mut figure| {
+            figure.profile = Some(way_of_linux(figure.strategy)?);
+            figure.strategy = BESIDE;
+            Some(figure)
+        });
+        Ok(beside.collect())
     }
 
     fn read(&self) -> Result<()> {

@@ -38,10 +38,10 @@ fn published(strategy: &str) -> Option<f64> {
 
 const LEGEND: &str = "\
     ns/rec: the run's time divided by the records of all CPUs; times: MB/s relative\n\
-    to one-zone-locked. Linux: published with its patches \"pstore: Improve\n\
-    performance of ftrace backend with ramoops\" (2016), before and with them, for\n\
-    dd | pv | dd with all functions traced, on another machine's 4 CPUs (-: not\n\
-    published). Compare times, not MB/s.";
+    to one-zone-locked; ecc: error correction with 16 bytes for each block of 128.\n\
+    Linux: published with its patches \"pstore: Improve performance of ftrace backend\n\
+    with ramoops\" (2016), before and with them, for dd | pv | dd with all functions\n\
+    traced, on another machine's 4 CPUs (-: not published). Compare times, not MB/s.";
 
 /// Folds the reports into the text and the figures.
 pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {

@@ -81,3 +81,39 @@ pub fn run(rounds: u16) -> Survived {
         panic: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nostall_pstore::{Layout, RecordFormat, ZoneKind};
+    use nostall_work::pstore::{Traces, params};
+
+    use super::*;
+
+    #[test]
+    fn zones_with_error_correction_hold_whole_records_and_true_parity() {
+        let mut region = vec![0; (REGION.end - REGION.start) as usize];
+        let moved = measure(
+            Strategy::PerCpuCounterEcc,
+            Ram::of(&mut region),
+            CPUS,
+            &Pipes::new(),
+            &Threads::default(),
+            HostClock::new(),
+        );
+        assert_eq!(moved.unwrap().records, 737_280);
+        let traces = Traces::PerCpuEcc;
+        let layout = Layout::new(&params(CPUS, traces)).unwrap();
+        let left = nostall_pstore::recover(&region[..], &layout, traces.code());
+        for mut zone in left.zones_of(ZoneKind::Ftrace) {
+            let cpu = zone.place().index;
+            let ecc = zone.ecc().unwrap();
+            assert_eq!((ecc.corrected_bytes, ecc.bad_blocks), (0, 0), "CPU {cpu}");
+            let records: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
+            // 128 of each 144 bytes are records of 24 bytes. The fourth CPU is idle.
+            let expected = if cpu < 3 { 2_400 } else { 0 };
+            assert!(records.len() >= expected, "CPU {cpu}: {}", records.len());
+            assert!(records.iter().all(|one| usize::from(one.record.cpu) == cpu));
+            assert!(records.is_sorted_by_key(|one| one.record.stamp));
+        }
+    }
+}

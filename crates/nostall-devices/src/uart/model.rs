@@ -45,8 +45,10 @@ pub(super) struct Latches {
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,
-    /// Time of the stored state: the last clock reading. Each access uses this time alone.
+    /// Time of the stored state: the last clock reading.
     pub(super) now: Nanos,
+    /// Whether the current access has read the clock. Each access reads it at most once.
+    pub(super) timed: bool,
     pub(super) line: Line,
     pub(super) chip: Chip,
     pub(super) sink: W,
@@ -78,6 +80,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         Self {
             clock,
             now: Nanos::ZERO,
+            timed: false,
             line,
             chip: chip.into(),
             sink,
@@ -153,12 +156,16 @@ impl<C: Clock, W: Write> Uart<C, W> {
     fn read_rbr(&mut self) -> u8 {
         self.empty_reads += u64::from(self.receiver.bytes.is_empty());
         let byte = self.receiver.take();
-        self.restart_timeout(self.now);
+        self.receiver.timeout_at = None;
+        if !self.receiver.bytes.is_empty() {
+            let now = self.time();
+            self.restart_timeout(now);
+        }
         byte
     }
 
     fn read_iir(&mut self) -> u8 {
-        let id = self.interrupt();
+        let id = self.pending_interrupt();
         if id == Some(iir::TRANSMITTER_EMPTY) {
             self.transmit_interrupt = false;
         }
@@ -171,12 +178,21 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// On a PC the line also passes a gate, OUT2 of the MCR, which is outside the chip.
     pub fn interrupt(&mut self) -> Option<u8> {
         self.drain();
+        self.pending_interrupt()
+    }
+
+    /// Returns the same as [`interrupt`](Self::interrupt) at the time of the current access.
+    pub(super) fn interrupt_after_access(&mut self) -> Option<u8> {
+        self.settle();
+        self.pending_interrupt()
+    }
+
+    fn pending_interrupt(&self) -> Option<u8> {
         let enabled = |bit| self.latches.ier & bit != 0;
         let receive = enabled(ier::RECEIVED_DATA);
-        let trigger = self.chip.receive_trigger(self.latches.fcr, self.depth());
         if enabled(ier::LINE_STATUS) && self.receiver.errors() != 0 {
             Some(iir::LINE_STATUS)
-        } else if receive && self.receiver.bytes.len() >= trigger {
+        } else if receive && self.is_triggered() {
             Some(iir::RECEIVED_DATA)
         } else if receive && self.timed_out() {
             Some(iir::TIMEOUT)
@@ -189,6 +205,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
         } else {
             None
         }
+    }
+
+    /// Returns whether the received bytes have reached the trigger level.
+    fn is_triggered(&self) -> bool {
+        let received = self.receiver.bytes.len();
+        received > 0 && received >= self.chip.receive_trigger(self.latches.fcr, self.depth())
     }
 
     fn timed_out(&self) -> bool {
@@ -212,7 +234,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     fn read_lsr(&mut self) -> u8 {
         let bit = |set, bit| if set { bit } else { 0 };
-        let in_fifo = self.fifo() && self.receiver.any_error();
+        let in_fifo = self.receiver.any_error() && self.fifo();
         bit(!self.receiver.bytes.is_empty(), lsr::DATA_READY)
             | self.receiver.take_errors()
             | bit(self.ready(), lsr::THRE)

@@ -6,8 +6,7 @@ use std::io::Write;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::Model;
 use nostall_uart::registers::{
-    DLL, DLM, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir,
-    lcr, lsr, mcr,
+    FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir, lcr, lsr, mcr,
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,11 +106,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// ones.
     pub fn read(&mut self, offset: usize) -> u8 {
         self.drain();
+        if self.dlab()
+            && let Some(value) = self.read_behind_dlab(offset)
+        {
+            return value;
+        }
         match offset {
-            DLL if self.dlab() => self.read_divisor()[0],
-            DLM if self.dlab() => self.read_divisor()[1],
-            EFR if self.enhanced_registers() => self.latches.efr,
-            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4],
             ICR if self.indexed_registers() && self.latches.icr[0] & icr::ACR_READ != 0 => {
                 self.read_icr()
             }
@@ -133,12 +133,10 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// ignored.
     pub fn write(&mut self, offset: usize, value: u8) {
         self.drain();
-        let [low, high] = self.latches.divisor.to_le_bytes();
+        if self.dlab() && self.write_behind_dlab(offset, value) {
+            return;
+        }
         match offset {
-            DLL if self.dlab() => self.latches.divisor = u16::from_le_bytes([value, high]),
-            DLM if self.dlab() => self.latches.divisor = u16::from_le_bytes([low, value]),
-            EFR if self.enhanced_registers() => self.latches.efr = value,
-            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4] = value,
             ICR if self.indexed_registers() => self.write_icr(value),
             THR => self.send(value),
             IER => self.write_ier(value),
@@ -182,12 +180,15 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     /// Returns the same as [`interrupt`](Self::interrupt) at the time of the current access.
-    pub(super) fn interrupt_after_access(&mut self) -> Option<u8> {
-        self.settle();
-        self.pending_interrupt()
+    #[inline]
+    pub(super) fn pending_interrupt(&self) -> Option<u8> {
+        if self.latches.ier == 0 && !self.busy_detect {
+            return None;
+        }
+        self.highest_interrupt()
     }
 
-    fn pending_interrupt(&self) -> Option<u8> {
+    fn highest_interrupt(&self) -> Option<u8> {
         let enabled = |bit| self.latches.ier & bit != 0;
         let receive = enabled(ier::RECEIVED_DATA);
         if enabled(ier::LINE_STATUS) && self.receiver.errors() != 0 {
@@ -234,11 +235,18 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     fn read_lsr(&mut self) -> u8 {
         let bit = |set, bit| if set { bit } else { 0 };
+        let transmitter = if self.idle() {
+            lsr::THRE | lsr::TEMT
+        } else {
+            bit(self.ready(), lsr::THRE)
+        };
+        if self.receiver.bytes.is_empty() && !self.receiver.overrun {
+            return transmitter;
+        }
         let in_fifo = self.receiver.any_error() && self.fifo();
         bit(!self.receiver.bytes.is_empty(), lsr::DATA_READY)
             | self.receiver.take_errors()
-            | bit(self.ready(), lsr::THRE)
-            | bit(self.idle(), lsr::TEMT)
+            | transmitter
             | bit(in_fifo, lsr::FIFO_ERROR)
     }
 

@@ -132,7 +132,8 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     pub fn write(&mut self, offset: usize, value: u8) -> Result<(), T::E> {
         let sends = offset == THR && !self.uart.dlab();
         self.uart.write(offset, value);
-        let interrupt = self.uart.interrupt_after_access();
+        self.uart.settle();
+        let interrupt = self.uart.pending_interrupt();
         let sent = sends && interrupt == Some(iir::TRANSMITTER_EMPTY);
         self.high &= !sent;
         self.follow(interrupt)
@@ -146,7 +147,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// The trigger's error. The bytes are received, and the next call tries the trigger again.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, T::E> {
         let taken = self.uart.receive_all(bytes);
-        let interrupt = self.uart.interrupt_after_access();
+        let interrupt = self.uart.pending_interrupt();
         let came = taken > 0 && matches!(interrupt, Some(iir::RECEIVED_DATA | iir::TIMEOUT));
         self.high &= !came;
         self.follow(interrupt)?;
@@ -176,7 +177,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     }
 
     fn follow_keeping_error(&mut self) {
-        let interrupt = self.uart.interrupt_after_access();
+        let interrupt = self.uart.pending_interrupt();
         if let Err(error) = self.follow(interrupt) {
             self.failed = Some(error);
         }

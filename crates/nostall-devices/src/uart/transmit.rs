@@ -12,16 +12,16 @@ const INPUT_CLOCK: u64 = 1_843_200;
 
 impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn send(&mut self, byte: u8) {
+        if self.line == Line::AtOnce && self.idle() && !self.is_looped() {
+            self.transmit_interrupt = true;
+            self.deliver(byte);
+            return;
+        }
         self.transmit_interrupt = false;
         if self.transmit.len() >= self.transmit_depth() {
             // The data sheet leaves this case undefined. The model discards the newest byte; real
             // hardware may overwrite an older one.
             self.lost = self.lost.saturating_add(1);
-            return;
-        }
-        if self.line == Line::AtOnce && self.idle() && !self.is_looped() {
-            self.transmit_interrupt = true;
-            self.deliver(byte);
             return;
         }
         self.transmit.push_back(byte);
@@ -152,7 +152,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     pub(super) fn ready(&self) -> bool {
-        self.transmit.is_empty() || self.transmit.len() <= self.left_when_ready()
+        self.transmit.len() <= self.left_when_ready()
     }
 
     fn left_when_ready(&self) -> usize {

@@ -1,8 +1,9 @@
-//! How often the serial port model reads its clock: only where the time decides what an access does.
+//! Models read their clock only where the time decides the result of an access.
 
 use std::cell::Cell;
 
 use nostall_devices::VirtualClock;
+use nostall_devices::spi::{SdCard, Target};
 use nostall_devices::uart::{Line, Serial, Uart};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::registers::*;
@@ -120,4 +121,64 @@ fn input_reads_the_clock_once_an_access_until_its_timeout_has_occurred() {
     let rest = clock.during(|| (0..4).for_each(|_| _ = port.read(RBR)));
     assert_eq!(rest, 4);
     assert_eq!(reading(&clock, &mut port, LSR), 0, "nothing is stored");
+}
+
+type Card<'c> = SdCard<&'c Counting, Vec<u8>>;
+
+/// Sends a command without a checksum, and returns the first byte of the response.
+fn command(card: &mut Card<'_>, number: u8, argument: u32) -> u8 {
+    let [a, b, c, d] = argument.to_be_bytes();
+    // The checksums of CMD0 and CMD8 are mandatory. No other is verified.
+    let checksum = if number == 0 { 0x95 } else { 0x87 };
+    for byte in [0x40 | number, a, b, c, d, checksum] {
+        card.exchange(byte);
+    }
+    card.exchange(0xff);
+    card.exchange(0xff)
+}
+
+/// Returns an initialised and selected card.
+fn card(clock: &Counting) -> Card<'_> {
+    let mut card = SdCard::new(clock, vec![7; 64 << 9]);
+    (0..10).for_each(|_| card.pass(0xff));
+    card.select();
+    assert_eq!(command(&mut card, 0, 0), 1, "idle");
+    loop {
+        command(&mut card, 55, 0);
+        if command(&mut card, 41, 1 << 30) == 0 {
+            return card;
+        }
+        clock.time.advance(Nanos::from_millis(10));
+    }
+}
+
+#[test]
+fn a_block_written_to_a_card_reads_the_clock_at_its_end_and_while_the_card_is_busy() {
+    let clock = Counting::default();
+    let mut card = card(&clock);
+    let block = clock.during(|| {
+        assert_eq!(command(&mut card, 24, 3), 0);
+        card.exchange(0xfe);
+        (0..512 + 2).for_each(|_| _ = card.exchange(0x55));
+    });
+    assert_eq!(block, 1, "the start of the busy time");
+    assert_eq!(card.exchange(0xff) & 0x1f, 5, "accepted");
+    let busy = clock.during(|| assert_eq!(card.exchange(0xff), 0));
+    assert_eq!(busy, 1);
+    clock.time.advance(Nanos::from_secs(1));
+    let done = clock.during(|| assert_eq!(card.exchange(0xff), 0xff));
+    assert_eq!(done, 1);
+    assert_eq!(clock.during(|| _ = command(&mut card, 13, 0)), 0);
+}
+
+#[test]
+fn a_block_read_from_a_card_reads_the_clock_until_its_first_byte() {
+    let clock = Counting::default();
+    let mut card = card(&clock);
+    assert_eq!(clock.during(|| _ = command(&mut card, 17, 3)), 1);
+    assert_eq!(clock.during(|| assert_eq!(card.exchange(0xff), 0xff)), 1);
+    clock.time.advance(Nanos::from_secs(1));
+    assert_eq!(clock.during(|| assert_eq!(card.exchange(0xff), 0xfe)), 1);
+    let rest = clock.during(|| (0..512 + 2).for_each(|_| _ = card.exchange(0xff)));
+    assert_eq!(rest, 0);
 }

@@ -41,6 +41,9 @@ pub(super) struct Latches {
 /// guest's accesses. It sets the interrupt line to [`interrupt`](Self::interrupt) after each access
 /// and at the time that [`next_event`](Self::next_event) returns. A [`Serial`](super::Serial) can
 /// do that instead. Input is limited to [`receive_room`](Self::receive_room).
+///
+/// The model reads the clock only where a byte to send or a receive timeout depends on it. An
+/// access reads it at most once.
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,

@@ -10,7 +10,7 @@ use nostall_bench::{Effort, Table, Unit, main as bench};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Line, Serial, Uart};
 use nostall_io::HostClock;
-use nostall_uart::registers::{FCR, LSR, THR, fcr};
+use nostall_uart::registers::{DLL, DLM, FCR, IIR, LCR, LSR, MSR, SCR, THR, fcr, lcr};
 
 /// A sink that accepts every byte at once.
 struct Terminal;
@@ -73,11 +73,11 @@ impl Port for Bare {
     }
 }
 
-/// Adds a row for each port, with FIFOs enabled.
-fn rows(table: &mut Table<'_>, act: impl Fn(&mut dyn Port) + Copy + 'static) {
+/// Adds a row for each port, with FIFOs enabled. With a rate, nostall's ports send all the time.
+fn rows(table: &mut Table<'_>, line: Line, act: impl Fn(&mut dyn Port) + Copy + 'static) {
     let superio = Superio::new(NoInterrupt, Terminal);
-    let host = Uart::new(HostClock::new(), Line::AtOnce, Terminal);
-    let virtual_time = Uart::new(VirtualClock::new(), Line::AtOnce, Terminal);
+    let host = Uart::new(HostClock::new(), line, Terminal);
+    let virtual_time = Uart::new(VirtualClock::new(), line, Terminal);
     let ports: [(&str, Box<dyn Port>); 4] = [
         ("a bare register file: the limit", Box::new(Bare([0; 8]))),
         ("vm-superio 0.8.2", Box::new(superio)),
@@ -89,6 +89,13 @@ fn rows(table: &mut Table<'_>, act: impl Fn(&mut dyn Port) + Copy + 'static) {
     ];
     for (name, mut port) in ports {
         port.write(FCR, fcr::ENABLE);
+        if line == Line::Baud {
+            // The lowest rate: a full FIFO takes 91 s.
+            for (register, value) in [(LCR, lcr::DLAB), (DLL, 0xff), (DLM, 0xff), (LCR, 3)] {
+                port.write(register, value);
+            }
+            (0..16).for_each(|_| port.write(THR, b'x'));
+        }
         table.row(name, None, move |times| {
             for _ in 0..times {
                 act(&mut *port);
@@ -97,16 +104,26 @@ fn rows(table: &mut Table<'_>, act: impl Fn(&mut dyn Port) + Copy + 'static) {
     }
 }
 
+fn read_status(port: &mut dyn Port) {
+    black_box(port.read(black_box(LSR)));
+}
+
 fn tables(effort: Effort) {
     let mut table = Table::new("One read of the line status", Unit::Nanoseconds);
-    rows(&mut table, |port| {
-        black_box(port.read(black_box(LSR)));
+    rows(&mut table, Line::AtOnce, read_status);
+    table.print(effort);
+
+    let mut table = Table::new("One read each of IIR, MSR and SCR", Unit::Nanoseconds);
+    rows(&mut table, Line::AtOnce, |port| {
+        for register in black_box([IIR, MSR, SCR]) {
+            black_box(port.read(register));
+        }
     });
     table.print(effort);
 
     let mut table = Table::new("One byte: status read and write", Unit::Nanoseconds);
-    rows(&mut table, |port| {
-        black_box(port.read(black_box(LSR)));
+    rows(&mut table, Line::AtOnce, |port| {
+        read_status(port);
         port.write(black_box(THR), b'x');
     });
     table.print(effort);
@@ -115,12 +132,19 @@ fn tables(effort: Effort) {
         "A FIFO of 16 bytes: status read and writes",
         Unit::Nanoseconds,
     );
-    rows(&mut table, |port| {
-        black_box(port.read(black_box(LSR)));
+    rows(&mut table, Line::AtOnce, |port| {
+        read_status(port);
         for byte in black_box(b"sixteen letters!") {
             port.write(THR, *byte);
         }
     });
+    table.print(effort);
+
+    let mut table = Table::new(
+        "One read of the line status, while a line with a rate sends",
+        Unit::Nanoseconds,
+    );
+    rows(&mut table, Line::Baud, read_status);
     table.print(effort);
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nostall_io::Clock;
 use nostall_uart::Model;
-use nostall_uart::registers::{DW_CPR, DW_CTR, DW_UCV, DW_USR, SCR, dw, efr, icr};
+use nostall_uart::registers::{DLL, DLM, DW_CPR, DW_CTR, DW_UCV, DW_USR, EFR, SCR, dw, efr, icr};
 
 use super::Uart;
 
@@ -80,11 +80,35 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.latches.divisor != 0 && !(self.idle() && self.receiver.bytes.is_empty())
     }
 
-    pub(super) fn read_divisor(&self) -> [u8; 2] {
+    fn read_divisor(&self) -> [u8; 2] {
         match (self.chip.model, self.latches.divisor) {
             (Model::Uart16850, 0) => [0, self.chip.exar_id],
             (_, divisor) => divisor.to_le_bytes(),
         }
+    }
+
+    /// Reads a register that replaces another while DLAB is set; `None` if `offset` has none.
+    pub(super) fn read_behind_dlab(&self, offset: usize) -> Option<u8> {
+        match offset {
+            DLL => Some(self.read_divisor()[0]),
+            DLM => Some(self.read_divisor()[1]),
+            EFR if self.enhanced_registers() => Some(self.latches.efr),
+            4..=7 if self.enhanced_registers() => Some(self.latches.xon_xoff[offset - 4]),
+            _ => None,
+        }
+    }
+
+    /// Writes a register that replaces another while DLAB is set. Returns whether `offset` has one.
+    pub(super) fn write_behind_dlab(&mut self, offset: usize, value: u8) -> bool {
+        let [low, high] = self.latches.divisor.to_le_bytes();
+        match offset {
+            DLL => self.latches.divisor = u16::from_le_bytes([value, high]),
+            DLM => self.latches.divisor = u16::from_le_bytes([low, value]),
+            EFR if self.enhanced_registers() => self.latches.efr = value,
+            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4] = value,
+            _ => return false,
+        }
+        true
     }
 
     /// Returns whether EFR, XON and XOFF replace IIR, MCR, LSR, MSR and SCR.

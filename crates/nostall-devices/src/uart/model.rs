@@ -6,8 +6,7 @@ use std::io::Write;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::Model;
 use nostall_uart::registers::{
-    DLL, DLM, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir,
-    lcr, lsr, mcr,
+    FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir, lcr, lsr, mcr,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +41,16 @@ pub(super) struct Latches {
 /// guest's accesses. It sets the interrupt line to [`interrupt`](Self::interrupt) after each access
 /// and at the time that [`next_event`](Self::next_event) returns. A [`Serial`](super::Serial) can
 /// do that instead. Input is limited to [`receive_room`](Self::receive_room).
+///
+/// The model reads the clock only where a byte to send or a receive timeout depends on it. An
+/// access reads it at most once.
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,
-    /// Time of the stored state: the last clock reading. Each access uses this time alone.
+    /// Time of the stored state: the last clock reading.
     pub(super) now: Nanos,
+    /// Whether the current access has read the clock. Each access reads it at most once.
+    pub(super) timed: bool,
     pub(super) line: Line,
     pub(super) chip: Chip,
     pub(super) sink: W,
@@ -78,6 +82,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         Self {
             clock,
             now: Nanos::ZERO,
+            timed: false,
             line,
             chip: chip.into(),
             sink,
@@ -104,11 +109,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// ones.
     pub fn read(&mut self, offset: usize) -> u8 {
         self.drain();
+        if self.dlab()
+            && let Some(value) = self.read_behind_dlab(offset)
+        {
+            return value;
+        }
         match offset {
-            DLL if self.dlab() => self.read_divisor()[0],
-            DLM if self.dlab() => self.read_divisor()[1],
-            EFR if self.enhanced_registers() => self.latches.efr,
-            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4],
             ICR if self.indexed_registers() && self.latches.icr[0] & icr::ACR_READ != 0 => {
                 self.read_icr()
             }
@@ -130,12 +136,10 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// ignored.
     pub fn write(&mut self, offset: usize, value: u8) {
         self.drain();
-        let [low, high] = self.latches.divisor.to_le_bytes();
+        if self.dlab() && self.write_behind_dlab(offset, value) {
+            return;
+        }
         match offset {
-            DLL if self.dlab() => self.latches.divisor = u16::from_le_bytes([value, high]),
-            DLM if self.dlab() => self.latches.divisor = u16::from_le_bytes([low, value]),
-            EFR if self.enhanced_registers() => self.latches.efr = value,
-            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4] = value,
             ICR if self.indexed_registers() => self.write_icr(value),
             THR => self.send(value),
             IER => self.write_ier(value),
@@ -153,12 +157,16 @@ impl<C: Clock, W: Write> Uart<C, W> {
     fn read_rbr(&mut self) -> u8 {
         self.empty_reads += u64::from(self.receiver.bytes.is_empty());
         let byte = self.receiver.take();
-        self.restart_timeout(self.now);
+        self.receiver.timeout_at = None;
+        if !self.receiver.bytes.is_empty() {
+            let now = self.time();
+            self.restart_timeout(now);
+        }
         byte
     }
 
     fn read_iir(&mut self) -> u8 {
-        let id = self.interrupt();
+        let id = self.pending_interrupt();
         if id == Some(iir::TRANSMITTER_EMPTY) {
             self.transmit_interrupt = false;
         }
@@ -171,12 +179,24 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// On a PC the line also passes a gate, OUT2 of the MCR, which is outside the chip.
     pub fn interrupt(&mut self) -> Option<u8> {
         self.drain();
+        self.pending_interrupt()
+    }
+
+    /// Returns the same as [`interrupt`](Self::interrupt) at the time of the current access.
+    #[inline]
+    pub(super) fn pending_interrupt(&self) -> Option<u8> {
+        if self.latches.ier == 0 && !self.busy_detect {
+            return None;
+        }
+        self.highest_interrupt()
+    }
+
+    fn highest_interrupt(&self) -> Option<u8> {
         let enabled = |bit| self.latches.ier & bit != 0;
         let receive = enabled(ier::RECEIVED_DATA);
-        let trigger = self.chip.receive_trigger(self.latches.fcr, self.depth());
         if enabled(ier::LINE_STATUS) && self.receiver.errors() != 0 {
             Some(iir::LINE_STATUS)
-        } else if receive && self.receiver.bytes.len() >= trigger {
+        } else if receive && self.is_triggered() {
             Some(iir::RECEIVED_DATA)
         } else if receive && self.timed_out() {
             Some(iir::TIMEOUT)
@@ -189,6 +209,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
         } else {
             None
         }
+    }
+
+    /// Returns whether the received bytes have reached the trigger level.
+    fn is_triggered(&self) -> bool {
+        let received = self.receiver.bytes.len();
+        received > 0 && received >= self.chip.receive_trigger(self.latches.fcr, self.depth())
     }
 
     fn timed_out(&self) -> bool {
@@ -212,11 +238,18 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     fn read_lsr(&mut self) -> u8 {
         let bit = |set, bit| if set { bit } else { 0 };
-        let in_fifo = self.fifo() && self.receiver.any_error();
+        let transmitter = if self.idle() {
+            lsr::THRE | lsr::TEMT
+        } else {
+            bit(self.ready(), lsr::THRE)
+        };
+        if self.receiver.bytes.is_empty() && !self.receiver.overrun {
+            return transmitter;
+        }
+        let in_fifo = self.receiver.any_error() && self.fifo();
         bit(!self.receiver.bytes.is_empty(), lsr::DATA_READY)
             | self.receiver.take_errors()
-            | bit(self.ready(), lsr::THRE)
-            | bit(self.idle(), lsr::TEMT)
+            | transmitter
             | bit(in_fifo, lsr::FIFO_ERROR)
     }
 

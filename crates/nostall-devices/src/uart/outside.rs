@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use nostall_io::Clock;
-use nostall_uart::registers::mcr;
 
 use super::Uart;
 use super::model::Latches;
@@ -21,9 +20,25 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// byte of 0.
     pub fn receive_with(&mut self, byte: u8, errors: u8) {
         self.drain();
-        if self.latches.mcr & mcr::LOOP == 0 {
-            self.take_in(byte, errors, self.now);
+        if !self.is_looped() {
+            let now = self.time();
+            self.take_in(byte, errors, now);
         }
+    }
+
+    /// Receives as many of `bytes` as there is room for, at one time, and returns their number.
+    /// In loopback it is 0.
+    pub(super) fn receive_all(&mut self, bytes: &[u8]) -> usize {
+        self.drain();
+        if self.is_looped() {
+            return 0;
+        }
+        let taken = bytes.len().min(self.receive_room());
+        for &byte in &bytes[..taken] {
+            let now = self.time();
+            self.take_in(byte, 0, now);
+        }
+        taken
     }
 
     /// Returns how many bytes can be received without loss. A VMM should hold back further input.

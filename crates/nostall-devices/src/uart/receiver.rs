@@ -33,18 +33,21 @@ impl Receiver {
     }
 
     /// Takes the oldest byte and discards its errors; 0 if there is none.
+    #[inline]
     pub(super) fn take(&mut self) -> u8 {
         self.bytes.pop_front().map_or(0, |(byte, _)| byte)
     }
 
     /// Returns the error bits of the LSR: an overrun at once, a byte's errors when it is the next
     /// to be read.
+    #[inline]
     pub(super) fn errors(&self) -> u8 {
         let overrun = if self.overrun { lsr::OVERRUN } else { 0 };
         overrun | self.bytes.front().map_or(0, |&(_, errors)| errors)
     }
 
     /// Returns the error bits for a read of the LSR, and clears them.
+    #[inline]
     pub(super) fn take_errors(&mut self) -> u8 {
         let errors = self.errors();
         self.overrun = false;
@@ -55,6 +58,7 @@ impl Receiver {
     }
 
     /// Returns whether any stored byte has an error that the LSR has not reported.
+    #[inline]
     pub(super) fn any_error(&self) -> bool {
         self.bytes.iter().any(|&(_, errors)| errors != 0)
     }

@@ -35,7 +35,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// Returns the port's current state.
     pub fn save(&mut self) -> State {
         self.drain();
-        let now = self.now;
+        let now = self.time();
         State {
             latches: self.latches,
             transmit: self.transmit.iter().copied().collect(),
@@ -60,8 +60,8 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// The state may be untrusted: bytes beyond the FIFO size and bits that the registers do not
     /// have are ignored.
     pub fn restore(&mut self, state: &State) {
-        let now = self.clock.now();
-        self.now = now;
+        self.timed = false;
+        let now = self.time();
         let from_now = |left: u64| now + Nanos(left);
         self.latches = self.possible(state.latches);
         let depth = self.chip.fifo_depth();

@@ -120,7 +120,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// [`take_error`](Self::take_error) returns a failed trigger's error.
     pub fn read(&mut self, offset: usize) -> u8 {
         let value = self.uart.read(offset);
-        self.tend_keeping_error();
+        self.follow_keeping_error();
         value
     }
 
@@ -132,9 +132,11 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     pub fn write(&mut self, offset: usize, value: u8) -> Result<(), T::E> {
         let sends = offset == THR && !self.uart.dlab();
         self.uart.write(offset, value);
-        let sent = sends && self.uart.interrupt() == Some(iir::TRANSMITTER_EMPTY);
+        self.uart.settle();
+        let interrupt = self.uart.pending_interrupt();
+        let sent = sends && interrupt == Some(iir::TRANSMITTER_EMPTY);
         self.high &= !sent;
-        self.tend()
+        self.follow(interrupt)
     }
 
     /// Receives as many of `bytes` as there is room for, in order, and returns their number. In
@@ -144,23 +146,12 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// The trigger's error. The bytes are received, and the next call tries the trigger again.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, T::E> {
-        let room = if self.uart.is_looped() {
-            0
-        } else {
-            self.uart.receive_room()
-        };
-        let now = bytes.len().min(room);
-        for byte in &bytes[..now] {
-            self.uart.receive(*byte);
-        }
-        let came = now > 0
-            && matches!(
-                self.uart.interrupt(),
-                Some(iir::RECEIVED_DATA | iir::TIMEOUT)
-            );
+        let taken = self.uart.receive_all(bytes);
+        let interrupt = self.uart.pending_interrupt();
+        let came = taken > 0 && matches!(interrupt, Some(iir::RECEIVED_DATA | iir::TIMEOUT));
         self.high &= !came;
-        self.tend()?;
-        Ok(now)
+        self.follow(interrupt)?;
+        Ok(taken)
     }
 
     /// Triggers if the line has risen. Call it after a change through [`uart_mut`](Self::uart_mut),
@@ -170,7 +161,13 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// The trigger's error. The next call tries the trigger again.
     pub fn tend(&mut self) -> Result<(), T::E> {
-        let is_high = self.uart.interrupt().is_some();
+        let interrupt = self.uart.interrupt();
+        self.follow(interrupt)
+    }
+
+    /// Triggers if `interrupt` is the line's rise.
+    fn follow(&mut self, interrupt: Option<u8>) -> Result<(), T::E> {
+        let is_high = interrupt.is_some();
         self.high &= is_high;
         if is_high && !self.high {
             self.trigger.trigger()?;
@@ -179,8 +176,9 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         Ok(())
     }
 
-    fn tend_keeping_error(&mut self) {
-        if let Err(error) = self.tend() {
+    fn follow_keeping_error(&mut self) {
+        let interrupt = self.uart.pending_interrupt();
+        if let Err(error) = self.follow(interrupt) {
             self.failed = Some(error);
         }
     }
@@ -208,7 +206,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
             return self.read(offset).into();
         }
         let value = self.uart.read32(offset);
-        self.tend_keeping_error();
+        self.follow_keeping_error();
         value
     }
 

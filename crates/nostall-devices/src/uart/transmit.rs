@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nostall_io::{Clock, Nanos};
-use nostall_uart::registers::{lcr, mcr};
+use nostall_uart::registers::lcr;
 
 use super::{Line, Uart};
 
@@ -12,6 +12,11 @@ const INPUT_CLOCK: u64 = 1_843_200;
 
 impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn send(&mut self, byte: u8) {
+        if self.line == Line::AtOnce && self.idle() && !self.is_looped() {
+            self.transmit_interrupt = true;
+            self.deliver(byte);
+            return;
+        }
         self.transmit_interrupt = false;
         if self.transmit.len() >= self.transmit_depth() {
             // The data sheet leaves this case undefined. The model discards the newest byte; real
@@ -20,13 +25,38 @@ impl<C: Clock, W: Write> Uart<C, W> {
             return;
         }
         self.transmit.push_back(byte);
-        self.drain();
+        self.advance();
     }
 
-    /// Sends all bytes that are due by now.
+    /// Begins an access: applies all effects that are due by now.
     pub(super) fn drain(&mut self) {
-        let now = self.clock.now();
-        self.now = now;
+        self.timed = false;
+        self.settle();
+    }
+
+    /// Applies all effects that are due by the time of the current access.
+    ///
+    /// Reads the clock only while a byte or the receive timeout is pending. Otherwise the state
+    /// does not depend on the time.
+    pub(super) fn settle(&mut self) {
+        let timeout = self.receiver.timeout_at.is_some_and(|at| at > self.now);
+        if !self.idle() || timeout {
+            self.advance();
+        }
+    }
+
+    /// Returns the time of the current access; the first call in an access reads the clock.
+    pub(super) fn time(&mut self) -> Nanos {
+        if !self.timed {
+            self.now = self.clock.now();
+            self.timed = true;
+        }
+        self.now
+    }
+
+    /// Sends all bytes that are due by the time of the current access.
+    fn advance(&mut self) {
+        let now = self.time();
         let mut line_free = now;
         loop {
             match self.shifting {
@@ -81,9 +111,15 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// Delivers a sent byte to the other end of the line, or in loopback to the port's own receiver
     /// (section 8.8).
     fn arrive(&mut self, byte: u8, at: Nanos) {
-        if self.latches.mcr & mcr::LOOP != 0 {
+        if self.is_looped() {
             self.take_in(byte, 0, at);
-        } else if self.sink.write_all(&[byte]).is_err() {
+        } else {
+            self.deliver(byte);
+        }
+    }
+
+    fn deliver(&mut self, byte: u8) {
+        if self.sink.write_all(&[byte]).is_err() {
             self.lost = self.lost.saturating_add(1);
         }
     }

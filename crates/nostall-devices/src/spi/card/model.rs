@@ -96,7 +96,8 @@ pub struct SdCard<C, M> {
     data: Vec<u8>,
     out: VecDeque<u8>,
     reading: Option<Reading>,
-    busy_until: Nanos,
+    /// End of the current write; `None` once the card was found ready.
+    busy_until: Option<Nanos>,
     blocks_read: u32,
 }
 
@@ -119,7 +120,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
             data: Vec::new(),
             out: VecDeque::new(),
             reading: None,
-            busy_until: Nanos::ZERO,
+            busy_until: None,
             blocks_read: 0,
         }
     }
@@ -140,13 +141,19 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
     }
 
     fn is_idle(&mut self) -> bool {
-        if let Some(ready) = self.ready
+        if !self.initialised
+            && let Some(ready) = self.ready
             && self.clock.now() >= ready
             && !self.has(CardFault::NeverReady)
         {
             self.initialised = true;
         }
         !self.initialised
+    }
+
+    fn is_busy(&mut self) -> bool {
+        self.busy_until = self.busy_until.filter(|&until| self.clock.now() < until);
+        self.busy_until.is_some()
     }
 
     fn take_command(&mut self, byte: u8) {
@@ -268,10 +275,13 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
 
     /// Queues the next block if a read is in progress and its access time has passed.
     fn read_on(&mut self) {
-        let now = self.clock.now();
-        let Some(reading) = self.reading.filter(|reading| now >= reading.ready) else {
+        let Some(reading) = self.reading else {
             return;
         };
+        let now = self.clock.now();
+        if now < reading.ready {
+            return;
+        }
         let mut data = [0; 512];
         let can = !self.has(CardFault::Unreadable)
             && self.has_block(reading.block)
@@ -299,7 +309,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
             (token::STOP, true) => {
                 // The card is busy after one more byte (N_BR).
                 self.expects = Expects::Command;
-                self.busy_until = self.clock.now() + WRITE;
+                self.busy_until = Some(self.clock.now() + WRITE);
             }
             // Another command ends the write.
             _ if byte & 0xc0 == 0x40 => {
@@ -323,7 +333,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
         } else if block >= self.memory.blocks() || !self.memory.write(block, &data) {
             token::WRITE_ERROR
         } else {
-            self.busy_until = self.clock.now() + WRITE;
+            self.busy_until = Some(self.clock.now() + WRITE);
             token::ACCEPTED
         };
         self.out.push_back(answer);
@@ -349,8 +359,7 @@ impl<C: Clock, M: Blocks> Target for SdCard<C, M> {
             self.read_on();
         }
         let out = self.out.pop_front();
-        let busy = self.clock.now() < self.busy_until;
-        if out.is_none() && busy {
+        if out.is_none() && self.is_busy() {
             return 0;
         }
         match self.expects {

@@ -174,9 +174,13 @@ impl Mapped {
     }
 
     fn follow(&mut self, bridge: &HostBridge, vm: &VmFd) -> Result<(), Error> {
+        let changes = self.shadow.follow(bridge);
+        if changes.is_empty() {
+            return Ok(());
+        }
         let start = Instant::now();
         let mut maps = 0;
-        for change in self.shadow.follow(bridge) {
+        for change in changes {
             maps += u64::from(matches!(change, Change::Unmap(_) | Change::Map(..)));
             match change {
                 Change::Unmap(run) => self.unmap(run, vm)?,

@@ -205,12 +205,12 @@ semver:
 	cargo semver-checks --all-features --baseline-rev $(BASELINE) $$packages
 
 # Each fault that is put into these crates must make a test fail (.cargo/mutants.toml).
-# MUTANTS_SHARD=0/20 makes one in 20 of the faults.
+# MUTANTS_SHARD=0/20 makes one in 20 of the faults, spread over all files.
 MUTANTS ?= nostall-io
 .PHONY: mutants mutants-cores
 mutants:
 	@scripts/setup cargo-tools cargo-mutants
-	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_SHARD:%=--shard %)
+	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_SHARD:%=--sharding round-robin --shard %)
 
 # The other cores have 11,000 faults. Each day has another hundredth of them.
 mutants-cores:

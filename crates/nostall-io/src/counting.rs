@@ -191,6 +191,17 @@ mod tests {
     }
 
     #[test]
+    fn every_access_is_counted_and_passed_to_the_window() {
+        let inner = crate::registers::tests::Recorded::default();
+        let window = Counting::new(inner);
+        let seen = crate::registers::tests::use_every_access(&window);
+        assert_eq!(seen, crate::registers::tests::answers());
+        assert_eq!(window.inner().0.take(), crate::registers::tests::accesses());
+        let counts = window.counts();
+        assert_eq!((counts.reads, counts.writes, counts.bursts), (3, 3, 2));
+    }
+
+    #[test]
     fn counts_of_an_interval_are_the_difference_of_two_readings() {
         let window = Counting::new(StringBus);
         use_it(&window);

@@ -107,6 +107,21 @@ mod tests {
     }
 
     #[test]
+    fn a_read_that_fails_reads_all_ones() {
+        let (file, ports) = stand_in();
+        file.as_file().set_len(0x3f9).unwrap();
+        assert_eq!((ports.read8(0), ports.read8(1)), (0, !0));
+    }
+
+    #[test]
+    fn no_port_is_above_the_last_one() {
+        let (file, _) = stand_in();
+        let ports = DevPort::open_file(file.path(), 0xffff, 2).unwrap();
+        file.as_file().set_len(0x20000).unwrap();
+        assert_eq!((ports.read8(0), ports.read8(1)), (0, !0));
+    }
+
+    #[test]
     fn a_missing_device_node_is_an_error() {
         let missing = DevPort::open_file(Path::new("/nonexistent/port"), 0, 1);
         assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);

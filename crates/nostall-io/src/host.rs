@@ -58,4 +58,15 @@ mod tests {
         assert!(clock.now() >= deadline);
         clock.sleep_until(Nanos::ZERO);
     }
+
+    /// A sleep for the clock's time since its start would not end.
+    #[test]
+    fn a_time_that_has_passed_is_not_slept_for() {
+        let day = Duration::from_secs(86_400);
+        let clock = HostClock {
+            start: Instant::now().checked_sub(day).unwrap(),
+        };
+        clock.sleep_until(Nanos::ZERO);
+        assert!(clock.now() >= Nanos::from_secs(86_400));
+    }
 }

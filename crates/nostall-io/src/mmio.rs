@@ -387,6 +387,8 @@ mod tests {
             (!0, !0),
             "not aligned, outside"
         );
+        port.write32(60, 0x8877_6655);
+        assert_eq!(port.read32(60), 0x8877_6655, "the last register");
     }
 
     #[test]

@@ -187,6 +187,17 @@ mod tests {
     }
 
     #[test]
+    fn an_access_is_at_the_windows_start_plus_its_offset() {
+        // SAFETY: never accessed.
+        let ports = unsafe { Ports::new(0x3f8, 8) };
+        assert_eq!(ports.port(0, 1), Some(0x3f8));
+        assert_eq!(ports.port(4, 4), Some(0x3fc), "the last four");
+        for (offset, size) in [(8, 1), (7, 2), (5, 4), (usize::MAX, 1)] {
+            assert_eq!(ports.port(offset, size), None, "{offset}");
+        }
+    }
+
+    #[test]
     fn an_unrolled_burst_is_one_instruction_a_byte() {
         // SAFETY: never accessed.
         let ports = unsafe { Ports::new(0x3f8, 8) };

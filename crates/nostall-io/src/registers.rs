@@ -95,3 +95,105 @@ impl<R: Registers + ?Sized> Registers for &R {
         (**self).write32(offset, value);
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    extern crate std;
+
+    use super::*;
+    use core::cell::RefCell;
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
+    /// Window that records every access. A read returns a value of its own for each width.
+    #[derive(Default)]
+    pub(crate) struct Recorded(pub(crate) RefCell<Vec<String>>);
+
+    impl Recorded {
+        fn record(&self, access: String) {
+            self.0.borrow_mut().push(access);
+        }
+    }
+
+    impl Registers for Recorded {
+        fn read8(&self, offset: usize) -> u8 {
+            self.record(format!("read8 {offset}"));
+            0x18
+        }
+        fn write8(&self, offset: usize, value: u8) {
+            self.record(format!("write8 {offset} {value}"));
+        }
+        fn write_burst(&self, offset: usize, values: &[u8]) {
+            self.record(format!("write_burst {offset} {values:?}"));
+        }
+        fn read_burst(&self, offset: usize, values: &mut [u8]) {
+            self.record(format!("read_burst {offset} {}", values.len()));
+            values.fill(0x1b);
+        }
+        fn burst_instructions(&self, values: usize) -> usize {
+            values + 10
+        }
+        fn read16(&self, offset: usize) -> u16 {
+            self.record(format!("read16 {offset}"));
+            0x1616
+        }
+        fn write16(&self, offset: usize, value: u16) {
+            self.record(format!("write16 {offset} {value}"));
+        }
+        fn read32(&self, offset: usize) -> u32 {
+            self.record(format!("read32 {offset}"));
+            0x3232_3232
+        }
+        fn write32(&self, offset: usize, value: u32) {
+            self.record(format!("write32 {offset} {value}"));
+        }
+    }
+
+    /// Results of `read8`, `read16`, `read32`, `read_burst` and `burst_instructions`.
+    type Answers = (u8, u16, u32, [u8; 2], usize);
+
+    /// Makes one access of each kind.
+    pub(crate) fn use_every_access(window: impl Registers) -> Answers {
+        window.write8(1, 101);
+        window.write16(2, 102);
+        window.write32(3, 103);
+        window.write_burst(4, &[104, 105]);
+        let mut burst = [0; 2];
+        window.read_burst(5, &mut burst);
+        (
+            window.read8(6),
+            window.read16(7),
+            window.read32(8),
+            burst,
+            window.burst_instructions(3),
+        )
+    }
+
+    /// Returns the results that `use_every_access` has from a `Recorded`.
+    pub(crate) fn answers() -> Answers {
+        (0x18, 0x1616, 0x3232_3232, [0x1b; 2], 13)
+    }
+
+    /// Returns the accesses that `use_every_access` makes.
+    pub(crate) fn accesses() -> Vec<String> {
+        let accesses = [
+            "write8 1 101",
+            "write16 2 102",
+            "write32 3 103",
+            "write_burst 4 [104, 105]",
+            "read_burst 5 2",
+            "read8 6",
+            "read16 7",
+            "read32 8",
+        ];
+        accesses.map(String::from).to_vec()
+    }
+
+    #[test]
+    fn a_reference_to_a_window_makes_the_same_accesses() {
+        let window = Recorded::default();
+        assert_eq!(use_every_access(&window), answers());
+        assert_eq!(window.0.take(), accesses());
+    }
+}

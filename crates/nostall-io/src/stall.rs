@@ -305,4 +305,59 @@ mod tests {
         names.sort_unstable();
         assert!(names.is_sorted_by(|one, next| one < next));
     }
+
+    #[cfg(feature = "stall-hook")]
+    mod hooked {
+        extern crate std;
+
+        use super::*;
+        use std::cell::RefCell;
+        use std::string::{String, ToString};
+        use std::vec::Vec;
+        use std::{format, thread_local};
+
+        thread_local! {
+            static REPORTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        }
+
+        /// Hook that records the reports of each thread. Tests run at the same time.
+        struct Recorder;
+
+        impl StallHook for Recorder {
+            fn now(&self) -> u64 {
+                7
+            }
+            fn stalled(&self, stall: &Stall) {
+                let line = stall.place.line();
+                record(format!(
+                    "{} from {} at {line}",
+                    stall.condition, stall.begin
+                ));
+            }
+            fn counted(&self, counter: Counter, by: u64) {
+                record(format!("{counter} {by}"));
+            }
+        }
+
+        fn record(report: String) {
+            REPORTS.with_borrow_mut(|reports| reports.push(report));
+        }
+
+        static HOOK: &dyn StallHook = &Recorder;
+
+        #[test]
+        fn a_hook_receives_the_stalls_and_counts_of_drivers() {
+            set_stall_hook(&HOOK);
+            REPORTS.take();
+            let line = line!() + 1;
+            let mut held = Held::begin(StallCondition::Lock);
+            assert_eq!(held.aside(|| REPORTS.take().len()), 1, "before the sleep");
+            count(Counter::SpiBytes, 3);
+            drop(held);
+            assert_eq!(
+                REPORTS.take(),
+                ["spi-bytes 3".to_string(), format!("lock from 7 at {line}")]
+            );
+        }
+    }
 }

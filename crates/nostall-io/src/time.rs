@@ -221,7 +221,19 @@ mod tests {
             shown: |_| HOUR,
         };
         clock.wait_until(HOUR + Nanos::from_micros(1));
-        assert!(clock.reads.get() < 1_010);
+        // The first, and 1,000 without progress.
+        assert_eq!(clock.reads.get(), 1_001);
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_read_that_shows_its_deadline() {
+        let clock = Broken {
+            reads: Cell::new(0),
+            shown: |reads: u64| Nanos(10) * reads.min(6),
+        };
+        clock.wait_until(Nanos(60));
+        assert_eq!(clock.reads.get(), 6);
+        assert_eq!((&&clock).now(), Nanos(60));
     }
 
     #[test]
@@ -231,6 +243,7 @@ mod tests {
             assert!(!time.is_known(), "{time:?}");
         }
         assert!(Nanos::ZERO.is_known() && span.is_known());
+        assert!(Nanos((1 << 63) - 1).is_known() && !Nanos(1 << 63).is_known());
         assert_eq!(
             HOUR - Nanos::UNKNOWN,
             Nanos::ZERO,

@@ -218,6 +218,14 @@ mod tests {
         assert_eq!(timeout.left(), SPAN * 9 / 10);
     }
 
+    #[test]
+    fn the_time_of_a_timeout_is_its_start_plus_the_time_that_it_counted() {
+        let mut timeout = Timeout::new(HOUR, SPAN);
+        assert_eq!(timeout.now(), HOUR);
+        timeout.charge(HOUR + PAUSE * 3, PAUSE);
+        assert_eq!(timeout.now(), HOUR + PAUSE * 3);
+    }
+
     const STILL: Nanos = Nanos(50);
 
     /// Clock that returns these times in turn, and the last one forever.

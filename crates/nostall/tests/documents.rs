@@ -702,7 +702,7 @@ fn every_command_of_the_project_that_a_document_names_exists() {
 
 #[test]
 fn the_command_reference_has_every_metric() {
-    let reference = document("docs/src/commands.md").text;
+    let reference = document("docs/src/commands-run.md").text;
     let recorded = fs::read_dir(root().join("crates/nostall/fixtures/figures")).unwrap();
     let mut metrics = 0;
     for file in recorded.map(|file| Document::read(file.unwrap().path())) {

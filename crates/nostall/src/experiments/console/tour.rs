@@ -16,7 +16,7 @@ pub const TOUR: Part = Part {
             limit: Limit::Derived(16.0 * ACCESS + SLOW.slow_access.takes.0 as f64),
             ..row("CPU held: flood, slow port", SLOW, HELD)
         },
-        // The bytes that are in the FIFO at the panic are sent first, so there is no one limit.
+        // The bytes that are in the FIFO at the panic are sent first, so the limit varies.
         row("until a panic's first byte", FAST, |of| {
             of("panic_first_byte_ns")
         }),

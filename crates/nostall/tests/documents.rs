@@ -644,6 +644,71 @@ fn shell_commands(document: &Document) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// Compares a listing with a command's output. A line `...` stands for any number of lines.
+/// Returns the first line of the listing that the output lacks.
+fn compare<'a>(listing: &'a str, output: &str) -> Result<(), &'a str> {
+    let mut output = output.lines();
+    let mut is_cut = false;
+    for line in listing.lines() {
+        let found = match line {
+            "..." => {
+                is_cut = true;
+                continue;
+            }
+            line if is_cut => output.any(|other| other == line),
+            line => output.next() == Some(line),
+        };
+        if !found {
+            return Err(line);
+        }
+        is_cut = false;
+    }
+    match output.next() {
+        Some(_) if !is_cut => Err("(more lines: end the listing with `...`)"),
+        _ => Ok(()),
+    }
+}
+
+/// The output on the model is the same everywhere. Such a listing begins with its command.
+#[test]
+fn a_listing_that_begins_with_a_run_on_the_model_is_the_output_of_that_command() {
+    let mut listings = 0;
+    for document in documents() {
+        for block in document.blocks("text") {
+            let Some((command, listing)) = block.split_once('\n') else {
+                continue;
+            };
+            let Some(arguments) = command.strip_prefix("$ nostall ") else {
+                continue;
+            };
+            if !arguments.starts_with("run ") || !arguments.contains("--on model") {
+                continue;
+            }
+            let mut nostall = Command::new(env!("CARGO_BIN_EXE_nostall"));
+            let output = nostall.args(arguments.split(' ')).output().unwrap();
+            assert!(output.status.success(), "{}: {command}", document.name());
+            let output = String::from_utf8(output.stdout).unwrap();
+            if let Err(line) = compare(listing, &output) {
+                panic!("{}: {command}\nnot printed: {line}", document.name());
+            }
+            listings += 1;
+        }
+    }
+    assert!(listings >= 3, "{listings}");
+}
+
+#[test]
+fn a_listing_differs_with_one_other_or_missing_line() {
+    let output = "a\nb\nc\n";
+    for same in ["a\nb\nc\n", "a\n...\n", "...\nb\n...\n", "...\nc\n"] {
+        assert_eq!(compare(same, output), Ok(()), "{same}");
+    }
+    for (other, line) in [("a\nx\nc\n", "x"), ("...\nb\nd\n", "d"), ("c\n", "c")] {
+        assert_eq!(compare(other, output), Err(line), "{other}");
+    }
+    assert!(compare("a\nb\n", output).is_err());
+}
+
 /// Targets of make, scripts, and the packages, examples, tests and benchmarks of cargo.
 #[test]
 fn every_command_of_the_project_that_a_document_names_exists() {

@@ -2,7 +2,7 @@
 //! of bounded length.
 //!
 //! The input is a byte for the machine, a format file, a zero, a print format, a zero, and a
-//! record's payload, so that a file of tracefs is a seed.
+//! record's payload. So a file of tracefs is a seed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

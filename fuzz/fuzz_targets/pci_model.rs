@@ -1,5 +1,5 @@
-//! Arbitrary acts of a guest and its VMM on the PCI buses: no panic and no hang, and memory
-//! holds the values that a trap returns.
+//! Arbitrary acts of a guest and its VMM on the PCI buses: no panic and no hang. Memory holds the
+//! values that a trap returns.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The small parts: zones lie where Linux puts them, codewords are corrected to codewords
-//! nearby, and a parsed first line of a dmesg record formats to itself.
+//! The small parts: zones lie where Linux puts them, and codewords are corrected to codewords
+//! nearby. A parsed first line of a dmesg record formats to itself.
 
 #![no_main]
 

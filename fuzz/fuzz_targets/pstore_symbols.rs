@@ -1,5 +1,5 @@
 //! Reads arbitrary symbol tables (text, gzip or ELF), and a log that may contain the kernel's
-//! offset: names lie side by side, and a solved offset has the promised evidence.
+//! offset. Names lie side by side, and a solved offset has the promised evidence.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Arbitrary acts of a guest and its VMM on a serial port: no panic, no growth and no hang, and
-//! a restored port behaves as the saved one.
+//! Arbitrary acts of a guest and its VMM on a serial port: no panic, no growth and no hang. A
+//! restored port behaves as the saved one.
 
 #![no_main]
 

@@ -12,7 +12,7 @@ pub struct Cursor {
     /// Number of records that were overwritten before they were read, or given up with
     /// [`skip`](Self::skip).
     ///
-    /// It may be too high, never too low: if a producer stopped for a whole turn of the ring, some
+    /// It may be too high, never too low. If a producer stopped for a whole turn of the ring, some
     /// overwritten sequences may never have had a record.
     pub lost: u64,
 }

@@ -1,7 +1,7 @@
 //! A log console that cannot lock up a machine.
 //!
 //! A producer stores a record in a ring and returns. It takes no lock and touches no device, in any
-//! context. A task, timer or idle loop then *drains* the ring: it offers the sinks as many bytes as
+//! context. A task, timer or idle loop then *drains* the ring. It offers the sinks as many bytes as
 //! they take *now*, and returns when they can take more. So a CPU spends the time of a few register
 //! writes, never the time of sending over the line. Only panics wait.
 //!
@@ -80,7 +80,7 @@
 //! record and stores *complete*. It never waits:
 //!
 //! - if another producer stopped in a write to this slot one turn of the ring ago, it keeps the
-//!   slot, and the record gets the next sequence;
+//!   slot. The record gets the next sequence;
 //! - if a producer of the next turn takes the slot first, the record also gets the next sequence.
 //!
 //! So a crashed producer costs one slot. After eight failed attempts the rest of a text is cut off
@@ -109,7 +109,7 @@
 //! - records after the wrap use other slots than without it, so records before it may be
 //!   overwritten up to one turn earlier;
 //! - a new reader ([`Cursor::START`] or a new drain) starts after the wrap;
-//! - of two sequences at least 2^31 apart, the older one cannot be determined: a reader that pauses
+//! - of two sequences at least 2^31 apart, the older one cannot be determined. A reader that pauses
 //!   for so long finds nothing new until as many records again are logged;
 //! - a producer that pauses for 2^30 records while writing and then continues costs its slot for as
 //!   many more;

@@ -1,9 +1,9 @@
 //! Progress of a line on the wire, and the handling of cut lines.
 //!
-//! A record is sent in this order: a *lead*, which closes another line's open rest; a *mark*, if
-//! the record is the rest of a cut line; and its *body*, from some byte on. All of them follow from
-//! the record and one word. So the next owner of a sink continues exactly where the last one
-//! stopped, even after a crash.
+//! A record is sent in this order: a *lead*, a *mark*, and its *body* from some byte on. The lead
+//! closes another line's open rest. The mark is there if the record is the rest of a cut line. All
+//! of them follow from the record and one word. So the next owner of a sink continues exactly where
+//! the last one stopped, even after a crash.
 //!
 //! Leads and marks start a line, after a line feed if needed, with a brace. No other line starts
 //! with a brace. So no text can imitate one, a preceding carriage return does no harm, and a cut

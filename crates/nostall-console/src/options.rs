@@ -23,7 +23,7 @@ pub struct SinkOptions {
     /// Time limit of an incomplete record, after which it counts as lost.
     pub pending: Nanos,
     /// Progress slot: the index (0 to 3) of a word in the ring's memory that stores this sink's
-    /// progress, for readers of a crashed machine's memory. Each sink has its own, or none.
+    /// progress. Readers of a crashed machine's memory use it. Each sink has its own, or none.
     pub progress_slot: Option<u8>,
     /// Writer of the start of each line; `None` writes the [time](crate::write_time).
     pub prefix: Option<Prefix>,

@@ -425,8 +425,8 @@ fn taint_flags(text: &str) -> String {
     TAINT_FLAGS.chars().filter(has).collect()
 }
 
-/// Returns the text if it has the form of a kernel's release, such as `6.1.0-13-amd64`: a version
-/// number, then letters, digits and `.-_+~`, 64 bytes at most.
+/// Returns the text if it has the form of a kernel's release. An example is `6.1.0-13-amd64`: a
+/// version number, then letters, digits and `.-_+~`, 64 bytes at most.
 pub(crate) fn release(text: &str) -> Option<&str> {
     let (major, rest) = text.trim().split_once('.')?;
     let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -444,8 +444,8 @@ pub(crate) const fn is_of_release(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '~')
 }
 
-/// Returns the text if it has the form of the version of a kernel's build, such as
-/// `#1 SMP Fri Nov 20 23:26:33 UTC 2026`: a number sign and a number, 64 bytes at most.
+/// Returns the text if it has the form of the version of a kernel's build. An example is `#1 SMP
+/// Fri Nov 20 23:26:33 UTC 2026`: a number sign and a number, 64 bytes at most.
 pub(crate) fn version(text: &str) -> Option<&str> {
     let text = text.trim();
     let is_allowed = |c: char| is_of_release(c) || matches!(c, ' ' | '#' | ':' | '(' | ')' | '/');

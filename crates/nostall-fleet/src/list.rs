@@ -37,8 +37,8 @@ impl Shard {
         numbers.ok_or_else(|| format!("not a shard such as 1/4: {text}"))
     }
 
-    /// Whether a path, as listed, is in the shard: SHA-256 of its bytes, of which the first
-    /// eight are a number with the highest byte first, modulo the number of shards.
+    /// Whether a path, as listed, is in the shard. The first eight bytes of the path's SHA-256 are
+    /// a number, highest byte first. Its remainder by the number of shards decides.
     pub fn has(self, path: &Path) -> bool {
         let hash = Sha256::digest(path.as_os_str().as_encoded_bytes());
         let first = hash.first_chunk().copied().map_or(0, u64::from_be_bytes);
@@ -54,8 +54,8 @@ impl Shard {
     }
 }
 
-/// Hands each input to `each`: files, `@FILE` for a list of paths, `-` for a list on standard
-/// input, and of a directory all files in it and below, in the order of their names. Links in
+/// Hands each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
+/// directory stands for all files in it and below, in the order of their names. Links in
 /// directories are not followed, and the directory `besides` is left out. A line of a list ends in
 /// a line feed, with or without a carriage return.
 ///

@@ -9,7 +9,7 @@ use crate::Registers;
 /// Window of adjacent memory-mapped registers, accessed only with `mov` to and from AL, AX or
 /// EAX.
 ///
-/// It is for PCI's ECAM: AMD's family 10h supports no other access to it (BIOS and Kernel
+/// It is for PCI's ECAM. AMD's family 10h supports no other access to it (BIOS and Kernel
 /// Developer's Guide for AMD Family 10h, 2.11, "MMIO Configuration Coding Requirements"). All other
 /// CPUs support this access too.
 ///

@@ -1,9 +1,9 @@
 //! Interfaces between nostall's drivers and hardware: a window of device [`Registers`], a [`Clock`]
 //! and a [`Processor`]. A [`Timeout`] bounds every wait by time and by the number of clock reads.
 //!
-//! A driver that is generic over these three runs unchanged in three environments: a kernel (x86
-//! `Ports`, [`Mmio`]), a Linux process (`DevPort`, feature `std`), and the host with a device model
-//! in virtual time.
+//! A driver that is generic over these three runs unchanged in three environments. These are a
+//! kernel (x86 `Ports`, [`Mmio`]), a Linux process (`DevPort`, feature `std`), and the host with a
+//! device model in virtual time.
 //!
 //! Two features are not in other port wrappers. A *burst* is many values for one register: on x86
 //! ports, a single `rep outsb`. [`Counting`] counts a driver's bus accesses.

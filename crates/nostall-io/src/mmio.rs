@@ -119,9 +119,10 @@ impl Mmio {
     /// # Safety
     ///
     /// During the life of the window and its copies, `len` bytes from `base` must be mapped for
-    /// reads and writes on all CPUs, as device memory. In tests, plain memory is allowed if only
-    /// one thread at a time accesses it. No reference to the bytes may exist; other windows may.
-    /// Side effects of the device's registers, including DMA, must not break Rust's rules.
+    /// reads and writes on all CPUs. The mapping is of device memory. In tests, plain memory is
+    /// allowed if only one thread at a time accesses it. No reference to the bytes may exist; other
+    /// windows may. Side effects of the device's registers, including DMA, must not break Rust's
+    /// rules.
     pub unsafe fn new(
         base: NonNull<u8>,
         len: usize,

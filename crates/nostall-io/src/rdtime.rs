@@ -43,7 +43,7 @@ impl Rdtime {
     }
 
     /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for
-    /// `mtimecmp` or the firmware's timer; `None` if the rate or `at` is unknown.
+    /// `mtimecmp` or the firmware's timer. Returns `None` if the rate or `at` is unknown.
     pub fn ticks_at(&self, at: Nanos) -> Option<u64> {
         self.rate.ticks_at(at)
     }

@@ -2,12 +2,12 @@
 
 /// Window of device registers.
 ///
-/// An offset is a register's number in its data sheet: the 16550's line status register is 5,
+/// An offset is a register's number in its data sheet. The 16550's line status register is 5,
 /// regardless of its address and of the distance between registers.
 ///
 /// Methods take `&self`, because hardware is shared; synchronization is the driver's job. They
-/// cannot fail. An access outside the window, or to a device that was removed, behaves as on a
-/// bus: a read returns all ones, a write has no effect. Drivers must handle all ones.
+/// cannot fail. An access outside the window, or to a device that was removed, behaves as on a bus.
+/// A read returns all ones, a write has no effect. Drivers must handle all ones.
 pub trait Registers {
     /// Reads one byte from the register at `offset`.
     fn read8(&self, offset: usize) -> u8;

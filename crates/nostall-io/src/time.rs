@@ -105,9 +105,9 @@ pub trait Clock {
     /// Returns at once if `deadline` [is unknown](Nanos::is_known) and the clock's time is known.
     /// The clock has got its rate since the deadline was computed, and never reaches it.
     ///
-    /// The default reads the clock in a loop. It returns early if the clock stops or is set back:
-    /// after as many reads without progress as there are nanoseconds to wait, at least 1,000 and at
-    /// most 16,384. A clock with longer steps needs its own implementation.
+    /// The default reads the clock in a loop. It returns early if the clock stops or is set back.
+    /// It does so after as many reads without progress as there are nanoseconds to wait, at least
+    /// 1,000 and at most 16,384. A clock with longer steps needs its own implementation.
     fn wait_until(&self, deadline: Nanos) {
         let mut latest = self.now();
         let patience = (deadline - latest).0.clamp(1_000, 16_384);

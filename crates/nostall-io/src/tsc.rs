@@ -32,9 +32,10 @@ use crate::{Clock, Nanos};
 /// each read would need the CPU's number, with pre-emption off. Processors with an invariant
 /// counter (from about 2008) start it on all CPUs with one reset, and hypervisors keep it equal.
 ///
-/// If firmware leaves the counters of several sockets different, a kernel sets `IA32_TSC_ADJUST` on
-/// each CPU during its start (Intel SDM volume 3, "Time-Stamp Counter Adjustment"). This clock
-/// needs no change. Time 0 is the start of the counter, usually the machine's reset.
+/// Firmware may leave the counters of several sockets different. Then a kernel sets
+/// `IA32_TSC_ADJUST` on each CPU during its start (Intel SDM volume 3, "Time-Stamp Counter
+/// Adjustment"). This clock needs no change. Time 0 is the start of the counter, usually the
+/// machine's reset.
 #[derive(Debug)]
 pub struct Tsc {
     rate: Rate,
@@ -70,7 +71,7 @@ impl Tsc {
     }
 
     /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for a timer
-    /// with a deadline; `None` if the rate or `at` is unknown.
+    /// with a deadline. Returns `None` if the rate or `at` is unknown.
     pub fn ticks_at(&self, at: Nanos) -> Option<u64> {
         self.rate.ticks_at(at)
     }

@@ -7,9 +7,9 @@ use thiserror::Error;
 
 /// Address of a function: segment, bus, device, function.
 ///
-/// Device and function share one byte, as on the bus (PCI Express Base, 7.2.2): five bits and
-/// three, or eight bits of function for a device with ARI. Addresses sort in scan order, and are
-/// written as in Linux: `0000:00:1f.2`.
+/// Device and function share one byte, as on the bus (PCI Express Base, 7.2.2). It has five bits
+/// and three, or eight bits of function for a device with ARI. Addresses sort in scan order, and
+/// are written as in Linux: `0000:00:1f.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     segment: u32,

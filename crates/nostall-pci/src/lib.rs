@@ -89,7 +89,7 @@
 //! # Looking inside
 //!
 //! Wrap the window in `nostall_io::Counting` to count the accesses of a scan or any other
-//! operation; this crate's tests assert the counts of a fixed machine. Print the [`Choice`] of
+//! operation. This crate's tests assert the counts of a fixed machine. Print the [`Choice`] of
 //! [`Selector::choose`], and every [`ScanFault`] and [`AssignFault`]: each names the function and
 //! its fault.
 

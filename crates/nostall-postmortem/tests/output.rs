@@ -1,5 +1,5 @@
-//! The output of `nostall postmortem`: each record carries its trust level in every format,
-//! scripts can distinguish the outcomes, and memory does not grow with the records.
+//! The output of `nostall postmortem`: each record carries its trust level in every format. Scripts
+//! can distinguish the outcomes, and memory does not grow with the records.
 
 use std::fs;
 use std::io::{Read, Write};

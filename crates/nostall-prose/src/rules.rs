@@ -12,7 +12,7 @@ const BEFORE_NOUN: &str = "of, from, than, for, with, by, to, in, into, on, over
     is, are, was, were, sends, takes, puts, does, keeps, returns, reads";
 
 /// Maximum number of words of a sentence in a document.
-const LONGEST: usize = 35;
+const LONGEST: usize = 25;
 
 /// A refused phrase or sentence.
 pub struct Finding {

@@ -161,15 +161,15 @@ fn documents_are_read_without_their_code() {
 }
 
 #[test]
-fn a_sentence_of_more_than_35_words_is_found_in_a_document_only() {
+fn a_sentence_of_more_than_25_words_is_found_in_a_document_only() {
     let sentence = |words: usize| format!("One.\n\n{}end.\n", "word ".repeat(words - 1));
-    assert!(lines("README.md", &sentence(35)).is_empty());
-    let found = check("README.md", &sentence(36));
+    assert!(lines("README.md", &sentence(25)).is_empty());
+    let found = check("README.md", &sentence(26));
     assert_eq!(
         found,
-        [(3, "a sentence of 36 words: at most 35".to_owned())]
+        [(3, "a sentence of 26 words: at most 25".to_owned())]
     );
-    assert!(lines("a.rs", &format!("/* {} */", sentence(36))).is_empty());
+    assert!(lines("a.rs", &format!("/* {} */", sentence(26))).is_empty());
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn sentences_end_with_blocks_and_code_is_one_word() {
             "{joint:?}"
         );
     }
-    let code = format!("{}`{twenty}` end.", "word ".repeat(33));
+    let code = format!("{}`{twenty}` end.", "word ".repeat(23));
     assert!(lines("README.md", &code).is_empty());
 }
 

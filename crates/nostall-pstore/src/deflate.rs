@@ -2,8 +2,8 @@
 //! 1951, section 3.2.6).
 //!
 //! A kernel's log shrinks to less than half; zlib shrinks it to a third. Less compression is
-//! enough, because Linux can read back at most 1.7 to 2.2 times the size of the zone's data,
-//! depending on that size ([`longest_deflated`](crate::longest_deflated)).
+//! enough, because Linux can read back at most 1.7 to 2.2 times the size of the zone's data. The
+//! factor depends on that size ([`longest_deflated`](crate::longest_deflated)).
 
 /// Longest distance of a match: Linux's window for its own records (`crypto/deflate.c`,
 /// `DEFLATE_DEF_WINBITS`).

@@ -183,8 +183,8 @@ impl ZoneHeader {
         bytes
     }
 
-    /// Returns whether Linux would accept the header for a zone with `data` bytes: the size is at
-    /// most that, and the start at most the size.
+    /// Returns whether Linux would accept the header for a zone with `data` bytes. The size must be
+    /// at most that, and the start at most the size.
     pub const fn is_valid(self, data: usize) -> bool {
         self.size as usize <= data && self.start <= self.size
     }

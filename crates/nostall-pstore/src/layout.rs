@@ -67,9 +67,9 @@ pub struct Params {
 }
 
 impl Params {
-    /// Linux's defaults if only the region's size is a module parameter or on the command line:
-    /// 4096 bytes for each kind, no error correction, a trace zone for each CPU. The order is that
-    /// of current kernels.
+    /// Linux's defaults if only the region's size is a module parameter or on the command line.
+    /// These are 4096 bytes for each kind, no error correction, and a trace zone for each CPU. The
+    /// order is that of current kernels.
     pub const fn command_line(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,

@@ -75,11 +75,11 @@
 //! A text has no records to mark. In a full ring of text, the oldest bytes, as many as were being
 //! written, may belong to the newest line.
 //!
-//! This holds for coherent memory: guest RAM that survives the guest, a mapped file, or RAM over a
-//! reset that keeps its contents and flushes the caches. If a power cut empties the CPU's cache,
-//! the memory needs a [`Flushed`] that really flushes. Each flush takes time. After a power cut,
-//! write-combining memory has the stores that left the CPU's buffers, in any order: then only error
-//! correction detects losses.
+//! This holds for coherent memory. Examples are guest RAM that survives the guest and a mapped
+//! file. RAM over a reset is another, if the reset keeps its contents and flushes the caches. If a
+//! power cut empties the CPU's cache, the memory needs a [`Flushed`] that really flushes. Each
+//! flush takes time. After a power cut, write-combining memory has the stores that left the CPU's
+//! buffers, in any order: then only error correction detects losses.
 //!
 //! Each of the header's two words is stored at once, if memory takes 32-bit stores. If memory tears
 //! such a store, only 16 or more parity bytes detect it.

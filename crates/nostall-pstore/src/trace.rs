@@ -40,10 +40,10 @@ pub enum RecordFormat {
     /// 16 bytes: two 32-bit addresses, and the same word. 32-bit kernels, except ARM with few CPUs.
     #[strum(serialize = "32")]
     Bits32,
-    /// 16 bytes, with the CPU in the low two bits of the first address, and a 64-bit stamp: 32-bit
-    /// ARM kernels for at most four CPUs.
+    /// 16 bytes, with the CPU in the low two bits of the first address, and a 64-bit stamp. For
+    /// 32-bit ARM kernels for at most four CPUs.
     Arm32,
-    /// The same, with the CPU in the lowest bit only: Thumb-2 kernels for at most two CPUs, in
+    /// The same, with the CPU in the lowest bit only. For Thumb-2 kernels for at most two CPUs, in
     /// which addresses are even but not multiples of four.
     Thumb32,
 }

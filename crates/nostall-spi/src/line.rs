@@ -207,8 +207,8 @@ impl<const W: usize, const S: usize> Line<W, S> {
         })
     }
 
-    /// Returns the oldest stored message that has no earlier waiter of its own device: of all
-    /// messages, or of those of one device before a ticket.
+    /// Returns the oldest stored message that has no earlier waiter of its own device. It is one of
+    /// all messages, or of those of one device before a ticket.
     pub(crate) fn runnable(&self, only: Option<(DeviceNumber, u32)>) -> Option<usize> {
         let due = |place: &&(usize, &Place)| {
             let (_, place) = **place;

@@ -1,6 +1,6 @@
 //! Writing of records into a zone: the protocol between a CPU, its handlers, and readers.
 //!
-//! A record reserves its slots and takes its time in one step: the head is replaced only if no
+//! A record reserves its slots and takes its time in one step. The head is replaced only if no
 //! handler has recorded since it was read. Slots and times thus have the same order, even where
 //! interrupts and NMIs nest. Then the slots are written, the first one last, with the lap in their
 //! meta word. A reader skips a slot with another lap.

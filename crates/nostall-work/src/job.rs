@@ -9,7 +9,7 @@ use strum::{Display, EnumString, VariantArray};
 /// A kind of work, such as an experiment's.
 ///
 /// In a work list, a job is one word: its kind's name, a colon, and the job as it is parsed and
-/// printed, such as `pci:read:ecam:1000`. If the job prints nothing, the colon is omitted.
+/// printed. An example is `pci:read:ecam:1000`. If the job prints nothing, the colon is omitted.
 pub trait Job: FromStr<Err = BadJob> + fmt::Display {
     /// Stable name of the kind.
     const NAME: &'static str;

@@ -1,5 +1,5 @@
-//! The minimal kernel that a newcomer copies (examples/kernel), as its README runs it: built for
-//! both architectures, booted in QEMU, and used on its serial port.
+//! The minimal kernel that a newcomer copies (examples/kernel), as its README runs it. It is built
+//! for both architectures, booted in QEMU, and used on its serial port.
 
 mod common;
 

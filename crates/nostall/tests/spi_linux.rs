@@ -1,5 +1,5 @@
-//! `nostall spi bench` and the controller `Spidev` on a real Linux: Debian's kernel for riscv64,
-//! in QEMU's machine sifive_u, which has an is25wp256 flash at its first SPI controller.
+//! `nostall spi bench` and the controller `Spidev` on a real Linux: Debian's kernel for riscv64, in
+//! QEMU's machine sifive_u. That machine has an is25wp256 flash at its first SPI controller.
 //! `scripts/spi-linux` fetches the files.
 
 #![cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! A stock kernel's boot on our own machine, as far as the test host allows: a small kernel in
-//! Linux's format on KVM, and our tables, read by Linux in QEMU.
+//! A stock kernel's boot on our own machine, as far as the test host allows. On KVM it is a small
+//! kernel in Linux's format. In QEMU, Linux reads our tables.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -222,8 +222,8 @@ fn the_serial_port_is_in_memory_and_its_status_costs_nothing() {
     assert_eq!((uart, collected), (1, 100));
 }
 
-/// Returns code that reads the first words of devices 0 to 31 of bus 0, through ECAM or ports,
-/// and sends the number of devices; then `END`.
+/// Returns code that reads the first words of devices 0 to 31 of bus 0, through ECAM or ports, and
+/// sends the number of devices. Then `END`.
 fn scan(pci: PciAccess) -> Vec<u8> {
     let mut code = vec![0x31, 0xdb, 0x31, 0xf6]; // xor ebx, ebx; xor esi, esi
     let first = code.len();

@@ -1,6 +1,6 @@
 //! Sequences of a 32-bit machine wrap after hours or years. Here, all words are shortly before a
-//! limit. The limits are the wrap of the sequences, the wrap of the slots' states with half as many
-//! values, and the point where older records compare as newer.
+//! limit. There are three limits. The sequences wrap. The slots' states have half as many values
+//! and wrap earlier. From some point on, older records compare as newer.
 
 use nostall_postmortem::log_ring::{self, LogEntry};
 

@@ -94,10 +94,10 @@
 //!   the bridge's lock from the guest's write until the last change is applied. Then the
 //!   writing CPU sees its own write.
 //!
-//! - While bus numbers change, buses are mapped again, one after the other. Until the last
-//!   change is applied, other CPUs may see a moved function at its old place, at its new one,
-//!   at both or at neither. Hardware gives no guarantee either for functions below a bridge
-//!   whose numbers are being written, so only the guest itself is affected.
+//! - While bus numbers change, buses are mapped again, one after the other. Until the last change
+//!   is applied, other CPUs may see a moved function at either place, at both or at neither.
+//!   Hardware gives no guarantee either for functions below a bridge whose numbers are being
+//!   written, so only the guest itself is affected.
 //! - A guest can write bus numbers back and forth. Each write that moves functions costs one
 //!   walk over bridges and functions, and changes of the buses whose functions moved. The guest
 //!   pays for those with exits: 100 for a mapping, 1 for a page that is built. Four mappings

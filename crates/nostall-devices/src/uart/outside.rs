@@ -10,8 +10,8 @@ use super::receiver::Receiver;
 
 impl<C: Clock, W: Write> Uart<C, W> {
     /// Receives a byte from the line. If there is no room, one byte is lost and the LSR reports an
-    /// overrun (section 8.4): the new byte in FIFO mode, otherwise the previous one. In loopback
-    /// the line is not connected.
+    /// overrun (section 8.4). In FIFO mode the new byte is lost, otherwise the previous one. In
+    /// loopback the line is not connected.
     pub fn receive(&mut self, byte: u8) {
         self.receive_with(byte, 0);
     }

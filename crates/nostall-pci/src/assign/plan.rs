@@ -60,9 +60,9 @@ pub struct Ranges {
     pub memory: Range<u64>,
     /// Memory above or below 4 GiB, for 64-bit prefetchable BARs, the largest first.
     ///
-    /// Such a BAR uses `memory` instead in three cases: this range is empty or full, a bridge above
-    /// cannot forward it, or the BAR decodes fewer address bits. BARs that move because the range is
-    /// full take no space in `memory` that other BARs need.
+    /// Such a BAR uses `memory` instead in three cases. This range is empty or full, a bridge above
+    /// cannot forward it, or the BAR decodes fewer address bits. BARs that move because the range
+    /// is full take no space in `memory` that other BARs need.
     pub prefetchable: Range<u64>,
 }
 

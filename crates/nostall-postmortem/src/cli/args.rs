@@ -158,7 +158,7 @@ candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc,
 unverified ranges, or the number of calls. call: a trace record, after its record line. ring: \
 file, address, numbers of records. log: a record of a ring, after its ring line. buffer: Linux's \
 ring buffer, its CPUs and their damage. entry: a record of it, after its buffer line. end: \
-file, status, records, message. The book (docs/src/postmortem.md) explains every word.
+file, status, records, message. docs/src/postmortem-json.md explains every word.
 
 trace: a trace of nostall-trace: file, address, origin, number of events. event: one event, after its \
 trace line.

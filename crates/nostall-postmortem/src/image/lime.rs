@@ -1,8 +1,8 @@
 //! LiME dumps: alternating headers and memory.
 //!
-//! A header has 32 bytes in the machine's byte order: magic 0x4C694D45 and version 1 (32 bits
-//! each), first and last physical address (64 bits each, the last one inclusive), and 8 reserved
-//! bytes. Source: LiME's `doc/README.md`, "Format Specification".
+//! A header has 32 bytes in the machine's byte order. They are magic 0x4C694D45 and version 1 (32
+//! bits each), first and last physical address (64 bits each), and 8 reserved bytes. The last
+//! address is inclusive. Source: LiME's `doc/README.md`, "Format Specification".
 
 use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
 

@@ -56,7 +56,7 @@ impl Symbols {
     ///
     /// `None` means that no offset is clearly best, or that the table belongs to another kernel.
     /// The best offset needs at least 8 different functions, twice the score of the runner-up, and
-    /// half of the addresses in the kernel's code (the others may be in modules). An
+    /// half of the addresses in the kernel's code. The others may be in modules. An
     /// [offset](Self::with_offset) that is already set has no effect.
     pub fn solve_offset(&self, addresses: impl IntoIterator<Item = u64>) -> Option<Solved> {
         let addresses = distinct(addresses);

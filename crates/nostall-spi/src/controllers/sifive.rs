@@ -2,9 +2,9 @@
 //!
 //! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface (SPI)"; the register
 //! names are the manual's. No copy was available. So offsets, fields, the values of `csmode` and
-//! `fmt`, the watermark interrupts and the FIFO depth were compared with two sources: QEMU's model
-//! (`hw/ssi/sifive_spi.c`) and Linux's driver (`drivers/spi/spi-sifive.c`). The divisor was
-//! compared with Linux only, because QEMU's model has no speed.
+//! `fmt`, the watermark interrupts and the FIFO depth were compared with two sources. These are
+//! QEMU's model (`hw/ssi/sifive_spi.c`) and Linux's driver (`drivers/spi/spi-sifive.c`). The
+//! divisor was compared with Linux only, because QEMU's model has no speed.
 //!
 //! Registers are numbered in 32-bit words: `sckdiv` is 0, and `csid` (at byte 0x10) is 4. For
 //! memory, use [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).

@@ -67,9 +67,9 @@ impl Sites {
 /// # Safety
 ///
 /// - Meanwhile, no other CPU may run code with a site, or start a function.
-/// - Before each CPU continues, it executes an instruction that makes it see the new code: on
-///   x86-64 a serialising one, such as the return from an interrupt; on RISC-V `fence.i`. The
-///   caller's CPU does this, too. On RISC-V each CPU continues at [`Sites::resume`].
+/// - Before each CPU continues, it executes an instruction that makes it see the new code. On
+///   x86-64 this is a serialising one, such as the return from an interrupt; on RISC-V `fence.i`.
+///   The caller's CPU does this, too. On RISC-V each CPU continues at [`Sites::resume`].
 /// - Every CPU that may run a patched function has state that [`Kernel::calls`] returns.
 /// - `writable` is another mapping of the same memory.
 pub unsafe fn patch<K: Kernel>(

@@ -41,7 +41,7 @@ unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, into: *mut c
 const NT_GNU_BUILD_ID: u32 = 3;
 
 /// Finds the build ID in notes: {u32 length of the name, u32 length of the value, u32 type}, name
-/// and value, each padded to 4 bytes.
+/// and value. Name and value are padded to 4 bytes.
 fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
     loop {
         let (head, rest) = notes.split_first_chunk::<12>()?;

@@ -13,7 +13,7 @@ impl<R: Registers, C: Clock> ErrorType for Console<R, C> {
 }
 
 /// Writes with [`Console`]. Unlike [`Console::write`], a write keeps text that the port does not
-/// take in time: it returns the number of text bytes taken, and the caller keeps the rest.
+/// take in time. It returns the number of text bytes taken, and the caller keeps the rest.
 impl<R: Registers, C: Clock> Write for Console<R, C> {
     /// # Errors
     ///

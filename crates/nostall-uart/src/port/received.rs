@@ -27,7 +27,7 @@ pub enum ReceiveError {
     ///
     /// Bytes for which the ring had no room are missing exactly here. The port does not report the
     /// place of its own losses. They follow a full FIFO, so the place is found by counting. That is
-    /// exact unless the loss occurs between a read of the line status and the read of a byte; then
+    /// exact unless the loss occurs between a read of the line status and the read of a byte. Then
     /// it is one byte late.
     Overrun,
     /// A byte with a wrong parity (PE).

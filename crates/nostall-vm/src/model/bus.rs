@@ -97,7 +97,7 @@ impl<'m> ModelPort<'m> {
     }
 
     /// Enables the skipping of polls. From now on, a CPU that reads the line status twice in a row
-    /// polls at an even interval until it changes, for at most `longest_wait`.
+    /// polls at an even interval until it changes. It does so for at most `longest_wait`.
     pub fn polled_evenly(&self, longest_wait: Nanos) {
         self.polls.are_even(longest_wait);
     }

@@ -78,8 +78,8 @@ enum Found {
 
 impl Wish<'_> {
     /// Runs `measure` on the machine that the arguments ask for. A machine that `auto` chose and
-    /// that is not there, or fails as a machine, is no end if there is another: says so, and
-    /// goes on with that. Nothing that was asked for is dropped in silence.
+    /// that is not there, or fails as a machine, is no end if there is another. A note reports it,
+    /// and the other one runs. Nothing that was asked for is dropped in silence.
     pub fn on_best<T>(
         &self,
         mut measure: impl FnMut(&On, Option<&str>) -> Result<T>,

@@ -129,8 +129,8 @@ impl Findings {
         sent.into_iter().any(|sending| !sending.whole)
     }
 
-    /// The same as [`Sent::held`] without having sent: the line's time, or the
-    /// bus's where that is the slower, at one look a load and a byte an access.
+    /// The same as [`Sent::held`] without having sent. It is the line's time, or the bus's where
+    /// that is slower, at one look a load and a byte an access.
     fn reckoned(&self, bytes: u64) -> [f64; 3] {
         let (bytes, look) = (bytes as f64, self.cost.median.0 as f64);
         let frame = self.line.frame_time().0 as f64;

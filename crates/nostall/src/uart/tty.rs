@@ -1,7 +1,7 @@
 //! Linux's information about a serial port, read without touching the port.
 //!
-//! The rate is not available this way: reading it takes opening the tty, and opening a tty
-//! that no process has open writes to its port.
+//! The rate is not available this way. To read it, the tty must be opened, and opening a tty that
+//! no process has open writes to its port.
 
 use std::ffi::OsStr;
 use std::fmt;

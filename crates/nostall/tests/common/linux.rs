@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const RAM: usize = 128 << 20;
 
 /// The address of the images. The kernel unpacks itself to 16 MiB (`nokaslr`) and needs 52 MiB
-/// there (`init_size` in its header); the initramfs and the firmware's tables lie at the end of
+/// there (`init_size` in its header). The initramfs and the firmware's tables lie at the end of
 /// RAM.
 const ADDRESS: usize = 96 << 20;
 const ROOM: usize = 16 << 20;

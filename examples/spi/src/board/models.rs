@@ -186,9 +186,9 @@ impl OutputPin for DataCommand {
 /// Number of the card at the reader.
 pub const CARD: [u8; 4] = [0x6e, 0x6f, 0x73, 0x74];
 
-/// The part of an MFRC522 that a driver needs to read a card's number (its data sheet,
-/// sections 8.1.2, "Serial Peripheral Interface", and 9, "Registers"), with a card of
-/// ISO 14443 type A before it.
+/// The part of an MFRC522 that a driver needs to read a card's number, with a card of ISO 14443
+/// type A before it. Its data sheet, sections 8.1.2, "Serial Peripheral Interface", and 9,
+/// "Registers".
 struct Reader {
     registers: [u8; 64],
     fifo: Vec<u8>,

@@ -51,9 +51,9 @@ pub fn part(log: &Log, profile: &Profile, rate: u32) -> u32 {
     (1..u32::MAX).find(fits).unwrap_or(u32::MAX)
 }
 
-/// How many times as impatient as Linux's the detectors can be: as many as the log is
-/// short, but not so many that their own reports keep a slow line busy, which would make
-/// them fire for ever.
+/// Factor by which the detectors' thresholds are shorter than Linux's. It is that by which the log
+/// is shorter. But it is bounded, because the reports themselves would keep a slow line busy and
+/// cause more reports.
 pub fn haste(part: u32, profile: &Profile, rate: u32, cpus: usize) -> u32 {
     /// Bytes of one on the line.
     const REPORT: u64 = 300;

@@ -38,8 +38,7 @@ use outcome::RATE;
 /// Several CPUs log a recorded flood to a slow serial port, on a model in virtual time. Compares
 /// Linux's strategies, which lock up CPUs, with nostall's, which does not. Succeeds only if each
 /// lost line is reported and nostall's strategy holds no CPU. With --on qemu, the reference kernel
-/// does it in real time, with a part of the flood, and leaves the text of a panic in persistent
-/// RAM.
+/// does it in real time, with a part of the flood. It leaves the text of a panic in persistent RAM.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,

@@ -122,9 +122,9 @@ pub struct PanicRecord {
     pub is_whole: bool,
 }
 
-/// Between the lines of a report, and between a handler and that of the tick which is
-/// pending by then, a CPU does not get to anything else. On a model no time passes there.
-/// Slices that a timer comes back for are not put together: between them it does.
+/// A CPU runs nothing else between the lines of a report, nor between a handler and that of the
+/// next tick, which is pending. On a model no time passes there. Slices that a timer comes back for
+/// are not put together: between them it does.
 const BETWEEN_HANDLERS: Nanos = Nanos::from_micros(100);
 
 impl FloodOutcome {

@@ -1,7 +1,7 @@
 //! A time-line of the CPUs that held the console, as SVG: a lane for each CPU.
 //!
 //! A lane is cut into columns. In each, a bar is as high as the share of the column's time for
-//! which the CPU was held, so that a slice of 29 us is visible as one.
+//! which the CPU was held. So a slice of 29 us is visible as one.
 
 use std::fmt::Write;
 

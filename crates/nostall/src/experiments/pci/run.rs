@@ -9,9 +9,9 @@ use nostall_work::pci::{
 use nostall_vm::qemu::Qemu;
 use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, MapChanges, Ran, Work};
 
-/// Bytes of reports for each function that a guest can find, by three methods, and their
-/// most capabilities: some hundred functions are a large machine, a few thousand are more
-/// than there are.
+/// Bytes of reports for each function that a guest can find with three methods, with the most
+/// capabilities. Some hundred functions are a large machine, a few thousand are more than there
+/// are.
 const REPORT_BYTES: u64 = 4096 * 3 * 4 * LONGEST_REPORT as u64;
 
 /// A way to configuration space: a method of the guest, and the machine's answer to it.

@@ -45,8 +45,8 @@ pub enum Watch {
     Accesses,
 }
 
-/// Boots the build with these words on its command line, on the same machine as nostall's
-/// kernel, and returns its report with the values that are watched.
+/// Boots the build with these words on its command line, on the same machine as nostall's kernel.
+/// Returns its report with the watched values.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
 
 pub const TOUR: Part = Part {
-    heading: "a sending, recorded",
+    heading: "one write, recorded as a function graph",
     rows: &[Row {
         name: "status polls, 2,500 B",
         unit: Unit::Count,

@@ -17,9 +17,9 @@ use region::Plan;
 ///
 /// Shows how Linux divides the region, how much history each zone holds, and which sizes Linux
 /// rounds or refuses. Prints the kernel command line or the device-tree node for it. Sizes that are
-/// not given are suggested: a quarter of the region for the console, a quarter for the trace, a
-/// sixteenth for user space's messages, and the rest for dmesg records. (Linux's own default is
-/// 4096 bytes for each.)
+/// not given are suggested: a quarter of the region for the console and a quarter for the trace.
+/// User space's messages get a sixteenth, and dmesg records the rest. (Linux's own default is 4096
+/// bytes for each.)
 ///
 /// Changes nothing. Numbers may be decimal or start with 0x, and end with K, M or G.
 #[derive(clap::Args)]

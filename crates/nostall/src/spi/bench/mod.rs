@@ -33,10 +33,10 @@ const LENGTHS: [usize; 3] = [4, 64, 1024];
 /// Measure an SPI bus of this board through Linux's spidev
 ///
 /// Prints Linux's information about the device and its controller. With --send or --loopback, sends
-/// messages of several lengths, from one thread and from several: through the file alone, behind a
-/// mutex, and over nostall's bus. Prints messages per second beside the limit of the clock,
-/// latencies, context switches, and Linux's own counters. Reports whether Linux's worker thread was
-/// woken for messages that it did not send.
+/// messages of several lengths, from one thread and from several. They go through the file alone,
+/// behind a mutex, and over nostall's bus. Prints messages per second beside the limit of the
+/// clock, latencies, context switches, and Linux's own counters. Reports whether Linux's worker
+/// thread was woken for messages that it did not send.
 ///
 /// Nothing is sent without --send or --loopback, because only you know the effect on the chip.
 /// `--send 9f`, for example, reads the identity of a serial flash and changes nothing. --loopback

@@ -241,12 +241,16 @@ fn every_relative_link_of_a_document_leads_to_a_file_and_to_a_heading() {
     assert!(links > 50, "{links}");
 }
 
-/// Every block of Rust code of a document, with the words behind its three backquotes.
-fn rust_blocks(document: &Document) -> Vec<(&str, &str)> {
-    let blocks = document.text.split("```").skip(1).step_by(2);
-    let blocks = blocks.filter_map(|block| block.split_once('\n'));
+/// Every block of Rust code of a document, with the line before it and the words behind its three
+/// backquotes.
+fn rust_blocks(document: &Document) -> Vec<(&str, &str, &str)> {
+    let parts: Vec<_> = document.text.split("```").collect();
+    let blocks = parts.chunks_exact(2).filter_map(|part| {
+        let (words, code) = part[1].split_once('\n')?;
+        Some((part[0].lines().next_back().unwrap_or_default(), words, code))
+    });
     blocks
-        .filter(|(words, _)| words.split(',').next() == Some("rust"))
+        .filter(|(_, words, _)| words.split(',').next() == Some("rust"))
         .collect()
 }
 
@@ -264,39 +268,53 @@ fn is_excerpt(document: &Document, code: &str) -> bool {
         .any(|path| plain(&fs::read_to_string(path).unwrap()).contains(&code))
 }
 
-/// Each is compiled: as a part of an example, as a test of its crate's documentation, or in the
-/// quick start's own test.
-#[test]
-fn every_block_of_rust_code_in_a_document_is_compiled() {
+/// Returns the blocks of Rust code that no build compiles. The others are part of an example, a
+/// test of their crate's documentation, or in the quick start's own test.
+fn loose_blocks(document: &Document) -> Vec<String> {
+    let folder = document.path.parent().unwrap();
+    let is_readme_of_crate = folder.parent().unwrap().ends_with("crates");
+    let tested = fs::read_to_string(folder.join("src/lib.rs"))
+        .is_ok_and(|code| code.contains("doc = include_str!(\"../README.md\")"));
     let mut loose = Vec::new();
-    let mut blocks = 0;
-    for document in documents() {
-        let folder = document.path.parent().unwrap();
-        let is_readme_of_crate = folder.parent().unwrap().ends_with("crates");
-        let tested = fs::read_to_string(folder.join("src/lib.rs"))
-            .is_ok_and(|code| code.contains("doc = include_str!(\"../README.md\")"));
-        for (words, code) in rust_blocks(&document) {
-            blocks += 1;
-            let compiled = match document.name().as_str() {
-                "README.md" => true, // the quick start
-                _ if is_readme_of_crate => tested && !words.contains("ignore"),
-                // A part of a program, as another test checks.
-                name if name.starts_with("docs/") => {
-                    let block = format!("```{words}\n{code}");
-                    let (before, _) = document.text.split_once(&block).unwrap();
-                    let role = before.lines().next_back().unwrap_or_default();
-                    role.starts_with("<!-- ") && role.contains("examples/")
-                }
-                _ => is_excerpt(&document, code),
-            };
-            if !compiled {
-                let first = code.lines().next().unwrap_or_default();
-                loose.push(format!("{}: {first}", document.name()));
+    for (before, words, code) in rust_blocks(document) {
+        let compiled = match document.name().as_str() {
+            "README.md" => true, // the quick start
+            _ if is_readme_of_crate => tested && !words.contains("ignore"),
+            // A part of a program, as another test checks.
+            name if name.starts_with("docs/") => {
+                before.starts_with("<!-- ") && before.contains("examples/")
             }
+            _ => is_excerpt(document, code),
+        };
+        if !compiled {
+            let first = code.lines().next().unwrap_or_default();
+            loose.push(format!("{}: {first}", document.name()));
         }
     }
+    loose
+}
+
+#[test]
+fn every_block_of_rust_code_in_a_document_is_compiled() {
+    let documents = documents();
+    let loose: Vec<_> = documents.iter().flat_map(loose_blocks).collect();
     assert!(loose.is_empty(), "not compiled:\n{}", loose.join("\n"));
+    let blocks: usize = documents.iter().map(|one| rust_blocks(one).len()).sum();
     assert!(blocks > 30, "{blocks}");
+}
+
+#[test]
+fn a_block_of_code_that_is_shown_twice_is_compiled_at_each_place() {
+    let block = "```rust\nlet same = 1;\n```\n";
+    let role = "<!-- examples/spi/src/threads.rs -->\n";
+    let chapter = |text: String| Document {
+        path: root().join("docs/src/planted.md"),
+        text,
+    };
+    let both = chapter(format!("{role}{block}\nAgain:\n\n{role}{block}"));
+    assert!(loose_blocks(&both).is_empty());
+    let once = chapter(format!("{role}{block}\nAgain:\n\n{block}"));
+    assert_eq!(loose_blocks(&once), ["docs/src/planted.md: let same = 1;"]);
 }
 
 /// An address outside the project is only checked for its form.
@@ -337,6 +355,29 @@ fn every_picture_of_a_document_has_a_text_for_readers_without_pictures() {
         }
     }
     assert!(pictures >= 6, "{pictures}");
+}
+
+/// Needs Python, but not its package rich.
+#[test]
+fn a_picture_of_a_terminal_may_show_a_command_with_braces_and_brackets() {
+    let fill = "import collections, runpy, sys; \
+        frame = runpy.run_path(sys.argv[1])['frame']; \
+        print(frame(sys.argv[2:]).format_map(collections.defaultdict(str)))";
+    let script = root().join("scripts/terminal-picture");
+    let filled = Command::new("python3")
+        .args(["-B", "-c", fill])
+        .arg(script)
+        .args(["awk '{print $1}' < {} # {width}", "ls"])
+        .output();
+    let Ok(filled) = filled else {
+        eprintln!("SKIPPED: there is no python3");
+        return;
+    };
+    let error = String::from_utf8_lossy(&filled.stderr);
+    assert!(filled.status.success(), "{error}");
+    let svg = String::from_utf8(filled.stdout).unwrap();
+    let title = "<title>awk &#x27;{print $1}&#x27; &lt; {} # {width}; ls</title>";
+    assert!(svg.contains(title), "{svg}");
 }
 
 /// The heights at which `architecture.svg` shows the crates, by name.

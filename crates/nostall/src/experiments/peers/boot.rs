@@ -141,8 +141,10 @@ impl Files {
         spawn(command, &files)
     }
 
-    /// Returns the report of a machine that has ended, with the values that are watched.
+    /// Returns the report of a machine that has ended, with the values that are watched. Part of
+    /// a file that is too long is no measurement.
     fn measured(&self, watch: Watch) -> Result<Report, String> {
+        self.check()?;
         let read = |file: &MemoryFile, most| {
             let content = file.read_from(0, most);
             content.map_err(|error| error.to_string())
@@ -199,6 +201,25 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn a_machine_that_has_flooded_a_file_before_its_end_has_no_measurements() {
+        let flooded = |more: usize| {
+            let mut reports = b"nostall-peer 1 6.1.192\ndone\n".to_vec();
+            reports.resize(reports.len() + more, b'.');
+            let file = |bytes| MemoryFile::new(bytes).unwrap();
+            let files = Files {
+                reports: file(&reports),
+                serial: file(&[]),
+                trace: file(&[]),
+                said: file(&[]),
+            };
+            files.measured(Watch::Times)
+        };
+        assert_eq!(flooded(10).unwrap().release, "6.1.192");
+        let refused = flooded(report::LONGEST as usize).unwrap_err();
+        assert_eq!(refused, "reports: more than 1048576 bytes");
+    }
 
     /// Returns a kernel that sends a line over the serial port, and then executes `end`.
     ///

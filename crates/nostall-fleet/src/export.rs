@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::fs;
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Mutex, PoisonError};
-use std::{fs, thread};
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use arrow_array::RecordBatch;
@@ -22,8 +23,13 @@ use crate::names::Maps;
 use crate::output::{Batch, Claim, Format};
 use crate::tables::{DUMPS, TableNumber};
 
-/// Batches of rows of an input that wait for the writer.
-const QUEUE: usize = 2;
+/// Batches of rows of an input that wait for the writer: one of each table, so that a thread ends
+/// a small input while the writer waits for an earlier one.
+const QUEUE: usize = 4;
+
+/// Inputs begun for each thread. Sizes of dumps differ, so small ones are decoded while the writer
+/// waits for a large one.
+const AHEAD: usize = 4;
 
 /// Turn many dumps into tables: Parquet or JSON lines
 ///
@@ -152,34 +158,48 @@ pub fn run(args: &Args) -> Result<Summary> {
     );
     let bar = bar(manifest.sums.inputs);
     let mut summary = Summary::default();
-    while let Some((number, entries)) = manifest.batch()? {
-        if Batch::is_there(out, args.format, &name, number) {
-            summary.skipped += 1;
-            // The rate is that of the inputs decoded now.
-            bar.set_length(
-                bar.length()
-                    .unwrap_or(0)
-                    .saturating_sub(entries.len() as u64),
-            );
-            continue;
-        }
-        let mut files = Batch::new(out, args.format, &name, number)?;
-        decode_all(entries.iter(), &options, jobs, &mut |given| {
-            match given {
-                Given::Rows(table, rows) => {
-                    summary.add(table, &rows);
-                    files.write(table, &rows)?;
-                }
-                Given::End => bar.inc(1),
+    thread::scope(|scope| {
+        let mut last = None;
+        while let Some((number, entries)) = manifest.batch()? {
+            if Batch::is_there(out, args.format, &name, number) {
+                summary.skipped += 1;
+                // The rate is that of the inputs decoded now.
+                bar.set_length(
+                    bar.length()
+                        .unwrap_or(0)
+                        .saturating_sub(entries.len() as u64),
+                );
+                continue;
             }
-            Ok(())
-        })?;
-        files.finish()?;
-        summary.inputs += entries.len() as u64;
-        summary.batches += 1;
-    }
+            let mut files = Batch::new(out, args.format, &name, number)?;
+            let decode = |entry: &Entry, rows: &SyncSender<Rows>| one(entry, &options, rows);
+            decode_all(entries.iter(), jobs, &decode, &mut |given| {
+                match given {
+                    Given::Rows(table, rows) => {
+                        summary.add(table, &rows);
+                        files.write(table, &rows)?;
+                    }
+                    Given::End => bar.inc(1),
+                }
+                Ok(())
+            })?;
+            // The disk completes these files while the next batch is decoded.
+            end(last.take())?;
+            last = Some(scope.spawn(|| files.finish()));
+            summary.inputs += entries.len() as u64;
+            summary.batches += 1;
+        }
+        end(last)
+    })?;
     bar.finish_and_clear();
     Ok(summary)
+}
+
+/// Waits until the files of a batch are complete.
+fn end(batch: Option<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
+    batch.map_or(Ok(()), |batch| {
+        batch.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 impl Summary {
@@ -222,12 +242,12 @@ enum Given {
 
 /// Decodes the inputs on `jobs` threads, and hands their rows to `each` in the inputs' order.
 ///
-/// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and twice as many inputs
-/// as threads are begun.
+/// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and [`AHEAD`] inputs are
+/// begun for each thread.
 fn decode_all<'e>(
     mut entries: impl ExactSizeIterator<Item = &'e Entry>,
-    options: &Options,
     jobs: usize,
+    decode: &(impl Fn(&Entry, &SyncSender<Rows>) + Sync),
     each: &mut dyn FnMut(Given) -> Result<()>,
 ) -> Result<()> {
     let (work, taken) = mpsc::channel::<(&Entry, SyncSender<Rows>)>();
@@ -237,7 +257,7 @@ fn decode_all<'e>(
             scope.spawn(|| {
                 // The first input is taken first, so the one that is waited for is under way.
                 while let Ok((entry, rows)) = next(&taken) {
-                    one(entry, options, &rows);
+                    decode(entry, &rows);
                 }
             });
         }
@@ -245,7 +265,7 @@ fn decode_all<'e>(
         let work = work;
         let mut begun: VecDeque<Receiver<Rows>> = VecDeque::new();
         loop {
-            let free = jobs.saturating_mul(2).saturating_sub(begun.len());
+            let free = jobs.saturating_mul(AHEAD).saturating_sub(begun.len());
             for entry in entries.by_ref().take(free) {
                 let (rows, receiver) = mpsc::sync_channel(QUEUE);
                 work.send((entry, rows))
@@ -288,8 +308,11 @@ fn one(entry: &Entry, options: &Options, rows: &SyncSender<Rows>) {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::time::Duration;
 
     use super::*;
+    use crate::schema::TABLES;
+    use crate::tables::{CALLS, CRASHES, RECORDS};
 
     #[test]
     fn inputs_begun_and_rows_that_wait_do_not_grow_with_the_number_of_inputs() {
@@ -308,8 +331,10 @@ mod tests {
                 .collect();
             let (begun, ended, most_rows) = (Cell::new(0), Cell::new(0), Cell::new(0));
             let counted = entries.iter().inspect(|_| begun.set(begun.get() + 1));
-            decode_all(counted, &Options::default(), JOBS, &mut |given| {
-                assert!(begun.get() - ended.get() <= 2 * JOBS, "{number} inputs");
+            let options = Options::default();
+            let decode = |entry: &Entry, rows: &SyncSender<Rows>| one(entry, &options, rows);
+            decode_all(counted, JOBS, &decode, &mut |given| {
+                assert!(begun.get() - ended.get() <= AHEAD * JOBS, "{number} inputs");
                 match given {
                     Given::Rows(_, rows) => most_rows.set(rows.num_rows().max(most_rows.get())),
                     Given::End => ended.set(ended.get() + 1),
@@ -323,5 +348,42 @@ mod tests {
             );
             assert_eq!(most_rows.get(), crate::tables::MOST_ROWS);
         }
+    }
+
+    #[test]
+    fn small_inputs_are_decoded_while_the_writer_waits_for_a_large_one() {
+        const JOBS: usize = 2;
+        let entries: Vec<_> = (0..(AHEAD * JOBS) as u64)
+            .map(|input| Entry {
+                input,
+                path: PathBuf::new(),
+            })
+            .collect();
+        let (ended, small) = mpsc::channel();
+        let small = Mutex::new(small);
+        let decode = |entry: &Entry, rows: &SyncSender<Rows>| {
+            if entry.input == 0 {
+                // The first input is the large one: it has no row before all others are decoded.
+                let small = small.lock().unwrap();
+                for _ in 1..entries.len() {
+                    let limit = Duration::from_secs(20);
+                    small.recv_timeout(limit).expect("a small input waits");
+                }
+            }
+            for table in [RECORDS, CALLS, CRASHES, DUMPS] {
+                let none = RecordBatch::new_empty(TABLES[table].schema());
+                rows.send((table, none)).unwrap();
+            }
+            if entry.input > 0 {
+                ended.send(()).unwrap();
+            }
+        };
+        let mut given = 0;
+        decode_all(entries.iter(), JOBS, &decode, &mut |_| {
+            given += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(given, entries.len() * 5);
     }
 }

@@ -57,7 +57,7 @@ impl Shard {
 /// Hands each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
 /// directory stands for all files in it and below, in the order of their names. Links in
 /// directories are not followed, and the directory `besides` is left out. A line of a list ends in
-/// a line feed, with or without a carriage return.
+/// a line feed. A carriage return before it is part of the name if a file has that name.
 ///
 /// A directory that cannot be read is an input itself, so that its error is not lost.
 ///
@@ -103,7 +103,10 @@ fn list(
             return Ok(());
         }
         let path = line.strip_suffix(b"\n").unwrap_or(&line);
-        let path = path.strip_suffix(b"\r").unwrap_or(path);
+        let path = match path.strip_suffix(b"\r") {
+            Some(short) if path_of(path).symlink_metadata().is_err() => short,
+            _ => path,
+        };
         if !path.is_empty() {
             below(&path_of(path), besides, each)?;
         }

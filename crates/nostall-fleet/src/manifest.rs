@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::decode::hex;
 use crate::list::{self, Shard, path_of};
-use crate::output::Format;
+use crate::output::{Format, lock};
 use crate::schema;
 
 /// Version of the manifest.
@@ -221,14 +221,10 @@ fn line(lines: &mut impl BufRead) -> Result<String> {
 fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    let mut open = File::options();
+    let part = PathBuf::from(part);
     // Cut off below, with the lock: another export may write it.
-    open.write(true).create(true).truncate(false);
-    let file = open
-        .open(&part)
-        .with_context(|| path.display().to_string())?;
-    file.try_lock()
-        .with_context(|| format!("manifest {}: another export makes it", path.display()))?;
+    let file = lock(&part, "another export makes it")
+        .with_context(|| format!("manifest {}", path.display()))?;
     if path.exists() {
         // That export made it before this one had the lock.
         let _ = fs::remove_file(&part);

@@ -13,7 +13,7 @@ use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde::{Deserialize, Serialize};
 
-use crate::schema::{DUMP, Kind, TABLES, VERSION, VERSION_KEY};
+use crate::schema::{Kind, Lacks, TABLES, VERSION, VERSION_KEY};
 use crate::tables::{CALLS, CRASHES, DUMPS, RECORDS, TableNumber};
 
 /// Sizes of the files' parts.
@@ -32,6 +32,9 @@ const LIMITS: Limits = Limits {
 
 /// Most dumps that a row group's filter is made for. More make it less exact, and no row is lost.
 const DUMPS_OF_ROW_GROUP: u64 = 4096;
+
+/// Most bytes of a text in statistics. Hashes and signatures are whole.
+const LONGEST_KEY: usize = 64;
 
 /// Zstandard's level. Higher ones take longer than decoding.
 const LEVEL: i32 = 1;
@@ -77,14 +80,7 @@ impl Claim {
     /// If another export has it, or the file of the lock cannot be made.
     pub fn new(folder: &Path, format: Format, shard: &str) -> Result<Self> {
         let path = folder.join(format!(".export-{shard}{}", format.name()));
-        let open = || {
-            let mut options = File::options();
-            let options = options.read(true).write(true).create(true).truncate(false);
-            let file = options.open(&path)?;
-            file.try_lock().context("another export uses it")?;
-            Ok(file)
-        };
-        let file: Result<File> = open();
+        let file = lock(&path, "another export uses it");
         let file = file.with_context(|| path.display().to_string())?;
         Ok(Self { file, path })
     }
@@ -113,10 +109,50 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // An export that was refused leaves no file, which may be in a directory of dumps.
-        if self.file.metadata().is_ok_and(|meta| meta.len() == 0) {
+        let is_empty = self.file.metadata().is_ok_and(|meta| meta.len() == 0);
+        if is_empty && cfg!(unix) {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Opens a file, which is created if needed, and locks it until it is closed. `held` is the error
+/// if another process has the lock.
+///
+/// # Errors
+///
+/// If the file cannot be created, or is locked.
+pub(crate) fn lock(path: &Path, held: &'static str) -> Result<File> {
+    loop {
+        let mut options = File::options();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path)?;
+        file.try_lock().context(held)?;
+        // Its last owner may have removed or renamed it before the lock was free. Then another
+        // export can lock a new file of this name.
+        if has_name(&file, path)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Returns whether an open file has this name.
+#[cfg(unix)]
+fn has_name(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    match fs::metadata(path) {
+        Ok(named) => Ok(identity(named) == identity(file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns true: on other systems, a claim keeps its file.
+#[cfg(not(unix))]
+fn has_name(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// The files of one batch. None has its name before all are complete.
@@ -285,11 +321,18 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
     };
     let mut properties = WriterProperties::builder();
     for column in TABLES[table].columns {
-        // Hashes and log lines are in no order, and other texts have few values that most row
-        // groups have: statistics exclude nothing, and take long.
-        if matches!(column.kind, Kind::Text) {
+        // Tables of one row an input or crash have statistics of their keys, and none of text that
+        // has any words. In the large tables, hashes are in no order and the other texts have few
+        // values that most row groups have: statistics exclude nothing, and take long.
+        let is_key = matches!(table, DUMPS | CRASHES) && column.lacks != Lacks::Redacted;
+        if column.kind == Kind::Text && !is_key {
             properties = properties
                 .set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
+        }
+        if matches!(column.name, "dump" | "signature") {
+            properties = properties
+                .set_column_bloom_filter_enabled(column.name.into(), true)
+                .set_column_bloom_filter_max_ndv(column.name.into(), DUMPS_OF_ROW_GROUP);
         }
         // Their differences are small, and a dictionary of numbers takes longer. Addresses occur
         // again and again.
@@ -304,8 +347,7 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![by_input]))
-        .set_column_bloom_filter_enabled(DUMP.name.into(), true)
-        .set_column_bloom_filter_max_ndv(DUMP.name.into(), DUMPS_OF_ROW_GROUP)
+        .set_statistics_truncate_length(Some(LONGEST_KEY))
         .set_key_value_metadata(Some(vec![version]))
         .set_created_by(format!("nostall {}", env!("CARGO_PKG_VERSION")))
         .build())
@@ -332,6 +374,8 @@ impl Write for Counted {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
 
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
@@ -481,5 +525,111 @@ mod tests {
             not_excluded <= with_it + groups / 50,
             "{not_excluded} of {groups}, {with_it}"
         );
+    }
+
+    #[test]
+    fn keys_have_statistics_in_the_footer_and_texts_have_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut batch = Batch::new(folder.path(), Format::Parquet, "", 0).unwrap();
+        let mut signatures = BTreeSet::new();
+        for (input, release) in [(0, "6.1.0"), (1, "6.12.9")] {
+            let log = format!(
+                "Panic#1 Part1\n\
+                <6>[    0.000000] Linux version {release} (root@vm) #1 SMP\n\
+                <0>[    1.000000] Kernel panic - not syncing: x\n\
+                <0>[    1.000001] Call Trace:\n\
+                <0>[    1.000002]  function_{input}+0x1/0x2\n"
+            );
+            let options = Options::default();
+            decode(
+                Source::Bytes(log.as_bytes()),
+                input,
+                &options,
+                &mut |table, rows| {
+                    if table == CRASHES {
+                        let column = rows.column_by_name("signature").unwrap();
+                        signatures.insert(column.as_string::<i32>().value(0).to_owned());
+                    }
+                    batch.write(table, &rows)
+                },
+            )
+            .unwrap();
+        }
+        batch.finish().unwrap();
+        let [first, last] = [signatures.first().unwrap(), signatures.last().unwrap()];
+        assert_eq!(first.len(), 16);
+        assert_ne!(first, last);
+        let range = |table: TableNumber, column: &str| {
+            let name = format!("{}-00000-00.parquet", TABLES[table].name);
+            let builder = open(folder.path().join(name));
+            let group = builder.metadata().row_group(0).clone();
+            let columns = group.columns().iter();
+            let mut columns = columns.filter(|it| it.column_path().string() == column);
+            let statistics = columns.next().unwrap().statistics()?;
+            let text = |bytes: Option<&[u8]>| String::from_utf8(bytes?.to_vec()).ok();
+            Some((
+                text(statistics.min_bytes_opt())?,
+                text(statistics.max_bytes_opt())?,
+            ))
+        };
+        let wanted = |first: &str, last: &str| Some((first.to_owned(), last.to_owned()));
+        assert_eq!(range(CRASHES, "signature"), wanted(first, last));
+        assert_eq!(range(CRASHES, "kind"), wanted("panic", "panic"));
+        assert_eq!(range(DUMPS, "kernel"), wanted("6.1.0", "6.12.9"));
+        let (least, _) = range(DUMPS, "dump").unwrap();
+        assert_eq!(least.len(), 64);
+        for (table, column) in [
+            (RECORDS, "text"),
+            (CRASHES, "reason"),
+            (CRASHES, "panic"),
+            (DUMPS, "error"),
+        ] {
+            assert_eq!(range(table, column), None, "{column}");
+        }
+        // A filter excludes a signature between the smallest and the largest one.
+        let crashes = open(folder.path().join("crashes-00000-00.parquet"));
+        let column = TABLES[CRASHES].columns.iter();
+        let number = column.take_while(|column| column.name != "signature");
+        let filter = crashes.get_row_group_column_bloom_filter(0, number.count());
+        let filter = filter.unwrap().unwrap();
+        assert!(filter.check(first.as_str()) && filter.check(last.as_str()));
+        assert!(!filter.check("8000000000000000"));
+    }
+
+    #[test]
+    fn a_directory_has_one_claim_at_a_time_while_others_come_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (owners, claims) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5000 {
+                        // An export that ends before its first batch removes the file.
+                        if let Ok(claim) = Claim::new(folder.path(), Format::Parquet, "") {
+                            let others = owners.fetch_add(1, Ordering::SeqCst);
+                            assert_eq!(others, 0, "two exports have the directory");
+                            claims.fetch_add(1, Ordering::SeqCst);
+                            owners.fetch_sub(1, Ordering::SeqCst);
+                            drop(claim);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(claims.into_inner() > 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_of_a_file_that_lost_its_name_is_of_no_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let old = lock(&path, "held").unwrap();
+        assert!(has_name(&old, &path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!has_name(&old, &path).unwrap());
+        let new = lock(&path, "held").unwrap();
+        assert!(has_name(&new, &path).unwrap() && !has_name(&old, &path).unwrap());
+        assert!(lock(&path, "held").is_err());
     }
 }

@@ -637,6 +637,27 @@ fn a_list_of_windows_lines_is_read_and_a_path_listed_twice_is_two_inputs() {
     assert_eq!(count(texts(&dumps, "dump")).len(), 1);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_name_in_a_list_may_end_in_a_carriage_return() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("dump\r"), "Panic#1 Part1\n").unwrap();
+    fs::write(path("other"), "Panic#1 Part1\n").unwrap();
+    let lines = ["dump\r\n", "other\r\n", "dump\r"].map(|name| path(name));
+    let lines = lines.map(|path| path.to_str().unwrap().to_owned());
+    fs::write(path("list"), lines.concat()).unwrap();
+    let at_list = PathBuf::from(format!("@{}", path("list").display()));
+    export(&path("out"), &[], &[&at_list]);
+    let dumps = rows(&path("out"), "dumps");
+    let wanted = ["dump\r", "other", "dump\r"].map(|name| path(name).to_str().map(str::to_owned));
+    assert_eq!(texts(&dumps, "path"), wanted);
+    assert_eq!(
+        count(texts(&dumps, "status")),
+        [("records".to_owned(), 3)].into()
+    );
+}
+
 #[test]
 fn inputs_without_any_file_are_refused_and_leave_no_manifest() {
     let folder = tempfile::tempdir().unwrap();

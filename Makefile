@@ -206,11 +206,13 @@ semver:
 
 # Each fault that is put into these crates must make a test fail (.cargo/mutants.toml).
 # MUTANTS_SHARD=0/20 makes one in 20 of the faults, spread over all files.
+# A fault that makes a test endless is noticed, and cargo-mutants' status is then 3.
 MUTANTS ?= nostall-io
 .PHONY: mutants mutants-cores
 mutants:
 	@scripts/setup cargo-tools cargo-mutants
-	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_SHARD:%=--sharding round-robin --shard %)
+	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_SHARD:%=--sharding round-robin --shard %) || \
+		{ [ $$? = 3 ] && [ ! -s target/mutants.out/missed.txt ]; }
 
 # The other cores have 11,000 faults. Each day has another hundredth of them.
 mutants-cores:

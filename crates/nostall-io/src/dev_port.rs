@@ -92,6 +92,8 @@ mod tests {
         assert_eq!(ports.read8(2), 3);
         assert_eq!(ports.read16(1), 0x0302);
         assert_eq!(ports.read32(0), 0x0403_0201);
+        ports.write16(6, 0x0605);
+        assert_eq!(ports.read32(4), 0x0605_0000);
     }
 
     #[test]

@@ -33,9 +33,9 @@ const AHEAD: usize = 4;
 
 /// Turn many dumps into tables: Parquet or JSON lines
 ///
-/// Writes four tables to DIR: dumps (a row for each input), records (a row for each line of a log),
-/// calls (a row for each function entry or exit) and crashes (a row for each panic or oops). Their
-/// columns are in the book (docs/src/fleet.md).
+/// Writes four tables to DIR. `dumps` has a row for each input, and `records` for each line of a
+/// log. `calls` has one for each function entry or exit, and `crashes` for each panic or oops.
+/// Their columns are in the book (docs/src/fleet.md).
 ///
 /// The inputs are listed in DIR/manifest.jsonl first, in batches. Each batch is one set of files,
 /// the same for any --jobs. A killed export continues with its first incomplete batch when the same
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// Decode part I of N of the inputs; the hash of its path, as listed, puts an input into a part
+    /// Decode part I of N of the inputs. The hash of an input's path, as listed, selects its part
     #[arg(long, value_name = "I/N", value_parser = Shard::parse)]
     pub shard: Option<Shard>,
 

@@ -11,10 +11,13 @@ use crate::Unpack;
 
 /// Decode the records in the memory of a crashed machine
 ///
-/// Reads memory dumps: raw files, ELF cores (kdump, QEMU's dump-guest-memory), LiME dumps, or a
-/// region alone. Without an option for size, ECC, CPUs or flags, finds the region and its
-/// parameters, and explains the evidence on stderr. With any of them, the others have Linux's
-/// defaults: 4096 bytes for each size, no ECC, a trace zone for each CPU.
+/// Reads memory dumps: raw files, ELF cores (kdump, QEMU's dump-guest-memory), LiME dumps, or the
+/// region of Linux's ramoops alone. Finds the region and its parameters, and explains the evidence
+/// on stderr.
+///
+/// An option for the region's division (a zone's size, ECC, CPUs, flags or Linux's version) replaces
+/// this search. The other parameters then have Linux's defaults: 4096 bytes for each size, no ECC,
+/// a trace zone for each CPU.
 ///
 /// Finds log rings of nostall-console and traces of nostall-trace in the same images. Leaves out
 /// log records that were already printed, if the ring marks them.
@@ -29,8 +32,7 @@ use crate::Unpack;
 #[derive(clap::Parser)]
 #[command(name = "nostall-postmortem", after_long_help = AFTER)]
 pub struct Args {
-    /// Memory images: files, directories (all files in them and below), or - for
-    /// standard input
+    /// Memory images: files, directories (all files in them and below), or - for standard input
     #[arg(value_name = "IMAGE", required = true)]
     pub(super) images: Vec<PathBuf>,
 
@@ -44,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = Swap::parse)]
     pub(super) swap: Option<Swap>,
 
-    /// Compression of dmesg records: deflate, lz4, lz4hc, lzo, zstd or none; the default is to try
+    /// Compression of dmesg records: deflate, lz4, lz4hc, lzo, zstd or none. The default is to try
     /// each
     #[arg(long, value_name = "NAME", value_parser = packing)]
     pub(super) compression: Option<Unpack>,
@@ -54,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub(super) symbols: Option<PathBuf>,
 
-    /// Distance of the crashed kernel from its linked address; the default is the offset in its
+    /// Distance of the crashed kernel from its linked address. The default is the offset in its
     /// log, or the one that fits its trace
     #[arg(long, value_name = "N", value_parser = number::parse, requires = "symbols")]
     pub(super) kaslr_offset: Option<u64>,
@@ -64,13 +66,12 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     pub(super) event_formats: Option<PathBuf>,
 
-    /// Show the trace of each CPU separately, in the order of writing, for stamps that each CPU
-    /// counts alone
+    /// Show the trace of each CPU separately, in the order of writing. For stamps that cannot be
+    /// compared between CPUs
     #[arg(long)]
     pub(super) per_cpu: bool,
 
-    /// Kernel that wrote the region: linux stores a record's header before the record, so its
-    /// newest trace records may be half written; nostall stores it after
+    /// Kernel that wrote the region
     #[arg(long, value_enum, default_value_t)]
     pub(super) writer: By,
 
@@ -113,8 +114,10 @@ pub enum Format {
 /// Kernel that wrote the region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum By {
+    /// Stores the header before a record, so the newest trace records may be half written
     #[default]
     Linux,
+    /// Stores the header after the record
     Nostall,
 }
 
@@ -140,38 +143,51 @@ Examples:
   nostall postmortem memory.raw --offset 2G --size 1M --format linux \\
       --out pstore/
 
-Trust level of a record, which is that of its worst byte. From the best to the worst: verified \
-(agrees with its parity), unchecked (has no parity), corrected (using its parity), unverified \
-(may be anything: failed error correction, was decompressed from such bytes, or lies where a \
-damaged header points).
+Trust levels. Each record has that of its worst byte:
+  verified    agrees with its parity
+  unchecked   has no parity
+  corrected   differed from its parity and was corrected
+  unverified  may be anything: failed error correction, was decompressed from
+              such bytes, or lies where a damaged header points
 
 Text: lines that start with ==> come from the decoder. A record's first line ends with its trust \
-level; further ==> lines list the ranges of its unverified bytes. In the contents, \\unverified{ \
-and \\} enclose these bytes on each line. Control characters, characters that turn the direction \
-of text, bytes that are no UTF-8 and backslashes of the crashed machine are escaped (\\x1b, \
-\\u{202e}, \\xff, \\x5c), in a pipe as well. Trace lines are stamp, CPU, function <- caller. \
-(suspect): the record may be half written, because writing stopped there. (unverified): its bytes \
-may be anything. --out files have the contents without the ==> lines.
+level. Further ==> lines list the ranges of its unverified bytes. In the contents, \\unverified{ \
+and \\} enclose these bytes on each line.
 
-JSON: each line is an object with a type. region: file, start, geometry, reasons and doubts. \
-candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
-unverified ranges, or the number of calls. call: a trace record, after its record line. ring: \
-file, address, numbers of records. log: a record of a ring, after its ring line. buffer: Linux's \
-ring buffer, its CPUs and their damage. entry: a record of it, after its buffer line. end: \
-file, status, records, message. docs/src/postmortem-json.md explains every word.
+Bytes of the crashed machine that could control a terminal or resemble a mark are escaped (\\x1b, \
+\\u{202e}, \\xff, \\x5c), in a pipe as well. Files of --out have the contents without the ==> lines.
 
-trace: a trace of nostall-trace: file, address, origin, number of events. event: one event, after its \
-trace line.
+Lines of a trace are stamp, CPU, function <- caller. Behind them, (suspect) marks a record that may \
+be half written, because writing stopped there. (unverified) marks one whose bytes may be anything.
 
-Linux: its files have no marks; trust levels and ranges go to stderr. A log ring is a \
-file log-nostall-N, with the lines that the machine's console would have shown. A trace of nostall \
-is a file trace-nostall-N, with its function graph. A ring buffer of Linux is a file \
-ftrace-ring-N.trace, with the lines of the file trace after the next boot.
+JSON: each line is an object with a type.
+docs/src/postmortem-json.md explains every word.
+  region     a decoded region: file, start, geometry, reasons and doubts
+  record     kind, trust, stored_bytes, ecc; text with unverified ranges, or the
+             number of calls
+  call       one record of a trace, after its record line
+  ring, log  a log ring of nostall-console, and each of its records
+  trace, event
+             a trace of nostall-trace, and each of its events
+  buffer, entry
+             a ring buffer of Linux with its damage, and each of its records
+  candidate  a region that is not decoded
+  end        the end of an image: file, status, records, message
 
-Exit status: 0 records are shown; 1 an image cannot be read, the output cannot be written, or the \
-symbols belong to another kernel; 2 wrong options; 3 a region, ring or trace has no record to \
-show; 4 a damaged region or ring has no readable record; 5 nothing is found. \
-Of several images: the first of 1, 0, 4, 3, 5 that applies to one.";
+Linux: the files have no marks, so trust levels and ranges go to stderr.
+Three kinds of files are nostall's own:
+  log-nostall-N        a log ring: the lines that the console would have shown
+  trace-nostall-N      a trace of nostall-trace: its function graph
+  ftrace-ring-N.trace  a ring buffer: the file `trace` after the next boot
+
+Exit status (of several images, the first of 1, 0, 4, 3, 5 that applies to one):
+  0  records are shown
+  1  an image cannot be read, the output cannot be written, or the symbols
+     belong to another kernel
+  2  wrong options
+  3  a region, ring or trace has no record to show
+  4  a damaged region or ring has no readable record
+  5  nothing is found";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {

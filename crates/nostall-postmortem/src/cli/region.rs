@@ -28,12 +28,12 @@ const LINUX_SIZE: usize = 4096;
 #[command(next_help_heading = "Region")]
 #[group(id = "region")]
 pub struct Args {
-    /// Start of the region: a physical address in an ELF core or LiME dump, an offset in a raw
-    /// file; the default is the start of the image
+    /// Start of the region, by default that of the image. In an ELF core or LiME dump it is a
+    /// physical address, in a raw file an offset
     #[arg(long, value_name = "N", value_parser = number::parse)]
     offset: Option<u64>,
 
-    /// Size of the region (mem_size); the default is the rest of the image
+    /// Size of the region (mem_size), by default the rest of the image
     #[arg(long, value_name = "N", value_parser = number::size)]
     size: Option<usize>,
 
@@ -44,8 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::size)]
     cpus: Option<usize>,
 
-    /// Version of Linux that divided the region: the last zones are the traces since 6.2, and user
-    /// space's messages before; the default fits most headers of zones
+    /// Version of Linux that divided the region. From 6.2 on the traces are its last zones, before
+    /// that user space's messages (pmsg). The default fits most headers of zones
     #[arg(long, value_name = "X.Y.Z")]
     linux_version: Option<LinuxVersion>,
 
@@ -83,8 +83,8 @@ pub struct Sizes {
     #[arg(long, value_name = "N", value_parser = number::size)]
     pub ecc: Option<usize>,
 
-    /// Flags: 1 (the default), a trace zone for each CPU; 0, one for all CPUs, which is the default
-    /// of a device tree
+    /// Flags: 1 (the default) for a trace zone for each CPU, 0 for one zone for all CPUs. A device
+    /// tree's default is 0
     #[arg(long, value_name = "N", value_parser = number::flags)]
     pub flags: Option<u32>,
 }

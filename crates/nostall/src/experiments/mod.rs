@@ -51,7 +51,7 @@ impl clap::Args for Args {
         let experiments = EXPERIMENTS.iter();
         let experiments = experiments.map(|one| (one.command)(Command::new(one.name)));
         <Files as clap::Args>::augment_args(command)
-            .about("Run the tour, or one experiment that compares ways of doing I/O")
+            .about("Compare ways of doing I/O: a short tour of all, or one experiment")
             .long_about(ABOUT)
             .subcommands(experiments)
             .subcommand(all::command())
@@ -75,9 +75,9 @@ nostall run [--json FILE] [--report FILE.html]
        nostall run all [OPTIONS]";
 
 const ABOUT: &str = "\
-Run the tour, or one experiment that compares ways of doing I/O
+Compare ways of doing I/O: a short tour of all, or one experiment
 
-Without an experiment, runs a short form of each in about a minute, and prints one table. If \
+Without an experiment, runs the tour: a short form of each in about a minute, and one table. If \
 the machine of a row (QEMU, KVM) is missing, the row shows the reason.
 
 With an experiment, runs it in full: in a virtual PC or RISC-V machine that boots nostall's \

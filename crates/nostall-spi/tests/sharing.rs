@@ -174,7 +174,7 @@ fn an_owner_ends_however_many_messages_are_submitted() {
 #[cfg(feature = "std")]
 mod threads {
     use std::sync::mpsc;
-    use std::thread;
+    use std::thread::{self, ScopedJoinHandle};
     use std::time::Duration;
 
     use super::*;
@@ -204,14 +204,20 @@ mod threads {
         }
     }
 
+    /// Waits until a worker serves the bus. A worker that ends before is a failure.
+    fn until_served<T>(bus: &Shared, worker: &ScopedJoinHandle<'_, T>) {
+        while !bus.platform().serves() {
+            assert!(!worker.is_finished(), "the worker does not serve");
+            thread::yield_now();
+        }
+    }
+
     /// Runs `act` while a worker runs.
     fn with_worker(bus: &Shared, act: impl FnOnce()) {
         thread::scope(|scope| {
             let worker = scope.spawn(|| Threads::serve(bus).unwrap());
             let stop = Stop(bus);
-            while !bus.platform().serves() {
-                thread::yield_now();
-            }
+            until_served(bus, &worker);
             act();
             drop(stop);
             worker.join().unwrap();
@@ -350,10 +356,9 @@ mod threads {
         for _ in 0..ROUNDS {
             let (bus, _) = shared(Config { ..Config::DEFAULT });
             thread::scope(|scope| {
-                scope.spawn(|| Threads::serve(&bus).unwrap());
-                while !bus.platform().serves() {
-                    thread::yield_now();
-                }
+                let worker = scope.spawn(|| Threads::serve(&bus).unwrap());
+                let stop = Stop(&bus);
+                until_served(&bus, &worker);
                 for line in 0..2 {
                     let bus = &bus;
                     scope.spawn(move || {
@@ -368,7 +373,7 @@ mod threads {
                             .unwrap();
                     });
                 }
-                bus.platform().stop();
+                drop(stop);
             });
             assert_eq!(bus.statistics().messages, 6);
         }
@@ -385,12 +390,11 @@ mod threads {
         probe.next(&[Act::Panics]);
         thread::scope(|scope| {
             let worker = scope.spawn(|| Threads::serve(&bus));
-            while !bus.platform().serves() {
-                thread::yield_now();
-            }
+            let _stop = Stop(&bus);
+            until_served(&bus, &worker);
             let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
             // If a caller waited before the worker took the bus, the caller would run the message.
-            while !pending.is_done() {
+            while !pending.is_done() && !worker.is_finished() {
                 thread::yield_now();
             }
             let panicked = Error::Failed {

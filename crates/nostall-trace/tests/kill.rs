@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -80,22 +80,32 @@ fn child(file: &Path) -> ! {
     }
 }
 
+/// A child that records until it is killed, at the latest by a failed assertion.
+struct Recording(Child);
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a child, kills it after a random time, and returns the numbers of steps that each thread
 /// has started and completed.
 fn kill_one(file: &Path, random: u64) -> [(u64, u64); THREADS] {
     let path = file.with_extension("progress");
     File::create(&path).unwrap();
     let progress = progress(&path);
-    let mut child = Command::new(env::current_exe().unwrap())
+    let child = Command::new(env::current_exe().unwrap())
         .args([NAME, "--exact", "--nocapture"])
         .env(CHILD, file)
         .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut child = Recording(child.unwrap());
     let start = Instant::now();
     let begun = |progress: &Progress| progress.ended.load(Ordering::SeqCst) > random % 1_000;
     while !progress.iter().all(begun) {
-        assert!(child.try_wait().unwrap().is_none(), "the child has ended");
+        assert!(child.0.try_wait().unwrap().is_none(), "the child has ended");
         assert!(
             start.elapsed() < Duration::from_secs(60),
             "the child does not record"
@@ -103,8 +113,7 @@ fn kill_one(file: &Path, random: u64) -> [(u64, u64); THREADS] {
         thread::sleep(Duration::from_micros(50));
     }
     thread::sleep(Duration::from_nanos(random >> 10 & 0xf_ffff));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     progress.each_ref().map(|progress| {
         let steps = |count: &AtomicU64| count.load(Ordering::SeqCst);
         (steps(&progress.begun), steps(&progress.ended))

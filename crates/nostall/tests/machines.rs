@@ -1,19 +1,20 @@
 //! Guests in QEMU, correct and faulty: every run ends in bounded time, and reports the reason.
 
+#[path = "common/accesses.rs"]
+mod accesses;
 mod common;
 
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use common::qemu;
-use nostall::experiments::uart::run::{UartPlan, run};
 use nostall_devices::uart::{Profile, Uart};
-use nostall_uart::Strategy;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
-use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, ConsoleCost, Example, Failure, LogCost, Report};
+use serde::de::DeserializeOwned;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
@@ -349,42 +350,10 @@ fn a_qemu_that_floods_its_own_output_is_ended() {
     assert!(matches!(error, Error::QemuFlood(100_000)), "{error}");
 }
 
-/// Returns the accesses in QEMU's own trace of its serial port, for `repeat` transmissions, and
-/// those that we count.
-fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64) {
-    let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("trace");
-    let args = ["-trace", "serial_read", "-trace", "serial_write", "-D"].map(OsString::from);
-    let args: Vec<_> = args.into_iter().chain([log.clone().into()]).collect();
-    let guest = Guest {
-        qemu_args: &args,
-        ..guest(KERNEL, &[])
-    };
-    let plan = UartPlan {
-        jobs: &[job],
-        repeat,
-        text,
-    };
-    let (sendings, _) = run(qemu, &guest, &plan, &mut |_| {}).unwrap();
-    let seen = std::fs::read_to_string(&log).unwrap().lines().count();
-    (seen as u64, sendings[0].sent.bus_accesses)
-}
-
 #[test]
 fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
-    let Some(qemu) = qemu("the_accesses_we_count") else {
-        return;
-    };
-    let text = b"[    0.000000] sixty-three bytes and a newline, many times over\n".repeat(10);
-    for strategy in Strategy::ALL {
-        let job = Job {
-            driver: Driver::Ours(strategy),
-            writes: Writes::Lines,
-        };
-        // One transmission more, all else alike.
-        let (once, counted) = traced_accesses(&qemu, job, 1, &text);
-        let (twice, _) = traced_accesses(&qemu, job, 2, &text);
-        assert_eq!(twice - once, counted, "{strategy}");
+    if let Some(qemu) = qemu("the_accesses_we_count") {
+        accesses::are_the_ones_that_qemu_sees(&qemu, &guest(KERNEL, &[]));
     }
 }
 
@@ -409,14 +378,11 @@ fn the_drivers_example_prints_in_a_kernel() {
     assert!(lines.eq(expected), "{serial}");
 }
 
-#[test]
-fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_line_15000() {
-    let Some(qemu) = qemu("a_slice_costs_2000_instructions") else {
-        return;
-    };
-    // One instruction takes one nanosecond there.
+/// Runs an example on a machine where each instruction takes one nanosecond. Returns its cost, and
+/// the number of bytes that it sends.
+fn cost_of<T: DeserializeOwned + Debug>(qemu: &Qemu, example: Example) -> (T, usize) {
     let args = ["-icount", "shift=0,sleep=off"].map(OsString::from);
-    let work = [Example::ConsoleCost.into()];
+    let work = [example.into()];
     let guest = Guest {
         qemu_args: &args,
         ..guest(KERNEL, &work)
@@ -428,16 +394,24 @@ fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_l
     let ran = qemu
         .run(&guest, &limits, Ending::Done, &mut |_| {})
         .unwrap();
-    let told = ran.told::<ConsoleCost>().unwrap();
-    let [(0, cost)] = told[..] else {
-        panic!("{told:?}")
+    let [(0, cost)] = <[_; 1]>::try_from(ran.told().unwrap()).unwrap() else {
+        panic!("of another example");
     };
+    (cost, ran.serial.len())
+}
+
+#[test]
+fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_line_15000() {
+    let Some(qemu) = qemu("a_slice_costs_2000_instructions") else {
+        return;
+    };
+    let (cost, bytes): (ConsoleCost, _) = cost_of(&qemu, Example::ConsoleCost);
     // Of each length 12 lines were sent, with their times and ends.
     let sent: usize = (100..116)
         .chain([100])
         .map(|text| 12 * (15 + text + 2))
         .sum();
-    assert_eq!(ran.serial.len(), sent);
+    assert_eq!(bytes, sent);
     assert!(cost.within <= 2_000, "{cost:?}");
     assert!(cost.begins <= 3_500, "{cost:?}");
     assert!(cost.line <= 15_000, "{cost:?}");
@@ -450,29 +424,9 @@ fn a_log_call_holds_its_cpu_for_20000_instructions_at_most_and_a_hidden_one_for_
     let Some(qemu) = qemu("a_log_call_holds_its_cpu") else {
         return;
     };
-    // One instruction takes one nanosecond there.
-    let args = ["-icount", "shift=0,sleep=off"].map(OsString::from);
-    let work = [Example::LogCost.into()];
-    let guest = Guest {
-        qemu_args: &args,
-        ..guest(KERNEL, &work)
-    };
-    let limits = Limits {
-        serial_bytes: 100_000,
-        ..LIMITS
-    };
-    let ran = qemu
-        .run(&guest, &limits, Ending::Done, &mut |_| {})
-        .unwrap();
-    let told = ran.told::<LogCost>().unwrap();
-    let [(0, cost)] = told[..] else {
-        panic!("{told:?}")
-    };
+    let (cost, bytes): (LogCost, _) = cost_of(&qemu, Example::LogCost);
     // The round that warms up, and the printed one: times, texts and line ends.
-    assert_eq!(
-        ran.serial.len(),
-        2 * cost.messages as usize * (15 + 100 + 2)
-    );
+    assert_eq!(bytes, 2 * cost.messages as usize * (15 + 100 + 2));
     assert!(cost.printed.longest <= 20_000, "{cost:?}");
     assert!(cost.hidden.longest <= 6_000, "{cost:?}");
     // A message is formatted and stored, at least.

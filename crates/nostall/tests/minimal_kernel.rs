@@ -122,13 +122,14 @@ impl Kernel {
         {
             self.seen += &String::from_utf8_lossy(&bytes);
         }
-        let status = self.qemu.try_wait().unwrap();
-        let status = status.or_else(|| {
+        let status = loop {
+            if let Some(status) = self.qemu.try_wait().unwrap() {
+                break status;
+            }
             // The output is closed, so only the exit itself is left.
-            thread::sleep(Duration::from_secs(1));
-            self.qemu.try_wait().unwrap()
-        });
-        let status = status.unwrap_or_else(|| panic!("still runs:\n{}", self.seen));
+            assert!(Instant::now() < end, "still runs:\n{}", self.seen);
+            thread::sleep(Duration::from_millis(10));
+        };
         (std::mem::take(&mut self.seen), status.code())
     }
 }

@@ -41,6 +41,26 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Runs the smallest experiment beside `peer`, with peers from the folder `dir`, and writes its
+/// figures and its page there. Returns its text.
+fn beside(dir: &Path, peer: &str) -> String {
+    let output = nostall(dir, &UART)
+        .args(["--peers", peer, "--json", "figures", "--report", "page"])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+/// Returns a peer's row on the page in a folder.
+fn row_of(dir: &Path, peer: &str) -> String {
+    let page = fs::read_to_string(dir.join("page")).unwrap();
+    let (_, row) = page.split_once(&format!("<th>{peer}</th>")).unwrap();
+    row.split_once("</tr>").unwrap().0.to_owned()
+}
+
 /// A kernel file that QEMU refuses.
 fn refused(dir: &Path, peer: &str) {
     let folder = dir.join(peer);
@@ -103,14 +123,7 @@ fn a_peer_that_fails_costs_its_rows_only() {
     }
     let dir = TempDir::new().unwrap();
     refused(dir.path(), "linux-6.1");
-    let args = [&UART[..], &["--peers", "linux-6.1"]].concat();
-    let output = nostall(dir.path(), &args)
-        .args(["--json", "figures"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let text = stdout(&output);
-    assert!(output.status.success(), "{text}");
+    let text = beside(dir.path(), "linux-6.1");
     assert!(
         text.contains("linux-6.1: not measured: QEMU ended with exit status: 1"),
         "{text}"
@@ -126,19 +139,11 @@ fn a_peer_that_fails_costs_its_rows_only() {
 #[test]
 fn a_missing_peer_is_in_the_document_and_on_the_page_with_the_command_that_builds_it() {
     let dir = TempDir::new().unwrap();
-    let args = [&UART[..], &["--peers", "linux-6.12"]].concat();
-    let output = nostall(dir.path(), &args)
-        .args(["--json", "figures", "--report", "page"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stdout(&output));
+    beside(dir.path(), "linux-6.12");
     let missing = "not built; in a checkout of nostall, `make linux-peer` builds it";
     let expected = json!([{"name": "linux-6.12", "missing": missing}]);
     assert_eq!(document_in(dir.path())["host"]["peers"], expected);
-    let page = fs::read_to_string(dir.path().join("page")).unwrap();
-    let (_, row) = page.split_once("<th>linux-6.12</th>").unwrap();
-    let (row, _) = row.split_once("</tr>").unwrap();
+    let row = row_of(dir.path(), "linux-6.12");
     assert!(row.contains(missing), "{row}");
 }
 
@@ -149,13 +154,7 @@ fn a_peer_that_fails_is_in_the_document_and_on_the_page_with_its_last_lines_and_
     }
     let dir = TempDir::new().unwrap();
     refused(dir.path(), "linux-6.1");
-    let args = [&UART[..], &["--peers", "linux-6.1"]].concat();
-    let output = nostall(dir.path(), &args)
-        .args(["--json", "figures", "--report", "page"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stdout(&output));
+    beside(dir.path(), "linux-6.1");
     let host = &document_in(dir.path())["host"];
     let peer = &host["peers"][0];
     assert_eq!(
@@ -173,9 +172,7 @@ fn a_peer_that_fails_is_in_the_document_and_on_the_page_with_its_last_lines_and_
             .is_some_and(|version| version.contains('.')),
         "{host}"
     );
-    let page = fs::read_to_string(dir.path().join("page")).unwrap();
-    let (_, row) = page.split_once("<th>linux-6.1</th>").unwrap();
-    let (row, _) = row.split_once("</tr>").unwrap();
+    let row = row_of(dir.path(), "linux-6.1");
     assert!(
         row.contains("uart: QEMU ended with exit status: 1; its console ends with\n"),
         "{row}"

@@ -1,6 +1,8 @@
 //! Guests in QEMU's RISC-V machines, correct and faulty: every run ends in bounded time, and
 //! reports the reason.
 
+#[path = "common/accesses.rs"]
+mod accesses;
 mod common;
 
 use std::ffi::OsString;
@@ -11,11 +13,8 @@ use std::time::{Duration, Instant};
 
 use common::qemu_for;
 use nostall::experiments::pstore::run as pstore;
-use nostall::experiments::uart::run::{UartPlan, run};
-use nostall_uart::Strategy;
 use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
 use nostall_vm::{Ending, Machine as _};
-use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, Example, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
@@ -461,42 +460,10 @@ fn the_drivers_example_prints_in_a_kernel() {
     assert!(lines.eq(expected), "{serial}");
 }
 
-/// Returns the accesses in QEMU's own trace of its serial port, for `repeat` transmissions, and
-/// those that we count.
-fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64) {
-    let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("trace");
-    let args = ["-trace", "serial_read", "-trace", "serial_write", "-D"].map(OsString::from);
-    let args: Vec<_> = args.into_iter().chain([log.clone().into()]).collect();
-    let guest = Guest {
-        qemu_args: &args,
-        ..GUEST
-    };
-    let plan = UartPlan {
-        jobs: &[job],
-        repeat,
-        text,
-    };
-    let (sendings, _) = run(qemu, &guest, &plan, &mut |_| {}).unwrap();
-    let seen = std::fs::read_to_string(&log).unwrap().lines().count();
-    (seen as u64, sendings[0].sent.bus_accesses)
-}
-
 #[test]
 fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
-    let Some(qemu) = qemu_for("the_accesses_we_count", QemuBoard::Virt) else {
-        return;
-    };
-    let text = b"[    0.000000] sixty-three bytes and a newline, many times over\n".repeat(10);
-    for strategy in Strategy::ALL {
-        let job = Job {
-            driver: Driver::Ours(strategy),
-            writes: Writes::Lines,
-        };
-        // One transmission more, all else alike, the firmware's output included.
-        let (once, counted) = traced_accesses(&qemu, job, 1, &text);
-        let (twice, _) = traced_accesses(&qemu, job, 2, &text);
-        assert_eq!(twice - once, counted, "{strategy}");
+    if let Some(qemu) = qemu_for("the_accesses_we_count", QemuBoard::Virt) {
+        accesses::are_the_ones_that_qemu_sees(&qemu, &GUEST);
     }
 }
 

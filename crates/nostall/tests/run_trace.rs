@@ -4,6 +4,8 @@ mod common;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "common/kvm.rs"]
 mod common_kvm;
+#[path = "common/terminal.rs"]
+mod terminal;
 
 use std::fs;
 use std::io::Write;
@@ -19,6 +21,7 @@ use nostall_trace::{ZoneEvents, recover};
 use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use tempfile::TempDir;
+use terminal::on_terminal;
 
 fn run(args: &[&str], dir: &Path) -> Output {
     Command::new(cargo_bin("nostall"))
@@ -209,37 +212,8 @@ fn rates(text: &str) -> Vec<(f64, f64)> {
 }
 
 /// Runs with `--live` on a terminal of this width. Returns the lines of the rates.
-fn live_on_terminal(args: &[&str], columns: u16, no_color: bool) -> String {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{Winsize, tcsetwinsize};
-    use std::fs::File;
-    use std::io::Read;
-
-    let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
-    grantpt(&user).unwrap();
-    unlockpt(&user).unwrap();
-    let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
-    let terminal = File::options().read(true).write(true).open(name).unwrap();
-    let size = Winsize {
-        ws_row: 50,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&terminal, size).unwrap();
-    let mut command = live(args);
-    command.env("TERM", "tmux-256color").env_remove("NO_COLOR");
-    command.env_remove("CLICOLOR_FORCE");
-    if no_color {
-        command.env("NO_COLOR", "1");
-    }
-    let child = command.stdout(terminal).stderr(Stdio::null()).spawn();
-    drop(command);
-    let mut text = Vec::new();
-    // The read ends with an error when no process has the terminal open.
-    let _ = (&user).read_to_end(&mut text);
-    assert!(child.unwrap().wait().unwrap().success());
-    let text = String::from_utf8(text).unwrap().replace("\r\n", "\n");
+fn live_on_terminal(args: &[&str], columns: u16, colour: bool) -> String {
+    let text = on_terminal(live(args), columns, colour);
     let (rates, _) = text.split_once("\n\n").unwrap();
     rates.to_owned()
 }
@@ -262,12 +236,12 @@ fn rates_are_printed_while_the_guest_runs_and_end_with_it() {
     assert!(rates.iter().any(|(_, bytes)| *bytes > 0.0), "{text}");
 
     for columns in [80, 200] {
-        let plain = live_on_terminal(&qemu, columns, true);
+        let plain = live_on_terminal(&qemu, columns, false);
         assert!(!plain.contains('\x1b'), "{plain}");
         let longest = plain.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(columns.into()), "{plain}");
     }
-    let coloured = live_on_terminal(&qemu, 80, false);
+    let coloured = live_on_terminal(&qemu, 80, true);
     assert!(coloured.contains("\x1b[1m"), "{coloured}");
 }
 

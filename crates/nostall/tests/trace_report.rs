@@ -3,8 +3,11 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "common/terminal.rs"]
+mod terminal;
+
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -17,9 +20,8 @@ use nostall_trace::{
 };
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
+use terminal::on_terminal;
 
 /// The article on the serial console: the trace of one byte, and the tail of a longer one.
 fn article() -> PathBuf {
@@ -167,44 +169,20 @@ fn a_reader_that_stops_early_is_no_error() {
     assert!(!errors.contains("ipe"), "{errors}");
 }
 
-/// The report as it appears on a terminal of this width.
-fn on_terminal(columns: u16, colour: bool, args: &[&str]) -> String {
-    let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
-    grantpt(&user).unwrap();
-    unlockpt(&user).unwrap();
-    let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
-    let terminal = File::options().read(true).write(true).open(name).unwrap();
-    let size = Winsize {
-        ws_row: 50,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&terminal, size).unwrap();
-    let mut command = command(args);
-    command.arg(article()).env("TERM", "xterm-256color");
-    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
-    if !colour {
-        command.env("NO_COLOR", "1");
-    }
-    let child = command.stdout(terminal).stderr(Stdio::null()).spawn();
-    drop(command);
-    let mut text = Vec::new();
-    // The read ends with an error when no process has the terminal open.
-    let _ = (&user).read_to_end(&mut text);
-    assert!(child.unwrap().wait().unwrap().success());
-    String::from_utf8(text).unwrap().replace("\r\n", "\n")
-}
-
 #[test]
 fn a_terminal_gets_colour_and_lines_that_fit() {
     for columns in [80, 200] {
         for args in [&["--view", "graph", "--time"][..], &[], &["--view", "rate"]] {
-            let plain = on_terminal(columns, false, args);
+            let report = |colour| {
+                let mut command = command(args);
+                command.arg(article());
+                on_terminal(command, columns, colour)
+            };
+            let plain = report(false);
             assert!(!plain.contains('\x1b'), "{plain}");
             let longest = plain.lines().map(|line| line.chars().count()).max();
             assert!(longest <= Some(columns.into()), "{plain}");
-            let coloured = on_terminal(columns, true, args);
+            let coloured = report(true);
             assert!(coloured.contains("\x1b[1m"), "{coloured}");
         }
     }

@@ -5,6 +5,8 @@
 
 #[path = "common/kvm.rs"]
 mod common_kvm;
+#[path = "common/terminal.rs"]
+mod terminal;
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -627,17 +629,12 @@ fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
 
 #[test]
 fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{LocalModes, tcgetattr};
 
     if kvm("the_terminal_is_the_guests", UartMode::PortsCoalesced).is_none() {
         return;
     }
-    let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
-    grantpt(&user).unwrap();
-    unlockpt(&user).unwrap();
-    let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
-    let terminal = File::options().read(true).write(true).open(name).unwrap();
+    let (user, terminal) = terminal::terminal();
     let before = tcgetattr(&terminal).unwrap().local_modes;
     let is_raw = || {
         !tcgetattr(&terminal)

@@ -5,7 +5,6 @@ use std::hint::black_box;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-use std::thread;
 
 use embassy_embedded_hal::shared_bus::asynch::spi::SpiDevice as EmbassyDevice;
 use embassy_embedded_hal::shared_bus::blocking::spi::SpiDevice as EmbassyBlocking;
@@ -20,6 +19,7 @@ use embedded_hal_bus::spi::{
 use nostall_spi::controllers::Loopback;
 use nostall_spi::{Bare, Bus, Config, Threads, Transfer};
 
+use crate::contended::beside_worker;
 use crate::parts::{Nowhere, Pin, awaited, bare, bus, settings};
 use nostall_bench::{Effort, Limit, Table, Unit};
 
@@ -78,11 +78,7 @@ fn blocking(effort: Effort) {
     device.write(&MESSAGE).expect("nothing fails");
     let (before, reads) = (alone.statistics(), alone.platform().0.reads());
 
-    thread::scope(|scope| {
-        scope.spawn(|| Threads::serve(&caller).expect("the only one"));
-        while !caller.platform().serves() {
-            thread::yield_now();
-        }
+    beside_worker(&caller, || {
         let mut by_caller = caller.device(settings(0)).expect("it can");
         let mut table = Table::new(
             "A message of 4 bytes on an idle bus that takes no time",
@@ -127,7 +123,6 @@ fn blocking(effort: Effort) {
             }
         });
         table.print(effort);
-        caller.platform().stop();
     });
 
     println!("\n  for each message          messages  wake-ups  teardowns  clock reads");

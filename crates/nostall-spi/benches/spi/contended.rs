@@ -170,15 +170,22 @@ fn medians(rounds: &[Round]) -> Round {
     }
 }
 
-/// Runs `act` while the worker of `bus` runs.
-fn beside_worker<C: Controller + Send>(bus: &Bus<C, Threads>, act: impl FnOnce()) {
+/// Runs `act` while the worker of `bus` runs. If `act` panics, the worker ends, too.
+pub fn beside_worker<C: Controller + Send>(bus: &Bus<C, Threads>, act: impl FnOnce()) {
+    struct Stop<'a>(&'a Threads);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
     thread::scope(|scope| {
-        scope.spawn(|| Threads::serve(bus).expect("the only one"));
+        let worker = scope.spawn(|| Threads::serve(bus).expect("the only one"));
+        let _stop = Stop(bus.platform());
         while !bus.platform().serves() {
+            assert!(!worker.is_finished(), "the worker does not serve");
             thread::yield_now();
         }
         act();
-        bus.platform().stop();
     });
 }
 

@@ -49,13 +49,13 @@ struct Cpu {
 /// Rates of one interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Start, since the first event.
-    pub start: u64,
     /// Start time, relative to the first event.
-    pub length: u64,
+    pub start: u64,
     /// Length of the interval. The last one may be shorter.
-    pub calls: u64,
+    pub length: u64,
     /// Number of calls.
+    pub calls: u64,
+    /// Sum of their arguments.
     pub bytes: u64,
     /// Throughput inside the calls, by CPU.
     pub cpus: Vec<CpuRate>,
@@ -66,7 +66,7 @@ pub struct Interval {
 /// Calls on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuRate {
-    /// CPU.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Number of calls that ended.
     pub calls: u64,

@@ -20,10 +20,14 @@ use super::candidate::Options;
 use super::names::Names;
 use super::region::{FileImage, events};
 
+/// Limits for the stored names and tasks. Further ones have no name.
+const MOST_NAMES: usize = 1 << 20;
+
 /// Recordings that grow in one file. Each look yields the steps since the last one.
 ///
-/// Memory depends on the number of names and of tasks. Events that were overwritten between two
-/// reads are lost.
+/// Memory depends on the numbers of functions, counters and tasks so far, up to a limit, and on the
+/// size of the recordings. Marks are left out. Events that were overwritten between two reads are
+/// lost.
 pub struct Follow<'f> {
     open: Box<dyn Fn() -> io::Result<File> + 'f>,
     names: Rc<Names>,
@@ -137,16 +141,22 @@ impl Recording {
         let boot = source.boot();
         if std::mem::replace(&mut self.boot, boot) != boot {
             self.newest.clear();
+            self.graph = Graph::default();
         }
         // The source's numbers of names and tasks are new with each look.
         let mut names = Vec::new();
-        let mut newest = self.newest.clone();
+        // Without the tasks whose events are all overwritten.
+        let mut newest = HashMap::new();
         let mut passed: HashMap<(u32, Task), u64> = HashMap::new();
         while let Some(event) = source.next_event()? {
             let task = source.catalog().task_name(event.task);
-            let task = catalog.task(task.id, &task.name);
+            let task = match catalog.tasks().len() <= MOST_NAMES {
+                true => catalog.task(task.id, &task.name),
+                false => Task::NONE,
+            };
             let key = (event.cpu, task);
             let (limit, count) = self.newest.get(&key).copied().unwrap_or((0, 0));
+            let seen = newest.entry(key).or_insert((limit, count));
             if event.time < limit {
                 continue;
             }
@@ -158,10 +168,12 @@ impl Recording {
                     continue;
                 }
             }
-            let seen = newest.entry(key).or_default();
             match event.time > seen.0 {
                 true => *seen = (event.time, 1),
                 false => seen.1 += u64::from(event.time == seen.0),
+            }
+            if let EventKind::Mark { .. } = event.kind {
+                continue; // It has no rate, and each value has a name of its own.
             }
             let kind = event.kind.renamed(|name| {
                 let at = name.0 as usize;
@@ -169,8 +181,10 @@ impl Recording {
                     names.resize(at + 1, None);
                 }
                 *names[at].get_or_insert_with(|| -> Name {
-                    let text = source.catalog().text(name);
-                    catalog.name(text)
+                    match catalog.names() < MOST_NAMES {
+                        true => catalog.name(source.catalog().text(name)),
+                        false => catalog.name("?"),
+                    }
                 })
             });
             let event = Event {
@@ -208,4 +222,173 @@ fn is_over(image: &FileImage, header: &RegionHeader) -> bool {
     let is_program = header.flags & ZONES_OF_THREADS != 0;
     let lock = || image.file().try_lock_shared();
     is_frozen || (is_program && !matches!(lock(), Err(TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Write;
+
+    use nostall_io::Processor;
+    use nostall_trace::{Options as RegionOptions, Recorder, Region, Site, Ticks};
+
+    use super::*;
+
+    const LEN: usize = 2048;
+
+    #[repr(align(64))]
+    struct Memory([u8; LEN]);
+
+    /// A clock that advances with each read.
+    #[derive(Default)]
+    struct Count(Cell<u64>);
+
+    impl Ticks for Count {
+        fn now(&self) -> u64 {
+            self.0.replace(self.0.get() + 1)
+        }
+    }
+
+    struct OneCpu;
+
+    impl Processor for OneCpu {
+        fn id(&self) -> usize {
+            0
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+
+    static CALL: Site = Site::new("call", "tests");
+    static MARK: Site = Site::new("mark", "tests");
+
+    /// Begins a recording with 64 slots.
+    fn region(memory: &mut Memory, boot: u64) -> Region<'_> {
+        let options = RegionOptions {
+            zones: 1,
+            names: 256,
+            ticks_per_second: 1_000_000_000,
+            boot,
+            ..RegionOptions::default()
+        };
+        Region::format(&mut memory.0, &options).unwrap()
+    }
+
+    fn recorder(memory: &mut Memory) -> Recorder<'_, Count, OneCpu> {
+        let recorder = Recorder::new(Count::default(), OneCpu);
+        recorder.start(region(memory, 1));
+        recorder
+    }
+
+    fn bytes(recorder: &Recorder<'_, Count, OneCpu>) -> Vec<u8> {
+        let live = recorder.dump().unwrap();
+        let mut bytes = vec![0; live.len() as usize];
+        assert!(live.read(0, &mut bytes));
+        bytes
+    }
+
+    fn file(bytes: &[u8]) -> io::Result<File> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(bytes)?;
+        Ok(file)
+    }
+
+    #[test]
+    fn a_recording_that_is_begun_again_during_a_look_is_read_at_the_next_one() {
+        let mut memory = Memory([0; LEN]);
+        let recorder = recorder(&mut memory);
+        recorder.exit(recorder.enter_site(&CALL, None));
+        let whole = bytes(&recorder);
+        // `Region::format` clears the header first, then each zone.
+        let mut cleared = whole.clone();
+        cleared[..512].fill(0);
+        let opened = Cell::new(0);
+        let open = || {
+            opened.set(opened.get() + 1);
+            file(if opened.get() == 2 { &cleared } else { &whole })
+        };
+        let place = 0..whole.len() as u64;
+        let mut follow = Follow::guest(open, std::iter::once(place)).unwrap();
+        let steps = Cell::new(0);
+        let count = |_: &Step, _: &Catalog| steps.set(steps.get() + 1);
+        assert!(!follow.look(count).unwrap());
+        assert_eq!(steps.get(), 0);
+        follow.look(count).unwrap();
+        assert_eq!(steps.get(), 2);
+    }
+
+    #[test]
+    fn a_recording_with_ever_new_names_and_tasks_is_followed_in_bounded_memory() {
+        let mut memory = Memory([0; LEN]);
+        let recorder = recorder(&mut memory);
+        recorder.task(7, "");
+        recorder.exit(recorder.enter_site(&CALL, None));
+        let content = bytes(&recorder);
+        let place = 0..content.len() as u64;
+        let mut follow = Follow::guest(|| file(&content), std::iter::once(place)).unwrap();
+        for number in 0..MOST_NAMES {
+            follow.catalog.name(&number.to_string());
+            follow.catalog.task(100 + number as i64, "");
+        }
+        let mut shown = Vec::new();
+        let show = |step: &Step, catalog: &Catalog| {
+            if let Step::Leave(slice) = step {
+                shown.push((catalog.text(slice.function.unwrap()).to_owned(), slice.task));
+            }
+        };
+        follow.look(show).unwrap();
+        assert_eq!(shown, [("?".to_owned(), Task::NONE)]);
+        assert_eq!(follow.catalog.names(), MOST_NAMES + 1);
+        assert_eq!(follow.catalog.tasks().len(), MOST_NAMES + 1);
+    }
+
+    #[test]
+    fn an_exit_is_not_paired_with_an_entry_before_the_recording_was_begun_again() {
+        let [mut first, mut second] = [0; 2].map(|byte| Memory([byte; LEN]));
+        let recorder = recorder(&mut first);
+        let open = recorder.enter(100);
+        let content = std::cell::RefCell::new(bytes(&recorder));
+        let place = 0..content.borrow().len() as u64;
+        let mut follow = Follow::guest(|| file(&content.borrow()), std::iter::once(place)).unwrap();
+        follow.look(|_, _| {}).unwrap();
+        recorder.start(region(&mut second, 2));
+        recorder.exit(open);
+        content.replace(bytes(&recorder));
+        let mut starts = Vec::new();
+        let show = |step: &Step, _: &Catalog| {
+            if let Step::Leave(slice) = step {
+                starts.push(slice.start);
+            }
+        };
+        follow.look(show).unwrap();
+        assert_eq!(starts, [None]);
+    }
+
+    #[test]
+    fn tasks_and_marks_that_are_overwritten_take_no_memory() {
+        let mut memory = Memory([0; LEN]);
+        let recorder = recorder(&mut memory);
+        let content = std::cell::RefCell::new(bytes(&recorder));
+        let open = || file(&content.borrow());
+        let place = 0..content.borrow().len() as u64;
+        let mut follow = Follow::guest(open, std::iter::once(place)).unwrap();
+        let mut calls = 0;
+        for round in 0..50 {
+            recorder.task(round + 1, "");
+            for value in 0..20 {
+                recorder.mark(&MARK, Some(round * 100 + value));
+                recorder.exit(recorder.enter_site(&CALL, None));
+            }
+            content.replace(bytes(&recorder));
+            let count =
+                |step: &Step, _: &Catalog| calls += u32::from(matches!(step, Step::Leave(_)));
+            follow.look(count).unwrap();
+        }
+        assert!(calls > 500, "{calls}");
+        let newest = follow.recordings[0].newest.len();
+        assert!(newest <= 2, "{newest} tasks are remembered");
+        let names = follow.catalog().names();
+        assert!(names <= 2, "{names} names are stored");
+    }
 }

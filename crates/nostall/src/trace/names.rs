@@ -1,6 +1,6 @@
 //! Names of a recorded program's or kernel's functions, from a file with its symbols.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,10 @@ const DEBUG: &str = "/usr/lib/debug/.build-id";
 /// function has no other name than its address.
 pub struct Names {
     recording: PathBuf,
-    given: Option<(PathBuf, symbols::Symbols)>,
+    given: Option<(PathBuf, Rc<symbols::Symbols>)>,
     program: RefCell<Program>,
-    found: OnceCell<Option<symbols::Symbols>>,
+    /// Symbols of the program with this build ID, once they were searched for.
+    found: RefCell<Option<(Vec<u8>, Option<Rc<symbols::Symbols>>)>>,
     /// Lines on files that are not used, or used without proof.
     notes: RefCell<Vec<String>>,
     /// Functions without a symbol.
@@ -51,13 +52,13 @@ impl Names {
     ///
     /// If the file of `--symbols` cannot be read.
     pub fn new(recording: &Path, options: &Options) -> Result<Rc<Self>> {
-        let load = |path: &PathBuf| anyhow::Ok((path.clone(), load_symbols(path)?));
+        let load = |path: &PathBuf| anyhow::Ok((path.clone(), load_symbols(path)?.into()));
         let given = options.symbols.as_ref().map(load).transpose()?;
         Ok(Rc::new(Self {
             recording: recording.to_owned(),
             given,
             program: RefCell::default(),
-            found: OnceCell::new(),
+            found: RefCell::default(),
             notes: RefCell::default(),
             unnamed: Cell::new(0),
         }))
@@ -76,25 +77,28 @@ impl Names {
         Shared(self.clone())
     }
 
-    /// The symbols of the program, or of the kernel.
-    fn symbols(&self) -> Option<&symbols::Symbols> {
+    /// Returns the symbols of the program, or of the kernel.
+    fn symbols(&self) -> Option<Rc<symbols::Symbols>> {
         let program = self.program.borrow();
         if let Some((path, given)) = &self.given {
             let wanted = &program.build_id[..];
             match given.build_id() {
-                id if wanted.is_empty() || id == wanted => return Some(given),
+                id if wanted.is_empty() || id == wanted => return Some(given.clone()),
                 [] => {
                     self.note(path, "used for names, without a build ID to compare");
-                    return Some(given);
+                    return Some(given.clone());
                 }
                 _ => self.note(path, OTHER_BUILD),
             }
         }
-        let search = || {
+        let mut found = self.found.borrow_mut();
+        // Another build may have begun the recording again.
+        if found.as_ref().is_none_or(|(id, _)| *id != program.build_id) {
             let mut files = program.files(&self.recording).into_iter();
-            files.find_map(|path| self.load(&path, &program.build_id))
-        };
-        self.found.get_or_init(search).as_ref()
+            let symbols = files.find_map(|path| self.load(&path, &program.build_id));
+            *found = Some((program.build_id.clone(), symbols.map(Rc::new)));
+        }
+        found.as_ref()?.1.clone()
     }
 
     /// Loads the symbols of a file, if it exists and is of the program's build.
@@ -145,7 +149,8 @@ pub struct Shared(Rc<Names>);
 
 impl Symbols for Shared {
     fn name(&self, linked: u64) -> Option<String> {
-        let symbol = self.0.symbols().and_then(|table| table.lookup(linked));
+        let symbols = self.0.symbols();
+        let symbol = symbols.as_ref().and_then(|table| table.lookup(linked));
         if symbol.is_none() {
             self.0.unnamed.set(self.0.unnamed.get() + 1);
         }
@@ -190,6 +195,34 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[repr(align(64))]
+    struct Memory([u8; 4096]);
+
+    #[test]
+    fn a_recording_of_another_build_gets_no_names_from_the_file_of_the_one_before_it() {
+        let file = std::env::current_exe().unwrap();
+        let symbols = symbols::Symbols::load(&file).unwrap();
+        let known = |&address: &u64| symbols.lookup(address).is_some();
+        let function = (0..).step_by(4096).find(known).unwrap();
+        let names = Names::new(Path::new("recording"), &Options::default()).unwrap();
+        let name = |build_id: &[u8]| {
+            let mut memory = Memory([0; 4096]);
+            let options = nostall_trace::Options {
+                zones: 1,
+                build_id,
+                ..nostall_trace::Options::default()
+            };
+            let region = nostall_trace::Region::format(&mut memory.0, &options).unwrap();
+            region.set_file(file.as_os_str().as_encoded_bytes());
+            let names = names.of(&nostall_trace::recover(&memory.0[..]).unwrap());
+            names.name(function)
+        };
+        let own = name(symbols.build_id());
+        assert_ne!(own, None);
+        assert_eq!(name(b"another build"), None);
+        assert_eq!(name(symbols.build_id()), own);
+    }
 
     #[test]
     fn symbols_are_searched_for_at_three_places_and_never_without_a_build_id() {

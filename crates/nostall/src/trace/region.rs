@@ -86,12 +86,20 @@ impl Image for FileImage {
     }
 }
 
-/// Events of the region in this image.
+/// Returns the events of the region in this image, whose header has to be sound: it has the clock's
+/// rate.
+///
+/// # Errors
+///
+/// The fault of the header.
 pub fn events(
     image: FileImage,
     names: &Rc<Names>,
 ) -> Result<ZoneEvents<'static, FileImage>, HeaderFault> {
     let region = recover(image)?;
+    if let Some(fault) = region.fault() {
+        return Err(fault);
+    }
     let names = names.of(&region);
     Ok(ZoneEvents::new(region, Box::new(names)))
 }

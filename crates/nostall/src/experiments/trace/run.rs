@@ -54,6 +54,15 @@ pub struct Recorded {
 /// Bytes that a crashing guest sends last.
 const LAST_WORDS: u64 = 32;
 
+/// Guard that sets a flag when dropped, also during a panic.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs the experiment on `machine` in `guest`, and replaces the guest's work and RAM. `watch` may
 /// read the RAM until the flag says that the first boot is over.
 ///
@@ -82,9 +91,8 @@ pub fn run(
     let is_over = AtomicBool::new(false);
     let ran = thread::scope(|scope| {
         scope.spawn(|| watch(&ram, &is_over));
-        let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {});
-        is_over.store(true, Ordering::Relaxed);
-        ran
+        let _over = SetOnDrop(&is_over);
+        machine.run(&first, &limits, Ending::Panic, &mut |_| {})
     })?;
     let trace = ram.read(CRASH)?;
     let second = Guest {

@@ -168,10 +168,11 @@ file log-nostall-N, with the lines that the machine's console would have shown. 
 is a file trace-nostall-N, with its function graph. A ring buffer of Linux is a file \
 ftrace-ring-N.trace, with the lines of the file trace after the next boot.
 
-Exit status: 0 records are shown; 1 an image cannot be read, the output cannot be written, or the \
+Exit status: 0 records are shown; 1 an image cannot be read, a file of the output exists, or the \
 symbols belong to another kernel; 2 wrong options; 3 a region, ring or trace has no record to \
-show; 4 a damaged region or ring has no readable record; 5 nothing is found. \
-Of several images: the first of 1, 0, 4, 3, 5 that applies to one.";
+show; 4 a damaged region or ring has no readable record; 5 nothing is found; 6 the output cannot be \
+written, such as on a full disk. \
+Of several images: the first of 6, 1, 0, 4, 3, 5 that applies to one.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {

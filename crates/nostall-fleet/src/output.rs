@@ -124,16 +124,23 @@ impl Drop for Claim {
 /// If the file cannot be created, or is locked.
 pub(crate) fn lock(path: &Path, held: &'static str) -> Result<File> {
     loop {
-        let mut options = File::options();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path)?;
-        file.try_lock().context(held)?;
-        // Its last owner may have removed or renamed it before the lock was free. Then another
-        // export can lock a new file of this name.
-        if has_name(&file, path)? {
+        if let Some(file) = lock_opened(open_lock(path)?, path, held)? {
             return Ok(file);
         }
     }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    options.open(path)
+}
+
+/// Locks a file. Returns `None` if it lost its name: its last owner may have removed or renamed it
+/// before the lock was free. Then another export can lock a new file of this name.
+fn lock_opened(file: File, path: &Path, held: &'static str) -> Result<Option<File>> {
+    file.try_lock().context(held)?;
+    Ok(has_name(&file, path)?.then_some(file))
 }
 
 /// Returns whether an open file has this name.
@@ -374,8 +381,6 @@ impl Write for Counted {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::thread;
 
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
@@ -596,40 +601,22 @@ mod tests {
         assert!(!filter.check("8000000000000000"));
     }
 
-    #[test]
-    fn a_directory_has_one_claim_at_a_time_while_others_come_and_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let (owners, claims) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..5000 {
-                        // An export that ends before its first batch removes the file.
-                        if let Ok(claim) = Claim::new(folder.path(), Format::Parquet, "") {
-                            let others = owners.fetch_add(1, Ordering::SeqCst);
-                            assert_eq!(others, 0, "two exports have the directory");
-                            claims.fetch_add(1, Ordering::SeqCst);
-                            owners.fetch_sub(1, Ordering::SeqCst);
-                            drop(claim);
-                        }
-                    }
-                });
-            }
-        });
-        assert!(claims.into_inner() > 0);
-    }
-
     #[cfg(unix)]
     #[test]
-    fn a_lock_of_a_file_that_lost_its_name_is_of_no_use() {
+    fn an_export_whose_lock_lost_its_name_does_not_share_the_directory() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
-        let old = lock(&path, "held").unwrap();
-        assert!(has_name(&old, &path).unwrap());
-        fs::remove_file(&path).unwrap();
-        assert!(!has_name(&old, &path).unwrap());
-        let new = lock(&path, "held").unwrap();
-        assert!(has_name(&new, &path).unwrap() && !has_name(&old, &path).unwrap());
-        assert!(lock(&path, "held").is_err());
+        let claim = || Claim::new(folder.path(), Format::Parquet, "");
+        let first = claim().unwrap();
+        let path = first.path.clone();
+        // The second export has opened the file, and not locked it yet. The first one ends before
+        // its first batch, and removes the file.
+        let second = open_lock(&path).unwrap();
+        drop(first);
+        let third = claim().unwrap();
+        assert!(lock_opened(second, &path, "held").unwrap().is_none());
+        assert!(claim().is_err());
+        drop(third);
+        assert!(!path.exists());
+        claim().unwrap();
     }
 }

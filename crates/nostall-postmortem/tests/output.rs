@@ -295,16 +295,16 @@ fn names_of_files_in_errors_cannot_control_a_terminal() {
     let bench = Bench::new();
     bench.file("image", &fixture("plain"));
     let name = "no\x1b[2J\u{202e}folder\n/file";
-    for args in [
-        &[name][..],
-        &["image", "--symbols", name],
-        &["image", "--out", "image/\x1b[2J\u{202e}\n"],
-        &["image", "--out", "."],
+    for (args, status) in [
+        (&[name][..], 1),
+        (&["image", "--symbols", name], 1),
+        (&["image", "--out", "image/\x1b[2J\u{202e}\n"], 6),
+        (&["image", "--out", "."], 1),
     ] {
         let made = bench.0.path().join("console-ramoops-0");
         fs::write(made, "").unwrap();
         let output = bench.decode(&[args, &["-q"]].concat());
-        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(said.lines().count(), 1, "{said:?}");
         assert!(!said.contains(['\x1b', '\u{202e}']), "{said:?}");
@@ -800,6 +800,30 @@ fn word_swapped_dumps_are_decoded_and_the_swap_is_proposed() {
     }
     let (_, lines) = bench.json(&["swapped", "--swap", "8"]);
     assert_eq!(lines[0]["swap"], 8);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_cannot_be_written_has_another_status_than_an_image_that_cannot_be_read() {
+    let bench = Bench::new();
+    bench.file("image", &fixture("plain"));
+    bench.file("vmcore", b"KDUMP   \x06\0\0\0");
+    for format in ["text", "json", "linux"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = Command::new(cargo_bin("nostall-postmortem"));
+        command.current_dir(bench.0.path()).stdout(full.unwrap());
+        let output = command
+            .args(["image", "--format", format])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(6), "{format}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("standard output: No space left"), "{error}");
+        let folder = ["image", "--format", format, "--out", "/proc/none"];
+        assert_eq!(bench.decode(&folder).status.code(), Some(6), "{format}");
+        let unreadable = ["vmcore", "--format", format, "--out", "folder"];
+        assert_eq!(bench.decode(&unreadable).status.code(), Some(1), "{format}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 
 use super::escape::escape_name;
+use super::output::NotWritten;
 use crate::{Content, Packing, Record};
 
 /// Returns Linux's name for a record's file.
@@ -21,7 +22,9 @@ pub fn name(record: &Record<'_>) -> String {
 
 /// Creates the directory if necessary. Fails if one of the files exists and `force` is not set.
 pub fn prepare(folder: &Path, names: &[String], force: bool) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| shown(folder))?;
+    fs::create_dir_all(folder)
+        .with_context(|| shown(folder))
+        .map_err(NotWritten::from)?;
     for path in names.iter().map(|name| folder.join(name)) {
         if !force && path.symlink_metadata().is_ok() {
             bail!(
@@ -48,7 +51,8 @@ pub fn write<T>(
 ) -> Result<T> {
     let path = folder.join(name);
     let written = try_write(&path, seconds, force, write);
-    written.with_context(|| shown(&path))
+    let written = written.with_context(|| shown(&path));
+    Ok(written.map_err(NotWritten::from)?)
 }
 
 fn try_write<T>(

@@ -77,8 +77,7 @@ impl Job<'_> {
     /// Decodes one image. Prints the error if that fails.
     fn image(&self, input: &Input) -> Status {
         let outcome = self.regions(input);
-        let outcome =
-            outcome.unwrap_or_else(|error| Outcome::none(Status::Error, format!("{error:#}")));
+        let outcome = outcome.unwrap_or_else(|error| Outcome::failed(&error, format!("{error:#}")));
         let mut status = outcome.status;
         if self.args.format == Format::Json && self.args.out.is_none() {
             let Outcome {
@@ -87,12 +86,12 @@ impl Job<'_> {
             let file = input.name();
             let end = to_stdout(|out| json::end(&file, status, *records, message.as_deref(), out));
             if let Err(error) = end {
-                status = Status::Error;
+                status = Status::of(&error);
                 output::error(format_args!("{error:#}"));
             }
         }
         if let Some(message) = outcome.message
-            && (status == Status::Error || !self.args.quiet)
+            && (status.is_error() || !self.args.quiet)
         {
             output::error(format_args!("{message}"));
         }
@@ -129,9 +128,8 @@ impl Job<'_> {
             let region = meant.read(&image, &args.region);
             let next = region.and_then(|region| self.region(&image, input, &region));
             // The other regions are still decoded.
-            let next = next.unwrap_or_else(|error| {
-                Outcome::none(Status::Error, format!("{input}: {error:#}"))
-            });
+            let next =
+                next.unwrap_or_else(|error| Outcome::failed(&error, format!("{input}: {error:#}")));
             outcome = join(outcome, next);
         }
         for other in &regions.others {

@@ -1,5 +1,6 @@
 //! Standard output and standard error, and styles for their readers.
 
+use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,9 +49,29 @@ pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("standard output"),
+        result => Ok(result
+            .context("standard output")
+            .map_err(NotWritten::from)?),
     }
 }
+
+/// An output that cannot be written, which has an exit status of its own.
+#[derive(Debug)]
+pub struct NotWritten(anyhow::Error);
+
+impl From<anyhow::Error> for NotWritten {
+    fn from(error: anyhow::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for NotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for NotWritten {}
 
 /// Kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

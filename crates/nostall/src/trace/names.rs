@@ -28,12 +28,18 @@ pub struct Names {
     recording: PathBuf,
     given: Option<(PathBuf, Rc<symbols::Symbols>)>,
     program: RefCell<Program>,
-    /// Symbols of the program with this build ID, once they were searched for.
-    found: RefCell<Option<(Vec<u8>, Option<Rc<symbols::Symbols>>)>>,
+    /// Result of the last search.
+    found: RefCell<Option<Found>>,
     /// Lines on files that are not used, or used without proof.
     notes: RefCell<Vec<String>>,
     /// Functions without a symbol.
     unnamed: Cell<u64>,
+}
+
+/// Symbols of the program with this build ID, if there are any.
+struct Found {
+    build_id: Vec<u8>,
+    symbols: Option<Rc<symbols::Symbols>>,
 }
 
 /// The recorded program, as its recording describes it.
@@ -93,12 +99,16 @@ impl Names {
         }
         let mut found = self.found.borrow_mut();
         // Another build may have begun the recording again.
-        if found.as_ref().is_none_or(|(id, _)| *id != program.build_id) {
+        let is_other = |found: &Found| found.build_id != program.build_id;
+        if found.as_ref().is_none_or(is_other) {
             let mut files = program.files(&self.recording).into_iter();
             let symbols = files.find_map(|path| self.load(&path, &program.build_id));
-            *found = Some((program.build_id.clone(), symbols.map(Rc::new)));
+            *found = Some(Found {
+                build_id: program.build_id.clone(),
+                symbols: symbols.map(Rc::new),
+            });
         }
-        found.as_ref()?.1.clone()
+        found.as_ref()?.symbols.clone()
     }
 
     /// Loads the symbols of a file, if it exists and is of the program's build.

@@ -644,7 +644,7 @@ fn a_name_in_a_list_may_end_in_a_carriage_return() {
     let path = |name: &str| folder.path().join(name);
     fs::write(path("dump\r"), "Panic#1 Part1\n").unwrap();
     fs::write(path("other"), "Panic#1 Part1\n").unwrap();
-    let lines = ["dump\r\n", "other\r\n", "dump\r"].map(|name| path(name));
+    let lines = ["dump\r\n", "other\r\n", "dump\r"].map(path);
     let lines = lines.map(|path| path.to_str().unwrap().to_owned());
     fs::write(path("list"), lines.concat()).unwrap();
     let at_list = PathBuf::from(format!("@{}", path("list").display()));

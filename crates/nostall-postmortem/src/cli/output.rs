@@ -57,7 +57,7 @@ pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result
 
 /// An output that cannot be written, which has an exit status of its own.
 #[derive(Debug)]
-pub struct NotWritten(anyhow::Error);
+pub(crate) struct NotWritten(anyhow::Error);
 
 impl From<anyhow::Error> for NotWritten {
     fn from(error: anyhow::Error) -> Self {

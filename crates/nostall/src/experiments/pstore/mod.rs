@@ -55,18 +55,6 @@ Examples:
   nostall run pstore --capture DIR  keep the region, for
                                     nostall postmortem DIR/pstore.bin";
 
-/// Strategy of nostall's kernel that stands beside Linux, without and with error correction.
-const BESIDE: &str = "per-cpu-counter";
-
-/// Returns the way of Linux in which three CPUs record as with the strategy.
-fn way_of_linux(strategy: &str) -> Option<&'static str> {
-    match strategy {
-        BESIDE => Some("ecc-0-3cpu"),
-        "per-cpu-counter-ecc" => Some("ecc-16-3cpu"),
-        _ => None,
-    }
-}
-
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const CPUS: u16 = CPUS;
@@ -86,8 +74,8 @@ impl Experiment for Args {
     fn measure_beside(&self, on: &On, (): &()) -> Result<Vec<Figure>> {
         let figures = self.measure(on, None, &())?.figures.to_vec().into_iter();
         let beside = figures.filter_map(|mut figure| {
-            figure.profile = Some(way_of_linux(figure.strategy)?);
-            figure.strategy = BESIDE;
+            figure.profile = Some(peers::way_of_linux(figure.strategy)?);
+            figure.strategy = peers::BESIDE;
             Some(figure)
         });
         Ok(beside.collect())

@@ -5,12 +5,15 @@ use nostall_vm::qemu::QemuBoard;
 use crate::experiments::peers::Part;
 use crate::experiments::table::{Column, time, whole};
 
+/// Strategy of nostall's kernel that stands beside Linux, without and with error correction.
+pub const BESIDE: &str = "per-cpu-counter";
+
 pub const PEERS: Part = Part {
     path: "pstore",
     second: None,
     cpus: 4,
     is_counted: false,
-    ours: Some((super::BESIDE, QemuBoard::Q35)),
+    ours: Some((BESIDE, QemuBoard::Q35)),
     columns: &[
         Column::of("records", "records", whole),
         Column::of("time/record", "ns_per_record", time),
@@ -21,3 +24,12 @@ pub const PEERS: Part = Part {
              time: of the whole run, dd included, divided by the records or blocks of all CPUs.\n\
              nostall: three CPUs, but other functions than Linux's: 45 for a block.",
 };
+
+/// Returns the way of Linux in which three CPUs record as with the strategy.
+pub fn way_of_linux(strategy: &str) -> Option<&'static str> {
+    match strategy {
+        BESIDE => Some("ecc-0-3cpu"),
+        "per-cpu-counter-ecc" => Some("ecc-16-3cpu"),
+        _ => None,
+    }
+}

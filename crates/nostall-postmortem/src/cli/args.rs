@@ -180,7 +180,7 @@ Three kinds of files are nostall's own:
   trace-nostall-N      a trace of nostall-trace: its function graph
   ftrace-ring-N.trace  a ring buffer: the file `trace` after the next boot
 
-Exit status (of several images, the first of 6, 1, 0, 4, 3, 5 that applies to one):
+Exit status (of several images, the first of 6, 1, 0, 4, 3, 5 that applies):
   0  records are shown
   1  an image cannot be read, a file of the output exists, or the symbols
      belong to another kernel

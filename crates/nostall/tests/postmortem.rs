@@ -543,7 +543,9 @@ fn the_help_fills_a_terminal_of_80_columns_and_leaves_its_examples_whole() {
         examples.lines().all(|line| line.starts_with("  ")),
         "{examples}"
     );
-    for paragraph in paragraphs.split("\n\n") {
+    // Lists are broken by hand.
+    let is_list = |paragraph: &&str| paragraph.contains("\n  ");
+    for paragraph in paragraphs.split("\n\n").filter(|one| !is_list(one)) {
         let lines: Vec<_> = paragraph.lines().collect();
         let (_, full) = lines.split_last().unwrap();
         assert!(full.iter().all(|line| line.len() > 60), "{paragraph}");

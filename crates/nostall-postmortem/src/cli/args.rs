@@ -180,7 +180,7 @@ Three kinds of files are nostall's own:
   trace-nostall-N      a trace of nostall-trace: its function graph
   ftrace-ring-N.trace  a ring buffer: the file `trace` after the next boot
 
-Exit status (of several images, the first of 6, 1, 0, 4, 3, 5 that applies):
+Exit status:
   0  records are shown
   1  an image cannot be read, a file of the output exists, or the symbols
      belong to another kernel
@@ -188,7 +188,8 @@ Exit status (of several images, the first of 6, 1, 0, 4, 3, 5 that applies):
   3  a region, ring or trace has no record to show
   4  a damaged region or ring has no readable record
   5  nothing is found
-  6  the output cannot be written, such as on a full disk";
+  6  the output cannot be written, such as on a full disk
+Of several images: the first of 6, 1, 0, 4, 3, 5 that applies to one.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {

@@ -131,6 +131,23 @@ def test_a_large_dump_that_cannot_be_read_is_a_row_and_does_not_fail_each_run(ma
     assert machine.rows("status") == [("error",), ("records",)]
 
 
+def test_a_large_dump_that_can_be_read_later_is_sent_later(machine):
+    shutil.copy(DUMP, machine.dumps / "a")
+    tool = machine.tools / "nostall-postmortem"
+    whole = tool.readlink()
+    tool.unlink()
+    # As without memory for the dump.
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    machine.send(NOSTALL_LARGEST="1000")
+    [name] = machine.sent()
+    assert name.endswith("_a")
+    tool.unlink()
+    tool.symlink_to(whole)
+    machine.send(NOSTALL_LARGEST="1000")
+    assert any(name.endswith("_a-dmesg-ramoops-0") for name in machine.sent())
+
+
 @pytest.mark.parametrize("status", [2, 6, 127, 137])
 def test_a_large_dump_that_could_not_be_searched_is_tried_again(machine, status):
     shutil.copy(DUMP, machine.dumps / "a")

@@ -209,6 +209,16 @@ proptest! {
 }
 
 #[test]
+fn a_restored_port_without_a_byte_to_send_has_no_event() {
+    let line = Profile::HP_DL380_GEN9.line;
+    let (mut port, _) = port(Chip::new(Model::Uart16550A), line, 0);
+    let mut state = serde_json::to_value(port.save()).unwrap();
+    state["controller"]["takes_in_ns"] = 100.into();
+    port.restore(&serde_json::from_value(state).unwrap());
+    assert_eq!(port.next_event(), None);
+}
+
+#[test]
 fn a_port_also_runs_with_the_hosts_clock() {
     let mut port = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
     port.write(0, b'x');

@@ -27,9 +27,9 @@ use crate::tables::{DUMPS, TableNumber};
 /// a small input while the writer waits for an earlier one.
 const QUEUE: usize = 4;
 
-/// Inputs begun for each thread. Sizes of dumps differ, so small ones are decoded while the writer
-/// waits for a large one.
-const AHEAD: usize = 4;
+/// Inputs begun besides one for each thread. Sizes of dumps differ, so small ones are decoded while
+/// the writer waits for a large one.
+const AHEAD: usize = 6;
 
 /// Turn many dumps into tables: Parquet or JSON lines
 ///
@@ -173,7 +173,7 @@ pub fn run(args: &Args) -> Result<Summary> {
             }
             let mut files = Batch::new(out, args.format, &name, number)?;
             let decode = |entry: &Entry, rows: &SyncSender<Rows>| one(entry, &options, rows);
-            decode_all(entries.iter(), jobs, &decode, &mut |given| {
+            let decoded = decode_all(entries.iter(), jobs, &decode, &mut |given| {
                 match given {
                     Given::Rows(table, rows) => {
                         summary.add(table, &rows);
@@ -182,9 +182,10 @@ pub fn run(args: &Args) -> Result<Summary> {
                     Given::End => bar.inc(1),
                 }
                 Ok(())
-            })?;
-            // The disk completes these files while the next batch is decoded.
+            });
+            // The disk completed the last batch's files meanwhile. Its error is the earlier one.
             end(last.take())?;
+            decoded?;
             last = Some(scope.spawn(|| files.finish()));
             summary.inputs += entries.len() as u64;
             summary.batches += 1;
@@ -242,8 +243,8 @@ enum Given {
 
 /// Decodes the inputs on `jobs` threads, and hands their rows to `each` in the inputs' order.
 ///
-/// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and [`AHEAD`] inputs are
-/// begun for each thread.
+/// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and [`AHEAD`] inputs
+/// more than threads are begun.
 fn decode_all<'e>(
     mut entries: impl ExactSizeIterator<Item = &'e Entry>,
     jobs: usize,
@@ -265,7 +266,7 @@ fn decode_all<'e>(
         let work = work;
         let mut begun: VecDeque<Receiver<Rows>> = VecDeque::new();
         loop {
-            let free = jobs.saturating_mul(AHEAD).saturating_sub(begun.len());
+            let free = jobs.saturating_add(AHEAD).saturating_sub(begun.len());
             for entry in entries.by_ref().take(free) {
                 let (rows, receiver) = mpsc::sync_channel(QUEUE);
                 work.send((entry, rows))
@@ -334,7 +335,7 @@ mod tests {
             let options = Options::default();
             let decode = |entry: &Entry, rows: &SyncSender<Rows>| one(entry, &options, rows);
             decode_all(counted, JOBS, &decode, &mut |given| {
-                assert!(begun.get() - ended.get() <= AHEAD * JOBS, "{number} inputs");
+                assert!(begun.get() - ended.get() <= AHEAD + JOBS, "{number} inputs");
                 match given {
                     Given::Rows(_, rows) => most_rows.set(rows.num_rows().max(most_rows.get())),
                     Given::End => ended.set(ended.get() + 1),
@@ -353,7 +354,7 @@ mod tests {
     #[test]
     fn small_inputs_are_decoded_while_the_writer_waits_for_a_large_one() {
         const JOBS: usize = 2;
-        let entries: Vec<_> = (0..(AHEAD * JOBS) as u64)
+        let entries: Vec<_> = (0..(AHEAD + JOBS) as u64)
             .map(|input| Entry {
                 input,
                 path: PathBuf::new(),

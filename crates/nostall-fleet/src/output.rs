@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use arrow_array::RecordBatch;
 use clap::ValueEnum;
 use parquet::arrow::ArrowWriter;
@@ -116,6 +116,9 @@ impl Drop for Claim {
     }
 }
 
+/// Attempts to lock a file that other exports create and remove.
+const ATTEMPTS: u32 = 1_000;
+
 /// Opens a file, which is created if needed, and locks it until it is closed. `held` is the error
 /// if another process has the lock.
 ///
@@ -123,11 +126,12 @@ impl Drop for Claim {
 ///
 /// If the file cannot be created, or is locked.
 pub(crate) fn lock(path: &Path, held: &'static str) -> Result<File> {
-    loop {
+    for _ in 0..ATTEMPTS {
         if let Some(file) = lock_opened(open_lock(path)?, path, held)? {
             return Ok(file);
         }
     }
+    bail!("this file system shows another file under the name than the opened one")
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {

@@ -135,7 +135,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn write_icr(&mut self, value: u8) {
         match (self.latches.scr, value) {
             (index @ ..8, _) => self.latches.icr[usize::from(index)] = value,
-            (CSR, 0) => self.reset(),
+            (CSR, 0) => self.clear(),
             _ => {}
         }
     }

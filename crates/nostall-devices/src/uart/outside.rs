@@ -87,6 +87,11 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// not change.
     pub fn reset(&mut self) {
         self.drain();
+        self.clear();
+    }
+
+    /// Resets the port at the time of the current access.
+    pub(super) fn clear(&mut self) {
         let under_way = self.transmit.len() + usize::from(self.shifting.is_some());
         self.lost = self.lost.saturating_add(under_way as u64);
         self.transmit.clear();

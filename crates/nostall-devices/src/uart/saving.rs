@@ -73,6 +73,9 @@ impl<C: Clock, W: Write> Uart<C, W> {
                 if let Some(saved) = &state.controller {
                     self.controller = Progress::restored(saved, by, now);
                 }
+                if self.transmit.is_empty() {
+                    self.controller.rest();
+                }
             }
             _ => self.shifting = state.shifting.map(|(byte, left)| (byte, from_now(left))),
         }

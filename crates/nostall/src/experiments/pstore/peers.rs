@@ -22,7 +22,8 @@ pub const PEERS: Part = Part {
     legend: "Linux: dd copies blocks of 512 bytes on one CPU, or on three at once (-3cpu), while\n\
              ramoops records each function of its system calls, with 0 and 16 bytes of ECC.\n\
              time: of the whole run, dd included, divided by the records or blocks of all CPUs.\n\
-             nostall: three CPUs, but other functions than Linux's: 45 for a block.",
+             nostall: three CPUs, but other functions than Linux's: 45 for a block. ecc-16-3cpu is\n\
+             its per-cpu-counter-ecc.",
 };
 
 /// Returns the way of Linux in which three CPUs record as with the strategy.

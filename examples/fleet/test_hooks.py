@@ -4,6 +4,7 @@
 hook has nostall-postmortem alone.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -131,19 +132,26 @@ def test_a_large_dump_that_cannot_be_read_is_a_row_and_does_not_fail_each_run(ma
     assert machine.rows("status") == [("error",), ("records",)]
 
 
-def test_a_large_dump_that_can_be_read_later_is_sent_later(machine):
-    shutil.copy(DUMP, machine.dumps / "a")
+@contextlib.contextmanager
+def postmortem_is(machine, script):
+    """Puts a script in the place of nostall-postmortem."""
     tool = machine.tools / "nostall-postmortem"
     whole = tool.readlink()
     tool.unlink()
-    # As without memory for the dump.
-    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.write_text(script)
     tool.chmod(0o755)
-    machine.send(NOSTALL_LARGEST="1000")
-    [name] = machine.sent()
-    assert name.endswith("_a")
+    yield
     tool.unlink()
     tool.symlink_to(whole)
+
+
+def test_a_large_dump_that_can_be_read_later_is_sent_later(machine):
+    shutil.copy(DUMP, machine.dumps / "a")
+    # As without memory for the dump.
+    with postmortem_is(machine, "#!/bin/sh\nexit 1\n"):
+        machine.send(NOSTALL_LARGEST="1000")
+    [name] = machine.sent()
+    assert name.endswith("_a")
     machine.send(NOSTALL_LARGEST="1000")
     assert any(name.endswith("_a-dmesg-ramoops-0") for name in machine.sent())
 
@@ -152,23 +160,17 @@ def test_a_large_dump_that_can_be_read_later_is_sent_later(machine):
 def test_a_large_dump_that_could_not_be_searched_is_tried_again(machine, status):
     shutil.copy(DUMP, machine.dumps / "a")
     (machine.dumps / "b").write_bytes(PANIC)
-    tool = machine.tools / "nostall-postmortem"
-    whole = tool.readlink()
-    tool.unlink()
     # As on a full disk: a part of the records, and the status of an error.
-    tool.write_text(f"""#!/bin/sh
+    failing = f"""#!/bin/sh
 while [ "$1" != --out ]; do shift; done
 mkdir -p "$2" && echo part >"$2/dmesg-ramoops-0"
 exit {status}
-""")
-    tool.chmod(0o755)
-    with pytest.raises(subprocess.CalledProcessError):
+"""
+    with postmortem_is(machine, failing), pytest.raises(subprocess.CalledProcessError):
         machine.send(NOSTALL_LARGEST="1000")
     # The other dumps are sent.
     [name] = machine.sent()
     assert name.endswith("_b")
-    tool.unlink()
-    tool.symlink_to(whole)
     machine.send(NOSTALL_LARGEST="1000")
     names = machine.sent()
     assert len(names) == 2 and any(name.endswith("_a-dmesg-ramoops-0") for name in names)

@@ -175,23 +175,25 @@ fn lz4_count(bits: u8, rest: &mut impl Iterator<Item = u8>) -> Option<usize> {
 
 /// Returns whether the first line is `Reason#N PartM`: `Panic#1 Part1` (fs/pstore/platform.c).
 pub fn starts_with_reason(text: &[u8]) -> bool {
-    let number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let Some(hash) = line.iter().position(|byte| *byte == b'#') else {
+    // Reads no further than it has to: an image may have no end of a line.
+    let skip = |text: &[u8], is_part: fn(&u8) -> bool| {
+        text.iter().take_while(|byte| is_part(byte)).count()
+    };
+    let digits = |text: &[u8]| skip(text, u8::is_ascii_digit);
+    let reason = skip(text, |byte| byte.is_ascii_alphabetic() || *byte == b' ');
+    let is_reason = text.first().is_some_and(u8::is_ascii_alphabetic);
+    let Some(count_part) = text[reason..].strip_prefix(b"#").filter(|_| is_reason) else {
         return false;
     };
-    let (reason, count_part) = (&line[..hash], &line[hash + 1..]);
-    let Some(space) = count_part.iter().position(|byte| *byte == b' ') else {
+    let count = digits(count_part);
+    let Some(part) = count_part[count..]
+        .strip_prefix(b" Part")
+        .filter(|_| count > 0)
+    else {
         return false;
     };
-    let (count, part) = (&count_part[..space], &count_part[space + 1..]);
-    reason.first().is_some_and(u8::is_ascii_alphabetic)
-        && reason
-            .iter()
-            .all(|byte| byte.is_ascii_alphabetic() || *byte == b' ')
-        && number(count)
-        && part.strip_prefix(b"Part").is_some_and(number)
-        && text.len() > line.len()
+    let part_digits = digits(part);
+    part_digits > 0 && part.get(part_digits) == Some(&b'\n')
 }
 
 /// Inflates raw deflate with any window: Linux uses 2 KiB before 6.6 and 32 KiB since.

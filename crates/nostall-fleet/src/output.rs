@@ -33,6 +33,9 @@ const LIMITS: Limits = Limits {
 /// Most dumps that a row group's filter is made for. More make it less exact, and no row is lost.
 const DUMPS_OF_ROW_GROUP: u64 = 4096;
 
+/// Most rows of a page. Each page costs time, whatever its size is.
+const ROWS_OF_PAGE: usize = 64 << 10;
+
 /// Most bytes of a text in statistics. Hashes and signatures are whole.
 const LONGEST_KEY: usize = 64;
 
@@ -356,6 +359,7 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
     }
     Ok(properties
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
+        .set_data_page_row_count_limit(ROWS_OF_PAGE)
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![by_input]))
         .set_statistics_truncate_length(Some(LONGEST_KEY))

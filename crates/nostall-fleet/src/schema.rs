@@ -583,6 +583,9 @@ impl Column {
 }
 
 impl Kind {
+    /// All types, each at its number.
+    pub(crate) const ALL: [Self; 7] = [Long, Int, Bool, Text, Time, Texts, Ranges];
+
     /// Returns Arrow's type.
     pub fn data_type(self) -> DataType {
         match self {

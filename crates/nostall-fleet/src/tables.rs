@@ -1,14 +1,15 @@
 //! Rows of the tables, collected into Arrow's batches.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::{mem, ptr};
 
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder,
     StructBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, new_null_array};
+use arrow_schema::SchemaRef;
 
 use crate::schema::{Kind, TABLES, Table, range_fields};
 
@@ -93,9 +94,16 @@ const SHARED: usize = 2;
 /// Bytes of a hash, which each row has.
 const HASH_BYTES: usize = 64;
 
+/// The schemas of the tables, which all batches share.
+static SCHEMAS: LazyLock<[SchemaRef; 4]> = LazyLock::new(|| TABLES.map(Table::schema));
+
+/// A batch's nulls of each type. Columns without any value, which are frequent, share them.
+static NULLS: LazyLock<[ArrayRef; Kind::ALL.len()]> =
+    LazyLock::new(|| Kind::ALL.map(|kind| new_null_array(&kind.data_type(), MOST_ROWS)));
+
 /// Rows of one table and one input that are not in a batch yet.
 pub struct Rows {
-    table: &'static Table,
+    number: TableNumber,
     /// All columns but the shared ones, which are made with the batch.
     columns: Vec<Column>,
     rows: usize,
@@ -105,10 +113,9 @@ pub struct Rows {
 impl Rows {
     /// No rows of a table.
     pub fn new(number: TableNumber) -> Self {
-        let table = TABLES[number];
-        let own = table.columns[SHARED..].iter();
+        let own = TABLES[number].columns[SHARED..].iter();
         Self {
-            table,
+            number,
             columns: own.map(|column| Column::new(column.kind)).collect(),
             rows: 0,
             bytes: 0,
@@ -121,10 +128,11 @@ impl Rows {
     ///
     /// If the values are not of the table's columns.
     pub fn push(&mut self, cells: &[Cell<'_>]) {
-        assert_eq!(cells.len(), self.columns.len(), "{}", self.table.name);
+        let table = TABLES[self.number];
+        assert_eq!(cells.len(), self.columns.len(), "{}", table.name);
         for (number, (column, cell)) in self.columns.iter_mut().zip(cells).enumerate() {
             let Some(bytes) = column.push(cell) else {
-                let name = self.table.columns[SHARED + number].name;
+                let name = table.columns[SHARED + number].name;
                 panic!("{cell:?} is no value of column {name}");
             };
             self.bytes += bytes;
@@ -147,26 +155,47 @@ impl Rows {
         if self.rows == 0 {
             return None;
         }
-        let rows = self.rows;
-        (self.rows, self.bytes) = (0, 0);
-        let hash = hash.map_or_else(
-            || StringArray::new_null(rows),
-            |hash| StringArray::new_repeated(hash, rows),
-        );
-        let shared: [ArrayRef; SHARED] = [
-            Arc::new(Int64Array::from_value(input, rows)),
-            Arc::new(hash),
-        ];
-        let own = self.columns.iter_mut().map(Column::finish);
-        let columns = shared.into_iter().chain(own).collect();
-        let batch = RecordBatch::try_new(self.table.schema(), columns);
-        Some(batch.expect("columns of the schema's types"))
+        let rows = mem::take(&mut self.rows);
+        self.bytes = 0;
+        let own = self.columns.iter_mut().map(Column::finish).collect();
+        Some(batch(self.number, rows, input, hash, own))
     }
+}
+
+/// Returns a batch of a table from the columns that not all rows of an input share.
+///
+/// # Panics
+///
+/// If the columns are not those of the table, or have another number of rows.
+pub fn batch(
+    table: TableNumber,
+    rows: usize,
+    input: i64,
+    hash: Option<&str>,
+    own: Vec<ArrayRef>,
+) -> RecordBatch {
+    let hash = hash.map_or_else(
+        || StringArray::new_null(rows),
+        |hash| StringArray::new_repeated(hash, rows),
+    );
+    let shared: [ArrayRef; SHARED] = [
+        Arc::new(Int64Array::from_value(input, rows)),
+        Arc::new(hash),
+    ];
+    let columns = shared.into_iter().chain(own).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&SCHEMAS[table]), columns);
+    batch.expect("columns of the schema's types")
+}
+
+/// Returns a column of at most [`MOST_ROWS`] rows without any value.
+pub fn nulls(kind: Kind, rows: usize) -> ArrayRef {
+    NULLS[kind as usize].slice(0, rows)
 }
 
 /// A column's values. Most rows repeat the text or the null of the row before, so these are
 /// counted first, and added at once.
 struct Column {
+    kind: Kind,
     values: Values,
     /// Number of nulls to add.
     nulls: usize,
@@ -210,6 +239,7 @@ impl Column {
             }
         };
         Self {
+            kind,
             values,
             nulls: 0,
             texts: 0,
@@ -297,22 +327,29 @@ impl Column {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        match &self.values {
-            // The same text in all rows.
-            Values::Text(all) if self.texts > 0 && all.is_empty() => {
-                let texts = mem::take(&mut self.texts);
-                return Arc::new(StringArray::new_repeated(&self.text, texts));
-            }
-            _ => self.add_counted(),
+        let is_empty = self.builder().is_empty();
+        // The same text in all rows.
+        if is_empty && self.texts > 0 {
+            let texts = mem::take(&mut self.texts);
+            return Arc::new(StringArray::new_repeated(&self.text, texts));
         }
+        // No value in any row.
+        if is_empty && (1..=MOST_ROWS).contains(&self.nulls) {
+            return nulls(self.kind, mem::take(&mut self.nulls));
+        }
+        self.add_counted();
+        self.builder().finish()
+    }
+
+    fn builder(&mut self) -> &mut dyn ArrayBuilder {
         match &mut self.values {
-            Values::Long(all) => Arc::new(all.finish()),
-            Values::Int(all) => Arc::new(all.finish()),
-            Values::Bool(all) => Arc::new(all.finish()),
-            Values::Text(all) => Arc::new(all.finish()),
-            Values::Time(all) => Arc::new(all.finish()),
-            Values::Texts(all) => Arc::new(all.finish()),
-            Values::Ranges(all) => Arc::new(all.finish()),
+            Values::Long(all) => all,
+            Values::Int(all) => all,
+            Values::Bool(all) => all,
+            Values::Text(all) => all,
+            Values::Time(all) => all,
+            Values::Texts(all) => all,
+            Values::Ranges(all) => all,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The refused words and sentences.
 
-use crate::text::{Kind, Word};
+use crate::text::{self, Kind, Word};
 
 const PERSONS: &str = "who, whom, whoever, somebody, someone, nobody, no one, anybody, anyone, \
     everybody, everyone, he, him, his, himself, she, her, herself";
@@ -11,7 +11,7 @@ const PRIVATE: &str =
 const BEFORE_NOUN: &str = "of, from, than, for, with, by, to, in, into, on, over, through, after, before, as, like, \
     is, are, was, were, sends, takes, puts, does, keeps, returns, reads";
 
-/// Maximum number of words of a sentence in a document.
+/// Maximum number of words of a sentence in a document or a comment.
 const LONGEST: usize = 25;
 
 /// A refused phrase or sentence.
@@ -20,12 +20,15 @@ pub struct Finding {
     pub reason: String,
 }
 
-/// Returns the findings in a file of this `kind` with these `words`, in the order of lines.
-pub fn findings(kind: Kind, words: &[Word]) -> Vec<Finding> {
-    let mut findings = phrases(words);
-    findings.extend(nouns(words));
-    if matches!(kind, Kind::Document) {
-        findings.extend(long_sentences(words));
+/// Returns the findings in a file of this `kind`, in the order of lines.
+pub fn findings(kind: Kind, source: &str) -> Vec<Finding> {
+    let words = text::words(kind, source);
+    let mut findings = phrases(&words);
+    findings.extend(nouns(&words));
+    match kind {
+        Kind::Rust => findings.extend(long_sentences(&text::comment_words(source))),
+        Kind::Document => findings.extend(long_sentences(&words)),
+        Kind::Plain => {}
     }
     findings.sort_by_key(|finding| finding.line);
     findings

@@ -5,7 +5,7 @@ use crate::text::Kind;
 /// Returns the findings in `source`, each as line and reason.
 fn check(path: &str, source: &str) -> Vec<(usize, String)> {
     let kind = Kind::of(path).unwrap();
-    findings(kind, source)
+    findings(path, kind, source)
         .into_iter()
         .map(|f| (f.line, f.reason))
         .collect()
@@ -240,6 +240,21 @@ fn the_target_of_a_link_has_no_words() {
             [1],
             "{link}"
         );
+    }
+}
+
+#[test]
+fn a_chapter_of_more_than_3000_words_is_found() {
+    let chapter = |words: usize| "word.\n".repeat(words);
+    assert!(lines("docs/src/a.md", &chapter(3000)).is_empty());
+    assert_eq!(
+        check("docs/src/a.md", &chapter(3001)),
+        [(1, "a chapter of 3001 words: at most 3000".to_owned())]
+    );
+    let code = format!("```text\n{}```\n", chapter(2999));
+    assert_eq!(lines("docs/src/a.md", &code), [1]);
+    for other in ["docs/src/options.md", "CHANGELOG.md"] {
+        assert!(lines(other, &chapter(3001)).is_empty(), "{other}");
     }
 }
 

@@ -485,7 +485,7 @@ python-test: python
 	cargo clippy --locked --release --manifest-path python/Cargo.toml --target-dir '$(TARGET_FOLDER)' -- -D warnings
 	cd python && '$(PYTHON_ENV)/bin/python' -m pytest
 
-# The examples of docs/src/fleet.md on a made fleet, and their hooks.
+# The examples of docs/src/fleet-query.md on a made fleet, and the hooks of docs/src/fleet-hosts.md.
 TRY_FLEET = '$(PYTHON_ENV)/bin/python' examples/fleet/try_fleet.py \
 	--command '$(TARGET_FOLDER)/release/nostall-fleet' --work '$(TARGET_FOLDER)/tmp/fleet'
 .PHONY: fleet fleet-command fleet-duckdb

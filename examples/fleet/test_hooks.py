@@ -285,7 +285,7 @@ def test_a_redacted_export_has_neither_paths_nor_text(machine):
     ],
 )
 def test_the_units_call_the_hooks_where_the_book_installs_them(unit, command):
-    book = (FOLDER.parents[1] / "docs/src/fleet.md").read_text()
+    book = (FOLDER.parents[1] / "docs/src/fleet-hosts.md").read_text()
     text = (HOOKS / unit).read_text()
     assert command is None or f"/usr/local/lib/nostall/{command}\n" in text
     assert f"hooks/{unit}" in book and text.split("\n")[0][2:] in book

@@ -74,8 +74,8 @@ fn a_panic_flush_reports_the_time_for_which_it_waits_for_a_line() {
     assert_eq!(last.0, StallCondition::Transmitter);
     assert!(naps.iter().all(|nap| nap.0 == StallCondition::PanicFlush));
     let sink = drain.sink();
-    // The clock reads: 3 at the start and the end, 2 at each offer, 1 after an offer that took
-    // bytes, and 2 at each nap.
+    // The clock is read 3 times at the start and the end, 2 times at each offer, and 2 times at each
+    // nap. An offer that took bytes reads it once more.
     let reads = 3 + 2 * sink.offers.get() + sink.loads.get() + 2 * naps.len() as u64;
     assert_eq!(stalls.sum() + LOOK * reads, clock.now() - start);
     let bytes = port.with(|uart| uart.sink_mut().len());

@@ -23,8 +23,8 @@ use crate::names::Maps;
 use crate::output::{Batch, Claim, Format};
 use crate::tables::{DUMPS, TableNumber};
 
-/// Batches of rows of an input that wait for the writer: one of each table, so that a thread ends
-/// a small input while the writer waits for an earlier one.
+/// Maximum number of batches of rows of an input that wait for the writer. It is one batch of each
+/// table, so a thread ends a small input while the writer waits for an earlier one.
 const QUEUE: usize = 4;
 
 /// Inputs begun besides one for each thread. Sizes of dumps differ, so small ones are decoded while
@@ -35,7 +35,7 @@ const AHEAD: usize = 6;
 ///
 /// Writes four tables to DIR. `dumps` has a row for each input, and `records` for each line of a
 /// log. `calls` has one for each function entry or exit, and `crashes` for each panic or oops.
-/// Their columns are in the book (docs/src/fleet.md).
+/// Their columns are in the book (docs/src/fleet-tables.md).
 ///
 /// The inputs are listed in DIR/manifest.jsonl first, in batches. Each batch is one set of files,
 /// the same for any --jobs. A killed export continues with its first incomplete batch when the same

@@ -336,8 +336,8 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder();
     for column in TABLES[table].columns {
         // Tables of one row an input or crash have statistics of their keys, and none of text that
-        // has any words. In the large tables, hashes are in no order and the other texts have few
-        // values that most row groups have: statistics exclude nothing, and take long.
+        // has any words. In the large tables, statistics would take long and exclude nothing. Hashes
+        // are in no order there, and most row groups have the few values of the other texts.
         let is_key = matches!(table, DUMPS | CRASHES) && column.lacks != Lacks::Redacted;
         if column.kind == Kind::Text && !is_key {
             properties = properties

@@ -647,7 +647,10 @@ pub fn markdown() -> String {
 mod tests {
     use super::*;
 
-    const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/fleet.md");
+    const BOOK: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/src/fleet-tables.md"
+    );
     const MARKS: [&str; 2] = ["<!-- tables -->\n", "<!-- end of tables -->\n"];
 
     #[test]

@@ -1,12 +1,14 @@
 //! The prose check of `make check`.
 //!
 //! It reads every file that git lists: comments, strings and names of Rust sources; documents
-//! without their code; the whole text of scripts and manifests. It prints each finding with file,
-//! line and reason. Files in [`LIST`] are exceptions, with exactly the listed number of findings.
-//! With `--update`, numbers in the list can only decrease.
+//! without their code; the whole text of scripts and manifests. Documents and comments of Rust have a
+//! limit for the words of a sentence, and chapters of the book one for all their words. It prints
+//! each finding with file, line and reason. Files in [`LIST`] are exceptions, with exactly the
+//! listed number of findings. With `--update`, numbers in the list can only decrease.
 
 #![forbid(unsafe_code)]
 
+mod comments;
 mod exceptions;
 mod rules;
 #[cfg(test)]
@@ -26,7 +28,8 @@ fn main() -> ExitCode {
         if let Some(kind) = text::Kind::of(&path)
             && let Ok(source) = std::fs::read_to_string(root.join(&path))
         {
-            found.push((path, rules::findings(kind, &text::words(kind, &source))));
+            let findings = rules::findings(&path, kind, &source);
+            found.push((path, findings));
         }
     }
     let list = std::fs::read_to_string(root.join(LIST)).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The refused words and sentences.
 
-use crate::text::{Kind, Word};
+use crate::text::{self, Kind, Word};
 
 const PERSONS: &str = "who, whom, whoever, somebody, someone, nobody, no one, anybody, anyone, \
     everybody, everyone, he, him, his, himself, she, her, herself";
@@ -11,8 +11,16 @@ const PRIVATE: &str =
 const BEFORE_NOUN: &str = "of, from, than, for, with, by, to, in, into, on, over, through, after, before, as, like, \
     is, are, was, were, sends, takes, puts, does, keeps, returns, reads";
 
-/// Maximum number of words of a sentence in a document.
+/// Maximum number of words of a sentence in a document or a comment.
 const LONGEST: usize = 25;
+
+/// Maximum number of words of a chapter, as `wc -w` counts them, its code included.
+const LONGEST_CHAPTER: usize = 3000;
+
+const CHAPTERS: &str = "docs/src/";
+
+/// The chapter that `make reference` writes.
+const GENERATED: &str = "docs/src/options.md";
 
 /// A refused phrase or sentence.
 pub struct Finding {
@@ -20,12 +28,18 @@ pub struct Finding {
     pub reason: String,
 }
 
-/// Returns the findings in a file of this `kind` with these `words`, in the order of lines.
-pub fn findings(kind: Kind, words: &[Word]) -> Vec<Finding> {
-    let mut findings = phrases(words);
-    findings.extend(nouns(words));
-    if matches!(kind, Kind::Document) {
-        findings.extend(long_sentences(words));
+/// Returns the findings in the file of this `kind` at `path`, in the order of lines.
+pub fn findings(path: &str, kind: Kind, source: &str) -> Vec<Finding> {
+    let words = text::words(kind, source);
+    let mut findings = phrases(&words);
+    findings.extend(nouns(&words));
+    match kind {
+        Kind::Rust => findings.extend(long_sentences(&text::comment_words(source))),
+        Kind::Document => {
+            findings.extend(long_sentences(&words));
+            findings.extend(long_chapter(path, source));
+        }
+        Kind::Plain => {}
     }
     findings.sort_by_key(|finding| finding.line);
     findings
@@ -114,4 +128,13 @@ fn long_sentences(words: &[Word]) -> impl Iterator<Item = Finding> {
             line: sentence[0].line,
             reason: format!("a sentence of {} words: at most {LONGEST}", sentence.len()),
         })
+}
+
+fn long_chapter(path: &str, source: &str) -> Option<Finding> {
+    if !path.starts_with(CHAPTERS) || path == GENERATED {
+        return None;
+    }
+    let words = source.split_whitespace().count();
+    let reason = format!("a chapter of {words} words: at most {LONGEST_CHAPTER}");
+    (words > LONGEST_CHAPTER).then_some(Finding { line: 1, reason })
 }

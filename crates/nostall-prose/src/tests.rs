@@ -1,11 +1,11 @@
 use crate::exceptions::{Found, compare, lowered};
 use crate::rules::{Finding, findings};
-use crate::text::{Kind, words};
+use crate::text::Kind;
 
 /// Returns the findings in `source`, each as line and reason.
 fn check(path: &str, source: &str) -> Vec<(usize, String)> {
     let kind = Kind::of(path).unwrap();
-    findings(kind, &words(kind, source))
+    findings(path, kind, source)
         .into_iter()
         .map(|f| (f.line, f.reason))
         .collect()
@@ -161,7 +161,7 @@ fn documents_are_read_without_their_code() {
 }
 
 #[test]
-fn a_sentence_of_more_than_25_words_is_found_in_a_document_only() {
+fn a_sentence_of_more_than_25_words_is_found_in_a_document() {
     let sentence = |words: usize| format!("One.\n\n{}end.\n", "word ".repeat(words - 1));
     assert!(lines("README.md", &sentence(25)).is_empty());
     let found = check("README.md", &sentence(26));
@@ -170,6 +170,92 @@ fn a_sentence_of_more_than_25_words_is_found_in_a_document_only() {
         [(3, "a sentence of 26 words: at most 25".to_owned())]
     );
     assert!(lines("a.rs", &format!("/* {} */", sentence(26))).is_empty());
+}
+
+#[test]
+fn a_sentence_of_more_than_25_words_is_found_in_a_comment() {
+    let sentence = |words: usize| format!("{}end.", "word ".repeat(words - 1));
+    for mark in ["//", "///", "//!", "    ///", "////"] {
+        let comment = |words| {
+            format!(
+                "fn f() {{}}\n{mark} One.\n{mark}\n{mark} {}\n",
+                sentence(words)
+            )
+        };
+        assert!(lines("a.rs", &comment(25)).is_empty(), "{mark}");
+        assert_eq!(
+            check("a.rs", &comment(26)),
+            [(4, "a sentence of 26 words: at most 25".to_owned())],
+            "{mark}"
+        );
+    }
+    for other in ["#![doc = \"", "const A: &str = \""] {
+        assert!(
+            lines("a.rs", &format!("{other}{}\n\"", sentence(26))).is_empty(),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn a_sentence_of_a_comment_ends_with_its_block() {
+    let twenty = "word ".repeat(20);
+    for separator in [
+        "///\n",
+        "/// - ",
+        "/// # ",
+        "/// | a |\n/// | - |\n/// | b |\n///\n",
+        "/// ```\n/// code\n/// ```\n",
+        "\n",
+        "struct S;\n",
+        "//! ",
+        "// ",
+    ] {
+        let comment = format!("/// {twenty}\n{separator}\n/// {twenty}\n");
+        assert!(lines("a.rs", &comment).is_empty(), "{separator:?}");
+    }
+    assert_eq!(
+        lines("a.rs", &format!("\n/// {twenty}\n/// {twenty}\n")),
+        [2]
+    );
+    let beside_code = format!("a, // {twenty}\nb, // {twenty}\n");
+    assert!(lines("a.rs", &beside_code).is_empty());
+    let code = format!("/// ```\n/// // {twenty} {twenty}\n/// ```\n");
+    assert!(lines("a.rs", &code).is_empty());
+}
+
+#[test]
+fn the_target_of_a_link_has_no_words() {
+    let words = "word ".repeat(24);
+    for link in [
+        "[`a b`]",
+        "[end](https://a.org \"and its title\")",
+        "[end][a]\n///\n/// [a]: https://a.org",
+        "[end][`crate::a b`]",
+    ] {
+        let comment = format!("/// {words}{link}.\n");
+        assert!(lines("a.rs", &comment).is_empty(), "{link}");
+        assert_eq!(
+            lines("a.rs", &comment.replacen("word", "one word", 1)),
+            [1],
+            "{link}"
+        );
+    }
+}
+
+#[test]
+fn a_chapter_of_more_than_3000_words_is_found() {
+    let chapter = |words: usize| "word.\n".repeat(words);
+    assert!(lines("docs/src/a.md", &chapter(3000)).is_empty());
+    assert_eq!(
+        check("docs/src/a.md", &chapter(3001)),
+        [(1, "a chapter of 3001 words: at most 3000".to_owned())]
+    );
+    let code = format!("```text\n{}```\n", chapter(2999));
+    assert_eq!(lines("docs/src/a.md", &code), [1]);
+    for other in ["docs/src/options.md", "CHANGELOG.md"] {
+        assert!(lines(other, &chapter(3001)).is_empty(), "{other}");
+    }
 }
 
 #[test]

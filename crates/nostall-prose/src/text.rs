@@ -1,12 +1,14 @@
 //! The words of a file that are prose, with their lines.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
 use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
+
+use crate::comments::comments;
 
 /// Syntax of a file, which determines its prose.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Comments, strings and names count.
+    /// Comments, strings and names count, and sentences of comments have a limit.
     Rust,
     /// Everything but code counts, and sentences have a limit.
     Document,
@@ -44,18 +46,24 @@ pub struct Word {
 
 /// Returns the words of `source` that are prose.
 pub fn words(kind: Kind, source: &str) -> Vec<Word> {
-    let mut words = Words {
-        source,
-        at: 0,
-        line: 1,
-        words: Vec::new(),
-    };
+    let mut words = Words::of(source, 1);
     match kind {
         Kind::Rust => words.rust(),
         Kind::Document => words.document(),
         Kind::Plain => words.add(0, source),
     }
     words.words
+}
+
+/// Returns the words of the comments of a Rust `source`, without their code.
+pub fn comment_words(source: &str) -> Vec<Word> {
+    let mut words = Vec::new();
+    for comment in comments(source) {
+        let mut comment_words = Words::of(&comment.text, comment.line);
+        comment_words.document();
+        words.append(&mut comment_words.words);
+    }
+    words
 }
 
 struct Words<'a> {
@@ -66,7 +74,17 @@ struct Words<'a> {
     words: Vec<Word>,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    /// Returns no words yet of `source`, which begins in `line` of its file.
+    fn of(source: &'a str, line: usize) -> Self {
+        Self {
+            source,
+            at: 0,
+            line,
+            words: Vec::new(),
+        }
+    }
+
     fn rust(&mut self) {
         use LiteralKind::{ByteStr, CStr, RawByteStr, RawCStr, RawStr, Str};
         let source = self.source;
@@ -104,7 +122,11 @@ impl Words<'_> {
     fn document(&mut self) {
         let source = self.source;
         let mut in_code = false;
-        for (event, range) in Parser::new_ext(source, Options::ENABLE_TABLES).into_offset_iter() {
+        // A path of Rust in brackets is a link, too. rustdoc finds its address.
+        let path = |link: BrokenLink<'a>| Some((link.reference, "".into()));
+        let options = Options::ENABLE_TABLES;
+        let parser = Parser::new_with_broken_link_callback(source, options, Some(path));
+        for (event, range) in parser.into_offset_iter() {
             match event {
                 Event::Text(_) if !in_code => self.add(range.start, &source[range]),
                 // Code within a sentence is one word.

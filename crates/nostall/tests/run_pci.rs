@@ -318,7 +318,7 @@ fn check_counts(survey: &PciSurvey) {
         let ecam = counts(survey, walk, Ecam).0;
         assert_eq!(counts(survey, walk, Ports).0, 2 * ecam);
     }
-    // A function that is there takes five accesses, one that is not takes one; a bus has 32
+    // A function that is there takes five accesses, one that is not takes one. A bus has 32
     // devices, and three of the chipset's functions share one.
     let functions = survey.by(Method::Auto).unwrap().functions.len() as u64;
     assert!(counts(survey, Operation::Scan, Ecam).0 >= 5 * functions + 32 - functions);

@@ -293,21 +293,18 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             },
             Event::Mark { name, value } => {
                 let mut text = self.function(FunctionId::Name(name));
-                if let Some(value) = value
-                    && self.catalog.names() < MOST_NAMES
-                {
+                if let Some(value) = value {
                     let with_value = format!("{}: {value}", self.catalog.text(text));
-                    text = self.catalog.name(&with_value);
+                    let known = self.catalog.name_up_to(MOST_NAMES, &with_value);
+                    text = known.unwrap_or(text);
                 }
                 EventKind::Mark { text }
             }
             Event::Lost { records } => EventKind::Lost { records },
             Event::Task { id, name } => {
                 let text = self.text(name).unwrap_or_default();
-                self.lanes[lane].task = match self.catalog.tasks().len() < MOST_NAMES {
-                    true => self.catalog.task(id as i64, &text),
-                    false => Task::NONE,
-                };
+                let task = self.catalog.task_up_to(MOST_NAMES, id as i64, &text);
+                self.lanes[lane].task = task.unwrap_or(Task::NONE);
                 return None;
             }
         };
@@ -402,5 +399,78 @@ impl<I: Image> Source for ZoneEvents<'_, I> {
     }
     fn notes(&self) -> &[String] {
         &self.notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use nostall_io::Processor;
+
+    use super::*;
+    use crate::{Options, Recorder, Region, Site, Ticks, recover};
+
+    #[repr(align(64))]
+    struct Memory([u8; 4096]);
+
+    struct Count(Cell<u64>);
+
+    impl Ticks for Count {
+        fn now(&self) -> u64 {
+            self.0.replace(self.0.get() + 1)
+        }
+    }
+
+    struct OneCpu;
+
+    impl Processor for OneCpu {
+        fn id(&self) -> usize {
+            0
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+
+    #[test]
+    fn known_tasks_and_values_are_kept_at_the_limit() {
+        static MARK: Site = Site::new("mark", "tests");
+        let mut memory = Memory([0; 4096]);
+        let recorder = Recorder::new(Count(Cell::new(1)), OneCpu);
+        let options = Options {
+            zones: 1,
+            names: 256,
+            ..Options::default()
+        };
+        recorder.start(Region::format(&mut memory.0, &options).unwrap());
+        for id in [7, 8, 7] {
+            recorder.task(id, "");
+            recorder.mark(&MARK, Some(id));
+        }
+        let mut image = [0; 4096];
+        let live = recorder.dump().unwrap();
+        assert!(live.read(0, &mut image[..live.len() as usize]));
+        let region = recover(&image[..]).unwrap();
+        let mut events = ZoneEvents::new(region, Box::new(|_| None));
+        let mut shown = Vec::new();
+        while let Some(event) = events.next_event().unwrap() {
+            let EventKind::Mark { text } = event.kind else {
+                unreachable!();
+            };
+            let catalog = &mut events.catalog;
+            shown.push((
+                catalog.task_name(event.task).id,
+                catalog.text(text).to_owned(),
+            ));
+            if shown.len() == 1 {
+                for number in 0..MOST_NAMES {
+                    catalog.name(&number.to_string());
+                    catalog.task(100 + number as i64, "");
+                }
+            }
+        }
+        let expected = [(7, "mark: 7"), (0, "mark"), (7, "mark: 7")];
+        assert_eq!(shown, expected.map(|(id, text)| (id, text.to_owned())));
     }
 }

@@ -6,7 +6,9 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::image::Image;
 use crate::layout::{LONGEST_NAME, SLOT, ZONES_OF_THREADS};
-use crate::model::{self, Catalog, EventKind, Name, Progress, ReadError, Source, Task, TimeUnit};
+use crate::model::{
+    self, Catalog, EventKind, Name, Progress, ReadError, Source, Task, TaskName, TimeUnit,
+};
 use crate::records::{Cursor, Event, FunctionId, Missing, Record};
 use crate::recover::Recovered;
 
@@ -73,6 +75,26 @@ struct Lane {
     next: Option<Record>,
     time: u64,
     task: Task,
+    /// Index after the last record that was taken.
+    read_to: u64,
+    /// Index after the next record.
+    next_to: u64,
+}
+
+/// Positions in the zones of a region that grows, from which [`ZoneEvents::resume`] continues.
+#[derive(Clone, Debug, Default)]
+pub struct ZonePositions {
+    boot: u64,
+    zones: HashMap<u32, Position>,
+}
+
+/// Position in one zone.
+#[derive(Clone, Debug)]
+struct Position {
+    /// Index of the first slot that is not yet read. Indices count from the recording's start.
+    read_to: u64,
+    /// Task there. Its record may be overwritten later.
+    task: TaskName,
 }
 
 /// Names of functions, counters and conditions.
@@ -114,11 +136,76 @@ impl Names {
     }
 }
 
+impl ZonePositions {
+    /// Returns the position in a zone of this boot.
+    fn of(&self, boot: u64, zone: u32) -> Option<&Position> {
+        let is_same = self.boot == boot;
+        is_same.then(|| self.zones.get(&zone)).flatten()
+    }
+}
+
 impl<'s, I: Image> ZoneEvents<'s, I> {
     /// Creates the events of the boot in the region's header. `symbols` receives linked addresses
     /// if the region has an anchor, and otherwise addresses of the running program. A function
     /// without a symbol is named by its address.
     pub fn new(region: Recovered<I>, symbols: Box<dyn Symbols + 's>) -> Self {
+        Self::open(region, symbols, None)
+    }
+
+    /// Creates the events after `positions`, for a region that is read again while it grows. The
+    /// tasks at the positions are known, even if their records are overwritten meanwhile.
+    ///
+    /// All events are new if the region or the zone was begun again, and for default positions.
+    /// Losses after a zone's last record are not reported: a record may be in flight there, which is
+    /// read from the next positions.
+    ///
+    /// ```
+    /// use nostall_trace::model::Source;
+    /// use nostall_trace::{ZoneEvents, ZonePositions, recover};
+    ///
+    /// # let image = vec![0; 4096];
+    /// let mut positions = ZonePositions::default();
+    /// for _ in 0..2 {
+    ///     let Ok(region) = recover(&image[..]) else {
+    ///         continue; // not begun
+    ///     };
+    ///     let mut events = ZoneEvents::resume(region, Box::new(|_| None), &positions);
+    ///     while let Some(event) = events.next_event()? {
+    ///         println!("{} {:?}", event.time, event.kind);
+    ///     }
+    ///     positions = events.positions();
+    /// }
+    /// # Ok::<(), nostall_trace::model::ReadError>(())
+    /// ```
+    pub fn resume(
+        region: Recovered<I>,
+        symbols: Box<dyn Symbols + 's>,
+        positions: &ZonePositions,
+    ) -> Self {
+        Self::open(region, symbols, Some(positions))
+    }
+
+    /// Returns the positions after the events so far. A gap is reported again if the record after it
+    /// was not read.
+    pub fn positions(&self) -> ZonePositions {
+        let zones = self.lanes.iter().map(|lane| {
+            let position = Position {
+                read_to: lane.read_to,
+                task: self.catalog.task_name(lane.task).clone(),
+            };
+            (lane.cursor.info.zone, position)
+        });
+        ZonePositions {
+            boot: self.region.boot(),
+            zones: zones.collect(),
+        }
+    }
+
+    fn open(
+        region: Recovered<I>,
+        symbols: Box<dyn Symbols + 's>,
+        positions: Option<&ZonePositions>,
+    ) -> Self {
         let header = region.header();
         let by_thread = header.is_some_and(|it| it.flags & ZONES_OF_THREADS != 0);
         let mut events = Self {
@@ -135,7 +222,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             ended: false,
             region,
         };
-        events.open_zones();
+        events.open_zones(positions);
         events
     }
 
@@ -150,7 +237,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         self.region.boot()
     }
 
-    fn open_zones(&mut self) {
+    fn open_zones(&mut self, positions: Option<&ZonePositions>) {
         if let Some(fault) = self.region.fault() {
             self.notes.push(format!(
                 "{fault}; the zones were found by their own headers"
@@ -179,14 +266,23 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             let image = self.region.image();
             let mut cursor = Cursor::with_chunk(image, info, vec![0; each].into());
             let mut task = Task::NONE;
-            // Records of earlier threads start without a name, or with their own `Event::Task`.
-            if self.by_thread && cursor.index() >= info.owned_from(image) {
+            let owned_from = self.by_thread.then(|| info.owned_from(image));
+            let position = positions.and_then(|it| it.of(self.region.boot(), info.zone));
+            let from = position.map_or(0, |position| position.read_to);
+            let is_there = positions.is_some() && cursor.resume(from);
+            // At an owner's first slot, the last task is one of an earlier owner.
+            let is_new_owner = owned_from == Some(cursor.index());
+            if let Some(known) = position.filter(|_| is_there && !is_new_owner) {
+                task = self.catalog.task(known.task.id, &known.task.name);
+            } else if owned_from.is_some_and(|owned| cursor.index() >= owned) {
+                // Records of earlier threads start without a name, or with their own `Event::Task`.
                 let name = info.owner_name(image);
                 task = self
                     .catalog
                     .task(info.owner_id(image) as i64, name.as_str());
             }
             let left = cursor.left();
+            let read_to = from.min(cursor.index());
             let next = cursor.next(image);
             self.total += left * SLOT as u64;
             self.done += left.saturating_sub(cursor.left()) * SLOT as u64;
@@ -195,6 +291,8 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 self.next.push(Reverse((time, self.lanes.len())));
             }
             self.lanes.push(Lane {
+                read_to,
+                next_to: cursor.after_record().unwrap_or(read_to),
                 cursor,
                 next,
                 time,
@@ -214,7 +312,9 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         let Reverse((_, index)) = *first;
         let lane = &mut self.lanes[index];
         let left = lane.cursor.left();
+        lane.read_to = lane.next_to;
         let taken = std::mem::replace(&mut lane.next, lane.cursor.next(self.region.image()));
+        lane.next_to = lane.cursor.after_record().unwrap_or(lane.next_to);
         self.done += left.saturating_sub(lane.cursor.left()) * SLOT as u64;
         match &lane.next {
             Some(next) => {
@@ -293,21 +393,18 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             },
             Event::Mark { name, value } => {
                 let mut text = self.function(FunctionId::Name(name));
-                if let Some(value) = value
-                    && self.catalog.names() < MOST_NAMES
-                {
+                if let Some(value) = value {
                     let with_value = format!("{}: {value}", self.catalog.text(text));
-                    text = self.catalog.name(&with_value);
+                    let known = self.catalog.name_up_to(MOST_NAMES, &with_value);
+                    text = known.unwrap_or(text);
                 }
                 EventKind::Mark { text }
             }
             Event::Lost { records } => EventKind::Lost { records },
             Event::Task { id, name } => {
                 let text = self.text(name).unwrap_or_default();
-                self.lanes[lane].task = match self.catalog.tasks().len() < MOST_NAMES {
-                    true => self.catalog.task(id as i64, &text),
-                    false => Task::NONE,
-                };
+                let task = self.catalog.task_up_to(MOST_NAMES, id as i64, &text);
+                self.lanes[lane].task = task.unwrap_or(Task::NONE);
                 return None;
             }
         };
@@ -402,5 +499,78 @@ impl<I: Image> Source for ZoneEvents<'_, I> {
     }
     fn notes(&self) -> &[String] {
         &self.notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use nostall_io::Processor;
+
+    use super::*;
+    use crate::{Options, Recorder, Region, Site, Ticks, recover};
+
+    #[repr(align(64))]
+    struct Memory([u8; 4096]);
+
+    struct Count(Cell<u64>);
+
+    impl Ticks for Count {
+        fn now(&self) -> u64 {
+            self.0.replace(self.0.get() + 1)
+        }
+    }
+
+    struct OneCpu;
+
+    impl Processor for OneCpu {
+        fn id(&self) -> usize {
+            0
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+
+    #[test]
+    fn known_tasks_and_values_are_kept_at_the_limit() {
+        static MARK: Site = Site::new("mark", "tests");
+        let mut memory = Memory([0; 4096]);
+        let recorder = Recorder::new(Count(Cell::new(1)), OneCpu);
+        let options = Options {
+            zones: 1,
+            names: 256,
+            ..Options::default()
+        };
+        recorder.start(Region::format(&mut memory.0, &options).unwrap());
+        for id in [7, 8, 7] {
+            recorder.task(id, "");
+            recorder.mark(&MARK, Some(id));
+        }
+        let mut image = [0; 4096];
+        let live = recorder.dump().unwrap();
+        assert!(live.read(0, &mut image[..live.len() as usize]));
+        let region = recover(&image[..]).unwrap();
+        let mut events = ZoneEvents::new(region, Box::new(|_| None));
+        let mut shown = Vec::new();
+        while let Some(event) = events.next_event().unwrap() {
+            let EventKind::Mark { text } = event.kind else {
+                unreachable!();
+            };
+            let catalog = &mut events.catalog;
+            shown.push((
+                catalog.task_name(event.task).id,
+                catalog.text(text).to_owned(),
+            ));
+            if shown.len() == 1 {
+                for number in 0..MOST_NAMES {
+                    catalog.name(&number.to_string());
+                    catalog.task(100 + number as i64, "");
+                }
+            }
+        }
+        let expected = [(7, "mark: 7"), (0, "mark"), (7, "mark: 7")];
+        assert_eq!(shown, expected.map(|(id, text)| (id, text.to_owned())));
     }
 }

@@ -25,6 +25,13 @@ pub struct TaskName {
 }
 
 impl TaskName {
+    fn new(id: i64, name: &str) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+        }
+    }
+
     /// Returns whether the task belongs to a CPU: its idle task, or none.
     pub(crate) const fn is_of_cpu(&self) -> bool {
         self.id == 0
@@ -54,28 +61,52 @@ impl Default for Catalog {
 impl Catalog {
     /// Returns the number of `text`, and adds it if it is new.
     pub fn name(&mut self, text: &str) -> Name {
-        if let Some(known) = self.numbers.get(text) {
-            return *known;
+        match self.numbers.get(text) {
+            Some(known) => *known,
+            None => self.add_name(text),
         }
+    }
+
+    /// Returns the number of `text`, and adds it if it is new and there are fewer than `most`
+    /// names. `None` if a new name has no room.
+    pub fn name_up_to(&mut self, most: usize, text: &str) -> Option<Name> {
+        match self.numbers.get(text) {
+            Some(known) => Some(*known),
+            None => (self.texts.len() < most).then(|| self.add_name(text)),
+        }
+    }
+
+    /// Returns the number of the task, and adds it if it is new.
+    pub fn task(&mut self, id: i64, name: &str) -> Task {
+        let task = TaskName::new(id, name);
+        match self.task_numbers.get(&task) {
+            Some(known) => *known,
+            None => self.add_task(task),
+        }
+    }
+
+    /// Returns the number of the task, and adds it if it is new and there are fewer than `most`
+    /// tasks, [`Task::NONE`] included. `None` if a new task has no room.
+    pub fn task_up_to(&mut self, most: usize, id: i64, name: &str) -> Option<Task> {
+        let task = TaskName::new(id, name);
+        match self.task_numbers.get(&task) {
+            Some(known) => Some(*known),
+            None => (self.tasks.len() < most).then(|| self.add_task(task)),
+        }
+    }
+
+    fn add_name(&mut self, text: &str) -> Name {
         let name = Name(self.texts.len() as u32);
         self.texts.push(text.into());
         self.numbers.insert(text.into(), name);
         name
     }
 
-    /// Returns the number of the task, and adds it if it is new.
-    pub fn task(&mut self, id: i64, name: &str) -> Task {
-        let key = TaskName {
-            id,
-            name: name.to_owned(),
-        };
-        if let Some(known) = self.task_numbers.get(&key) {
-            return *known;
-        }
-        let task = Task(self.tasks.len() as u32);
-        self.tasks.push(key.clone());
-        self.task_numbers.insert(key, task);
-        task
+    fn add_task(&mut self, task: TaskName) -> Task {
+        let number = Task(self.tasks.len() as u32);
+        self.tasks.push(task.clone());
+        self.task_numbers.insert(task, number);
+        number
     }
 
     /// Returns the text of a name; empty if the number is unknown.

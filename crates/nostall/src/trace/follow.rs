@@ -1,6 +1,5 @@
 //! Reads recordings while they grow.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -13,14 +12,14 @@ use nostall_postmortem::image::Image as Memory;
 use nostall_postmortem::trace_region::{self, HeaderState};
 use nostall_trace::graph::{Graph, Step};
 use nostall_trace::layout::{FROZEN, RegionHeader, ZONES_OF_THREADS};
-use nostall_trace::model::{Catalog, Event, EventKind, Name, Source, Task, TimeUnit};
-use nostall_trace::{Image, ZoneEvents};
+use nostall_trace::model::{Catalog, Event, EventKind, Source, Task, TimeUnit};
+use nostall_trace::{Image, ZoneEvents, ZonePositions};
 
 use super::candidate::Options;
 use super::names::Names;
-use super::region::{FileImage, events};
+use super::region::{FileImage, recovered};
 
-/// Limits for the stored names and tasks. Further ones have no name.
+/// Limit for the stored names, and for the tasks with a name. Further ones have none.
 const MOST_NAMES: usize = 1 << 20;
 
 /// Recordings that grow in one file. Each look yields the steps since the last one.
@@ -39,8 +38,8 @@ pub struct Follow<'f> {
 #[derive(Default)]
 struct Recording {
     place: Range<u64>,
-    /// Newest event of each CPU and task, and the number of events at its time.
-    newest: HashMap<(u32, Task), (u64, u64)>,
+    /// End of the last look.
+    positions: ZonePositions,
     boot: u64,
     graph: Graph,
 }
@@ -116,9 +115,10 @@ impl<'f> Follow<'f> {
             // Asked before reading: the last events come before the end.
             let is_over = is_over(&image, &header);
             let image = FileImage::part((self.open)()?, &recording.place);
-            let Ok(source) = events(image, &self.names) else {
+            let Ok((region, names)) = recovered(image, &self.names) else {
                 continue; // begun again
             };
+            let source = ZoneEvents::resume(region, Box::new(names), &recording.positions);
             if source.unit() != TimeUnit::Nanoseconds {
                 bail!("a rate needs seconds, and the rate of this recording's clock is not known");
             }
@@ -140,51 +140,24 @@ impl Recording {
     ) -> Result<()> {
         let boot = source.boot();
         if std::mem::replace(&mut self.boot, boot) != boot {
-            self.newest.clear();
             self.graph = Graph::default();
         }
         // The source's numbers of names and tasks are new with each look.
-        let mut names = Vec::new();
-        // Without the tasks whose events are all overwritten.
-        let mut newest = HashMap::new();
-        let mut passed: HashMap<(u32, Task), u64> = HashMap::new();
+        let (mut names, mut tasks) = (Vec::new(), Vec::new());
         while let Some(event) = source.next_event()? {
-            let task = source.catalog().task_name(event.task);
-            let task = match catalog.tasks().len() <= MOST_NAMES {
-                true => catalog.task(task.id, &task.name),
-                false => Task::NONE,
-            };
-            let key = (event.cpu, task);
-            let (limit, count) = self.newest.get(&key).copied().unwrap_or((0, 0));
-            let seen = newest.entry(key).or_insert((limit, count));
-            if event.time < limit {
-                continue;
-            }
-            let is_lost = matches!(event.kind, EventKind::Lost { .. });
-            if event.time == limit {
-                let passed = passed.entry(key).or_default();
-                *passed += 1;
-                if *passed <= count || is_lost {
-                    continue;
-                }
-            }
-            match event.time > seen.0 {
-                true => *seen = (event.time, 1),
-                false => seen.1 += u64::from(event.time == seen.0),
-            }
             if let EventKind::Mark { .. } = event.kind {
                 continue; // It has no rate, and each value has a name of its own.
             }
+            let task = *slot(&mut tasks, event.task.0).get_or_insert_with(|| {
+                let task = source.catalog().task_name(event.task);
+                let known = catalog.task_up_to(MOST_NAMES + 1, task.id, &task.name);
+                known.unwrap_or(Task::NONE)
+            });
             let kind = event.kind.renamed(|name| {
-                let at = name.0 as usize;
-                if at >= names.len() {
-                    names.resize(at + 1, None);
-                }
-                *names[at].get_or_insert_with(|| -> Name {
-                    match catalog.names() < MOST_NAMES {
-                        true => catalog.name(source.catalog().text(name)),
-                        false => catalog.name("?"),
-                    }
+                *slot(&mut names, name.0).get_or_insert_with(|| {
+                    let text = source.catalog().text(name);
+                    let known = catalog.name_up_to(MOST_NAMES, text);
+                    known.unwrap_or_else(|| catalog.name("?"))
                 })
             });
             let event = Event {
@@ -198,9 +171,18 @@ impl Recording {
             });
             let Ok(()) = pushed;
         }
-        self.newest = newest;
+        self.positions = source.positions();
         Ok(())
     }
+}
+
+/// Returns the slot with this number.
+fn slot<T>(slots: &mut Vec<Option<T>>, number: u32) -> &mut Option<T> {
+    let number = number as usize;
+    if number >= slots.len() {
+        slots.resize_with(number + 1, || None);
+    }
+    &mut slots[number]
 }
 
 /// Places of the recordings in a file that is a guest's RAM.
@@ -226,7 +208,7 @@ fn is_over(image: &FileImage, header: &RegionHeader) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::io::Write;
 
     use nostall_io::Processor;
@@ -261,17 +243,25 @@ mod tests {
     }
 
     static CALL: Site = Site::new("call", "tests");
+    static LONG: Site = Site::new("long", "tests");
     static MARK: Site = Site::new("mark", "tests");
+
+    const OPTIONS: RegionOptions<'_> = RegionOptions {
+        zones: 1,
+        names: 256,
+        stop_when_full: false,
+        zones_of_threads: false,
+        ticks_per_second: 1_000_000_000,
+        epoch: None,
+        anchor: None,
+        boot: 1,
+        build_id: &[],
+        program: "",
+    };
 
     /// Begins a recording with 64 slots.
     fn region(memory: &mut Memory, boot: u64) -> Region<'_> {
-        let options = RegionOptions {
-            zones: 1,
-            names: 256,
-            ticks_per_second: 1_000_000_000,
-            boot,
-            ..RegionOptions::default()
-        };
+        let options = RegionOptions { boot, ..OPTIONS };
         Region::format(&mut memory.0, &options).unwrap()
     }
 
@@ -292,6 +282,57 @@ mod tests {
         let mut file = tempfile::tempfile()?;
         file.write_all(bytes)?;
         Ok(file)
+    }
+
+    /// A recording of 64 slots that a test writes, and its follower.
+    struct Followed<'m> {
+        recorder: Recorder<'m, Count, OneCpu>,
+        content: Rc<RefCell<Vec<u8>>>,
+        follow: Follow<'static>,
+    }
+
+    impl<'m> Followed<'m> {
+        fn new(memory: &'m mut Memory, zones_of_threads: bool) -> Self {
+            let recorder = Recorder::new(Count::default(), OneCpu);
+            let options = RegionOptions {
+                zones_of_threads,
+                ..OPTIONS
+            };
+            recorder.start(Region::format(&mut memory.0, &options).unwrap());
+            let content = Rc::new(RefCell::new(bytes(&recorder)));
+            let place = 0..content.borrow().len() as u64;
+            let of_ram = content.clone();
+            let ram = move || file(&of_ram.borrow());
+            Self {
+                recorder,
+                content,
+                follow: Follow::guest(ram, std::iter::once(place)).unwrap(),
+            }
+        }
+
+        fn calls(&self, count: usize) {
+            (0..count).for_each(|_| self.recorder.exit(self.recorder.enter_site(&CALL, None)));
+        }
+
+        /// Returns the calls that ended since the last look: name, task and argument.
+        fn look(&mut self) -> Vec<(String, String, Option<u64>)> {
+            self.content.replace(bytes(&self.recorder));
+            self.look_again()
+        }
+
+        /// Looks at the content as it is.
+        fn look_again(&mut self) -> Vec<(String, String, Option<u64>)> {
+            let mut ended = Vec::new();
+            let show = |step: &Step, catalog: &Catalog| {
+                if let Step::Leave(slice) = step {
+                    let function = catalog.text(slice.function.unwrap()).to_owned();
+                    let task = catalog.task_name(slice.task).name.clone();
+                    ended.push((function, task, slice.argument));
+                }
+            };
+            self.follow.look(show).unwrap();
+            ended
+        }
     }
 
     #[test]
@@ -348,7 +389,7 @@ mod tests {
         let [mut first, mut second] = [0; 2].map(|byte| Memory([byte; LEN]));
         let recorder = recorder(&mut first);
         let open = recorder.enter(100);
-        let content = std::cell::RefCell::new(bytes(&recorder));
+        let content = RefCell::new(bytes(&recorder));
         let place = 0..content.borrow().len() as u64;
         let mut follow = Follow::guest(|| file(&content.borrow()), std::iter::once(place)).unwrap();
         follow.look(|_, _| {}).unwrap();
@@ -366,10 +407,107 @@ mod tests {
     }
 
     #[test]
-    fn tasks_and_marks_that_are_overwritten_take_no_memory() {
+    fn calls_of_an_ended_thread_are_counted_once_after_its_task_record_is_overwritten() {
+        let mut memory = Memory([0; LEN]);
+        let mut followed = Followed::new(&mut memory, true);
+        followed.recorder.set_owner(0, 7, "first");
+        followed.recorder.task(7, "first");
+        followed.calls(10);
+        assert_eq!(followed.look().len(), 10);
+        followed.calls(2);
+        followed.recorder.set_owner(0, 8, "second");
+        followed.recorder.task(8, "second");
+        // 72 slots: the task record of the first thread and three of its calls are overwritten.
+        followed.calls(22);
+        let tasks: Vec<_> = followed
+            .look()
+            .into_iter()
+            .map(|(_, task, _)| task)
+            .collect();
+        assert_eq!(tasks.len(), 24);
+        assert_eq!(tasks[..2], ["first", "first"]);
+        assert_eq!(tasks[2..], ["second"; 22]);
+    }
+
+    #[test]
+    fn calls_of_a_task_that_runs_for_long_are_counted_once() {
+        let mut memory = Memory([0; LEN]);
+        let mut followed = Followed::new(&mut memory, false);
+        followed.recorder.task(7, "busy");
+        let counts = [20, 15, 25, 0, 3];
+        let seen = counts.map(|calls| {
+            followed.calls(calls);
+            followed.look().len()
+        });
+        assert_eq!(seen, counts);
+    }
+
+    #[test]
+    fn a_call_keeps_its_argument_after_its_tasks_record_is_overwritten() {
+        let mut memory = Memory([0; LEN]);
+        let mut followed = Followed::new(&mut memory, false);
+        followed.recorder.task(7, "busy");
+        let open = followed.recorder.enter_site(&LONG, Some(42));
+        for _ in 0..3 {
+            followed.look();
+            followed.calls(20);
+        }
+        followed.look();
+        followed.recorder.exit(open);
+        let long = ("long".to_owned(), "busy".to_owned(), Some(42));
+        assert_eq!(followed.look(), [long]);
+    }
+
+    #[test]
+    fn a_record_that_is_written_during_a_look_is_no_lost_one() {
+        let mut memory = Memory([0; LEN]);
+        let mut followed = Followed::new(&mut memory, false);
+        followed.calls(1);
+        assert_eq!(followed.look().len(), 1);
+        let open = followed.recorder.enter_site(&LONG, Some(42));
+        let call = followed.recorder.enter_site(&CALL, None);
+        // The last slot is reserved, and not yet written.
+        let mut content = bytes(&followed.recorder);
+        let slot = 512 + 256 + 128 + 4 * 16;
+        assert_ne!(content[slot + 8..slot + 16], [0; 8]);
+        content[slot..slot + 16].fill(0);
+        followed.content.replace(content);
+        assert_eq!(followed.look_again(), []);
+        followed.recorder.exit(call);
+        followed.recorder.exit(open);
+        let [call, long] = [("call", None), ("long", Some(42))]
+            .map(|(name, argument)| (name.to_owned(), String::new(), argument));
+        assert_eq!(followed.look(), [call, long]);
+    }
+
+    #[test]
+    fn known_names_and_tasks_are_kept_at_the_limit() {
+        let mut memory = Memory([0; LEN]);
+        let mut followed = Followed::new(&mut memory, false);
+        followed.recorder.task(7, "known");
+        followed.calls(1);
+        let known = ("call".to_owned(), "known".to_owned(), None);
+        assert_eq!(followed.look(), std::slice::from_ref(&known));
+        for number in 0..MOST_NAMES {
+            followed.follow.catalog.name(&number.to_string());
+            followed.follow.catalog.task(100 + number as i64, "");
+        }
+        followed.calls(1);
+        followed.recorder.task(8, "new");
+        followed
+            .recorder
+            .exit(followed.recorder.enter_site(&LONG, None));
+        followed.recorder.task(7, "known");
+        followed.calls(1);
+        let new = ("?".to_owned(), String::new(), None);
+        assert_eq!(followed.look(), [known.clone(), new, known]);
+    }
+
+    #[test]
+    fn marks_that_are_overwritten_take_no_memory() {
         let mut memory = Memory([0; LEN]);
         let recorder = recorder(&mut memory);
-        let content = std::cell::RefCell::new(bytes(&recorder));
+        let content = RefCell::new(bytes(&recorder));
         let open = || file(&content.borrow());
         let place = 0..content.borrow().len() as u64;
         let mut follow = Follow::guest(open, std::iter::once(place)).unwrap();
@@ -386,8 +524,6 @@ mod tests {
             follow.look(count).unwrap();
         }
         assert!(calls > 500, "{calls}");
-        let newest = follow.recordings[0].newest.len();
-        assert!(newest <= 2, "{newest} tasks are remembered");
         let names = follow.catalog().names();
         assert!(names <= 2, "{names} names are stored");
     }

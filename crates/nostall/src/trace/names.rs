@@ -1,6 +1,7 @@
 //! Names of a recorded program's or kernel's functions, from a file with its symbols.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,17 @@ const OTHER_BUILD: &str = "not used for names: it is of another build";
 /// Folder in which distributions keep symbols, by build ID.
 const DEBUG: &str = "/usr/lib/debug/.build-id";
 
+/// Limit for the builds whose symbols are stored. Guest RAM may have more, on purpose.
+const MOST_BUILDS: usize = 16;
+
 /// Names of the functions in one recording. A program's symbols are searched for when the first
 /// function has no other name than its address.
 pub struct Names {
     recording: PathBuf,
     given: Option<(PathBuf, Rc<symbols::Symbols>)>,
     program: RefCell<Program>,
-    /// Result of the last search.
-    found: RefCell<Option<Found>>,
+    /// Results of the last searches, the oldest first.
+    found: RefCell<VecDeque<Found>>,
     /// Lines on files that are not used, or used without proof.
     notes: RefCell<Vec<String>>,
     /// Functions without a symbol.
@@ -98,17 +102,20 @@ impl Names {
             }
         }
         let mut found = self.found.borrow_mut();
-        // Another build may have begun the recording again.
-        let is_other = |found: &Found| found.build_id != program.build_id;
-        if found.as_ref().is_none_or(is_other) {
-            let mut files = program.files(&self.recording).into_iter();
-            let symbols = files.find_map(|path| self.load(&path, &program.build_id));
-            *found = Some(Found {
-                build_id: program.build_id.clone(),
-                symbols: symbols.map(Rc::new),
-            });
+        if let Some(known) = found.iter().find(|it| it.build_id == program.build_id) {
+            return known.symbols.clone();
         }
-        found.as_ref()?.symbols.clone()
+        let mut files = program.files(&self.recording).into_iter();
+        let symbols = files.find_map(|path| self.load(&path, &program.build_id));
+        let symbols = symbols.map(Rc::new);
+        if found.len() >= MOST_BUILDS {
+            found.pop_front();
+        }
+        found.push_back(Found {
+            build_id: program.build_id.clone(),
+            symbols: symbols.clone(),
+        });
+        symbols
     }
 
     /// Loads the symbols of a file, if it exists and is of the program's build.
@@ -232,6 +239,27 @@ mod tests {
         assert_ne!(own, None);
         assert_eq!(name(b"another build"), None);
         assert_eq!(name(symbols.build_id()), own);
+    }
+
+    #[test]
+    fn symbols_of_recordings_of_two_builds_are_loaded_once() {
+        let names = Names::new(Path::new("recording"), &Options::default()).unwrap();
+        let file = std::env::current_exe().unwrap();
+        let own = symbols::Symbols::load(&file).unwrap().build_id().to_vec();
+        let look = |build_id: &[u8]| {
+            *names.program.borrow_mut() = Program {
+                name: String::new(),
+                file: file.clone(),
+                build_id: build_id.to_vec(),
+            };
+            names.symbols()
+        };
+        let first = look(&own).unwrap();
+        assert!(look(b"another build").is_none());
+        let second = look(&own).unwrap();
+        assert!(Rc::ptr_eq(&first, &second), "the file was loaded again");
+        (0..100_u8).for_each(|build| assert!(look(&[build]).is_none()));
+        assert_eq!(names.found.borrow().len(), MOST_BUILDS);
     }
 
     #[test]

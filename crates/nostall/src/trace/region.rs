@@ -8,10 +8,10 @@ use std::rc::Rc;
 use anyhow::Result;
 use nostall_trace::layout::{REGION_HEADER, RegionHeader};
 use nostall_trace::model::Source;
-use nostall_trace::{HeaderFault, Image, ZoneEvents, recover};
+use nostall_trace::{HeaderFault, Image, Recovered, ZoneEvents, recover};
 
 use super::candidate::Candidate;
-use super::names::Names;
+use super::names::{Names, Shared};
 
 /// Bytes of a region in a file, which are not kept in memory.
 pub struct FileImage {
@@ -86,22 +86,22 @@ impl Image for FileImage {
     }
 }
 
-/// Returns the events of the region in this image, whose header has to be sound: it has the clock's
-/// rate.
+/// Returns the region in this image, and the names of its functions. The region's header has to be
+/// sound: it has the clock's rate.
 ///
 /// # Errors
 ///
 /// The fault of the header.
-pub fn events(
+pub fn recovered(
     image: FileImage,
     names: &Rc<Names>,
-) -> Result<ZoneEvents<'static, FileImage>, HeaderFault> {
+) -> Result<(Recovered<FileImage>, Shared), HeaderFault> {
     let region = recover(image)?;
     if let Some(fault) = region.fault() {
         return Err(fault);
     }
     let names = names.of(&region);
-    Ok(ZoneEvents::new(region, Box::new(names)))
+    Ok((region, names))
 }
 
 /// Opens a recording of nostall. One with a damaged header is read as memory, which restores more
@@ -113,9 +113,8 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     }
     let image = FileImage::open(candidate.path, false)?;
     let names = Names::new(candidate.path, candidate.options)?;
-    Ok(events(image, &names)
-        .ok()
-        .map(|events| Box::new(events) as _))
+    let region = recovered(image, &names).ok();
+    Ok(region.map(|(region, names)| Box::new(ZoneEvents::new(region, Box::new(names))) as _))
 }
 
 #[cfg(unix)]

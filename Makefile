@@ -187,7 +187,7 @@ deny:
 	cargo deny check --hide-inclusion-graph licenses bans sources
 	@cargo deny fetch db >/dev/null || { \
 		echo 'deny: the database of advisories, on github.com, cannot be fetched: check the network' >&2; exit 1; }
-	cargo deny check --disable-fetch advisories
+	cargo deny --offline check advisories
 
 # The public items of each library against those of a release, or of another revision. A library
 # that the revision lacks is named and left out.

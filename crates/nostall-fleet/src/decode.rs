@@ -965,8 +965,8 @@ fn name(symbols: Option<&Symbols>, address: u64, offset: u64) -> (Cell<'_>, Cell
     })
 }
 
-/// Returns bytes as text, with U+FFFD for what is no UTF-8. This is faster for text without faults
-/// than the standard library's function alone.
+/// Returns bytes as text, with U+FFFD for bytes that are no UTF-8. For text without faults, this is
+/// faster than `from_utf8_lossy` alone.
 fn readable(bytes: &[u8]) -> Cow<'_, str> {
     str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

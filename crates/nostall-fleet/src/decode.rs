@@ -17,7 +17,7 @@ use nostall_postmortem::detect::FoundRegion;
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::image::{self, DumpFormat, Image};
 use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
-use nostall_postmortem::symbols::{Symbols, kernel_offset};
+use nostall_postmortem::symbols::{Symbol, Symbols, kernel_offset};
 use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Record, Text, Unpack};
 use nostall_pstore::{ByteOrder, Trace, Trust, Writer, ZoneKind, ZoneState};
@@ -30,7 +30,7 @@ use crate::line;
 use crate::names::Maps;
 use crate::schema::Kind;
 use crate::tables::{
-    self, CALLS, CRASHES, Cell, DUMPS, MOST_ROWS, RECORDS, Rows, TableNumber, nulls,
+    self, CALLS, CRASHES, Cell, DUMPS, MOST_BYTES, MOST_ROWS, RECORDS, Rows, TableNumber, nulls,
 };
 
 /// Longest file that is read into memory. A longer one is mapped.
@@ -268,9 +268,9 @@ impl<'a> Dump<'a> {
             decoded.push(found.start..found.start.saturating_add(bytes.len() as u64));
             self.region(found, &bytes);
         }
-        self.facts.build_id = build_id(image, &decoded);
         let traces = trace_region::find(image, &(0..u64::MAX), &decoded);
         decoded.extend(traces.iter().map(TraceRegion::range));
+        self.facts.build_id = build_id(image, &decoded);
         self.log_rings(image, &decoded);
         for trace in &traces {
             self.trace(trace);
@@ -550,13 +550,29 @@ impl<'a> Dump<'a> {
         let numbers = |value: fn(&Trace) -> i64| {
             Arc::new(Int64Array::from_iter_values(calls.iter().map(value))) as ArrayRef
         };
-        let functions = |address: fn(&Trace) -> u64| -> [ArrayRef; 2] {
-            let Some((symbols, offset)) = symbols else {
+        let symbols_of = |address: fn(&Trace) -> u64| -> Option<Vec<Option<Symbol<'_>>>> {
+            let (symbols, offset) = symbols?;
+            let addresses = calls.iter().map(address);
+            Some(
+                addresses
+                    .map(|address| symbols.lookup(address.wrapping_sub(offset)))
+                    .collect(),
+            )
+        };
+        let found = [
+            symbols_of(|call| call.record.ip),
+            symbols_of(|call| call.record.parent),
+        ];
+        let names = found.iter().flatten().flatten().flatten();
+        if rows > 1 && names.map(|symbol| symbol.name.len()).sum::<usize>() > MOST_BYTES {
+            let (first, second) = calls.split_at(rows / 2);
+            self.call_columns(number, sequence, first, symbols);
+            return self.call_columns(number, sequence + first.len() as i64, second, symbols);
+        }
+        let functions = |found: Option<Vec<Option<Symbol<'_>>>>| -> [ArrayRef; 2] {
+            let Some(found) = found else {
                 return [nulls(Kind::Text, rows), nulls(Kind::Long, rows)];
             };
-            let addresses = calls.iter().map(address);
-            let found = addresses.map(|address| symbols.lookup(address.wrapping_sub(offset)));
-            let found: Vec<_> = found.collect();
             let names = found.iter().map(|symbol| Some(symbol.as_ref()?.name));
             let distances = found.iter().map(|symbol| {
                 let distance = symbol.as_ref()?.offset;
@@ -567,8 +583,7 @@ impl<'a> Dump<'a> {
                 Arc::new(distances.collect::<Int64Array>()),
             ]
         };
-        let [symbol, symbol_offset] = functions(|call| call.record.ip);
-        let [parent_symbol, parent_offset] = functions(|call| call.record.parent);
+        let [[symbol, symbol_offset], [parent_symbol, parent_offset]] = found.map(functions);
         let trust = calls.iter().map(|call| call.trust);
         let trust = match trust.clone().all(|trust| trust == calls[0].trust) {
             true => same(calls[0].trust.name()),
@@ -988,8 +1003,8 @@ fn ranges(ranges: &[Range<usize>]) -> Cell<'_> {
     }
 }
 
-/// Returns the build ID of the kernel's VMCOREINFO, which lies in its memory as text. In the regions
-/// that were decoded it is a line of a log, which any program may have written.
+/// Returns the build ID of the kernel's VMCOREINFO, which lies in its memory as text. In the ramoops
+/// regions and traces that were decoded, any program may have written it.
 fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
     let finder = memchr::memmem::Finder::new(b"BUILD-ID=");
     let mut found = BTreeSet::new();
@@ -1012,24 +1027,25 @@ fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
 }
 
 /// Returns the bytes of an image that are in none of these ranges of addresses.
-fn outside<'i>(image: &'i Image, ranges: &[Range<u64>]) -> Vec<&'i [u8]> {
+fn outside<'i>(image: &'i Image, ranges: &[Range<u64>]) -> impl Iterator<Item = &'i [u8]> {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable_by_key(|range| range.start);
-    let mut parts = Vec::new();
-    for (start, mut rest) in image.data_ranges() {
+    image.data_ranges().flat_map(move |(start, mut rest)| {
         let mut at = start;
+        let mut parts = Vec::new();
         for range in &ranges {
             let before = range.start.saturating_sub(at).min(rest.len() as u64);
-            parts.extend(rest.split_off(..before as usize));
+            if before > 0 {
+                parts.extend(rest.split_off(..before as usize));
+            }
             at += before;
             let inside = range.end.saturating_sub(at).min(rest.len() as u64);
             rest = &rest[inside as usize..];
             at += inside;
         }
         parts.push(rest);
-    }
-    parts.retain(|part| !part.is_empty());
-    parts
+        parts
+    })
 }
 
 fn hash_of(mut file: &File) -> io::Result<String> {

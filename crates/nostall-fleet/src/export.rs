@@ -23,8 +23,8 @@ use crate::names::Maps;
 use crate::output::{Batch, Claim, Format};
 use crate::tables::{DUMPS, TableNumber};
 
-/// Maximum number of batches of rows of an input that wait for the writer. It is one batch of each
-/// table, so a thread ends a small input while the writer waits for an earlier one.
+/// Maximum number of batches of rows of an input that wait for the writer. Most small inputs
+/// have one batch of each table, so a thread ends them while the writer waits for an earlier one.
 const QUEUE: usize = 4;
 
 /// Inputs begun besides one for each thread. Sizes of dumps differ, so small ones are decoded while

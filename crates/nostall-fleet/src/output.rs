@@ -30,8 +30,9 @@ const LIMITS: Limits = Limits {
     row_group: 16 << 20,
 };
 
-/// Most dumps that a row group's filter is made for. More make it less exact, and no row is lost.
-const DUMPS_OF_ROW_GROUP: u64 = 4096;
+/// Most dumps that a row group's filter is made for: a batch of 1 GiB with dumps of 16 KiB. More make
+/// it less exact, and no row is lost. A filter for fewer takes less of the file.
+const DUMPS_OF_ROW_GROUP: u64 = 64 << 10;
 
 /// Most rows of a page. Each page costs time, whatever its size is.
 const ROWS_OF_PAGE: usize = 64 << 10;

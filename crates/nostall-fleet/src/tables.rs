@@ -17,7 +17,7 @@ use crate::schema::{Kind, TABLES, Table, range_fields};
 pub(crate) const MOST_ROWS: usize = 16 << 10;
 
 /// Most bytes of text in a batch, but for its last row.
-const MOST_BYTES: usize = 2 << 20;
+pub(crate) const MOST_BYTES: usize = 2 << 20;
 
 /// A value of a row.
 #[derive(Clone, Copy, Debug)]

@@ -16,6 +16,8 @@ pub fn comments(source: &str) -> Vec<Comment> {
     let (mut start, mut line) = (0, 1);
     // Line and kind of a comment that belongs to the last one.
     let mut next = None;
+    // Line of the last code. A comment beside it is one of its own.
+    let mut code = 0;
     for token in tokenize(source, FrontmatterAllowed::No) {
         let text = &source[start..start + token.len as usize];
         match token.kind {
@@ -30,10 +32,13 @@ pub fn comments(source: &str) -> Vec<Comment> {
                 if let Some(comment) = comments.last_mut() {
                     comment.text.extend([markdown, "\n"]);
                 }
-                next = Some((line + 1, doc_style));
+                next = (code != line).then_some((line + 1, doc_style));
             }
             TokenKind::Whitespace => {}
-            _ => next = None,
+            _ => {
+                next = None;
+                code = line + text.matches('\n').count();
+            }
         }
         line += text.matches('\n').count();
         start += token.len as usize;

@@ -218,8 +218,10 @@ fn a_sentence_of_a_comment_ends_with_its_block() {
         lines("a.rs", &format!("\n/// {twenty}\n/// {twenty}\n")),
         [2]
     );
-    let beside_code = format!("a, // {twenty}\nb, // {twenty}\n");
-    assert!(lines("a.rs", &beside_code).is_empty());
+    for next in ["b, ", ""] {
+        let beside_code = format!("a, // {twenty}\n{next}// {twenty}\n");
+        assert!(lines("a.rs", &beside_code).is_empty());
+    }
     let code = format!("/// ```\n/// // {twenty} {twenty}\n/// ```\n");
     assert!(lines("a.rs", &code).is_empty());
 }

@@ -163,7 +163,9 @@ impl<'a> Words<'a> {
                         ends_sentence: false,
                     });
                 }
-                let bare = text.trim_end_matches(['"', '\'', ')', '”']);
+                let bare = text
+                    .trim_end_matches(['"', '\'', ')', '”'])
+                    .trim_start_matches(['"', '(']);
                 if bare.ends_with(['.', '!', '?']) && !matches!(bare, "e.g." | "i.e." | "vs.") {
                     self.end_sentence();
                 }

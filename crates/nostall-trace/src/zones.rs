@@ -68,6 +68,8 @@ pub struct ZoneEvents<'s, I> {
     total: u64,
     notes: Vec<String>,
     ended: bool,
+    /// Positions of this boot that the events continue from.
+    earlier: ZonePositions,
 }
 
 struct Lane {
@@ -155,9 +157,10 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
     /// Creates the events after `positions`, for a region that is read again while it grows. The
     /// tasks at the positions are known, even if their records are overwritten meanwhile.
     ///
-    /// All events are new if the region or the zone was begun again, and for default positions.
-    /// Losses after a zone's last record are not reported: a record may be in flight there, which is
-    /// read from the next positions.
+    /// All events are new if the region was begun again with another boot number
+    /// ([`Options::boot`](crate::Options::boot)), and for default positions. Losses after a zone's
+    /// last record are not reported: a record may be in flight there, which the next positions read.
+    /// A record in flight that later ones of its zone follow is lost.
     ///
     /// ```
     /// use nostall_trace::model::Source;
@@ -188,16 +191,26 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
     /// Returns the positions after the events so far. A gap is reported again if the record after it
     /// was not read.
     pub fn positions(&self) -> ZonePositions {
-        let zones = self.lanes.iter().map(|lane| {
-            let position = Position {
-                read_to: lane.read_to,
-                task: self.catalog.task_name(lane.task).clone(),
-            };
-            (lane.cursor.info.zone, position)
-        });
+        let mut zones: HashMap<_, _> = self
+            .lanes
+            .iter()
+            .map(|lane| {
+                let position = Position {
+                    read_to: lane.read_to,
+                    task: self.catalog.task_name(lane.task).clone(),
+                };
+                (lane.cursor.info.zone, position)
+            })
+            .collect();
+        // A zone that could not be read this time keeps its position.
+        for (zone, position) in &self.earlier.zones {
+            if zones.len() < MOST_ZONES {
+                zones.entry(*zone).or_insert_with(|| position.clone());
+            }
+        }
         ZonePositions {
             boot: self.region.boot(),
-            zones: zones.collect(),
+            zones,
         }
     }
 
@@ -220,6 +233,10 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             total: 0,
             notes: Vec::new(),
             ended: false,
+            earlier: positions
+                .filter(|it| it.boot == region.boot())
+                .cloned()
+                .unwrap_or_default(),
             region,
         };
         events.open_zones(positions);

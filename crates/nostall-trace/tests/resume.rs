@@ -111,6 +111,20 @@ fn overwritten_records_are_lost_from_the_position_on() {
 }
 
 #[test]
+fn a_zone_that_cannot_be_read_once_keeps_its_position() {
+    let (recorder, cpu) = started(&OPTIONS);
+    let mut positions = ZonePositions::default();
+    for zone in 0..2 {
+        cpu.0.store(zone, Ordering::Relaxed);
+        (0..3).for_each(|i| _ = recorder.enter(i));
+    }
+    let image = snapshot(recorder);
+    assert_eq!(all(&image, &mut positions).len(), 6);
+    assert!(all(&image[..FIRST + ZONE], &mut positions).is_empty());
+    assert!(all(&image, &mut positions).is_empty());
+}
+
+#[test]
 fn a_new_owner_of_a_zone_has_its_own_task() {
     let options = Options {
         zones_of_threads: true,

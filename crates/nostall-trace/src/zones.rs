@@ -425,12 +425,27 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 return None;
             }
         };
+        let (cpu, task) = match (self.by_thread, self.lanes[lane].task) {
+            (false, task) => (record.zone, task),
+            (true, Task::NONE) => (0, self.unknown_thread(lane)),
+            (true, task) => (0, task),
+        };
         Some(model::Event {
             time: self.nanos(record.time),
-            cpu: if self.by_thread { 0 } else { record.zone },
-            task: self.lanes[lane].task,
+            cpu,
+            task,
             kind,
         })
+    }
+
+    /// Sets and returns the task that stands for the unknown thread of a zone. Without one, the calls
+    /// of several such threads would be paired with each other.
+    #[cold]
+    fn unknown_thread(&mut self, lane: usize) -> Task {
+        let lane = &mut self.lanes[lane];
+        let id = TaskName::id_of_zone(lane.cursor.info.zone);
+        lane.task = self.catalog.task(id, "");
+        lane.task
     }
 
     fn text(&self, name: u32) -> Option<String> {

@@ -4,8 +4,11 @@
 
 mod common;
 
+use std::sync::atomic::Ordering;
+
 use common::{memory, recorder, snapshot};
-use nostall_trace::model::{Event, EventKind, Source, TimeUnit};
+use nostall_trace::graph::{Match, Step, walk};
+use nostall_trace::model::{Event, EventKind, ReadError, Source, TimeUnit};
 use nostall_trace::{Filter, Image, Options, Region, Site, ZoneEvents, recover};
 
 const OPTIONS: Options<'_> = Options {
@@ -118,13 +121,81 @@ fn a_threads_zone_has_its_task_and_no_cpu() {
     };
     recorder.start(Region::format(memory(8192), &threads).unwrap());
     recorder.set_owner(1, 99, "reader");
-    cpu.0.store(1, std::sync::atomic::Ordering::Relaxed);
+    cpu.0.store(1, Ordering::Relaxed);
     let _ = recorder.enter(0x9010);
     let (events, _, unit) = events(&snapshot(recorder));
     assert_eq!(
         (&events[..], unit),
         (&["1 0reader +main Some(0)".to_owned()][..], TimeUnit::Ticks)
     );
+}
+
+/// Returns the calls of `main` whose entry or exit is known: start, end, pairing and task.
+fn calls_of_main(image: &[u8]) -> Vec<(Option<u64>, Option<u64>, Match, i64)> {
+    let symbols = |address| (address == 0x1010).then(|| "main".to_owned());
+    let mut source = ZoneEvents::new(recover(image).unwrap(), Box::new(symbols));
+    let mut calls = Vec::new();
+    let walked = walk(&mut source, |catalog, step| {
+        if let Step::Leave(slice) = step
+            && slice.function.map(|name| catalog.text(name)) == Some("main")
+        {
+            let task = catalog.task_name(slice.task).id;
+            calls.push((slice.start, slice.end, slice.matched, task));
+        }
+        Ok::<_, ReadError>(())
+    });
+    walked.unwrap();
+    calls
+}
+
+#[test]
+fn calls_of_unknown_threads_are_paired_within_their_own_zones() {
+    let (recorder, cpu) = recorder();
+    let options = Options {
+        zones_of_threads: true,
+        ticks_per_second: 0,
+        ..OPTIONS
+    };
+    // Zones of 64 slots.
+    let zones = 512 + 256 + 2 * (128 + 64 * 16);
+    recorder.start(Region::format(memory(zones), &options).unwrap());
+    let on = |zone| cpu.0.store(zone, Ordering::Relaxed);
+    for zone in 0..2 {
+        on(zone);
+        recorder.set_owner(zone, 7 + zone as u64, "");
+        recorder.task(7 + zone as u64, "");
+        // The record of the thread is overwritten.
+        (0..40).for_each(|_| recorder.exit(recorder.enter(0x9020)));
+    }
+    let enter = |zone| {
+        on(zone);
+        recorder.enter(0x9010)
+    };
+    let calls = [enter(0), enter(1)];
+    for (zone, call) in calls.into_iter().enumerate() {
+        on(zone);
+        recorder.exit(call);
+    }
+    // The threads end, the first one inside a call, and others take over.
+    let _ = enter(0);
+    for zone in 0..2 {
+        on(zone);
+        recorder.set_owner(zone, 17 + zone as u64, "");
+        recorder.set_depth(0);
+        recorder.task(17 + zone as u64, "");
+        recorder.exit(recorder.enter(0x9010));
+    }
+    let calls = calls_of_main(&snapshot(recorder));
+    let start = calls[0].0.unwrap();
+    let at = |time| Some(start + time);
+    let expected = [
+        (at(0), at(2), Match::Paired, -1),
+        (at(1), at(3), Match::Paired, -2),
+        (at(6), at(7), Match::Paired, 17),
+        (at(9), at(10), Match::Paired, 18),
+        (at(4), None, Match::Open, -1),
+    ];
+    assert_eq!(calls, expected);
 }
 
 #[test]

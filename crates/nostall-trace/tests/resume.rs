@@ -145,6 +145,34 @@ fn a_new_owner_of_a_zone_has_its_own_task() {
 }
 
 #[test]
+fn an_unknown_thread_stays_the_same_task() {
+    let options = Options {
+        zones_of_threads: true,
+        ..OPTIONS
+    };
+    let (recorder, cpu) = started(&options);
+    let mut positions = ZonePositions::default();
+    let mut looks = Vec::new();
+    for _ in 0..2 {
+        for zone in [1, 0] {
+            cpu.0.store(zone, Ordering::Relaxed);
+            let _ = recorder.enter(1);
+        }
+        let image = snapshot(recorder);
+        let region = recover(&image[..]).unwrap();
+        let mut source = ZoneEvents::resume(region, Box::new(|_| None), &positions);
+        let mut tasks = Vec::new();
+        while let Some(event) = source.next_event().unwrap() {
+            tasks.push(source.catalog().task_name(event.task).clone());
+        }
+        positions = source.positions();
+        looks.push(tasks);
+    }
+    assert_ne!(looks[0][0], looks[0][1]);
+    assert_eq!(looks[0], looks[1]);
+}
+
+#[test]
 fn records_after_a_step_back_of_the_clock_are_new() {
     let (recorder, _) = started(&OPTIONS);
     let mut positions = ZonePositions::default();

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_io::Processor;
@@ -267,6 +267,78 @@ fn a_recording_is_followed_while_it_grows_and_reported_afterwards() {
     let graph = printed(&report(&path, &["--view", "graph", "--limit", "6"]));
     assert_eq!(graph.lines().count(), 7, "{graph}");
     assert!(graph.contains("  inner\\x1b[2J();"), "{graph}");
+}
+
+#[test]
+fn calls_of_unknown_threads_have_their_own_durations() {
+    /// A clock that advances with each read.
+    #[derive(Default)]
+    struct Count(AtomicU64);
+    impl Ticks for Count {
+        fn now(&self) -> u64 {
+            self.0.fetch_add(1, Ordering::Relaxed)
+        }
+    }
+    /// The thread's zone.
+    struct Zone<'z>(&'z AtomicUsize);
+    impl Processor for Zone<'_> {
+        fn id(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+    static CALL: Site = Site::new("call", "tests");
+    #[repr(align(64))]
+    struct Memory([u8; 4096]);
+
+    let zone = AtomicUsize::new(0);
+    let mut memory = Memory([0; 4096]);
+    let recorder = Recorder::new(Count::default(), Zone(&zone));
+    let options = Options {
+        zones: 2,
+        names: 256,
+        zones_of_threads: true,
+        ticks_per_second: 1_000_000_000,
+        ..Options::default()
+    };
+    recorder.start(Region::format(&mut memory.0, &options).unwrap());
+    let on = |number| zone.store(number, Ordering::Relaxed);
+    let entered = [0, 1].map(|number| {
+        on(number);
+        recorder.enter_site(&CALL, None)
+    });
+    for (number, entered) in entered.into_iter().enumerate() {
+        on(number);
+        recorder.exit(entered);
+    }
+    let live = recorder.dump().unwrap();
+    let mut bytes = vec![0; live.len() as usize];
+    assert!(live.read(0, &mut bytes));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    fs::write(&path, bytes).unwrap();
+
+    let lines = printed(&report(&path, &["--view", "graph", "--json"]));
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let calls: Vec<_> = lines
+        .map(|line: Value| {
+            let [start, duration, task] =
+                ["start", "duration", "task"].map(|name| line[name].as_i64());
+            (start, duration, task, line["matched"].clone())
+        })
+        .collect();
+    let start = calls[0].0.unwrap();
+    let expected = [(start, -1), (start + 1, -2)]
+        .map(|(start, task)| (Some(start), Some(2), Some(task), "paired".into()));
+    assert_eq!(calls, expected);
+
+    let graph = printed(&report(&path, &["--view", "graph"]));
+    let switch = " 0)  unknown thread of zone 0 => unknown thread of zone 1\n";
+    assert!(graph.contains(switch), "{graph}");
 }
 
 #[test]

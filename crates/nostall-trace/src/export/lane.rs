@@ -21,12 +21,30 @@ impl Lane {
 
     /// Returns the lane's name for the user. `task` is the first task of the lane.
     pub fn name(self, catalog: &Catalog, task: Task) -> String {
-        let TaskName { id, name } = catalog.task_name(task);
-        match self {
+        let task = catalog.task_name(task);
+        let TaskName { id, name } = task;
+        task.unknown_thread().unwrap_or_else(|| match self {
             Self::Task(_) if name.is_empty() => format!("task {id}"),
             Self::Task(_) => format!("{name} ({id})"),
             Self::Cpu(cpu) if name.is_empty() => format!("CPU {cpu}"),
             Self::Cpu(cpu) => format!("{name} on CPU {cpu}"),
-        }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_without_a_name_has_a_number() {
+        let mut catalog = Catalog::default();
+        let tasks = [(7, "sh"), (7, ""), (TaskName::id_of_zone(3), ""), (0, "")];
+        let names = tasks.map(|(id, name)| {
+            let task = catalog.task(id, name);
+            Lane::of(&catalog, task, 2).name(&catalog, task)
+        });
+        let expected = ["sh (7)", "task 7", "unknown thread of zone 3", "CPU 2"];
+        assert_eq!(names, expected);
     }
 }

@@ -18,7 +18,8 @@ impl Task {
 /// Identity of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaskName {
-    /// Thread or task identifier; 0 for [`Task::NONE`].
+    /// Thread or task identifier; 0 for [`Task::NONE`]. In a recording with a zone for each thread,
+    /// an unknown thread has the identifier -1 - its zone and no name.
     pub id: i64,
     /// Task's name; empty if unknown.
     pub name: String,
@@ -30,6 +31,17 @@ impl TaskName {
             id,
             name: name.to_owned(),
         }
+    }
+
+    /// Returns the identifier that stands for the unknown thread of a zone.
+    pub(crate) fn id_of_zone(zone: u32) -> i64 {
+        -1 - i64::from(zone)
+    }
+
+    /// Returns the text for the user if the task stands for the unknown thread of a zone.
+    pub(crate) fn unknown_thread(&self) -> Option<String> {
+        let is_unknown = self.id < 0 && self.name.is_empty();
+        is_unknown.then(|| format!("unknown thread of zone {}", -1 - self.id))
     }
 
     /// Returns whether the task belongs to a CPU: its idle task, or none.

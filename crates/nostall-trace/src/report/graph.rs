@@ -71,7 +71,7 @@ pub struct GraphLine<'a> {
     pub depth: u32,
     /// CPU of the entry.
     pub cpu: u32,
-    /// Task's identifier; `null` without tasks.
+    /// Task's identifier; `null` without tasks. A negative one stands for an unknown thread.
     pub task: Option<i64>,
     /// Argument that was passed to the recorder.
     pub argument: Option<u64>,
@@ -398,7 +398,8 @@ impl<'a> Graph<'a> {
         };
         let names = [before, task].map(|task| {
             let task = catalog.task_name(task);
-            format!("{}-{}", task.name, task.id)
+            let known = || format!("{}-{}", task.name, task.id);
+            task.unknown_thread().unwrap_or_else(known)
         });
         let text = format!("{cpu:>2})  {} => {}", names[0], names[1]);
         let text = self.look.name(&text, 0);

@@ -45,8 +45,10 @@ fn start_trace(
     ticks_per_second: u64,
     log: impl Fn(&dyn std::fmt::Debug),
 ) -> Result<(), FormatError> {
-    // First the records of the previous boot.
+    // First the records of the previous boot. This one has the next number.
+    let mut boot = 1;
     if let Ok(previous) = recover(&memory[..]) {
+        boot = previous.boot().wrapping_add(1);
         for record in previous.merged::<MAX_CPUS>().into_iter().flatten() {
             log(&record);
         }
@@ -55,6 +57,7 @@ fn start_trace(
         zones: MAX_CPUS as u32,
         names: 65536,
         ticks_per_second,
+        boot,
         ..Options::default()
     };
     RECORDER.start(Region::format(memory, &options)?);

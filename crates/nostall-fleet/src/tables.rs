@@ -167,7 +167,7 @@ impl Rows {
 /// # Panics
 ///
 /// If the columns are not those of the table, or have another number of rows.
-pub fn batch(
+pub(crate) fn batch(
     table: TableNumber,
     rows: usize,
     input: i64,
@@ -188,7 +188,7 @@ pub fn batch(
 }
 
 /// Returns a column of at most [`MOST_ROWS`] rows without any value.
-pub fn nulls(kind: Kind, rows: usize) -> ArrayRef {
+pub(crate) fn nulls(kind: Kind, rows: usize) -> ArrayRef {
     NULLS[kind as usize].slice(0, rows)
 }
 

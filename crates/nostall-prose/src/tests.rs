@@ -1,5 +1,4 @@
-use crate::exceptions::{Found, compare, lowered};
-use crate::rules::{Finding, findings};
+use crate::rules::findings;
 use crate::text::Kind;
 
 /// Returns the findings in `source`, each as line and reason.
@@ -300,61 +299,4 @@ fn files_without_prose_of_ours_are_not_read() {
     ] {
         assert!(Kind::of(path).is_none(), "{path}");
     }
-}
-
-fn found(path: &str, count: usize) -> Found {
-    let finding = |line| Finding {
-        line,
-        reason: "why".to_owned(),
-    };
-    (path.to_owned(), (1..=count).map(finding).collect())
-}
-
-#[test]
-fn findings_in_a_file_that_is_not_listed_are_reported_one_by_one() {
-    assert_eq!(
-        compare("", &[found("a.rs", 2), found("b.rs", 0)]),
-        ["a.rs:1: why", "a.rs:2: why"]
-    );
-}
-
-#[test]
-fn a_listed_file_has_exactly_the_listed_number_of_findings() {
-    let list = "2 a.rs\n";
-    assert!(compare(list, &[found("a.rs", 2)]).is_empty());
-    let fault = |count| {
-        format!("scripts/prose-exceptions.txt:1: a.rs has {count} findings: the list says 2")
-    };
-    assert_eq!(compare(list, &[found("a.rs", 1)]), [fault(1)]);
-    let more = [
-        "a.rs:1: why".to_owned(),
-        "a.rs:2: why".to_owned(),
-        "a.rs:3: why".to_owned(),
-        fault(3),
-    ];
-    assert_eq!(compare(list, &[found("a.rs", 3)]), more);
-}
-
-#[test]
-fn a_file_that_is_plain_or_gone_leaves_the_list() {
-    let fault = "is plain, or not there: remove it from the list";
-    assert_eq!(
-        compare("2 a.rs\n1 b.rs\n", &[found("a.rs", 0)]),
-        [
-            format!("scripts/prose-exceptions.txt:1: a.rs {fault}"),
-            format!("scripts/prose-exceptions.txt:2: b.rs {fault}"),
-        ]
-    );
-}
-
-#[test]
-fn an_update_only_shrinks_the_list() {
-    let files = [
-        found("down.rs", 1),
-        found("new.rs", 4),
-        found("plain.rs", 0),
-        found("up.rs", 9),
-    ];
-    let list = "2 down.rs\n1 gone.rs\n1 plain.rs\n3 up.rs\n";
-    assert_eq!(lowered(list, &files), "1 down.rs\n3 up.rs\n");
 }

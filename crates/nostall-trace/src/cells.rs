@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 /// Tests replace this with words that a handler interrupts, that another thread reads, or whose
 /// stores are cut.
 pub(crate) trait Cells {
-    /// Reads a word that only this CPU writes.
+    /// Reads a word. Other words may be read or written before it.
     fn get(&self, word: usize) -> u64;
 
     /// Writes a word that only this CPU reads while it records.

@@ -51,7 +51,7 @@ const ON: u8 = 1;
 const FILTERED: u8 = 2;
 /// Recording ends when a zone is full.
 const STOP: u8 = 4;
-/// A trigger stopped the recording; another one may start it.
+/// A trigger or [`Recorder::pause`] paused the recording; another trigger may start it.
 const PAUSED: u8 = 8;
 /// Recording is frozen.
 const FROZEN_STATE: u8 = 16;
@@ -296,7 +296,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         );
     }
 
-    /// Returns the depth of calls on this CPU.
+    /// Returns the depth of recorded calls on this CPU; 0 if it has no zone.
     pub fn depth(&self) -> u64 {
         self.zone().map_or(0, |zone| zone.cells.get(word(DEPTH)))
     }
@@ -416,7 +416,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         })
     }
 
-    /// Starts recording into a region. The records in a previous region stay there.
+    /// Starts recording into a region, and ends a pause or freeze. The records in a previous region
+    /// stay there.
     ///
     /// A record that another CPU is writing meanwhile goes into either region.
     pub fn start(&self, region: Region<'m>) {
@@ -437,7 +438,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.change(0, ON);
     }
 
-    /// Resumes recording into the same region, unless it is frozen.
+    /// Resumes recording into the same region, and ends a pause. Does nothing while recording is
+    /// frozen.
     pub fn resume(&self) {
         if self.state.load(Ordering::Relaxed) & FROZEN_STATE == 0
             && !self.region.load(Ordering::Relaxed).is_null()
@@ -446,8 +448,9 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Stops recording permanently, so that the last records stay: after a crash, or after a
-    /// detected fault. Records in progress are completed.
+    /// Stops recording until [`unfreeze`](Self::unfreeze) or [`start`](Self::start), so that the
+    /// last records stay: after a crash, or after a detected fault. Records in progress are
+    /// completed.
     pub fn freeze(&self) {
         self.change(FROZEN_STATE, ON);
         if let Some(region) = self.region_cells() {
@@ -455,7 +458,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Ends a freeze and resumes recording.
+    /// Ends a freeze, a stop or a pause, and resumes recording.
     pub fn unfreeze(&self) {
         if let Some(region) = self.region_cells() {
             region.publish(word(FROZEN), 0);
@@ -468,7 +471,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.state.load(Ordering::Relaxed) & (ON | PAUSED) == ON
     }
 
-    /// Sets the filter, which applies to later entries; `None` records everything.
+    /// Sets the filter, which applies to later entries. `None` records everything, and ends a
+    /// pause.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         let pointer = filter.map_or(null_mut(), |filter| ptr::from_ref(filter).cast_mut());
         self.filter.store(pointer, Ordering::Release);
@@ -479,7 +483,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Pauses recording until the entry of a function with the action [`Start`](Action::Start).
+    /// Pauses recording until the entry of a function with the action [`Start`](Action::Start), or
+    /// until [`resume`](Self::resume).
     pub fn pause(&self) {
         self.change(PAUSED, 0);
     }
@@ -496,15 +501,16 @@ impl<'m, T, P> Recorder<'m, T, P> {
         of_zones.fold(without, u64::wrapping_add)
     }
 
-    /// Sets the identifier and name of a zone's owner: a thread that starts to use the zone.
+    /// Sets the identifier and name of a zone's owner: a thread that starts to use the zone. Does
+    /// nothing for a zone that the region lacks.
     pub fn set_owner(&self, zone: usize, id: u64, name: &str) {
         if let Some(zone) = self.geometry().and_then(|it| it.zone(zone)) {
             set_owner(&zone.cells, id, name);
         }
     }
 
-    /// Returns the number of a name in the region, and adds the name if it is new; 0 if there is no
-    /// room.
+    /// Returns the number of a name in the region, and adds the name if it is new. 0 if there is no
+    /// room or no region.
     pub fn name(&self, text: &str) -> u32 {
         self.names().map_or(0, |names| names.number(text))
     }

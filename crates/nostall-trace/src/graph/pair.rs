@@ -10,10 +10,10 @@ const DEEPEST: usize = 1 << 16;
 /// Maximum number of open calls of all tasks.
 const MOST_OPEN: usize = 1 << 20;
 
-/// Maximum number of frames that an exit without a recorded depth may skip.
+/// Number of innermost calls among which an exit without a recorded depth finds its entry.
 const FARTHEST: usize = 1024;
 
-/// CPUs with higher numbers share one context.
+/// CPUs with this and higher numbers share one context.
 pub const MOST_CPUS: u32 = 1 << 16;
 
 /// Pairs the entries and exits of each task, or of each CPU without tasks.

@@ -22,10 +22,10 @@ use signatures::{BUILDS, SIGNATURES};
 /// Seconds since 1970 at the end of the fleet's dates: 2026-11-21, 00:00 UTC.
 const END: i64 = 1_795_219_200;
 
-/// Seconds of a day.
+/// Number of seconds in a day.
 const DAY: i64 = 86_400;
 
-/// Dumps of a machine, on average.
+/// Average number of dumps per machine.
 const DUMPS_OF_A_MACHINE: u64 = 12;
 
 /// Memory of Linux 6.1 that panicked, without and with error correction. See the fixtures of
@@ -312,7 +312,7 @@ impl Answers {
     }
 }
 
-/// Returns a place, each with its share of 100.
+/// Returns a random index, with the probability of its share in percent.
 fn weighted(random: &mut Random, shares: impl Iterator<Item = u64>) -> usize {
     let mut left = random.below(100);
     let mut shares = shares.enumerate();
@@ -330,7 +330,7 @@ fn weighted(random: &mut Random, shares: impl Iterator<Item = u64>) -> usize {
 ///
 /// # Errors
 ///
-/// If the directory is there, or a file cannot be written.
+/// If the directory exists, or if a file cannot be written.
 pub fn run(args: &Args) -> Result<Answers> {
     let out = &args.out;
     ensure!(

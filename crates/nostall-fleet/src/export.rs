@@ -127,8 +127,8 @@ impl fmt::Display for Summary {
 ///
 /// # Errors
 ///
-/// If the manifest belongs to another export, if symbols cannot be loaded, if another export uses
-/// the directory, or if a file cannot be read or written.
+/// If the manifest belongs to another export, or if another export uses the directory. Otherwise if
+/// symbols cannot be loaded, or if a file cannot be read or written.
 pub fn run(args: &Args) -> Result<Summary> {
     let out = &args.out;
     fs::create_dir_all(out).with_context(|| format!("--out {}", out.display()))?;

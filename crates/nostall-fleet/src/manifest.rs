@@ -138,8 +138,8 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// If the manifest belongs to an export with other options or to a running one, if it cannot be
-    /// read or written, or if there are no inputs.
+    /// If the manifest belongs to a running export, or to one with other options. Otherwise if it
+    /// cannot be read or written, or if there are no inputs.
     pub fn open(
         path: &Path,
         head: &Head,

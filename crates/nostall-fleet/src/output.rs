@@ -339,7 +339,7 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder();
     for column in TABLES[table].columns {
         // The tables with one row per input or crash have statistics of their keys, but not of free
-        // text. In the large tables, statistics would take long and exclude nothing: hashes are
+        // text. In the large tables, statistics would take long and exclude nothing. Hashes are
         // unordered there, and most row groups have all values of the other texts.
         let is_key = matches!(table, DUMPS | CRASHES) && column.lacks != Lacks::Redacted;
         if column.kind == Kind::Text && !is_key {

@@ -509,8 +509,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Returns the number of a name in the region, and adds the name if it is new. 0 if there is no
-    /// room or no region.
+    /// Returns the number of a name in the region, and adds the name if it is new. Returns 0
+    /// without room or without a region.
     pub fn name(&self, text: &str) -> u32 {
         self.names().map_or(0, |names| names.number(text))
     }

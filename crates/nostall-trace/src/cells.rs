@@ -155,8 +155,8 @@ mod narrow {
             u64::from(high) << 32 | u64::from(low)
         }
 
-        /// Replaces a word that several CPUs write. On a machine without 64-bit atomics, two CPUs
-        /// must not add names at the same time.
+        /// Replaces a word that several CPUs write. It is not atomic on this machine, so two CPUs,
+        /// or a CPU and its handler, must not add names at the same time.
         pub(crate) fn replace_shared(&self, word: usize, from: u64, to: u64) -> bool {
             self.replace(word, from, to)
         }

@@ -28,8 +28,11 @@ use crate::writer::{Size, Slot, word, write};
 ///
 /// Interrupts and NMIs may record at any time. In the middle of a record, a task must not migrate
 /// to another CPU, and an interrupt must not switch tasks. A kernel whose interrupts do that
-/// records with preemption off, as Linux does. On machines without 64-bit atomics, the recorder
-/// masks interrupts itself, and NMIs must not record.
+/// records with preemption off, as Linux does.
+///
+/// On machines without 64-bit atomics, the recorder masks interrupts while it writes a record, and
+/// NMIs must not record. There, a site's first record adds its name, which is not atomic. Neither a
+/// handler nor another CPU may add a name at the same time.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Recorder<'m, T, P> {
@@ -419,7 +422,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
     /// Starts recording into a region, and ends a pause or freeze. The records in a previous region
     /// stay there.
     ///
-    /// A record that another CPU is writing meanwhile goes into either region.
+    /// A record that another CPU is writing meanwhile goes into either region. Named scopes that
+    /// are open must end first: their exits have name numbers of the previous region.
     pub fn start(&self, region: Region<'m>) {
         self.state.store(0, Ordering::SeqCst);
         self.region.store(region.base.as_ptr(), Ordering::Release);

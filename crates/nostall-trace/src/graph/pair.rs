@@ -7,7 +7,7 @@ use crate::model::{Catalog, Event, EventKind, Name, Task};
 /// Maximum number of open calls of one task. Deeper recursion loses its outermost calls.
 const DEEPEST: usize = 1 << 16;
 
-/// Maximum number of open calls of all tasks.
+/// Number of open calls of all tasks from which on tasks lose their outermost calls.
 const MOST_OPEN: usize = 1 << 20;
 
 /// Number of innermost calls among which an exit without a recorded depth finds its entry.

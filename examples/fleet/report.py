@@ -1,4 +1,4 @@
-"""What duckdb_report.py and spark_query.py share: the queries, printing, the known answers."""
+"""Common parts of duckdb_report.py and spark_query.py: queries, printing, known answers."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def show(name: str, columns: list[str], rows: list[tuple]) -> None:
 
 
 def text(value: object) -> str:
-    """Returns a value as text: of a list, the items."""
+    """Returns a value as text. The items of a list are joined."""
     if isinstance(value, float):
         return f"{value:.3f}"
     return " < ".join(value) if isinstance(value, list) else str(value)

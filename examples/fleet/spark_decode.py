@@ -3,9 +3,9 @@
     spark-submit spark_decode.py --list LIST --out OUT --run 2026-11-22 [--symbols DIR]
     spark-submit spark_decode.py --store s3a://dumps --out s3a://tables --run 2026-11-22
 
-LIST is a file with a path a line, which every worker can read. --store reads dumps of up to 2 GiB
-from an object store instead. Each worker needs the wheel and pyarrow. The tables are in
-OUT/TABLE/run=RUN. The same run again replaces its files.
+LIST is a file with one path per line. Every worker must be able to read the paths. --store reads
+dumps of up to 2 GiB from an object store instead. Each worker needs the wheel and pyarrow. The
+tables are in OUT/TABLE/run=RUN. The same run again replaces its files.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import nostall
 
-# Last, the table of dumps: its files are there when all others are.
+# The table `dumps` is the last: when its files exist, all others do.
 TABLES = ["records", "calls", "crashes", "dumps"]
 
-# Most rows of a batch that goes to Spark.
+# Maximum number of rows in a batch for Spark.
 ROWS = 16384
 
-# Dumps of an object store that are in memory at a time, in a task.
+# Number of dumps from an object store that a task has in memory at a time.
 DUMPS = 16
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -81,13 +81,13 @@ def whole_row(schema: pa.Schema, table: str, rows: pa.RecordBatch) -> pa.RecordB
 
 
 def inputs(spark: SparkSession, args: argparse.Namespace) -> DataFrame:
-    """Returns a row an input, with its number."""
+    """Returns one row per input, with its number."""
     if args.store:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-        # The number of a partition is in the upper bits of the number.
+        # The upper bits of an input's number are its partition's number.
         number = "monotonically_increasing_id() AS input"
         return files.load(args.store).selectExpr("path", "content", number)
-    # The list is short beside the dumps: 100 bytes a dump.
+    # The list is much smaller than the dumps: about 100 bytes per dump.
     lines = spark.read.text(args.list).where("value <> ''").collect()
     paths = list(enumerate(line.value for line in lines))
     return spark.createDataFrame(
@@ -99,7 +99,7 @@ def decoded(spark: SparkSession, args: argparse.Namespace) -> DataFrame:
     """Returns the rows of all tables. Each has the columns of one, and null for the others."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     if args.store:
-        # Dumps in a batch, which is in memory. Of a list, a batch has paths alone.
+        # A batch has the dumps themselves, and is in memory. A list's batches only have paths.
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", DUMPS)
     decode = decoder(args.symbols, args.redact)
     return inputs(spark, args).mapInArrow(decode, from_arrow_schema(row_schema()))
@@ -109,7 +109,7 @@ def main() -> None:
     args = parser.parse_args()
     spark = SparkSession.builder.appName("nostall decode").getOrCreate()
     spark.conf.set("spark.sql.parquet.compression.codec", "zstd")
-    # Spark's own type has no time zone for other engines.
+    # With Spark's default type, other engines see times without a time zone.
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     rows = decoded(spark, args)
     # A dump is decoded once; four writes read its rows from the workers' disks.

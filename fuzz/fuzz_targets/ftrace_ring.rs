@@ -34,7 +34,7 @@ format:
 print fmt: \"%s %*pbl %s\", __get_str(text), REC->list[0], REC->list, __print_array(REC->list, REC->list[1], 4)
 ";
 
-/// A write into the image: which place, and the bytes.
+/// A write into the image: its offset and bytes.
 #[derive(Arbitrary, Debug)]
 struct Edit {
     at: u32,

@@ -1,8 +1,8 @@
-//! Event formats of Linux and print formats: any text and any record, without a panic, and a text
-//! of bounded length.
+//! Formats arbitrary records with arbitrary event and print formats: no panic, and a text of
+//! bounded length.
 //!
 //! The input is a byte for the machine, a format file, a zero, a print format, a zero, and a
-//! record's payload. So a file of tracefs is a seed.
+//! record's payload. Seeds are thus made from files of tracefs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -35,8 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         if let Ok(Some(function)) = Function::read_listed(&dump, *address) {
             let device = Device::read(&dump, &function, None, &names);
-            // A capability takes at least one word. Problems: one for each list and BAR, and a
-            // few more.
+            // A capability takes at least one word. Each list and BAR has at most one problem, and
+            // there are a few others.
             assert!(device.capabilities.len() <= (256 - 0x40) / 4 + (4096 - 256) / 4);
             assert!(device.bars.len() <= 7 && device.problems.len() <= 16);
             devices.push(device);

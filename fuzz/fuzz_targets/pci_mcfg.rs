@@ -19,7 +19,7 @@ struct Input<'a> {
     reserved: Vec<(u32, u32)>,
 }
 
-/// Returns a table of these entries and other bytes, whose sum is 0.
+/// Returns a table with these entries and other bytes. The sum of its bytes is 0.
 fn framed(input: &Input<'_>) -> Vec<u8> {
     let mut table = b"MCFG".to_vec();
     table.resize(44, 0);

@@ -1,5 +1,5 @@
-//! Arbitrary acts of a guest and its VMM on the PCI buses: no panic and no hang. Memory holds the
-//! values that a trap returns.
+//! Performs arbitrary operations of a guest and its VMM on PCI buses: no panic and no hang. The
+//! shadow's memory has the values that an exit returns.
 
 #![no_main]
 

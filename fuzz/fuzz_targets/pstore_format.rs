@@ -1,5 +1,5 @@
-//! The small parts: zones lie where Linux puts them, and codewords are corrected to codewords
-//! nearby. A parsed first line of a dmesg record formats to itself.
+//! Layouts, parity codes and dmesg headers. Zones are adjacent and inside the region, and codewords
+//! are corrected to the nearest one. A parsed first line of a dmesg record formats to itself.
 
 #![no_main]
 
@@ -98,8 +98,8 @@ impl AnyParams {
     }
 }
 
-/// Checks that zones lie side by side within the region. There may be very many, so only some
-/// are checked.
+/// Checks that zones are adjacent and inside the region. At most 10,000 are checked, because there
+/// may be many more.
 fn layout(params: &Params) -> Option<Layout> {
     let layout = Layout::new(params).ok()?;
     let mut end = 0;
@@ -185,7 +185,7 @@ fn dmesg_header(text: &[u8]) {
         return;
     };
     assert!(len <= text.len());
-    // White space behind it is part of it, and a zero byte ends the text.
+    // White space after the header belongs to it, and a zero byte ends the text.
     assert!(!matches!(text.get(len), Some(9..=13 | 32 | 160)));
     assert!(!text[..len].contains(&0));
     if header.micros < 1_000_000 {

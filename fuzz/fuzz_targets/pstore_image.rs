@@ -1,5 +1,5 @@
-//! Opens arbitrary memory dumps: the answers are consistent, and no address leads outside the
-//! file.
+//! Opens arbitrary memory dumps: the results are consistent, and no address refers to bytes outside
+//! the file.
 
 #![no_main]
 
@@ -40,8 +40,8 @@ fuzz_target!(|file: &[u8]| {
     assert_eq!(image.detect().searched, searched as u64);
 });
 
-/// Reads from the last byte of a segment: one byte is there, and a second one if the next
-/// segment has it.
+/// Reads two bytes from the last one of a segment. The second one exists if the next segment is
+/// adjacent.
 fn read_around(image: &Image, segment: &Segment) {
     let end = segment.physical + segment.len;
     let next = image.read(end, 1);

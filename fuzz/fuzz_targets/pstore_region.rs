@@ -16,7 +16,7 @@ use nostall_pstore::{
     Writer, ZoneState,
 };
 
-/// Linux's recordings as a start, because a region is never found in random bytes.
+/// Recordings of Linux from which inputs are made, because random bytes contain no region.
 const RECORDED: [&[u8]; 8] = [
     include_bytes!("../../crates/nostall-pstore/tests/fixtures/plain/image.bin"),
     include_bytes!("../../crates/nostall-pstore/tests/fixtures/ecc16/image.bin"),

@@ -1,12 +1,12 @@
 //! Reads arbitrary symbol tables (text, gzip or ELF), and a log that may contain the kernel's
-//! offset. Names lie side by side, and a solved offset has the promised evidence.
+//! offset. Symbols are adjacent, and a solved offset has the documented evidence.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::symbols::{Symbols, kernel_offset};
 
-/// Highest number of addresses: each is tried with 512 offsets.
+/// Maximum number of addresses: each is tried with 512 offsets.
 const MOST: usize = 128;
 
 fuzz_target!(|file: &[u8]| {
@@ -78,7 +78,7 @@ fn an_offset_is_well_founded(symbols: &Symbols, addresses: &[u64]) {
     assert!(solved.offset < 1 << 30 && solved.offset % (2 << 20) == 0);
     assert!(solved.score >= 8.max(2 * solved.runner_up));
     assert!(solved.score <= solved.addresses && solved.addresses <= addresses.len());
-    // The first byte of that many functions, or the one after their `endbr64`.
+    // At least `score` addresses are first bytes of functions, or the ones after an `endbr64`.
     let moved = symbols.clone().with_offset(solved.offset);
     let mut starts = addresses.to_vec();
     starts.sort();

@@ -27,7 +27,7 @@ struct Input<'a> {
     text: &'a [u8],
 }
 
-/// Codes with fewer parity bytes may correct noise to another codeword, and promise no more.
+/// Code with 16 parity bytes. A code with fewer may correct noise to another codeword.
 static CODE: LazyLock<Code> = LazyLock::new(|| Code::new(16).unwrap());
 
 fuzz_target!(|input: Input<'_>| {

@@ -1,5 +1,5 @@
-//! Opens arbitrary trace.dat files, and writes those that can be read: the written file gives
-//! the same calls.
+//! Opens arbitrary trace.dat files, and writes those that can be read. The written file has the
+//! same calls.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use nostall_trace::graph::{self, Step};
 use nostall_trace::model::{ReadError, Source};
 use nostall_trace::read::{is_dat, open_dat};
 
-/// Durations of the calls, in the order of their ends, at most `most` of them.
+/// Returns the durations of the calls with an end, in ascending order.
 fn calls(source: &mut impl Source) -> Vec<u64> {
     let mut calls = Vec::new();
     graph::walk(source, |catalog, step| {
@@ -31,7 +31,7 @@ fn calls(source: &mut impl Source) -> Vec<u64> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    // The version, and the file behind it.
+    // Without a magic, the input follows the first bytes of a version 6 file.
     let file = if is_dat(input) {
         input.to_vec()
     } else {

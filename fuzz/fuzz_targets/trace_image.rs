@@ -36,7 +36,7 @@ fn events(source: &mut dyn Source) -> u64 {
     events
 }
 
-/// Gives headers the checksums that a fuzzer does not find.
+/// Corrects the checksums of headers, which a fuzzer does not find.
 fn set_checksums(memory: &mut [u8]) {
     for at in (0..memory.len()).step_by(64) {
         let rest = &mut memory[at..];

@@ -1,5 +1,5 @@
 #![no_main]
-//! The reader of trace regions, for any bytes, and as a source of events.
+//! Reads arbitrary bytes as a trace region: no panic, and a bounded number of records and events.
 
 use libfuzzer_sys::fuzz_target;
 use nostall_trace::layout::{LONGEST_NAME, REGION_HEADER, RegionHeader};
@@ -9,7 +9,7 @@ use nostall_trace::{ZoneEvents, recover};
 fuzz_target!(|data: (bool, &[u8])| {
     let (sealed, bytes) = data;
     let mut image = bytes.to_vec();
-    // With a right checksum, the fields are reached.
+    // With a correct checksum, the reader uses the other fields.
     if sealed
         && let Some(header) = image.first_chunk_mut::<REGION_HEADER>()
         && let Ok(decoded) = RegionHeader::decode_unchecked(header)

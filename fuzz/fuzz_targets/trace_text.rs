@@ -41,7 +41,7 @@ fn events(text: &[u8]) -> Vec<Event> {
 fuzz_target!(|text: &[u8]| {
     looks_like_text(text);
     let lines = text.split(|byte| *byte == b'\n').count();
-    // Whole calls have two events, and lost records before a line one a CPU.
+    // A whole call has two events. Lost records before a line have one event per CPU.
     assert!(events(text).len() <= 4 * lines);
     let mut source = open_text(text, 0);
     graph::walk(&mut source, |_, _| Ok::<_, ReadError>(())).unwrap();

@@ -1,5 +1,5 @@
-//! Arbitrary acts of a guest and its VMM on a serial port: no panic, no growth and no hang. A
-//! restored port behaves as the saved one.
+//! Performs arbitrary operations of a guest and its VMM on a serial port: no panic, no growth and
+//! no hang. The restored state equals the saved one.
 
 #![no_main]
 

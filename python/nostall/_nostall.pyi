@@ -24,7 +24,7 @@ VERSION: str
 """Version of the package."""
 
 SCHEMA_VERSION: int
-"""Version of the tables, which is in the metadata of each."""
+"""Version of the tables, as in the metadata of each table."""
 
 def decode(
     source: _Source,
@@ -38,9 +38,10 @@ def decode(
 
     `source` is a path, or the bytes of a file. With bytes, `path` fills the columns `path` and
     `machine`. `input` fills the column of that name. `symbols` gives names to traced addresses.
-    With `redact`, the tables have no text.
+    With `redact`, the tables have no paths, log lines and messages.
 
-    A bad input is no exception: the column `error` of `dumps` has the reason.
+    An unreadable input raises no exception: the column `error` of `dumps` has the reason.
+    Raises `ValueError` for `path` together with a path as `source`.
     """
 
 def schemas() -> dict[_TableName, pa.Schema]:
@@ -75,11 +76,11 @@ class Region:
 
     @property
     def length(self) -> int:
-        """Bytes of the region that the dump has."""
+        """Number of the region's bytes that the dump contains."""
 
     @property
     def convincing(self) -> bool:
-        """Whether ordinary data does not have such evidence by chance."""
+        """Whether the evidence is stronger than any that ordinary data has by chance."""
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -87,11 +88,11 @@ class Region:
 
     @property
     def evidence(self) -> list[str]:
-        """Evidence, a line each."""
+        """Evidence, one finding per line."""
 
     @property
     def doubts(self) -> list[str]:
-        """Doubts, a line each."""
+        """Open questions, one per line."""
 
 @final
 class Symbols:

@@ -1,4 +1,4 @@
-//! The native half of the Python package `nostall`: tables go to pyarrow without a copy.
+//! Native module of the Python package `nostall`. Tables are passed to pyarrow without a copy.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,12 +40,12 @@ enum Source {
 ///
 /// `source` is a path, or the bytes of a file. With bytes, `path` fills the columns `path` and
 /// `machine`. `input` fills the column of that name. `symbols` gives names to traced addresses.
-/// With `redact`, the tables have no text.
+/// With `redact`, the tables have no paths, log lines and messages.
 ///
-/// A bad input is no error: the column `error` of `dumps` has the reason.
+/// An unreadable input raises no exception: the column `error` of `dumps` has the reason.
+/// `ValueError` reports `path` together with a path as `source`.
 ///
-/// The rows stay in the memory that they were decoded to; pyarrow does not copy them. Other Python
-/// threads run meanwhile.
+/// pyarrow uses the decoded rows without a copy. Other Python threads run during decoding.
 #[pyfunction]
 #[pyo3(signature = (source, *, path=None, input=0, symbols=None, redact=false))]
 fn decode<'py>(
@@ -77,7 +77,7 @@ fn decode<'py>(
             batches[table].push(batch);
             Ok(())
         };
-        // A fault of the decoder is an error of this input alone.
+        // A panic of the decoder only becomes this input's error.
         let decode = || fleet::decode(source, input, &options, &mut keep);
         catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| {
             let path = path.as_deref().or(file);
@@ -107,15 +107,15 @@ fn schemas(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 struct Region {
     /// Physical address; in a raw dump, the offset in the file.
     start: u64,
-    /// Bytes of the region that the dump has.
+    /// Number of the region's bytes that the dump contains.
     length: usize,
-    /// Whether ordinary data does not have such evidence by chance.
+    /// Whether the evidence is stronger than any that ordinary data has by chance.
     convincing: bool,
     /// Parameters of Linux's `ramoops` module that divide a region in this way.
     parameters: BTreeMap<&'static str, usize>,
-    /// Evidence, a line each.
+    /// Evidence, one finding per line.
     evidence: Vec<String>,
-    /// Doubts, a line each.
+    /// Open questions, one per line.
     doubts: Vec<String>,
 }
 
@@ -172,9 +172,9 @@ fn detect(py: Python<'_>, source: Source) -> PyResult<Vec<Region>> {
 
 /// Symbols of kernels, from a file or a directory.
 ///
-/// A file is a `System.map` (also gzipped), a copy of `/proc/kallsyms`, or a `vmlinux`; its bytes
-/// are as good. A directory has `System.map-RELEASE` (also `.gz`) or `vmlinux-RELEASE` of each
-/// kernel. `OSError` reports a file that cannot be read, and `ValueError` one without symbols.
+/// A file is a `System.map` (also gzipped), a copy of `/proc/kallsyms`, or a `vmlinux`. Its bytes
+/// are also accepted. A directory has `System.map-RELEASE` (also `.gz`) or `vmlinux-RELEASE` of
+/// each kernel. `OSError` reports a file that cannot be read, and `ValueError` one without symbols.
 #[pyclass(frozen, module = "nostall")]
 struct Symbols(Maps);
 
@@ -198,8 +198,8 @@ impl Symbols {
 /// Returns names such as `panic+0x8c/0x140`; `None` outside of known code.
 ///
 /// `kernel` is the release, which chooses the file if `symbols` is a directory. `kernel_offset` is
-/// the distance that KASLR moved the kernel by. Both are columns of the table `dumps`. An address
-/// may be a signed number, as in the table `calls`, or `None`.
+/// the distance of the kernel from its linked address. Both are columns of the table `dumps`. An
+/// address may be a signed number, as in the table `calls`, or `None`.
 #[pyfunction]
 #[pyo3(signature = (addresses, symbols, *, kernel=None, kernel_offset=0))]
 fn symbolize(

@@ -3,8 +3,8 @@
 //! Each row is a process of its own, so that its CPU time and its memory are its own. CPU time is
 //! compared, because it depends less on other work of the machine. Without `--bench`, which cargo
 //! passes, ten dumps are measured. `cargo bench -p nostall-fleet -- 2000` measures 2,000 dumps
-//! instead of 10,000. A tenth and a hundredth of the dumps are exported, too: cost and memory of a
-//! dump have to be the same.
+//! instead of 10,000. A tenth and a hundredth of the dumps are also exported, because cost and
+//! memory per dump must be the same.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -43,7 +43,7 @@ mod linux {
         peak: u64,
     }
 
-    /// Decodes the inputs of a list, and makes no table.
+    /// Decodes the inputs of a list without creating tables.
     pub fn alone(list: &Path) {
         let list = fs::read_to_string(list).unwrap();
         let paths: Vec<&str> = list.lines().collect();
@@ -175,7 +175,7 @@ mod linux {
         assert!(child.wait().unwrap().success());
         Cost {
             wall: start.elapsed().as_secs_f64(),
-            // Linux counts 100 a second for programs, on every machine.
+            // Linux reports CPU time to programs in hundredths of a second (USER_HZ).
             cpu: ticks as f64 / 100.0,
             peak,
         }

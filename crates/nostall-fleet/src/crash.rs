@@ -20,22 +20,22 @@ use std::fmt::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-/// Most frames in a signature.
+/// Maximum number of frames in a signature.
 pub const FRAMES: usize = 5;
 
-/// Most frames of a stack that are kept.
+/// Maximum number of frames of a stack.
 const MOST_FRAMES: usize = 32;
 
-/// Most crashes of a log, and of a dump: a log may be made to have any number.
+/// Maximum number of crashes of a log and of a dump: a forged log may have any number.
 const MOST_CRASHES: usize = 1000;
 
-/// Most bytes of the name of a C function: Linux's limit up to 6.0.
+/// Maximum length of a C function's name in bytes: Linux's limit up to 6.0.
 const LONGEST_NAME: usize = 128;
 
-/// Most bytes of a mangled Rust name, which is Linux's limit from 6.1 on, and of its path.
+/// Maximum length of a mangled Rust name and of its path in bytes: Linux's limit from 6.1 on.
 const LONGEST_RUST_NAME: usize = 512;
 
-/// Most bytes of a release, and of the version of a build (`__NEW_UTS_LEN` in Linux).
+/// Maximum length of a release, and of a build's version, in bytes (`__NEW_UTS_LEN` in Linux).
 const LONGEST_RELEASE: usize = 64;
 
 /// Linux's taint flags, in the order of their bits.
@@ -115,7 +115,7 @@ const HELPERS: &[&str] = &[
 /// A panic or oops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crash {
-    /// Its kind.
+    /// Class, as in the column `class` of the table `crashes`.
     pub class: &'static str,
     /// First line of the report.
     pub reason: String,
@@ -136,7 +136,7 @@ pub struct Crash {
 }
 
 impl Crash {
-    /// Returns the functions of the signature.
+    /// Returns the normalised functions of the signature, innermost first, at most [`FRAMES`].
     pub fn frames(&self) -> Vec<String> {
         let mut frames: Vec<String> = Vec::with_capacity(FRAMES);
         for function in &self.stack {
@@ -157,18 +157,19 @@ impl Crash {
         frames
     }
 
-    /// Whether the kernel crashed: a warning of a lockup alone is no crash.
+    /// Returns whether the kernel crashed. A lockup or hung task without a panic is only a warning.
     fn is_crash(&self) -> bool {
         self.panic.is_some() || !is_warning(self.class)
     }
 
-    /// Whether both are the same report, in two logs of one boot.
+    /// Returns whether both are the same report, in two logs of one boot.
     fn is_same(&self, other: &Self) -> bool {
         self.uptime == other.uptime && self.reason == other.reason
     }
 }
 
-/// Returns the signature of a stack; `None` for an empty one.
+/// Returns the signature of the functions from [`Crash::frames`], 16 hexadecimal digits; `None`
+/// without functions.
 pub fn signature(frames: &[String]) -> Option<String> {
     let mut hash = Sha256::new();
     for frame in frames {
@@ -180,8 +181,8 @@ pub fn signature(frames: &[String]) -> Option<String> {
     (!frames.is_empty()).then(|| digits.collect())
 }
 
-/// Adds a log's crashes to those of other logs of the same boot. Of a report in two logs, the
-/// longer one stays. `T` is anything known of the log.
+/// Adds a log's crashes to those of other logs of the same boot. If two logs have the same report,
+/// the one with a panic stays, or else the one with the longer stack. `T` describes the log.
 pub fn merge<T>(all: &mut Vec<(Crash, T)>, new: impl IntoIterator<Item = (Crash, T)>) {
     for (crash, log) in new {
         let weight = |crash: &Crash| (crash.panic.is_some(), crash.stack.len());
@@ -339,8 +340,8 @@ impl Parser {
     }
 }
 
-/// Whether a line may have words of a panic or lockup, all of which have a B or K. One look at a
-/// line takes less time than a search for each of the words, and most lines have neither.
+/// Returns whether a line may contain the words of a panic or lockup, all of which have a B or K.
+/// One search for these letters is faster than one for each word, and most lines have neither.
 fn may_have_words(line: &str) -> bool {
     memchr::memchr2(b'B', b'K', line.as_bytes()).is_some()
 }
@@ -419,7 +420,7 @@ fn long_flags(text: &str) -> String {
     taint_flags(&flags.map(|(flag, _)| flag).collect::<String>())
 }
 
-/// Returns the flags that Linux has, each once. No other text of a log passes through it.
+/// Returns Linux's taint flags in the text, each once. The result contains no other characters.
 fn taint_flags(text: &str) -> String {
     let has = |flag: &char| text.contains(*flag);
     TAINT_FLAGS.chars().filter(has).collect()
@@ -439,7 +440,7 @@ pub(crate) fn release(text: &str) -> Option<&str> {
     .then_some(text)
 }
 
-/// Whether a kernel's release may have a character.
+/// Returns whether a kernel's release may contain a character.
 pub(crate) const fn is_of_release(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '~')
 }
@@ -456,7 +457,7 @@ pub(crate) fn version(text: &str) -> Option<&str> {
     .then_some(text)
 }
 
-/// Returns the place where the CPU was, in a line that has it.
+/// Returns the program counter's place in a line that has it.
 fn pc(text: &str) -> Option<&str> {
     let place = text
         .strip_prefix("RIP: ")
@@ -503,7 +504,7 @@ fn is_hex(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a text has the form of a function's name.
+/// Returns whether a text has the form of a function's name.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
     let longest = match name.starts_with("_R") {
@@ -516,8 +517,8 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.chars().all(is_part)
 }
 
-/// Returns the part of a name that other builds have, too. `None` for a Rust name whose path is
-/// too long.
+/// Returns the part of a name that is the same in other builds. `None` for a Rust name whose path
+/// is too long.
 fn stable(name: &str) -> Option<String> {
     let name = name.split('.').next().unwrap_or_default();
     let Ok(rust) = rustc_demangle::try_demangle(name) else {
@@ -542,7 +543,7 @@ impl Write for Path {
     }
 }
 
-/// Reads a whole log, each line with its level and time.
+/// Returns the crashes in a whole log, whose lines start with their level and time.
 pub fn crashes(log: &str) -> Vec<Crash> {
     let mut parser = Parser::default();
     for line in log.lines() {

@@ -33,16 +33,16 @@ use crate::tables::{
     self, CALLS, CRASHES, Cell, DUMPS, MOST_BYTES, MOST_ROWS, RECORDS, Rows, TableNumber, nulls,
 };
 
-/// Longest file that is read into memory. A longer one is mapped.
+/// Size limit in bytes for a file that is read into memory. A larger one is mapped.
 const MOST_READ: u64 = 16 << 20;
 
-/// Most ramoops regions of an input.
+/// Maximum number of ramoops regions of an input.
 const MOST_REGIONS: usize = 64;
 
-/// Most bytes of a line. A longer one is several rows.
+/// Maximum length of a line in bytes. A longer one becomes several rows.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// First character of a name that stands for an address in a trace. No name of a program has it.
+/// First character of a name that stands for an address in a trace. No program's names contain it.
 const ADDRESS: char = '\0';
 
 /// Options of the decoder.
@@ -50,7 +50,7 @@ const ADDRESS: char = '\0';
 pub struct Options {
     /// Symbols of the kernels that crashed.
     pub maps: Maps,
-    /// Leaves text out.
+    /// Leaves out text: paths, log lines and messages.
     pub redact: bool,
     /// Fills the column `decode_time`.
     pub timings: bool,
@@ -70,7 +70,8 @@ pub enum Source<'a> {
 /// Receives the rows of a table, as they are decoded.
 pub type Sink<'a> = dyn FnMut(TableNumber, RecordBatch) -> Result<()> + 'a;
 
-/// Decodes an input. Of a bad one, the row of the table of dumps has the error.
+/// Decodes an input as number `input`, and passes its rows to `sink`. The row of an unreadable
+/// input in the table `dumps` has the error.
 ///
 /// # Errors
 ///
@@ -95,7 +96,7 @@ pub fn decode(
     dump.finish(path, options.timings.then(|| start.elapsed().as_nanos()))
 }
 
-/// Sends the row of an input that the decoder failed on.
+/// Sends the row of an input at which the decoder panicked.
 ///
 /// # Errors
 ///
@@ -159,7 +160,7 @@ struct Dump<'a> {
     sink: &'a mut Sink<'a>,
     sent: Result<()>,
     facts: Facts,
-    /// Crashes, with the time and the worth of their log.
+    /// Crashes, with the time and the trust level of their log.
     crashes: Vec<(Crash, (Option<i64>, Trust))>,
 }
 
@@ -202,7 +203,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// Whether no more rows are wanted.
+    /// Returns whether the sink has failed, so that no more rows are needed.
     fn is_stopped(&self) -> bool {
         self.sent.is_err()
     }
@@ -211,7 +212,7 @@ impl<'a> Dump<'a> {
         let bytes = match source {
             Source::Bytes(bytes) | Source::Named(_, bytes) => bytes.to_vec(),
             Source::Path(path) => {
-                // Before it is opened, which some devices take for a command.
+                // Checked before opening: some devices treat that as a command.
                 let meta = fs::metadata(path)?;
                 if meta.is_dir() {
                     // A directory is in the list of inputs only if it could not be read.
@@ -238,7 +239,7 @@ impl<'a> Dump<'a> {
         Ok(Opened::Image(Image::from_bytes(bytes)?))
     }
 
-    /// A file of Linux's `/sys/fs/pstore`, as systemd-pstore archives it.
+    /// Decodes a file of Linux's `/sys/fs/pstore`, as systemd-pstore archives it.
     fn text_file(&mut self, bytes: Vec<u8>) {
         self.facts.format = Some("text");
         let text = Text {
@@ -303,7 +304,7 @@ impl<'a> Dump<'a> {
             self.facts.corrected += ecc.corrected_bytes as u64;
             self.facts.bad_blocks += ecc.bad_blocks as u64;
         }
-        // From the crash itself; the console's are used if it has none.
+        // Crashes in the console's log count only if the dmesg records have none.
         let mut has_dmesg_crash = false;
         for record in decoded.records() {
             if self.is_stopped() {
@@ -416,7 +417,7 @@ impl<'a> Dump<'a> {
                     Cell::maybe_long(about.time),
                     Cell::maybe_int(about.level),
                     Cell::text(shown),
-                    // Not of `words`, in which U+FFFD has more bytes than the recorded ones.
+                    // The recorded length: in `words`, U+FFFD is longer than the invalid bytes.
                     Cell::long(raw.len() - prefix),
                     ranges(&unverified),
                     Cell::Word(log.trust.name()),
@@ -453,7 +454,7 @@ impl<'a> Dump<'a> {
                 }
                 match log_ring::decode(&bytes[at..]) {
                     Ok(ring) => self.log_ring(&ring),
-                    // It goes on in a hole of the file, or in the next segment.
+                    // It continues in a hole of the file, or in the next segment.
                     Err(NotARing::Short { whole }) => {
                         if let Some(bytes) = image.read(address, whole)
                             && let Ok(ring) = log_ring::decode(&bytes)
@@ -536,8 +537,8 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// Adds calls in ramoops' trace zones, of which a fleet has more than of all other rows. So
-    /// their columns are made one by one, which costs less than rows.
+    /// Adds calls in ramoops' trace zones. A fleet has more of them than of all other rows, so they
+    /// are added by column, which is faster than by row.
     fn call_columns(
         &mut self,
         number: i32,
@@ -769,7 +770,7 @@ impl<'a> Dump<'a> {
         let symbols = self.options.maps.of(self.facts.release.as_deref());
         let symbols = symbols.map(|symbols| Symbols::clone(&symbols));
         let with = |symbols| Kernel::new(image, buffer, symbols, Formats::default(), None);
-        // Symbols of another build name nothing.
+        // Symbols of another build are not used.
         let Ok(kernel) = with(symbols).or_else(|_| with(None)) else {
             return;
         };
@@ -967,7 +968,7 @@ fn machine(path: &Path, redact: bool) -> Option<String> {
     })
 }
 
-/// Whether a text has the form of a function's path, such as `uart::Port::send`.
+/// Returns whether a text has the form of a function's path, such as `uart::Port::send`.
 fn is_path(text: &str) -> bool {
     text.split("::").all(crash::is_name)
 }
@@ -980,8 +981,8 @@ fn name(symbols: Option<&Symbols>, address: u64, offset: u64) -> (Cell<'_>, Cell
     })
 }
 
-/// Returns bytes as text, with U+FFFD for bytes that are no UTF-8. For text without faults, this is
-/// faster than `from_utf8_lossy` alone.
+/// Returns bytes as text, with U+FFFD for invalid UTF-8. For valid text, this is faster than
+/// `from_utf8_lossy` alone.
 fn readable(bytes: &[u8]) -> Cow<'_, str> {
     str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
@@ -1003,8 +1004,8 @@ fn ranges(ranges: &[Range<usize>]) -> Cell<'_> {
     }
 }
 
-/// Returns the build ID of the kernel's VMCOREINFO, which lies in its memory as text. In the ramoops
-/// regions and traces that were decoded, any program may have written it.
+/// Returns the build ID of the kernel's VMCOREINFO, which is text in its memory. The decoded
+/// ramoops regions and traces are skipped: any program may have written such text there.
 fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
     let finder = memchr::memmem::Finder::new(b"BUILD-ID=");
     let mut found = BTreeSet::new();
@@ -1019,7 +1020,7 @@ fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
             }
         }
     }
-    // Two different ones say nothing.
+    // Of two different ones, either may be the kernel's.
     match found.len() {
         1 => found.pop_first(),
         _ => None,
@@ -1063,11 +1064,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Decodes an input into whole tables, for programs. `options` as for a fleet.
+/// Decodes an input into whole tables in memory, with the input number 0. The tables are those of
+/// [`TABLES`](crate::schema::TABLES), in this order.
 ///
 /// # Errors
 ///
-/// None but those of Arrow, if a table is larger than it can hold.
+/// Never at present. An unreadable input is a row with its error.
 pub fn tables(source: Source<'_>, options: &Options) -> Result<[Vec<RecordBatch>; 4]> {
     let mut all: [Vec<RecordBatch>; 4] = Default::default();
     decode(source, 0, options, &mut |table, batch| {

@@ -23,12 +23,12 @@ use crate::names::Maps;
 use crate::output::{Batch, Claim, Format};
 use crate::tables::{DUMPS, TableNumber};
 
-/// Maximum number of batches of rows of an input that wait for the writer. Most small inputs
-/// have one batch of each table, so a thread ends them while the writer waits for an earlier one.
+/// Maximum number of an input's row batches that wait for the writer. Most small inputs have one
+/// batch per table. A thread thus completes them while the writer waits for an earlier input.
 const QUEUE: usize = 4;
 
-/// Inputs begun besides one for each thread. Sizes of dumps differ, so small ones are decoded while
-/// the writer waits for a large one.
+/// Number of inputs begun in addition to one per thread. Small dumps are thus decoded while the
+/// writer waits for a large one.
 const AHEAD: usize = 6;
 
 /// Turn many dumps into tables: Parquet or JSON lines
@@ -97,17 +97,17 @@ fn batch(text: &str) -> Result<u64, String> {
 /// Numbers of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Inputs decoded.
+    /// Number of decoded inputs, including unreadable ones.
     pub inputs: u64,
-    /// Rows of the tables written: dumps, records, calls, crashes.
+    /// Number of written rows per table: dumps, records, calls, crashes.
     pub rows: [u64; 4],
-    /// Inputs that could not be read.
+    /// Number of inputs with the status `error`.
     pub errors: u64,
-    /// Bytes of records decoded.
+    /// Number of decoded bytes: the sum of the column `decoded`.
     pub decoded: u64,
-    /// Batches written.
+    /// Number of written batches.
     pub batches: u64,
-    /// Batches that were there.
+    /// Batches that an earlier run had completed.
     pub skipped: u64,
 }
 
@@ -127,7 +127,8 @@ impl fmt::Display for Summary {
 ///
 /// # Errors
 ///
-/// If the manifest is of another export, or a file cannot be written.
+/// If the manifest belongs to another export, or if another export uses the directory. Otherwise if
+/// symbols cannot be loaded, or if a file cannot be read or written.
 pub fn run(args: &Args) -> Result<Summary> {
     let out = &args.out;
     fs::create_dir_all(out).with_context(|| format!("--out {}", out.display()))?;
@@ -163,7 +164,7 @@ pub fn run(args: &Args) -> Result<Summary> {
         while let Some((number, entries)) = manifest.batch()? {
             if Batch::is_there(out, args.format, &name, number) {
                 summary.skipped += 1;
-                // The rate is that of the inputs decoded now.
+                // The bar's rate counts only the inputs that this run decodes.
                 bar.set_length(
                     bar.length()
                         .unwrap_or(0)
@@ -183,7 +184,7 @@ pub fn run(args: &Args) -> Result<Summary> {
                 }
                 Ok(())
             });
-            // The disk completed the last batch's files meanwhile. Its error is the earlier one.
+            // Another thread has completed the previous batch's files. Its error comes first.
             end(last.take())?;
             decoded?;
             last = Some(scope.spawn(|| files.finish()));
@@ -222,7 +223,7 @@ impl Summary {
     }
 }
 
-/// A bar with rate and time left, on a terminal.
+/// Creates a progress bar with the rate and the remaining time, shown only on a terminal.
 fn bar(inputs: u64) -> ProgressBar {
     let bar = ProgressBar::new(inputs);
     let template = "{wide_bar} {pos} of {len} dumps, {per_sec}, {eta} left";
@@ -241,10 +242,10 @@ enum Given {
     End,
 }
 
-/// Decodes the inputs on `jobs` threads, and hands their rows to `each` in the inputs' order.
+/// Decodes the inputs on `jobs` threads, and passes their rows to `each` in the inputs' order.
 ///
-/// Memory is bounded: an input has [`QUEUE`] batches of rows that wait, and [`AHEAD`] inputs
-/// more than threads are begun.
+/// Memory is bounded. At most [`QUEUE`] row batches of an input wait, and at most [`AHEAD`] more
+/// inputs than threads are begun.
 fn decode_all<'e>(
     mut entries: impl ExactSizeIterator<Item = &'e Entry>,
     jobs: usize,
@@ -256,7 +257,7 @@ fn decode_all<'e>(
     thread::scope(|scope| {
         for _ in 0..jobs.min(entries.len()) {
             scope.spawn(|| {
-                // The first input is taken first, so the one that is waited for is under way.
+                // Inputs are taken in order, so a thread is decoding the one that is needed next.
                 while let Ok((entry, rows)) = next(&taken) {
                     decode(entry, &rows);
                 }
@@ -288,14 +289,14 @@ fn next<T>(work: &Mutex<Receiver<T>>) -> Result<T, mpsc::RecvError> {
     work.lock().unwrap_or_else(PoisonError::into_inner).recv()
 }
 
-/// Decodes an input. A fault of the decoder is an error of this input alone.
+/// Decodes an input. A panic of the decoder only becomes this input's error.
 fn one(entry: &Entry, options: &Options, rows: &SyncSender<Rows>) {
     let mut send = |table, batch| {
         let sent = rows.send((table, batch));
         sent.map_err(|_| anyhow!("the rows are not wanted any more"))
     };
     let decode = || decode::decode(Source::Path(&entry.path), entry.input, options, &mut send);
-    // An error is that of the receiver, which has its own.
+    // The only possible error is a receiver that has stopped, which reports its own error.
     if catch_unwind(AssertUnwindSafe(decode)).is_err() {
         let _ = decode::failed(
             Some(&entry.path),

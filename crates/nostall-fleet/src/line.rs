@@ -1,6 +1,6 @@
 //! The prefix of a line of Linux's log.
 
-/// Contents of a line's prefix.
+/// Contents of a line's prefix. A missing part is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Syslog level, 0 to 7.

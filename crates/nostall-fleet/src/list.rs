@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// Longest line of a list.
 const LONGEST_PATH: u64 = 64 << 10;
 
-/// A part of the inputs: those whose path has a hash with a given remainder.
+/// A part of the inputs, selected with the hash of each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Number of the shard, from 1.
@@ -28,7 +28,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// If it is no such text, or there is no such shard.
+    /// If the text has another form, or if the number is not from 1 to the number of shards.
     pub fn parse(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('/').and_then(|(number, of)| {
             let (number, of) = (number.parse().ok()?, of.parse().ok()?);
@@ -37,15 +37,16 @@ impl Shard {
         numbers.ok_or_else(|| format!("not a shard such as 1/4: {text}"))
     }
 
-    /// Whether a path, as listed, is in the shard. The first eight bytes of the path's SHA-256 are
-    /// a number, highest byte first. Its remainder by the number of shards decides.
+    /// Returns whether a path, as listed, is in the shard. The first eight bytes of the path's
+    /// SHA-256, highest byte first, are a number. Its remainder by the number of shards is the
+    /// shard's number minus 1.
     pub fn has(self, path: &Path) -> bool {
         let hash = Sha256::digest(path.as_os_str().as_encoded_bytes());
         let first = hash.first_chunk().copied().map_or(0, u64::from_be_bytes);
         first % self.of == self.number - 1
     }
 
-    /// Returns the part of files' names that tells shards apart.
+    /// Returns the part of files' names that distinguishes shards; empty for the only shard.
     pub fn name(self) -> String {
         match self {
             Self::ALL => String::new(),
@@ -54,8 +55,8 @@ impl Shard {
     }
 }
 
-/// Hands each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
-/// directory stands for all files in it and below, in the order of their names. Links in
+/// Passes each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
+/// directory stands for all regular files in it and below, in the order of their names. Links in
 /// directories are not followed, and the directory `besides` is left out. A line of a list ends in
 /// a line feed. A carriage return before it is part of the name if a file has that name.
 ///
@@ -63,7 +64,7 @@ impl Shard {
 ///
 /// # Errors
 ///
-/// If a list cannot be read, if `besides` is an input itself, or those of `each`.
+/// If a list cannot be read, if `besides` is an input itself, or if `each` fails.
 pub fn all(
     inputs: &[PathBuf],
     besides: &Path,
@@ -126,7 +127,7 @@ pub fn path_of(bytes: &[u8]) -> PathBuf {
     String::from_utf8_lossy(bytes).into_owned().into()
 }
 
-/// Hands a file to `each`, or of a directory all files in it and below.
+/// Passes a file to `each`, or all regular files in a directory and below.
 fn below(
     path: &Path,
     besides: Option<&Path>,
@@ -138,7 +139,7 @@ fn below(
     if besides.is_some() && fs::canonicalize(path).ok().as_deref() == besides {
         bail!("the directory of the tables is no input: give another --out");
     }
-    // Entries that are still to come, of each directory on the way.
+    // Remaining entries of each directory on the path to the current one.
     let mut way: Vec<(PathBuf, std::vec::IntoIter<(bool, OsString)>)> = Vec::new();
     let mut enter = Some(path.to_owned());
     loop {

@@ -19,16 +19,16 @@ use crate::schema;
 /// Version of the manifest.
 const VERSION: u32 = 1;
 
-/// Most inputs of a batch.
+/// Maximum number of inputs in a batch.
 const MOST_INPUTS: u64 = 16 << 10;
 
-/// Bytes that an input of any size counts for in a batch.
+/// Minimum number of bytes that an input counts for in a batch.
 const LEAST: u64 = 4 << 10;
 
-/// Bytes at the end of a manifest in which its last line is.
+/// Number of bytes at the end of a manifest that contain its last line.
 const END: u64 = 4 << 10;
 
-/// Everything that the files depend on besides the inputs' bytes.
+/// Options that the files depend on, besides the inputs' bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     nostall_manifest: u32,
@@ -50,9 +50,9 @@ pub struct Sums {
     pub inputs: u64,
     /// Number of batches.
     pub batches: u64,
-    /// Bytes of the inputs, when they were listed.
+    /// Number of bytes in the inputs when they were listed.
     pub bytes: u64,
-    /// SHA-256 of the lines before.
+    /// SHA-256 of the preceding lines without their line feeds, in hexadecimal.
     pub digest: String,
 }
 
@@ -62,7 +62,7 @@ struct Line {
     input: u64,
     batch: u64,
     path: String,
-    /// The path's bytes, if they are no UTF-8.
+    /// The path's bytes, if they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<Vec<u8>>,
 }
@@ -77,7 +77,7 @@ pub struct Entry {
 }
 
 impl Head {
-    /// The head of an export's manifest.
+    /// Creates the head of an export's manifest.
     pub fn new(
         format: Format,
         shard: Shard,
@@ -100,7 +100,8 @@ impl Head {
         }
     }
 
-    /// Checks that a manifest is of this export.
+    /// Checks that the head in a manifest has the options of this export. An export without inputs
+    /// accepts any.
     fn check(&self, found: &Self) -> Result<()> {
         let mut found = found.clone();
         if self.inputs.is_empty() {
@@ -132,11 +133,13 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Opens the manifest at `path`, or makes it. `out` is left out of the inputs.
+    /// Opens the manifest at `path`, or writes it if it is missing. The directory `out` is left out
+    /// of the inputs.
     ///
     /// # Errors
     ///
-    /// If it is of an export with other options, or of one that runs, or cannot be written.
+    /// If the manifest belongs to a running export, or to one with other options. Otherwise if it
+    /// cannot be read or written, or if there are no inputs.
     pub fn open(
         path: &Path,
         head: &Head,
@@ -222,11 +225,11 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    // Cut off below, with the lock: another export may write it.
+    // Truncated only with the lock: another export may be writing it.
     let file = lock(&part, "another export makes it")
         .with_context(|| format!("manifest {}", path.display()))?;
     if path.exists() {
-        // That export made it before this one had the lock.
+        // Another export completed it before this one got the lock.
         let _ = fs::remove_file(&part);
         return Ok(());
     }

@@ -9,10 +9,10 @@ use nostall_postmortem::symbols::Symbols;
 
 use crate::crash;
 
-/// Where symbols come from.
+/// Source of symbols.
 #[derive(Clone, Debug, Default)]
 pub enum Maps {
-    /// Nowhere: addresses have no names.
+    /// No source: addresses have no names.
     #[default]
     None,
     /// From one file, for every dump.
@@ -29,12 +29,13 @@ pub struct Releases {
 }
 
 impl Maps {
-    /// Loads the symbols in a file, or takes a directory with files `System.map-RELEASE`,
-    /// `System.map-RELEASE.gz` or `vmlinux-RELEASE`.
+    /// Loads the symbols of a file. A directory has files `System.map-RELEASE`,
+    /// `System.map-RELEASE.gz` or `vmlinux-RELEASE`, which are loaded on demand.
     ///
     /// # Errors
     ///
-    /// If the file has no symbols. The error begins with the option.
+    /// If the file has no symbols, or if the directory cannot be read. The error starts with the
+    /// option's name.
     pub fn load(path: &Path) -> Result<Self> {
         if !path.is_dir() {
             let symbols = Symbols::load(path);
@@ -52,7 +53,8 @@ impl Maps {
         })))
     }
 
-    /// Returns the symbols of a kernel, linked where its file says.
+    /// Returns the symbols of a kernel, with linked addresses; `None` if there is no file for the
+    /// release.
     pub fn of(&self, release: Option<&str>) -> Option<Arc<Symbols>> {
         match self {
             Self::None => None,
@@ -63,7 +65,7 @@ impl Maps {
 }
 
 impl Releases {
-    /// Most releases that are remembered: dumps may be made to have any.
+    /// Maximum number of cached releases: forged dumps may have any number.
     const MOST: usize = 64;
 
     fn of(&self, release: &str) -> Option<Arc<Symbols>> {

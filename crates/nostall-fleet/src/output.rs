@@ -19,9 +19,9 @@ use crate::tables::{CALLS, CRASHES, DUMPS, RECORDS, TableNumber};
 /// Sizes of the files' parts.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Bytes from which on a table goes on in its next file.
+    /// File size in bytes at which a table continues in its next file.
     file: usize,
-    /// Encoded bytes in memory, for each table, from which on a row group is written.
+    /// Number of encoded bytes per table at which a row group is written.
     row_group: usize,
 }
 
@@ -30,17 +30,18 @@ const LIMITS: Limits = Limits {
     row_group: 16 << 20,
 };
 
-/// Most dumps that a row group's filter is made for: a batch of 1 GiB with dumps of 16 KiB. More make
-/// it less exact, and no row is lost. A filter for fewer takes less of the file.
+/// Number of dumps for which a row group's Bloom filter is sized: a batch of 1 GiB with dumps of 16
+/// KiB. With more dumps, it excludes fewer row groups, but never hides a row. With fewer, it is
+/// smaller.
 const DUMPS_OF_ROW_GROUP: u64 = 64 << 10;
 
-/// Most rows of a page. Each page costs time, whatever its size is.
+/// Maximum number of rows in a page. Each page costs time, independent of its size.
 const ROWS_OF_PAGE: usize = 64 << 10;
 
-/// Most bytes of a text in statistics. Hashes and signatures are whole.
+/// Maximum length of a text in statistics, in bytes. Hashes and signatures fit.
 const LONGEST_KEY: usize = 64;
 
-/// Zstandard's level. Higher ones take longer than decoding.
+/// Zstandard's compression level. Higher levels take longer than decoding.
 const LEVEL: i32 = 1;
 
 /// Format of the files.
@@ -70,7 +71,7 @@ impl Format {
     }
 }
 
-/// The right of one export to write the files of a shard and format in a directory.
+/// Lock with which one export writes the files of a shard and format in a directory.
 pub struct Claim {
     file: File,
     path: PathBuf,
@@ -81,7 +82,7 @@ impl Claim {
     ///
     /// # Errors
     ///
-    /// If another export has it, or the file of the lock cannot be made.
+    /// If another export holds the lock, or if the lock file cannot be created.
     pub fn new(folder: &Path, format: Format, shard: &str) -> Result<Self> {
         let path = folder.join(format!(".export-{shard}{}", format.name()));
         let file = lock(&path, "another export uses it");
@@ -89,15 +90,16 @@ impl Claim {
         Ok(Self { file, path })
     }
 
-    /// Records that the files are of the manifest with this digest.
+    /// Records in the lock file that the directory's files belong to the manifest with this digest.
     ///
     /// # Errors
     ///
-    /// If they are of another manifest: batches of two manifests have the same names.
+    /// If they belong to another manifest, whose batches have the same names. Otherwise the file
+    /// system's error.
     pub fn of(&mut self, digest: &str) -> Result<()> {
         let mut known = String::new();
         self.file.read_to_string(&mut known)?;
-        // A shorter text was cut off, before the first batch was written.
+        // Writing a shorter text was interrupted, so no batch has been written yet.
         ensure!(
             known == digest || known.len() < digest.len(),
             "{}: the directory has files of another manifest; give another --out",
@@ -112,7 +114,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // An export that was refused leaves no file, which may be in a directory of dumps.
+        // A refused export leaves no lock file: the directory may contain dumps.
         let is_empty = self.file.metadata().is_ok_and(|meta| meta.len() == 0);
         if is_empty && cfg!(unix) {
             let _ = fs::remove_file(&self.path);
@@ -120,7 +122,7 @@ impl Drop for Claim {
     }
 }
 
-/// Attempts to lock a file that other exports create and remove.
+/// Maximum number of attempts to lock a file that other exports create and remove.
 const ATTEMPTS: u32 = 1_000;
 
 /// Opens a file, which is created if needed, and locks it until it is closed. `held` is the error
@@ -144,14 +146,14 @@ fn open_lock(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Locks a file. Returns `None` if it lost its name: its last owner may have removed or renamed it
-/// before the lock was free. Then another export can lock a new file of this name.
+/// Locks a file. Returns `None` if the path no longer refers to it: its last owner may have removed
+/// or renamed it before releasing the lock. Another export could then lock a new file of this name.
 fn lock_opened(file: File, path: &Path, held: &'static str) -> Result<Option<File>> {
     file.try_lock().context(held)?;
     Ok(has_name(&file, path)?.then_some(file))
 }
 
-/// Returns whether an open file has this name.
+/// Returns whether a path still refers to an open file.
 #[cfg(unix)]
 fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -164,13 +166,13 @@ fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns true: on other systems, a claim keeps its file.
+/// Returns true: on other systems, a [`Claim`] does not remove its file.
 #[cfg(not(unix))]
 fn has_name(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The files of one batch. None has its name before all are complete.
+/// Files of one batch. They get their names when all of them are complete.
 pub struct Batch<'a> {
     limits: Limits,
     folder: &'a Path,
@@ -188,11 +190,11 @@ enum Part {
 }
 
 impl<'a> Batch<'a> {
-    /// Starts the files of batch number `batch`. `shard` is in their names.
+    /// Starts the files of batch number `batch`. Their names contain `shard`.
     ///
     /// # Errors
     ///
-    /// If they cannot be made.
+    /// If they cannot be created.
     pub fn new(folder: &'a Path, format: Format, shard: &str, batch: u64) -> Result<Self> {
         Self::with_limits(LIMITS, folder, format, shard, batch)
     }
@@ -213,7 +215,7 @@ impl<'a> Batch<'a> {
             numbers: [0; 4],
             complete: Vec::new(),
         };
-        // A table without rows has a file, too, for engines that look for its columns.
+        // A table without rows also has a file, for query engines that need its columns.
         for table in 0..TABLES.len() {
             let part = new.part(table)?;
             new.open.push(part);
@@ -221,7 +223,7 @@ impl<'a> Batch<'a> {
         Ok(new)
     }
 
-    /// Whether the files of a batch are complete. Its file of dumps gets its name last.
+    /// Returns whether the files of a batch are complete. Its `dumps` file gets its name last.
     pub fn is_there(folder: &Path, format: Format, shard: &str, batch: u64) -> bool {
         let extension = format.extension();
         folder
@@ -282,7 +284,7 @@ impl<'a> Batch<'a> {
                 writer.get_ref().get_ref().bytes
             }
         };
-        // The file of dumps is the mark of a complete batch, so there is one.
+        // The `dumps` file marks a complete batch, so it is never split.
         if bytes >= self.limits.file && table != DUMPS {
             self.end(table)?;
             self.numbers[table] += 1;
@@ -308,7 +310,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Completes all files, and gives them their names.
+    /// Completes all files, and renames them to their final names.
     ///
     /// # Errors
     ///
@@ -317,7 +319,7 @@ impl<'a> Batch<'a> {
         for table in [RECORDS, CALLS, CRASHES, DUMPS] {
             self.end(table)?;
         }
-        // The file of dumps is the last.
+        // The `dumps` file is the last.
         for (_, name) in &self.complete {
             fs::rename(self.temporary(name), self.folder.join(name))?;
         }
@@ -336,9 +338,9 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
     };
     let mut properties = WriterProperties::builder();
     for column in TABLES[table].columns {
-        // Tables of one row an input or crash have statistics of their keys, and none of text that
-        // has any words. In the large tables, statistics would take long and exclude nothing. Hashes
-        // are in no order there, and most row groups have the few values of the other texts.
+        // The tables with one row per input or crash have statistics of their keys, but not of free
+        // text. In the large tables, statistics would take long and exclude nothing. Hashes are
+        // unordered there, and most row groups have all values of the other texts.
         let is_key = matches!(table, DUMPS | CRASHES) && column.lacks != Lacks::Redacted;
         if column.kind == Kind::Text && !is_key {
             properties = properties
@@ -349,8 +351,8 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
                 .set_column_bloom_filter_enabled(column.name.into(), true)
                 .set_column_bloom_filter_max_ndv(column.name.into(), DUMPS_OF_ROW_GROUP);
         }
-        // Their differences are small, and a dictionary of numbers takes longer. Addresses occur
-        // again and again.
+        // Differences of adjacent numbers are small, and a dictionary takes longer. Only addresses
+        // are repeated often.
         let is_address = matches!(column.name, "address" | "parent");
         if matches!(column.kind, Kind::Long | Kind::Int | Kind::Time) && !is_address {
             properties = properties

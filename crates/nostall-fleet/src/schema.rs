@@ -1,5 +1,4 @@
-//! The tables: names, types and units of their columns. Later versions only add columns at the
-//! end.
+//! Names, types and units of the tables' columns. Later versions only add columns at the end.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,22 +15,22 @@ pub const VERSION_KEY: &str = "nostall.schema";
 /// A table.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name, which its files' names start with.
+    /// Name of the table, with which its files' names start.
     pub name: &'static str,
-    /// The meaning of a row.
+    /// Meaning of a row.
     pub row: &'static str,
-    /// Its columns, in order.
+    /// Columns, in order.
     pub columns: &'static [Column],
 }
 
 /// A column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
     /// The type of its values.
     pub kind: Kind,
-    /// Whether a row may lack a value.
+    /// Condition under which a row lacks a value.
     pub lacks: Lacks,
     /// The unit of its values; empty without one.
     pub unit: &'static str,
@@ -39,12 +38,12 @@ pub struct Column {
     pub meaning: &'static str,
 }
 
-/// Type of a column. None is unsigned, because Spark has no unsigned numbers.
+/// Type of a column. Numbers are signed, because Spark has no unsigned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number of 64 bits, with a sign.
+    /// A signed number of 64 bits.
     Long,
-    /// A number of 32 bits, with a sign.
+    /// A signed number of 32 bits.
     Int,
     /// True or false.
     Bool,
@@ -54,18 +53,18 @@ pub enum Kind {
     Time,
     /// A list of texts.
     Texts,
-    /// A list of ranges of bytes: `start`, and `end`, which is no longer in the range.
+    /// A list of byte ranges: `start`, and `end`, which is exclusive.
     Ranges,
 }
 
-/// When a row lacks a value.
+/// Condition under which a row lacks a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
-    /// Never.
+    /// Every row has a value.
     Never,
-    /// If it is unknown.
+    /// The value is unknown.
     Unknown,
-    /// If it is unknown, and always with `--redact`.
+    /// The value is unknown, or the export has the option `--redact`.
     Redacted,
 }
 
@@ -103,7 +102,7 @@ pub(crate) const DUMP: Column = column(
     "SHA-256 of the input's bytes, in hexadecimal; null if it could not be read",
 );
 
-/// One row an input.
+/// Table with one row per input.
 pub const DUMPS: Table = Table {
     name: "dumps",
     row: "an input",
@@ -297,7 +296,7 @@ pub const DUMPS: Table = Table {
     ],
 };
 
-/// One row a line of a log, or another record.
+/// Table with one row per log line or other record.
 pub const RECORDS: Table = Table {
     name: "records",
     row: "a line of a log, a record of a log ring, or an event of a trace that is no call",
@@ -371,7 +370,7 @@ pub const RECORDS: Table = Table {
     ],
 };
 
-/// One row a function entry or exit.
+/// Table with one row per function entry or exit.
 pub const CALLS: Table = Table {
     name: "calls",
     row: "a function entry or exit in a trace",
@@ -463,7 +462,7 @@ pub const CALLS: Table = Table {
     ],
 };
 
-/// One row a panic or oops.
+/// Table with one row per panic or oops.
 pub const CRASHES: Table = Table {
     name: "crashes",
     row: "a panic or oops in a log; an oops that ends in a panic is one row",
@@ -583,7 +582,7 @@ impl Column {
 }
 
 impl Kind {
-    /// All types, each at its number.
+    /// All types, in the order of their discriminants.
     pub(crate) const ALL: [Self; 7] = [Long, Int, Bool, Text, Time, Texts, Ranges];
 
     /// Returns Arrow's type.

@@ -13,10 +13,10 @@ use arrow_schema::SchemaRef;
 
 use crate::schema::{Kind, TABLES, Table, range_fields};
 
-/// Most rows of a batch.
+/// Maximum number of rows in a batch.
 pub(crate) const MOST_ROWS: usize = 16 << 10;
 
-/// Most bytes of text in a batch, but for its last row.
+/// Number of bytes of text at which a batch is full. The last row may exceed it.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
 
 /// A value of a row.
@@ -32,7 +32,7 @@ pub enum Cell<'a> {
     Bool(bool),
     /// A text.
     Text(&'a str),
-    /// A text of the program, which is compared using its address.
+    /// A constant text of the program. Equal addresses replace a comparison of the bytes.
     Word(&'static str),
     /// Microseconds since 1970.
     Time(i64),
@@ -43,61 +43,61 @@ pub enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// Returns the number, as far as it fits.
+    /// Returns the number, or `i64::MAX` if it does not fit.
     pub fn long(number: impl TryInto<i64>) -> Self {
         Self::Long(number.try_into().unwrap_or(i64::MAX))
     }
 
-    /// Returns the number, as far as it fits.
+    /// Returns the number, or `i32::MAX` if it does not fit.
     pub fn int(number: impl TryInto<i32>) -> Self {
         Self::Int(number.try_into().unwrap_or(i32::MAX))
     }
 
-    /// Returns the number, as far as it fits; null without one.
+    /// Returns the number as [`long`](Self::long) does; null for `None`.
     pub fn maybe_long(number: Option<impl TryInto<i64>>) -> Self {
         number.map_or(Self::Null, Self::long)
     }
 
-    /// Returns the number, as far as it fits; null without one.
+    /// Returns the number as [`int`](Self::int) does; null for `None`.
     pub fn maybe_int(number: Option<impl TryInto<i32>>) -> Self {
         number.map_or(Self::Null, Self::int)
     }
 
-    /// Returns the same 64 bits with a sign; null without a number.
+    /// Returns the same 64 bits as a signed number; null for `None`.
     pub fn address(number: impl Into<Option<u64>>) -> Self {
         number
             .into()
             .map_or(Self::Null, |number| Self::Long(number as i64))
     }
 
-    /// Returns the text; null without one.
+    /// Returns the text; null for `None`.
     pub fn text(text: impl Into<Option<&'a str>>) -> Self {
         text.into().map_or(Self::Null, Self::Text)
     }
 }
 
-/// A number of a table: its place in [`TABLES`].
+/// Number of a table: its index in [`TABLES`].
 pub type TableNumber = usize;
 
-/// Place of the table of inputs.
+/// Number of the table of inputs, `dumps`.
 pub const DUMPS: TableNumber = 0;
-/// Place of the table of log lines.
+/// Number of the table of log lines, `records`.
 pub const RECORDS: TableNumber = 1;
-/// Place of the table of function entries and exits.
+/// Number of the table of function entries and exits, `calls`.
 pub const CALLS: TableNumber = 2;
-/// Place of the table of panics and oopses.
+/// Number of the table of panics and oopses, `crashes`.
 pub const CRASHES: TableNumber = 3;
 
-/// Columns that all rows of an input share: its number and its hash.
+/// Number of columns that all rows of an input share: its number and its hash.
 const SHARED: usize = 2;
 
-/// Bytes of a hash, which each row has.
+/// Length of a hash in bytes, which each row contains.
 const HASH_BYTES: usize = 64;
 
 /// The schemas of the tables, which all batches share.
 static SCHEMAS: LazyLock<[SchemaRef; 4]> = LazyLock::new(|| TABLES.map(Table::schema));
 
-/// A batch's nulls of each type. Columns without any value, which are frequent, share them.
+/// Null values of each type, which columns without any value share.
 static NULLS: LazyLock<[ArrayRef; Kind::ALL.len()]> =
     LazyLock::new(|| Kind::ALL.map(|kind| new_null_array(&kind.data_type(), MOST_ROWS)));
 
@@ -111,7 +111,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows of a table.
+    /// Creates an empty set of rows for a table.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such table.
     pub fn new(number: TableNumber) -> Self {
         let own = TABLES[number].columns[SHARED..].iter();
         Self {
@@ -141,16 +145,16 @@ impl Rows {
         self.rows += 1;
     }
 
-    /// Whether a batch is full.
+    /// Returns whether the rows fill a batch: 16,384 rows, or 2 MiB of text and hashes.
     pub const fn is_full(&self) -> bool {
         self.rows >= MOST_ROWS || self.bytes >= MOST_BYTES
     }
 
-    /// Returns the rows as a batch of this input and hash, and starts again; `None` without rows.
+    /// Removes the rows, and returns them as a batch of this input and hash; `None` without rows.
     ///
     /// # Panics
     ///
-    /// Not for rows of [`Self::push`], whose values are of the table's columns.
+    /// Never: [`push`](Self::push) has checked the values.
     pub fn take(&mut self, input: i64, hash: Option<&str>) -> Option<RecordBatch> {
         if self.rows == 0 {
             return None;
@@ -202,7 +206,7 @@ struct Column {
     /// Number of times to add `text`.
     texts: usize,
     text: String,
-    /// The text, if it is one of the program.
+    /// The constant that `text` was copied from, if it was one.
     word: Option<&'static str>,
 }
 
@@ -218,7 +222,7 @@ enum Values {
 
 impl Column {
     fn new(kind: Kind) -> Self {
-        // A column without any value, which is frequent, allocates no memory for rows.
+        // Columns without any value are frequent, so no memory is allocated yet.
         let values = match kind {
             Kind::Long => Values::Long(Int64Builder::with_capacity(0)),
             Kind::Int => Values::Int(Int32Builder::with_capacity(0)),
@@ -248,7 +252,8 @@ impl Column {
         }
     }
 
-    /// Adds a value, and returns the number of its bytes; `None` if it has another type.
+    /// Adds a value, and returns its length if it is text or ranges, otherwise 0. `None` if it has
+    /// another type.
     #[inline]
     fn push(&mut self, cell: &Cell<'_>) -> Option<usize> {
         if matches!(cell, Cell::Null) {

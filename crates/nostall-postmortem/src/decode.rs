@@ -82,7 +82,8 @@ pub struct ZoneReport {
 /// One record of the region.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Index among the records of its kind. The trace of all CPUs is one record.
+    /// Index of its zone among the zones of its kind, including empty ones. The trace of all CPUs
+    /// is one record with index 0.
     pub index: usize,
     /// Number of bytes in the zones.
     pub stored: usize,
@@ -180,8 +181,8 @@ impl Record<'_> {
 }
 
 impl<'a> Decoded<'a> {
-    /// Decodes all of `region` with [`CorrectionPolicy::Careful`]. Zones outside the region are
-    /// reported as missing.
+    /// Prepares to decode all of `region`, with [`CorrectionPolicy::Careful`]. Zones outside the
+    /// region are reported as missing.
     pub fn new(region: &'a [u8], geometry: &'a Geometry, writer: Writer, unpack: Unpack) -> Self {
         Self {
             region,

@@ -25,9 +25,9 @@ pub struct LogRing<'a> {
 pub enum NotARing {
     /// They do not start with the signature.
     Signature,
-    /// They have a later format version than this crate.
+    /// They have another format version than this crate supports.
     Version(u8),
-    /// The sizes in the header are impossible.
+    /// The byte order or the sizes in the header are impossible.
     Sizes,
     /// They end before the ring does.
     Short {

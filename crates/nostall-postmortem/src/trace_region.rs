@@ -48,7 +48,7 @@ pub struct TraceRegion<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderState {
-    /// The checksum is correct.
+    /// The checksum is correct, possibly after a lost magic, version or header length was restored.
     Sound,
     /// The checksum is wrong, but the lengths fit the zones. Other fields may be wrong.
     Damaged,

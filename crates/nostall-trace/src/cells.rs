@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 /// Tests replace this with words that a handler interrupts, that another thread reads, or whose
 /// stores are cut.
 pub(crate) trait Cells {
-    /// Reads a word that only this CPU writes.
+    /// Reads a word. Other words may be read or written before it.
     fn get(&self, word: usize) -> u64;
 
     /// Writes a word that only this CPU reads while it records.
@@ -155,8 +155,8 @@ mod narrow {
             u64::from(high) << 32 | u64::from(low)
         }
 
-        /// Replaces a word that several CPUs write. On a machine without 64-bit atomics, two CPUs
-        /// must not add names at the same time.
+        /// Replaces a word that several CPUs write. It is not atomic on this machine, so two CPUs,
+        /// or a CPU and its handler, must not add names at the same time.
         pub(crate) fn replace_shared(&self, word: usize, from: u64, to: u64) -> bool {
             self.replace(word, from, to)
         }

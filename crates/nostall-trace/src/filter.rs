@@ -11,16 +11,18 @@ pub struct Filter<'a> {
     /// Modules whose [sites](crate::Site) are recorded, including nested modules. Without any
     /// module or name, all sites are recorded.
     pub modules: &'a [&'a str],
-    /// Names of recorded sites in any module: the full name, or its part after the last `::`.
+    /// Names of recorded sites in any module: the full name, or its end after any `::`.
     pub names: &'a [&'a str],
     /// Address ranges of recorded functions. Without any range, all addresses are recorded.
     pub ranges: &'a [Range<u64>],
-    /// Functions at this depth and deeper are not recorded. The outermost has depth 0.
+    /// Functions at this depth and deeper are not recorded. The outermost recorded function has
+    /// depth 0. Functions that the filter rejects do not count.
     pub max_depth: u64,
     /// Minimum duration of recorded calls in ticks. If it is not 0, a call is recorded once, at its
     /// exit, without its argument; a call that does not return is missing.
     pub min_ticks: u64,
-    /// Functions that control the recording when they are entered.
+    /// Functions that control the recording when they are entered, even if the filter rejects their
+    /// records.
     pub triggers: &'a [Trigger<'a>],
 }
 
@@ -54,7 +56,7 @@ pub struct Trigger<'a> {
 /// Name or address of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function<'a> {
-    /// Name of a site in any module: the full name, or its part after the last `::`.
+    /// Name of a site in any module: the full name, or its end after any `::`.
     Name(&'a str),
     /// Address that is passed to [`enter`](crate::Recorder::enter).
     Address(u64),
@@ -64,12 +66,14 @@ pub enum Function<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
-    /// Recording starts with this function, if it was stopped.
+    /// Ends a pause with this function's entry. It has no effect on a recorder that was stopped or
+    /// frozen.
     Start = 1,
-    /// Recording stops with this function, whose entry is the last record.
+    /// Pauses the recording after this function's entry, as
+    /// [`Recorder::pause`](crate::Recorder::pause) does.
     Stop = 2,
-    /// Recording stops as with [`Stop`](Self::Stop), until
-    /// [`Recorder::unfreeze`](crate::Recorder::unfreeze) is called.
+    /// Freezes the recording after this function's entry, as
+    /// [`Recorder::freeze`](crate::Recorder::freeze) does.
     Freeze = 3,
 }
 

@@ -13,7 +13,8 @@ use crate::ticks::Ticks;
 /// First field of the global recorder; null while tracing is off.
 static GLOBAL: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());
 
-/// Enables tracing with this recorder.
+/// Enables tracing with this recorder, which replaces any other. Scopes that are open must end
+/// first: an exit is recorded with the recorder of that moment.
 pub fn set_recorder<T: Ticks, P: Processor>(recorder: &'static Recorder<'static, T, P>)
 where
     Recorder<'static, T, P>: Sync,
@@ -27,7 +28,7 @@ pub fn clear_recorder() {
     GLOBAL.store(null_mut(), Ordering::Release);
 }
 
-/// Returns whether tracing is enabled.
+/// Returns whether a global recorder is set. It may be stopped, paused or frozen.
 #[inline(always)]
 pub fn is_on() -> bool {
     !GLOBAL.load(Ordering::Relaxed).is_null()

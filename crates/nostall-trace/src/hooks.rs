@@ -2,11 +2,11 @@
 
 use crate::site::Site;
 
-/// Result of an entry, which the exit needs.
+/// Result of an entry. The caller passes it to [`Recorder::exit`](crate::Recorder::exit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the exit needs it"]
 pub struct Entered {
-    /// Time of the entry, for calls that are recorded once at their exit.
+    /// Ticks at the entry, for calls that are recorded once at their exit; otherwise 0.
     pub time: u64,
     /// Meta word of the exit; 0 if the exit is not recorded.
     pub exit: u64,

@@ -15,7 +15,7 @@ pub trait Image {
         self.len() == 0
     }
 
-    /// Reads the bytes from `at` on into `into`. Returns whether all of them exist; if not, the
+    /// Reads the bytes from `at` on into `into`. Returns whether all of them were read; if not, the
     /// contents of `into` are undefined.
     ///
     /// Live memory is read in 64-bit words: pairs in ascending order, and the second word of each
@@ -47,7 +47,7 @@ impl<I: Image + ?Sized> Image for &I {
     }
 }
 
-/// A region that a recorder is writing.
+/// A region that a recorder is writing. Only reads at multiples of 8 succeed.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'m> {
     pub(crate) base: NonNull<u8>,

@@ -14,7 +14,7 @@ use crate::site::Site;
 /// Records `tracing`'s spans as scopes, and its events as marks.
 ///
 /// A span is recorded each time that a thread enters it. Its argument is the span's first integer
-/// field. The mark of an event has the event's module and line, and its first integer field. Other
+/// field. The mark of an event has the event's target and line, and its first integer field. Other
 /// fields and message texts are not recorded, because the recorder does not format.
 ///
 /// The layer uses the global recorder: that of a [`ProgramTrace`](crate::ProgramTrace), or the one

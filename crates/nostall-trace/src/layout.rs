@@ -89,7 +89,7 @@ pub const REGION_HEADER: usize = 512;
 pub const ZONE_HEADER: usize = 128;
 /// Length of a slot in bytes.
 pub const SLOT: usize = 16;
-/// Alignment of a region and of all that is in it, in bytes. No two CPUs share such a line.
+/// Alignment of a region, its names area and its zones, in bytes. No two zones share such a line.
 pub const LINE: usize = 64;
 /// Version of the layout.
 pub const VERSION: u32 = 1;
@@ -106,7 +106,7 @@ pub const PROGRAM: usize = 64;
 pub const FILE: usize = 256;
 /// Longest name of a zone's owner in bytes.
 pub const OWNER: usize = 24;
-/// Longest name in the names area in bytes. Longer ones are cut.
+/// Longest name in the names area in bytes. A longer one is truncated between characters.
 pub const LONGEST_NAME: usize = 256;
 
 /// Flag of a region: recording ends when a zone is full.

@@ -2,8 +2,8 @@
 
 /// Records the entry of a scope here, and its exit at the end of the block.
 ///
-/// The name is a literal. The argument is an expression that `as` converts to `u64`. It is only
-/// evaluated while tracing is enabled.
+/// The name is a constant expression of type `&'static str`. The argument is an expression that
+/// `as` converts to `u64`. It is only evaluated while tracing is enabled.
 ///
 /// ```
 /// use nostall_trace::trace_scope;
@@ -36,7 +36,8 @@ macro_rules! trace_scope {
     };
 }
 
-/// Records a sample of a counter. `as` converts the value to `i64`.
+/// Records a sample of a counter. `as` converts the value to `i64`. It is only evaluated while
+/// tracing is enabled.
 ///
 /// ```
 /// nostall_trace::trace_counter!("bytes", 17);

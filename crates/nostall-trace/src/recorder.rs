@@ -28,8 +28,11 @@ use crate::writer::{Size, Slot, word, write};
 ///
 /// Interrupts and NMIs may record at any time. In the middle of a record, a task must not migrate
 /// to another CPU, and an interrupt must not switch tasks. A kernel whose interrupts do that
-/// records with preemption off, as Linux does. On machines without 64-bit atomics, the recorder
-/// masks interrupts itself, and NMIs must not record.
+/// records with preemption off, as Linux does.
+///
+/// On machines without 64-bit atomics, the recorder masks interrupts while it writes a record, and
+/// NMIs must not record. There, a site's first record adds its name, which is not atomic. Neither a
+/// handler nor another CPU may add a name at the same time.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Recorder<'m, T, P> {
@@ -51,7 +54,7 @@ const ON: u8 = 1;
 const FILTERED: u8 = 2;
 /// Recording ends when a zone is full.
 const STOP: u8 = 4;
-/// A trigger stopped the recording; another one may start it.
+/// A trigger or [`Recorder::pause`] paused the recording; another trigger may start it.
 const PAUSED: u8 = 8;
 /// Recording is frozen.
 const FROZEN_STATE: u8 = 16;
@@ -296,7 +299,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         );
     }
 
-    /// Returns the depth of calls on this CPU.
+    /// Returns the depth of recorded calls on this CPU; 0 if it has no zone.
     pub fn depth(&self) -> u64 {
         self.zone().map_or(0, |zone| zone.cells.get(word(DEPTH)))
     }
@@ -416,9 +419,11 @@ impl<'m, T, P> Recorder<'m, T, P> {
         })
     }
 
-    /// Starts recording into a region. The records in a previous region stay there.
+    /// Starts recording into a region, and ends a pause or freeze. The records in a previous region
+    /// stay there.
     ///
-    /// A record that another CPU is writing meanwhile goes into either region.
+    /// A record that another CPU is writing meanwhile goes into either region. Named scopes that
+    /// are open must end first: their exits have name numbers of the previous region.
     pub fn start(&self, region: Region<'m>) {
         self.state.store(0, Ordering::SeqCst);
         self.region.store(region.base.as_ptr(), Ordering::Release);
@@ -437,7 +442,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.change(0, ON);
     }
 
-    /// Resumes recording into the same region, unless it is frozen.
+    /// Resumes recording into the same region, and ends a pause. Does nothing while recording is
+    /// frozen.
     pub fn resume(&self) {
         if self.state.load(Ordering::Relaxed) & FROZEN_STATE == 0
             && !self.region.load(Ordering::Relaxed).is_null()
@@ -446,8 +452,9 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Stops recording permanently, so that the last records stay: after a crash, or after a
-    /// detected fault. Records in progress are completed.
+    /// Stops recording until [`unfreeze`](Self::unfreeze) or [`start`](Self::start), so that the
+    /// last records stay: after a crash, or after a detected fault. Records in progress are
+    /// completed.
     pub fn freeze(&self) {
         self.change(FROZEN_STATE, ON);
         if let Some(region) = self.region_cells() {
@@ -455,7 +462,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Ends a freeze and resumes recording.
+    /// Ends a freeze, a stop or a pause, and resumes recording.
     pub fn unfreeze(&self) {
         if let Some(region) = self.region_cells() {
             region.publish(word(FROZEN), 0);
@@ -468,7 +475,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.state.load(Ordering::Relaxed) & (ON | PAUSED) == ON
     }
 
-    /// Sets the filter, which applies to later entries; `None` records everything.
+    /// Sets the filter, which applies to later entries. `None` records everything, and ends a
+    /// pause.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         let pointer = filter.map_or(null_mut(), |filter| ptr::from_ref(filter).cast_mut());
         self.filter.store(pointer, Ordering::Release);
@@ -479,7 +487,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Pauses recording until the entry of a function with the action [`Start`](Action::Start).
+    /// Pauses recording until the entry of a function with the action [`Start`](Action::Start), or
+    /// until [`resume`](Self::resume).
     pub fn pause(&self) {
         self.change(PAUSED, 0);
     }
@@ -496,15 +505,16 @@ impl<'m, T, P> Recorder<'m, T, P> {
         of_zones.fold(without, u64::wrapping_add)
     }
 
-    /// Sets the identifier and name of a zone's owner: a thread that starts to use the zone.
+    /// Sets the identifier and name of a zone's owner: a thread that starts to use the zone. Does
+    /// nothing for a zone that the region lacks.
     pub fn set_owner(&self, zone: usize, id: u64, name: &str) {
         if let Some(zone) = self.geometry().and_then(|it| it.zone(zone)) {
             set_owner(&zone.cells, id, name);
         }
     }
 
-    /// Returns the number of a name in the region, and adds the name if it is new; 0 if there is no
-    /// room.
+    /// Returns the number of a name in the region, and adds the name if it is new. Returns 0
+    /// without room or without a region.
     pub fn name(&self, text: &str) -> u32 {
         self.names().map_or(0, |names| names.number(text))
     }

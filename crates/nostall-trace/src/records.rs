@@ -9,7 +9,8 @@ use crate::layout::{
 /// A record of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Ticks of the recorder's clock. [`Lost`](Event::Lost) has the time of a neighbour.
+    /// Ticks of the recorder's clock. A gap that the reader found has the time of the record before
+    /// it. Without one, it has the time of the record after it, or 0 in an empty zone.
     pub time: u64,
     /// Number of the zone: CPU or thread slot.
     pub zone: u32,
@@ -115,7 +116,8 @@ pub struct ZoneInfo {
     /// Base-2 logarithm of the number of slots.
     pub(crate) bits: u32,
     pub(crate) stop_when_full: bool,
-    /// Whether the zone's header is intact. If not, its length comes from the region's header.
+    /// Whether the zone's header is intact. If not, the region's header or another zone's supplies
+    /// its length.
     pub whole: bool,
 }
 

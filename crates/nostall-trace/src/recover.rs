@@ -29,6 +29,7 @@ use crate::records::{Cursor, Missing, Record, ZoneInfo};
 /// # Errors
 ///
 /// [`HeaderFault`] of the region's header, if no zone is found either.
+/// [`Version`](HeaderFault::Version) is returned without a search for zones.
 pub fn recover<I: Image>(image: I) -> Result<Recovered<I>, HeaderFault> {
     let mut bytes = [0; REGION_HEADER];
     let read = image.read(0, &mut bytes);
@@ -109,7 +110,8 @@ impl<I: Image> Recovered<I> {
         self.header.as_ref()
     }
 
-    /// Returns the damage of the region's header. The zones were found by their own headers.
+    /// Returns the damage of the region's header; `None` if it is intact. With damage, the zones
+    /// were found by their own headers.
     pub const fn fault(&self) -> Option<HeaderFault> {
         match &self.found {
             Some(found) => Some(found.fault),
@@ -146,8 +148,9 @@ impl<I: Image> Recovered<I> {
         }
     }
 
-    /// Returns the zones in the image. A zone with a damaged header is included if the region's
-    /// header is intact. Zones with another boot number are also included: compare
+    /// Returns the zones in the image. A zone with a damaged header is included if
+    /// [`header`](Self::header) gives its place. Without a region header, it is included if it lies
+    /// before the first intact zone. Zones with another boot number are also included: compare
     /// [`ZoneInfo::boot`].
     pub fn zones(&self) -> impl Iterator<Item = ZoneInfo> + '_ {
         let (first, len, count, number) = match (&self.header, &self.found) {
@@ -208,14 +211,14 @@ impl<I: Image> Recovered<I> {
     }
 
     /// Returns the records of all zones of this boot, merged by time; `None` if there are more than
-    /// `ZONES` zones. Each zone takes about 700 bytes of stack.
+    /// `ZONES` zones. Each zone takes about 800 bytes of stack.
     pub fn merged<const ZONES: usize>(&self) -> Option<Merged<'_, I, ZONES>> {
         let mut zones = self.zones().filter(|zone| zone.boot == self.boot());
         let lanes = array::from_fn(|_| zones.next().map(|zone| Lane::new(self.records(zone))));
         zones.next().is_none().then_some(Merged { lanes })
     }
 
-    /// Returns the text of a name, stored in `buffer`.
+    /// Returns the text of a name, stored in `buffer`; `None` if the number has no complete text.
     pub fn name<'b>(&self, number: u32, buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b str> {
         let offset = u64::from(number.checked_sub(1)?) * 8;
         let (order, area) = match (&self.header, &self.found) {

@@ -16,7 +16,7 @@ use crate::writer::{Size, word};
 /// Parameters of a region.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// Number of zones: the number of CPUs, or of concurrent threads.
+    /// Number of zones, at least 1: the number of CPUs, or of concurrent threads.
     pub zones: u32,
     /// Length of the names area in bytes, rounded up to 64. Each name takes 4 bytes more than
     /// its text, rounded up to 8.
@@ -27,9 +27,10 @@ pub struct Options<'a> {
     pub zones_of_threads: bool,
     /// Ticks of the clock per second; 0 if unknown.
     pub ticks_per_second: u64,
-    /// Ticks at the epoch, and the epoch in nanoseconds since 1970.
+    /// The clock's ticks, and nanoseconds since 1970, at the same moment: the epoch.
     pub epoch: Option<(u64, u64)>,
-    /// Address at which an anchor symbol runs, and the address for which it was linked.
+    /// Address at which an anchor symbol runs, and the address for which it was linked. Any symbol
+    /// can be the anchor: a reader maps running addresses to linked ones with the difference.
     pub anchor: Option<(u64, u64)>,
     /// Number that distinguishes recordings: of the boot, or random.
     pub boot: u64,
@@ -61,7 +62,7 @@ impl<'m> Region<'m> {
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if the memory is not aligned to 64 bytes or too small.
+    /// [`FormatError`] if the memory is not aligned to 64 bytes or too small, or for 0 zones.
     pub fn format(memory: &'m mut [u8], options: &Options<'_>) -> Result<Self, FormatError> {
         let base = NonNull::from(&mut *memory).cast();
         // SAFETY: the memory is borrowed exclusively for 'm.
@@ -93,9 +94,9 @@ impl<'m> Region<'m> {
         Ok(region)
     }
 
-    /// Writes the headers and clears all slots. The old headers are cleared first, and the new
-    /// region header is written last. An interruption thus never leaves a header over other
-    /// records.
+    /// Writes the headers and clears all slots. The old region header is cleared first, and the new
+    /// one is written last. A zone's old header is cleared before its slots. An interruption thus
+    /// never leaves a header over other records.
     fn write_headers(&self) {
         let cells = self.cells(0);
         cells.publish(0, 0);
@@ -119,7 +120,7 @@ impl<'m> Region<'m> {
         store(&cells, &self.header.encode());
     }
 
-    /// Returns the bytes that the region uses.
+    /// Returns the number of bytes that the region uses.
     #[allow(clippy::len_without_is_empty, reason = "no region is empty")]
     pub fn len(&self) -> usize {
         self.header.len as usize
@@ -148,7 +149,8 @@ impl<'m> Region<'m> {
         store_at(&self.cells(0), word(FILE_PATH), &bytes);
     }
 
-    /// Sets the identifier and name of a zone's owner. The zone's previous records stay.
+    /// Sets the identifier and name of a zone's owner. The zone's previous records stay. Does
+    /// nothing for a zone that the region lacks.
     pub fn set_owner(&self, zone: usize, id: u64, name: &str) {
         if let Some(at) = self.zone_offset(zone) {
             set_owner(&self.cells(at), id, name);

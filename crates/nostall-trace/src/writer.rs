@@ -111,7 +111,8 @@ fn lose<C: Cells>(cells: &C, size: Size) {
 }
 
 /// Writes the number of records that handlers have lost since the last report. The caller's record
-/// is complete, so handlers may overwrite it; they still count as handlers of the caller.
+/// is complete, so handlers may overwrite it. Their records are not outermost: the mark of the
+/// record in flight stays set.
 #[cold]
 fn report_lost<C: Cells>(cells: &C, size: Size, now: &impl Fn() -> u64) {
     let lost = cells.get(word(UNREPORTED));

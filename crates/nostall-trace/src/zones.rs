@@ -12,8 +12,8 @@ use crate::model::{
 use crate::records::{Cursor, Event, FunctionId, Missing, Record};
 use crate::recover::Recovered;
 
-/// Names of a kernel's or program's functions. A closure that maps an address to a name is also
-/// one.
+/// Names of a kernel's or program's functions. A closure that maps an address to a name implements
+/// it.
 pub trait Symbols {
     /// Finds the name of the function at a linked address.
     fn name(&self, address: u64) -> Option<String>;
@@ -34,8 +34,9 @@ impl<F: Fn(u64) -> Option<String>> Symbols for F {
 const MOST_ZONES: usize = 1 << 16;
 /// Maximum number of stored names; only damaged traces have more.
 const MOST_NAMES: usize = 1 << 20;
-/// Number of bytes of all zones, and range for one zone, that are read at once.
+/// Size of the buffers of all zones, in bytes.
 const READ_AT_ONCE: usize = 1 << 24;
+/// Sizes that the buffer of one zone may have, in bytes.
 const READ_OF_ZONE: std::ops::RangeInclusive<usize> = 1 << 9..=1 << 16;
 
 /// Events of a [region](Recovered), merged by time. Memory is bounded by the numbers of zones and
@@ -287,7 +288,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             let position = positions.and_then(|it| it.of(self.region.boot(), info.zone));
             let from = position.map_or(0, |position| position.read_to);
             let is_there = positions.is_some() && cursor.resume(from);
-            // At an owner's first slot, the last task is one of an earlier owner.
+            // At an owner's first slot, the position has the task of an earlier owner.
             let is_new_owner = owned_from == Some(cursor.index());
             if let Some(known) = position.filter(|_| is_there && !is_new_owner) {
                 task = self.catalog.task(known.task.id, &known.task.name);

@@ -31,7 +31,7 @@ const THRESHOLD: usize = 0x20_1000 / 4;
 const CLAIM: usize = THRESHOLD + 1;
 
 pub fn start_clock(device_tree: usize) {
-    // SAFETY: the firmware put it there, and nothing has written there since.
+    // SAFETY: the firmware passed its address, and nothing has written there since.
     let tree = unsafe { Fdt::from_raw(device_tree as *const u8) }.expect("a device tree");
     let cpus = tree.root().child("cpus");
     let rate = cpus.and_then(|cpus| cpus.property("timebase-frequency")?.value_as::<u32>().ok());
@@ -53,7 +53,7 @@ pub fn start_interrupts() {
     }
 }
 
-/// Sleeps until an interrupt, and lets it through.
+/// Sleeps until an interrupt is pending, and unmasks interrupts.
 pub fn enable_and_hlt() {
     riscv::asm::wfi(); // also returns if the interrupt is masked
     // SAFETY: not called in a critical section.

@@ -19,7 +19,7 @@ trap_entry:
     addi sp, sp, -128
     registers sd
     call trap
-    # No reservation of the handler's may serve the interrupted code.
+    # Clear a reservation of the handler: the interrupted code must not use it.
     ld ra, (sp); sc.d zero, ra, (sp)
     registers ld
     addi sp, sp, 128

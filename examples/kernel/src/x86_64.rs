@@ -11,7 +11,7 @@ global_asm!(include_str!("x86_64.s"), options(att_syntax));
 pub type Port = Ports;
 pub static CLOCK: Tsc = Tsc::new();
 /// The serial port.
-// SAFETY: ring 0, and the device does no DMA. All that follow alike.
+// SAFETY: ring 0, and the device does no DMA.
 pub const PORT: Port = unsafe { Ports::new(0x3f8, 8) };
 /// The interrupt controllers.
 // SAFETY: as above.
@@ -32,12 +32,13 @@ const POWER: Ports = unsafe { Ports::new(0x604, 2) };
 const TIMER_HZ: u64 = 1_193_182;
 
 pub fn start_clock(_: usize) {
-    // The least, because a host under load adds milliseconds to some.
+    // The minimum, because a loaded host prolongs some measurements by milliseconds.
     let measured = || (0..5).map(measured_rate).min();
     CLOCK.set_rate(Tsc::reported_rate().or_else(measured).unwrap_or(0));
 }
 
-/// Measures the counter's rate with the timer's channel 2, for 10 ms (8254 data sheet, mode 0).
+/// Measures the counter's rate in hertz with the timer's channel 2, for 10 ms (8254 data sheet,
+/// mode 0).
 fn measured_rate(_: u32) -> u64 {
     const COUNT: u16 = (TIMER_HZ / 100) as u16;
     CONTROL.write8(0, CONTROL.read8(0) & !0b10 | 1); // the gate, and no speaker
@@ -56,7 +57,8 @@ pub fn set_timer(at: Nanos) {
     TIMER.write_burst(0, &count.to_le_bytes());
 }
 
-/// Timer and serial port at vectors 32 and 36 (8259A data sheet, "Initialization").
+/// Enables the interrupts of the timer and the serial port, at vectors 32 and 36 (8259A data sheet,
+/// "Initialization").
 pub fn start_interrupts() {
     unsafe extern "C" {
         safe static trap_entries: u8;
@@ -85,7 +87,7 @@ extern "C" fn trap(vector: u64, at: u64) {
     match vector {
         32 => super::on_timer(),
         36 => _ = super::CONSOLE.on_interrupt(),
-        39 | 47 => return, // withdrawn meanwhile
+        39 | 47 => return, // spurious
         _ => panic!("exception {vector} at {at:#x}"),
     }
     PICS[0].write8(0, 0x20); // end of interrupt

@@ -20,7 +20,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// All builds of a seed.
+    /// Returns all builds of a seed.
     pub fn all(seed: u64) -> Vec<Self> {
         let builds = BUILDS.iter().zip(0..);
         builds

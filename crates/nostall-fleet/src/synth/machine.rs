@@ -22,18 +22,18 @@ pub struct Machine<'a> {
     pub build: &'a Build,
     /// Reason of the crash; `None` for a planned restart.
     pub signature: Option<&'a Signature>,
-    /// Distance that KASLR moved the kernel by.
+    /// Distance of the kernel from its linked address, in bytes.
     pub offset: u64,
     /// Seconds since 1970 at the crash.
     pub seconds: i64,
-    /// Size of the region.
+    /// Size of the region in bytes.
     pub size: usize,
     /// Parity bytes for each block.
     pub ecc: usize,
 }
 
 impl Machine<'_> {
-    /// Returns its memory: a region of ramoops. `is_empty`: nothing was written to it.
+    /// Returns its memory: a region of ramoops. With `is_empty`, the region has no records.
     pub fn memory(&self, random: &mut Random, is_empty: bool) -> Result<Vec<u8>> {
         let part = self.size / 8;
         let layout = Layout::new(&Params {

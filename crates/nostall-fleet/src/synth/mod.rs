@@ -22,10 +22,10 @@ use signatures::{BUILDS, SIGNATURES};
 /// Seconds since 1970 at the end of the fleet's dates: 2026-11-21, 00:00 UTC.
 const END: i64 = 1_795_219_200;
 
-/// Seconds of a day.
+/// Number of seconds in a day.
 const DAY: i64 = 86_400;
 
-/// Dumps of a machine, on average.
+/// Average number of dumps per machine.
 const DUMPS_OF_A_MACHINE: u64 = 12;
 
 /// Memory of Linux 6.1 that panicked, without and with error correction. See the fixtures of
@@ -58,7 +58,7 @@ pub struct Args {
     pub out: PathBuf,
 }
 
-/// A kind of dump.
+/// Kind of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A crash.
@@ -73,13 +73,13 @@ pub enum Kind {
     Noise,
     /// A file without bytes.
     NoBytes,
-    /// A crash, and bytes that error correction puts right.
+    /// A crash, with damaged bytes that error correction restores.
     Flipped,
     /// A recorded crash.
     Recorded,
 }
 
-/// Kinds of dumps with their number of each 100.
+/// Number of dumps of each kind per 100. The others are crashes.
 const KINDS: [(Kind, u64); 7] = [
     (Kind::Clean, 8),
     (Kind::Empty, 3),
@@ -90,13 +90,13 @@ const KINDS: [(Kind, u64); 7] = [
     (Kind::Recorded, 2),
 ];
 
-/// The answers to the queries.
+/// Known answers to the queries.
 #[derive(Debug, Default, Serialize)]
 pub struct Answers {
     dumps: u64,
     /// Dumps by status.
     status: BTreeMap<&'static str, u64>,
-    /// Bytes that error correction puts right.
+    /// Number of bytes that error correction restores.
     corrected: u64,
     /// Crashes by signature.
     crashes: BTreeMap<String, Known>,
@@ -106,7 +106,7 @@ pub struct Answers {
     builds: BTreeMap<String, Rate>,
     /// First and last crash of each machine, in seconds since 1970.
     machines: BTreeMap<String, [i64; 2]>,
-    /// Functions that were called before one crash alone, by signature.
+    /// Functions that were called only before crashes of one signature, by signature.
     only_before: BTreeMap<String, BTreeSet<&'static str>>,
 }
 
@@ -312,7 +312,7 @@ impl Answers {
     }
 }
 
-/// Returns a place, each with its share of 100.
+/// Returns a random index, with the probability of its share in percent.
 fn weighted(random: &mut Random, shares: impl Iterator<Item = u64>) -> usize {
     let mut left = random.below(100);
     let mut shares = shares.enumerate();
@@ -330,7 +330,7 @@ fn weighted(random: &mut Random, shares: impl Iterator<Item = u64>) -> usize {
 ///
 /// # Errors
 ///
-/// If the directory is there, or a file cannot be written.
+/// If the directory exists, or if a file cannot be written.
 pub fn run(args: &Args) -> Result<Answers> {
     let out = &args.out;
     ensure!(

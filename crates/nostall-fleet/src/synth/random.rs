@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers of a stream of a seed.
+    /// Creates the generator for a stream of a seed.
     pub const fn new(seed: u64, stream: u64) -> Self {
         Self(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95))
     }
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// Returns a number below `limit`; 0 below 0.
+    /// Returns a number below `limit`; 0 if `limit` is 0.
     pub const fn below(&mut self, limit: u64) -> u64 {
         match self.next().checked_rem(limit) {
             Some(number) => number,

@@ -10,15 +10,15 @@ pub struct Signature {
     pub panic: &'static str,
     /// Functions of the stack, innermost first. The first is the one that crashed.
     pub stack: &'static [&'static str],
-    /// Functions that are called before this crash alone.
+    /// Functions that are called only before this crash.
     pub before: &'static [&'static str],
-    /// Share of the crashes, of 100.
+    /// Share of the crashes in percent.
     pub share: u64,
-    /// Days before the end of the fleet's dates from which on it occurs.
+    /// Number of days before the end of the fleet's dates at which it first occurs.
     pub since_days: u64,
 }
 
-/// All of them. The shares have the sum of 100.
+/// All crashes. Their shares add up to 100.
 pub const SIGNATURES: [Signature; 8] = [
     Signature {
         class: "null-dereference",
@@ -196,7 +196,7 @@ pub const COMMON: [&str; 24] = [
     "ttwu_do_activate",
 ];
 
-/// Builds of the kernel, with the share of dumps of each, of 100.
+/// Builds of the kernel: release, version, and share of the dumps in percent.
 pub const BUILDS: [(&str, &str, u64); 4] = [
     (
         "6.1.187",

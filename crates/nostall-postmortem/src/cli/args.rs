@@ -25,8 +25,8 @@ use crate::Unpack;
 /// Finds Linux's persistent ring buffers, too (reserve_mem and trace_instance, 6.12 and later).
 /// With --symbols and --event-formats of the crashed kernel, functions and events have names.
 ///
-/// Standard input, pipes and devices are read into memory, up to 256 MiB. An input that sends no
-/// byte for 10 seconds is given up.
+/// Standard input, pipes and devices are read into memory, up to 256 MiB. Reading fails if no byte
+/// arrives in the first 10 seconds, or none in 60 seconds later.
 ///
 /// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M or G.
 #[derive(clap::Parser)]

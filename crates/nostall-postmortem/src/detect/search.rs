@@ -13,7 +13,7 @@ const PIECE: usize = 256;
 /// purpose.
 const MOST: usize = 1 << 18;
 
-/// Minimum available part of a zone that the end of the dump cuts off, in bytes.
+/// If the end of the dump cuts off a zone, at least one part in this many of it must be available.
 pub(super) const CUT: usize = 16;
 
 /// Number of bytes prefetched at once: systems do not read more.

@@ -13,7 +13,8 @@ pub struct Cpu {
     pub meta: u64,
     /// Physical address of its first sub-buffer.
     pub first: u64,
-    /// Sub-buffers that are not empty, in the order of writing.
+    /// Sub-buffers that are not empty, in the order of writing. If the description is damaged, they
+    /// may be in the order of their times.
     pub pages: Vec<PageReport>,
     /// Sentences about damage of the description. With any, Linux drops the CPU's records.
     pub problems: Vec<String>,

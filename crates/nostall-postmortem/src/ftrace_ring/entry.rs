@@ -21,9 +21,9 @@ pub enum Entry<'p> {
         ip: u64,
         /// Address in its caller.
         parent: u64,
-        /// Number of calls.
+        /// Number of repetitions.
         count: u16,
-        /// Time from the last call to this record.
+        /// Time from the last call to this record, in the unit of the trace's clock.
         since: u64,
     },
     /// A function was entered (tracer `function_graph`).
@@ -39,7 +39,7 @@ pub enum Entry<'p> {
         function: u64,
         /// Number of functions around it.
         depth: i32,
-        /// Its duration.
+        /// Its duration in the unit of the trace's clock.
         duration: u64,
         /// Its return value, if the kernel recorded it.
         returned: Option<u64>,

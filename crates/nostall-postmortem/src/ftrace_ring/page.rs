@@ -4,7 +4,7 @@ use nostall_trace::linux::{Page, PageForm};
 
 use crate::image::Image;
 
-/// Trust level of a sub-buffer.
+/// State of a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageState {
@@ -47,7 +47,8 @@ pub struct PageReport {
     pub state: PageState,
     /// Number of readable records.
     pub records: u32,
-    /// Times of the first and the last record.
+    /// Times of the first and the last readable record, in the unit of the trace's clock. Without
+    /// records, the sub-buffer's own time.
     pub times: (u64, u64),
     /// Boot of the records, from 0.
     pub boot: u32,

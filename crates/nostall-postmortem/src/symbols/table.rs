@@ -28,7 +28,8 @@ pub struct Symbol<'a> {
     pub module: Option<&'a str>,
     /// Distance of the address from the symbol.
     pub offset: u64,
-    /// Distance from the symbol to the next one with another address.
+    /// Distance from the symbol to the next one with another address, or to the end of its range of
+    /// code.
     pub size: u64,
 }
 

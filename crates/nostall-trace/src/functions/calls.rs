@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::recorder::Entered;
 
-/// Maximum nesting depth of functions whose returns are recorded.
+/// Maximum number of open recorded functions of one [`Calls`]. Functions that they call are not
+/// recorded.
 pub const DEPTH: usize = 64;
 
 /// A kernel with function tracing.
@@ -94,8 +95,8 @@ impl Default for Calls {
     }
 }
 
-/// Handles the entry of `function`, called from the entry stub. The function returns to the address
-/// in `caller`, or to `trampoline` if its return is recorded.
+/// Handles the entry of `function`, called from the entry stub. `caller` is the word with the
+/// function's return address. If the return is recorded, `trampoline` replaces the address.
 pub(super) extern "C" fn entered<K: Kernel>(
     function: usize,
     caller: &mut usize,

@@ -10,11 +10,19 @@
 //!
 //! # Functions that are not recorded
 //!
-//! - This module's own functions, and [`Kernel::calls`]: [`patch`] skips them.
+//! - The handlers that this module's stubs call, and [`Kernel::calls`]: [`patch`] skips them.
 //! - All functions that [`Kernel::entered`] and [`Kernel::left`] call: [`Calls`] records that this
 //!   CPU is in the recorder. They cost less if their crate is built without the option.
 //! - Functions of crates that were compiled without the option, such as `core`. Its generic
 //!   functions belong to the crate that uses them.
+//!
+//! - Functions inside 64 open recorded ones: [`Calls`] has no frame for them.
+//!
+//! # Tasks
+//!
+//! [`Calls`] stores return addresses in a stack. Recorded functions must therefore return in the
+//! reverse order of their entries, on the CPU of their entry. A function inside which the kernel
+//! switches to another task must not be recorded.
 //!
 //! # Interrupts
 //!

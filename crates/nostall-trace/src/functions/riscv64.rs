@@ -36,8 +36,8 @@ pub(super) fn on(site: usize, stub: usize) -> Option<[Unit; BYTES / 2]> {
 /// A CPU can be interrupted between two instructions of a site.
 pub(super) const IS_DIVISIBLE: bool = true;
 
-/// Entry stub, called first in each function. It preserves every register except `t0`, which is
-/// unused at a function's entry.
+/// Entry stub, called first in each function. It preserves every integer register except `t0`,
+/// which is unused at a function's entry. Floating-point registers are not saved.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
     )
 }
 
-/// Trampoline to which a recorded function returns. It preserves the registers of results.
+/// Trampoline to which a recorded function returns. It preserves the integer registers of results.
 ///
 /// # Safety
 ///

@@ -26,14 +26,16 @@ pub(super) fn on(site: usize, stub: usize) -> Option<[Unit; BYTES]> {
 /// A site is one instruction: no CPU can be inside it.
 pub(super) const IS_DIVISIBLE: bool = false;
 
-/// Entry stub, called first in each function. It preserves every register.
+/// Entry stub, called first in each function. It preserves every integer register. Vector registers
+/// are not saved.
 ///
 /// # Safety
 ///
 /// Must not be called: only a patched site leads here.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
-    // The function's own frame is aligned to 16 before the call that entered it.
+    // The caller aligned the stack to 16 bytes before its call. Two return addresses, nine
+    // registers and 8 bytes keep the alignment.
     naked_asm!(
         "push rax",
         "push rcx",
@@ -66,7 +68,8 @@ pub(super) unsafe extern "C" fn entry_stub<K: Kernel>() {
     )
 }
 
-/// Trampoline to which a recorded function returns. It preserves every register.
+/// Trampoline to which a recorded function returns. It preserves every integer register. Vector
+/// registers are not saved.
 ///
 /// # Safety
 ///

@@ -48,9 +48,10 @@ impl Open {
         }
     }
 
-    /// Returns whether `exit`, after missing records, certainly belongs to this call.
+    /// Returns whether the recorded duration of `exit` proves, after missing records, that it
+    /// belongs to this call.
     ///
-    /// Linux's text has times in microseconds, so a tolerance is needed.
+    /// Linux's text has times in microseconds, so 2 us of difference are tolerated.
     pub fn is_confirmed_by(&self, exit: &Exit<'_>) -> bool {
         exit.duration.is_some_and(|duration| {
             let end = self.entry.time.saturating_add(duration);

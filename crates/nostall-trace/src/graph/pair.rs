@@ -7,13 +7,13 @@ use crate::model::{Catalog, Event, EventKind, Name, Task};
 /// Maximum number of open calls of one task. Deeper recursion loses its outermost calls.
 const DEEPEST: usize = 1 << 16;
 
-/// Maximum number of open calls of all tasks.
+/// Number of open calls of all tasks from which on tasks lose their outermost calls.
 const MOST_OPEN: usize = 1 << 20;
 
-/// Maximum number of frames that an exit without a recorded depth may skip.
+/// Number of innermost calls among which an exit without a recorded depth finds its entry.
 const FARTHEST: usize = 1024;
 
-/// CPUs with higher numbers share one context.
+/// CPUs with this and higher numbers share one context.
 pub const MOST_CPUS: u32 = 1 << 16;
 
 /// Pairs the entries and exits of each task, or of each CPU without tasks.

@@ -55,9 +55,10 @@ impl Formats {
         }
     }
 
-    /// Adds the events of one or several concatenated format files. Returns their number.
+    /// Adds the events of one or several concatenated format files. Returns the number of new ones.
     ///
-    /// Unreadable lines are skipped, and so are events without a name or number.
+    /// A known event is replaced. Unreadable lines are skipped, and so are events without a name or
+    /// number.
     pub fn add(&mut self, text: &str) -> usize {
         let before = self.events.len();
         let mut event: Option<(String, Option<u16>, Vec<Field>, bool)> = None;
@@ -69,7 +70,7 @@ impl Formats {
                     *id = number.trim().parse().ok();
                 } else if line.trim_start().starts_with("field:") {
                     let field = Field::parse(line).filter(|_| fields.len() < MOST_FIELDS);
-                    // The common fields come first, up to an empty line.
+                    // The common fields are the same for all events, so they are omitted.
                     *common |= field
                         .as_ref()
                         .is_some_and(|field| field.name.starts_with("common_"));

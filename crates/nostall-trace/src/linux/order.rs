@@ -11,7 +11,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Decodes an unsigned number; only the last 8 bytes count.
+    /// Decodes an unsigned number; only the 8 least significant bytes count.
     pub fn number(self, bytes: &[u8]) -> u64 {
         let fold = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         match self {

@@ -61,12 +61,12 @@ pub enum TimeUnit {
     Ticks,
 }
 
-/// Position of a reader in its input.
+/// Position of a reader in its input. Both numbers have the same unit: bytes or records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of bytes read.
+    /// Amount read so far.
     pub done: u64,
-    /// Size of the whole input in bytes; 0 if unknown.
+    /// Size of the whole input; 0 if unknown.
     pub total: u64,
 }
 

@@ -95,8 +95,9 @@ static RECORDER: Recorder<'static, ProgramClock, Threads> = Recorder::new(Progra
 #[cfg(feature = "stall-hook")]
 static HOOK: &dyn nostall_io::StallHook = &RECORDER;
 
-/// This process's recording, and whether its start was attempted.
+/// This process's recording.
 static TRACE: OnceLock<ProgramTrace> = OnceLock::new();
+/// Whether the recording has started or is starting. A failed start clears it.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process is a forked child of the recording one.
@@ -108,7 +109,8 @@ impl ProgramTrace {
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if this process already records.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if this process already records, or if the
+    /// path is a directory, a symbolic link or a device.
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for impossible options. Otherwise the file
     /// system's error, for example if there is no room for all zones.
     pub fn create(path: impl AsRef<Path>, options: &ProgramOptions) -> io::Result<&'static Self> {
@@ -124,8 +126,8 @@ impl ProgramTrace {
     }
 
     /// Starts recording into the empty file that the environment variable [`VARIABLE`] names.
-    /// Returns `None` if it is not set, or if another process uses the file: a parent whose
-    /// environment this process inherited.
+    /// Returns `None` if it is not set, or if the file is in use or not empty. The file then
+    /// belongs to a parent whose environment this process inherited, or to this process.
     ///
     /// # Errors
     ///
@@ -255,9 +257,8 @@ fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
     let zone = ZONE_HEADER as u64 + u64::from(slots) * SLOT as u64;
     let room = REGION_HEADER as u64 + u64::from(names) + zone * u64::from(options.threads);
     let len = usize::try_from(room).map_err(|_| invalid("the trace is larger than the memory"))?;
-    // Room on the disk for all zones: a write to the mapping could not report that it is full.
-    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room)?;
     // Reserve disk space for all zones: a write to the mapping cannot report a full disk.
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room)?;
     let memory = mem::ManuallyDrop::new(MmapRaw::map_raw(file)?);
     let base = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
     let (ticks_per_second, epoch) = clock::calibrate(&ProgramClock);

@@ -15,7 +15,7 @@ pub(super) const MOST: usize = 1024;
 
 /// The thread has no zone yet, or no zone was free.
 const NONE: usize = usize::MAX;
-/// The thread is just getting or returning its zone; a handler's record is then lost.
+/// The thread is getting its zone, or has returned it. Records are then lost.
 const CLOSED: usize = usize::MAX - 1;
 
 thread_local! {

@@ -10,7 +10,7 @@ use super::{Look, Selection};
 use crate::graph::{Slice, Step};
 use crate::model::{Catalog, EventKind, Name};
 
-/// Maximum number of CPUs with separate figures. Higher CPU numbers share the last one.
+/// Maximum number of CPUs with separate figures. CPUs with this and higher numbers share one more.
 const MOST_CPUS: u32 = 1024;
 
 /// Maximum number of counters with separate figures.
@@ -49,9 +49,9 @@ struct Cpu {
 /// Rates of one interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Start time, relative to the first event.
+    /// Start time in the source's unit. The first interval starts with the first event.
     pub start: u64,
-    /// Length of the interval. The last one may be shorter.
+    /// Length of the interval in the source's unit. The last one may be shorter.
     pub length: u64,
     /// Number of calls.
     pub calls: u64,
@@ -70,9 +70,9 @@ pub struct CpuRate {
     pub cpu: u32,
     /// Number of calls that ended.
     pub calls: u64,
-    /// Sum of their arguments.
+    /// Sum of the arguments of the calls that have an argument and a duration.
     pub bytes: u64,
-    /// Sum of their durations.
+    /// Sum of the durations of the same calls.
     pub time: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct CpuRate {
 pub struct CounterRate {
     /// Counter's name.
     pub counter: String,
-    /// Sum of the increments.
+    /// Sum of the increments. A counter's first sample counts as 0.
     pub increase: i64,
 }
 

@@ -143,18 +143,22 @@ impl From<Order> for Sort {
 }
 
 impl Args {
-    /// The functions and CPUs to report on.
+    /// Returns the functions and CPUs to report on.
     pub fn selection(&self) -> Selection {
         Selection::new(self.functions.clone(), self.cpus.clone())
     }
 
-    /// The most rows or lines.
+    /// Returns the maximum number of rows or lines.
     pub fn most(&self) -> usize {
         self.limit.map_or(usize::MAX, |limit| limit as usize)
     }
 }
 
 /// Parses a length of time, such as 1s, 10ms or 500us.
+///
+/// # Errors
+///
+/// If the text is not a number and one of the units s, ms, us and ns, or if the length is 0.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));

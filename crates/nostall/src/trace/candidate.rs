@@ -23,7 +23,7 @@ pub struct Options {
 /// File that may be a trace.
 pub struct Candidate<'a> {
     pub path: &'a Path,
-    /// Start of its contents.
+    /// First bytes of the file, at most 64 KiB.
     pub head: &'a [u8],
     pub options: &'a Options,
 }

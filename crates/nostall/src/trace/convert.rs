@@ -106,7 +106,8 @@ pub fn run(args: &Args) -> Result<()> {
     written.with_context(|| format!("{name} to {shown}"))
 }
 
-/// Refuses to overwrite anything without --force, and with it a directory of unknown contents.
+/// Refuses to overwrite an existing OUT without `--force`. With `--force`, refuses directories
+/// except those of uftrace, and special files.
 fn refuse(args: &Args, shown: &str) -> Result<()> {
     let Ok(there) = args.out.symlink_metadata() else {
         return Ok(());
@@ -141,7 +142,7 @@ fn temporary() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// Writes a file, which gets its name at the end.
+/// Writes a temporary file, and renames it to OUT at the end.
 fn file(args: &Args, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let mut builder = temporary();
     #[cfg(unix)]
@@ -157,7 +158,7 @@ fn file(args: &Args, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result
     Ok(())
 }
 
-/// Writes a directory, which gets its name at the end.
+/// Writes a temporary directory, and renames it to OUT at the end.
 fn folder(args: &Args, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let mut builder = temporary();
     #[cfg(unix)]
@@ -170,7 +171,7 @@ fn folder(args: &Args, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         _ => {}
     }
     fs::rename(folder.path(), &args.out)?;
-    // It has another name now, and stays.
+    // Renamed, so it must not be removed.
     let _ = folder.keep();
     Ok(())
 }

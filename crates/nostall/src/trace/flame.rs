@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn draw(args: &Args, path: &Path, name: &str) -> Result<Vec<u8>> {
     let (mut lines, mut unit) = fold(args, path, name, Weight::SelfTime)?;
     if lines.is_empty() {
-        // A tracer that records no exits.
+        // Without exits in the trace, calls are counted.
         (lines, unit) = fold(args, path, name, Weight::Calls)?;
     }
     ensure!(!lines.is_empty(), "the trace has no calls");
@@ -55,7 +55,7 @@ fn draw(args: &Args, path: &Path, name: &str) -> Result<Vec<u8>> {
     Ok(svg)
 }
 
-/// The lines of the trace, and the name of their unit.
+/// Returns the folded stacks of the trace, and the name of their unit.
 fn fold(
     args: &Args,
     path: &Path,

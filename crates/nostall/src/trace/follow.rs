@@ -22,7 +22,8 @@ use super::region::{FileImage, recovered};
 /// Limit for the stored names, and for the tasks with a name. Further ones have none.
 const MOST_NAMES: usize = 1 << 20;
 
-/// Recordings that grow in one file. Each look yields the steps since the last one.
+/// Recordings that grow in one file. Each [`look`](Self::look) passes on the steps since the last
+/// one.
 ///
 /// Memory depends on the numbers of functions, counters and tasks so far, up to a limit, and on the
 /// size of the recordings. Marks are left out. Events that were overwritten between two reads are
@@ -38,18 +39,18 @@ pub struct Follow<'f> {
 #[derive(Default)]
 struct Recording {
     place: Range<u64>,
-    /// End of the last look.
+    /// Positions after the last look.
     positions: ZonePositions,
     boot: u64,
     graph: Graph,
 }
 
 impl<'f> Follow<'f> {
-    /// Follows the recording in the file at `path`, or those in the guest RAM that the file is.
+    /// Follows the recording in the file at `path`, or the recordings in a file with a guest's RAM.
     ///
     /// # Errors
     ///
-    /// If there is none, or if a file cannot be read.
+    /// If there is no recording, or if a file cannot be read.
     pub fn new(path: &'f Path, options: &Options) -> Result<Self> {
         let names = Names::new(path, options)?;
         let whole = FileImage::open(path, true)?;
@@ -65,11 +66,11 @@ impl<'f> Follow<'f> {
         Ok(Self::of(Box::new(move || File::open(path)), places, names))
     }
 
-    /// Follows the recordings that are begun at these places of a guest's RAM.
+    /// Follows the recordings that the guest may start at these places of its RAM.
     ///
     /// # Errors
     ///
-    /// None: there are no symbols.
+    /// Never: no file with symbols is read.
     pub fn guest(
         ram: impl Fn() -> io::Result<File> + 'f,
         places: impl Iterator<Item = Range<u64>>,
@@ -95,12 +96,13 @@ impl<'f> Follow<'f> {
         }
     }
 
-    /// The names in all events so far.
+    /// Returns the names in all events so far.
     pub const fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Hands the new steps to `sink`. Returns whether the recordings grow no more.
+    /// Passes the new steps to `sink`. Returns whether at least one recording has started and all
+    /// started ones have ended.
     ///
     /// # Errors
     ///
@@ -112,7 +114,7 @@ impl<'f> Follow<'f> {
             let Ok(header) = image.header(0) else {
                 continue; // not begun
             };
-            // Asked before reading: the last events come before the end.
+            // Checked before reading, so that events before the end are not missed.
             let is_over = is_over(&image, &header);
             let image = FileImage::part((self.open)()?, &recording.place);
             let Ok((region, names)) = recovered(image, &self.names) else {
@@ -131,7 +133,7 @@ impl<'f> Follow<'f> {
 }
 
 impl Recording {
-    /// Hands the new steps in `source` to `sink`.
+    /// Passes the new steps in `source` to `sink`.
     fn look(
         &mut self,
         mut source: ZoneEvents<'static, FileImage>,
@@ -146,7 +148,7 @@ impl Recording {
         let (mut names, mut tasks) = (Vec::new(), Vec::new());
         while let Some(event) = source.next_event()? {
             if let EventKind::Mark { .. } = event.kind {
-                continue; // It has no rate, and each value has a name of its own.
+                continue; // A mark has no rate, and each of its values would be a new name.
             }
             let task = *slot(&mut tasks, event.task.0).get_or_insert_with(|| {
                 let task = source.catalog().task_name(event.task);
@@ -185,19 +187,20 @@ fn slot<T>(slots: &mut Vec<Option<T>>, number: u32) -> &mut Option<T> {
     &mut slots[number]
 }
 
-/// Places of the recordings in a file that is a guest's RAM.
+/// Finds the recordings in a file with a guest's RAM.
 fn places(path: &Path) -> Result<Vec<Range<u64>>> {
     let memory = Memory::open(path)?;
     let found = trace_region::find(&memory, &(0..u64::MAX), &[]);
     let sound = found.iter().filter(|region| {
-        // In a dump with segments, an address is no place in the file.
+        // In a dump with segments, an address is not an offset in the file.
         let header = FileImage::open(path, true).map(|file| file.header(region.start));
         region.state == HeaderState::Sound && matches!(header, Ok(Ok(_)))
     });
     Ok(sound.map(|region| region.range()).collect())
 }
 
-/// Whether the recording is frozen, or the program has ended, which locks its file.
+/// Returns whether the recording is frozen, or whether the program has ended. A running program
+/// locks its file.
 fn is_over(image: &FileImage, header: &RegionHeader) -> bool {
     let mut word = [0; 8];
     let is_frozen = image.read(FROZEN as u64, &mut word) && word != [0; 8];

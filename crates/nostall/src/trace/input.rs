@@ -12,13 +12,13 @@ pub use super::candidate::{Candidate, Options};
 use super::{memory, region};
 use crate::escape::escape_name;
 
-/// Bytes from the start of a file that decide on its kind.
+/// Number of bytes at a file's start from which its kind is detected.
 const HEAD: u64 = 64 * 1024;
 
 /// Opens the file if it is of this kind.
 type Opener = fn(&Candidate<'_>) -> Result<Option<Box<dyn Source>>>;
 
-/// Kinds of traces. The first that fits is used, so the vaguest are last.
+/// Kinds of traces. The first that accepts the file is used, so the least specific are last.
 const OPENERS: &[Opener] = &[region::open, dat, text, memory::open];
 
 /// Opens the trace in a file.
@@ -38,8 +38,8 @@ pub fn open(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
     }
 }
 
-/// Refuses directories and pipes. A pipe is not opened: that would block, and it cannot be read
-/// twice.
+/// Refuses directories, pipes and devices. A pipe is not opened: that would block, and it cannot be
+/// read twice.
 pub fn ensure_file(path: &Path) -> Result<()> {
     let kind = std::fs::metadata(path)?.file_type();
     ensure!(!kind.is_dir(), "this is a directory");
@@ -67,7 +67,7 @@ fn try_open(path: &Path, options: &Options) -> Result<Option<Box<dyn Source>>> {
     Ok(None)
 }
 
-/// File of trace-cmd.
+/// Opens a file of trace-cmd.
 fn dat(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     if !is_dat(candidate.head) {
         return Ok(None);
@@ -76,7 +76,7 @@ fn dat(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     Ok(Some(Box::new(open_dat(file)?)))
 }
 
-/// Text of ftrace and of `trace-cmd report`.
+/// Opens text of ftrace or of `trace-cmd report`.
 fn text(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     if !looks_like_text(candidate.head) {
         return Ok(None);

@@ -17,14 +17,14 @@ use super::print::{json_line, look_of};
 use crate::escape::escape_name;
 use crate::output::Style;
 
-/// Time from one question for the end to the next.
+/// Time between two checks of the stop flag.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Form of the rates.
 pub struct Rates {
     pub selection: Selection,
     pub interval: Duration,
-    /// The most intervals.
+    /// Maximum number of intervals.
     pub limit: Option<u64>,
     pub json: bool,
     /// Stream that the rates go to.
@@ -80,7 +80,7 @@ pub fn print_rates(mut follow: Follow<'_>, rates: Rates, stopped: &AtomicBool) -
     let print = |write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>| rates.to.print(write);
     let start = Instant::now();
     let mut printed = 0;
-    // The records before the start count for nothing.
+    // Records from before the start are not counted.
     let mut is_over = take(&mut follow, &mut rate)?;
     rate.take(1, follow.catalog());
     if !rates.json && !print(&mut |out| Interval::heading(&look, out))? {
@@ -105,12 +105,12 @@ pub fn print_rates(mut follow: Follow<'_>, rates: Rates, stopped: &AtomicBool) -
     Ok(())
 }
 
-/// Takes the steps since the last time. Returns whether there will be no more.
+/// Takes the steps since the last call. Returns whether the recordings have ended.
 fn take(follow: &mut Follow<'_>, rate: &mut Rate) -> Result<bool> {
     follow.look(|step, catalog| _ = rate.push(step, catalog))
 }
 
-/// Waits for this long, or until the user stops the command. Returns whether that was so.
+/// Waits for this long, or until `stopped` is set. Returns whether it is set.
 fn wait(time: Duration, stopped: &AtomicBool) -> bool {
     let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -122,7 +122,7 @@ fn wait(time: Duration, stopped: &AtomicBool) -> bool {
     stopped.load(Ordering::Relaxed)
 }
 
-/// A flag that Ctrl-C sets, so that the last interval is printed.
+/// Returns a flag that Ctrl-C sets, so that the last interval is still printed.
 fn stop_signal() -> Result<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     #[cfg(target_os = "linux")]
@@ -135,7 +135,7 @@ fn stop_signal() -> Result<Arc<AtomicBool>> {
 }
 
 impl Stream {
-    /// Prints and flushes. Returns whether the output is still read.
+    /// Prints and flushes. Returns false if the reader of the output has closed it.
     fn print(self, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<bool> {
         let mut text = Vec::new();
         write(&mut text)?;

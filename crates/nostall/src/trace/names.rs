@@ -17,24 +17,24 @@ use rustc_demangle::demangle;
 use super::candidate::Options;
 use crate::escape::escape_name;
 
-/// The note on a file whose build ID is not the recording's.
+/// Note about a file whose build ID is not the recording's.
 const OTHER_BUILD: &str = "not used for names: it is of another build";
 
 /// Folder in which distributions keep symbols, by build ID.
 const DEBUG: &str = "/usr/lib/debug/.build-id";
 
-/// Limit for the builds whose symbols are stored. Guest RAM may have more, on purpose.
+/// Maximum number of builds whose symbols are cached. Forged guest RAM may have more.
 const MOST_BUILDS: usize = 16;
 
 /// Names of the functions in one recording. A program's symbols are searched for when the first
-/// function has no other name than its address.
+/// function has only an address.
 pub struct Names {
     recording: PathBuf,
     given: Option<(PathBuf, Rc<symbols::Symbols>)>,
     program: RefCell<Program>,
     /// Results of the last searches, the oldest first.
     found: RefCell<VecDeque<Found>>,
-    /// Lines on files that are not used, or used without proof.
+    /// Notes about files that are not used, or that are used without a matching build ID.
     notes: RefCell<Vec<String>>,
     /// Functions without a symbol.
     unnamed: Cell<u64>,
@@ -56,7 +56,7 @@ struct Program {
 }
 
 impl Names {
-    /// The names for a recording.
+    /// Creates the names for a recording.
     ///
     /// # Errors
     ///
@@ -143,8 +143,9 @@ impl Names {
 }
 
 impl Program {
-    /// Files that may have the symbols: the program's, one of its name beside the recording, and
-    /// that of a distribution. None is the right one without the program's build ID.
+    /// Returns files that may have the symbols: the program's, one with its name beside the
+    /// recording, and that of a distribution. Without a build ID in the recording, no file is
+    /// certain, and the result is empty.
     fn files(&self, recording: &Path) -> Vec<PathBuf> {
         let [first, rest @ ..] = &self.build_id[..] else {
             return Vec::new();

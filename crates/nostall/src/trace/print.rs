@@ -1,4 +1,4 @@
-//! Lines of JSON, and the look of text.
+//! Lines of JSON, and the style of text.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use terminal_size::{Width, terminal_size_of};
 use crate::escape::{escape, escape_json};
 use crate::output::Style;
 
-/// Writes one line of JSON, without characters that a terminal obeys.
+/// Writes one line of JSON, without characters that control a terminal.
 pub fn json_line(line: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     let json = serde_json::to_string(line)?;
     writeln!(out, "{}", escape_json(&json))
 }
 
-/// The look that suits standard output.
+/// Returns the style of text for standard output.
 pub fn look_of(style: Style, unit: TimeUnit) -> Look {
     Look {
         width: (style != Style::Plain).then(columns).flatten(),
@@ -27,7 +27,7 @@ pub fn look_of(style: Style, unit: TimeUnit) -> Look {
     }
 }
 
-/// The columns of the terminal on standard output.
+/// Returns the number of columns if standard output is a terminal.
 fn columns() -> Option<usize> {
     let (Width(columns), _) = terminal_size_of(io::stdout())?;
     Some(columns.into())

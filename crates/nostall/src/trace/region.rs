@@ -22,7 +22,7 @@ pub struct FileImage {
 }
 
 impl FileImage {
-    /// The file at `path`. `is_written`: a recorder may still write it.
+    /// Opens the file at `path`. With `is_written`, a recorder may still be writing it.
     pub fn open(path: &Path, is_written: bool) -> Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -34,7 +34,7 @@ impl FileImage {
         })
     }
 
-    /// The bytes at a place in a file that a recorder may write.
+    /// Returns the bytes at a place in a file that a recorder may be writing.
     pub const fn part(file: File, place: &Range<u64>) -> Self {
         Self {
             file,
@@ -75,8 +75,8 @@ impl Image for FileImage {
         if !self.is_written || into.len() <= 8 {
             return true;
         }
-        // The recorder writes a slot's first word before its second. Of a slot that it writes
-        // meanwhile, the second word must therefore be read first.
+        // The recorder writes a slot's first word before its second. The second word must therefore
+        // be read first, so the first words are taken from a later read.
         let mut later = vec![0; into.len()];
         let is_read = read_at(&self.file, at, &mut later);
         for (at, word) in later.chunks(8).enumerate().step_by(2) {
@@ -86,12 +86,11 @@ impl Image for FileImage {
     }
 }
 
-/// Returns the region in this image, and the names of its functions. The region's header has to be
-/// sound: it has the clock's rate.
+/// Returns the region in this image, and the names of its functions.
 ///
 /// # Errors
 ///
-/// The fault of the header.
+/// The fault of a damaged header, which may have a wrong clock rate.
 pub fn recovered(
     image: FileImage,
     names: &Rc<Names>,
@@ -104,8 +103,8 @@ pub fn recovered(
     Ok((region, names))
 }
 
-/// Opens a recording of nostall. One with a damaged header is read as memory, which restores more
-/// of it.
+/// Opens a recording of nostall with an intact header. `None` for a damaged one, from which the
+/// search in memory restores more.
 pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     let header = candidate.head.first_chunk();
     if header.is_none_or(|header| RegionHeader::decode(header).is_err()) {

@@ -21,7 +21,7 @@ use super::watched::Watched;
 use crate::escape::{escape_name, json_document};
 use crate::output::{Style, note, to_stdout};
 
-/// Histograms printed without `--limit`.
+/// Maximum number of histograms without `--limit`.
 const HISTOGRAMS: usize = 10;
 
 /// Prints the report.
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
         style: Style::of(&io::stdout()),
         traces: Vec::new(),
     };
-    // The other inputs are read even if one cannot be.
+    // An unreadable input does not stop the others.
     let mut failed = None;
     for path in &args.inputs {
         if let Err(error) = job.input(path)
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
 struct Job<'a> {
     args: &'a Args,
     style: Style,
-    /// The collected traces, for JSON and for a comparison.
+    /// Collected traces, for JSON and for a comparison.
     traces: Vec<Trace>,
 }
 
@@ -103,7 +103,7 @@ enum Rows {
 enum Stop {
     Read(ReadError),
     Write(io::Error),
-    /// All lines that were asked for are printed.
+    /// All lines within `--limit` are printed.
     Done,
 }
 
@@ -144,7 +144,7 @@ impl Job<'_> {
                     });
                 } else {
                     source.clear();
-                    // Text may show late that its lines have no times.
+                    // In text, a late line may show that the times are ticks.
                     let look = look_of(self.style, source.unit());
                     to_stdout(|out| rows.write(&look, out))?;
                 }
@@ -158,7 +158,7 @@ impl Job<'_> {
         ended.map_err(Error::new).context(name)
     }
 
-    /// The rows of the view, and the error at which reading ended.
+    /// Returns the rows of the view, and the error at which reading ended.
     fn rows(&self, source: &mut Watched) -> (Rows, Result<(), ReadError>) {
         let selection = self.args.selection();
         if self.args.view == View::Stalls {
@@ -306,7 +306,7 @@ impl Rows {
     }
 }
 
-/// Hands all steps to `push`.
+/// Passes all steps to `push`.
 fn collect(source: &mut Watched, mut push: impl FnMut(&Step, &Catalog)) -> Result<(), ReadError> {
     walk(source, |catalog, step| {
         push(&step, catalog);

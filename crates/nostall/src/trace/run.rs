@@ -50,7 +50,8 @@ Examples:
 Exit status: that of PROGRAM; 128 plus the number of the signal that ended it;
 1 if there is no readable trace.";
 
-/// A file below the temporary folder is fast, as the program writes to memory.
+/// Folder of recordings without `--out`. Its files are in memory, so recording does not wait for a
+/// disk.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Runs the program, and prints the table of its functions.
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("there is no program to run");
     };
     let name = escape_name(&program.to_string_lossy());
-    // The terminal sends these to the program too, and its report is still to come.
+    // The terminal also sends these signals to the program. The command must survive to report.
     for signal in [SIGINT, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
@@ -110,7 +111,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// Creates an empty file, which the program takes.
+    /// Creates the empty file into which the program records.
     fn create(args: &Args) -> Result<Self> {
         let (path, stays) = match &args.out {
             Some(path) => (std::path::absolute(path)?, true),
@@ -124,7 +125,7 @@ impl Recording {
                 (folder.join(name), args.keep)
             }
         };
-        // A program that still records into an older file goes on in the removed one.
+        // A program that still records into an older file continues in the removed one.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => File::create_new(&path).map(drop),
@@ -145,7 +146,7 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let is_empty = || fs::metadata(&self.path).is_ok_and(|file| file.len() == 0);
         if !self.stays || is_empty() {
-            // Without it, there is nothing to remove.
+            // The program may have removed it.
             _ = fs::remove_file(&self.path);
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use nostall_trace::model::{Catalog, Event, Progress, ReadError, Source, TimeUnit};
 
-/// Events from one look at the position to the next.
+/// Number of events between two updates of the bar.
 const STEP: u32 = 1 << 16;
 
-/// A source whose position a bar on standard error shows, if that is a terminal.
+/// A source with a progress bar on standard error, if that is a terminal.
 pub struct Watched {
     source: Box<dyn Source>,
     bar: ProgressBar,
@@ -18,7 +18,7 @@ pub struct Watched {
 impl Watched {
     pub fn new(source: Box<dyn Source>) -> Self {
         let bar = ProgressBar::new(source.progress().total);
-        // As wide as the terminal leaves room for: a line that wraps is not cleared.
+        // The bar fills the rest of the line. A longer line would wrap and could not be cleared.
         let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {eta}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(250));

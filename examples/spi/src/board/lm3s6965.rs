@@ -223,7 +223,8 @@ impl<const PORT: usize, const NUMBER: usize> OutputPin for Line<PORT, NUMBER> {
     }
 }
 
-/// The core's timer, of 24 bits, at 12 MHz: read often enough to see it wrap.
+/// The core's 24-bit timer at 12 MHz, which must be read at least once per second to see it wrap.
+/// Times start again at 0 after 357 s.
 pub struct Timer;
 
 impl Clock for Timer {

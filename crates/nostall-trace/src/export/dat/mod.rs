@@ -37,12 +37,13 @@ const FIRST_TASK: i64 = 1 << 30;
 /// Writes the whole trace.
 ///
 /// The pages are in a temporary file until the names are known. A call without an exit stays open,
-/// and an exit without an entry stays alone. If its duration is also unknown, it becomes a `print`
+/// and an exit without an entry stays alone. An exit with an unknown duration becomes a `print`
 /// record.
 ///
 /// # Errors
 ///
-/// [`ExportError`] of the source or of `out`. `out` is then incomplete.
+/// [`ExportError`] of the source, of the temporary file or of `out`, or for a CPU number of 4,096
+/// or more. `out` is then incomplete.
 pub fn write(source: &mut (impl Source + ?Sized), mut out: impl Write) -> Result<(), ExportError> {
     let mut writer = Writer {
         pages: Pages::new()?,
@@ -181,7 +182,8 @@ impl Writer {
         address(name)
     }
 
-    /// Returns a task's identifier, which is unique.
+    /// Returns a task's identifier in the file: its own if it is free and positive, otherwise an
+    /// invented one. Idle tasks have 0.
     fn task(&mut self, catalog: &Catalog, task: Task) -> i32 {
         if let Some(known) = self.tasks.get(&task) {
             return *known;

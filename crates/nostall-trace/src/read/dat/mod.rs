@@ -22,7 +22,7 @@ use crate::model::{Catalog, Event, EventKind, Merge, Progress, ReadError, Source
 const MEMORY: usize = 256 << 20;
 /// Largest page, or sub-buffer.
 const LARGEST_PAGE: u32 = 1 << 20;
-/// Highest plausible CPU number.
+/// Limit for CPU numbers: plausible ones are lower.
 const MOST_CPUS: u32 = 1 << 16;
 /// Maximum number of notes about single CPUs.
 const MOST_NOTES: usize = 32;

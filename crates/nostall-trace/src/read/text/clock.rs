@@ -143,7 +143,7 @@ impl Clock {
     }
 }
 
-/// Returns the context in which calls nest: a task, or the idle task of a CPU.
+/// Returns the context in which calls nest: a task, or a CPU without a task.
 fn context(event: &Event) -> (Task, u32) {
     match event.task {
         Task::NONE => (Task::NONE, event.cpu),

@@ -1,6 +1,6 @@
 //! Stateless parser for one line of ftrace text.
 
-/// Highest plausible CPU number.
+/// Limit for CPU numbers: plausible ones are lower.
 pub(super) const CPUS: u32 = 1 << 16;
 
 /// Contents of a line.

@@ -1,4 +1,4 @@
-//! How sendings and traces become figures and findings.
+//! Conversion of sendings and traces to figures and findings.
 
 use anyhow::Result;
 use nostall_work::trace::Told;
@@ -7,10 +7,11 @@ use super::picture::numbers;
 use super::run::{Crash, Recorded};
 use crate::experiments::figure::{Figures, Goal};
 
-/// The strategy of the crash, in the figures.
+/// Name of the crash in the figures, in place of a strategy.
 pub const CRASH: &str = "crash";
 
-/// Folds all of it into figures, and returns them with the faults, each in a line.
+/// Returns the figures of the experiment and its faults, one line each. `symbols` names the
+/// functions at linked addresses.
 pub fn fold(
     on: &'static str,
     recorded: &Recorded,
@@ -79,7 +80,7 @@ mod tests {
     use super::super::run::read;
     use super::*;
 
-    /// A sending's trace stands for that of a crash.
+    /// Uses a sending's trace in place of a crash's.
     fn recorded() -> Recorded {
         let mut recorded = model::run(None).unwrap();
         let trace = recorded.sendings[0].trace.clone();

@@ -112,7 +112,7 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, note: Option<&str>, (): &()) -> Result<Answer> {
-        // A spinner would be between the lines of --live.
+        // A spinner would mix with the lines of --live.
         let busy = (!self.live).then(|| Busy::new("sending, crashing, reading, booting again"));
         let (recorded, headline, kernel) = self.record(on)?;
         drop(busy);
@@ -133,7 +133,8 @@ impl Experiment for Args {
 }
 
 impl Args {
-    /// Prints the rates of a guest until it is over. It goes on if they cannot be printed.
+    /// Prints the rates of a guest until its first boot is over. If that fails, prints a note, and
+    /// the guest continues.
     fn watch(&self, ram: &GuestRam, is_over: &AtomicBool) {
         if !self.live {
             return;
@@ -156,7 +157,7 @@ impl Args {
         }
     }
 
-    /// Runs on the machine. Returns a line about it, and the kernel that ran.
+    /// Runs the experiment on the machine. Also returns a headline, and the kernel that ran.
     fn record<'a>(&self, on: &'a On) -> Result<(Recorded, String, &'a [u8])> {
         let in_guest = |machine: &dyn Machine, kernel| {
             run(machine, &self.guest(kernel), |ram, is_over| {

@@ -1,4 +1,4 @@
-//! No guest: the drivers on the host, against the model of the port in virtual time.
+//! Run without a guest: the drivers on the host, with the model of the port in virtual time.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Uart, VirtualPort};
@@ -24,14 +24,14 @@ impl Processor for OneCpu {
     }
 }
 
-/// Length of the memory of a trace. All of the longest sending fits.
+/// Size of a trace's memory in bytes. The longest sending fits.
 const LEN: usize = 32 << 20;
 
 /// Runs every sending on a new port, which may fail.
 ///
 /// # Errors
 ///
-/// [`OpenError`] if the fault is there before the console can be opened.
+/// [`OpenError`] if the fault occurs before the console is open.
 pub fn run(planned: Option<PlannedFault>) -> Result<Recorded, OpenError> {
     let mut recorded = Recorded {
         sendings: Vec::new(),

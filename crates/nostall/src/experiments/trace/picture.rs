@@ -16,11 +16,12 @@ pub struct Numbers {
     pub calls: u64,
     /// Reads of the line status.
     pub polls: u64,
-    /// Duration of the sending, if both its ends are in the trace.
+    /// Duration of the sending in nanoseconds, if both its ends are in the trace.
     pub ns: Option<u64>,
-    /// Duration of its write, which holds the caller, if both ends are in the trace.
+    /// Duration of its write in nanoseconds, if both ends are in the trace. The caller waits for
+    /// it.
     pub write_ns: Option<u64>,
-    /// Records that newer ones replaced.
+    /// Number of missing records and slots, which newer ones overwrote in an intact trace.
     pub lost: u64,
 }
 
@@ -58,7 +59,7 @@ pub fn numbers(trace: &[u8], symbols: &dyn Fn(u64) -> Option<String>) -> Result<
     Ok(numbers)
 }
 
-/// Draws a trace: its first and last lines, if it has more than `most`.
+/// Draws a trace. Of a long one, only the `first` and `last` lines, with a line for the others.
 pub fn draw(
     trace: &[u8],
     symbols: &dyn Fn(u64) -> Option<String>,
@@ -88,8 +89,8 @@ pub fn draw(
     Ok(lines)
 }
 
-/// Returns two pictures beside each other, each below its title, or one below the other if they
-/// are too wide for `columns`.
+/// Returns two pictures side by side, each below its title. If they are too wide for `columns`, the
+/// second is below the first.
 pub fn beside(one: (&str, &[String]), other: (&str, &[String]), columns: usize) -> String {
     let widths = [one, other].map(|(title, lines)| {
         let lines = lines.iter().map(String::as_str).chain([title]);

@@ -41,17 +41,17 @@ pub struct Crash {
     pub panic: String,
 }
 
-/// Everything that the experiment came to.
+/// Results of the experiment.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub sendings: Vec<Sending>,
     /// Bytes of the sendings that arrived at the end of the line.
     pub arrived: u64,
-    /// None on a machine without a guest.
+    /// The crash; `None` on a machine without a guest.
     pub crash: Option<Crash>,
 }
 
-/// Bytes that a crashing guest sends last.
+/// Number of bytes that a crashing guest sends last.
 const LAST_WORDS: u64 = 32;
 
 /// Guard that sets a flag when dropped, also during a panic.
@@ -63,12 +63,12 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Runs the experiment on `machine` in `guest`, and replaces the guest's work and RAM. `watch` may
-/// read the RAM until the flag says that the first boot is over.
+/// Runs the experiment on `machine` with `guest`, whose work and RAM are replaced. `watch` may read
+/// the RAM until its flag is set, at the end of the first boot.
 ///
 /// # Errors
 ///
-/// As [`Machine::run`], of either boot.
+/// As for [`Machine::run`], in either boot.
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
@@ -86,7 +86,7 @@ pub fn run(
     };
     let bytes = SIZES.iter().sum::<u32>() as u64 * Strategy::ALL.len() as u64;
     let mut limits = Limits::of(1_000, bytes + LAST_WORDS);
-    // A KVM that interprets takes long for each access.
+    // A KVM that interprets guest code is slow at each access.
     limits.total *= 10;
     let is_over = AtomicBool::new(false);
     let ran = thread::scope(|scope| {

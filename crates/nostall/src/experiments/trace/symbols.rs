@@ -1,9 +1,9 @@
-//! Names of a kernel's functions, for people.
+//! Short names of a kernel's functions.
 
 use nostall_postmortem::symbols::Symbols;
 use rustc_demangle::demangle;
 
-/// Returns the name of the function at an address of the kernel in the file `kernel`.
+/// Returns a lookup of function names by address, in the symbols of the ELF file `kernel`.
 pub fn symbols(kernel: &[u8]) -> impl Fn(u64) -> Option<String> + use<> {
     let symbols = Symbols::parse(kernel).ok();
     move |address| {
@@ -12,8 +12,8 @@ pub fn symbols(kernel: &[u8]) -> impl Fn(u64) -> Option<String> + use<> {
     }
 }
 
-/// Returns a function's name without the types that it is generic over, and without the path
-/// before the type or module that it belongs to.
+/// Returns a function's name with its type or module, without generic arguments and the rest of the
+/// path.
 fn short(name: &str) -> String {
     let name = match impl_of(name) {
         Some((of, rest)) => format!("{}::{}", path(of), path(rest)),

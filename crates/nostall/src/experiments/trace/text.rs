@@ -30,13 +30,13 @@ const LEGEND: &str = "\
     left; overwritten: the trace is longer than its memory, and shows the end.\n\
     The article: 411 us for one byte, all of it polling (byte-polled).";
 
-/// Lines of a picture: the first, and the last.
+/// Number of first and of last lines of a picture.
 const LINES: (usize, usize) = (9, 6);
 
-/// Columns of the page, where there is no terminal.
+/// Number of columns without a terminal.
 const WIDTH: usize = 100;
 
-/// Folds the reports into the text and the figures.
+/// Returns the text and the figures of the recorded sendings and crash.
 pub fn answer(
     headline: &str,
     on: &'static str,

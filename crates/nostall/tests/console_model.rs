@@ -66,30 +66,36 @@ fn moments(of: &FloodOutcome, holds: usize) -> Vec<Nanos> {
 #[test]
 fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
     // The contents of FIFO and shift register, a marker, and the byte itself.
-    let line = (Profile::PC_16550A, Nanos(86_806) * 29);
+    panics_in_a_drain(Profile::PC_16550A, Nanos(86_806) * 29);
+}
+
+#[test]
+fn a_panic_in_the_drain_of_a_slow_controller_brings_every_line_once() {
     // The same at the pace of the controller, which starts slowly, twice.
-    let controller = (Profile::HP_DL380_GEN9, Nanos(336_700 * 29 + 375_000 * 2));
-    for (profile, bound) in [line, controller] {
-        // The last CPU panics. Of three CPUs, the first one drains.
-        for cpus in [1, 3] {
-            let whole = flood(Strategy::Bounded, profile, cpus, None);
-            let mut sent_again = 0;
-            for at in moments(&whole, 40) {
-                let outcome = flood(Strategy::Bounded, profile, cpus, Some(at));
-                let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
-                assert_eq!(checked.damage, [], "{at}");
-                assert_eq!(checked.unfinished, [], "{at}");
-                assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
-                assert!(checked.rejoined <= checked.sent_again, "{at}");
-                let panic = outcome.panic.unwrap();
-                assert!(panic.first_byte.unwrap() <= bound, "{at}: {panic:?}");
-                assert!(panic.last_byte.is_some(), "{at}");
-                assert!(checked.sent_again <= 1, "{at}");
-                sent_again += checked.sent_again;
-            }
-            // Some panics came between the write of a byte and its accounting.
-            assert!(sent_again > 0, "{} {cpus}", profile.name);
+    panics_in_a_drain(Profile::HP_DL380_GEN9, Nanos(336_700 * 29 + 375_000 * 2));
+}
+
+/// Tries panics at many moments of drains to this port. The panic's first byte takes at most `bound`.
+fn panics_in_a_drain(profile: Profile, bound: Nanos) {
+    // The last CPU panics. Of three CPUs, the first one drains.
+    for cpus in [1, 3] {
+        let whole = flood(Strategy::Bounded, profile, cpus, None);
+        let mut sent_again = 0;
+        for at in moments(&whole, 40) {
+            let outcome = flood(Strategy::Bounded, profile, cpus, Some(at));
+            let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
+            assert_eq!(checked.damage, [], "{at}");
+            assert_eq!(checked.unfinished, [], "{at}");
+            assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
+            assert!(checked.rejoined <= checked.sent_again, "{at}");
+            let panic = outcome.panic.unwrap();
+            assert!(panic.first_byte.unwrap() <= bound, "{at}: {panic:?}");
+            assert!(panic.last_byte.is_some(), "{at}");
+            assert!(checked.sent_again <= 1, "{at}");
+            sent_again += checked.sent_again;
         }
+        // Some panics came between the write of a byte and its accounting.
+        assert!(sent_again > 0, "{} {cpus}", profile.name);
     }
 }
 

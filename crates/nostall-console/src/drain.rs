@@ -16,7 +16,7 @@ use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
 
-/// Number of bytes in one offer: more than the FIFO of any UART of the 8250 family.
+/// Number of bytes in one offer: more than the FIFO of any port that `nostall-uart` drives.
 const CHUNK: usize = 256;
 
 /// Number of bytes in one offer to a sink that takes fewer at once.
@@ -244,7 +244,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 lines,
                 alone,
             };
-            // A sink with a small FIFO seldom takes more bytes than that.
+            // An offer to a sink with a small load needs no larger buffer.
             let offered = if self.sink.load() <= SMALL_CHUNK {
                 self.offer(turn, from, &mut [0; SMALL_CHUNK], search)
             } else {

@@ -66,7 +66,8 @@ pub struct FlushReport {
 }
 
 /// Sends all records to every sink: the text of panics first, then emergencies, then the backlog.
-/// Waits for the line, up to [`FlushLimits::total`] plus one offer to each sink.
+/// Waits for the line, up to [`FlushLimits::total`] plus one offer to each sink. Then waits until
+/// each sink is [finished](Sink::finish).
 ///
 /// Records of all levels are sent. [`SinkOptions::panic_order`] can keep the order of the log
 /// instead.

@@ -11,7 +11,7 @@ use crate::sync::{AtomicUsize, Ordering};
 pub(crate) struct Lane {
     /// Next sequence; 0 before the oldest record.
     pub(crate) next: AtomicUsize,
-    /// Progress of that line.
+    /// Progress of the line of record `next`.
     pub(crate) line: AtomicUsize,
     /// Number of records lost before the record `gap_at`.
     pub(crate) gap: AtomicUsize,

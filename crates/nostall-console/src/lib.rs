@@ -148,7 +148,8 @@
 //! A panic that interrupts the drain on its own CPU takes the sink at once. If another CPU owns the
 //! sink, the panic first waits for the current offer, up to [`FlushLimits::owner`]. Of two panics,
 //! the second waits while the first is active, and the first sends the second one's text too. A
-//! panic without an offer for 100 ms counts as crashed. After a panic no slice sends anything.
+//! panic that neither offers nor searches for 100 ms counts as crashed. After a panic no slice
+//! sends anything.
 //!
 //! # Bounds
 //!

@@ -5,9 +5,10 @@
 //! of them follow from the record and one word. So the next owner of a sink continues exactly where
 //! the last one stopped, even after a crash.
 //!
-//! Leads and marks start a line, after a line feed if needed, with a brace. No other line starts
-//! with a brace. So no text can imitate one, a preceding carriage return does no harm, and a cut
-//! one is recognized by its first byte.
+//! Leads and marks start a line, after a line feed if needed, with a brace. Lines of the log start
+//! with their prefix, so with the default prefix none of them starts with a brace. So no logged
+//! text can imitate a lead, a preceding carriage return does no harm, and a cut one is recognized
+//! by its first byte. Raw output, and lines without a prefix, may start with a brace.
 
 use crate::render::{LineBuffer, Shape};
 

@@ -175,7 +175,8 @@ impl Charset {
 /// signs.
 ///
 /// The visible signs are U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891, U+08E2, U+110BD and
-/// U+110CD, and the controls of hieroglyphs and musical beams. They arrange their neighbours.
+/// U+110CD, and the controls of hieroglyphs, shorthand and musical beams. They arrange their
+/// neighbours.
 const fn is_harmful(c: char) -> bool {
     matches!(
         c,

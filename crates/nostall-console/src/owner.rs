@@ -21,7 +21,7 @@ pub(crate) struct Owner {
     pub(crate) word: AtomicUsize,
     /// Nonzero while a panic requests or owns the sink. Other contexts are then refused.
     pub(crate) panic: AtomicUsize,
-    /// Number of offers made in panics.
+    /// Number of steps of panics: offers, and searches for the next record.
     pub(crate) beats: AtomicUsize,
 }
 
@@ -84,7 +84,7 @@ impl Owner {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
         let start = timeout.update(clock);
-        // Progress of the owning panic: its owner word, and its number of offers.
+        // Progress of the owning panic: its owner word, and its number of steps.
         let mut seen = (0, 0);
         let mut seen_at = start;
         let mut held = None;

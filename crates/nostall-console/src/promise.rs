@@ -79,8 +79,8 @@ impl Promise {
             }
             Some(ready_at) => self.back_off(ready_at, now),
         };
-        // Ready while the rest of the promise changes, so that no reader combines the old wait with
-        // the new start.
+        // Ready while the rest of the promise changes: an owner that stops in between leaves no old
+        // wait with a new start.
         self.wait.store(0, Ordering::Relaxed);
         self.keeper.store(keeper_of(cpu), Ordering::Relaxed);
         self.since.store(words(now), Ordering::Relaxed);

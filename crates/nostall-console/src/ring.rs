@@ -290,7 +290,8 @@ impl Ring {
         }
     }
 
-    /// Returns the slot of `sequence`. Divides in the first turn, and if the header is damaged.
+    /// Returns the slot of `sequence`. Divides only if the quotient of the multiplication is 1 too
+    /// low, or if the header is damaged.
     #[inline]
     fn slot(&self, sequence: usize) -> &Slot {
         let slots = self.slots.len();

@@ -18,7 +18,7 @@ pub(crate) struct Shared<T> {
     pub(crate) port: TryLock<T>,
     /// Nonzero if an interrupt must be served.
     pub(crate) pending: AtomicUsize,
-    /// Nonzero if a user has left that to a later one, because its rounds were over.
+    /// Nonzero if a user has left interrupts to a later user, because its rounds were over.
     pub(crate) late: AtomicUsize,
 }
 

@@ -14,7 +14,7 @@ impl Ring {
     /// Reads every record of the ring three times. Skips incomplete ones.
     pub fn tail<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
         let end = self.newest() as usize;
-        // In the first turn, these are sequences without a record.
+        // In the first turn, this sequence is before the first record. The cursor skips it.
         let oldest = end.wrapping_sub(self.slots() - 1).max(1);
         let mut cursor = Cursor {
             next: oldest as u64,

@@ -1,4 +1,4 @@
-//! The ring and its owners, in every order of their users' steps, with two or three pre-emptions
+//! The ring and its owners, in every order of their users' steps, with one to three pre-emptions
 //! (loom).
 //!
 //! This test includes the crate's own files. Only the atomics are loom's. A slot has three words

@@ -12,10 +12,10 @@ const LONGEST_UNSEEN: Nanos = Nanos::from_micros(200);
 /// Length of a wait, bounded by time and by the number of clock reads.
 ///
 /// The waiting loop charges each read. A read costs the time since the previous one, and at least
-/// the pause that the loop requested. So a clock that stops or goes back cannot prolong the wait
-/// without end. If the clock has long steps, the reads between two of them are not charged twice. A
-/// step forward costs at most a quarter of the timeout, or [`largest_step`](Self::largest_step), so
-/// a clock that jumps does not end the wait.
+/// the pause that the loop requested, of which up to 200 us count. So a clock that stops or goes
+/// back cannot prolong the wait without end. If the clock has long steps, the reads between two of
+/// them are not charged twice. A step forward costs at most a quarter of the timeout, or
+/// [`largest_step`](Self::largest_step), so a clock that jumps does not end the wait.
 ///
 /// ```
 /// use nostall_io::{Clock, Nanos, Timeout};

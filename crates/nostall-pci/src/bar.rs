@@ -121,7 +121,7 @@ pub fn bars<A: ConfigAccess + ?Sized>(
 }
 
 /// Reads the BARs of `function` as they are set, without sizes and without writes, for dumps and
-/// for devices in use. Takes one access for each BAR.
+/// for devices in use. Takes one access for each register; a 64-bit BAR has two.
 ///
 /// An unassigned BAR seems to be absent, unless its type bits are set.
 ///

@@ -32,8 +32,9 @@ pub struct Function {
 }
 
 impl Function {
-    /// Reads the header of the function at `address` in five accesses. Returns `None` after one
-    /// access if the function is absent.
+    /// Reads the header of the function at `address` in five accesses, that of a CardBus bridge in
+    /// six. One more access checks a value of all ones. Returns `None` after one access if the
+    /// function is absent.
     ///
     /// A function is absent if its vendor reads 0xffff (PCI 3.0, 6.1: no answer). It is also absent
     /// if the register reads 0x0000_0000 or 0xffff_0000, as broken boards do without an answer.

@@ -19,7 +19,7 @@ use crate::statistics::raise;
 /// gets a CPU.
 const FAIR: Nanos = Nanos::from_micros(500);
 
-/// Largest number of rounds of a spin: a few milliseconds.
+/// Largest number of rounds of a spin: some milliseconds to some tens of them.
 const SPINS: u32 = 1 << 16;
 
 /// Equivalent of [`FAIR`] for a stopped clock: the number of checks that found the bus

@@ -35,7 +35,7 @@ pub enum Level {
 /// Only one context at a time calls these methods. No call waits for longer than the time of a few
 /// words, except [`transfer`](Self::transfer) on a blocking bus.
 pub trait Controller {
-    /// Returns the controller's capabilities. Called once, before the first device is created.
+    /// Returns the controller's capabilities. Called before the first device is created.
     fn capabilities(&self) -> Capabilities;
 
     /// Wakes the hardware: clocks, power, pins, DMA. Called before the first message, and before
@@ -52,8 +52,9 @@ pub trait Controller {
     fn unprepare(&mut self) {}
 
     /// Sets mode, clock and word size. Returns the actual clock in hertz, from which time-outs are
-    /// computed. Called only after a change. The device of `wire.select` is not selected yet,
-    /// unless only clock or word size change during a message.
+    /// computed. Called only after a change, an [`abort`](Self::abort) or an
+    /// [`unprepare`](Self::unprepare). The device of `wire.select` is not selected yet, unless only
+    /// clock or word size change during a message.
     ///
     /// # Errors
     ///
@@ -75,8 +76,9 @@ pub trait Controller {
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault>;
 
     /// Stops the current transfer, releases every chip select and masks the interrupt. Called after
-    /// a fault, a time-out, a panic or a dropped future. Does not wait. The next
-    /// [`set`](Self::set), before anything else is sent, clears the FIFOs.
+    /// a fault, a time-out, a panic or a dropped future. Does not wait. Its words must not reach a
+    /// later message: the next [`set`](Self::set) clears the FIFOs, or later calls of
+    /// [`transfer`](Self::transfer) drop the answers that are still to come.
     fn abort(&mut self);
 
     /// Runs a whole message, for a controller that takes whole messages (Linux's spidev). Other

@@ -52,7 +52,7 @@ where
     /// # Errors
     ///
     /// The first setting that the controller does not support. [`Invalid::Busy`] if the first
-    /// device is created while the bus is in use and the caller must not wait.
+    /// device is created while the bus is in use, and the caller must not wait or its wait fails.
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
         let known = self.rare.with(|rare| rare.capabilities);

@@ -8,8 +8,8 @@ use crate::settings::{Mode, WordSize};
 
 /// Reason for which a message was not run, or not completely.
 ///
-/// Transfers are counted from 0. After any error, the device is deselected and the bus remains
-/// usable.
+/// Transfers are counted from 0. After any error, the device is deselected. After any error except
+/// [`Abandoned`](Self::Abandoned), the bus remains usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

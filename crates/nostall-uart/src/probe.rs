@@ -26,8 +26,9 @@ const LARGEST: usize = 256;
 
 /// Identifies the port behind `registers`, using the methods of the data sheets.
 ///
-/// Restores the port's line settings, interrupts and modem lines; clears its FIFOs. Nothing is
-/// sent. Call it while the port is not in use and its transmitter is empty.
+/// Restores the port's line settings, interrupts and modem lines; clears its FIFOs. The scratch
+/// register may change. Nothing is sent. Call it while the port is not in use and its transmitter
+/// is empty.
 ///
 /// Only the eight registers that every model has are accessed, however large the window is, because
 /// another device may follow them. So the component registers of a DesignWare are not read, and it

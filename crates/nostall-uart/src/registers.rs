@@ -1,9 +1,9 @@
 //! Registers of the 16550A, without logic. Source: National Semiconductor PC16550D data sheet, June
 //! 1995, section 8 ("Registers") and Table II.
 //!
-//! The first constants are register offsets; each module holds the bits of one register. Three
-//! offsets are shared by two registers: the direction of the access selects one, and at offsets 0
-//! and 1 also [`lcr::DLAB`].
+//! The first constants are register offsets; each module holds the bits of one register. Offset 0
+//! is shared by three registers, offsets 1 and 2 by two. [`lcr::DLAB`] selects one at offsets 0 and
+//! 1, the direction of the access at offsets 0 and 2.
 
 /// Receiver buffer register (read, DLAB 0).
 pub const RBR: usize = 0;

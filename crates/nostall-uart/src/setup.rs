@@ -7,8 +7,8 @@ use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
 
-/// Longest wait for a port that ignores its settings: the time of a full FIFO at 9,600 baud, with a
-/// margin.
+/// Longest wait for a busy port, before and during its set-up: the time of a full FIFO at 9,600
+/// baud, with a margin.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Error: no port of this family answers.
@@ -33,7 +33,7 @@ pub enum OpenError {
     Line(LineError),
     /// The transmit load is not in 1 to 128.
     TransmitLoad(usize),
-    /// The port ignores its settings because it stays busy.
+    /// The port ignores its settings because it stays busy, or another context uses it.
     Busy,
     /// The port is an 8250, so a loss of power cannot be detected.
     NoScratch,

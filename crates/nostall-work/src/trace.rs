@@ -17,7 +17,8 @@ use crate::report::{ReportText, text};
 use crate::uart::{Before, Sent};
 
 /// Memory for traces, relative to the start of RAM: 16 MiB directly behind pstore's
-/// [region](crate::pstore::REGION). It is unused for the reasons given there.
+/// [region](crate::pstore::REGION). Without an input it is unused for the reasons given there. On
+/// RISC-V with 128 MiB of RAM, an input starts inside it (checked when the memory is used).
 pub const REGION: Range<u64> = 65 << 20..81 << 20;
 
 /// Size of one job's memory in bytes.

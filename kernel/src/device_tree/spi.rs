@@ -66,7 +66,7 @@ impl Found {
     fn new(device: Device) -> Self {
         let input = prci::clock_of(&device).and_then(|hz| u32::try_from(hz).ok());
         let Some(input) = input.filter(|_| is_device_memory(&device.registers)) else {
-            panic!("the device tree does not tell of the SPI controller's clock or registers");
+            panic!("the device tree does not describe the SPI controller's clock or registers");
         };
         Self {
             input,
@@ -126,7 +126,7 @@ impl Found {
     fn window(&self) -> Mmio {
         let base = NonNull::new(self.registers.start as *mut u8).expect("not in the first page");
         let len = (self.registers.end - self.registers.start) as usize;
-        // SAFETY: mapped on all CPUs, as checked in `find`; no DMA.
+        // SAFETY: mapped on all CPUs, as checked in `new`; no DMA.
         unsafe { Mmio::new(base, len, MmioLayout::WORDS) }.expect("words, aligned")
     }
 }

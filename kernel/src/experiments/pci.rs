@@ -39,7 +39,7 @@ impl Windows {
         let mut ecam = Vec::new();
         machine::each_window(|segment, window| {
             if let Ok(window) = window {
-                let _ = ecam.push((segment, Counting::new(window))); // the first
+                let _ = ecam.push((segment, Counting::new(window))); // without room, ignored
             }
         });
         Self {

@@ -94,7 +94,8 @@ impl LocalApic {
         best
     }
 
-    /// Interrupts this CPU once, after `span` or half an hour, whichever is shorter.
+    /// Interrupts this CPU once, after `span`. Earlier if `span` exceeds half an hour, or 2^32 - 1
+    /// steps of the timer.
     pub fn set_timer(&self, timer_hz: u64, span: Nanos) {
         let span = span.0.min(1_800_000_000_000);
         let count = u128::from(span) * u128::from(timer_hz) / 1_000_000_000;

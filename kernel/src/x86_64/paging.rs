@@ -184,8 +184,8 @@ pub fn is_mapped(address: usize, size: usize) -> bool {
     size > 0 && pages.all(|page| rights(page * PAGE).is_some())
 }
 
-/// Returns whether the `size` bytes at `address` are mapped for reading and writing, and contain no
-/// RAM.
+/// Returns whether the `size` bytes at `address` are mapped for reading and writing, uncached. They
+/// are not RAM, except in a large page that is only partly RAM.
 pub fn is_device_memory(address: usize, size: usize) -> bool {
     let Some(end) = address.checked_add(size).filter(|&end| end <= MAPPED) else {
         return false;

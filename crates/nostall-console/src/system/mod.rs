@@ -237,7 +237,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
 impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     /// Opens the port, enables its receive interrupt, and starts to send the records in the ring.
-    /// Takes at most 20 ms. A second call replaces the port.
+    /// Takes at most 20 ms, and at most 60 ms if the port ignores its settings. A second call
+    /// replaces the port.
     ///
     /// A panic that finds the port in use works on a clone of `registers`, so a clone must access
     /// the same port.
@@ -407,8 +408,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Handles a panic: logs its text, stops the other CPUs, sends the text and then the backlog,
-    /// and waits for the line. Takes at most 10 s plus one offer to each sink. It needs no
-    /// interrupt, timer or lock.
+    /// and waits for the line. Takes at most 10 s, plus one offer and the [end](Sink::finish) of
+    /// each sink. It needs no interrupt, timer or lock.
     ///
     /// It may be called again, by a panic inside of it or on another CPU.
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {

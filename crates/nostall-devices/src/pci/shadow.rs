@@ -127,7 +127,7 @@ impl Shadow {
     }
 
     /// Returns the changes since the last call, and credits the guest with one exit. Call it
-    /// exactly once for each exit.
+    /// exactly once for each exit, and once after each change by a device.
     ///
     /// Without a change it costs one comparison. After a changed register, it compares the version
     /// of each function. After a change of bus numbers or functions, it walks over all bridges and

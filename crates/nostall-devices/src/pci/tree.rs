@@ -216,7 +216,8 @@ impl Tree {
         self.places.get(id.0)?.function.as_ref()
     }
 
-    /// Returns a function for reading; the caller changes no stored register.
+    /// Returns a function. The caller changes no stored register, except in
+    /// [`change`](Self::change).
     pub(super) fn function_mut(&mut self, id: FunctionId) -> Option<&mut Function> {
         self.places.get_mut(id.0)?.function.as_mut()
     }

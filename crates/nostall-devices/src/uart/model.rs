@@ -307,7 +307,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     /// Restarts the character timeout: four frames after the last byte received or read, in FIFO
-    /// mode (section 8.4.1). A line that needs no baud rate and has none uses 115,200 baud.
+    /// mode (section 8.11). A line that needs no baud rate and has none uses 115,200 baud.
     fn restart_timeout(&mut self, from: Nanos) {
         let divisor = match (self.line, self.latches.divisor) {
             (Line::Baud, 0) => None,

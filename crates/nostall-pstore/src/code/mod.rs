@@ -1,8 +1,8 @@
 //! Reed-Solomon code of ramoops: encode, update, check, correct.
 //!
-//! GF(2^8) with polynomial 0x11d, first consecutive root 0, primitive element 1 (Linux 6.1,
-//! `fs/pstore/ram_core.c`, `persistent_ram_init_ecc`). The code is systematic: parity bytes are
-//! separate, the one of the highest power first.
+//! GF(2^8) with polynomial 0x11d. The generator's roots are successive powers of 2, from 2^0 (Linux
+//! 6.1, `fs/pstore/ram_core.c`, `persistent_ram_init_ecc`: `fcr` 0, `prim` 1). The code is
+//! systematic: parity bytes are separate, the one of the highest power first.
 //!
 //! # Reliability of a correction
 //!

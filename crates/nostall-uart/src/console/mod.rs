@@ -233,7 +233,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     /// Assembles the next load in `room`, and gives it to the transmitter. Returns the number of
-    /// text bytes in it.
+    /// its bytes that belong to the text, including inserted CRs.
     fn give_next(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
         let newline = self.settings.newline;
         let report = self.lost.fill(room, newline);

@@ -12,7 +12,8 @@ use crate::{ConsoleSettings, Model, OpenError, PowerLoss, Strategy};
 impl<R: Registers, C: Clock> Console<R, C> {
     /// Takes over the port. Waits for bytes of its last user, for at most 20 ms. Probes the model
     /// unless `settings` name it, sets rate and frame, clears and enables the FIFOs, raises DTR and
-    /// RTS, and disables the port's interrupts.
+    /// RTS, and disables the port's interrupts. A port that ignores its settings costs at most
+    /// 40 ms more.
     ///
     /// Starts with [`Strategy::FifoBurst`].
     ///

@@ -46,7 +46,8 @@ pub struct Console<R, C> {
     pub(super) fifo_missing: bool,
     /// Upper bound of the number of bytes in the transmitter.
     pub(super) in_port: usize,
-    /// Upper bound of the number of text bytes given to the transmitter that may not have left it.
+    /// Upper bound of the number of bytes of texts, including inserted CRs, that were given to the
+    /// transmitter and may not have left it.
     pub(super) at_risk: usize,
     /// The CR before the next LF has been sent.
     pub(super) cr_sent: bool,

@@ -23,8 +23,8 @@ const CTS_BOUNDS: u64 = 2;
 /// Shortest sleep. For less time, a sleep costs more than it saves.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
 
-/// Shortest duration that counts for a wait that returns early. Reading the clock takes about a
-/// nanosecond.
+/// Duration that counts for a wait that returns early. It has read the clock up to 16,384 times,
+/// and each read takes at least a nanosecond.
 const SHORTEST_WAIT: Nanos = Nanos(16_384);
 
 /// A transmitter that takes a load, on a line that this port may use.

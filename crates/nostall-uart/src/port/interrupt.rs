@@ -16,9 +16,9 @@ struct Unfinished;
 impl<R: Registers> Port<'_, R> {
     /// Handles the port's interrupts until none is pending.
     ///
-    /// Bounded: a call moves at most a few more bytes than four receive FIFOs or four transmit
-    /// loads, whichever is larger. An interrupt of another device on the same line costs one
-    /// register read.
+    /// Bounded: a call moves at most five receive FIFOs or five transmit loads, whichever is
+    /// larger, plus 16 bytes. An interrupt of another device on the same line costs one register
+    /// read.
     pub fn on_interrupt(&mut self) -> Events {
         let mut events = Events::default();
         let free = self.transmit.free();

@@ -21,7 +21,7 @@ pub fn offers(need: &Need<'_>) -> Result<(), Error> {
     machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
 }
 
-/// While `progress` runs, collected writes are not drained.
+/// While `progress` runs, collected writes are only drained at exits.
 ///
 /// The signal SIGRTMIN stops the CPU. Its handler has no effect and stays installed for the whole
 /// process.

@@ -184,8 +184,8 @@ impl<'a, P: Path> Flood<'a, P> {
         me.missed.fetch_add(missed, Ordering::Relaxed);
         let at = cpu.now();
         let lockup = me.watchdog.check(at, self.patience(Watchdog::THRESHOLD));
-        // From now on, the interrupted work can be put off. Should this handler be held, the next
-        // tick comes before a task is scheduled, and sees it.
+        // With pre-emption on, the interrupted task could be replaced now. If the reports below
+        // hold this handler, the next tick comes before that. Its check counts the time from here.
         if me.held.load(Ordering::Relaxed) == 0 {
             self.schedule(cpu);
         }

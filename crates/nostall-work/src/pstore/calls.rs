@@ -256,7 +256,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
         let deadline = self.clock.now() + LONGEST_WAIT;
         for _ in 0..MOST_SLEEPS {
             sleeps.store(true, Ordering::Relaxed);
-            // Pairs with the fence in `Pipe::put`.
+            // Pairs with the fences in `Pipe::put` and `Pipe::take`.
             fence(Ordering::SeqCst);
             self.sleep.sleep(&|| ready().is_some());
             sleeps.store(false, Ordering::Relaxed);

@@ -63,7 +63,8 @@ impl Pipe {
         (!empty).then(|| &self.slots[taken % SLOTS])
     }
 
-    /// Returns the emptied slot to the writer, and returns whether to wake the writer.
+    /// Passes the emptied slot back to the writer. Returns whether to wake the writer: it sleeps,
+    /// and at most half of the pipe is full.
     pub(super) fn take(&self) -> bool {
         let taken = self.taken.load(Ordering::Relaxed).wrapping_add(1);
         self.taken.store(taken, Ordering::Release);

@@ -117,7 +117,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     fn try_sector(&self, tell: &mut dyn FnMut(Told)) -> Result<(), Failed> {
         let id = self.identify()?;
         tell(Told::FlashId(id));
-        // All known makers put the size's logarithm into the third byte.
+        // Most makers code the size in the third byte: 0x19 for 32 MiB, 0x1a or 0x20 for 64 MiB.
         if !(0x19..=0x22).contains(&id[2]) {
             return Err(Failed::Small(id));
         }

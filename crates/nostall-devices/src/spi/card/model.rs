@@ -307,7 +307,7 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
                 self.expects = Expects::Data(block, more);
             }
             (token::STOP, true) => {
-                // The card is busy after one more byte (N_BR).
+                // A real card shows that it is busy one byte later (N_BR).
                 self.expects = Expects::Command;
                 self.busy_until = Some(self.clock.now() + WRITE);
             }

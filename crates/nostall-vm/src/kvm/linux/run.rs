@@ -58,7 +58,7 @@ pub enum PciAccess {
 
 /// The other end of the guest's serial line, and conditions that end a run.
 pub struct LinuxConsole<'a> {
-    /// Destination of the guest's output; each byte is written as soon as it is sent.
+    /// Destination of the guest's output. New bytes are written and flushed about every 2 ms.
     pub output: &'a mut dyn std::io::Write,
     /// Source of the guest's input, if any.
     pub input: Option<BorrowedFd<'a>>,

@@ -52,7 +52,8 @@ pub struct KvmBus {
     keep: usize,
     pub exits: Exits,
     log: Log,
-    /// Additional devices. They take precedence over serial port and PCI.
+    /// Additional devices. They take precedence over serial port and PCI, except for collected
+    /// writes.
     devices: Vec<Box<dyn BusDevice>>,
     ended: Option<End>,
 }

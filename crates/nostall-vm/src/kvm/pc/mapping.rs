@@ -72,8 +72,8 @@ impl SharedMemory {
         Ok(Self { start, len })
     }
 
-    /// Stores `bytes` at `offset` in whole words; both lengths are multiples of 4. Words outside
-    /// the memory are ignored.
+    /// Stores `bytes` at `offset` in whole words. Offset and length are multiples of 4. Words
+    /// outside the memory are ignored.
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         for (n, word) in bytes.as_chunks().0.iter().enumerate() {
             if let Some(to) = self.word(offset + 4 * n) {

@@ -52,7 +52,7 @@ const MOST_CREDIT: u32 = 4 * PRICE;
 /// Price of mapping and unmapping the line status register's page once, in exits of the port.
 const MAP_PRICE: u32 = 100;
 
-/// Maximum credit. A driver that opens its port causes one or two errors.
+/// Maximum and initial credit. A driver that opens its port causes one or two errors.
 const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
 
 /// Access to the serial port for the guest.

@@ -30,9 +30,9 @@ use crate::writer::{Size, Slot, word, write};
 /// to another CPU, and an interrupt must not switch tasks. A kernel whose interrupts do that
 /// records with preemption off, as Linux does.
 ///
-/// On machines without 64-bit atomics, the recorder masks interrupts while it writes a record, and
-/// NMIs must not record. There, a site's first record adds its name, which is not atomic. Neither a
-/// handler nor another CPU may add a name at the same time.
+/// On machines without 64-bit atomics, the recorder masks interrupts while it writes a record or
+/// adds a name, and NMIs must not record. There, two CPUs must not add names at the same time. A
+/// site's first record adds its name.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Recorder<'m, T, P> {
@@ -247,8 +247,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     pub fn stall_at(&self, condition: &str, duration: u64, place: &str) {
         self.sample(
             |recorder| {
-                let names = recorder.names();
-                let number = |text| names.as_ref().map_or(0, |names| names.number(text).into());
+                let number = |text| u64::from(recorder.name(text));
                 (Meta::new(Kind::Stall, number(condition), 0), number(place))
             },
             |time, (meta, place)| {
@@ -290,11 +289,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             return self.sample(|_| meta, |time, meta| [(time, meta)]);
         }
         self.sample(
-            |recorder| {
-                recorder
-                    .names()
-                    .map_or(0, |names| names.number(name).into())
-            },
+            |recorder| u64::from(recorder.name(name)),
             |time, name| [(time, meta), (name, Meta::argument(Role::TaskName))],
         );
     }
@@ -351,12 +346,16 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             bits: zone.bits,
             stop_when_full: state & STOP != 0,
         };
-        let now = || self.ticks.now();
+        self.uninterrupted(|| write(cells, size, || self.ticks.now(), record));
+    }
+
+    /// Runs `critical`, with interrupts masked on machines without 64-bit atomics.
+    #[inline(always)]
+    fn uninterrupted<R>(&self, critical: impl FnOnce() -> R) -> R {
         if cfg!(target_has_atomic = "64") {
-            write(cells, size, now, record);
+            critical()
         } else {
-            self.processor
-                .without_interrupts(|| write(cells, size, now, record));
+            self.processor.without_interrupts(critical)
         }
     }
 
@@ -372,9 +371,18 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if let Some(region) = self.region_cells() {
             let lost = region.get(word(REGION_LOST));
             // Tried only once: the count is informative, and another CPU may be counting too.
-            region.replace_shared(word(REGION_LOST), lost, lost.wrapping_add(1));
+            let more = lost.wrapping_add(1);
+            self.uninterrupted(|| region.replace_shared(word(REGION_LOST), lost, more));
         }
         Entered::NOT_RECORDED
+    }
+
+    /// Returns the number of a name in the region, and adds the name if it is new. Returns 0
+    /// without room or without a region.
+    pub fn name(&self, text: &str) -> u32 {
+        self.names().map_or(0, |names| {
+            names.number(text, |reserve| self.uninterrupted(reserve))
+        })
     }
 
     /// Returns the number of a site's name.
@@ -394,7 +402,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     fn decide(&self, site: &'static Site) -> Decision {
         let filter = self.filter();
         Decision {
-            number: self.names().map_or(0, |names| names.number(site.name())),
+            number: self.name(site.name()),
             wanted: filter.wants_site(site.name(), site.module()),
             action: filter.action(Function::Name(site.name())),
         }
@@ -511,12 +519,6 @@ impl<'m, T, P> Recorder<'m, T, P> {
         if let Some(zone) = self.geometry().and_then(|it| it.zone(zone)) {
             set_owner(&zone.cells, id, name);
         }
-    }
-
-    /// Returns the number of a name in the region, and adds the name if it is new. Returns 0
-    /// without room or without a region.
-    pub fn name(&self, text: &str) -> u32 {
-        self.names().map_or(0, |names| names.number(text))
     }
 
     #[inline(always)]

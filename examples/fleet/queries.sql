@@ -19,13 +19,18 @@ ORDER BY crashes DESC, signature;
 -- query: builds
 -- Which kernel build has which rate? A dump without a crash is of a planned restart. The hours
 -- are those that the kernels ran until their dumps.
+WITH once AS (
+    SELECT kernel, kernel_build, max(crashes) AS crashes, max(uptime) AS uptime
+    FROM dumps
+    WHERE kernel IS NOT NULL
+    GROUP BY kernel, kernel_build, dump
+)
 SELECT concat(kernel, ' ', kernel_build) AS build,
-    count(DISTINCT dump) AS dumps,
-    count(DISTINCT CASE WHEN crashes > 0 THEN dump END) AS crashed,
-    count(DISTINCT CASE WHEN crashes > 0 THEN dump END) * 1e0 / count(DISTINCT dump) AS rate,
-    sum(uptime) / 3.6e12 AS hours
-FROM dumps
-WHERE kernel IS NOT NULL
+    count(*) AS dumps,
+    count(CASE WHEN crashes > 0 THEN 1 END) AS crashed,
+    count(CASE WHEN crashes > 0 THEN 1 END) * 1e0 / count(*) AS rate,
+    sum(uptime / 3.6e12) AS hours
+FROM once
 GROUP BY kernel, kernel_build
 ORDER BY rate DESC, build;
 

@@ -3,6 +3,7 @@
 import json
 from datetime import datetime, timezone
 
+import duckdb
 import pytest
 
 import report
@@ -45,6 +46,34 @@ def test_one_other_answer_is_an_error_that_names_its_query(tmp_path, name):
 
 def test_every_query_is_compared():
     assert list(report.queries()) == list(KNOWN)
+
+
+# Two dumps, each with a crash, a call and an uptime of one hour.
+TABLES = """
+CREATE TABLE dumps AS SELECT * FROM (VALUES
+    ('d1', 'host-1', '6.1', '#1', 1, 3600000000000),
+    ('d2', 'host-2', '6.1', '#1', 1, 3600000000000)
+) AS rows(dump, machine, kernel, kernel_build, crashes, uptime);
+CREATE TABLE crashes AS SELECT * FROM (VALUES
+    ('d1', 'a1', 'panic', ['one'], TIMESTAMPTZ '2026-11-20 00:00:00+00'),
+    ('d2', 'a2', 'oops', ['two'], TIMESTAMPTZ '2026-11-21 00:00:00+00')
+) AS rows(dump, signature, class, frames, time);
+CREATE TABLE calls AS SELECT * FROM (VALUES
+    ('d1', 'one', 'entry', 'verified', false),
+    ('d2', 'two', 'entry', 'verified', false)
+) AS rows(dump, symbol, kind, trust, suspect);
+"""
+
+
+@pytest.mark.parametrize("name", list(KNOWN))
+def test_a_dump_that_is_exported_twice_counts_once(name):
+    query = report.queries()[name]
+    engine = duckdb.connect()
+    engine.execute(TABLES)
+    once = engine.sql(query).fetchall()
+    for table in ["dumps", "crashes", "calls"]:
+        engine.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE dump = 'd1'")
+    assert once and engine.sql(query).fetchall() == once
 
 
 def test_an_answer_is_printed_with_its_first_rows(capsys):

@@ -174,7 +174,8 @@ fn detect(py: Python<'_>, source: Source) -> PyResult<Vec<Region>> {
 ///
 /// A file is a `System.map` (also gzipped), a copy of `/proc/kallsyms`, or a `vmlinux`. Its bytes
 /// are also accepted. A directory has `System.map-RELEASE` (also `.gz`) or `vmlinux-RELEASE` of
-/// each kernel. `OSError` reports a file that cannot be read, and `ValueError` one without symbols.
+/// each kernel. `OSError` reports a file or directory that cannot be read, and `ValueError` a file
+/// without symbols.
 #[pyclass(frozen, module = "nostall")]
 struct Symbols(Maps);
 
@@ -183,7 +184,10 @@ impl Symbols {
     #[new]
     fn new(py: Python<'_>, source: Source) -> PyResult<Self> {
         let symbols = match &source {
-            Source::Path(folder) if folder.is_dir() => return Ok(Self(Maps::load(folder)?)),
+            Source::Path(folder) if folder.is_dir() => {
+                folder.read_dir()?;
+                return Ok(Self(Maps::load(folder)?));
+            }
             Source::Path(path) => py.detach(|| symbols::Symbols::load(path)),
             Source::Bytes(bytes) => py.detach(|| symbols::Symbols::parse(bytes)),
         };

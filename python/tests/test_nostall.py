@@ -4,6 +4,7 @@ import ast
 import gzip
 import inspect
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -162,6 +163,17 @@ def test_a_file_without_symbols_is_an_exception(tmp_path):
         nostall.Symbols(tmp_path / "none")
     with pytest.raises(ValueError, match="no symbol table"):
         nostall.Symbols(b"no table")
+
+
+def test_a_directory_that_cannot_be_read_is_an_exception(tmp_path):
+    # Without free descriptors, because permissions do not apply to root.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            nostall.Symbols(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_calls_have_the_names_that_the_map_gives():

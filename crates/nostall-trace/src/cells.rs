@@ -127,7 +127,8 @@ mod wide {
     }
 }
 
-/// On machines without atomic words of 64 bits, interrupts are masked while a record is written.
+/// On machines without atomic words of 64 bits, interrupts are masked while a record is written or
+/// a name's words are reserved.
 #[cfg(not(target_has_atomic = "64"))]
 mod narrow {
     use super::{Cells, MemoryCells};
@@ -155,8 +156,8 @@ mod narrow {
             u64::from(high) << 32 | u64::from(low)
         }
 
-        /// Replaces a word that several CPUs write. It is not atomic on this machine, so two CPUs,
-        /// or a CPU and its handler, must not add names at the same time.
+        /// Replaces a word that several CPUs write. It is not atomic on this machine: callers mask
+        /// interrupts, and two CPUs must not add names at the same time.
         pub(crate) fn replace_shared(&self, word: usize, from: u64, to: u64) -> bool {
             self.replace(word, from, to)
         }

@@ -13,8 +13,8 @@ use crate::ticks::Ticks;
 /// First field of the global recorder; null while tracing is off.
 static GLOBAL: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());
 
-/// Enables tracing with this recorder, which replaces any other. Scopes that are open must end
-/// first: an exit is recorded with the recorder of that moment.
+/// Enables tracing with this recorder, which replaces any other. The exits of scopes that another
+/// recorder recorded are not recorded.
 pub fn set_recorder<T: Ticks, P: Processor>(recorder: &'static Recorder<'static, T, P>)
 where
     Recorder<'static, T, P>: Sync,

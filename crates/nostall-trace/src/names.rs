@@ -22,13 +22,24 @@ impl<'m> Names<'m> {
 
     /// Returns the number of `text`, and adds it if it is new; 0 if there is no room.
     ///
-    /// If two CPUs add the same text concurrently, it gets two numbers.
-    pub(crate) fn number(&self, text: &str) -> u32 {
+    /// If two CPUs add the same text concurrently, it gets two numbers. `uninterrupted` runs its
+    /// argument, with interrupts masked on machines without 64-bit atomics.
+    pub(crate) fn number(
+        &self,
+        text: &str,
+        uninterrupted: impl FnOnce(&dyn Fn() -> Option<usize>) -> Option<usize>,
+    ) -> u32 {
         let text = &text.as_bytes()[..text.floor_char_boundary(LONGEST_NAME)];
         if text.is_empty() {
             return 0;
         }
-        self.find(text).unwrap_or_else(|| self.add(text))
+        self.find(text).unwrap_or_else(|| {
+            let count = words(text.len());
+            match uninterrupted(&|| self.reserve(count)) {
+                Some(at) => self.add(at, text),
+                None => 0,
+            }
+        })
     }
 
     /// Finds a text. Incomplete entries are skipped: their words are zeros, or the length in the
@@ -55,11 +66,8 @@ impl<'m> Names<'m> {
                 .all(|i| self.region.get(self.first + at + i) == encode(text, i))
     }
 
-    fn add(&self, text: &[u8]) -> u32 {
-        let count = words(text.len());
-        let Some(at) = self.reserve(count) else {
-            return 0;
-        };
+    /// Writes a text into its reserved words, and returns its number.
+    fn add(&self, at: usize, text: &[u8]) -> u32 {
         // If writing stops after this, the length stays, so that later names can be found. Removing
         // only the mark at the end also works on 32-bit machines, which store a word in halves.
         let first = encode(text, 0);
@@ -68,7 +76,7 @@ impl<'m> Names<'m> {
         bytes[..4].copy_from_slice(&marked.to_ne_bytes());
         self.region
             .publish(self.first + at, u64::from_ne_bytes(bytes));
-        for i in (1..count).rev() {
+        for i in (1..words(text.len())).rev() {
             self.region.publish(self.first + at + i, encode(text, i));
         }
         self.region.publish(self.first + at, first);

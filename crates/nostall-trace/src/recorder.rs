@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use nostall_io::Processor;
 
@@ -30,14 +30,14 @@ use crate::writer::{Size, Slot, word, write};
 /// to another CPU, and an interrupt must not switch tasks. A kernel whose interrupts do that
 /// records with preemption off, as Linux does.
 ///
-/// On machines without 64-bit atomics, the recorder masks interrupts while it writes a record, and
-/// NMIs must not record. There, a site's first record adds its name, which is not atomic. Neither a
-/// handler nor another CPU may add a name at the same time.
+/// On machines without 64-bit atomics, the recorder masks interrupts while it writes a record or
+/// adds a name, and NMIs must not record. There, two CPUs must not add names at the same time. A
+/// site's first record adds its name.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Recorder<'m, T, P> {
     pub(crate) hooks: Hooks,
-    state: AtomicU8,
+    state: AtomicU32,
     /// Start of the region, whose header has its geometry. A call that overlaps with `start` thus
     /// finds a consistent geometry, of the old or the new region.
     region: AtomicPtr<u8>,
@@ -49,20 +49,25 @@ pub struct Recorder<'m, T, P> {
 }
 
 /// Recording is enabled.
-const ON: u8 = 1;
+const ON: u32 = 1;
 /// A filter is set.
-const FILTERED: u8 = 2;
+const FILTERED: u32 = 2;
 /// Recording ends when a zone is full.
-const STOP: u8 = 4;
+const STOP: u32 = 4;
 /// A trigger or [`Recorder::pause`] paused the recording; another trigger may start it.
-const PAUSED: u8 = 8;
+const PAUSED: u32 = 8;
 /// Recording is frozen.
-const FROZEN_STATE: u8 = 16;
+const FROZEN_STATE: u32 = 16;
+/// Bits that [`Recorder::start`] changes. An exit with others belongs to an earlier recording.
+const RECORDING: u32 = !0 << 13;
+
+/// Returns the recording in the bits of a named whole call that are above the name's number.
+fn recording_of_call(state: u32) -> u64 {
+    u64::from(state & RECORDING) << 16
+}
 
 /// Difference between the kinds of an exit and its entry.
 const EXIT: u64 = (Kind::Exit as u64 - Kind::Enter as u64) << 52;
-/// Kinds of a whole call, for functions with an address and with a name.
-const CALL: [u64; 2] = [(Kind::Call as u64) << 52, (Kind::CallName as u64) << 52];
 
 impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     /// Records that the function at `address` was entered.
@@ -122,8 +127,9 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if entered.exit == 0 {
             return;
         }
-        let state = self.state.load(Ordering::Acquire);
+        // The zone first: the exit of an entry in the previous region must not get into a new one.
         let Some(zone) = self.zone() else { return };
+        let state = self.state.load(Ordering::Acquire);
         let exit = Meta(entered.exit);
         let depth = u64::from(exit.depth());
         // The depth of the exit corrects the counter after entries without exits.
@@ -139,25 +145,31 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if matches!(exit.kind(), Some(Kind::Call | Kind::CallName)) {
             return self.exit_whole(state, &zone, entered);
         }
-        self.write(state, &zone, |time| [(time, exit)]);
+        if (entered.time as u32 ^ state) & RECORDING == 0 {
+            self.write(state, &zone, |time| [(time, exit)]);
+        }
     }
 
-    /// Records a whole call, if it was long enough.
+    /// Records a whole call, if it was long enough. Addresses are the same in all recordings.
     #[cold]
-    fn exit_whole(&self, state: u8, zone: &Zone<'_>, entered: Entered) {
+    fn exit_whole(&self, state: u32, zone: &Zone<'_>, entered: Entered) {
+        let mut exit = Meta(entered.exit);
+        if exit.kind() == Some(Kind::CallName) {
+            exit.0 ^= recording_of_call(state);
+            if exit.0 & recording_of_call(RECORDING) != 0 {
+                return;
+            }
+        }
         let took = self.ticks.now().saturating_sub(entered.time);
         if took >= self.filter().min_ticks {
             self.write(state, zone, |time| {
-                [
-                    (time, Meta(entered.exit)),
-                    (entered.time, Meta::argument(Role::Entered)),
-                ]
+                [(time, exit), (entered.time, Meta::argument(Role::Entered))]
             });
         }
     }
 
     #[inline(always)]
-    fn enter_now(&self, state: u8, kind: Kind, low: u64) -> Entered {
+    fn enter_now(&self, state: u32, kind: Kind, low: u64) -> Entered {
         let Some(zone) = self.zone() else {
             return self.no_zone();
         };
@@ -166,7 +178,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         let meta = Meta::new(kind, low, depth);
         self.write(state, &zone, |time| [(time, meta)]);
         Entered {
-            time: 0,
+            time: state.into(),
             exit: meta.0 + EXIT,
         }
     }
@@ -196,11 +208,14 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
         zone.cells.set(word(DEPTH), depth.wrapping_add(1));
         let meta = Meta::new(kind, low, depth);
-        let by_name = usize::from(kind == Kind::EnterName);
         let entered = if filter.min_ticks > 0 {
+            let call = match kind {
+                Kind::EnterName => (Kind::CallName as u64) << 52 | recording_of_call(state),
+                _ => (Kind::Call as u64) << 52,
+            };
             Entered {
                 time: self.ticks.now(),
-                exit: meta.0 & !(15 << 52) | CALL[by_name],
+                exit: meta.0 & !(15 << 52) | call,
             }
         } else {
             match argument {
@@ -210,7 +225,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
                 }),
             };
             Entered {
-                time: 0,
+                time: state.into(),
                 exit: meta.0 + EXIT,
             }
         };
@@ -247,8 +262,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     pub fn stall_at(&self, condition: &str, duration: u64, place: &str) {
         self.sample(
             |recorder| {
-                let names = recorder.names();
-                let number = |text| names.as_ref().map_or(0, |names| names.number(text).into());
+                let number = |text| u64::from(recorder.name(text));
                 (Meta::new(Kind::Stall, number(condition), 0), number(place))
             },
             |time, (meta, place)| {
@@ -290,11 +304,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             return self.sample(|_| meta, |time, meta| [(time, meta)]);
         }
         self.sample(
-            |recorder| {
-                recorder
-                    .names()
-                    .map_or(0, |names| names.number(name).into())
-            },
+            |recorder| u64::from(recorder.name(name)),
             |time, name| [(time, meta), (name, Meta::argument(Role::TaskName))],
         );
     }
@@ -342,7 +352,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     #[inline(always)]
     fn write<const N: usize>(
         &self,
-        state: u8,
+        state: u32,
         zone: &Zone<'_>,
         record: impl FnOnce(u64) -> [Slot; N],
     ) {
@@ -351,12 +361,16 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             bits: zone.bits,
             stop_when_full: state & STOP != 0,
         };
-        let now = || self.ticks.now();
+        self.uninterrupted(|| write(cells, size, || self.ticks.now(), record));
+    }
+
+    /// Runs `critical`, with interrupts masked on machines without 64-bit atomics.
+    #[inline(always)]
+    fn uninterrupted<R>(&self, critical: impl FnOnce() -> R) -> R {
         if cfg!(target_has_atomic = "64") {
-            write(cells, size, now, record);
+            critical()
         } else {
-            self.processor
-                .without_interrupts(|| write(cells, size, now, record));
+            self.processor.without_interrupts(critical)
         }
     }
 
@@ -372,9 +386,18 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if let Some(region) = self.region_cells() {
             let lost = region.get(word(REGION_LOST));
             // Tried only once: the count is informative, and another CPU may be counting too.
-            region.replace_shared(word(REGION_LOST), lost, lost.wrapping_add(1));
+            let more = lost.wrapping_add(1);
+            self.uninterrupted(|| region.replace_shared(word(REGION_LOST), lost, more));
         }
         Entered::NOT_RECORDED
+    }
+
+    /// Returns the number of a name in the region, and adds the name if it is new. Returns 0
+    /// without room or without a region.
+    pub fn name(&self, text: &str) -> u32 {
+        self.names().map_or(0, |names| {
+            names.number(text, |reserve| self.uninterrupted(reserve))
+        })
     }
 
     /// Returns the number of a site's name.
@@ -394,7 +417,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     fn decide(&self, site: &'static Site) -> Decision {
         let filter = self.filter();
         Decision {
-            number: self.names().map_or(0, |names| names.number(site.name())),
+            number: self.name(site.name()),
             wanted: filter.wants_site(site.name(), site.module()),
             action: filter.action(Function::Name(site.name())),
         }
@@ -422,19 +445,20 @@ impl<'m, T, P> Recorder<'m, T, P> {
     /// Starts recording into a region, and ends a pause or freeze. The records in a previous region
     /// stay there.
     ///
-    /// A record that another CPU is writing meanwhile goes into either region. Named scopes that
-    /// are open must end first: their exits have name numbers of the previous region.
+    /// The exits of calls and scopes that are open are not recorded. A record that another CPU is
+    /// writing meanwhile goes into either region, and may have a name's number in the other.
     pub fn start(&self, region: Region<'m>) {
         self.state.store(0, Ordering::SeqCst);
         self.region.store(region.base.as_ptr(), Ordering::Release);
-        self.renew();
+        let recording = self.renew() << RECORDING.trailing_zeros();
         let stop = match region.size().stop_when_full {
             true => STOP,
             false => 0,
         };
         let filter = self.filter.load(Ordering::Relaxed).is_null();
         let filtered = if filter { 0 } else { FILTERED };
-        self.state.store(ON | stop | filtered, Ordering::Release);
+        self.state
+            .store(recording | ON | stop | filtered, Ordering::Release);
     }
 
     /// Stops recording, until [`resume`](Self::resume) or [`start`](Self::start).
@@ -513,12 +537,6 @@ impl<'m, T, P> Recorder<'m, T, P> {
         }
     }
 
-    /// Returns the number of a name in the region, and adds the name if it is new. Returns 0
-    /// without room or without a region.
-    pub fn name(&self, text: &str) -> u32 {
-        self.names().map_or(0, |names| names.number(text))
-    }
-
     #[inline(always)]
     fn geometry(&self) -> Option<Geometry<'_>> {
         let base = NonNull::new(self.region.load(Ordering::Acquire))?;
@@ -536,23 +554,26 @@ impl<'m, T, P> Recorder<'m, T, P> {
         Some(Names::new(geometry.cells(0), word(REGION_HEADER), words))
     }
 
-    /// Invalidates the names and filter decisions that sites have cached.
-    fn renew(&self) {
-        self.generation.store(next_generation(), Ordering::Release);
+    /// Invalidates the names and filter decisions that sites have cached. Returns the new
+    /// generation.
+    fn renew(&self) -> u32 {
+        let generation = next_generation();
+        self.generation.store(generation, Ordering::Release);
+        generation
     }
 
     /// Sets and clears bits of the state.
-    #[cfg(target_has_atomic = "8")]
-    fn change(&self, set: u8, clear: u8) {
-        let update = |state: u8| Some(state & !clear | set);
+    #[cfg(target_has_atomic = "32")]
+    fn change(&self, set: u32, clear: u32) {
+        let update = |state: u32| Some(state & !clear | set);
         _ = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, update);
     }
 
     /// Sets and clears bits of the state. A handler's change between the two accesses is lost.
-    #[cfg(not(target_has_atomic = "8"))]
-    fn change(&self, set: u8, clear: u8) {
+    #[cfg(not(target_has_atomic = "32"))]
+    fn change(&self, set: u32, clear: u32) {
         let state = self.state.load(Ordering::Acquire);
         self.state.store(state & !clear | set, Ordering::Release);
     }
@@ -643,7 +664,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
                 counter: Self::hook_counter,
                 stall: Self::hook_stall,
             },
-            state: AtomicU8::new(0),
+            state: AtomicU32::new(0),
             region: AtomicPtr::new(null_mut()),
             filter: AtomicPtr::new(null_mut()),
             generation: AtomicU32::new(0),

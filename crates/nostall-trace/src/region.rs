@@ -159,7 +159,7 @@ impl<'m> Region<'m> {
 
     /// Returns the number of a name, and adds the name if it is new; 0 if there is no room.
     pub fn name(&self, text: &str) -> u32 {
-        self.names().number(text)
+        self.names().number(text, |reserve| reserve())
     }
 
     pub(crate) fn names(&self) -> Names<'m> {

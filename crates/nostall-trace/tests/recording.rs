@@ -279,6 +279,44 @@ fn a_stopped_recorder_records_nothing_and_resumes_where_it_was() {
 }
 
 #[test]
+fn exits_of_an_earlier_recording_are_not_recorded() {
+    static SLOW: Filter<'static> = Filter {
+        min_ticks: 1,
+        ..Filter::ALL
+    };
+    static OUTER: Site = Site::new("outer", "m");
+    static WHOLE: Site = Site::new("whole", "m");
+    static LATER: Site = Site::new("later", "m");
+    let (recorder, _) = recorder();
+    let region = || Region::format(memory(8192), &TWO).unwrap();
+    recorder.start(region());
+    recorder.name("a name with another number later");
+    let outer = recorder.enter_site(&OUTER, None);
+    let address = recorder.enter(100);
+    recorder.set_filter(Some(&SLOW));
+    let whole = recorder.enter_site(&WHOLE, None);
+    recorder.start(region());
+    let later = recorder.enter_site(&LATER, None);
+    recorder.exit(later);
+    recorder.exit(whole);
+    recorder.set_filter(None);
+    recorder.exit(address);
+    recorder.exit(outer);
+    assert_eq!(told(&snapshot(recorder)), ["=later 2"]);
+    // The same recording goes on after a stop, and with another filter.
+    let outer = recorder.enter_site(&OUTER, None);
+    recorder.set_filter(Some(&SLOW));
+    let whole = recorder.enter_site(&WHOLE, None);
+    recorder.stop();
+    recorder.resume();
+    recorder.exit(whole);
+    recorder.set_filter(None);
+    recorder.exit(outer);
+    let all = told(&snapshot(recorder));
+    assert_eq!(all[1..], ["+outer", "=whole 2", "-outer"]);
+}
+
+#[test]
 fn an_exit_corrects_the_depth_after_a_long_jump() {
     let (recorder, _) = recorder();
     recorder.start(Region::format(memory(8192), &TWO).unwrap());

@@ -119,4 +119,16 @@ fn functions_and_scopes_record_while_a_recorder_is_set() {
         told(&snapshot(recorder)).join(" "),
         "+sites::largest +compare -compare -sites::largest"
     );
+
+    // The exit of a scope that another recorder recorded is not recorded.
+    let (other, _) = common::recorder();
+    other.start(Region::format(memory(16384), &options).unwrap());
+    set_recorder(recorder);
+    {
+        trace_scope!("outer");
+        set_recorder(other);
+        trace_scope!("inner");
+    }
+    clear_recorder();
+    assert_eq!(told(&snapshot(other)), ["+inner", "-inner"]);
 }

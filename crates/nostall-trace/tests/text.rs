@@ -324,6 +324,28 @@ fn without_time_stamps_each_cpu_runs_by_its_durations_and_no_event_is_before_ano
 }
 
 #[test]
+fn without_time_stamps_the_idle_tasks_of_two_cpus_have_calls_of_their_own() {
+    let text = "\
+ 0)    <idle>-0    |               |  a() {
+ 1)    <idle>-0    | + 90.000 us   |  before();
+ 1)    <idle>-0    |               |  b() {
+ 0)    <idle>-0    |   5.000 us    |  }
+ 1)    <idle>-0    |   1.000 us    |  }
+";
+    assert_eq!(
+        read(text).lines(),
+        [
+            "0 0 <idle>-0 > a 0",
+            "0 1 <idle>-0 > before 0",
+            "90000 1 <idle>-0 < before 0 90000",
+            "90000 1 <idle>-0 > b 0",
+            "90000 0 <idle>-0 < ? 0 5000",
+            "91000 1 <idle>-0 < ? 0 1000",
+        ]
+    );
+}
+
+#[test]
 fn an_exit_stays_before_the_next_line_of_its_cpu_although_stamps_are_rounded() {
     let text = "\
  a-7 [000] 1.000001: funcgraph_entry: 1.400 us | f();

@@ -61,19 +61,16 @@ impl Formats {
     /// number.
     pub fn add(&mut self, text: &str) -> usize {
         let before = self.events.len();
-        let mut event: Option<(String, Option<u16>, Vec<Field>, bool)> = None;
+        let mut event: Option<(String, Option<u16>, Vec<Field>)> = None;
         for line in text.lines() {
             if let Some(name) = line.strip_prefix("name:") {
-                event = Some((name.trim().to_owned(), None, Vec::new(), false));
-            } else if let Some((name, id, fields, common)) = &mut event {
+                event = Some((name.trim().to_owned(), None, Vec::new()));
+            } else if let Some((name, id, fields)) = &mut event {
                 if let Some(number) = line.strip_prefix("ID:") {
                     *id = number.trim().parse().ok();
                 } else if line.trim_start().starts_with("field:") {
                     let field = Field::parse(line).filter(|_| fields.len() < MOST_FIELDS);
                     // The common fields are the same for all events, so they are omitted.
-                    *common |= field
-                        .as_ref()
-                        .is_some_and(|field| field.name.starts_with("common_"));
                     fields.extend(field.filter(|field| !field.name.starts_with("common_")));
                 } else if let (Some(print), Some(id)) = (line.strip_prefix("print fmt:"), *id) {
                     let format = EventFormat {

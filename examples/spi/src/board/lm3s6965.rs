@@ -1,9 +1,10 @@
 //! The part of a HAL that the programs need, for TI's LM3S6965: its SSI (ARM PL022), its pins,
 //! and the core's timer. It accesses registers only, so it builds for every small target.
 
+use core::cell::Cell;
 use core::convert::Infallible;
-use core::sync::atomic::{AtomicU32, Ordering};
 
+use critical_section::Mutex;
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{self, OutputPin};
 use embedded_hal::spi::{ErrorType, SpiBus, SpiDevice};
@@ -224,19 +225,17 @@ impl<const PORT: usize, const NUMBER: usize> OutputPin for Line<PORT, NUMBER> {
 }
 
 /// The core's 24-bit timer at 12 MHz, which must be read at least once per second to see it wrap.
-/// Times start again at 0 after 357 s.
 pub struct Timer;
 
 impl Clock for Timer {
     fn now(&self) -> Nanos {
-        static PASSED: AtomicU32 = AtomicU32::new(0);
-        critical_section::with(|_| {
-            let passed = PASSED.load(Ordering::Relaxed);
+        static PASSED: Mutex<Cell<u64>> = Mutex::new(Cell::new(0));
+        critical_section::with(|section| {
+            let passed = PASSED.borrow(section);
             let now = 0xff_ffff - read(SYST_CVR);
-            let step = now.wrapping_sub(passed) & 0xff_ffff;
-            let passed = passed.wrapping_add(step);
-            PASSED.store(passed, Ordering::Relaxed);
-            Nanos(u64::from(passed) * 1_000 / 12)
+            let step = now.wrapping_sub(passed.get() as u32) & 0xff_ffff;
+            passed.set(passed.get() + u64::from(step));
+            Nanos(passed.get() * 1_000 / 12)
         })
     }
 }

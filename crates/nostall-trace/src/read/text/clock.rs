@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::model::{Event, Task};
+use crate::model::{Catalog, Event, Task};
 
 /// Maximum number of open calls of a task whose entries are stored.
 const DEEPEST: usize = 1024;
@@ -17,7 +17,7 @@ pub(super) struct Clock {
     due: VecDeque<Event>,
     waiting: BTreeMap<(u64, u32), Event>,
     cpus: HashMap<u32, Cpu>,
-    /// Entry times of open calls, by task or by CPU without one.
+    /// Entry times of open calls, by their [`context`].
     open: HashMap<(Task, u32), VecDeque<u64>>,
     /// Time of the last event in `due`.
     latest: u64,
@@ -42,10 +42,10 @@ impl Clock {
         time
     }
 
-    pub(super) fn enter(&mut self, stamp: Option<u64>, event: Event) {
+    pub(super) fn enter(&mut self, stamp: Option<u64>, event: Event, catalog: &Catalog) {
         let time = self.point(stamp, event);
         if stamp.is_none() {
-            let open = self.open.entry(context(&event)).or_default();
+            let open = self.open.entry(context(&event, catalog)).or_default();
             if open.len() == DEEPEST {
                 open.pop_front();
             }
@@ -65,13 +65,19 @@ impl Clock {
         self.wait(time.saturating_add(duration.unwrap_or(0)), exit);
     }
 
-    pub(super) fn exit(&mut self, stamp: Option<u64>, duration: Option<u64>, event: Event) {
+    pub(super) fn exit(
+        &mut self,
+        stamp: Option<u64>,
+        duration: Option<u64>,
+        event: Event,
+        catalog: &Catalog,
+    ) {
         if stamp.is_some() {
             self.point(stamp, event);
             return;
         }
         let time = self.advance(event.cpu, None);
-        let open = self.open.get_mut(&context(&event));
+        let open = self.open.get_mut(&context(&event, catalog));
         let entry = open.and_then(VecDeque::pop_back).unwrap_or(0);
         // A missing entry cannot be earlier than the start of the trace.
         self.wait(time.max(entry.saturating_add(duration.unwrap_or(0))), event);
@@ -143,10 +149,8 @@ impl Clock {
     }
 }
 
-/// Returns the context in which calls nest: a task, or a CPU without a task.
-fn context(event: &Event) -> (Task, u32) {
-    match event.task {
-        Task::NONE => (Task::NONE, event.cpu),
-        task => (task, u32::MAX),
-    }
+/// Returns the context in which calls nest: a task, or a CPU without a task or with its idle task.
+fn context(event: &Event, catalog: &Catalog) -> (Task, u32) {
+    let is_of_cpu = catalog.task_name(event.task).is_of_cpu();
+    (event.task, if is_of_cpu { event.cpu } else { u32::MAX })
 }

@@ -189,7 +189,8 @@ impl<R: BufRead> TextSource<R> {
         match record.body {
             Body::Entry { function, depth } => {
                 let function = catalog.name(function);
-                self.clock.enter(stamp, event(enter(function, depth)));
+                self.clock
+                    .enter(stamp, event(enter(function, depth)), catalog);
                 self.tasks.entered(cpu);
             }
             Body::Leaf {
@@ -216,7 +217,7 @@ impl<R: BufRead> TextSource<R> {
                     depth,
                     duration,
                 };
-                self.clock.exit(stamp, duration, event(exit));
+                self.clock.exit(stamp, duration, event(exit), catalog);
                 self.tasks.left(cpu);
             }
             Body::Call { function, caller } => {

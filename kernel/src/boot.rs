@@ -18,6 +18,11 @@ pub struct NoRam {
     pub in_use: Option<Range<u64>>,
 }
 
+/// Returns whether two address ranges overlap.
+pub const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
 impl fmt::Display for NoRam {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let region = &self.region;

@@ -21,8 +21,8 @@ const INPUT: usize = 256;
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
     /// `None` before the port is opened.
-    port: Shared<Option<Console<R, C>>>,
-    spare: TryLock<Option<Console<R, C>>>,
+    pub(crate) port: Shared<Option<Console<R, C>>>,
+    pub(crate) spare: TryLock<Option<Console<R, C>>>,
     /// Number of bytes that the port takes at once; 0 before it is opened.
     load: AtomicUsize,
     input: Input<INPUT>,
@@ -63,33 +63,31 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     /// Opens `console` as the sink's port, in place of the previous one. Returns `false` if the
     /// port is in use, and changes nothing then.
     pub fn open(&self, console: Console<R, C>) -> bool {
+        let replace = |port: &mut Option<_>| self.replace(port, console);
+        self.port.with(replace, |port| self.receive_all(port)) == Some(true)
+    }
+
+    /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses the spare,
+    /// and changes nothing then.
+    pub(crate) fn replace(&self, port: &mut Option<Console<R, C>>, console: Console<R, C>) -> bool {
         let Some(mut spare) = self.spare.try_lock() else {
             return false;
         };
-        let (clone, load) = (console.clone(), console.transmit_load());
-        let is_replaced = self
-            .port
-            .with(|port| *port = Some(console), |port| self.receive_all(port))
-            .is_some();
-        if is_replaced {
-            *spare = Some(clone);
-            self.load.store(load, Ordering::Release);
-        }
-        is_replaced
+        self.load.store(console.transmit_load(), Ordering::Release);
+        *spare = Some(console.clone());
+        *port = Some(console);
+        true
     }
 }
 
 impl<R: Registers, C: Clock> UartSink<R, C> {
-    /// Takes the port out for a new set-up, with its interrupt disabled. Slices wait meanwhile, and
-    /// a panic uses the spare. Returns `None` if the port is in use. Call this with interrupts
+    /// Takes the port, if any, for a new set-up, with its interrupt disabled. Slices wait meanwhile,
+    /// and a panic uses the spare. Returns `None` if the port is in use. Call this with interrupts
     /// masked.
-    pub(crate) fn take_out(&self) -> Option<Option<Console<R, C>>> {
-        let take = |port: &mut Option<Console<R, C>>| {
-            let mut port = port.take();
-            port.as_mut().map(Console::disable_receive);
-            port
-        };
-        self.port.with(take, |port| self.receive_all(port))
+    pub(crate) fn take_out(&self) -> Option<Guard<'_, Option<Console<R, C>>>> {
+        let mut port = self.port.take()?;
+        port.as_mut().map(Console::disable_receive);
+        Some(port)
     }
 
     /// Takes the port for a user that waits, and masks the port's interrupt. Call this with
@@ -103,6 +101,12 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Ends the use of a port that was [taken](Self::take). Call this with interrupts masked.
     pub(crate) fn give_back(&self, mut port: Guard<'_, Option<Console<R, C>>>) {
         port.as_mut().map(Console::resume_receive);
+        self.put_back(port);
+    }
+
+    /// Ends the use of a port that was [taken out](Self::take_out). Call this with interrupts
+    /// masked.
+    pub(crate) fn put_back(&self, port: Guard<'_, Option<Console<R, C>>>) {
         self.port.give_back(port, |port| self.receive_all(port));
     }
 

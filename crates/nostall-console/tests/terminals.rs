@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::ops::RangeInclusive;
+
 use common::{At, Line, META, P, Virtual, of};
 use nostall_console::{
     Charset, Drain, FlushLimits, Meta, Priority, Ring, SinkOptions, Slot, flush,
@@ -54,6 +56,42 @@ fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_changes_its_direc
     for c in "\u{200c}\u{200d}\u{e4}\u{65b}\u{201c}\u{4e2d}\u{1f600}~\t".chars() {
         assert!(!escaped.contains(&c), "{c:?}");
     }
+}
+
+/// Category Cf of Unicode 17, in DerivedGeneralCategory.txt.
+const FORMAT: [RangeInclusive<char>; 21] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{890}'..='\u{891}',
+    '\u{8e2}'..='\u{8e2}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{202a}'..='\u{202e}',
+    '\u{2060}'..='\u{2064}',
+    '\u{2066}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{110bd}'..='\u{110bd}',
+    '\u{110cd}'..='\u{110cd}',
+    '\u{13430}'..='\u{1343f}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0001}'..='\u{e0001}',
+    '\u{e0020}'..='\u{e007f}',
+];
+
+#[test]
+fn on_a_utf8_terminal_no_format_character_passes_except_joiners_and_visible_ones() {
+    let passes = |c: &char| Charset::Utf8.passes(*c);
+    let passed: String = FORMAT.into_iter().flatten().filter(passes).collect();
+    // Joiners, and the characters without Default_Ignorable_Code_Point.
+    let mut visible = String::from("\u{600}\u{601}\u{602}\u{603}\u{604}\u{605}\u{6dd}\u{70f}");
+    visible.push_str("\u{890}\u{891}\u{8e2}\u{200c}\u{200d}\u{110bd}\u{110cd}");
+    visible.extend('\u{13430}'..='\u{1343f}');
+    assert_eq!(passed, visible);
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Matches {
     }
 
     /// Returns the last position of three bytes with the same hash as those at `at`, if it is
-    /// within the window, and stores the new one. The caller compares the bytes.
+    /// within the window. Stores the new one. The caller compares the bytes.
     fn replace(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let &[a, b, c] = text.get(at..)?.first_chunk()?;
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9e37_79b1);

@@ -12,7 +12,7 @@ use crate::line::{DeviceNumber, Waiter};
 use crate::owner::Owner;
 use crate::ownership::{Token, Wanted};
 use crate::platform::Platform;
-use crate::statistics::raise;
+use crate::statistics::Taken;
 
 /// Time after which the current owner must hand the bus to a waiter. Before that, running callers
 /// may take it. A hand-over to a sleeping task each time would leave the bus idle until that task
@@ -33,9 +33,9 @@ where
 {
     /// Takes the bus for a message of `device`, at once or after a wait.
     #[inline(always)]
-    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Token, Error> {
+    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<(Token, Taken), Error> {
         match self.ownership.take(device) {
-            Some(token) => Ok(token),
+            Some(token) => Ok((token, Taken::AtOnce)),
             None => now(self.acquire_busy::<Blocking>(device)),
         }
     }
@@ -44,7 +44,7 @@ where
     pub(crate) async fn acquire_busy<F: Face<C>>(
         &self,
         device: DeviceNumber,
-    ) -> Result<Token, Error> {
+    ) -> Result<(Token, Taken), Error> {
         let mut joining = Joining::new(self, device);
         let ended = until(F::BLOCKS, &self.platform, |look| {
             if F::BLOCKS && look.waker.is_some() && !joining.is_overdue(look.waited) {
@@ -58,9 +58,10 @@ where
             }
             ControlFlow::Continue(look.now + (self.config.lock_timeout - look.waited))
         });
-        let (mut owner, ticket) = ended.await?;
+        let (mut owner, taken, ticket) = ended.await?;
         owner.run_before::<F>(device, ticket).await;
-        owner.into_token().ok_or(Error::Cancelled)
+        let token = owner.into_token().ok_or(Error::Cancelled)?;
+        Ok((token, taken))
     }
 
     /// Spins while the bus is owned, at most for the time of a sleep and a wake-up.
@@ -98,7 +99,7 @@ where
 }
 
 type Ended<'b, C, P, const W: usize, const S: usize, const B: usize> =
-    Result<(Owner<'b, C, P, W, S, B>, u32), Error>;
+    Result<(Owner<'b, C, P, W, S, B>, Taken, u32), Error>;
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Joining<'b, C, P, W, S, B>
 where
@@ -138,10 +139,11 @@ where
             bus.see_to(wakers);
             match wanted {
                 Wanted::Ours(token, ticket) => {
-                    if self.waiter.take().is_some() {
-                        raise(&bus.counters.sync_waited, 1);
-                    }
-                    return Some(Ok((Owner::new(bus, token), ticket)));
+                    let taken = match self.waiter.take() {
+                        None => Taken::AtOnce,
+                        Some(_) => Taken::AfterWait,
+                    };
+                    return Some(Ok((Owner::new(bus, token), taken, ticket)));
                 }
                 Wanted::InLine(waiter) => {
                     self.waiter = Some(waiter);
@@ -173,7 +175,7 @@ where
         let owner = token.map(|token| Owner::new(bus, token));
         bus.see_to(wakers);
         Some(match (owner, gone) {
-            (Some(owner), _) => Ok((owner, waiter.ticket)),
+            (Some(owner), _) => Ok((owner, Taken::AfterWait, waiter.ticket)),
             (None, true) => Err(Error::Abandoned),
             (None, false) => Err(Error::BusHeld),
         })

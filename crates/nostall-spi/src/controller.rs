@@ -77,7 +77,7 @@ pub trait Controller {
 
     /// Stops the current transfer, releases every chip select and masks the interrupt. Called after
     /// a fault, a time-out, a panic or a dropped future. Does not wait. Its words must not reach a
-    /// later message: the next [`set`](Self::set) clears the FIFOs, or later calls of
+    /// later message. Either the next [`set`](Self::set) clears the FIFOs, or later calls of
     /// [`transfer`](Self::transfer) drop the answers that are still to come.
     fn abort(&mut self);
 

@@ -15,7 +15,7 @@ use crate::owner::Owner;
 use crate::pending::Pending;
 use crate::platform::Platform;
 use crate::settings::Settings;
-use crate::statistics::count;
+use crate::statistics::{Taken, count};
 use crate::stored::{Body, Callback};
 use crate::transfer::{Message, Transfer};
 
@@ -59,7 +59,7 @@ where
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
-                let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
+                let (token, _) = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
                 let mut owner = Owner::new(self, token);
                 let asked = owner.station().controller.capabilities();
                 self.rare.with(|rare| rare.capabilities = Some(asked));
@@ -103,9 +103,9 @@ where
     #[inline(always)]
     fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let token = self.bus.acquire(self.number)?;
+        let (token, taken) = self.bus.acquire(self.number)?;
         let mut owner = Owner::new(self.bus, token);
-        let result = owner.run(&self.settings, message, bytes);
+        let result = owner.run(&self.settings, taken, message, bytes);
         owner.release();
         result
     }
@@ -231,12 +231,13 @@ where
 
     async fn await_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let token = match self.bus.ownership.take(self.number) {
-            Some(token) => token,
+        let (token, taken) = match self.bus.ownership.take(self.number) {
+            Some(token) => (token, Taken::AtOnce),
             None => self.bus.acquire_busy::<Awaited>(self.number).await?,
         };
         let mut owner = Owner::new(self.bus, token);
-        let result = owner.run_awaited(&self.settings, message, bytes).await;
+        let ran = owner.run_awaited(&self.settings, taken, message, bytes);
+        let result = ran.await;
         if let Some(index) = owner.try_release(true) {
             owner.release_after::<Awaited>(index).await;
         }

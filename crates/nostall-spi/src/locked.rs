@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::face::Awaited;
 use crate::owner::{Owner, panicking};
 use crate::platform::Platform;
+use crate::statistics::Taken;
 use crate::transfer::{Message, Transfer};
 
 /// Bus taken for several messages of a [`Device`] in a row. Dropping it frees the bus.
@@ -39,7 +40,7 @@ where
     /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait. [`Error::BusHeld`],
     /// [`Error::LineFull`] or [`Error::Abandoned`] if the wait fails.
     pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
-        let token = self.bus().acquire(self.number())?;
+        let (token, _) = self.bus().acquire(self.number())?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, true))
     }
 }
@@ -55,7 +56,7 @@ where
     ///
     /// The same as [`lock`](Self::lock).
     pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
-        let token = self.bus().acquire_busy::<Awaited>(self.number()).await?;
+        let (token, _) = self.bus().acquire_busy::<Awaited>(self.number()).await?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, false))
     }
 }
@@ -89,7 +90,7 @@ where
     fn run<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error> {
         let device = self.device;
         let (owner, bytes) = self.begin(message)?;
-        owner.run(device.settings(), message, bytes)
+        owner.run(device.settings(), Taken::AtOnce, message, bytes)
     }
 
     async fn await_message<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error>
@@ -98,7 +99,10 @@ where
     {
         let device = self.device;
         let (owner, bytes) = self.begin(message)?;
-        owner.run_awaited(device.settings(), message, bytes).await
+        let settings = device.settings();
+        owner
+            .run_awaited(settings, Taken::AtOnce, message, bytes)
+            .await
     }
 
     fn begin<M: Message + ?Sized>(

@@ -9,7 +9,7 @@ use crate::ownership::{Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::Station;
-use crate::statistics::{count, raise};
+use crate::statistics::{Taken, count, raise};
 use crate::sync::Used;
 use crate::transfer::Message;
 
@@ -89,6 +89,7 @@ where
     pub(crate) fn run<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
+        taken: Taken,
         message: &mut M,
         bytes: usize,
     ) -> Result<(), Error> {
@@ -99,7 +100,7 @@ where
             failed => failed,
         };
         station.end(&result);
-        bus.counters.ran(message.transfers(), bytes, &result);
+        bus.counters.ran(taken, message.transfers(), bytes, &result);
         result
     }
 
@@ -107,6 +108,7 @@ where
     pub(crate) async fn run_awaited<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
+        taken: Taken,
         message: &mut M,
         bytes: usize,
     ) -> Result<(), Error>
@@ -121,7 +123,7 @@ where
             failed => failed,
         };
         station.end(&result);
-        bus.counters.ran(message.transfers(), bytes, &result);
+        bus.counters.ran(taken, message.transfers(), bytes, &result);
         result
     }
 

@@ -20,7 +20,8 @@ pub struct Statistics {
     pub bytes: u32,
     /// Number of messages run from their caller's memory: `sync`, and futures.
     pub sync: u32,
-    /// Number of messages in `sync` that did not wait for the bus.
+    /// Number of messages in `sync` that did not wait for the bus. Messages of a
+    /// [`Locked`](crate::Locked) bus do not wait for it.
     pub sync_immediate: u32,
     /// Number of submitted messages.
     pub asynchronous: u32,
@@ -42,6 +43,13 @@ pub struct Statistics {
     pub panics: u32,
 }
 
+/// Way in which a message's caller took the bus.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Taken {
+    AtOnce,
+    AfterWait,
+}
+
 /// Counters in memory.
 #[derive(Debug)]
 pub(crate) struct Counters {
@@ -49,8 +57,8 @@ pub(crate) struct Counters {
     stored: AtomicU32,
     transfers: AtomicU32,
     bytes: AtomicU32,
-    pub(crate) sync_waited: AtomicU32,
-    sync: AtomicU32,
+    sync_immediate: AtomicU32,
+    sync_waited: AtomicU32,
     pub(crate) asynchronous: AtomicU32,
     pub(crate) by_worker: AtomicU32,
     pub(crate) wakeups: AtomicU32,
@@ -69,8 +77,8 @@ impl Counters {
                 stored: AtomicU32::new(0),
                 transfers: AtomicU32::new(0),
                 bytes: AtomicU32::new(0),
+                sync_immediate: AtomicU32::new(0),
                 sync_waited: AtomicU32::new(0),
-                sync: AtomicU32::new(0),
                 asynchronous: AtomicU32::new(0),
                 by_worker: AtomicU32::new(0),
                 wakeups: AtomicU32::new(0),
@@ -86,8 +94,18 @@ impl Counters {
 
     /// Counts a message run from its caller's memory.
     #[inline]
-    pub(crate) fn ran(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
-        raise(&self.sync, 1);
+    pub(crate) fn ran(
+        &self,
+        taken: Taken,
+        transfers: usize,
+        bytes: usize,
+        result: &Result<(), Error>,
+    ) {
+        let count = match taken {
+            Taken::AtOnce => &self.sync_immediate,
+            Taken::AfterWait => &self.sync_waited,
+        };
+        raise(count, 1);
         self.ended(transfers, bytes, result);
     }
 
@@ -120,19 +138,21 @@ impl Counters {
 
     /// Returns the number of messages run.
     pub(crate) fn messages(&self) -> u32 {
-        let sync = self.sync.load(Ordering::Relaxed);
-        sync.wrapping_add(self.stored.load(Ordering::Relaxed))
+        let counts = [&self.sync_immediate, &self.sync_waited, &self.stored];
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
+        counts.into_iter().fold(0, u32::wrapping_add)
     }
 
     pub(crate) fn read(&self) -> Statistics {
         let read = |count: &AtomicU32| count.load(Ordering::Relaxed);
-        let sync = read(&self.sync);
+        let sync_immediate = read(&self.sync_immediate);
+        let sync = sync_immediate.wrapping_add(read(&self.sync_waited));
         Statistics {
             messages: sync.wrapping_add(read(&self.stored)),
             transfers: read(&self.transfers),
             bytes: read(&self.bytes),
             sync,
-            sync_immediate: sync.wrapping_sub(read(&self.sync_waited)),
+            sync_immediate,
             asynchronous: read(&self.asynchronous),
             by_worker: read(&self.by_worker),
             wakeups: read(&self.wakeups),

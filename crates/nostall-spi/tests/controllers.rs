@@ -9,7 +9,9 @@ use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_spi::controllers::sifive::{Completion, mask};
 use nostall_spi::controllers::{Loopback, Sifive};
-use nostall_spi::{Bare, Bus, Config, Error, Fault, Invalid, Platform, Select, Settings, Transfer};
+use nostall_spi::{
+    Bare, Bus, Config, Device, Error, Fault, Invalid, Platform, Select, Settings, Transfer,
+};
 
 /// A SiFive controller with its FIFOs and its line's speed, in virtual time. It receives each sent
 /// word inverted.
@@ -308,6 +310,48 @@ fn sifive_after_several_given_up_messages_gives_the_next_its_own_bytes() {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(std::pin::pin!(future).poll(&mut context).is_pending());
     }
+    let mut bytes = [9; 20];
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    assert_eq!(bytes, [!9; 20]);
+}
+
+#[test]
+fn sifive_drops_the_answers_of_a_given_up_message_after_later_ones_that_sent_nothing() {
+    let (bus, _, clock) = polled();
+    let mut device = bus.device(slow()).unwrap();
+    let setup = Nanos::from_millis(1);
+    let mut delayed = bus.device(Settings { setup, ..slow() }).unwrap();
+    let give_up = |device: &mut Device<'_, _, _, 4, 16>| {
+        let mut operations = [embedded_hal::spi::Operation::Write(&[1; 8])];
+        let future = embedded_hal_async::spi::SpiDevice::transaction(device, &mut operations);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(std::pin::pin!(future).poll(&mut context).is_pending());
+    };
+    // The first one fills the FIFO. The second one finds no room, and the third one is in its
+    // setup delay.
+    give_up(&mut device);
+    give_up(&mut device);
+    give_up(&mut delayed);
+    assert_eq!(clock.now(), Nanos::ZERO);
+    let mut bytes = [9; 20];
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    assert_eq!(bytes, [!9; 20]);
+}
+
+#[test]
+fn sifive_that_has_lost_answers_works_again_after_a_rest() {
+    let (bus, window, _) = polled();
+    let device = bus.device(slow()).unwrap();
+    window.0.borrow_mut().stuck = true;
+    assert!(device.write(&[1; 8]).is_err());
+    let mut chip = window.0.borrow_mut();
+    chip.stuck = false;
+    chip.transmit.clear();
+    chip.shifting = None;
+    drop(chip);
+    assert!(device.write(&[2]).is_err());
+    bus.poll(Nanos::ZERO);
+    bus.poll(Nanos::from_secs(10));
     let mut bytes = [9; 20];
     device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
     assert_eq!(bytes, [!9; 20]);

@@ -833,3 +833,43 @@ fn a_dropped_transaction_on_a_locked_bus_leaves_nothing_selected_for_the_next_ow
         goes_on(&second, &probe);
     }
 }
+
+/// As in Linux, where `spi_sync_immediate` counts messages, and not locks of the bus.
+#[test]
+fn a_wait_counts_only_with_a_message_that_is_run_after_it() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let [first, second] = [1, 2].map(|line| bus.device(device(line)).unwrap());
+    let (_, waker) = waker(false);
+    let counted = || {
+        let statistics = bus.statistics();
+        (statistics.sync, statistics.sync_immediate)
+    };
+    // A lock that waited, without a message.
+    let owner = first.lock().unwrap();
+    let mut locking = pin!(second.lock_async());
+    assert!(poll(&mut locking, &waker).is_pending());
+    drop(owner);
+    let Poll::Ready(Ok(mut locked)) = poll(&mut locking, &waker) else {
+        panic!("the bus is free");
+    };
+    assert_eq!(counted(), (0, 0));
+    // The lock's message finds the bus owned by its caller.
+    locked.sync(&mut [Transfer::write(&[1])]).unwrap();
+    assert_eq!(counted(), (1, 1));
+    {
+        let mut message = [Transfer::write(&[2])];
+        let mut dropped = pin!(first.transfer_async(&mut message));
+        assert!(poll(&mut dropped, &waker).is_pending());
+        drop(locked);
+        probe.next(&[Act::Interrupts]);
+        assert!(poll(&mut dropped, &waker).is_pending());
+    }
+    assert_eq!(counted(), (1, 1));
+    let owner = first.lock().unwrap();
+    let mut message = [Transfer::write(&[3])];
+    let mut waited = pin!(second.transfer_async(&mut message));
+    assert!(poll(&mut waited, &waker).is_pending());
+    drop(owner);
+    assert_eq!(poll(&mut waited, &waker), Poll::Ready(Ok(())));
+    assert_eq!(counted(), (2, 1));
+}

@@ -316,6 +316,17 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
         .run(&small, &LIMITS, Ending::Done, &mut |_| {})
         .unwrap_err();
     assert!(error.to_string().contains("no RAM at"), "{error}");
+    let input = vec![0; 72 << 20];
+    let args = ["-m", "128M"].map(OsString::from);
+    let overlapping = Guest {
+        input: &input,
+        qemu_args: &args,
+        ..guest(&work, None)
+    };
+    let error = qemu
+        .run(&overlapping, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err();
+    assert!(error.to_string().contains("is in use: "), "{error}");
 }
 
 #[test]

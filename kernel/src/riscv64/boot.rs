@@ -10,7 +10,7 @@ use nostall_work::FIRMWARE_DONE;
 use super::cpus::MAX_CPUS;
 use super::paging::{STACK_STRIDE, TRAP_STACK_STRIDE};
 use super::{cpus, paging, semihosting};
-use crate::boot::{Boot, NoRam};
+use crate::boot::{Boot, NoRam, overlap};
 use crate::device_tree as tree;
 
 global_asm!(
@@ -75,8 +75,4 @@ pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam>
     }
     let start = NonNull::new(region.start as *mut u8).expect("not null");
     Ok((start, (region.end - region.start) as usize))
-}
-
-const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
 }

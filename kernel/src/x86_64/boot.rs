@@ -11,7 +11,7 @@ use nostall_work::pstore::REGION;
 use super::cpus::MAX_CPUS;
 use super::paging::STACK_STRIDE;
 use super::{apic, cpus, paging, traps};
-use crate::boot::{Boot, NoRam};
+use crate::boot::{Boot, NoRam, overlap};
 
 global_asm!(
     ".set MAX_CPUS, {max}",
@@ -96,12 +96,13 @@ pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
     let mut holds_region = ram.clone().filter(|ram| ram.contains(&REGION.start));
     let end = holds_region.next().map_or(0, |ram| ram.end);
     PERSISTENT_END.store(end, Ordering::Relaxed);
-    FIRMWARE.call_once(|| Firmware::new(info.rsdp, memory));
+    let input = input(info);
+    FIRMWARE.call_once(|| Firmware::new(info.rsdp, memory, input));
     paging::init(ram);
     paging::activate();
     Some(Boot {
         command_line: command_line(info.command_line),
-        input: input(info),
+        input,
     })
 }
 
@@ -109,6 +110,8 @@ pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
 pub struct Firmware {
     /// Address of ACPI's root pointer; 0 if the boot protocol does not pass it.
     pub rsdp: u64,
+    /// Range of the input.
+    input: Range<u64>,
     reserved: [Range<u64>; Firmware::MOST],
     count: usize,
 }
@@ -124,13 +127,15 @@ impl Firmware {
         FIRMWARE.get().expect("the first CPU has been at `enter`")
     }
 
-    fn new(rsdp: u64, memory: &[MemoryRange]) -> Self {
+    fn new(rsdp: u64, memory: &[MemoryRange], input: &[u8]) -> Self {
+        let input = input.as_ptr_range();
         let mut reserved = [const { 0..0 }; Self::MOST];
         let ranges = memory.iter().filter(|range| range.is_reserved());
         let kept = reserved.iter_mut().zip(ranges);
         let count = kept.map(|(kept, range)| *kept = range.range()).count();
         Self {
             rsdp,
+            input: input.start.addr() as u64..input.end.addr() as u64,
             reserved,
             count,
         }
@@ -148,10 +153,12 @@ static PERSISTENT_END: AtomicU64 = AtomicU64::new(0);
 /// Returns the memory of `region`, in RAM that the machine may preserve when the kernel ends. The
 /// addresses in `region` count from the start of RAM.
 ///
-/// Otherwise, returns the reason.
+/// Otherwise, returns the reason: no RAM is there, or it is in use.
 pub fn persistent_ram(region: Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> {
-    if region.start < REGION.start || region.end > PERSISTENT_END.load(Ordering::Relaxed) {
-        let in_use = None;
+    let input = Firmware::get().input.clone();
+    let in_use = overlap(&region, &input).then_some(input);
+    let end = PERSISTENT_END.load(Ordering::Relaxed);
+    if region.start < REGION.start || region.end > end || in_use.is_some() {
         return Err(NoRam { region, in_use });
     }
     let start = NonNull::new(region.start as *mut u8).expect("not null");
@@ -191,7 +198,7 @@ fn input(info: &StartInfo) -> &'static [u8] {
         "the input is beyond the mapped 4 GiB"
     );
     // SAFETY: the boot protocol put the module there, in RAM without another user. It is mapped, as
-    // checked above.
+    // checked above. It is never written, because `persistent_ram` excludes it.
     unsafe { array(first.address, first.size as usize) }
 }
 

@@ -12,6 +12,7 @@ use x86_64::registers::control::{Cr3, Cr3Flags};
 use x86_64::structures::paging::{PageTable, PageTableFlags as Flags, PhysFrame};
 
 use super::cpus::{MAX_CPUS, TRAMPOLINE};
+use crate::boot::overlap;
 
 /// Bytes from one CPU's stack to the next, with the guard page below.
 pub const STACK_STRIDE: usize = 11 * PAGE;
@@ -28,6 +29,9 @@ const SMALL: usize = 4 * LARGE;
 /// Address of the writable alias of the small pages' memory while [`with_writable_code`] runs:
 /// behind all mapped memory.
 const ALIAS: usize = MAPPED;
+
+/// Mark of a page of device memory: one of the bits that the CPU ignores.
+const NO_RAM: Flags = Flags::BIT_9;
 
 struct Tables {
     level4: PageTable,
@@ -127,15 +131,22 @@ fn is_guard(address: usize) -> bool {
         .is_some_and(|offset| offset / STACK_STRIDE < MAX_CPUS && offset % STACK_STRIDE < PAGE)
 }
 
-/// Returns the caching flags of a page: uncached, unless all of it is RAM.
-fn caching(mut ram: impl Iterator<Item = Range<u64>>, address: usize, size: usize) -> Flags {
-    let (start, end) = (address as u64, (address + size) as u64);
-    let is_ram = ram.any(|ram| ram.start <= start && end <= ram.end);
+/// Returns the caching flags of a page: uncached, unless all of it is RAM. A page without any RAM is
+/// marked as [`NO_RAM`].
+fn caching(
+    mut ram: impl Iterator<Item = Range<u64>> + Clone,
+    address: usize,
+    size: usize,
+) -> Flags {
+    let page = address as u64..(address + size) as u64;
+    let is_ram = |ram: Range<u64>| ram.start <= page.start && page.end <= ram.end;
     // The firmware splits the PC's low memory into several ranges, but all of it is RAM.
-    if is_ram || end <= 0xa0000 {
+    if ram.clone().any(is_ram) || page.end <= 0xa0000 {
         Flags::empty()
-    } else {
+    } else if ram.any(|ram| overlap(&ram, &page)) {
         Flags::NO_CACHE | Flags::WRITE_THROUGH
+    } else {
+        Flags::NO_CACHE | Flags::WRITE_THROUGH | NO_RAM
     }
 }
 
@@ -184,8 +195,8 @@ pub fn is_mapped(address: usize, size: usize) -> bool {
     size > 0 && pages.all(|page| rights(page * PAGE).is_some())
 }
 
-/// Returns whether the `size` bytes at `address` are mapped for reading and writing, uncached. They
-/// are not RAM, except in a large page that is only partly RAM.
+/// Returns whether the `size` bytes at `address` are mapped for reading and writing, uncached, in
+/// pages without any RAM.
 pub fn is_device_memory(address: usize, size: usize) -> bool {
     let Some(end) = address.checked_add(size).filter(|&end| end <= MAPPED) else {
         return false;
@@ -197,7 +208,7 @@ pub fn is_device_memory(address: usize, size: usize) -> bool {
         && address >= SMALL
         && pages.all(|page| {
             let entry = &tables.directories[page / 512][page % 512];
-            entry.flags().contains(Flags::NO_CACHE)
+            entry.flags().contains(NO_RAM)
         })
 }
 

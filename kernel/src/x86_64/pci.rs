@@ -87,8 +87,8 @@ fn address_bits() -> u8 {
     cpuid(ADDRESS_SIZES).eax as u8
 }
 
-/// Returns the registers at `range`, from a table of the firmware, or `None` if they are beyond
-/// the mapped memory.
+/// Returns the registers at `range`, from a table of the firmware, or `None` if they are in pages
+/// with RAM, or beyond the mapped memory.
 fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     let (start, end) = (
         usize::try_from(range.start).ok()?,
@@ -99,6 +99,6 @@ fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     if !paging::is_device_memory(start, len) {
         return None;
     }
-    // SAFETY: mapped uncached, so it overlaps no memory of ours; see `ports` for DMA.
+    // SAFETY: mapped uncached, and no RAM, so it overlaps no memory of ours; see `ports` for DMA.
     Some(unsafe { window(base, len) })
 }

@@ -257,25 +257,24 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let sink = self.drain.sink();
-        // A level-triggered interrupt of a port outside of the sink would never end.
+        // A level-triggered interrupt of a port in use would never end.
         let taken = self.platform.without_interrupts(|| sink.take_out());
-        let before = taken.ok_or(OpenError::Busy)?;
+        let mut port = taken.ok_or(OpenError::Busy)?;
         let opened = Console::open(registers, self.platform.clone(), settings);
-        let (console, result) = match opened {
-            Ok(console) => (Some(console), Ok(())),
-            Err(error) => (before, Err(error)),
-        };
-        let is_open = self.platform.without_interrupts(|| {
-            let mut console = console?;
-            console.enable_receive();
-            let is_open = sink.open(console);
+        let result = self.platform.without_interrupts(|| {
+            let replaced = opened.and_then(|mut console| {
+                console.enable_receive();
+                let is_replaced = sink.replace(&mut port, console);
+                is_replaced.then_some(()).ok_or(OpenError::Busy)
+            });
+            if replaced.is_err() {
+                port.as_mut().map(Console::enable_receive);
+            }
+            sink.put_back(port);
             // Bytes received earlier have already caused their edge: no interrupt follows.
             sink.on_interrupt();
-            Some(is_open)
+            replaced
         });
-        if is_open == Some(false) {
-            return Err(OpenError::Busy);
-        }
         self.send(Priority::Normal);
         result
     }
@@ -722,3 +721,6 @@ impl<R, P> fmt::Debug for SystemConsole<R, P> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use nostall_io::Nanos;
 
+use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Number of CPUs with a place of their own. CPUs with greater numbers share one more.
@@ -226,7 +227,7 @@ impl Places {
     pub(crate) fn disarm(&self, cpu: usize, now: Nanos) -> bool {
         let place = self.place(cpu);
         place.armed_for.store(0, Ordering::Relaxed);
-        let is_due = micros(now) >= place.awaited.load(Ordering::Relaxed);
+        let is_due = is_due(micros(now), place.awaited.load(Ordering::Relaxed));
         if is_due {
             place.awaited.store(0, Ordering::Relaxed);
         }
@@ -234,7 +235,24 @@ impl Places {
     }
 }
 
+/// Returns whether `now` is `awaited` or later, in microseconds. Both wrap on 32-bit machines.
+fn is_due(now: usize, awaited: usize) -> bool {
+    !is_before(now, awaited)
+}
+
 /// Converts a time to microseconds. Never 0.
 fn micros(time: Nanos) -> usize {
     ((time.0 / 1_000) as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_due;
+
+    #[test]
+    fn a_time_after_a_wrap_is_later_than_one_before_it() {
+        let soon = usize::MAX - 10;
+        assert!(is_due(soon, soon) && is_due(soon + 1, soon) && !is_due(soon, soon + 1));
+        assert!(is_due(1, soon) && !is_due(soon, 1));
+    }
 }

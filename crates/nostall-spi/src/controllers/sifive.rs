@@ -250,12 +250,9 @@ impl<R: Registers> Controller for Sifive<R> {
     fn abort(&mut self) {
         mask(&self.registers);
         self.enabled = false;
-        // Frames cannot be stopped. Their answers arrive in order, before those of the next
-        // message.
-        self.stale = match self.under_way {
-            0 => 0,
-            more => (self.stale + more).min(FIFO),
-        };
+        // Frames cannot be stopped. Their answers arrive in order, before those of the next message
+        // that sends. Lost answers are forgotten in `prepare`.
+        self.stale = (self.stale + self.under_way).min(FIFO);
         self.under_way = 0;
         self.off = false;
         self.registers.write32(CSMODE, CSMODE_AUTO);

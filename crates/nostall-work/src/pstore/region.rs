@@ -9,11 +9,11 @@ use nostall_pstore::{Code, FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, 
 ///
 /// No code that runs before the kernel writes there, on this boot or the next. On a PC, the
 /// kernel's image ends below 8 MiB (checked where it is mapped). The firmware uses the first MiB
-/// and the top of RAM, and QEMU places the input just below that.
+/// and the top of RAM. QEMU places the input just below that (checked when the region is used).
 ///
 /// On RISC-V, the firmware uses the first 2 MiB, and the image ends below 10 MiB. QEMU places the
-/// input behind the image's start, at a distance of half the RAM, at most 128 MiB: with 128 MiB of
-/// RAM at 66 MiB. The device tree is near the end of RAM (checked when the region is used).
+/// input behind the image's start, at a distance of half the RAM, at most 128 MiB. With 128 MiB of
+/// RAM, it is at 66 MiB. The device tree is near the end of RAM (checked when the region is used).
 pub const REGION: Range<u64> = 64 << 20..65 << 20;
 
 /// Linux version whose traces have this format: Linux reads only those of its own version.

@@ -179,7 +179,7 @@ fn a_changed_level_applies_from_the_next_record_on() {
 }
 
 #[test]
-fn a_programs_output_is_sent_whatever_the_level() {
+fn a_programs_output_is_sent_at_any_level() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     drain.set_level(Level::Emergency);

@@ -369,7 +369,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
 }
 
 #[test]
-fn of_two_cpus_that_log_and_send_one_sends_all_or_is_told_to_retry() {
+fn of_two_cpus_that_log_and_send_one_sends_all_or_must_retry() {
     explore(2, || {
         let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_and_a_command_for_many_are_told_apart() {
+    fn an_image_and_a_command_for_many_are_distinguished() {
         for words in [
             "image",
             "-q image",

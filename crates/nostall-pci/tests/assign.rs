@@ -109,7 +109,7 @@ fn functions_below_a_switch_port_with_a_wrong_type_get_addresses() {
 }
 
 #[test]
-fn no_two_bridges_ever_claim_one_bus_whatever_their_old_numbers() {
+fn no_two_bridges_ever_claim_one_bus_with_any_old_numbers() {
     let fresh = nested();
     run(&fresh, &ranges(), Decoding::On);
     let tree = nested();

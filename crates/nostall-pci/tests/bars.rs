@@ -352,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn all_registers_are_restored_whatever_their_values_and_fixed_bits(
+    fn all_registers_are_restored_with_any_values_and_fixed_bits(
         bytes in prop::array::uniform32(any::<u8>()), masks in prop::array::uniform32(any::<u8>()),
         command: u16, kind in 0u8..3,
     ) {

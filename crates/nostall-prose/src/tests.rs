@@ -68,7 +68,7 @@ fn each_private_word_is_found_with_its_line() {
 }
 
 #[test]
-fn what_as_a_noun_is_found_with_its_line() {
+fn a_clause_as_a_noun_is_found_with_its_line() {
     for (path, source, line) in [
         ("a.rs", "\n/// Sends what the port takes.", 2),
         ("a.rs", "// The rest\n// of what was logged.", 2),

@@ -838,7 +838,7 @@ fn poll_as_asked(bus: &Virtual, clock: &nostall_devices::VirtualClock, until: Na
 }
 
 #[test]
-fn poll_returns_the_end_of_a_wait_whatever_the_idle_timeout() {
+fn poll_returns_the_end_of_a_wait_for_any_idle_timeout() {
     for idle_timeout in [Nanos::from_millis(1), TIMEOUT * 2, Nanos(u64::MAX)] {
         for granted in [false, true] {
             let (bus, probe, clock) = bus(Config {
@@ -867,7 +867,7 @@ fn poll_returns_the_end_of_a_wait_whatever_the_idle_timeout() {
 }
 
 #[test]
-fn poll_returns_the_end_of_a_transfer_whatever_the_idle_timeout() {
+fn poll_returns_the_end_of_a_transfer_for_any_idle_timeout() {
     let (bus, probe, clock) = bus(Config {
         idle_timeout: Nanos(u64::MAX),
         ..Config::DEFAULT

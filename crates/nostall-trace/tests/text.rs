@@ -187,7 +187,7 @@ fn the_end_of_the_raw_lines_is_open_and_their_first_exit_has_no_entry() {
 }
 
 #[test]
-fn an_article_tells_how_much_of_it_is_no_trace() {
+fn the_share_of_an_article_that_is_no_trace_is_reported() {
     let notes = read(ARTICLE).notes;
     assert!(
         notes[0].starts_with("23 lines have no time stamp"),
@@ -480,7 +480,7 @@ fn a_text_cut_at_any_byte_gives_no_record_that_the_whole_does_not_give() {
 }
 
 #[test]
-fn traces_are_told_from_other_texts() {
+fn traces_are_distinguished_from_other_texts() {
     let excerpt = "# tracer: nop\n#\n";
     for text in [MAIL, ARTICLE, excerpt, " a-1 [000] 1.000000: f <-g\n"] {
         assert!(looks_like_text(text.as_bytes()));

@@ -252,7 +252,7 @@ impl Registers for Switch<'_> {
 }
 
 #[test]
-fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
+fn a_write_and_a_flush_on_a_stuck_port_end_with_any_clock() {
     for trouble in Trouble::ALL {
         for strategy in Strategy::ALL {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
@@ -299,7 +299,7 @@ fn the_default_waits_of_the_trait_end_when_the_clock_has_stopped() {
 }
 
 #[test]
-fn a_port_that_works_loses_nothing_whatever_the_clock_does() {
+fn a_port_that_works_loses_nothing_with_any_clock() {
     let text = [b'x'; 400];
     each_trouble(settings(), |mut console, trouble| {
         console.clock().has(trouble);
@@ -310,7 +310,7 @@ fn a_port_that_works_loses_nothing_whatever_the_clock_does() {
 }
 
 #[test]
-fn offers_continue_whatever_the_clock_does() {
+fn offers_continue_with_any_clock() {
     each_trouble(settings(), |mut console, trouble| {
         let text = [b'x'; 100];
         let mut left = text.len() - console.offer(&text).taken;
@@ -333,7 +333,7 @@ fn offers_continue_whatever_the_clock_does() {
 }
 
 #[test]
-fn a_write_held_off_by_cts_ends_whatever_the_clock_does() {
+fn a_write_held_off_by_cts_ends_with_any_clock() {
     let held = ConsoleSettings {
         flow_control: FlowControl::Cts,
         ..settings()
@@ -347,7 +347,7 @@ fn a_write_held_off_by_cts_ends_whatever_the_clock_does() {
 }
 
 #[test]
-fn an_rs485_line_is_turned_around_whatever_the_clock_does() {
+fn an_rs485_line_is_turned_around_with_any_clock() {
     let shared = ConsoleSettings {
         rs485: Some(Rs485 {
             before: Nanos::from_micros(300),
@@ -364,7 +364,7 @@ fn an_rs485_line_is_turned_around_whatever_the_clock_does() {
 }
 
 #[test]
-fn opening_a_stuck_port_ends_whatever_the_clock_does() {
+fn opening_a_stuck_port_ends_with_any_clock() {
     for trouble in Trouble::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let port = port.with_fault(0, Fault::StuckStatus);
@@ -392,7 +392,7 @@ impl Registers for Busy<'_> {
 }
 
 #[test]
-fn opening_a_busy_port_ends_whatever_the_clock_does() {
+fn opening_a_busy_port_ends_with_any_clock() {
     for trouble in Trouble::ALL {
         let (port, clock) =
             Uart::in_virtual_time_as(Model::DesignWare, Profile::PC_16550A, Vec::new());
@@ -408,7 +408,7 @@ fn opening_a_busy_port_ends_whatever_the_clock_does() {
 }
 
 #[test]
-fn setting_a_port_up_again_ends_whatever_the_clock_does() {
+fn setting_a_port_up_again_ends_with_any_clock() {
     let recovering = ConsoleSettings {
         power_loss: PowerLoss::Recover,
         ..settings()
@@ -421,7 +421,7 @@ fn setting_a_port_up_again_ends_whatever_the_clock_does() {
 }
 
 #[test]
-fn measuring_the_receive_fifo_ends_whatever_the_clock_does() {
+fn measuring_the_receive_fifo_ends_with_any_clock() {
     for trouble in Trouble::ALL {
         for stuck in [false, true] {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
@@ -444,7 +444,7 @@ mod blocking {
     use std::cell::RefCell;
 
     #[test]
-    fn blocking_reads_writes_and_flushes_end_whatever_the_clock_does() {
+    fn blocking_reads_writes_and_flushes_end_with_any_clock() {
         for trouble in Trouble::ALL {
             let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
             let (uart, clock) = (Switch::new(&uart), BadClock::new(&clock));

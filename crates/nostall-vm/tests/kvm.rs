@@ -527,7 +527,7 @@ fn the_memory_map_reserves_the_machines_registers() {
 
 #[test]
 fn an_unbootable_guest_is_refused_with_the_reason() {
-    let Some(kvm) = kvm("what_cannot_be_booted", UartMode::Ports) else {
+    let Some(kvm) = kvm("an_unbootable_guest", UartMode::Ports) else {
         return;
     };
     let refused = |guest: &Guest<'_>| {

@@ -380,7 +380,7 @@ fn a_mistake_is_one_clear_line() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
-fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
+fn options_that_a_machine_lacks_are_refused() {
     for (args, says) in [
         (
             &["--on", "kvm", "--cpus", "2"][..],

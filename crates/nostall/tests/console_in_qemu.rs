@@ -48,8 +48,8 @@ fn a_port_can_be_as_slow_as_a_controllers() {
 }
 
 #[test]
-fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
-    if qemu("what_a_machine_killed_in_mid_flood").is_some() {
+fn the_ring_of_a_machine_killed_in_mid_flood_has_the_lines_not_yet_printed() {
+    if qemu("the_ring_of_a_machine_killed_in_mid_flood").is_some() {
         let sent = |serial: &Path| fs::read(serial).unwrap_or_default();
         flood::killed_in_mid_flood(QemuBoard::Q35, sent);
     }

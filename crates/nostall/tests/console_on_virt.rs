@@ -52,8 +52,8 @@ fn of_the_kernel(serial: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
-    if qemu_for("what_a_machine_killed_in_mid_flood", QemuBoard::Virt).is_some() {
+fn the_ring_of_a_machine_killed_in_mid_flood_has_the_lines_not_yet_printed() {
+    if qemu_for("the_ring_of_a_machine_killed_in_mid_flood", QemuBoard::Virt).is_some() {
         flood::killed_in_mid_flood(QemuBoard::Virt, of_the_kernel);
     }
 }

@@ -238,7 +238,7 @@ fn a_terminal_does_not_make_the_hosts_kernel_change_its_mind_with_every_write() 
 }
 
 #[test]
-fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
+fn collected_output_is_visible_while_the_guest_runs_without_an_exit() {
     // Two bytes, then over an hour of reading the clock.
     let script = b"w 0 6f\nw 0 6b\np ffffffff\n";
     // The second byte ends it.
@@ -247,7 +247,7 @@ fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
         ..LIMITS
     };
     for uart in [UartMode::PortsCoalesced, UartMode::MmioReadonly] {
-        let Some(kvm) = kvm("what_was_collected_is_seen", uart) else {
+        let Some(kvm) = kvm("collected_output_is_visible", uart) else {
             continue;
         };
         let work = [script::Job.into()];

@@ -99,8 +99,8 @@ fn more_cpus_than_the_machine_has_is_the_guests_failure() {
 }
 
 #[test]
-fn a_panic_is_told_with_its_place() {
-    let Some(qemu) = qemu("a_panic_is_told") else {
+fn a_panic_is_reported_with_its_place() {
+    let Some(qemu) = qemu("a_panic_is_reported") else {
         return;
     };
     let error = failing(&qemu, Failure::Panic).to_string();
@@ -108,8 +108,8 @@ fn a_panic_is_told_with_its_place() {
 }
 
 #[test]
-fn exceptions_are_told_with_what_is_known_of_them() {
-    let Some(qemu) = qemu("exceptions_are_told") else {
+fn exceptions_are_reported_with_their_known_details() {
+    let Some(qemu) = qemu("exceptions_are_reported") else {
         return;
     };
     for (failure, told) in [
@@ -245,7 +245,7 @@ fn out(port: u16, value: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_guest_that_resets_the_machine_is_told() {
+fn a_guest_that_resets_the_machine_is_reported() {
     let Some(qemu) = qemu("a_guest_that_resets") else {
         return;
     };
@@ -276,7 +276,7 @@ fn a_guest_that_speaks_nonsense_is_quoted() {
 }
 
 #[test]
-fn an_argument_that_qemu_refuses_is_told_in_its_words() {
+fn an_argument_that_qemu_refuses_is_reported_in_its_words() {
     let Some(qemu) = qemu("an_argument_that_qemu_refuses") else {
         return;
     };
@@ -314,8 +314,8 @@ fn a_machine_without_an_interval_timer_is_refused_by_the_guest() {
 }
 
 #[test]
-fn an_option_by_which_qemu_only_talks_is_told_in_its_words() {
-    let Some(qemu) = qemu("an_option_by_which_qemu_only_talks") else {
+fn the_output_of_a_qemu_that_only_prints_help_is_shown() {
+    let Some(qemu) = qemu("the_output_of_a_qemu_that_only_prints_help") else {
         return;
     };
     let error = with_args(&qemu, &["-version"], &LIMITS);

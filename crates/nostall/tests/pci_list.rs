@@ -327,7 +327,7 @@ fn json_has_all_that_is_known() {
 }
 
 #[test]
-fn verbose_tells_what_is_in_the_registers() {
+fn verbose_prints_the_registers() {
     let files = Machine::of("nested");
     let root = files.sysfs("nested");
     let text = stdout(list(&["-v", "--sysfs", root.to_str().unwrap()]));
@@ -414,7 +414,7 @@ const BRIDGE: &str = "\
 ";
 
 #[test]
-fn what_is_wrong_with_a_device_is_said_beside_it() {
+fn faults_of_a_device_are_printed_beside_it() {
     let looping = "40: 09 48 00 00 00 00 00 00 05 40 00 00 00 00 00 00\n";
     let text = format!(
         "00:01.0 loops\n{DEVICE}{looping}\n02:00.0 short\n{DEVICE}\n02:01.0 bridge\n{BRIDGE}\n"
@@ -507,7 +507,7 @@ fn bridges_that_lead_to_one_another_end() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn omitted_functions_are_reported() {
     // All registers read as all ones, as a graphics processor's without power.
     let numbers = |line: &str| format!("{}{}\n", &line[..3], [" ff"; 16].concat());
     let absent: String = DEVICE.lines().map(numbers).collect();
@@ -652,7 +652,7 @@ fn virtual_functions_have_the_numbers_that_their_physical_function_gives() {
 }
 
 #[test]
-fn what_is_no_list_of_devices_is_refused_with_a_hint() {
+fn other_files_than_lists_of_devices_are_refused_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let file = folder.path().join("file");

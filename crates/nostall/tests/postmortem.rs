@@ -297,7 +297,7 @@ fn files_are_not_overwritten_unless_by_force() {
 }
 
 #[test]
-fn what_is_no_recording_is_one_line_whatever_it_is() {
+fn a_file_that_is_no_recording_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let mut random = 1u64;

@@ -116,7 +116,7 @@ fn dmesg<'a>(contents: &'a [Content<'_>]) -> &'a [u8] {
 }
 
 #[test]
-fn what_is_injected_is_decoded_again() {
+fn injected_records_are_decoded_again() {
     let bench = Bench::new();
     let pmsg: Vec<u8> = (0..=255).cycle().take(2_000).collect();
     bench.file("dmesg", &BOOT_LOG[..20_000]);
@@ -347,7 +347,7 @@ fn nothing_is_overwritten_unless_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_one_line() {
+fn impossible_requests_are_refused_in_one_line() {
     let bench = Bench::new();
     bench
         .file("log", "x\n")

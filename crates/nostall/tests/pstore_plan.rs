@@ -139,7 +139,7 @@ fn a_suggestion_is_named_and_every_zone_of_it_is_a_power_of_two() {
 }
 
 #[test]
-fn the_history_of_each_zone_is_told() {
+fn the_history_of_each_zone_is_reported() {
     let text = planned("--size 1M --cpus 4");
     for part in [
         "dmesg 0-6 ",
@@ -164,7 +164,7 @@ fn any_number_of_cpus_fits_a_screen() {
 }
 
 #[test]
-fn what_linux_rounds_is_said() {
+fn rounding_by_linux_is_reported() {
     for (args, note) in [
         (
             "--console-size 100000",
@@ -196,7 +196,7 @@ fn flags_that_no_command_line_can_say_need_a_device_tree() {
 }
 
 #[test]
-fn what_linux_refuses_is_refused_in_one_line() {
+fn settings_that_linux_refuses_are_refused_in_one_line() {
     for (args, part) in [
         ("--size 0 --cpus 1", "must not be 0"),
         ("--size 2G --cpus 1", "smaller than 2 GiB"),

@@ -164,7 +164,7 @@ fn device_tree(dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_device_tree_that_cannot_be_right_is_told() {
+fn an_impossible_device_tree_is_reported() {
     let Some(qemu) = qemu_for("a_device_tree_that_cannot_be_right", QemuBoard::Virt) else {
         return;
     };
@@ -204,7 +204,7 @@ fn a_device_tree_that_cannot_be_right_is_told() {
 }
 
 #[test]
-fn a_hart_that_protects_no_memory_is_told() {
+fn a_hart_without_memory_protection_is_reported() {
     let Some(qemu) = qemu_for("a_hart_that_protects_no_memory", QemuBoard::Virt) else {
         return;
     };
@@ -221,7 +221,7 @@ fn a_hart_that_protects_no_memory_is_told() {
 }
 
 #[test]
-fn panics_and_exceptions_are_told_with_what_is_known_of_them() {
+fn panics_and_exceptions_are_reported_with_their_known_details() {
     for qemu in machines("panics_and_exceptions") {
         for (failure, told) in [
             (
@@ -379,7 +379,7 @@ fn a_guest_that_speaks_nonsense_is_quoted() {
 }
 
 #[test]
-fn a_guest_that_resets_the_machine_is_told() {
+fn a_guest_that_resets_the_machine_is_reported() {
     // SBI 2.0, 10.1: extension 0x53525354 in a7, function 0 in a6, a cold reboot in a0.
     let reset = [
         0x5352_58b7, // lui a7, 0x53525
@@ -402,7 +402,7 @@ fn a_guest_that_resets_the_machine_is_told() {
 }
 
 #[test]
-fn a_machine_without_firmware_is_told_with_the_package_that_has_it() {
+fn missing_firmware_is_reported_with_the_package_that_has_it() {
     for qemu in machines("a_machine_without_firmware") {
         let qemu_args = ["-bios", "no-such-firmware"].map(OsString::from);
         let guest = Guest {

@@ -22,8 +22,8 @@ const HIGH_MEMORY: Range<u64> = 0x4_0000_0000..0x8_0000_0000;
 const OWN_FUNCTIONS: usize = 1;
 
 #[test]
-fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
-    if qemu_for("what_we_assign", QemuBoard::Virt).is_none() {
+fn the_monitor_shows_the_assigned_addresses_and_nothing_overlaps() {
+    if qemu_for("the_monitor_shows_the_assigned_addresses", QemuBoard::Virt).is_none() {
         return;
     }
     // The second assignment changes nothing.

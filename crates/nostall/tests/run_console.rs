@@ -235,7 +235,7 @@ fn a_log_comes_from_standard_input_too() {
 }
 
 #[test]
-fn what_the_ring_cannot_hold_is_counted_and_told() {
+fn records_beyond_the_ring_are_counted_and_reported() {
     let dir = TempDir::new().unwrap();
     let log: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
     fs::write(dir.path().join("log"), log).unwrap();
@@ -264,7 +264,7 @@ fn lines_of_any_bytes_and_any_length_arrive_as_logged() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_a_line() {
     let dir = TempDir::new().unwrap();
     let file = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
     file("empty", b"");

@@ -104,8 +104,8 @@ fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
 }
 
 #[test]
-fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
-    if qemu_for("what_a_dead_guest_recorded", QemuBoard::Virt).is_none() {
+fn records_of_a_dead_guest_are_read_by_the_host_and_by_the_next_boot() {
+    if qemu_for("records_of_a_dead_guest", QemuBoard::Virt).is_none() {
         return;
     }
     let dir = TempDir::new().unwrap();
@@ -157,7 +157,7 @@ fn pci_devices_are_listed_and_measured_by_ecam_alone() {
 }
 
 #[test]
-fn what_a_machine_does_not_have_is_refused_in_one_line() {
+fn options_that_a_machine_lacks_are_refused_in_one_line() {
     for (args, says) in [
         (
             &["pstore", "--machine", "sifive_u", "--cpus", "5"][..],

@@ -234,8 +234,8 @@ fn a_window_that_cannot_be_is_doubted_and_ports_are_used() {
 }
 
 #[test]
-fn what_we_assign_anew_is_where_the_monitor_shows_it() {
-    if qemu("what_we_assign_anew").is_none() {
+fn the_monitor_shows_the_newly_assigned_addresses() {
+    if qemu("the_monitor_shows_the_newly_assigned_addresses").is_none() {
         return;
     }
     // Other addresses than the firmware's. The second assignment changes nothing.
@@ -504,7 +504,7 @@ fn figures(document: &Value, on: &str) -> HashMap<(String, String), f64> {
 }
 
 #[test]
-fn the_command_lists_what_it_was_given_and_tells_what_it_costs() {
+fn the_command_lists_all_devices_and_the_cost_of_access() {
     if qemu("the_command_lists").is_none() {
         return;
     }
@@ -654,7 +654,7 @@ fn the_command_counts_exits_on_kvm() {
 }
 
 #[test]
-fn what_belongs_to_other_experiments_is_refused() {
+fn options_of_other_experiments_are_refused() {
     let dir = TempDir::new().unwrap();
     for (args, says) in [
         (&["--capture", "x"][..], "unexpected argument '--capture'"),

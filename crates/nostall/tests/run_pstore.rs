@@ -135,8 +135,8 @@ fn decode(region: &Path, died: bool) {
 }
 
 #[test]
-fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
-    if qemu("what_a_dead_guest_recorded").is_none() {
+fn records_of_a_dead_guest_are_read_by_the_host_and_by_the_next_boot() {
+    if qemu("records_of_a_dead_guest").is_none() {
         return;
     }
     let out = succeed(&["--on", "qemu"], "qemu");
@@ -154,7 +154,7 @@ fn threads_of_the_host_record_too() {
 }
 
 #[test]
-fn what_does_not_belong_here_is_refused_with_what_does() {
+fn options_of_others_and_wrong_values_are_refused_with_the_valid_ones() {
     let dir = TempDir::new().unwrap();
     for (args, says) in [
         (&["--bytes", "100"], "unexpected argument '--bytes'"),
@@ -330,7 +330,7 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
 }
 
 #[test]
-fn a_guest_that_was_to_panic_and_did_not_is_told() {
+fn a_guest_that_should_panic_and_does_not_is_reported() {
     let Some(qemu) = qemu("a_guest_that_was_to_panic") else {
         return;
     };

@@ -275,7 +275,7 @@ fn a_card_of_64_gib_is_mostly_a_hole() {
 }
 
 #[test]
-fn what_is_no_file_system_is_refused_in_one_line() {
+fn other_data_than_a_file_system_is_refused_in_one_line() {
     let dir = TempDir::new().unwrap();
     let make = |name: &str, bytes: u64, patches: &[(u64, &[u8])]| {
         let file = File::create(dir.path().join(name)).unwrap();
@@ -363,7 +363,7 @@ fn a_forged_directory_is_refused_in_one_line_or_shown_harmlessly() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused() {
+fn options_and_values_without_a_meaning_are_refused() {
     let dir = TempDir::new().unwrap();
     for (args, why) in [
         (&["--machine", "q35"], "[possible values: sifive_u]"),

@@ -167,7 +167,7 @@ fn a_crashed_kvm_guests_last_calls_are_read_alike() {
 }
 
 #[test]
-fn a_port_that_fails_is_told_and_ends_with_a_status() {
+fn a_port_that_fails_is_reported_and_ends_with_a_status() {
     let dir = TempDir::new().unwrap();
     let output = run(
         &["trace", "--on", "model", "--fault", "stuck-lsr:200"],

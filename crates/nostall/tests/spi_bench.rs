@@ -38,7 +38,7 @@ fn the_help_says_what_is_sent_and_what_is_changed() {
 }
 
 #[test]
-fn what_is_no_spi_device_is_one_line() {
+fn a_file_that_is_no_spi_device_is_refused_in_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let file = file.path().to_str().unwrap();
     for (path, says) in [

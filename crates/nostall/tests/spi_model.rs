@@ -117,7 +117,7 @@ fn a_flash_is_erased_and_written_and_nothing_else_in_it() {
 }
 
 #[test]
-fn a_flash_that_is_broken_is_told_of() {
+fn a_broken_flash_is_reported() {
     let broken = |flash| {
         let flash = Some(flash);
         let broken = Broken {
@@ -142,7 +142,7 @@ fn a_flash_that_is_broken_is_told_of() {
 }
 
 #[test]
-fn what_others_have_made_is_read_as_it_is() {
+fn images_of_other_programs_are_read() {
     let long = format!("{}.long", "\u{4e16}\u{754c}".repeat(40));
     let large: Vec<u8> = (0..700_001_u32)
         .map(|n| (n.wrapping_mul(n) >> 7) as u8)
@@ -187,7 +187,7 @@ fn what_others_have_made_is_read_as_it_is() {
 }
 
 #[test]
-fn a_card_that_is_broken_is_told_of() {
+fn a_broken_card_is_reported() {
     let content = vec![1; 100_000];
     let Some(image) = image(16, &["-F", "16"], &[("FILE", &content)]) else {
         return;
@@ -235,7 +235,7 @@ fn changed(image: &NamedTempFile, at: u64, bytes: &[u8]) -> SpiReports {
 }
 
 #[test]
-fn a_file_system_that_is_none_or_damaged_is_told_of() {
+fn a_missing_or_damaged_file_system_is_reported() {
     let content = vec![1; 10_000];
     let Some(fat16) = image(16, &["-F", "16", "-s", "4"], &[("FILE", &content)]) else {
         return;
@@ -318,7 +318,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
 }
 
 #[test]
-fn a_root_directory_without_an_end_is_told_of() {
+fn a_root_directory_without_an_end_is_reported() {
     let Some(fat32) = image(40, &["-F", "32", "-s", "1", "-R", "32"], &[]) else {
         return;
     };
@@ -344,7 +344,7 @@ proptest! {
 
     /// A panic of the file system's crate is a fault, which is reported.
     #[test]
-    fn any_damage_is_told_of_in_bounded_time(
+    fn any_damage_is_reported_in_bounded_time(
         patches in prop::collection::vec((0..80_000_u64, any::<u8>()), 1..40),
     ) {
         let content = vec![1; 10_000];

@@ -383,9 +383,9 @@ fn echo_in_memory() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_typed_arrives_in_order_however_much_at_once() {
+fn typed_bytes_arrive_in_order_in_any_amount() {
     for uart in UartMode::ALL {
-        let Some(kvm) = kvm("what_is_typed_arrives", uart) else {
+        let Some(kvm) = kvm("typed_bytes_arrive", uart) else {
             continue;
         };
         let text: Vec<u8> = (0..1000u32).map(|n| b'0' + (n % 10) as u8).collect();
@@ -493,7 +493,7 @@ impl Write for Stuck {
 }
 
 #[test]
-fn output_that_is_not_taken_is_bounded_whatever_kind_of_exit_hands_it_over() {
+fn output_that_is_not_taken_is_bounded_for_every_kind_of_exit() {
     /// The limit of waiting bytes, plus slack: one string instruction and one full ring.
     const MOST: usize = (1 << 20) + 1 + 4096 + 170;
     // Less than the host's kernel collects before a write is an exit.

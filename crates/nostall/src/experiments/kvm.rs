@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_that_tell_no_exits_are_worth_a_line() {
+    fn statistics_without_exits_are_reported_in_one_line() {
         let counted = Exits {
             hardware: Some(0),
             ..Exits::default()
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kvm_that_is_not_there_is_not_worth_a_word_and_one_that_fails_is_worth_a_line() {
+    fn a_missing_kvm_is_not_mentioned_and_a_failing_one_is_in_one_line() {
         for code in [2, 6, 19] {
             assert_eq!(no_kvm(code), None);
         }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_machines_fault_is_not_tried_on_another() {
+    fn faults_beside_the_machine_are_not_tried_on_another() {
         let (result, tried) = run(anyhow!("--capture x: full"), TWO);
         assert_eq!(result.unwrap_err().to_string(), "--capture x: full");
         assert_eq!(tried, ["model"]);

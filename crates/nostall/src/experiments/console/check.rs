@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_as_it_was_logged_is_no_damage() {
+    fn unchanged_lines_are_no_damage() {
         let checked = checked(&[ONE, TWO, URGENT, THREE, &long()]);
         assert_eq!(checked.damage, []);
         assert_eq!((checked.arrived, checked.missing, checked.told), (5, 0, 0));
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_counted_in_records() {
+    fn missing_records_are_counted() {
         let lost = checked(&["[2 records lost]", THREE, URGENT]);
         assert_eq!(lost.damage, []);
         assert_eq!((lost.missing, lost.told), (4, 2));
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let damage = |lines: &[&str]| checked(lines).damage;
         assert_eq!(damage(&[ONE, ONE]), [Damage::Twice(ONE.into())]);
         assert_eq!(damage(&[TWO, ONE]), [Damage::OutOfOrder(ONE.into())]);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_dropped_changed_or_comes_twice_is_found() {
+    fn dropped_changed_and_doubled_lines_are_found() {
         let long = long();
         let lines = [ONE, TWO, URGENT, THREE, &long].map(|line| format!("{line}\r\n"));
         let whole = lines.concat().into_bytes();

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_logged_before_the_flood_has_not_waited_for_the_line() {
+    fn lines_before_the_flood_have_not_waited_for_the_line() {
         let ms = Nanos::from_millis;
         let mut checked = Checked {
             times: vec![(ms(1), ms(110)), (ms(100), ms(120)), (ms(130), ms(135))],

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_flood_is_gathered() {
+    fn reports_of_a_flood_are_gathered() {
         let all = all();
         assert_eq!(fault(&all, None, 5), None);
         let gathered = Gathered::from(all).unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_report_is_missing_or_comes_twice_is_told() {
+    fn missing_and_doubled_reports_are_reported() {
         for n in [0, 1, 4, 5] {
             let mut all = all();
             let one = all.remove(n);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_lost_on_the_way_or_in_a_full_fifo_are_told() {
+    fn bytes_lost_on_the_way_or_in_a_full_fifo_are_reported() {
         for bytes in [0, 4, 6] {
             assert!(fault(&all(), None, bytes).is_some(), "{bytes}");
         }
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_and_contexts_that_there_are_not_are_told() {
+    fn missing_cpus_and_contexts_are_reported() {
         for held in [Held { cpu: 1, ..HELD }, Held { context: 3, ..HELD }] {
             let mut all = all();
             all[2] = Told::Held(held);

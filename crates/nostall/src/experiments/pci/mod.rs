@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_by_every_method_is_a_success() {
+    fn equal_results_of_every_method_are_a_success() {
         let answer = measured(|_| {});
         assert_eq!(answer.failure, None);
         assert!(
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_and_the_figures_tell_what_mapping_costs() {
+    fn the_table_and_the_figures_have_the_cost_of_mapping() {
         let changes = |count, us| MapChanges {
             count,
             took: Nanos::from_micros(us),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ports_do_not_reach_is_no_difference() {
+    fn registers_that_ports_do_not_reach_are_no_difference() {
         let far = FoundCapability {
             register: 256,
             id: 1,
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_as_it_should_be_is_told_of_and_no_failure() {
+    fn a_faulty_device_is_reported_and_is_no_failure() {
         let answer = measured(|survey| {
             survey.trees[0].faults.push("0000:00:01.0: odd".to_owned());
             survey.trees[0].sum.faults = 3;

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_linux_is_named_once_whatever_the_order_of_the_words() {
+    fn each_linux_is_named_once_in_any_order_of_the_words() {
         let of = PeerArg::linuxes;
         assert_eq!(of(&[]), []);
         assert_eq!(of(&[PeerArg::None]), []);

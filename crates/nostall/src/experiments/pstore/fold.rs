@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_a_success_and_speeds_are_compared_with_the_locked_zone() {
+    fn equal_records_are_a_success_and_speeds_are_compared_with_the_locked_zone() {
         let answer = answer_of(&survived());
         assert_eq!(answer.failure, None);
         assert!(answer.text.contains("medians of 2 rounds"));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_or_not_written_is_told() {
+    fn lost_and_unwritten_records_are_reported() {
         let fault_of = |change: fn(&mut Moved)| fault(|survived| change(&mut survived.moved[7].1));
         assert_eq!(
             fault_of(|moved| moved.bytes -= 512),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_read() {
+    fn a_written_image_is_read_back() {
         let entries = read_image(&make().unwrap()).unwrap();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
         assert_eq!(

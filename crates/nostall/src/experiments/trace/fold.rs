@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_has_no_faults() {
+    fn equal_traces_have_no_faults() {
         assert_eq!(faults(|_| {}), [""; 0]);
     }
 
     #[test]
-    fn a_next_boot_that_reads_another_trace_is_told() {
+    fn a_next_boot_that_reads_another_trace_is_reported() {
         let crash = |recorded: &mut Recorded| recorded.crash.as_mut().unwrap().next_boot.pop();
         let told = faults(|recorded| drop(crash(recorded)));
         assert_eq!(told, ["the second boot read another trace than the host"]);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_not_sent_or_did_not_arrive_are_told() {
+    fn bytes_not_sent_or_not_received_are_reported() {
         let told = faults(|recorded| recorded.sendings[4].sent.written -= 1);
         assert_eq!(
             told,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_contradicts_the_driver_is_told() {
+    fn a_trace_that_contradicts_the_driver_is_reported() {
         let told = faults(|recorded| recorded.sendings[0].sent.ns += 1_000_000_000);
         assert!(
             told[0].starts_with("byte-polled, 1 bytes: the trace shows "),

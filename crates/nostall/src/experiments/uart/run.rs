@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_or_too_much_is_at_the_end() {
+    fn missing_and_extra_bytes_are_at_the_end() {
         assert_eq!(cut(b"ababab", 2, 3), [b"ab", b"ab", b"ab"]);
         assert_eq!(cut(b"aba", 2, 3), [&b"ab"[..], b"a", b""]);
         assert_eq!(cut(b"abab!", 2, 2), [&b"ab"[..], b"ab!"]);

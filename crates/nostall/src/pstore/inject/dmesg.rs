@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_told_from_a_line_of_the_log() {
+    fn a_title_is_distinguished_from_a_line_of_the_log() {
         for title in ["Panic#1 Part1\n", "Oops#12 Part3\n"] {
             assert!(is_title(title.as_bytes()), "{title}");
         }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_spi_device_is_not_even_opened() {
+    fn a_file_that_is_no_spi_device_is_not_opened() {
         for (path, says) in [
             ("/dev/null", "is no SPI device"),
             ("/", "is no SPI device"),

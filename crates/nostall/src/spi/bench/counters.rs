@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_tells_how_often_its_task_stopped() {
+    fn a_status_has_the_number_of_stops_of_its_task() {
         let status = "Name:\tspi0\nvoluntary_ctxt_switches:\t15\n\
                       nonvoluntary_ctxt_switches:\t2\n";
         assert_eq!(switches(status), Some(17));

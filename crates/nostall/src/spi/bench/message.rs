@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_back_is_noticed() {
+    fn bytes_other_than_the_sent_ones_are_noticed() {
         let mut message = Message::new(&Payload::Loopback, 64, 0);
         for _ in 0..300 {
             let last = message.sent.clone();

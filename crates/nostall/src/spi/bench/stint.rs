@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_ends_all_and_is_heard() {
+    fn the_failure_of_one_sender_ends_all_and_is_reported() {
         let mut left = 3;
         let fails: Sender<'_> = Box::new(move || {
             left -= 1;

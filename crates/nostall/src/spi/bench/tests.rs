@@ -20,7 +20,7 @@ const FLASH: Set = Set {
 };
 
 #[test]
-fn nothing_is_sent_unless_it_is_said_what() {
+fn nothing_is_sent_without_bytes_to_send() {
     assert_eq!(args("").unwrap().what(), None);
     for line in ["--clock 1M", "--mode 0", "--no-cs", "--json x", "--bytes 4"] {
         assert!(args(line).is_err(), "{line}");
@@ -32,14 +32,14 @@ fn nothing_is_sent_unless_it_is_said_what() {
 }
 
 #[test]
-fn a_device_is_spoken_to_as_it_is_set_unless_told_otherwise() {
+fn a_device_keeps_its_settings_unless_options_change_them() {
     let of = |line, set| args(line).unwrap().settings(set);
     let as_set = of("--send 00", &FLASH).unwrap();
     let expected = Settings::new(50_000_000, Select::line(0)).mode(Mode::Mode3);
     assert_eq!(as_set, expected);
-    let told = of("--send 00 --mode 1 --clock 400k --no-cs", &FLASH).unwrap();
+    let changed = of("--send 00 --mode 1 --clock 400k --no-cs", &FLASH).unwrap();
     let expected = Settings::new(400_000, Select::None).mode(Mode::Mode1);
-    assert_eq!(told, expected);
+    assert_eq!(changed, expected);
     let odd = Set {
         mode: SpiModeFlags::SPI_CS_HIGH | SpiModeFlags::SPI_LSB_FIRST,
         ..FLASH

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_woken_for_every_message_is_told_of() {
+    fn a_worker_that_is_woken_for_every_message_is_reported() {
         let pumps = pump(&[row(4, 40_000, 25_000, 39_990)], "spi0", true).unwrap();
         assert!(pumps.contains("woke its worker 1.00 times"), "{pumps}");
         assert!(pumps.contains("31.0 % of a CPU"), "{pumps}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_costs_besides_its_bytes_is_told_apart() {
+    fn the_cost_of_a_message_and_of_its_bytes_are_separate() {
         // 20 us, and 1 us for each byte, as at 8 MHz.
         let rows = [row(4, 9, 24_000, 0), row(1_000, 9, 1_020_000, 0)];
         let told = fit(&rows, 8_000_000).unwrap();

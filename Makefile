@@ -393,7 +393,7 @@ miri-io:
 miri-uart:
 	PROPTEST_CASES=2 $(MIRI) nostall-uart --lib --all-features --target-dir target/miri
 miri-console:
-	PROPTEST_CASES=1 $(MIRI) nostall-console --lib \
+	PROPTEST_CASES=1 $(call MIRI,-Zmiri-ignore-leaks) nostall-console --lib \
 		--test ring --test drain --test sinks --test flush --target-dir target/miri-console
 # A 32-bit target, where sequences wrap.
 miri-console-32:

@@ -18,9 +18,9 @@ pub struct NoRam {
     pub in_use: Option<Range<u64>>,
 }
 
-/// Returns whether two address ranges overlap.
-pub const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
+/// Returns whether two address ranges have a common byte.
+pub fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start.max(other.start) < one.end.min(other.end)
 }
 
 impl fmt::Display for NoRam {

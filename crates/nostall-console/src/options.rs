@@ -172,11 +172,10 @@ impl Charset {
 }
 
 /// Returns whether `c` is in category Cc, Zl, Zp or Cf of Unicode 17, except joiners and visible
-/// signs.
+/// signs. Also returns `true` from U+E0000 to U+E0FFF.
 ///
 /// The visible signs are U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891, U+08E2, U+110BD and
-/// U+110CD, and the controls of hieroglyphs. They arrange their neighbours. (They are those without
-/// Default_Ignorable_Code_Point.)
+/// U+110CD, and the controls of hieroglyphs. They arrange their neighbours.
 const fn is_harmful(c: char) -> bool {
     matches!(
         c,
@@ -188,6 +187,6 @@ const fn is_harmful(c: char) -> bool {
         | '\u{2060}'..='\u{206f}' // invisible operators, isolates, deprecated
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' // byte order, annotations
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' // shorthand, musical beams
-        | '\u{e0000}'..='\u{e0fff}' // tags
+        | '\u{e0000}'..='\u{e0fff}' // tags, selectors of variants
     )
 }

@@ -70,11 +70,13 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses the spare,
     /// and changes nothing then.
     pub(crate) fn replace(&self, port: &mut Option<Console<R, C>>, console: Console<R, C>) -> bool {
-        let Some(mut spare) = self.spare.try_lock() else {
-            return false;
-        };
-        self.load.store(console.transmit_load(), Ordering::Release);
-        *spare = Some(console.clone());
+        let (clone, load) = (console.clone(), console.transmit_load());
+        // Held only for this, so that a panic finds it.
+        match self.spare.try_lock() {
+            Some(mut spare) => *spare = Some(clone),
+            None => return false,
+        }
+        self.load.store(load, Ordering::Release);
         *port = Some(console);
         true
     }

@@ -87,7 +87,7 @@ const FORMAT: [RangeInclusive<char>; 21] = [
 fn on_a_utf8_terminal_no_format_character_passes_except_joiners_and_visible_ones() {
     let passes = |c: &char| Charset::Utf8.passes(*c);
     let passed: String = FORMAT.into_iter().flatten().filter(passes).collect();
-    // Joiners, and the characters without Default_Ignorable_Code_Point.
+    // Joiners, and signs that are visible.
     let mut visible = String::from("\u{600}\u{601}\u{602}\u{603}\u{604}\u{605}\u{6dd}\u{70f}");
     visible.push_str("\u{890}\u{891}\u{8e2}\u{200c}\u{200d}\u{110bd}\u{110cd}");
     visible.extend('\u{13430}'..='\u{1343f}');

@@ -93,6 +93,8 @@ where
     bus: &'b Bus<C, P, W, S, B>,
     device: DeviceNumber,
     waiter: Option<Waiter>,
+    /// Set once the context has been in line.
+    taken: Taken,
     looks: u32,
     /// Number of messages run before the wait.
     seen: u32,
@@ -111,6 +113,7 @@ where
             bus,
             device,
             waiter: None,
+            taken: Taken::AtOnce,
             looks: 0,
             seen: bus.counters.messages(),
         }
@@ -139,14 +142,12 @@ where
             bus.see_to(wakers);
             match wanted {
                 Wanted::Ours(token, ticket) => {
-                    let taken = match self.waiter.take() {
-                        None => Taken::AtOnce,
-                        Some(_) => Taken::AfterWait,
-                    };
-                    return Some(Ok((Owner::new(bus, token), taken, ticket)));
+                    self.waiter = None;
+                    return Some(Ok((Owner::new(bus, token), self.taken, ticket)));
                 }
                 Wanted::InLine(waiter) => {
                     self.waiter = Some(waiter);
+                    self.taken = Taken::AfterWait;
                     return match waited >= timeout {
                         true => self.give_up(now),
                         false => None,

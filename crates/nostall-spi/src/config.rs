@@ -21,7 +21,8 @@ pub struct Config {
     /// Idle time before the hardware is put to sleep. Activity is checked once in this time, so it
     /// takes up to twice as long. Reading the clock after every message would cost more than a
     /// short message. With 0, the worker puts an idle bus to sleep whenever it is
-    /// [called](crate::Bus::call_worker).
+    /// [called](crate::Bus::call_worker). The controller may still send the last words of a dropped
+    /// future. So if futures are dropped, this must be more than the time of its FIFO.
     pub idle_timeout: Nanos,
     /// Longest wait for the bus. After the same time, a woken waiter that has not responded loses
     /// its place, and an owner without progress counts as [abandoned](crate::Error::Abandoned).

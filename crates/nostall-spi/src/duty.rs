@@ -41,6 +41,8 @@ pub(crate) struct Duty {
     pub(crate) tired: bool,
     /// The timer is set before `look`, for a waiter.
     pub(crate) early: bool,
+    /// A message was stopped half-way since `look` was set. Its last words may still be on the wire.
+    pub(crate) stopped: bool,
     /// Number of messages run when `look` was set.
     pub(crate) seen: u32,
     /// Time of the next check for activity.
@@ -54,6 +56,7 @@ impl Duty {
         called: false,
         tired: false,
         early: false,
+        stopped: false,
         seen: 0,
         look: Nanos::ZERO,
     };
@@ -61,6 +64,18 @@ impl Duty {
     pub(crate) const fn call(&mut self) -> Option<Waker> {
         self.called = true;
         self.waker.take()
+    }
+
+    /// Begins an idle time, which ends at `look`.
+    pub(crate) const fn begin_idle(&mut self, look: Nanos, messages: u32) {
+        self.look = look;
+        self.seen = messages;
+        self.stopped = false;
+    }
+
+    /// Returns whether the bus has been idle since the idle time began.
+    pub(crate) const fn is_idle(&self, messages: u32) -> bool {
+        messages == self.seen && !self.stopped
     }
 
     /// Sets the timer. Returns the waker only if the time is earlier than before.

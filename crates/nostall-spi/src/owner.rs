@@ -306,6 +306,7 @@ where
         let mut station = self.station();
         if station.is_dirty() {
             bus.guarded(|| station.abort());
+            bus.with_duty(|duty| duty.stopped = true);
         }
     }
 

@@ -20,7 +20,7 @@ pub struct Statistics {
     pub bytes: u32,
     /// Number of messages run from their caller's memory: `sync`, and futures.
     pub sync: u32,
-    /// Number of messages in `sync` that did not wait for the bus. Messages of a
+    /// Number of messages in `sync` that did not wait in line for the bus. Messages of a
     /// [`Locked`](crate::Locked) bus do not wait for it.
     pub sync_immediate: u32,
     /// Number of submitted messages.

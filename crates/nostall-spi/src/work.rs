@@ -126,7 +126,7 @@ where
     /// Puts the hardware to sleep after enough time without messages.
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
         let messages = self.counters.messages();
-        let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), messages == duty.seen));
+        let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), duty.is_idle(messages)));
         if tired && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
         } else if tired {
@@ -160,9 +160,8 @@ where
         let more = now(owner.run_in_a_row::<Blocking>());
         let messages = self.counters.messages();
         let look = self.with_duty(|duty| {
-            if messages != duty.seen {
-                duty.seen = messages;
-                duty.look = time + self.config.idle_timeout;
+            if !duty.is_idle(messages) {
+                duty.begin_idle(time + self.config.idle_timeout, messages);
             }
             duty.look
         });
@@ -195,12 +194,13 @@ where
         if stored {
             self.call_worker();
         }
-        let (early, seen) = self.with_duty(|duty| (duty.early, duty.seen));
-        if early {
+        if self.with_duty(|duty| duty.early) {
             return self.set_timer();
         }
         // The order matters: a message is counted before its owner frees the bus.
-        let busy = self.ownership.is_owned() || self.counters.messages() != seen;
+        let is_owned = self.ownership.is_owned();
+        let messages = self.counters.messages();
+        let busy = is_owned || !self.with_duty(|duty| duty.is_idle(messages));
         if busy || self.ownership.next_expiry(now, timeout).is_some() {
             return self.look_later();
         }
@@ -215,10 +215,7 @@ where
     fn look_later(&self) {
         let messages = self.counters.messages();
         let look = self.platform.now() + self.config.idle_timeout;
-        self.with_duty(|duty| {
-            duty.seen = messages;
-            duty.look = look;
-        });
+        self.with_duty(|duty| duty.begin_idle(look, messages));
         self.set_timer();
     }
 

@@ -332,6 +332,8 @@ fn a_future_that_was_woken_for_the_bus_and_does_not_poll_loses_its_place() {
     // The late future comes now, behind the others.
     assert_eq!(poll(&mut future, &waker_of_late), Poll::Ready(Ok(())));
     assert_eq!(probe.sent(), [[2], [1]]);
+    let counted = bus.statistics();
+    assert_eq!((counted.sync, counted.sync_immediate), (2, 0));
 }
 
 #[test]

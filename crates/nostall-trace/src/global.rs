@@ -14,7 +14,8 @@ use crate::ticks::Ticks;
 static GLOBAL: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());
 
 /// Enables tracing with this recorder, which replaces any other. The exits of scopes that another
-/// recorder recorded are not recorded.
+/// recorder recorded are not recorded, but may change the depth of calls. After a replacement within
+/// such scopes, call [`Recorder::set_depth`] with 0 when they have ended.
 pub fn set_recorder<T: Ticks, P: Processor>(recorder: &'static Recorder<'static, T, P>)
 where
     Recorder<'static, T, P>: Sync,

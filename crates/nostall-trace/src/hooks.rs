@@ -6,8 +6,8 @@ use crate::site::Site;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the exit needs it"]
 pub struct Entered {
-    /// Ticks at the entry, for calls that are recorded once at their exit; otherwise the recording
-    /// that has the entry.
+    /// Ticks at the entry, for calls that are recorded once at their exit. Otherwise it identifies
+    /// the recording that has the entry: an exit with another value is not recorded.
     pub time: u64,
     /// Meta word of the exit; 0 if the exit is not recorded.
     pub exit: u64,

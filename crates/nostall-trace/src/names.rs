@@ -22,8 +22,9 @@ impl<'m> Names<'m> {
 
     /// Returns the number of `text`, and adds it if it is new; 0 if there is no room.
     ///
-    /// If two CPUs add the same text concurrently, it gets two numbers. `uninterrupted` runs its
-    /// argument, with interrupts masked on machines without 64-bit atomics.
+    /// A text that two CPUs, or a handler and the interrupted code, add at the same time gets two
+    /// numbers. `uninterrupted` runs its argument, with interrupts masked on machines without 64-bit
+    /// atomics.
     pub(crate) fn number(
         &self,
         text: &str,

@@ -78,7 +78,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             return Entered::NOT_RECORDED;
         }
         if state & (FILTERED | PAUSED) != 0 {
-            return self.enter_filtered(Kind::Enter, address, None, || {
+            return self.enter_filtered(state, Kind::Enter, address, None, || {
                 let filter = self.filter();
                 (
                     filter.wants_address(address),
@@ -96,7 +96,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if state & ON == 0 {
             return Entered::NOT_RECORDED;
         }
-        self.enter_filtered(Kind::Enter, address, Some(argument), || {
+        self.enter_filtered(state, Kind::Enter, address, Some(argument), || {
             let filter = self.filter();
             (
                 filter.wants_address(address),
@@ -116,7 +116,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if state & (FILTERED | PAUSED) == 0 && argument.is_none() {
             return self.enter_now(state, Kind::EnterName, decision.number.into());
         }
-        self.enter_filtered(Kind::EnterName, decision.number.into(), argument, || {
+        let number = decision.number.into();
+        self.enter_filtered(state, Kind::EnterName, number, argument, || {
             (decision.wanted, decision.action)
         })
     }
@@ -183,10 +184,12 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
-    /// Records an entry that has an argument or that a filter may reject.
+    /// Records an entry that has an argument or that a filter may reject. `state` was loaded before
+    /// the name's number.
     #[cold]
     fn enter_filtered(
         &self,
+        state: u32,
         kind: Kind,
         low: u64,
         argument: Option<u64>,
@@ -199,7 +202,12 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if action == Some(Action::Start) {
             self.change(0, PAUSED);
         }
+        let before = state;
         let state = self.state.load(Ordering::Acquire);
+        if (before ^ state) & RECORDING != 0 {
+            // The number or the zone may be of the previous recording.
+            return Entered::NOT_RECORDED;
+        }
         let depth = zone.cells.get(word(DEPTH));
         let filter = self.filter();
         if state & PAUSED != 0 || !wanted || depth >= filter.max_depth {
@@ -445,8 +453,10 @@ impl<'m, T, P> Recorder<'m, T, P> {
     /// Starts recording into a region, and ends a pause or freeze. The records in a previous region
     /// stay there.
     ///
-    /// The exits of calls and scopes that are open are not recorded. A record that another CPU is
-    /// writing meanwhile goes into either region, and may have a name's number in the other.
+    /// The exits of calls and scopes that are open are not recorded. An exception are functions with
+    /// an address while a filter has a [minimum duration](Filter::min_ticks): their calls are recorded
+    /// in the new region. A record in progress, of another CPU or of interrupted code, goes into either
+    /// region. It may have a name's number in the other.
     pub fn start(&self, region: Region<'m>) {
         self.state.store(0, Ordering::SeqCst);
         self.region.store(region.base.as_ptr(), Ordering::Release);

@@ -234,11 +234,13 @@ fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
         let trace = ProgramTrace::create(&file, &FEW).unwrap();
         let again = ProgramTrace::create(&file, &FEW).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let call = trace.enter(0x1000);
         trace_scope!("parent");
         // SAFETY: the child calls only functions that a handler may call.
         match unsafe { libc::fork() } {
             0 => {
                 trace_scope!("child");
+                trace.exit(call);
                 trace.freeze();
                 #[cfg(feature = "stall-hook")]
                 nostall_io::count(nostall_io::Counter::UartBytes, 1);
@@ -250,6 +252,8 @@ fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
                 // SAFETY: waits for the child.
                 unsafe { libc::waitpid(child, &mut status, 0) };
                 assert_eq!(status, 0);
+                // Its depth shows that the child has not ended the call.
+                trace_scope!("inner");
             }
         }
         return;
@@ -263,14 +267,21 @@ fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
     let mut found = Vec::new();
     while let Some(event) = events.next_event().unwrap() {
         match event.kind {
-            EventKind::Enter { function, .. } => {
-                found.push(events.catalog().text(function).to_owned());
+            EventKind::Enter {
+                function, depth, ..
+            } => {
+                found.push((depth, events.catalog().text(function).to_owned()));
             }
             EventKind::Exit { .. } => {}
             other => panic!("{other:?} is of the child"),
         }
     }
-    assert_eq!(found, ["parent"]);
+    let found: Vec<_> = found
+        .iter()
+        .map(|(depth, name)| (*depth, &name[..]))
+        .collect();
+    let expected = [(Some(0), "0x1000"), (Some(1), "parent"), (Some(2), "inner")];
+    assert_eq!(found, expected);
 }
 
 #[test]

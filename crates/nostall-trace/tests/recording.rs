@@ -2,11 +2,13 @@
 
 mod common;
 
-use common::{memory, recorder, records, snapshot, told};
+use std::cell::RefCell;
+
+use common::{Count, memory, recorder, records, snapshot, told};
 use nostall_trace::layout::{FILE, Order, RegionHeader};
 use nostall_trace::{
-    Action, Event, Filter, FormatError, Function, FunctionId, HeaderFault, Image, Options, Region,
-    Site, Trigger, recover,
+    Action, Event, Filter, FormatError, Function, FunctionId, HeaderFault, Image, Options,
+    Recorder, Region, Site, Trigger, recover,
 };
 
 const TWO: Options<'_> = Options {
@@ -303,6 +305,13 @@ fn exits_of_an_earlier_recording_are_not_recorded() {
     recorder.exit(address);
     recorder.exit(outer);
     assert_eq!(told(&snapshot(recorder)), ["=later 2"]);
+    // A whole call by address needs no name.
+    recorder.set_filter(Some(&SLOW));
+    let whole = recorder.enter(100);
+    recorder.start(region());
+    recorder.exit(whole);
+    recorder.set_filter(None);
+    assert_eq!(told(&snapshot(recorder)), ["=100 2"]);
     // The same recording goes on after a stop, and with another filter.
     let outer = recorder.enter_site(&OUTER, None);
     recorder.set_filter(Some(&SLOW));
@@ -314,6 +323,64 @@ fn exits_of_an_earlier_recording_are_not_recorded() {
     recorder.exit(outer);
     let all = told(&snapshot(recorder));
     assert_eq!(all[1..], ["+outer", "=whole 2", "-outer"]);
+}
+
+std::thread_local! {
+    /// Handler that runs once, after this number of reads of the CPU's number.
+    static HANDLER: RefCell<Option<(usize, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+}
+
+/// A CPU that a handler interrupts while its number is read.
+struct Interrupted;
+
+impl nostall_io::Processor for Interrupted {
+    fn id(&self) -> usize {
+        let due = HANDLER.with_borrow_mut(|handler| {
+            let (reads, _) = handler.as_mut()?;
+            match reads.checked_sub(1) {
+                None => handler.take(),
+                Some(fewer) => {
+                    *reads = fewer;
+                    None
+                }
+            }
+        });
+        if let Some((_, run)) = due {
+            run();
+        }
+        0
+    }
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        critical()
+    }
+}
+
+#[test]
+fn a_recording_that_starts_within_an_entry_or_exit_gets_none_of_its_records() {
+    static EVERYTHING: Filter<'static> = Filter::ALL;
+    static SLOW: Filter<'static> = Filter {
+        min_ticks: 1,
+        ..Filter::ALL
+    };
+    static OUTER: Site = Site::new("outer", "m");
+    let recorder: &Recorder<'_, _, _> =
+        Box::leak(Box::new(Recorder::new(Count::new(), Interrupted)));
+    let start = || recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    for filter in [None, Some(&EVERYTHING), Some(&SLOW)] {
+        for argument in [None, Some(5)] {
+            for reads in [0, 1] {
+                start();
+                recorder.name("a name with another number later");
+                recorder.set_filter(filter);
+                HANDLER.set(Some((reads, Box::new(start))));
+                let entered = recorder.enter_site(&OUTER, argument);
+                recorder.exit(entered);
+                let case = (filter, argument, reads);
+                assert!(HANDLER.with_borrow(Option::is_none), "{case:?}");
+                assert_eq!(told(&snapshot(recorder)), [""; 0], "{case:?}");
+            }
+        }
+    }
 }
 
 #[test]

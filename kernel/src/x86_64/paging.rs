@@ -24,7 +24,7 @@ const LARGE: usize = 2 << 20;
 const MAPPED: usize = 4 << 30;
 
 /// Bytes of memory with small pages: low memory and the image.
-const SMALL: usize = 4 * LARGE;
+pub const SMALL: usize = 4 * LARGE;
 
 /// Address of the writable alias of the small pages' memory while [`with_writable_code`] runs:
 /// behind all mapped memory.

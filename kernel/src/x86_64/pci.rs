@@ -61,7 +61,7 @@ pub fn each_window(
         let window = match segment.validate(environment(), address_bits(), reserved.clone()) {
             Ok(()) => ecam(&segment.window()).ok_or_else(|| {
                 text(format_args!(
-                    "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps"
+                    "the ECAM window shares a page with RAM, or is beyond the 4 GiB that this kernel maps"
                 ))
             }),
             Err(error) => Err(text(format_args!("{error}"))),

@@ -250,7 +250,8 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     /// # Errors
     ///
     /// Returns [`OpenError`] if no port answers, if the settings are not possible, or if the port
-    /// to replace is in use. The console then keeps its old port, if any.
+    /// to replace is in use. The console then keeps its old port, if any. If that is the same
+    /// hardware, its line may already have the new settings: open it again.
     pub fn open(
         &self,
         registers: R,

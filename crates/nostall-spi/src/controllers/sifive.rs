@@ -175,7 +175,7 @@ impl<R: Registers> Controller for Sifive<R> {
         // Control Register").
         self.registers.write32(FCTRL, 0);
         self.abort();
-        // Words of earlier transfers have been sent meanwhile.
+        // Words of earlier transfers have been sent in the idle time.
         self.stale = 0;
         for _ in 0..=FIFO {
             if self.registers.read32(RXDATA) & RXDATA_EMPTY != 0 {
@@ -251,7 +251,7 @@ impl<R: Registers> Controller for Sifive<R> {
         mask(&self.registers);
         self.enabled = false;
         // Frames cannot be stopped. Their answers arrive in order, before those of the next message
-        // that sends. Lost answers are forgotten in `prepare`.
+        // that sends. If a fault loses them, messages time out until `prepare` forgets them.
         self.stale = (self.stale + self.under_way).min(FIFO);
         self.under_way = 0;
         self.off = false;

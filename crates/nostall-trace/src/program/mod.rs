@@ -224,11 +224,12 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
     })
 }
 
-/// Stops recording in a child process, including open scopes and stalls.
+/// Stops recording in a child process, including open calls, scopes and stalls.
 unsafe extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
     clear_recorder();
     RECORDER.stop();
+    slots::leave();
 }
 
 /// Initialises the zone that this thread got. It may contain the records of an ended thread, which

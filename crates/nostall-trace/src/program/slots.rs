@@ -81,6 +81,11 @@ impl Drop for End {
     }
 }
 
+/// Leaves this thread without a zone. A forked child calls it, because the zones are its parent's.
+pub(super) fn leave() {
+    ZONE.set(CLOSED);
+}
+
 /// Makes `count` zones available. `claimed` is called with each newly assigned zone, on its thread.
 /// With `keep`, a zone is never reused.
 pub(super) fn open(count: usize, keep: bool, claimed: fn(usize)) {

@@ -60,7 +60,7 @@ pub fn recorder() -> (&'static Tested<'static>, &'static Chosen) {
 }
 
 /// Copies a recorder's region.
-pub fn snapshot(recorder: &Tested<'_>) -> Vec<u8> {
+pub fn snapshot<T, P>(recorder: &Recorder<'_, T, P>) -> Vec<u8> {
     let live = recorder.dump().unwrap();
     let mut image = vec![0; live.len() as usize];
     assert!(live.read(0, &mut image));

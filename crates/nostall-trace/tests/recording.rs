@@ -325,9 +325,11 @@ fn exits_of_an_earlier_recording_are_not_recorded() {
     assert_eq!(all[1..], ["+outer", "=whole 2", "-outer"]);
 }
 
+/// Handler that runs once, after this number of reads of the CPU's number.
+type Handler = (usize, Box<dyn FnOnce()>);
+
 std::thread_local! {
-    /// Handler that runs once, after this number of reads of the CPU's number.
-    static HANDLER: RefCell<Option<(usize, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static HANDLER: RefCell<Option<Handler>> = const { RefCell::new(None) };
 }
 
 /// A CPU that a handler interrupts while its number is read.

@@ -215,12 +215,12 @@ fn a_window_that_cannot_be_is_doubted_and_ports_are_used() {
         (
             1 << 36,
             &[],
-            "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps",
+            "the ECAM window shares a page with RAM, or is beyond the 4 GiB that this kernel maps",
         ),
         (
             1 << 20,
             &[],
-            "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps",
+            "the ECAM window shares a page with RAM, or is beyond the 4 GiB that this kernel maps",
         ),
     ] {
         let told = lie(&entry(base), more);

@@ -336,7 +336,7 @@ fn messages_of_one_device_keep_their_order() {
 
 #[test]
 fn a_message_of_an_interrupt_handler_is_run_once() {
-    model("interrupt, caller, worker", 3, || {
+    model("interrupt, caller, worker", 2, || {
         let mut world = World::new(HasWorker::Yes);
         world.tasks = false;
         let bus = on(world);
@@ -365,7 +365,7 @@ fn a_message_of_an_interrupt_handler_is_run_once() {
 
 #[test]
 fn a_message_left_to_the_worker_is_run_in_it_or_in_a_waiting_context() {
-    model("worker, submitter, caller", 3, || {
+    model("worker, submitter, caller", 2, || {
         let bus = left_to_worker(HasWorker::Yes);
         let worker = worker(&bus);
         let caller = spawn(&bus, move |its| sync(its, 1));
@@ -444,7 +444,7 @@ fn a_handle_that_is_dropped_or_whose_future_is_strands_no_waiter() {
 
 #[test]
 fn an_overdue_waiter_is_granted_the_bus_and_a_late_one_loses_it() {
-    model("granted, late, caller", 3, || {
+    model("granted, late, caller", 2, || {
         let bus = bus(HasWorker::No);
         let device = bus.device(settings()).unwrap();
         let late = bus.device(settings()).unwrap();
@@ -502,7 +502,7 @@ fn a_driver_that_panics_strands_no_waiter() {
 
 #[test]
 fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
-    model("timer, caller, worker", 3, || {
+    model("timer, caller, worker", 2, || {
         let bus = bus(HasWorker::Yes);
         let worker = worker(&bus);
         sync(&bus, 1);
@@ -526,7 +526,7 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
 
 #[test]
 fn a_worker_that_begins_sees_hardware_that_was_woken_before() {
-    model("beginning worker, caller, caller", 3, || {
+    model("beginning worker, caller, caller", 2, || {
         let bus = bus(HasWorker::No);
         let begins = spawn(&bus, move |its| {
             its.platform.serves.store(1, Ordering::Release);
@@ -613,7 +613,7 @@ fn a_granted_future_that_does_not_come_is_expired_in_poll() {
 
 #[test]
 fn a_granted_future_comes_while_poll_expires_it() {
-    model("coming granted future, caller, poll", 3, || {
+    model("coming granted future, caller, poll", 2, || {
         let bus = bus(HasWorker::No);
         let device = bus.device(settings()).unwrap();
         overdue!(bus, granted, message, late);
@@ -822,7 +822,7 @@ fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
 
 #[test]
 fn a_turn_of_a_future_that_is_dropped_leaves_nothing_selected() {
-    model("dropped turn, caller, future", 3, || {
+    model("dropped turn, caller, future", 2, || {
         let bus = bus(HasWorker::No);
         let caller = spawn(&bus, move |its| sync(its, 1));
         let future = spawn(&bus, move |its| awaited(its, 2));

@@ -773,7 +773,9 @@ fn a_record_whose_argument_is_overwritten_while_it_is_read_is_lost_as_a_whole() 
         ..TWO
     };
     let mut shown = 0;
-    for calls in 0..20 {
+    // Miri is too slow for all of them.
+    let step = if cfg!(miri) { 9 } else { 1 };
+    for calls in (0..20).step_by(step) {
         for first in 22..25 {
             let (recorder, _) = recorder();
             recorder.start(Region::format(memory(512 + 128 + 64 * 16), &one).unwrap());
@@ -799,7 +801,7 @@ fn a_record_whose_argument_is_overwritten_while_it_is_read_is_lost_as_a_whole() 
             }
         }
     }
-    assert!(shown > 60, "{shown}");
+    assert!(shown > 60 / step, "{shown}");
 }
 
 #[test]

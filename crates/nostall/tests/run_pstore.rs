@@ -303,19 +303,18 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
         cpus: 2,
         ..guest(&work, None)
     };
-    let error = qemu
-        .run(&lonely, &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err();
-    assert!(error.to_string().contains("pstore runs on 3 to 8"));
+    let refused = |guest: &Guest<'_>| {
+        let ended = qemu.run(guest, &LIMITS, Ending::Done, &mut |_| {});
+        ended.unwrap_err().to_string()
+    };
+    assert!(refused(&lonely).contains("pstore runs on 3 to 8"));
     let args = ["-m", "32M"].map(OsString::from);
     let small = Guest {
         qemu_args: &args,
         ..guest(&work, None)
     };
-    let error = qemu
-        .run(&small, &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err();
-    assert!(error.to_string().contains("no RAM at"), "{error}");
+    let error = refused(&small);
+    assert!(error.contains("no RAM at"), "{error}");
     let input = vec![0; 72 << 20];
     let args = ["-m", "128M"].map(OsString::from);
     let overlapping = Guest {
@@ -323,15 +322,13 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
         qemu_args: &args,
         ..guest(&work, None)
     };
-    let error = qemu
-        .run(&overlapping, &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err();
-    assert!(error.to_string().contains("is in use: "), "{error}");
+    let error = refused(&overlapping);
+    assert!(error.contains("is in use: "), "{error}");
 }
 
 #[test]
 fn a_guest_that_should_panic_and_does_not_is_reported() {
-    let Some(qemu) = qemu("a_guest_that_was_to_panic") else {
+    let Some(qemu) = qemu("a_guest_that_should_panic") else {
         return;
     };
     let error = qemu.run(&guest(&[], None), &LIMITS, Ending::Panic, &mut |_| {});

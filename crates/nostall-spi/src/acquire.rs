@@ -58,10 +58,10 @@ where
             }
             ControlFlow::Continue(look.now + (self.config.lock_timeout - look.waited))
         });
-        let (mut owner, taken, ticket) = ended.await?;
+        let (mut owner, ticket) = ended.await?;
         owner.run_before::<F>(device, ticket).await;
         let token = owner.into_token().ok_or(Error::Cancelled)?;
-        Ok((token, taken))
+        Ok((token, joining.taken))
     }
 
     /// Spins while the bus is owned, at most for the time of a sleep and a wake-up.
@@ -101,7 +101,7 @@ where
 }
 
 type Ended<'b, C, P, const W: usize, const S: usize, const B: usize> =
-    Result<(Owner<'b, C, P, W, S, B>, Taken, u32), Error>;
+    Result<(Owner<'b, C, P, W, S, B>, u32), Error>;
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Joining<'b, C, P, W, S, B>
 where
@@ -143,7 +143,7 @@ where
             match wanted {
                 Wanted::Ours(token, ticket) => {
                     self.waiter = None;
-                    return Some(Ok((Owner::new(bus, token), self.taken, ticket)));
+                    return Some(Ok((Owner::new(bus, token), ticket)));
                 }
                 Wanted::InLine(waiter) => {
                     self.waiter = Some(waiter);
@@ -176,7 +176,7 @@ where
         let owner = token.map(|token| Owner::new(bus, token));
         bus.see_to(wakers);
         Some(match (owner, gone) {
-            (Some(owner), _) => Ok((owner, Taken::AfterWait, waiter.ticket)),
+            (Some(owner), _) => Ok((owner, waiter.ticket)),
             (None, true) => Err(Error::Abandoned),
             (None, false) => Err(Error::BusHeld),
         })

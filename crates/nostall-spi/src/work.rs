@@ -194,14 +194,14 @@ where
         if stored {
             self.call_worker();
         }
-        if self.with_duty(|duty| duty.early) {
-            return self.set_timer();
-        }
         // The order matters: a message is counted before its owner frees the bus.
         let is_owned = self.ownership.is_owned();
         let messages = self.counters.messages();
-        let busy = is_owned || !self.with_duty(|duty| duty.is_idle(messages));
-        if busy || self.ownership.next_expiry(now, timeout).is_some() {
+        let (early, idle) = self.with_duty(|duty| (duty.early, duty.is_idle(messages)));
+        if early {
+            return self.set_timer();
+        }
+        if is_owned || !idle || self.ownership.next_expiry(now, timeout).is_some() {
             return self.look_later();
         }
         if self.is_prepared() {

@@ -172,6 +172,23 @@ fn polled() -> (SifiveBus<Bare<VirtualClock>>, Window, VirtualClock) {
     (bus, window, clock)
 }
 
+type SifiveDevice<'b> = Device<'b, Sifive<Window>, Bare<VirtualClock>, 4, 16>;
+
+/// Drops a message after its first poll.
+fn give_up(device: &mut SifiveDevice<'_>, bytes: &[u8]) {
+    let mut operations = [embedded_hal::spi::Operation::Write(bytes)];
+    let future = embedded_hal_async::spi::SpiDevice::transaction(device, &mut operations);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(std::pin::pin!(future).poll(&mut context).is_pending());
+}
+
+/// Sends a message, whose answer from the chip is its inverse.
+fn receives_its_own_bytes(device: &SifiveDevice<'_>) {
+    let mut bytes = [9; 20];
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    assert_eq!(bytes, [!9; 20]);
+}
+
 /// Returns settings of a device at 1 MHz.
 fn slow() -> Settings {
     Settings::new(1_000_000, Select::line(0))
@@ -291,9 +308,7 @@ fn sifive_that_is_stuck_times_out_and_the_next_message_has_its_own_bytes() {
     assert_eq!(window.0.borrow().edges.last(), Some(&0));
     window.0.borrow_mut().stuck = false;
     // The first three bytes, which were under way, are received first and dropped.
-    let mut bytes = [9; 20];
-    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
-    assert_eq!(bytes, [!9; 20]);
+    receives_its_own_bytes(&device);
     assert_eq!(window.0.borrow().sent[..4], [1, 2, 3, 9]);
 }
 
@@ -304,15 +319,9 @@ fn sifive_after_several_given_up_messages_gives_the_next_its_own_bytes() {
     let controller = Sifive::new(window.clone(), INPUT, 1, completion);
     let bus: SifiveBus<_> = Bus::new(controller, Bare(clock), Config::DEFAULT);
     let mut device = bus.device(slow()).unwrap();
-    for bytes in [[1, 2], [3, 4]] {
-        let mut operations = [embedded_hal::spi::Operation::Write(&bytes)];
-        let future = embedded_hal_async::spi::SpiDevice::transaction(&mut device, &mut operations);
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(std::pin::pin!(future).poll(&mut context).is_pending());
-    }
-    let mut bytes = [9; 20];
-    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
-    assert_eq!(bytes, [!9; 20]);
+    give_up(&mut device, &[1, 2]);
+    give_up(&mut device, &[3, 4]);
+    receives_its_own_bytes(&device);
 }
 
 #[test]
@@ -321,24 +330,16 @@ fn sifive_drops_the_answers_of_a_given_up_message_after_later_ones_that_sent_not
     let mut device = bus.device(slow()).unwrap();
     let setup = Nanos::from_millis(1);
     let mut delayed = bus.device(Settings { setup, ..slow() }).unwrap();
-    let give_up = |device: &mut Device<'_, _, _, 4, 16>| {
-        let mut operations = [embedded_hal::spi::Operation::Write(&[1; 8])];
-        let future = embedded_hal_async::spi::SpiDevice::transaction(device, &mut operations);
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(std::pin::pin!(future).poll(&mut context).is_pending());
-    };
     // The first one fills the FIFO. The second one finds no room, and the third one is in its
     // setup delay.
-    give_up(&mut device);
-    give_up(&mut device);
-    give_up(&mut delayed);
+    give_up(&mut device, &[1; 8]);
+    give_up(&mut device, &[1; 8]);
+    give_up(&mut delayed, &[1; 8]);
     // A dropped message is activity, so the hardware does not sleep yet.
     assert!(bus.poll(clock.now()).is_some());
     assert_eq!(bus.statistics().teardowns, 0);
     assert_eq!(clock.now(), Nanos::ZERO);
-    let mut bytes = [9; 20];
-    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
-    assert_eq!(bytes, [!9; 20]);
+    receives_its_own_bytes(&device);
 }
 
 #[test]
@@ -355,9 +356,7 @@ fn sifive_that_has_lost_answers_works_again_after_a_rest() {
     assert!(device.write(&[2]).is_err());
     bus.poll(Nanos::ZERO);
     bus.poll(Nanos::from_secs(10));
-    let mut bytes = [9; 20];
-    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
-    assert_eq!(bytes, [!9; 20]);
+    receives_its_own_bytes(&device);
 }
 
 #[test]

@@ -115,13 +115,25 @@ reference:
 	@scripts/setup run
 	NOSTALL_RECORD=1 cargo test --locked --package nostall --test front the_options_in_the_book
 
+TEST := cargo test --locked --all-features
 test:
 	@scripts/setup run
 	@scripts/setup linux
 	@scripts/setup lspci
 	@scripts/setup fat
 	@scripts/setup trace-tools
-	cargo test --locked --all-features
+	$(TEST) --no-run
+	@echo 'The tests run in two halves at a time. The output of the second follows at its end.'
+	@$(MAKE) --no-print-directory --jobs=2 test-first test-second
+
+# One half works while the other waits for its virtual machines.
+.PHONY: test-first test-second
+test-first:
+	$(TEST) --lib --bins --test '[!m-z]*'
+	$(TEST) --doc
+test-second:
+	@mkdir -p target
+	@$(TEST) --test '[m-z]*' >target/test-second.log 2>&1; status=$$?; cat target/test-second.log; exit $$status
 
 check: prose spelling
 	@scripts/setup check

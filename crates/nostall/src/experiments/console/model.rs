@@ -73,14 +73,13 @@ fn run_with(
         bus.polled_evenly(EVEN_LOOKS);
     }
     let serial = UartSink::new(console);
-    let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
+    let mut memory = Vec::new();
+    let ring = ring_in(&mut memory);
     let ran = match strategy {
-        Strategy::Bounded => Ran::of(plan, &machine, &ring, &Bounded::new(&ring, serial)),
-        Strategy::PrinterThread => {
-            Ran::of(plan, &machine, &ring, &PrinterThread::new(&ring, serial))
-        }
+        Strategy::Bounded => Ran::of(plan, &machine, ring, &Bounded::new(ring, serial)),
+        Strategy::PrinterThread => Ran::of(plan, &machine, ring, &PrinterThread::new(ring, serial)),
         Strategy::PrintInline | Strategy::FifoInline => {
-            Ran::of(plan, &machine, &ring, &Inline::new(&ring, serial))
+            Ran::of(plan, &machine, ring, &Inline::new(ring, serial))
         }
     };
     let ran = ran.ok_or(Failure::Deadlock(strategy))?;
@@ -109,6 +108,15 @@ fn run_with(
         &ran.logged,
         &wire,
     ))
+}
+
+/// Makes a ring with `SLOTS` slots in `memory`, because a thread's stack may be too small for it.
+fn ring_in(memory: &mut Vec<u8>) -> &Ring {
+    type Whole = Ring<[Slot; SLOTS]>;
+    memory.resize(size_of::<Whole>() + align_of::<Whole>() - 1, 0);
+    let skip = memory.as_ptr().align_offset(align_of::<Whole>());
+    let ring = Ring::in_memory(&mut memory[skip..][..size_of::<Whole>()]);
+    ring.expect("memory for all slots")
 }
 
 /// Records of the run when the machine has stopped.
@@ -348,9 +356,10 @@ mod tests {
             ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let console = Console::open(&bus, &machine, settings).unwrap();
-        let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
+        let mut memory = Vec::new();
+        let ring = ring_in(&mut memory);
         machine.wait_until(START);
-        let path = Bounded::new(&ring, UartSink::new(console));
+        let path = Bounded::new(ring, UartSink::new(console));
         let program = Hung {
             path: &path,
             is_over: Cell::new(false),

@@ -114,9 +114,7 @@ fn run_with(
 fn ring_in(memory: &mut Vec<u8>) -> &Ring {
     type Whole = Ring<[Slot; SLOTS]>;
     memory.resize(size_of::<Whole>() + align_of::<Whole>() - 1, 0);
-    let skip = memory.as_ptr().align_offset(align_of::<Whole>());
-    let ring = Ring::in_memory(&mut memory[skip..][..size_of::<Whole>()]);
-    ring.expect("memory for all slots")
+    Ring::in_memory(memory).expect("memory for all slots")
 }
 
 /// Records of the run when the machine has stopped.

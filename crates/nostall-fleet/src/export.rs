@@ -316,6 +316,9 @@ mod tests {
     use crate::schema::TABLES;
     use crate::tables::{CALLS, CRASHES, RECORDS};
 
+    /// Ends a hang.
+    const HANG_LIMIT: Duration = Duration::from_secs(300);
+
     #[test]
     fn inputs_begun_and_rows_that_wait_do_not_grow_with_the_number_of_inputs() {
         const JOBS: usize = 3;
@@ -368,8 +371,7 @@ mod tests {
                 // The first input is the large one: it has no row before all others are decoded.
                 let small = small.lock().unwrap();
                 for _ in 1..entries.len() {
-                    let limit = Duration::from_secs(20);
-                    small.recv_timeout(limit).expect("a small input waits");
+                    small.recv_timeout(HANG_LIMIT).expect("a small input waits");
                 }
             }
             for table in [RECORDS, CALLS, CRASHES, DUMPS] {

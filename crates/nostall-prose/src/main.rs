@@ -2,11 +2,13 @@
 //!
 //! It reads every file that git lists: comments, strings and names of Rust sources; documents
 //! without their code; the whole text of scripts and manifests. Documents and comments of Rust have a
-//! limit for the words of a sentence, and chapters of the book one for all their words. It prints
-//! each finding with file, line and reason. There is no list of exceptions.
+//! limit for the words of a sentence, and chapters of the book one for all their words. Test code may
+//! not read a real clock. The check prints each finding with file, line and reason. There is no list
+//! of exceptions.
 
 #![forbid(unsafe_code)]
 
+mod clocks;
 mod comments;
 mod rules;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The refused words and sentences.
 
+use crate::clocks;
 use crate::text::{self, Kind, Word};
 
 const PERSONS: &str = "who, whom, whoever, somebody, someone, nobody, no one, anybody, anyone, \
@@ -34,7 +35,10 @@ pub fn findings(path: &str, kind: Kind, source: &str) -> Vec<Finding> {
     let mut findings = phrases(&words);
     findings.extend(nouns(&words));
     match kind {
-        Kind::Rust => findings.extend(long_sentences(&text::comment_words(source))),
+        Kind::Rust => {
+            findings.extend(long_sentences(&text::comment_words(source)));
+            findings.extend(clocks::findings(path, source));
+        }
         Kind::Document => {
             findings.extend(long_sentences(&words));
             findings.extend(long_chapter(path, source));

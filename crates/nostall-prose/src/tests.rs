@@ -254,7 +254,7 @@ fn a_chapter_of_more_than_3000_words_is_found() {
     );
     let code = format!("```text\n{}```\n", chapter(2999));
     assert_eq!(lines("docs/src/a.md", &code), [1]);
-    for other in ["docs/src/options.md", "CHANGELOG.md"] {
+    for other in ["docs/src/options.md", "CHANG_LIMITELOG.md"] {
         assert!(lines(other, &chapter(3001)).is_empty(), "{other}");
     }
 }
@@ -298,5 +298,80 @@ fn files_without_prose_of_ours_are_not_read() {
         "who.png",
     ] {
         assert!(Kind::of(path).is_none(), "{path}");
+    }
+}
+
+#[test]
+fn real_time_in_test_code_is_found_with_its_line() {
+    for (path, source, line) in [
+        (
+            "crates/a/tests/a.rs",
+            "use std::time::Instant;\nInstant::now()",
+            2,
+        ),
+        ("crates/a/tests/a.rs", "let t = SystemTime::now();", 1),
+        ("crates/a/src/tests.rs", "Instant::now()", 1),
+        ("a.rs", "\n#[cfg(test)]\nmod tests {\n Instant::now()", 4),
+        (
+            "a.rs",
+            "#[cfg(all(test, unix))]\nmod tests {\n Instant::now()",
+            3,
+        ),
+        (
+            "crates/a/tests/a.rs",
+            "r.recv_timeout(Duration::from_secs(600))",
+            1,
+        ),
+        ("crates/a/tests/a.rs", "thread::park_timeout(LIMIT)", 1),
+        (
+            "crates/a/tests/a.rs",
+            "f(r.recv_timeout(LIMIT), HANG_LIMIT)",
+            1,
+        ),
+        (
+            "crates/a/tests/a.rs",
+            "const HANG_LIMIT: Duration = Duration::from_secs(20);",
+            1,
+        ),
+        (
+            "crates/a/tests/a.rs",
+            "const HANG_LIMIT: Duration = Duration::from_millis(600);",
+            1,
+        ),
+    ] {
+        let found = check(path, source);
+        assert_eq!(found.len(), 1, "{source}");
+        assert_eq!(found[0].0, line, "{source}");
+    }
+}
+
+#[test]
+fn real_time_outside_tests_and_a_limit_of_a_hang_pass() {
+    for (path, source) in [
+        ("a.rs", "Instant::now()"),
+        (
+            "a.rs",
+            "#[cfg(test)]\nmod tests;\nfn f() { Instant::now() }",
+        ),
+        ("crates/a/benches/a.rs", "Instant::now()"),
+        (
+            "crates/a/tests/a.rs",
+            "// An Instant.\nlet instant = \"Instant\";",
+        ),
+        (
+            "crates/a/tests/a.rs",
+            "use std::time::Instant;\nEvent::Instant(1)",
+        ),
+        ("crates/a/tests/a.rs", "r.recv_timeout(HANG_LIMIT)"),
+        (
+            "crates/a/tests/a.rs",
+            "const HANG_LIMIT: Duration = Duration::from_secs(300);",
+        ),
+        (
+            "crates/a/tests/a.rs",
+            "c.wait_timeout(c.lock(), HANG_LIMIT)",
+        ),
+    ] {
+        assert_eq!(check(path, source), [], "{source}");
     }
 }

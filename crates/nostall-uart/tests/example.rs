@@ -26,6 +26,9 @@ use nostall_io::{Clock as _, HostClock, Nanos, Registers};
 use nostall_uart::OpenError;
 use nostall_uart::registers::THR;
 
+/// Ends a deadlock.
+const HANG_LIMIT: Duration = Duration::from_secs(300);
+
 type Clock = HostClock;
 
 /// The bytes that have arrived at the other end of the line.
@@ -90,7 +93,7 @@ fn arrives(
         }
         let _ = done.send(());
     });
-    let ended = is_done.recv_timeout(Duration::from_secs(60));
+    let ended = is_done.recv_timeout(HANG_LIMIT);
     assert!(ended.is_ok(), "it deadlocks");
     String::from_utf8(lock(&ARRIVED).clone()).unwrap()
 }

@@ -7,10 +7,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
+use common::pauses::pause_until;
 use common::qemu;
 use tempfile::TempDir;
 
@@ -630,11 +629,7 @@ fn processes(mark: &str) -> Vec<String> {
 }
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: not within 30 s");
-        sleep(Duration::from_millis(20));
-    }
+    assert!(pause_until(condition), "never: {what}");
 }
 
 #[test]

@@ -2,14 +2,17 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "common/pauses.rs"]
+mod pauses;
+
 use std::fs;
 use std::io::Write;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 use nostall_vm::{Ending, Error, Guest, Limits, Machine as _};
 use nostall_work::Failure;
+use pauses::pause_until;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
@@ -69,9 +72,6 @@ fn a_guest_that_had_to_be_ended_leaves_nothing_behind() {
     assert!(matches!(error, Error::Hung(_)), "{error}");
     assert!(while_it_ran.0 == 1 && while_it_ran.1 > before.1 && while_it_ran.2 > 0);
     // A joined thread stays in the list for a moment.
-    let end = Instant::now() + Duration::from_secs(30);
-    while held() != before && Instant::now() < end {
-        sleep(Duration::from_millis(5));
-    }
+    pause_until(|| held() == before);
     assert_eq!(held(), before);
 }

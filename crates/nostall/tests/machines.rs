@@ -6,7 +6,7 @@ mod common;
 
 use std::ffi::OsString;
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::qemu;
 use nostall_devices::uart::{Profile, Uart};
@@ -189,12 +189,10 @@ fn a_guest_that_never_says_a_word_is_ended() {
         start: Duration::from_secs(1),
         ..LIMITS
     };
-    let start = Instant::now();
     let error = qemu
         .run(&guest, &limits, Ending::Done, &mut |_| {})
         .unwrap_err();
     assert!(matches!(error, Error::NeverStarted(_)), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(30));
 }
 
 /// Returns an ELF file with a PVH entry and the 32-bit code `code`.

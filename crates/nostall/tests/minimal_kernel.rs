@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::pauses::pause_until;
 use nostall_vm::qemu::QemuBoard;
 use tempfile::NamedTempFile;
 
 const X86_64: &str = "x86_64-unknown-none";
 const RISCV64: &str = "riscv64gc-unknown-none-elf";
 
-/// The longest wait for one reaction of a kernel, also on a loaded machine.
-const LONGEST: Duration = Duration::from_secs(120);
+/// Ends a kernel that does not react.
+const HANG_LIMIT: Duration = Duration::from_secs(120);
 
 /// Input of 49 bytes, which cost at most 6 receive interrupts.
 const PASTED: &str = "forty-nine bytes, all of which come in one burst.";
@@ -87,10 +88,8 @@ impl Kernel {
 
     /// Waits until `reached` holds for the output, and panics if that takes too long.
     fn wait(&mut self, expected: &str, reached: impl Fn(&str) -> bool) {
-        let end = Instant::now() + LONGEST;
         while !reached(&self.seen) {
-            let left = end.saturating_duration_since(Instant::now());
-            let Ok(bytes) = self.output.recv_timeout(left) else {
+            let Ok(bytes) = self.output.recv_timeout(HANG_LIMIT) else {
                 panic!("no {expected:?} in:\n{}", self.seen);
             };
             self.seen += &String::from_utf8_lossy(&bytes);
@@ -115,20 +114,17 @@ impl Kernel {
 
     /// Waits for the end, and returns all output and the exit status.
     fn end(mut self) -> (String, Option<i32>) {
-        let end = Instant::now() + LONGEST;
-        while let Ok(bytes) = self
-            .output
-            .recv_timeout(end.saturating_duration_since(Instant::now()))
-        {
+        while let Ok(bytes) = self.output.recv_timeout(HANG_LIMIT) {
             self.seen += &String::from_utf8_lossy(&bytes);
         }
-        let status = loop {
-            if let Some(status) = self.qemu.try_wait().unwrap() {
-                break status;
-            }
-            // The output is closed, so only the exit itself is left.
-            assert!(Instant::now() < end, "still runs:\n{}", self.seen);
-            thread::sleep(Duration::from_millis(10));
+        // The output is closed, so only the exit itself is left.
+        let mut status = None;
+        pause_until(|| {
+            status = self.qemu.try_wait().unwrap();
+            status.is_some()
+        });
+        let Some(status) = status else {
+            panic!("still runs:\n{}", self.seen);
         };
         (std::mem::take(&mut self.seen), status.code())
     }

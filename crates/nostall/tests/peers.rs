@@ -5,10 +5,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
+use common::pauses::pause_until;
 use common::qemu;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -222,21 +221,16 @@ fn a_killed_run_leaves_no_machine_and_no_file() {
         .spawn()
         .unwrap();
     let part = folder.to_str().unwrap();
-    // Generous: a busy host takes seconds to start a process.
-    let wait = |is_over: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !is_over() && start.elapsed() < Duration::from_secs(60) {
-            sleep(Duration::from_millis(20));
-        }
-        is_over()
-    };
     assert!(
-        wait(&|| !processes_with(part).is_empty()),
+        pause_until(|| !processes_with(part).is_empty()),
         "QEMU was not started"
     );
     run.kill().unwrap();
     run.wait().unwrap();
-    assert!(wait(&|| processes_with(part).is_empty()), "QEMU is left");
+    assert!(
+        pause_until(|| processes_with(part).is_empty()),
+        "QEMU is left"
+    );
     assert!(!dir.path().join("figures").exists());
 }
 

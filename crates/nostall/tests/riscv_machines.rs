@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::qemu_for;
 use nostall::experiments::pstore::run as pstore;
@@ -290,12 +290,10 @@ fn a_guest_that_never_says_a_word_is_ended() {
             start: Duration::from_secs(1),
             ..LIMITS
         };
-        let start = Instant::now();
         let error = qemu
             .run(&guest, &limits, Ending::Done, &mut |_| {})
             .unwrap_err();
         assert!(matches!(error, Error::NeverStarted(_)), "{error}");
-        assert!(start.elapsed() < Duration::from_secs(30));
     }
 }
 

@@ -12,17 +12,13 @@ use std::fs;
 use std::io::{self, Cursor, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
+use common::pauses::pause_until;
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
 use nostall_vm::kvm::linux::{Configuration, Description, SerialLocation, TimerPin, tables};
 use nostall_vm::process::{MemoryFile, name, spawn};
 use peer::{PEER, linux};
-
-/// A boot takes 4 s, and many times that on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
 
 const RAM: usize = 128 << 20;
 
@@ -136,20 +132,26 @@ fn boot(description: &Description, console: &str) -> io::Result<(String, MemoryF
         (&initramfs, INITRAMFS),
         (&serial, SERIAL_LINE),
     ];
-    let start = Instant::now();
     let qemu = spawn(command, &files)?;
-    loop {
-        let ended = qemu.ended()?;
-        let text = String::from_utf8_lossy(&serial.read_from(0, 1 << 20)?).into_owned();
+    let mut text = String::new();
+    let mut error = None;
+    pause_until(|| {
+        let ended = qemu.ended();
+        match serial.read_from(0, 1 << 20) {
+            Ok(bytes) => text = String::from_utf8_lossy(&bytes).into_owned(),
+            Err(failed) => error = Some(failed),
+        }
         // The text stands on a line of its own, because the script itself is not shown.
-        if text.contains(END) {
-            return Ok((text, memory));
-        }
-        if ended.is_some() || start.elapsed() > LIMIT {
+        error.is_some() || text.contains(END) || !matches!(ended, Ok(None))
+    });
+    match error {
+        Some(error) => Err(error),
+        None if text.contains(END) => Ok((text, memory)),
+        None => {
             let said = String::from_utf8_lossy(&said.read_last(2000)?).into_owned();
-            return Err(io::Error::other(format!("{ended:?}\n{said}\n{text}")));
+            let ended = qemu.ended();
+            Err(io::Error::other(format!("{ended:?}\n{said}\n{text}")))
         }
-        sleep(Duration::from_millis(20));
     }
 }
 

@@ -5,18 +5,21 @@
 
 #[path = "common/kvm.rs"]
 mod common_kvm;
+#[path = "common/pauses.rs"]
+mod pauses;
 #[path = "common/terminal.rs"]
 mod terminal;
 
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common_kvm::{kvm_with, skip};
 use nostall_vm::kvm::linux::{Ended, Finished, Linux, LinuxConsole, PciAccess};
 use nostall_vm::kvm::{self, Kvm, Options, UartMode};
 use nostall_vm::{Error, Exits};
+use pauses::pause_until;
 
 fn kvm(test: &str, uart: UartMode) -> Option<Kvm> {
     let options = Options {
@@ -654,11 +657,7 @@ fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
         .spawn()
         .unwrap();
     // Ctrl-C goes to the guest, which sends it back.
-    let start = Instant::now();
-    while !is_raw() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never raw");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    assert!(pause_until(is_raw), "never raw");
     (&user).write_all(b"ab\x03").unwrap();
     let mut sent = [0; 3];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut sent).unwrap();

@@ -45,15 +45,8 @@ impl Machine for Kvm {
             devices: &[],
             cpus: guest.cpus,
         })?;
-        let start = Instant::now();
-        let machine = machine(self, guest, limits)?;
-        let run = Run {
-            running: RunningMachine::start(machine)?,
-            limits,
-            ending,
-            start,
-        };
-        run.watch(progress)
+        let machine = || RunningMachine::start(machine(self, guest, limits)?);
+        Run::start(machine, limits, ending)?.watch(progress)
     }
 }
 
@@ -84,7 +77,22 @@ struct Run<'a> {
     start: Instant,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// Starts the machine, whose time limits begin before it is set up.
+    fn start(
+        machine: impl FnOnce() -> Result<RunningMachine, Error>,
+        limits: &'a Limits,
+        ending: Ending,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        Ok(Self {
+            running: machine()?,
+            limits,
+            ending,
+            start,
+        })
+    }
+
     /// Watches the run until it ends or must be ended.
     fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
         let mut first_report = None;
@@ -165,12 +173,8 @@ mod tests {
             }
             Ok(End::Stopped)
         });
-        let run = Run {
-            running: running(bus, cpu.unwrap()),
-            limits: &limits,
-            ending: Ending::Done,
-            start: Instant::now(),
-        };
+        let machine = || Ok(running(bus, cpu.unwrap()));
+        let run = Run::start(machine, &limits, Ending::Done).unwrap();
         let error = run.watch(&mut |_| {}).unwrap_err();
         assert!(
             matches!(error, Error::NeverStarted(after) if after == limits.start),

@@ -5,14 +5,11 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use nostall_vm::qemu;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Longer than each test takes on a busy host.
-const LIMIT: Duration = Duration::from_secs(120);
+use crate::common::pauses::pause_until;
 
 const MEBIBYTES: u64 = 128;
 
@@ -87,29 +84,27 @@ impl Machine {
     /// each call, so its files are as the kill leaves them.
     #[allow(dead_code, reason = "nor is every one killed")]
     pub fn kill_when(mut self, mut is_it: impl FnMut() -> bool) {
-        let start = Instant::now();
-        loop {
+        // Dropping the stopped machine kills it.
+        let came = pause_until(|| {
             self.freeze();
-            if is_it() {
-                return; // Dropping the stopped machine kills it.
+            let came = is_it();
+            if !came {
+                kill_process(self.pid(), Signal::CONT).unwrap();
             }
-            assert!(start.elapsed() < LIMIT, "it never came: {}", self.files());
-            kill_process(self.pid(), Signal::CONT).unwrap();
-            sleep(Duration::from_millis(5));
-        }
+            came
+        });
+        assert!(came, "it never came: {}", self.files());
     }
 
     /// Waits until the machine ends by itself.
     #[allow(dead_code, reason = "not every test has a guest that ends")]
     pub fn wait(mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.qemu.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < LIMIT, "it never ends: {}", self.files());
-            sleep(Duration::from_millis(5));
-        }
+        let mut status = None;
+        pause_until(|| {
+            status = self.qemu.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap_or_else(|| panic!("it never ends: {}", self.files()))
     }
 
     /// Stops the machine. All its threads have stopped when this returns.

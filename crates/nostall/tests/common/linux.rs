@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, NewcReader, write_cpio};
 use nostall_vm::process::{MemoryFile, name, spawn};
 
+use crate::common::pauses::pause_until;
 use crate::common::qemu;
 
 /// The folder that `scripts/setup linux` fills.
@@ -21,9 +20,6 @@ pub const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer");
 
 /// The folder that `make linux-peer` fills.
 const BUILT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-6.12");
-
-/// A boot takes 3 s, and many times that on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
 
 const RAM: usize = 128 << 20;
 
@@ -162,18 +158,16 @@ impl Files {
             (&self.console, CONSOLE),
             (&self.found, FOUND),
         ];
-        let start = Instant::now();
         let qemu = spawn(command, &files)?;
-        loop {
-            match qemu.ended()? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(io::Error::other(format!("QEMU: {status}"))),
-                None if start.elapsed() > LIMIT => {
-                    let error = format!("it has not ended within {} s", LIMIT.as_secs());
-                    return Err(io::Error::other(error));
-                }
-                None => sleep(Duration::from_millis(2)),
-            }
+        let mut ended = None;
+        pause_until(|| {
+            ended = qemu.ended().transpose();
+            ended.is_some()
+        });
+        match ended.transpose()? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(io::Error::other(format!("QEMU: {status}"))),
+            None => Err(io::Error::other("it does not end")),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Helpers that the tests with QEMU share.
 
+pub mod pauses;
+
 use std::io::Write;
 
 use nostall_vm::qemu::{Architecture, Qemu, QemuBoard};

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use nostall_vm::qemu::QemuBoard;
 use nostall_work::Report;
@@ -12,8 +11,7 @@ use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Time limit for the guest's enumeration, and for the monitor's answer.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::common::pauses::pause_until;
 
 /// Root ports, two of them in one device; virtio functions behind and beside them; a device of
 /// three functions with a gap.
@@ -121,18 +119,15 @@ pub fn both(of: QemuBoard, devices: &[&str], more: &[&str], work: &str) -> (Vec<
         .stderr(Stdio::null())
         .spawn();
     let mut qemu = Running(qemu.unwrap());
-    let start = Instant::now();
-    let told = loop {
-        let so_far = fs::read_to_string(&reports).unwrap_or_default();
-        if so_far.contains("compared") && so_far.ends_with('\n') {
-            break told(&so_far);
-        }
+    let mut so_far = String::new();
+    let has_ended = pause_until(|| {
+        so_far = fs::read_to_string(&reports).unwrap_or_default();
         let ended = qemu.0.try_wait().unwrap();
         assert!(ended.is_none(), "QEMU ended with {ended:?}: {so_far}");
-        assert!(start.elapsed() < LIMIT, "no end after {LIMIT:?}: {so_far}");
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    (told, query_pci(&mut qemu.0))
+        so_far.contains("compared") && so_far.ends_with('\n')
+    });
+    assert!(has_ended, "no end: {so_far}");
+    (told(&so_far), query_pci(&mut qemu.0))
 }
 
 fn told(reports: &str) -> Vec<Told> {

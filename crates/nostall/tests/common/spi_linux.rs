@@ -1,15 +1,17 @@
 //! Debian's Linux for riscv64, in QEMU, with our programs in it.
 
+#[path = "pauses.rs"]
+mod pauses;
+
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
 use nostall_vm::process::{MemoryFile, name, spawn};
+use pauses::pause_until;
 
 /// The folder that `scripts/spi-linux` fills.
 const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spi-linux-peer");
@@ -17,9 +19,6 @@ const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spi-linux-peer");
 const TARGET: &str = "riscv64gc-unknown-linux-gnu";
 const LINKER: &str = "riscv64-linux-gnu-gcc";
 const QEMU: &str = "qemu-system-riscv64";
-
-/// A boot takes 25 s, and several times that on a busy machine.
-const LIMIT: Duration = Duration::from_secs(180);
 
 /// The guest's last line.
 const END: &str = "== the end";
@@ -115,21 +114,16 @@ impl Guest {
             .args(["-append", "console=ttySIF0 loglevel=1 panic=-1"])
             .args(["-serial", &format!("file:{}", name(CONSOLE))])
             .stdin(Stdio::null());
-        let start = Instant::now();
         let qemu = spawn(command, &[(&initramfs, INITRAMFS), (console, CONSOLE)])?;
-        loop {
-            let ended = qemu.ended()?;
-            if said().contains(END) {
-                return Ok(());
-            }
-            if let Some(status) = ended {
-                return Err(io::Error::other(format!("it ended too early ({status})")));
-            }
-            if start.elapsed() > LIMIT {
-                let error = format!("it has not ended within {} s", LIMIT.as_secs());
-                return Err(io::Error::other(error));
-            }
-            sleep(Duration::from_millis(100));
+        let mut ended = None;
+        pause_until(|| {
+            ended = qemu.ended().transpose();
+            ended.is_some() || said().contains(END)
+        });
+        match ended.transpose()? {
+            _ if said().contains(END) => Ok(()),
+            Some(status) => Err(io::Error::other(format!("it ended too early ({status})"))),
+            None => Err(io::Error::other("it does not end")),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Messages, one after the other, for a while: by one thread or by several at once.
 
-use std::sync::Barrier;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
+use nostall_io::{Clock, Nanos};
 
 use super::counters::own_switches;
 
@@ -57,8 +58,17 @@ impl Tally {
     }
 }
 
-/// Has each of `senders` send for `span`, all at once, and returns how long they really did. All
-/// end soon after one fails, or once `stop` is set.
+/// A sender's messages, with its first and its last time.
+struct Sent {
+    tally: Tally,
+    begun: Nanos,
+    ended: Nanos,
+}
+
+/// Has each of `senders` send for `span`, all at once. Returns the time from the first sender's
+/// begin to the last one's end as well. All end soon after one fails, or once `stop` is set.
+///
+/// Only senders read the clock, so a pause of the calling thread changes no result.
 ///
 /// # Errors
 ///
@@ -67,21 +77,21 @@ pub fn run(
     senders: Vec<Sender<'_>>,
     span: Duration,
     stop: &AtomicBool,
+    clock: &(impl Clock + Sync),
 ) -> Result<(Tally, Duration)> {
-    let start = Barrier::new(senders.len() + 1);
+    let span = Nanos(span.as_nanos().try_into().unwrap_or(u64::MAX));
+    let start = RwLock::new(());
     let failed = AtomicBool::new(false);
     thread::scope(|scope| {
         let (start, failed) = (&start, &failed);
+        // Senders begin once all have a thread.
+        let closed = start.write();
         let mut threads = Vec::new();
         let mut refused = None;
         for sender in senders {
             let body = move || {
-                start.wait();
-                // Not begun, where another thread could not be.
-                if failed.load(Ordering::Relaxed) {
-                    return Tally::new();
-                }
-                let sent = send(sender, span, &|| {
+                drop(start.read());
+                let sent = send(sender, span, clock, &|| {
                     stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed)
                 });
                 if sent.is_err() {
@@ -93,42 +103,48 @@ pub fn run(
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     failed.store(true, Ordering::Relaxed);
-                    // Its place at the start.
-                    scope.spawn(|| start.wait());
                     refused = Some(anyhow!("no thread for it: {error}"));
                 }
             }
         }
-        start.wait();
-        let begun = Instant::now();
+        drop(closed);
         let mut all = Tally::new()?;
         let mut error = refused;
+        let (mut begun, mut ended) = (Nanos(u64::MAX), Nanos::ZERO);
         for thread in threads {
             match thread.join() {
-                Ok(Ok(tally)) => all.add(&tally)?,
+                Ok(Ok(sent)) => {
+                    all.add(&sent.tally)?;
+                    begun = begun.min(sent.begun);
+                    ended = ended.max(sent.ended);
+                }
                 Ok(Err(failure)) => error = error.or(Some(failure)),
                 Err(_) => error = error.or(Some(anyhow!("a sending thread panicked"))),
             }
         }
         match error {
             Some(error) => Err(error),
-            None => Ok((all, begun.elapsed())),
+            None => Ok((all, Duration::from_nanos((ended - begun).0))),
         }
     })
 }
 
-fn send(mut sender: Sender<'_>, span: Duration, stops: &dyn Fn() -> bool) -> Result<Tally> {
+fn send(
+    mut sender: Sender<'_>,
+    span: Nanos,
+    clock: &impl Clock,
+    stops: &dyn Fn() -> bool,
+) -> Result<Sent> {
     let mut tally = Tally::new()?;
     let switches = own_switches();
-    let begun = Instant::now();
+    let begun = clock.now();
     let mut last = begun;
     while !stops() {
         if sender()? == Came::Changed {
             tally.changed += 1;
         }
-        let now = Instant::now();
-        let nanos = u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX);
-        tally.latency.saturating_record(nanos);
+        let now = clock.now();
+        tally.latency.saturating_record((now - last).0);
         last = now;
         if now - begun >= span {
             break;
@@ -137,7 +153,11 @@ fn send(mut sender: Sender<'_>, span: Duration, stops: &dyn Fn() -> bool) -> Res
     tally.switches = switches
         .zip(own_switches())
         .map(|(before, after)| after.wrapping_sub(before));
-    Ok(tally)
+    Ok(Sent {
+        tally,
+        begun,
+        ended: last,
+    })
 }
 
 #[cfg(test)]
@@ -145,15 +165,42 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
+    use nostall_io::HostClock;
+
     static NEVER: AtomicBool = AtomicBool::new(false);
 
+    /// Nanoseconds of a message on [`Count`].
+    const MESSAGE: u64 = 50_000;
+
+    /// A clock that messages move. Only senders may read it.
+    struct Count {
+        messages: AtomicU64,
+        caller: thread::ThreadId,
+    }
+
+    impl Count {
+        fn new() -> Self {
+            Self {
+                messages: AtomicU64::new(0),
+                caller: thread::current().id(),
+            }
+        }
+    }
+
+    impl Clock for Count {
+        fn now(&self) -> Nanos {
+            assert_ne!(thread::current().id(), self.caller, "read by a bystander");
+            Nanos(self.messages.load(Ordering::SeqCst) * MESSAGE)
+        }
+    }
+
     #[test]
-    fn every_message_of_every_thread_is_counted() {
-        let sent = AtomicU64::new(0);
+    fn every_message_of_every_thread_is_counted_and_timed_by_its_sender() {
+        let clock = Count::new();
         let sender = |changes: bool| -> Sender<'_> {
-            let sent = &sent;
+            let sent = &clock.messages;
             Box::new(move || {
-                let number = sent.fetch_add(1, Ordering::Relaxed);
+                let number = sent.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_micros(50));
                 Ok(match changes && number.is_multiple_of(2) {
                     true => Came::Changed,
@@ -162,13 +209,16 @@ mod tests {
             })
         };
         let span = Duration::from_millis(20);
-        let (tally, took) = run(vec![sender(true), sender(true)], span, &NEVER).unwrap();
-        let sent = sent.load(Ordering::Relaxed);
+        let senders = vec![sender(true), sender(true)];
+        let (tally, took) = run(senders, span, &NEVER, &clock).unwrap();
+        let sent = clock.messages.load(Ordering::SeqCst);
         assert_eq!(tally.messages(), sent);
         assert_eq!(tally.changed, sent.div_ceil(2));
-        // Each slept, and the clock went on meanwhile.
+        // Each message slept.
         assert!(tally.switches.unwrap() >= sent);
-        assert!(tally.latency.min() >= 50_000);
+        assert!(tally.latency.min() >= MESSAGE);
+        // The first sender reads the clock before any message, and the last one after all.
+        assert_eq!(took, Duration::from_nanos(sent * MESSAGE));
         assert!(took >= span);
     }
 
@@ -184,7 +234,7 @@ mod tests {
         });
         let goes_on: Sender<'_> = Box::new(|| Ok(Came::AsItShould));
         let long = Duration::from_secs(3600);
-        let error = run(vec![goes_on, fails], long, &NEVER).unwrap_err();
+        let error = run(vec![goes_on, fails], long, &NEVER, &HostClock::new()).unwrap_err();
         assert_eq!(error.to_string(), "gone");
     }
 
@@ -197,6 +247,6 @@ mod tests {
         });
         let goes_on: Sender<'_> = Box::new(|| Ok(Came::AsItShould));
         let long = Duration::from_secs(3600);
-        run(vec![tells, goes_on], long, &stop).unwrap();
+        run(vec![tells, goes_on], long, &stop, &HostClock::new()).unwrap();
     }
 }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use nostall_io::HostClock;
 use nostall_spi::controllers;
 use nostall_spi::{Bus, Config, Device, Error, Fault, Settings, Statistics, Threads, Transfer};
 use spidev::{Spidev, SpidevTransfer};
@@ -182,7 +183,7 @@ impl<'a> Ways<'a> {
         let look = || (self.board.counters()[1], self.worker.and_then(Worker::done));
         let senders = senders?;
         let before = look();
-        let (tally, took) = stint::run(senders, span, stop)?;
+        let (tally, took) = stint::run(senders, span, stop, &HostClock::new())?;
         let after = look();
         row.rates.push(tally.messages() as f64 / took.as_secs_f64());
         row.took += took;

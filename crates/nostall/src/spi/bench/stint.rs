@@ -216,7 +216,8 @@ mod tests {
         assert_eq!(tally.changed, sent.div_ceil(2));
         // Each message slept.
         assert!(tally.switches.unwrap() >= sent);
-        assert!(tally.latency.min() >= MESSAGE);
+        // The histogram keeps three digits.
+        assert!(tally.latency.min() >= MESSAGE - MESSAGE / 1_000);
         // The first sender reads the clock before any message, and the last one after all.
         assert_eq!(took, Duration::from_nanos(sent * MESSAGE));
         assert!(took >= span);

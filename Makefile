@@ -261,10 +261,10 @@ linux-flood: linux-peer
 	linux/flood $(LINUX_PEER)/linux-6.1 >$(LINUX_PEER)/linux-flood.log
 
 # Threads share an SPI bus in every way at once.
-STRESS_SECONDS ?= 60
+STRESS_MESSAGES ?= 1000000
 stress:
 	@scripts/setup build
-	NOSTALL_STRESS_SECONDS=$(STRESS_SECONDS) cargo test --locked --release \
+	NOSTALL_STRESS_MESSAGES=$(STRESS_MESSAGES) cargo test --locked --release \
 		--package nostall-spi --features std --test stress -- --nocapture
 
 # The SPI bus's and the trace recorder's models with three preemptions each, and one with an NMI

@@ -418,7 +418,7 @@ mod threads {
         let (done, ended) = mpsc::channel();
         thread::spawn(move || done.send(act()));
         ended
-            .recv_timeout(Duration::from_secs(60))
+            .recv_timeout(common::HANG_LIMIT)
             .expect("a waiter is stranded")
     }
 

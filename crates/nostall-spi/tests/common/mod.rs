@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
@@ -10,6 +11,9 @@ use nostall_spi::{
     AsyncController, Bare, Bus, Capabilities, Config, Controller, Device, Error, Fault, Level,
     Mode, Progress, Select, Settings, Transfer, Wire, Words,
 };
+
+/// Ends a hang.
+pub const HANG_LIMIT: Duration = Duration::from_secs(300);
 
 /// Calls of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]

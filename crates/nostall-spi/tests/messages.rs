@@ -263,6 +263,24 @@ fn several_messages_in_a_row_are_not_interrupted() {
 }
 
 #[test]
+fn a_submitted_transfer_that_sends_more_than_it_receives_returns_as_many_bytes_as_its_buffer() {
+    let (bus, _, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let mut two = [0; 2];
+    let message = &mut [Transfer::transfer(&[1, 2, 3, 4], &mut two)];
+    let stored = device.submit(message).unwrap();
+    bus.poll(now(&clock));
+    let mut came = [0; 4];
+    assert_eq!((stored.received(0, &mut came), came), (2, [2, 3, 0, 0]));
+    let mut five = [0; 5];
+    let message = &mut [Transfer::transfer(&[1, 2], &mut five)];
+    let stored = device.submit(message).unwrap();
+    bus.poll(now(&clock));
+    let mut came = [0; 5];
+    assert_eq!((stored.received(0, &mut came), came), (5, [2, 3, 1, 1, 1]));
+}
+
+#[test]
 fn everything_is_counted() {
     let (bus, _, _) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();

@@ -26,7 +26,7 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// Nonzero if the worker is a future.
+    /// Bits `SERVED` and `WORKS`: the worker is a future, and it owns the bus.
     pub(crate) served: AtomicU32,
     pub(crate) rare: Critical<Rare>,
 }

@@ -73,7 +73,10 @@
 //!   [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or the worker's timer,
 //!   which is set when a future joins the line.
 //! - **An owner that is gone** (a leaked future) causes [`Error::Abandoned`] for the other callers
-//!   until [`Bus::reset`]. Nothing is sent meanwhile.
+//!   until [`Bus::reset`]. Nothing is sent meanwhile. A handle that gets this error has withdrawn
+//!   its message. If the message was begun, the error is [`Error::Unfinished`].
+//! - **A chip select that cannot be released** blocks all devices. Each message first tries again to
+//!   release it, and otherwise fails with [`Error::StillSelected`].
 //! - **A future may be dropped at any time.** The device is deselected, the bus is free, and the
 //!   FIFO is flushed before the next message. If the future was running a submitted message,
 //!   the message returns to the line if none of its words was sent. It is withdrawn if its device

@@ -307,6 +307,69 @@ fn settings_other_than_those_of_a_fixed_bus_are_refused() {
     pins.iter_mut().for_each(MockPin::done);
 }
 
+/// A chip-select pin whose next calls fail as often as the counter says. Shows its level.
+#[derive(Clone, Default)]
+struct Weak(Rc<RefCell<(u32, bool)>>);
+
+impl embedded_hal::digital::ErrorType for Weak {
+    type Error = embedded_hal::digital::ErrorKind;
+}
+
+impl Weak {
+    fn drive(&self, low: bool) -> Result<(), embedded_hal::digital::ErrorKind> {
+        let (fails, is_low) = &mut *self.0.borrow_mut();
+        if *fails > 0 && !low {
+            *fails -= 1;
+            return Err(embedded_hal::digital::ErrorKind::Other);
+        }
+        *is_low = low;
+        Ok(())
+    }
+}
+
+impl embedded_hal::digital::OutputPin for Weak {
+    fn set_low(&mut self) -> Result<(), Self::Error> {
+        self.drive(true)
+    }
+    fn set_high(&mut self) -> Result<(), Self::Error> {
+        self.drive(false)
+    }
+}
+
+#[test]
+fn nothing_is_sent_while_the_line_of_another_device_cannot_be_released() {
+    let written = |byte| [Traffic::write_vec(vec![byte]), Traffic::flush()];
+    // The flush of a stopped message comes before the next settings.
+    let traffic = [
+        &written(1)[..],
+        &[Traffic::flush()],
+        &written(2),
+        &written(1),
+    ]
+    .concat();
+    let mut spi = Spi::new(&traffic);
+    let pins = [Weak::default(), Weak::default()];
+    let hal = Hal::new(Fixed::new(spi.clone(), settings()), pins.clone());
+    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let [one, two] = [0, 1].map(|line| {
+        let settings = Settings::new(1_000_000, Select::line(line));
+        bus.device(settings).unwrap()
+    });
+    // At the end of the message, in its clean-up, and before each of the next two messages.
+    pins[0].0.borrow_mut().0 = 4;
+    let fault = Fault::Bus(embedded_hal::spi::ErrorKind::ChipSelectFault);
+    assert_eq!(one.write(&[1]), Err(Error::Failed { transfer: 0, fault }));
+    assert_eq!(two.write(&[2]), Err(Error::StillSelected));
+    assert_eq!(one.write(&[1]), Err(Error::StillSelected));
+    let low = |pin: &Weak| pin.0.borrow().1;
+    assert_eq!((low(&pins[0]), low(&pins[1])), (true, false));
+    // Now the line works.
+    assert_eq!(two.write(&[2]), Ok(()));
+    assert_eq!(one.write(&[1]), Ok(()));
+    assert_eq!((low(&pins[0]), low(&pins[1])), (false, false));
+    spi.done();
+}
+
 /// Releases the mocks; the caller checks that all expected calls were made.
 fn take(bus: HalBus) -> (Spi<u8>, [MockPin; 2]) {
     let parts = bus.into_controller().release();

@@ -57,8 +57,9 @@ impl Controller for Noted {
         seen.entry(self.line).or_default().push(number);
         Ok(Progress::Done)
     }
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.selected = false;
+        Ok(())
     }
 }
 

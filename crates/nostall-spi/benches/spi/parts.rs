@@ -115,8 +115,9 @@ impl Driver for Fifo {
         words.complete();
         Ok(Progress::Done)
     }
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.through = None;
+        Ok(())
     }
 }
 

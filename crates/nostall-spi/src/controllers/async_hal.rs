@@ -74,8 +74,8 @@ impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
         in_place(time, move_words_awaited(&mut self.0.bus, words)).map(|()| Progress::Done)
     }
 
-    fn abort(&mut self) {
-        self.0.abort();
+    fn abort(&mut self) -> Result<(), Fault> {
+        self.0.abort()
     }
 }
 

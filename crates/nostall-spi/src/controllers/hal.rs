@@ -133,8 +133,8 @@ impl<B: SpiBus + Configure, L: Lines> Controller for Hal<B, L> {
         move_words(&mut self.0.bus, words).map(|()| Progress::Done)
     }
 
-    fn abort(&mut self) {
-        self.0.abort();
+    fn abort(&mut self) -> Result<(), Fault> {
+        self.0.abort()
     }
 }
 

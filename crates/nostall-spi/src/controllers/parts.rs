@@ -96,10 +96,9 @@ impl<B: Configure, L: Lines> Parts<B, L> {
         lines::set(&mut self.lines, self.select, level)
     }
 
-    pub(super) fn abort(&mut self) {
+    pub(super) fn abort(&mut self) -> Result<(), Fault> {
         self.stale = true;
-        // The line must be released. If that fails, nothing else can be done.
-        let _ = self.select(Level::Released);
+        self.select(Level::Released)
     }
 }
 

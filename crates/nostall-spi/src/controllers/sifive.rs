@@ -174,7 +174,7 @@ impl<R: Registers> Controller for Sifive<R> {
         // The first instance starts as a memory-mapped window of its flash ("SPI Flash Interface
         // Control Register").
         self.registers.write32(FCTRL, 0);
-        self.abort();
+        self.abort()?;
         // Words of earlier transfers have been sent in the idle time.
         self.stale = 0;
         for _ in 0..=FIFO {
@@ -247,7 +247,7 @@ impl<R: Registers> Controller for Sifive<R> {
         }
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         mask(&self.registers);
         self.enabled = false;
         // Frames cannot be stopped. Their answers arrive in order, before those of the next message
@@ -256,5 +256,6 @@ impl<R: Registers> Controller for Sifive<R> {
         self.under_way = 0;
         self.off = false;
         self.registers.write32(CSMODE, CSMODE_AUTO);
+        Ok(())
     }
 }

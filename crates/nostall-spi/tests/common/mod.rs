@@ -228,13 +228,14 @@ impl Controller for Probed {
         Ok(Progress::Done)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         let mut state = self.probe.state();
         state.selected = None;
         state.act = None;
         state.complete = false;
         state.sent.clear();
         state.told.push(Abort);
+        Ok(())
     }
 }
 

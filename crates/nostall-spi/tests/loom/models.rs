@@ -90,9 +90,10 @@ impl Controller for Paper {
         Ok(Progress::Done)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.selected = false;
         self.aborts += 1;
+        Ok(())
     }
 }
 
@@ -567,6 +568,44 @@ fn in_time(ended: Result<(), Error>) -> bool {
     let late = matches!(ended, Err(Error::Abandoned | Error::BusHeld));
     assert!(late || ended == Ok(()), "{ended:?}");
     ended.is_ok()
+}
+
+#[test]
+fn a_handle_that_gives_up_has_withdrawn_its_message_or_reports_that_it_was_begun() {
+    model("handle that gives up, caller, owner", 2, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        let locked = device.lock().unwrap();
+        let gives_up = spawn(&bus, move |its| {
+            let device = its.device(settings()).unwrap();
+            let mut pending = device.submit(&mut [Transfer::write(&[3])]).unwrap();
+            let mut waits = pin!(pending.finished());
+            if let Poll::Ready(ended) = poll_once(waits.as_mut()) {
+                return Some(ended);
+            }
+            its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
+            match poll_once(waits.as_mut()) {
+                Poll::Ready(ended) => Some(ended),
+                Poll::Pending => None,
+            }
+        });
+        let caller = spawn(&bus, move |its| {
+            in_time(its.device(settings()).unwrap().write(&[2]))
+        });
+        drop(locked);
+        let (ended, sent_2) = (gives_up.join().unwrap(), caller.join().unwrap());
+        bus.poll(Nanos::ZERO);
+        let sent = sent(&bus);
+        let count = |byte| sent.iter().filter(|sent| **sent == byte).count();
+        assert_eq!(count(2), sent_2.into());
+        match ended {
+            Some(Ok(()) | Err(Error::Unfinished)) => assert_eq!(count(3), 1),
+            Some(Err(Error::Abandoned)) => assert_eq!(count(3), 0),
+            Some(Err(error)) => panic!("{error}"),
+            // The handle was dropped while it waited.
+            None => assert!(count(3) <= 1),
+        }
+    });
 }
 
 #[test]

@@ -217,8 +217,9 @@ impl Controller for Spidev {
         Err(Fault::Refused)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.mode = None;
+        Ok(())
     }
 
     fn whole<M: Message + ?Sized>(

@@ -174,10 +174,10 @@ impl<C: Controller> Controller for Wired<C> {
         Ok(progress)
     }
 
-    fn abort(&mut self) {
-        self.controller.abort();
+    fn abort(&mut self) -> Result<(), Fault> {
         self.far.chip.release();
         self.out = None;
+        self.controller.abort()
     }
 }
 
@@ -216,7 +216,9 @@ mod tests {
                 false => Progress::After(nostall_io::Nanos(1)),
             })
         }
-        fn abort(&mut self) {}
+        fn abort(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
     }
 
     #[test]

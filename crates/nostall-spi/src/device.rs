@@ -22,7 +22,8 @@ use crate::transfer::{Message, Transfer};
 /// Device on a bus, created with [`Bus::device`].
 ///
 /// Messages of one device run in the order in which they were given, from any context and with any
-/// method. Dropping the device withdraws messages that have not begun.
+/// method. Those of a [`Locked`](crate::Locked) bus count as given when it was locked. Messages
+/// submitted meanwhile run after them. Dropping the device withdraws messages that have not begun.
 ///
 /// It implements embedded-hal's `SpiDevice`, blocking and asynchronous.
 pub struct Device<
@@ -144,7 +145,9 @@ where
 
     /// Stores a message, and returns its handle. The handle gives access to the received bytes.
     ///
-    /// On an idle bus, a task runs the message here. Otherwise see [`Submitted`].
+    /// On an idle bus, a task runs the message here. Otherwise see [`Submitted`]. Interrupt handlers
+    /// may call it. With `std`, a signal handler must not: it may interrupt a critical section of its
+    /// own thread, and then panics.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@
 //!   context in line is awake. That context takes the bus, waits again or leaves. In each case, the
 //!   next one is woken or the owner is made to check.
 //! - **Order.** Messages of one device run strictly in order: none runs while an earlier one of the
-//!   same device is in line. Between devices, a running caller may overtake those in line. A waiter
+//!   same device is in line. A [`Locked`] bus counts as one message. Between devices, a running caller may overtake those in line. A waiter
 //!   that has waited for 500 us, or found the bus taken at 16 checks, is granted the bus directly.
 //!   (Granting it to a sleeping task each time leaves the bus idle until that task gets a CPU.)
 //! - **A message of [`Device::sync`] or of a future runs in its own context**, from its own memory.
@@ -94,7 +94,8 @@
 //! # Bounds
 //!
 //! A transfer may take twice its time at the actual clock, plus 200 ms; then it is stopped and
-//! fails. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
+//! fails. A driver that blocks until the end cannot be stopped: a blocking `SpiBus`, and spidev. A
+//! blocking caller waits for these as long as they take. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
 //! its checks. If the clock has stopped, a check counts as 10 ns, and a pause of the platform as
 //! at most 200 us.
 //!

@@ -263,6 +263,20 @@ fn several_messages_in_a_row_are_not_interrupted() {
 }
 
 #[test]
+fn a_message_submitted_during_a_lock_of_its_device_runs_after_the_locks_messages() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let before = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let mut locked = device.lock().unwrap();
+    let during = device.submit(&mut [Transfer::write(&[4])]).unwrap();
+    locked.sync(&mut [Transfer::write(&[2])]).unwrap();
+    locked.sync(&mut [Transfer::write(&[3])]).unwrap();
+    drop(locked);
+    assert!(before.is_done() && during.is_done());
+    assert_eq!(probe.sent(), [[1], [2], [3], [4]]);
+}
+
+#[test]
 fn a_submitted_transfer_that_sends_more_than_it_receives_returns_as_many_bytes_as_its_buffer() {
     let (bus, _, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();

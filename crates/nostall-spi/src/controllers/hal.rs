@@ -98,6 +98,8 @@ impl<B> Configure for Fixed<B> {
 /// It is an [`AsyncController`] if the bus also has the asynchronous interface; then a transfer's
 /// future must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus that has
 /// only the asynchronous interface.
+///
+/// A blocking transfer ends when the bus's method returns: it has no time limit.
 #[derive(Debug)]
 pub struct Hal<B, L>(Parts<B, L>);
 

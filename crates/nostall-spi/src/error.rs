@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use embedded_hal::spi::ErrorKind;
+use embedded_hal::spi::{ErrorKind, Mode};
 
-use crate::settings::{Mode, WordSize};
+use crate::settings::{WordSize, mode_number};
 
 /// Reason for which a message was not run, or not completely.
 ///
@@ -137,8 +137,13 @@ pub enum Invalid {
     Word(WordSize),
     /// The clock is 0 Hz.
     ClockZero,
-    /// The controller's slowest clock, in hertz, is faster.
-    TooSlow(u32),
+    /// The device or the transfer allows only clocks below the controller's slowest one.
+    TooSlow {
+        /// Fastest clock that is allowed, in hertz.
+        asked: u32,
+        /// Slowest clock of the controller, in hertz.
+        slowest: u32,
+    },
     /// The bytes are not a whole number of words of this size.
     PartOfWord(WordSize),
     /// A transfer on three wires sends and receives at the same time.
@@ -156,14 +161,19 @@ pub enum Invalid {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mode(mode) => write!(f, "the controller has no mode {}", mode.number()),
+            Self::Mode(mode) => {
+                write!(f, "the controller has no mode {}", mode_number(*mode))
+            }
             Self::LsbFirst => f.write_str("the controller cannot send the lowest bit first"),
             Self::ThreeWire => f.write_str("the controller cannot share a wire for data"),
             Self::Line(number) => write!(f, "the controller has no chip-select line {number}"),
             Self::ActiveHigh => f.write_str("the controller's chip-select lines are active low"),
             Self::Word(word) => write!(f, "the controller has no words of {word}"),
             Self::ClockZero => f.write_str("the clock must not be 0 Hz"),
-            Self::TooSlow(hertz) => write!(f, "the controller's slowest clock is {hertz} Hz"),
+            Self::TooSlow { asked, slowest } => write!(
+                f,
+                "{asked} Hz was asked for, and the controller's slowest clock is {slowest} Hz"
+            ),
             Self::PartOfWord(word) => {
                 write!(f, "the bytes are not a whole number of words of {word}")
             }

@@ -28,7 +28,7 @@
 //!
 //! // Bare metal. Up to 4 waiters, and 2 submitted messages of up to 64 bytes.
 //! static BUS: Bus<Loopback, Bare<SystemTimer>, 4, 2, 64> =
-//!     Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
+//!     Bus::sized(Loopback, Bare(SystemTimer), Config::DEFAULT);
 //! let sensor = BUS.device(Settings::new(1_000_000, Select::line(0)))?;
 //! let device = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
 //!
@@ -173,11 +173,12 @@ pub use controller::{AsyncController, Controller, Level, Progress, Waits};
 pub use device::Device;
 #[cfg(feature = "embassy-time")]
 pub use embassy::Embassy;
+pub use embedded_hal::spi::{MODE_0, MODE_1, MODE_2, MODE_3, Mode};
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
 pub use platform::{HasWorker, Platform, WakeTask, task_waker};
-pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
+pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]

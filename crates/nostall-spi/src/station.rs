@@ -7,7 +7,7 @@ use nostall_io::Nanos;
 use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::{Error, Fault};
 use crate::platform::Platform;
-use crate::settings::{Settings, Wire, WordSize};
+use crate::settings::{Settings, Wire, WordSize, mode_number};
 use crate::sync::constant;
 use crate::transfer::{Message, Transfer};
 use crate::twins::{awaited, blocked};
@@ -164,7 +164,7 @@ impl<C: Controller> Station<C> {
         // branches.
         self.wire.is_some_and(|set| {
             (set.clock == wire.clock)
-                & (set.mode as u8 == wire.mode as u8)
+                & (mode_number(set.mode) == mode_number(wire.mode))
                 & (set.order as u8 == wire.order as u8)
                 & (set.wires as u8 == wire.wires as u8)
                 & (set.word as u8 == wire.word as u8)

@@ -138,7 +138,7 @@ fn panics_within_submit<C: Controller, const S: usize>(
 fn a_driver_that_panics_within_submit_keeps_no_place_of_the_line() {
     let probe = Probe::default();
     let threads = nostall_spi::Threads::new();
-    let bus: Bus<_, _, 4, 8, 16> = Bus::new(controller(&probe), threads, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 8, 16> = Bus::sized(controller(&probe), threads, Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     for _ in 0..8 {
         panics_within_submit(&device, &probe);
@@ -339,7 +339,7 @@ fn a_caller_that_waits_for_a_bus_that_is_never_released_gives_up() {
         ..Config::DEFAULT
     };
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Threads::new(), config);
+    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Threads::new(), config);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
     let locked = one.lock().unwrap();
@@ -396,7 +396,7 @@ fn a_callback_that_always_submits_does_not_block_callers() {
     use nostall_spi::{Bus, Threads};
     type Shared = Bus<Probed, Threads, 4, 4, 16>;
     static RAN: AtomicUsize = AtomicUsize::new(0);
-    let bus: &'static Shared = Box::leak(Box::new(Bus::new(
+    let bus: &'static Shared = Box::leak(Box::new(Bus::sized(
         controller(&Probe::default()),
         Threads::new(),
         Config::DEFAULT,
@@ -434,7 +434,7 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
     let asked = Settings::new(104_000_000, Select::line(1));
     let took = Nanos::from_millis(262);
     let probe = Probe::default();
-    let bus: Virtual = Bus::new(
+    let bus: Virtual = Bus::sized(
         Probed {
             rate: Some(16_000_000),
             ..controller(&probe)
@@ -448,7 +448,7 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
     probe.pieces(3);
     device.write(&vec![0; 512 << 10]).unwrap();
     // If a controller reports its limit, the bus itself lowers the clock.
-    let bus: Virtual = Bus::new(
+    let bus: Virtual = Bus::sized(
         Probed {
             capabilities: Capabilities::all(4).fastest(16_000_000),
             ..controller(&probe)
@@ -513,7 +513,7 @@ fn after_a_panic_in_chip_select_the_next_message_selects_its_own_line() {
             panics: panics.clone(),
         };
         let clock = Bare(VirtualClock::new());
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(fragile, clock, Config::DEFAULT);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(fragile, clock, Config::DEFAULT);
         let one = bus.device(device(1)).unwrap();
         let two = bus.device(device(2)).unwrap();
         one.write(&[1]).unwrap();

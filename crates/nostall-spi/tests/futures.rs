@@ -478,7 +478,7 @@ fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
     let probe = Probe::default();
     let clock = nostall_devices::VirtualClock::new();
     let platform = Timers(clock.clone(), std::sync::Mutex::default());
-    let bus: Bus<_, _, 4, 0, 0> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 0, 0> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let span = Nanos::from_millis(50);
     probe.next(&[Act::Takes(span)]);
@@ -585,7 +585,7 @@ type Served = Bus<Probed, Timers, 4, 4, 16>;
 fn served() -> (Served, Probe, nostall_devices::VirtualClock) {
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let platform = Timers(clock.clone(), std::sync::Mutex::default());
-    let bus = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     (bus, probe, clock)
 }
 
@@ -668,7 +668,7 @@ fn an_awaited_worker_yields_to_other_tasks_after_64_messages() {
     fn nothing(_: Completed<'_>) {}
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let platform = Timers(clock, std::sync::Mutex::default());
-    let bus: Bus<_, _, 4, 100, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 100, 16> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     let (woken, waker) = waker(false);
     let mut worker = pin!(bus.serve());
@@ -816,7 +816,7 @@ fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
             idle_timeout: Nanos::from_micros(1),
             ..Config::DEFAULT
         };
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Hasty::default(), config);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Hasty::default(), config);
         let device = bus.device(device(1)).unwrap();
         let (woken, waker) = waker(false);
         let mut worker = pin!(bus.serve());

@@ -213,7 +213,7 @@ mod threads {
             lock_timeout: LONG,
             ..config
         };
-        let bus = Bus::new(controller(&probe), Threads::new(), config);
+        let bus = Bus::sized(controller(&probe), Threads::new(), config);
         (bus, probe)
     }
 

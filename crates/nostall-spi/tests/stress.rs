@@ -250,7 +250,7 @@ fn share(lock_timeout: Nanos) -> usize {
         lock_timeout,
         ..Config::DEFAULT
     };
-    let bus: &'static Stressed = Box::leak(Box::new(Bus::new(noted, Threads::new(), config)));
+    let bus: &'static Stressed = Box::leak(Box::new(Bus::sized(noted, Threads::new(), config)));
     let called: &'static Called = Box::leak(Box::default());
     let until = Instant::now() + Duration::from_secs(seconds);
     let threads: Vec<_> = (0..6)

@@ -246,7 +246,7 @@ pub type Virtual = Bus<Probed, Bare<VirtualClock>, 4, 4, 16>;
 /// A bus in virtual time, without a worker.
 pub fn bus(config: Config) -> (Virtual, Probe, VirtualClock) {
     let (probe, clock) = (Probe::default(), VirtualClock::new());
-    let bus = Bus::new(controller(&probe), Bare(clock.clone()), config);
+    let bus = Bus::sized(controller(&probe), Bare(clock.clone()), config);
     (bus, probe, clock)
 }
 

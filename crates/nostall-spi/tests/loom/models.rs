@@ -138,7 +138,7 @@ fn bus(has_worker: HasWorker) -> Arc<Paperwork> {
 }
 
 fn on(world: World) -> Arc<Paperwork> {
-    made(Bus::new(Paper::default(), world, Config::DEFAULT))
+    made(Bus::sized(Paper::default(), world, Config::DEFAULT))
 }
 
 /// Returns a bus that leaves submitted messages to its worker.
@@ -147,7 +147,7 @@ fn left_to_worker(has_worker: HasWorker) -> Arc<Paperwork> {
         submitted: Submitted::ByWorker,
         ..Config::DEFAULT
     };
-    made(Bus::new(Paper::default(), World::new(has_worker), config))
+    made(Bus::sized(Paper::default(), World::new(has_worker), config))
 }
 
 fn made(bus: Paperwork) -> Arc<Paperwork> {
@@ -840,7 +840,7 @@ fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
             let paper = Paper::default();
             let through = paper.through.clone();
             let world = World::new(HasWorker::No);
-            let bus = made(Bus::new(paper, world, Config::DEFAULT));
+            let bus = made(Bus::sized(paper, world, Config::DEFAULT));
             let interrupt = spawn(&bus, move |its| {
                 through.store(1, Ordering::Release);
                 in_interrupt(|| its.on_interrupt());

@@ -18,14 +18,15 @@ use nostall_spi::controllers::{Fixed, Hal};
 use nostall_spi::{Bare, Bus, Config, Device, Select, Settings};
 use w25q32jv::W25q32jv;
 
-type OnWires = Bus<Hal<Fixed<Wires>, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
-type OnLine<'b> = Device<'b, Hal<Fixed<Wires>, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type OnWires = Bus<Hal<Wires, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type OnLine<'b> = Device<'b, Hal<Wires, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
 
 const SETTINGS: Settings = Settings::new(1_000_000, Select::line(0));
 
 fn bus(wires: &Wires, line: SelectLine, clock: &VirtualClock) -> OnWires {
-    let controller = Hal::new(Fixed::new(wires.clone(), SETTINGS), [line]);
-    Bus::new(controller, Bare(clock.clone()), Config::DEFAULT)
+    let fixed = Fixed::new(SETTINGS.clock, SETTINGS.mode);
+    let controller = Hal::new(wires.clone(), [line], fixed);
+    Bus::sized(controller, Bare(clock.clone()), Config::DEFAULT)
 }
 
 struct Delay(VirtualClock);

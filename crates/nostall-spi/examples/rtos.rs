@@ -48,7 +48,7 @@ impl Platform for Rtos {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bus: Bus<_, _> = Bus::new(Loopback, Rtos(Instant::now()), Config::DEFAULT);
+    let bus = Bus::new(Loopback, Rtos(Instant::now()), Config::DEFAULT);
     let device = bus.device(Settings::new(1_000_000, Select::line(0)))?;
     thread::scope(|scope| {
         let other = scope.spawn(|| (0..1000).try_for_each(|_| device.write(&[1, 2, 3])));

@@ -15,7 +15,7 @@ fn identify(path: &str) -> Result<(), Box<dyn Error>> {
     use nostall_spi::{Bus, Config, Select, Settings, Threads};
 
     let controller = Spidev::open(path)?;
-    let bus: Bus<_, _> = Bus::new(controller, Threads::new(), Config::DEFAULT);
+    let bus = Bus::new(controller, Threads::new(), Config::DEFAULT);
     // The file selects one chip-select line, which has number 0 here.
     let flash = bus.device(Settings::new(10_000_000, Select::line(0)))?;
     let mut id = [0; 3];

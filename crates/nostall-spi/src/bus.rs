@@ -26,9 +26,18 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// Nonzero if the worker is a future.
+    /// Bits `SERVED` and `WORKS`: the worker is a future, and it owns the bus.
     pub(crate) served: AtomicU32,
     pub(crate) rare: Critical<Rare>,
+}
+
+impl<C: Controller, P: Platform> Bus<C, P> {
+    constant! {
+        /// Creates a bus on `controller`, with places for 8 waiters and 8 messages of 64 bytes.
+        pub fn new(controller: C, platform: P, config: Config) -> Self {
+            Self::sized(controller, platform, config)
+        }
+    }
 }
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
@@ -37,8 +46,8 @@ where
     P: Platform,
 {
     constant! {
-        /// Creates a bus on `controller`.
-        pub fn new(controller: C, platform: P, config: Config) -> Self {
+        /// Creates a bus whose type sets the numbers of its places: `Bus<_, _, 4, 2, 64>`.
+        pub fn sized(controller: C, platform: P, config: Config) -> Self {
             Self {
                 ownership: Ownership::new(),
                 station: Owned::new(Station::new(controller)),

@@ -1,7 +1,9 @@
 //! Capabilities of a controller, and the refusal of everything else.
 
+use embedded_hal::spi::Mode;
+
 use crate::error::{Error, Invalid};
-use crate::settings::{BitOrder, Mode, Polarity, Select, Settings, Wires, WordSize};
+use crate::settings::{BitOrder, Polarity, Select, Settings, Wires, WordSize, mode_number};
 use crate::transfer::{Message, Transfer};
 
 /// Capabilities of a controller. Everything else is refused before a bit is sent.
@@ -53,7 +55,7 @@ impl Capabilities {
         self.modes = 0;
         let mut index = 0;
         while index < modes.len() {
-            self.modes |= 1 << modes[index].number();
+            self.modes |= 1 << mode_number(modes[index]);
             index += 1;
         }
         self
@@ -106,7 +108,7 @@ impl Capabilities {
     ///
     /// The first setting that the controller does not support.
     pub fn check_device(&self, settings: &Settings) -> Result<(), Invalid> {
-        if self.modes & 1 << settings.mode.number() == 0 {
+        if self.modes & 1 << mode_number(settings.mode) == 0 {
             return Err(Invalid::Mode(settings.mode));
         }
         if settings.order == BitOrder::LsbFirst && !self.lsb_first {
@@ -206,7 +208,10 @@ impl Capabilities {
     fn check_clock(&self, hertz: u32) -> Result<(), Invalid> {
         match hertz {
             0 => Err(Invalid::ClockZero),
-            _ if hertz < self.slowest => Err(Invalid::TooSlow(self.slowest)),
+            _ if hertz < self.slowest => Err(Invalid::TooSlow {
+                asked: hertz,
+                slowest: self.slowest,
+            }),
             _ => Ok(()),
         }
     }

@@ -79,7 +79,12 @@ pub trait Controller {
     /// a fault, a time-out, a panic or a dropped future. Does not wait. Its words must not reach a
     /// later message. Either the next [`set`](Self::set) clears the FIFOs, or later calls of
     /// [`transfer`](Self::transfer) drop the answers that are still to come.
-    fn abort(&mut self);
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if a chip select may still be asserted. It is called again before the next
+    /// message, which is not run unless it succeeds.
+    fn abort(&mut self) -> Result<(), Fault>;
 
     /// Runs a whole message, for a controller that takes whole messages (Linux's spidev). Other
     /// controllers return `None`. An error includes the index of its transfer.

@@ -22,7 +22,8 @@ use crate::transfer::{Message, Transfer};
 /// Device on a bus, created with [`Bus::device`].
 ///
 /// Messages of one device run in the order in which they were given, from any context and with any
-/// method. Dropping the device withdraws messages that have not begun.
+/// method. Those of a [`Locked`](crate::Locked) bus count as given when it was locked. Messages
+/// submitted meanwhile run after them. Dropping the device withdraws messages that have not begun.
 ///
 /// It implements embedded-hal's `SpiDevice`, blocking and asynchronous.
 pub struct Device<
@@ -81,6 +82,20 @@ where
             number,
         })
     }
+
+    /// Withdraws the messages of a device, of which none is stored any more, and frees its number.
+    pub(crate) fn remove_device(&self, number: DeviceNumber) {
+        // The last round finds none.
+        for _ in 0..=S {
+            let Some((index, wakers)) = self.ownership.withdraw(number, self.platform.now()) else {
+                break;
+            };
+            count(&self.counters.cancelled);
+            self.bodies[index].enter().result = Err(Error::Cancelled);
+            self.finish(index);
+            self.see_to(wakers);
+        }
+    }
 }
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Device<'b, C, P, W, S, B>
@@ -130,7 +145,9 @@ where
 
     /// Stores a message, and returns its handle. The handle gives access to the received bytes.
     ///
-    /// On an idle bus, a task runs the message here. Otherwise see [`Submitted`].
+    /// On an idle bus, a task runs the message here. Otherwise see [`Submitted`]. Interrupt handlers
+    /// may call it. With `std`, a signal handler must not: it may interrupt a critical section of its
+    /// own thread, and then panics.
     ///
     /// # Errors
     ///
@@ -139,8 +156,11 @@ where
         &self,
         transfers: &mut [Transfer<'_>],
     ) -> Result<Pending<'b, C, P, W, S, B>, Error> {
-        let index = self.store(transfers, None)?;
-        Ok(Pending::new(self.bus, index))
+        let (index, free) = self.store(transfers, None)?;
+        // Frees the place even if the driver panics in the next line.
+        let pending = Pending::new(self.bus, index);
+        self.see_to_it(free);
+        Ok(pending)
     }
 
     /// Stores a message, and returns. After the message, the owner of the bus calls `then` with
@@ -155,14 +175,17 @@ where
         then: Callback,
         number: usize,
     ) -> Result<(), Error> {
-        self.store(transfers, Some((then, number))).map(drop)
+        let (_, free) = self.store(transfers, Some((then, number)))?;
+        self.see_to_it(free);
+        Ok(())
     }
 
+    /// Stores a message. Returns its place, and whether the bus is free.
     fn store(
         &self,
         transfers: &mut [Transfer<'_>],
         then: Option<(Callback, usize)>,
-    ) -> Result<usize, Error> {
+    ) -> Result<(usize, bool), Error> {
         let bus = self.bus;
         let bytes = self.capabilities.check(&self.settings, transfers)?;
         Body::<B>::fits(transfers, bytes)?;
@@ -171,15 +194,15 @@ where
         body.fill(&self.settings, transfers, then);
         drop(body);
         count(&bus.counters.asynchronous);
-        if bus.ownership.publish(index) {
-            self.see_to_it();
-        }
-        Ok(index)
+        Ok((index, bus.ownership.publish(index)))
     }
 
     /// Ensures that a message stored on a free bus is run.
-    fn see_to_it(&self) {
+    fn see_to_it(&self, free: bool) {
         let bus = self.bus;
+        if !free {
+            return;
+        }
         let worker = bus.has_worker();
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
@@ -284,19 +307,7 @@ where
     P: Platform,
 {
     fn drop(&mut self) {
-        let bus = self.bus;
-        // No message is stored meanwhile, because the device is being dropped. The last round finds
-        // none, and frees the device's number.
-        for _ in 0..=S {
-            let Some((index, wakers)) = bus.ownership.withdraw(self.number, bus.platform.now())
-            else {
-                break;
-            };
-            count(&bus.counters.cancelled);
-            bus.bodies[index].enter().result = Err(Error::Cancelled);
-            bus.finish(index);
-            bus.see_to(wakers);
-        }
+        self.bus.remove_device(self.number);
     }
 }
 

@@ -2,20 +2,27 @@
 
 use core::fmt;
 
-use embedded_hal::spi::ErrorKind;
+use embedded_hal::spi::{ErrorKind, Mode};
 
-use crate::settings::{Mode, WordSize};
+use crate::settings::{WordSize, mode_number};
 
 /// Reason for which a message was not run, or not completely.
 ///
-/// Transfers are counted from 0. After any error, the device is deselected. After any error except
-/// [`Abandoned`](Self::Abandoned), the bus remains usable.
+/// Transfers are counted from 0. The error decides whether the message can be sent again:
+///
+/// - [`Unfinished`](Self::Unfinished): no. The bus still has it, and may send all of it.
+/// - [`Timeout`](Self::Timeout) and [`Failed`](Self::Failed): a part may have been sent. The rest
+///   is not sent.
+/// - All others: nothing was sent, and nothing is sent later.
+///
+/// After [`Abandoned`](Self::Abandoned) or [`StillSelected`](Self::StillSelected), the bus is not
+/// usable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The message has no transfers, which is probably a mistake.
     NoTransfers,
-    /// The controller cannot run this transfer. Nothing was sent.
+    /// The controller cannot run this transfer.
     Invalid {
         /// Index of the transfer.
         transfer: usize,
@@ -37,17 +44,21 @@ pub enum Error {
         /// Largest number of transfers of a submitted message.
         room: usize,
     },
-    /// Other callers kept the bus busy for [`lock_timeout`](crate::Config::lock_timeout). Nothing
-    /// was sent.
+    /// Other callers kept the bus busy for [`lock_timeout`](crate::Config::lock_timeout).
     BusHeld,
     /// The owner of the bus has made no progress for [`lock_timeout`](crate::Config::lock_timeout).
-    /// Its future was leaked, or it keeps the bus [locked](crate::Device::lock). Nothing was sent,
-    /// and nothing is sent until the owner releases the bus or the bus is
-    /// [reset](crate::Bus::reset).
+    /// Its future was leaked, or it keeps the bus [locked](crate::Device::lock). Callers get this
+    /// error until the owner releases the bus or the bus is [reset](crate::Bus::reset).
     Abandoned,
+    /// The submitted message is not complete: it waits in line, or a part of it was sent and the
+    /// rest may follow. Do not send it again. Wait again, or drop the handle.
+    Unfinished,
+    /// The chip-select line of an earlier message is still asserted, because it could not be
+    /// released. Another attempt has just failed; each message makes one.
+    StillSelected,
     /// The bus already has a worker.
     AlreadyServed,
-    /// The message, or its device, was dropped before its turn. Nothing was sent.
+    /// The message, or its device, was dropped before its turn.
     Cancelled,
     /// The transfer took longer than twice its time plus 200 ms. The controller was stopped.
     Timeout {
@@ -82,6 +93,10 @@ impl fmt::Display for Error {
             ),
             Self::BusHeld => f.write_str("other callers have kept the bus busy for too long"),
             Self::Abandoned => f.write_str("the owner of the bus is gone: reset the bus"),
+            Self::Unfinished => f.write_str("not complete yet: do not send it again"),
+            Self::StillSelected => {
+                f.write_str("the chip select of an earlier message cannot be released")
+            }
             Self::AlreadyServed => f.write_str("the bus already has a worker"),
             Self::Cancelled => f.write_str("the message or its device was dropped before its turn"),
             Self::Timeout { transfer } => {
@@ -98,6 +113,7 @@ impl embedded_hal::spi::Error for Error {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Failed { fault, .. } => fault.kind(),
+            Self::StillSelected => ErrorKind::ChipSelectFault,
             _ => ErrorKind::Other,
         }
     }
@@ -121,8 +137,13 @@ pub enum Invalid {
     Word(WordSize),
     /// The clock is 0 Hz.
     ClockZero,
-    /// The controller's slowest clock, in hertz, is faster.
-    TooSlow(u32),
+    /// The device or the transfer allows only clocks below the controller's slowest one.
+    TooSlow {
+        /// Fastest clock that is allowed, in hertz.
+        asked: u32,
+        /// Slowest clock of the controller, in hertz.
+        slowest: u32,
+    },
     /// The bytes are not a whole number of words of this size.
     PartOfWord(WordSize),
     /// A transfer on three wires sends and receives at the same time.
@@ -140,14 +161,19 @@ pub enum Invalid {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mode(mode) => write!(f, "the controller has no mode {}", mode.number()),
+            Self::Mode(mode) => {
+                write!(f, "the controller has no mode {}", mode_number(*mode))
+            }
             Self::LsbFirst => f.write_str("the controller cannot send the lowest bit first"),
             Self::ThreeWire => f.write_str("the controller cannot share a wire for data"),
             Self::Line(number) => write!(f, "the controller has no chip-select line {number}"),
             Self::ActiveHigh => f.write_str("the controller's chip-select lines are active low"),
             Self::Word(word) => write!(f, "the controller has no words of {word}"),
             Self::ClockZero => f.write_str("the clock must not be 0 Hz"),
-            Self::TooSlow(hertz) => write!(f, "the controller's slowest clock is {hertz} Hz"),
+            Self::TooSlow { asked, slowest } => write!(
+                f,
+                "{asked} Hz was asked for, and the controller's slowest clock is {slowest} Hz"
+            ),
             Self::PartOfWord(word) => {
                 write!(f, "the bytes are not a whole number of words of {word}")
             }

@@ -28,7 +28,7 @@
 //!
 //! // Bare metal. Up to 4 waiters, and 2 submitted messages of up to 64 bytes.
 //! static BUS: Bus<Loopback, Bare<SystemTimer>, 4, 2, 64> =
-//!     Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
+//!     Bus::sized(Loopback, Bare(SystemTimer), Config::DEFAULT);
 //! let sensor = BUS.device(Settings::new(1_000_000, Select::line(0)))?;
 //! let device = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
 //!
@@ -61,7 +61,7 @@
 //!   context in line is awake. That context takes the bus, waits again or leaves. In each case, the
 //!   next one is woken or the owner is made to check.
 //! - **Order.** Messages of one device run strictly in order: none runs while an earlier one of the
-//!   same device is in line. Between devices, a running caller may overtake those in line. A waiter
+//!   same device is in line. A [`Locked`] bus counts as one message. Between devices, a running caller may overtake those in line. A waiter
 //!   that has waited for 500 us, or found the bus taken at 16 checks, is granted the bus directly.
 //!   (Granting it to a sleeping task each time leaves the bus idle until that task gets a CPU.)
 //! - **A message of [`Device::sync`] or of a future runs in its own context**, from its own memory.
@@ -73,7 +73,10 @@
 //!   [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or the worker's timer,
 //!   which is set when a future joins the line.
 //! - **An owner that is gone** (a leaked future) causes [`Error::Abandoned`] for the other callers
-//!   until [`Bus::reset`]. Nothing is sent meanwhile.
+//!   until [`Bus::reset`]. Nothing is sent meanwhile. A handle that gets this error has withdrawn
+//!   its message. If the message was begun, the error is [`Error::Unfinished`].
+//! - **A chip select that cannot be released** blocks all devices. Each message first tries again to
+//!   release it, and otherwise fails with [`Error::StillSelected`].
 //! - **A future may be dropped at any time.** The device is deselected, the bus is free, and the
 //!   FIFO is flushed before the next message. If the future was running a submitted message,
 //!   the message returns to the line if none of its words was sent. It is withdrawn if its device
@@ -91,7 +94,8 @@
 //! # Bounds
 //!
 //! A transfer may take twice its time at the actual clock, plus 200 ms; then it is stopped and
-//! fails. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
+//! fails. A driver that blocks until the end cannot be stopped: a blocking `SpiBus`, and spidev. A
+//! blocking caller waits for these as long as they take. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
 //! its checks. If the clock has stopped, a check counts as 10 ns, and a pause of the platform as
 //! at most 200 us.
 //!
@@ -169,11 +173,12 @@ pub use controller::{AsyncController, Controller, Level, Progress, Waits};
 pub use device::Device;
 #[cfg(feature = "embassy-time")]
 pub use embassy::Embassy;
+pub use embedded_hal::spi::{MODE_0, MODE_1, MODE_2, MODE_3, Mode};
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
 pub use platform::{HasWorker, Platform, WakeTask, task_waker};
-pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
+pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]

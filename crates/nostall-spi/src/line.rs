@@ -9,6 +9,9 @@ use crate::sync::{array_of, constant};
 /// Number of a device on its bus. It becomes free when the device is dropped.
 pub(crate) type DeviceNumber = u8;
 
+/// Largest number of devices of a bus.
+pub(crate) const DEVICES: DeviceNumber = 64;
+
 /// Number of a context that has no device.
 pub(crate) const NO_DEVICE: DeviceNumber = u8::MAX;
 

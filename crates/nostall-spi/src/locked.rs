@@ -89,7 +89,8 @@ where
 
     fn run<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error> {
         let device = self.device;
-        let (owner, bytes) = self.begin(message)?;
+        let (running, bytes) = self.begin(message)?;
+        let owner = &mut *running.0;
         owner.run(device.settings(), Taken::AtOnce, message, bytes)
     }
 
@@ -98,22 +99,41 @@ where
         C: AsyncController,
     {
         let device = self.device;
-        let (owner, bytes) = self.begin(message)?;
+        let (running, bytes) = self.begin(message)?;
+        let owner = &mut *running.0;
         let settings = device.settings();
-        owner
-            .run_awaited(settings, Taken::AtOnce, message, bytes)
-            .await
+        let ran = owner.run_awaited(settings, Taken::AtOnce, message, bytes);
+        ran.await
     }
 
     fn begin<M: Message + ?Sized>(
         &mut self,
         message: &mut M,
-    ) -> Result<(&mut Owner<'d, C, P, W, S, B>, usize), Error> {
+    ) -> Result<(Running<'_, 'd, C, P, W, S, B>, usize), Error> {
         let settings = self.device.settings();
         let bytes = self.device.capabilities().check(settings, message)?;
         let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
+        // A future of this lock may have been leaked.
         owner.stop_dropped();
-        Ok((owner, bytes))
+        Ok((Running(owner), bytes))
+    }
+}
+
+/// Message of a locked bus. Dropping it half-way stops the message, although the bus stays locked.
+struct Running<'l, 'd, C, P, const W: usize, const S: usize, const B: usize>(
+    &'l mut Owner<'d, C, P, W, S, B>,
+)
+where
+    C: Controller,
+    P: Platform;
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Running<'_, '_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    fn drop(&mut self) {
+        self.0.stop_dropped();
     }
 }
 

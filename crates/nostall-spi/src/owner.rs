@@ -4,13 +4,13 @@ use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
 use crate::error::{Error, Fault};
 use crate::face::{Blocking, Face, now};
-use crate::line::DeviceNumber;
-use crate::ownership::{Released, Token};
+use crate::line::{DEVICES, DeviceNumber};
+use crate::ownership::{Ownership, Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::Station;
 use crate::statistics::{Taken, count, raise};
-use crate::sync::Used;
+use crate::sync::{Ordering, Used};
 use crate::transfer::Message;
 
 /// Largest number of messages that the worker, or `poll`, runs without a return, because callbacks
@@ -21,6 +21,12 @@ const IN_A_ROW: usize = 64;
 /// rest needs a wake-up of the worker. It is reached only while others submit as fast as the bus
 /// runs.
 const BEFORE_FREEING: usize = 1024;
+
+/// Bit of `Bus::served`: a future serves as the worker.
+pub(crate) const SERVED: u32 = 1;
+
+/// Bit of `Bus::served`: the worker owns the bus.
+const WORKS: u32 = 2;
 
 /// Result of a message that was begun and not completed.
 const HALF_WAY: Error = Error::Failed {
@@ -71,8 +77,9 @@ where
         Some(Self::new(bus, token))
     }
 
-    pub(crate) const fn into_worker(mut self) -> Self {
+    pub(crate) fn into_worker(mut self) -> Self {
         self.is_worker = true;
+        self.bus.served.fetch_or(WORKS, Ordering::AcqRel);
         self
     }
 
@@ -199,6 +206,9 @@ where
     #[inline(always)]
     pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
         let (bus, token) = (self.bus, self.token.take()?);
+        if self.is_worker {
+            bus.served.fetch_and(!WORKS, Ordering::AcqRel);
+        }
         match bus.ownership.release(token, run, || bus.platform.now()) {
             Released::Run(token, index) => {
                 self.token = Some(token);
@@ -233,17 +243,23 @@ where
         Some(seen)
     }
 
-    /// Takes the bus back after its owner was leaked, and stops the controller. A submitted message
-    /// that the owner was running ends with [`Fault::Dropped`](crate::Fault::Dropped).
+    /// Takes the bus back after leaks, and stops the controller. Frees every place, the devices'
+    /// numbers and the worker's role. A submitted message that a leaked owner was running ends with
+    /// [`Fault::Dropped`](crate::Fault::Dropped).
     ///
     /// For a bus in a static, see [`reset_leaked`](Self::reset_leaked).
     #[allow(unsafe_code)]
     pub fn reset(&mut self) {
         // SAFETY: the reference is unique, so no owner and no device exists.
         unsafe { self.reset_leaked() };
+        // The rest belongs to leaked devices, handles and futures.
+        (0..DEVICES).for_each(|number| self.remove_device(number));
+        self.ownership = Ownership::new();
+        self.end_service();
     }
 
-    /// Does the same for a shared bus.
+    /// Takes a shared bus back after its owner was leaked, and stops the controller. If the owner
+    /// was the future of [`serve`](Self::serve), the bus has no worker afterwards.
     ///
     /// # Safety
     ///
@@ -251,6 +267,9 @@ where
     /// nor dropped any more. No device is dropped meanwhile.
     #[allow(unsafe_code)]
     pub unsafe fn reset_leaked(&self) {
+        if self.served.load(Ordering::Acquire) == SERVED | WORKS {
+            self.end_service();
+        }
         let owner = Owner::new(self, self.ownership.usurp());
         // SAFETY: the caller's contract.
         unsafe { owner.clean_up() };
@@ -305,7 +324,8 @@ where
         let bus = self.bus;
         let mut station = self.station();
         if station.is_dirty() {
-            bus.guarded(|| station.abort());
+            // If it fails, the next message tries again.
+            bus.guarded(|| station.abort().unwrap_or(()));
             bus.with_duty(|duty| duty.stopped = true);
         }
     }
@@ -324,7 +344,7 @@ where
     /// The last owner is not used any more, and no device is being dropped.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn clean_up(mut self) {
-        self.station().abort();
+        let _ = self.station().abort();
         for (index, body) in self.bus.bodies.iter().enumerate() {
             if self.bus.ownership.is_running(index) {
                 // SAFETY: the caller promises that the last owner held the guard and was leaked.

@@ -659,6 +659,21 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
+    /// Ends the handle's wait for the message at `index`, and withdraws the message. Returns `false`
+    /// if it was begun.
+    pub(crate) fn give_up(&self, index: usize, now: Nanos) -> (bool, Wakers) {
+        self.line.with(|line| {
+            let mut wakers = Wakers::default();
+            let withdrawn = line.stored[index].is_queued();
+            if withdrawn {
+                line.stored[index].state = State::Done;
+                wakers.unused = line.stored[index].waker.take();
+                wakers.wake = self.settle(line, now);
+            }
+            (withdrawn, wakers)
+        })
+    }
+
     /// Puts a begun message back into the line at its old place, because none of its words was
     /// sent. Returns `false` if its handle or its device was dropped meanwhile; then the caller
     /// ends it.

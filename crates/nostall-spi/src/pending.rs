@@ -60,8 +60,9 @@ where
     ///
     /// # Errors
     ///
-    /// The message's error. [`Error::WouldBlock`] if it is not complete and the caller must not
-    /// wait. [`Error::Abandoned`] if the owner of the bus is gone.
+    /// The message's error. [`Error::Abandoned`] if the owner of the bus is gone: the message was
+    /// withdrawn. [`Error::Unfinished`] if that owner had begun the message, or if it is not
+    /// complete and the caller must not wait.
     pub fn wait(&mut self) -> Result<(), Error> {
         now(self.ended::<Blocking>())
     }
@@ -165,13 +166,29 @@ where
             ControlFlow::Break(match watched {
                 Watched::Done => Ok(None),
                 Watched::Ours(token) => Ok(Some(Owner::new(bus, token))),
-                Watched::Abandoned => Err(Error::Abandoned),
-                Watched::Wait if waker.is_none() => Err(Error::WouldBlock),
-                Watched::Wait if stuck() => Err(Error::Abandoned),
+                Watched::Abandoned => self.give_up(now),
+                Watched::Wait if waker.is_none() => Err(Error::Unfinished),
+                Watched::Wait if stuck() => self.give_up(now),
                 Watched::Wait => return ControlFlow::Continue(now + timeout),
             })
         })
         .await
+    }
+
+    /// Ends a wait for an owner that is gone. Withdraws the message, so that a caller can send it
+    /// again. A message that was begun is not withdrawn.
+    fn give_up<T>(&self, now: Nanos) -> Result<Option<T>, Error> {
+        let (bus, index) = (self.bus, self.index);
+        let (withdrawn, wakers) = bus.ownership.give_up(index, now);
+        bus.see_to(wakers);
+        if withdrawn {
+            count(&bus.counters.cancelled);
+            bus.bodies[index].enter().result = Err(Error::Abandoned);
+        }
+        match bus.ownership.is_done(index) {
+            true => Ok(None),
+            false => Err(Error::Unfinished),
+        }
     }
 }
 

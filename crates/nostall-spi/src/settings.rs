@@ -2,40 +2,14 @@
 
 use core::fmt;
 
+use embedded_hal::spi::{MODE_0, Mode};
 use nostall_io::Nanos;
 
-/// Polarity and phase of the clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Clock idle low, data sampled on the first edge (CPOL 0, CPHA 0).
-    #[default]
-    Mode0,
-    /// Clock idle low, data sampled on the second edge (CPOL 0, CPHA 1).
-    Mode1,
-    /// Clock idle high, data sampled on the first edge (CPOL 1, CPHA 0).
-    Mode2,
-    /// Clock idle high, data sampled on the second edge (CPOL 1, CPHA 1).
-    Mode3,
-}
-
-impl Mode {
-    /// All modes, in order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Mode0, Self::Mode1, Self::Mode2, Self::Mode3];
-
-    /// Returns the mode's number, 0 to 3.
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// Returns whether the clock is high between messages (CPOL).
-    pub const fn idles_high(self) -> bool {
-        self.number() & 2 != 0
-    }
-
-    /// Returns whether data is sampled on the second edge (CPHA).
-    pub const fn samples_second(self) -> bool {
-        self.number() & 1 != 0
-    }
+/// Returns the number of a mode, 0 to 3: the clock's polarity (CPOL) in bit 1, its phase (CPHA) in
+/// bit 0.
+#[inline]
+pub(crate) const fn mode_number(mode: Mode) -> u8 {
+    (mode.polarity as u8) << 1 | mode.phase as u8
 }
 
 /// Bit of a word that is sent first.
@@ -155,7 +129,7 @@ impl Settings {
     /// byte of 0. The clock is at most `clock` hertz, and `select` is the chip-select line.
     pub const fn new(clock: u32, select: Select) -> Self {
         Self {
-            mode: Mode::Mode0,
+            mode: MODE_0,
             order: BitOrder::MsbFirst,
             wires: Wires::Four,
             select,
@@ -167,7 +141,7 @@ impl Settings {
         }
     }
 
-    /// Sets the mode.
+    /// Sets the mode, such as [`embedded_hal::spi::MODE_3`].
     pub const fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }

@@ -7,7 +7,7 @@ use nostall_io::Nanos;
 use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::{Error, Fault};
 use crate::platform::Platform;
-use crate::settings::{Settings, Wire, WordSize};
+use crate::settings::{Settings, Wire, WordSize, mode_number};
 use crate::sync::constant;
 use crate::transfer::{Message, Transfer};
 use crate::twins::{awaited, blocked};
@@ -22,6 +22,7 @@ pub(crate) struct Station<C> {
     wire: Option<Wire>,
     /// Actual clock in hertz.
     rate: u32,
+    /// A chip select may be asserted.
     selected: bool,
     /// A message was begun and has not ended.
     dirty: bool,
@@ -37,6 +38,9 @@ pub(crate) struct Station<C> {
 /// of a short message.
 macro_rules! run_transfers {
     ($station:ident, $settings:ident, $message:ident, $waiting:ident, $face:ident, $wait:ident) => {{
+        if $station.selected {
+            $station.abort()?;
+        }
         $station.dirty = true;
         $station.moved = false;
         if let Some(ran) = $station.controller.whole($settings, $message) {
@@ -122,7 +126,8 @@ impl<C: Controller> Station<C> {
     #[inline]
     pub(crate) fn end(&mut self, result: &Result<(), Error>) {
         if result.is_err() && self.dirty {
-            self.abort();
+            // If it fails, the next message tries again.
+            let _ = self.abort();
         }
         self.dirty = false;
     }
@@ -159,7 +164,7 @@ impl<C: Controller> Station<C> {
         // branches.
         self.wire.is_some_and(|set| {
             (set.clock == wire.clock)
-                & (set.mode as u8 == wire.mode as u8)
+                & (mode_number(set.mode) == mode_number(wire.mode))
                 & (set.order as u8 == wire.order as u8)
                 & (set.wires as u8 == wire.wires as u8)
                 & (set.word as u8 == wire.word as u8)
@@ -174,14 +179,16 @@ impl<C: Controller> Station<C> {
         Ok(())
     }
 
-    /// Stops the current message. Afterwards no device is selected.
+    /// Stops the last message. Afterwards no device is selected.
     #[cold]
-    pub(crate) fn abort(&mut self) {
+    pub(crate) fn abort(&mut self) -> Result<(), Error> {
         // These come first, in case the driver panics here.
         self.wire = None;
-        self.selected = false;
+        self.selected = true;
         self.dirty = false;
-        self.controller.abort();
+        self.controller.abort().map_err(|_| Error::StillSelected)?;
+        self.selected = false;
+        Ok(())
     }
 
     /// Returns whether a message was interrupted before its end.

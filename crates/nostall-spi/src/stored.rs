@@ -39,29 +39,20 @@ trait Received: fmt::Debug {
     fn received(&self, index: usize) -> &[u8];
 }
 
-/// Direction of a stored transfer.
-#[derive(Clone, Copy, Debug, Default)]
-enum Way {
-    #[default]
-    Out,
-    In,
-    Both,
-}
-
-/// A transfer of `len` bytes of the memory, from `at`.
+/// A transfer of the memory from `at`. Its length is the larger one of its two numbers of bytes.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
-    way: Way,
     at: u16,
-    len: u16,
+    sends: u16,
+    receives: u16,
     options: Options,
 }
 
 impl Stored {
     const NONE: Self = Self {
-        way: Way::Out,
         at: 0,
-        len: 0,
+        sends: 0,
+        receives: 0,
         options: Options {
             clock: None,
             word: None,
@@ -69,6 +60,11 @@ impl Stored {
             cs_change: None,
         },
     };
+
+    /// Returns the number of bytes on the wire.
+    fn len(&self) -> usize {
+        self.sends.max(self.receives).into()
+    }
 }
 
 /// A message in its own memory, with everything needed to run it.
@@ -131,13 +127,9 @@ impl<const B: usize> Body<B> {
             sent.copy_from_slice(transfer.sent());
             rest.fill(settings.fill);
             *stored = Stored {
-                way: match (transfer.sends(), transfer.receives()) {
-                    (_, 0) => Way::Out,
-                    (0, _) => Way::In,
-                    _ => Way::Both,
-                },
                 at: at as u16,
-                len: len as u16,
+                sends: transfer.sends() as u16,
+                receives: transfer.receives() as u16,
                 options: Options {
                     delay: transfer.pause_after(),
                     ..transfer.options
@@ -151,18 +143,17 @@ impl<const B: usize> Body<B> {
     /// Returns the number of bytes on the wire.
     pub(crate) fn len(&self) -> usize {
         let transfers = self.transfers.iter().take(self.count.into());
-        transfers.map(|transfer| usize::from(transfer.len)).sum()
+        transfers.map(Stored::len).sum()
     }
 
     /// Returns the received bytes of transfer `index`; empty if there are none.
     pub(crate) fn received(&self, index: usize) -> &[u8] {
-        match self.transfers[..self.count.into()].get(index) {
-            None | Some(Stored { way: Way::Out, .. }) => &[],
-            Some(&Stored { at, len, .. }) => {
-                let at = usize::from(at);
-                self.bytes.get(at..at + usize::from(len)).unwrap_or(&[])
-            }
-        }
+        let stored = self.transfers[..self.count.into()].get(index);
+        let received = stored.and_then(|stored| {
+            let at = usize::from(stored.at);
+            self.bytes.get(at..at + usize::from(stored.receives))
+        });
+        received.unwrap_or(&[])
     }
 
     /// Calls the message's callback.
@@ -183,11 +174,11 @@ impl<const B: usize> Message for Body<B> {
     fn transfer(&mut self, index: usize) -> Option<Transfer<'_>> {
         let stored = *self.transfers[..self.count.into()].get(index)?;
         let at = usize::from(stored.at);
-        let bytes = self.bytes.get_mut(at..at + usize::from(stored.len))?;
-        let mut transfer = match stored.way {
-            Way::Out => Transfer::write(bytes),
-            Way::In => Transfer::read(bytes),
-            Way::Both => Transfer::in_place(bytes),
+        let bytes = self.bytes.get_mut(at..at + stored.len())?;
+        let mut transfer = match (stored.sends, stored.receives) {
+            (_, 0) => Transfer::write(bytes),
+            (0, _) => Transfer::read(bytes),
+            _ => Transfer::in_place(bytes),
         };
         transfer.options = stored.options;
         Some(transfer)

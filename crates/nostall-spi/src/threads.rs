@@ -1,20 +1,22 @@
 //! Platform for threads of an operating system.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nostall_io::{Clock, HostClock, Nanos};
 
 use crate::Bus;
 use crate::controller::Controller;
+use crate::duty::NEVER;
 use crate::platform::{HasWorker, Platform};
 use crate::sync::{AtomicU32, Ordering};
 
-/// Platform for threads, which sleep by parking. It has a worker while a thread is in
-/// [`serve`](Self::serve).
+/// Platform for threads. It has a worker while a thread is in [`serve`](Self::serve).
+///
+/// A signal handler must not use the bus: it may interrupt its own thread's critical section.
 #[derive(Debug, Default)]
 pub struct Threads {
     clock: HostClock,
@@ -24,7 +26,7 @@ pub struct Threads {
 
 #[derive(Debug, Default)]
 struct State {
-    worker: Option<Thread>,
+    worker: Option<Waker>,
     /// The worker was woken, and has not responded yet.
     woken: bool,
     /// The worker must end.
@@ -33,20 +35,25 @@ struct State {
     timer: Option<Nanos>,
 }
 
-/// Waker of a thread.
-struct Unpark(Thread);
+/// Sleep of a thread. The token of [`thread::park`] is left to the thread's own uses.
+#[derive(Default)]
+struct Sleep {
+    woken: Mutex<bool>,
+    wakes: Condvar,
+}
 
-impl Wake for Unpark {
+impl Wake for Sleep {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.wake_by_ref();
     }
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.wakes.notify_one();
     }
 }
 
 thread_local! {
-    static WAKER: Waker = Arc::new(Unpark(thread::current())).into();
+    static SLEEP: Arc<Sleep> = Arc::default();
 }
 
 impl Threads {
@@ -74,7 +81,7 @@ impl Threads {
     pub fn stop(&self) {
         let mut state = self.state();
         if let Some(worker) = &state.worker {
-            worker.unpark();
+            worker.wake_by_ref();
             state.stop = true;
         }
     }
@@ -103,12 +110,17 @@ impl Clock for Threads {
 
 impl Platform for Threads {
     fn current(&self) -> Option<Waker> {
-        Some(WAKER.with(Waker::clone))
+        Some(SLEEP.with(Arc::clone).into())
     }
 
     fn block(&self, until: Nanos) {
-        let span = until - self.now();
-        thread::park_timeout(Duration::from_nanos(span.0));
+        let span = Duration::from_nanos((until - self.now()).0);
+        SLEEP.with(|sleep| {
+            let woken = sleep.woken.lock().unwrap_or_else(PoisonError::into_inner);
+            let asleep = |woken: &mut bool| !*woken;
+            let waited = sleep.wakes.wait_timeout_while(woken, span, asleep);
+            *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        });
     }
 
     fn has_worker(&self) -> HasWorker {
@@ -122,7 +134,7 @@ impl Platform for Threads {
         let mut state = self.state();
         state.woken = true;
         if let Some(worker) = &state.worker {
-            worker.unpark();
+            worker.wake_by_ref();
         }
     }
 
@@ -132,7 +144,7 @@ impl Platform for Threads {
         let mut state = self.state();
         let earlier = state.timer.replace(at).is_none_or(|was| at < was);
         if earlier && let Some(worker) = &state.worker {
-            worker.unpark();
+            worker.wake_by_ref();
         }
     }
 
@@ -157,7 +169,7 @@ where
         if state.worker.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.worker = Some(thread::current());
+        state.worker = platform.current();
         state.stop = false;
         drop(state);
         platform.serves.store(1, Ordering::Release);
@@ -182,7 +194,7 @@ where
                 (true, ..) => bus.work(),
                 (false, Some(_), _) => bus.on_timer(),
                 (false, None, Some(at)) => platform.block(at),
-                (false, None, None) => thread::park(),
+                (false, None, None) => platform.block(NEVER),
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::controller::{AsyncController, Controller};
 use crate::duty::{Duty, NEVER};
 use crate::error::Error;
 use crate::face::{Awaited, Blocking, Face, now};
-use crate::owner::Owner;
+use crate::owner::{Owner, SERVED};
 use crate::platform::{HasWorker, Platform};
 use crate::station::Station;
 use crate::statistics::{count, raise};
@@ -58,7 +58,7 @@ where
 
     /// Returns whether the worker is a future.
     fn is_served(&self) -> bool {
-        self.served.load(Ordering::Acquire) != 0
+        self.served.load(Ordering::Acquire) & SERVED != 0
     }
 
     fn wake_worker(&self) {
@@ -275,6 +275,18 @@ where
         }
     }
 
+    /// Ends the service of a future that is the worker.
+    pub(crate) fn end_service(&self) {
+        let unused = self.with_duty(|duty| {
+            // In this critical section, so that a successor's calls are not cleared.
+            self.served.swap(0, Ordering::AcqRel);
+            duty.called = false;
+            duty.timer = NEVER;
+            duty.waker.take()
+        });
+        self.guarded_drop(unused);
+    }
+
     /// Wakes the oldest context in line if the bus is free and none is awake.
     pub(crate) fn rouse(&self) {
         let wakers = self.ownership.rouse(self.platform.now());
@@ -312,7 +324,7 @@ where
     /// The platform's timer wakes it ([`Platform::wake_at`]). Without one, the main loop also calls
     /// [`poll`](Self::poll). Returns [`Error::AlreadyServed`] if the bus already has a worker.
     pub async fn serve(&self) -> Error {
-        if self.has_worker() || self.served.swap(1, Ordering::AcqRel) != 0 {
+        if self.has_worker() || self.served.fetch_or(SERVED, Ordering::AcqRel) & SERVED != 0 {
             return Error::AlreadyServed;
         }
         let _serving = Serving(self);
@@ -357,15 +369,7 @@ where
     /// Ends the worker. From now on, callers find no worker. Calls that it has not answered are
     /// passed on here.
     fn drop(&mut self) {
-        let bus = self.0;
-        let unused = bus.with_duty(|duty| {
-            // In this critical section, so that a successor's calls are not cleared.
-            bus.served.swap(0, Ordering::AcqRel);
-            duty.called = false;
-            duty.timer = NEVER;
-            duty.waker.take()
-        });
-        bus.guarded_drop(unused);
-        bus.rouse_without_worker();
+        self.0.end_service();
+        self.0.rouse_without_worker();
     }
 }

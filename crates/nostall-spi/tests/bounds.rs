@@ -166,7 +166,7 @@ impl Platform for &Manual {
 fn a_worker_called_for_a_teardown_that_finds_a_full_round_of_messages_runs_again() {
     let manual = Manual::default();
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 64, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 64, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     device.write(&[1]).unwrap();
     bus.on_timer();
@@ -190,7 +190,7 @@ fn a_controller_that_never_completes_is_given_up_even_with_a_stopped_clock() {
     std::thread::spawn(move || {
         let manual = Manual::default();
         let probe = Probe::default();
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
         let device = bus.device(device(0)).unwrap();
         probe.next(&[Act::NeverAtOnce]);
         let _ = tell.send(device.write(&[1]));
@@ -203,7 +203,7 @@ fn a_controller_that_never_completes_is_given_up_even_with_a_stopped_clock() {
 fn a_future_calls_its_controller_again_at_once_even_with_a_stopped_clock() {
     let manual = Manual::default();
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     probe.next(&[Act::Takes(Nanos::ZERO)]);
     let (_, waker) = waker();
@@ -244,7 +244,7 @@ fn a_handle_waits_for_an_absent_worker_no_longer_than_the_lock_timeout() {
             submitted: Submitted::ByWorker,
             ..Config::DEFAULT
         };
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Deaf::default(), config);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Deaf::default(), config);
         let device = bus.device(device(0)).unwrap();
         let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
         let ended = pending.wait();
@@ -453,7 +453,7 @@ impl Platform for Curious {
 fn the_clock_is_read_outside_of_critical_sections() {
     let probe = Probe::default();
     let bus: Bus<_, _, 4, 4, 16> =
-        Bus::new(controller(&probe), Curious::default(), Config::DEFAULT);
+        Bus::sized(controller(&probe), Curious::default(), Config::DEFAULT);
     let bus: &'static Bus<_, _, 4, 4, 16> = Box::leak(Box::new(bus));
     SEEN.set(Some(bus));
     let [owner, first] = [0, 1].map(|line| bus.device(device(line)).unwrap());
@@ -513,7 +513,7 @@ fn calling(config: Config) -> (Calling, Probe) {
         timer: Cell::new(None),
         woken: Cell::new(false),
     };
-    (Bus::new(controller(&probe), platform, config), probe)
+    (Bus::sized(controller(&probe), platform, config), probe)
 }
 
 /// Acts as the worker and its timer until there is no work and no timer, or until the time `until`.
@@ -685,7 +685,7 @@ fn an_awaited_delay_ends_even_if_the_clock_stops_or_is_set_back() {
         let manual = Manual::default();
         manual.now.set(Nanos::from_secs(7_200));
         let probe = Probe::default();
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
         let device = bus.device(device(0)).unwrap();
         let span = Nanos::from_millis(1);
         let mut message = [Transfer::write(&[1]).delay(span)];
@@ -728,7 +728,8 @@ impl Platform for Ticks {
 #[test]
 fn a_delay_is_not_shortened_by_a_clock_with_long_ticks() {
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Ticks::default(), Config::DEFAULT);
+    let bus: Bus<_, _, 4, 4, 16> =
+        Bus::sized(controller(&probe), Ticks::default(), Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     let span = Nanos::from_millis(30);
     let start = bus.platform().now();
@@ -768,7 +769,7 @@ fn a_controller_that_never_completes_is_given_up_after_a_bounded_number_of_polls
         std::thread::spawn(move || {
             let manual = Manual::default();
             let probe = Probe::default();
-            let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+            let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
             let device = bus.device(device(0)).unwrap();
             probe.next(&[act]);
             let _ = tell.send(device.write(&[1]));
@@ -804,7 +805,7 @@ fn a_caller_and_a_handle_wait_for_a_bounded_number_of_polls_even_with_a_stopped_
     for granted in [false, true] {
         let probe = Probe::default();
         let bus: Bus<_, _, 4, 4, 16> =
-            Bus::new(controller(&probe), Frozen::default(), Config::DEFAULT);
+            Bus::sized(controller(&probe), Frozen::default(), Config::DEFAULT);
         let [owner, late, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
         let locked = owner.lock().unwrap();
         let mut message = [Transfer::write(&[1])];
@@ -912,7 +913,8 @@ impl Platform for Coarse {
 #[test]
 fn a_transfer_that_completes_in_time_is_not_given_up_if_waits_are_finer_than_the_clock() {
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Coarse::default(), Config::DEFAULT);
+    let bus: Bus<_, _, 4, 4, 16> =
+        Bus::sized(controller(&probe), Coarse::default(), Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     // The transfer takes 16 ms at 1 MHz, in FIFOs of 8 bytes.
     let bytes = [1; 2_000];

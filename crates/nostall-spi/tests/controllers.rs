@@ -168,7 +168,7 @@ impl Platform for Interrupted {
 fn polled() -> (SifiveBus<Bare<VirtualClock>>, Window, VirtualClock) {
     let (window, clock) = chip();
     let controller = Sifive::new(window.clone(), INPUT, 1, Completion::Polled);
-    let bus = Bus::new(controller, Bare(clock.clone()), Config::DEFAULT);
+    let bus = Bus::sized(controller, Bare(clock.clone()), Config::DEFAULT);
     (bus, window, clock)
 }
 
@@ -222,7 +222,7 @@ fn sifive_interrupts_once_a_fifo() {
         window: window.clone(),
         seen: seen.clone(),
     };
-    let bus: SifiveBus<_> = Bus::new(controller, platform, Config::DEFAULT);
+    let bus: SifiveBus<_> = Bus::sized(controller, platform, Config::DEFAULT);
     let device = bus.device(slow()).unwrap();
     let mut bytes = [7; 64];
     device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
@@ -249,7 +249,13 @@ fn sifive_has_the_next_lower_clock() {
     }
     let (bus, _, _) = polled();
     let refused = bus.device(Settings::new(61_035, Select::line(0)));
-    assert_eq!(refused.unwrap_err(), Invalid::TooSlow(61_036));
+    assert_eq!(
+        refused.unwrap_err(),
+        Invalid::TooSlow {
+            asked: 61_035,
+            slowest: 61_036
+        }
+    );
 }
 
 #[test]
@@ -317,7 +323,7 @@ fn sifive_after_several_given_up_messages_gives_the_next_its_own_bytes() {
     let (window, clock) = chip();
     let completion = Completion::Interrupt(Nanos::ZERO);
     let controller = Sifive::new(window.clone(), INPUT, 1, completion);
-    let bus: SifiveBus<_> = Bus::new(controller, Bare(clock), Config::DEFAULT);
+    let bus: SifiveBus<_> = Bus::sized(controller, Bare(clock), Config::DEFAULT);
     let mut device = bus.device(slow()).unwrap();
     give_up(&mut device, &[1, 2]);
     give_up(&mut device, &[3, 4]);

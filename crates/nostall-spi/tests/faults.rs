@@ -4,8 +4,10 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use common::*;
 use nostall_devices::VirtualClock;
@@ -14,6 +16,11 @@ use nostall_spi::{
     Bare, Bus, Capabilities, Completed, Config, Controller, Error, Fault, Level, Progress, Select,
     Settings, Transfer, Wire, Words,
 };
+
+fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
+    let mut context = Context::from_waker(Waker::noop());
+    future.as_mut().poll(&mut context)
+}
 
 #[test]
 fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
@@ -112,6 +119,122 @@ fn a_driver_that_panics_on_a_locked_bus_is_not_called_again_before_the_panic_is_
     assert!(stored.unwrap().is_done());
     assert_eq!(probe.sent(), [[2]]);
     goes_on(&device, &probe);
+}
+
+/// Submits a message whose driver panics, and catches the panic. The message is run within `submit`
+/// on an idle bus of tasks.
+#[cfg(feature = "std")]
+fn panics_within_submit<C: Controller, const S: usize>(
+    device: &nostall_spi::Device<'_, C, nostall_spi::Threads, 4, S, 16>,
+    probe: &Probe,
+) {
+    probe.next(&[Act::Panics]);
+    let submit = || drop(device.submit(&mut [Transfer::write(&[1])]));
+    assert!(catch_unwind(AssertUnwindSafe(submit)).is_err());
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_driver_that_panics_within_submit_keeps_no_place_of_the_line() {
+    let probe = Probe::default();
+    let threads = nostall_spi::Threads::new();
+    let bus: Bus<_, _, 4, 8, 16> = Bus::sized(controller(&probe), threads, Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    for _ in 0..8 {
+        panics_within_submit(&device, &probe);
+    }
+    probe.told();
+    let ran = device.submit(&mut [Transfer::write(&[2])]);
+    assert_eq!(ran.map(|mut ran| ran.wait()), Ok(Ok(())));
+    assert_eq!(probe.sent(), [[2]]);
+}
+
+#[test]
+fn a_reset_frees_the_places_of_leaked_handles_and_devices() {
+    let (mut bus, probe, clock) = bus(Config::DEFAULT);
+    for _ in 0..64 {
+        std::mem::forget(bus.device(device(1)).unwrap());
+        bus.reset();
+    }
+    for number in 0..4 {
+        let device = bus.device(device(1)).unwrap();
+        let stored = device.submit(&mut [Transfer::write(&[number])]).unwrap();
+        bus.poll(now(&clock));
+        std::mem::forget(stored);
+    }
+    bus.reset();
+    let device = bus.device(device(1)).unwrap();
+    assert_eq!(device.submit(&mut [Transfer::write(&[9])]).err(), None);
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_handle_of_a_message_that_was_not_begun_withdraws_it_from_a_bus_whose_owner_is_gone() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let [gone, device] = [1, 2].map(|line| bus.device(device(line)).unwrap());
+    let locked = gone.lock().unwrap();
+    let mut stored = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let abandoned = Err(Error::Abandoned);
+    assert_eq!(stored.wait(), Err(Error::Unfinished));
+    {
+        let mut waits = pin!(stored.finished());
+        assert_eq!(poll(&mut waits), Poll::Pending);
+        clock.advance(Config::DEFAULT.lock_timeout);
+        assert_eq!(poll(&mut waits), Poll::Ready(abandoned));
+    }
+    // A caller that sends it again does not send it twice.
+    let mut again = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    drop(locked);
+    bus.poll(now(&clock));
+    assert_eq!((stored.wait(), again.wait()), (abandoned, Ok(())));
+    assert_eq!(probe.sent(), [[1]]);
+}
+
+#[test]
+fn a_handle_of_a_message_that_was_begun_reports_that_the_rest_may_follow() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let mut stored = device
+        .submit(&mut [Transfer::write(&[1]), Transfer::write(&[2])])
+        .unwrap();
+    probe.next(&[Act::Well, Act::Interrupts]);
+    let unfinished = Err(Error::Unfinished);
+    let mut message = [Transfer::write(&[3])];
+    {
+        // In line behind the stored message, which it runs first.
+        let mut slow = pin!(device.transfer_async(&mut message));
+        assert_eq!(poll(&mut slow), Poll::Pending);
+        assert_eq!(stored.wait(), unfinished);
+        {
+            let mut waits = pin!(stored.finished());
+            assert_eq!(poll(&mut waits), Poll::Pending);
+            clock.advance(Config::DEFAULT.lock_timeout);
+            assert_eq!(poll(&mut waits), Poll::Ready(unfinished));
+        }
+        assert_eq!(probe.sent(), [[1]]);
+        probe.complete();
+        bus.on_interrupt();
+        assert_eq!(poll(&mut slow), Poll::Ready(Ok(())));
+    }
+    assert_eq!(stored.wait(), Ok(()));
+    assert_eq!(probe.sent(), [[2], [3]]);
+}
+
+#[test]
+fn a_driver_that_panics_in_a_locked_message_leaves_nothing_selected_although_the_lock_is_kept() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let [device, other] = [1, 2].map(|line| bus.device(device(line)).unwrap());
+    let mut locked = device.lock().unwrap();
+    probe.next(&[Act::Panics]);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        locked.sync(&mut [Transfer::write(&[1])])
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(probe.selected(), None);
+    // The lock is still held.
+    assert_eq!(other.write(&[2]), Err(Error::WouldBlock));
+    drop(locked);
+    goes_on(&other, &probe);
 }
 
 #[test]
@@ -216,7 +339,7 @@ fn a_caller_that_waits_for_a_bus_that_is_never_released_gives_up() {
         ..Config::DEFAULT
     };
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Threads::new(), config);
+    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Threads::new(), config);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
     let locked = one.lock().unwrap();
@@ -273,7 +396,7 @@ fn a_callback_that_always_submits_does_not_block_callers() {
     use nostall_spi::{Bus, Threads};
     type Shared = Bus<Probed, Threads, 4, 4, 16>;
     static RAN: AtomicUsize = AtomicUsize::new(0);
-    let bus: &'static Shared = Box::leak(Box::new(Bus::new(
+    let bus: &'static Shared = Box::leak(Box::new(Bus::sized(
         controller(&Probe::default()),
         Threads::new(),
         Config::DEFAULT,
@@ -311,7 +434,7 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
     let asked = Settings::new(104_000_000, Select::line(1));
     let took = Nanos::from_millis(262);
     let probe = Probe::default();
-    let bus: Virtual = Bus::new(
+    let bus: Virtual = Bus::sized(
         Probed {
             rate: Some(16_000_000),
             ..controller(&probe)
@@ -325,7 +448,7 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
     probe.pieces(3);
     device.write(&vec![0; 512 << 10]).unwrap();
     // If a controller reports its limit, the bus itself lowers the clock.
-    let bus: Virtual = Bus::new(
+    let bus: Virtual = Bus::sized(
         Probed {
             capabilities: Capabilities::all(4).fastest(16_000_000),
             ..controller(&probe)
@@ -375,8 +498,8 @@ impl Controller for Fragile {
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         self.probed.transfer(words)
     }
-    fn abort(&mut self) {
-        self.probed.abort();
+    fn abort(&mut self) -> Result<(), Fault> {
+        self.probed.abort()
     }
 }
 
@@ -390,7 +513,7 @@ fn after_a_panic_in_chip_select_the_next_message_selects_its_own_line() {
             panics: panics.clone(),
         };
         let clock = Bare(VirtualClock::new());
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(fragile, clock, Config::DEFAULT);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(fragile, clock, Config::DEFAULT);
         let one = bus.device(device(1)).unwrap();
         let two = bus.device(device(2)).unwrap();
         one.write(&[1]).unwrap();

@@ -198,7 +198,7 @@ impl OutputPin for Unwired {
 
 type FlashBus<C> = Bus<C, Bare<VirtualClock>, 4, 0, 0>;
 
-fn chip<C: Controller>(controller: fn(Fixed<Shared>, [Line; 1]) -> C) -> (FlashBus<C>, Shared) {
+fn chip<C: Controller>(controller: fn(Shared, [Line; 1], Fixed) -> C) -> (FlashBus<C>, Shared) {
     let chip = Shared(Rc::new(RefCell::new(Chip {
         memory: vec![0x55; Chip::SIZE],
         writable: false,
@@ -207,8 +207,9 @@ fn chip<C: Controller>(controller: fn(Fixed<Shared>, [Line; 1]) -> C) -> (FlashB
         received: Vec::new(),
         selections: 0,
     })));
-    let hal = controller(Fixed::new(chip.clone(), SETTINGS), [Line(chip.clone())]);
-    let bus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let fixed = Fixed::new(SETTINGS.clock, SETTINGS.mode);
+    let hal = controller(chip.clone(), [Line(chip.clone())], fixed);
+    let bus = Bus::sized(hal, Bare(VirtualClock::new()), Config::DEFAULT);
     (bus, chip)
 }
 

@@ -304,6 +304,57 @@ fn after_a_leaked_future_nothing_is_clocked_until_the_bus_is_reset() {
 }
 
 #[test]
+fn after_a_reset_a_bus_whose_worker_was_leaked_is_served_by_another() {
+    for owns in [false, true] {
+        let (mut bus, probe, _) = bus(Config::DEFAULT);
+        let (_, waker) = waker(false);
+        {
+            let device = bus.device(device(1)).unwrap();
+            probe.next(&[Act::Interrupts]);
+            if owns {
+                std::mem::forget(device.submit(&mut [Transfer::write(&[1])]).unwrap());
+            }
+            let mut leaked = Box::pin(bus.serve());
+            assert!(poll(&mut leaked.as_mut(), &waker).is_pending());
+            assert_eq!(probe.selected().is_some(), owns);
+            std::mem::forget((leaked, device));
+        }
+        bus.reset();
+        let mut worker = pin!(bus.serve());
+        assert!(poll(&mut worker, &waker).is_pending());
+    }
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn after_a_reset_of_a_shared_bus_its_leaked_owner_does_not_count_as_its_worker() {
+    for serves in [false, true] {
+        let (bus, probe, _) = bus(Config::DEFAULT);
+        let device = bus.device(device(1)).unwrap();
+        let (_, waker) = waker(false);
+        let mut stored = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+        probe.next(&[Act::Interrupts]);
+        let mut worker = Box::pin(bus.serve());
+        if serves {
+            assert!(poll(&mut worker.as_mut(), &waker).is_pending());
+            std::mem::forget(worker);
+        } else {
+            let mut leaked = Box::pin(stored.finished());
+            assert!(poll(&mut leaked.as_mut(), &waker).is_pending());
+            std::mem::forget(leaked);
+            assert!(poll(&mut worker.as_mut(), &waker).is_pending());
+            // Kept, and still the worker.
+            std::mem::forget(worker);
+        }
+        // SAFETY: the future that owned the bus was leaked.
+        unsafe { bus.reset_leaked() };
+        assert_eq!(stored.wait(), failed(0, Fault::Dropped));
+        let mut another = pin!(bus.serve());
+        assert_eq!(poll(&mut another, &waker).is_pending(), serves);
+    }
+}
+
+#[test]
 fn a_future_that_was_woken_for_the_bus_and_does_not_poll_loses_its_place() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let owner = bus.device(device(0)).unwrap();
@@ -427,7 +478,7 @@ fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
     let probe = Probe::default();
     let clock = nostall_devices::VirtualClock::new();
     let platform = Timers(clock.clone(), std::sync::Mutex::default());
-    let bus: Bus<_, _, 4, 0, 0> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 0, 0> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let span = Nanos::from_millis(50);
     probe.next(&[Act::Takes(span)]);
@@ -534,7 +585,7 @@ type Served = Bus<Probed, Timers, 4, 4, 16>;
 fn served() -> (Served, Probe, nostall_devices::VirtualClock) {
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let platform = Timers(clock.clone(), std::sync::Mutex::default());
-    let bus = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     (bus, probe, clock)
 }
 
@@ -617,7 +668,7 @@ fn an_awaited_worker_yields_to_other_tasks_after_64_messages() {
     fn nothing(_: Completed<'_>) {}
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let platform = Timers(clock, std::sync::Mutex::default());
-    let bus: Bus<_, _, 4, 100, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 100, 16> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
     let (woken, waker) = waker(false);
     let mut worker = pin!(bus.serve());
@@ -765,7 +816,7 @@ fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
             idle_timeout: Nanos::from_micros(1),
             ..Config::DEFAULT
         };
-        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Hasty::default(), config);
+        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Hasty::default(), config);
         let device = bus.device(device(1)).unwrap();
         let (woken, waker) = waker(false);
         let mut worker = pin!(bus.serve());
@@ -808,26 +859,34 @@ fn a_message_that_returns_to_the_line_after_its_device_was_dropped_is_withdrawn(
     assert_eq!(bus.statistics().cancelled, 2);
 }
 
-/// On a locked bus: the transaction is dropped, but the lock is kept.
+/// On a locked bus: the transaction is dropped or leaked, but the lock is kept.
 #[test]
 fn a_dropped_transaction_on_a_locked_bus_leaves_nothing_selected_for_the_next_owner() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let first = bus.device(device(1)).unwrap();
     let second = bus.device(device(2)).unwrap();
     let (_, waker) = waker(false);
-    for goes_on_in_the_lock in [false, true] {
+    for (goes_on_in_the_lock, leaked) in [0, 1, 2, 3].map(|it| (it & 1 != 0, it & 2 != 0)) {
         let mut locked = first.lock().unwrap();
         probe.next(&[Act::Interrupts]);
         {
             let mut operations = [Operation::Write(&[1])];
-            let mut future = pin!(SpiDevice::transaction(&mut locked, &mut operations));
-            assert!(poll(&mut future, &waker).is_pending());
+            let mut future = Box::pin(SpiDevice::transaction(&mut locked, &mut operations));
+            assert!(poll(&mut future.as_mut(), &waker).is_pending());
+            assert_eq!(probe.selected(), Some(1));
+            if leaked {
+                std::mem::forget(future);
+                probe.told();
+            }
         }
+        // A dropped one is stopped at once.
+        assert_eq!(probe.selected().is_some(), leaked);
         if goes_on_in_the_lock {
-            probe.told();
             locked.sync(&mut [Transfer::write(&[2])]).unwrap();
             let told = probe.told();
-            assert_eq!(told.first(), Some(&Told::Abort), "{told:?}");
+            let aborts = told.iter().position(|told| *told == Abort);
+            let sends = told.iter().position(|told| *told == Sent(vec![2]));
+            assert!(aborts.is_some() && aborts < sends, "{told:?}");
             assert_eq!(told.last(), Some(&Told::Release(1)), "{told:?}");
         }
         drop(locked);

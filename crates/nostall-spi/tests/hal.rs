@@ -13,17 +13,20 @@ use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
 use nostall_spi::{
-    Bare, Bus, Config, Device, Error, Fault, Invalid, Mode, Polarity, Select, Settings, Transfer,
-    WordSize,
+    Bare, Bus, Config, Device, Error, Fault, Invalid, MODE_0, MODE_3, Polarity, Select, Settings,
+    Transfer, WordSize,
 };
 
-type HalBus = Bus<Hal<Fixed<Spi<u8>>, [MockPin; 2]>, Bare<VirtualClock>>;
-type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, [MockPin; 2]>, Bare<VirtualClock>>;
+type HalBus = Bus<Hal<Spi<u8>, [MockPin; 2]>, Bare<VirtualClock>>;
+type Dev<'b> = Device<'b, Hal<Spi<u8>, [MockPin; 2]>, Bare<VirtualClock>>;
 
 /// Returns settings for line 0, which is active low.
 fn settings() -> Settings {
     Settings::new(1_000_000, Select::line(0))
 }
+
+/// Clock and mode of [`settings`].
+const FIXED: Fixed = Fixed::new(1_000_000, MODE_0);
 
 /// Returns the edges of one selection of line 0.
 fn selected() -> Vec<Edge> {
@@ -41,8 +44,8 @@ fn sees(
 ) -> Nanos {
     let (mut spi, clock) = (Spi::new(traffic), VirtualClock::new());
     let mut pins = [MockPin::new(line), MockPin::new(other)];
-    let fixed = Fixed::new(spi.clone(), settings);
-    let hal = Hal::new(fixed, pins.clone());
+    let fixed = Fixed::new(settings.clock, settings.mode);
+    let hal = Hal::new(spi.clone(), pins.clone(), fixed);
     let bus: HalBus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
     act(&mut bus.device(settings).unwrap());
     spi.done();
@@ -126,8 +129,7 @@ fn a_read_sends_the_devices_fill() {
 fn chip_selects_may_be_of_different_types() {
     let mut other = MockPin::new(&selected());
     let mut spi = Spi::new(&[Traffic::write_vec(vec![1]), Traffic::flush()]);
-    let fixed = Fixed::new(spi.clone(), settings());
-    let hal = Hal::new(fixed, (Unwired, other.clone()));
+    let hal = Hal::new(spi.clone(), (Unwired, other.clone()), FIXED);
     let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
     let second = Settings::new(1_000_000, Select::line(1));
     bus.device(second).unwrap().write(&[1]).unwrap();
@@ -290,16 +292,19 @@ fn settings_other_than_those_of_a_fixed_bus_are_refused() {
         };
         refused(
             Transfer::write(&[1]).clock(999_999),
-            Invalid::TooSlow(1_000_000),
+            Invalid::TooSlow {
+                asked: 999_999,
+                slowest: 1_000_000,
+            },
         );
         let word = WordSize::Bits16;
         refused(Transfer::write(&[1, 2]).word(word), Invalid::Word(word));
     });
-    let fixed = Fixed::new(Spi::new(&[]), settings());
-    let hal = Hal::new(fixed, [MockPin::new(&[]), MockPin::new(&[])]);
+    let pins = [MockPin::new(&[]), MockPin::new(&[])];
+    let hal = Hal::new(Spi::new(&[]), pins, FIXED);
     let bus: HalBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
-    let refused = bus.device(settings().mode(Mode::Mode3)).unwrap_err();
-    assert_eq!(refused, Invalid::Mode(Mode::Mode3));
+    let refused = bus.device(settings().mode(MODE_3)).unwrap_err();
+    assert_eq!(refused, Invalid::Mode(MODE_3));
     bus.with_controller(|_| ()).unwrap();
     // None of the mocks was called.
     let (mut spi, mut pins) = take(bus);
@@ -307,10 +312,72 @@ fn settings_other_than_those_of_a_fixed_bus_are_refused() {
     pins.iter_mut().for_each(MockPin::done);
 }
 
+/// A chip-select pin whose next calls fail as often as the counter says. Shows its level.
+#[derive(Clone, Default)]
+struct Weak(Rc<RefCell<(u32, bool)>>);
+
+impl embedded_hal::digital::ErrorType for Weak {
+    type Error = embedded_hal::digital::ErrorKind;
+}
+
+impl Weak {
+    fn drive(&self, low: bool) -> Result<(), embedded_hal::digital::ErrorKind> {
+        let (fails, is_low) = &mut *self.0.borrow_mut();
+        if *fails > 0 && !low {
+            *fails -= 1;
+            return Err(embedded_hal::digital::ErrorKind::Other);
+        }
+        *is_low = low;
+        Ok(())
+    }
+}
+
+impl embedded_hal::digital::OutputPin for Weak {
+    fn set_low(&mut self) -> Result<(), Self::Error> {
+        self.drive(true)
+    }
+    fn set_high(&mut self) -> Result<(), Self::Error> {
+        self.drive(false)
+    }
+}
+
+#[test]
+fn nothing_is_sent_while_the_line_of_another_device_cannot_be_released() {
+    let written = |byte| [Traffic::write_vec(vec![byte]), Traffic::flush()];
+    // The flush of a stopped message comes before the next settings.
+    let traffic = [
+        &written(1)[..],
+        &[Traffic::flush()],
+        &written(2),
+        &written(1),
+    ]
+    .concat();
+    let mut spi = Spi::new(&traffic);
+    let pins = [Weak::default(), Weak::default()];
+    let hal = Hal::new(spi.clone(), pins.clone(), FIXED);
+    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let [one, two] = [0, 1].map(|line| {
+        let settings = Settings::new(1_000_000, Select::line(line));
+        bus.device(settings).unwrap()
+    });
+    // At the end of the message, in its clean-up, and before each of the next two messages.
+    pins[0].0.borrow_mut().0 = 4;
+    let fault = Fault::Bus(embedded_hal::spi::ErrorKind::ChipSelectFault);
+    assert_eq!(one.write(&[1]), Err(Error::Failed { transfer: 0, fault }));
+    assert_eq!(two.write(&[2]), Err(Error::StillSelected));
+    assert_eq!(one.write(&[1]), Err(Error::StillSelected));
+    let low = |pin: &Weak| pin.0.borrow().1;
+    assert_eq!((low(&pins[0]), low(&pins[1])), (true, false));
+    // Now the line works.
+    assert_eq!(two.write(&[2]), Ok(()));
+    assert_eq!(one.write(&[1]), Ok(()));
+    assert_eq!((low(&pins[0]), low(&pins[1])), (false, false));
+    spi.done();
+}
+
 /// Releases the mocks; the caller checks that all expected calls were made.
 fn take(bus: HalBus) -> (Spi<u8>, [MockPin; 2]) {
-    let parts = bus.into_controller().release();
-    (parts.0.release(), parts.1)
+    bus.into_controller().release()
 }
 
 /// An asynchronous bus without a blocking interface, as in Embassy.
@@ -382,12 +449,12 @@ impl embedded_hal::digital::OutputPin for Dma {
     }
 }
 
-type DmaBus = Bus<AsyncHal<Fixed<Dma>, [Dma; 1]>, Bare<VirtualClock>>;
+type DmaBus = Bus<AsyncHal<Dma, [Dma; 1]>, Bare<VirtualClock>>;
 
 fn dma(polls: u32) -> (DmaBus, Dma, VirtualClock) {
     let (dma, clock) = (Dma::default(), VirtualClock::new());
     dma.0.borrow_mut().polls = polls;
-    let hal = AsyncHal::new(Fixed::new(dma.clone(), settings()), [dma.clone()]);
+    let hal = AsyncHal::new(dma.clone(), [dma.clone()], FIXED);
     let bus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
     (bus, dma, clock)
 }
@@ -481,7 +548,7 @@ fn a_blocking_caller_polls_an_asynchronous_bus_for_as_long_as_a_long_transfer_ma
     let dma = Dma::default();
     // Half a second at 20 ns per poll.
     dma.0.borrow_mut().polls = 25_000_000;
-    let hal = AsyncHal::new(Fixed::new(dma.clone(), slow), [dma.clone()]);
+    let hal = AsyncHal::new(dma.clone(), [dma.clone()], Fixed::new(100_000, MODE_0));
     let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
     let mut device = bus.device(slow).unwrap();
     // The message takes half a second on the wire.

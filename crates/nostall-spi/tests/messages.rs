@@ -5,8 +5,8 @@ mod common;
 use common::*;
 use nostall_io::Nanos;
 use nostall_spi::{
-    BitOrder, Capabilities, Config, Error, Invalid, Locked, Mode, Polarity, Select as Line,
-    Settings, Transfer, Wires, WordSize,
+    BitOrder, Capabilities, Config, Error, Invalid, Locked, MODE_0, MODE_1, MODE_3, Polarity,
+    Select as Line, Settings, Transfer, Wires, WordSize,
 };
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn transfers_of_a_message_share_one_selection() {
         probe.told(),
         [
             Prepare,
-            Set(Mode::Mode0, 1_000_000, 8),
+            Set(MODE_0, 1_000_000, 8),
             Select(2),
             bytes(&[1, 2]),
             bytes(&[0, 0]),
@@ -48,7 +48,7 @@ fn transfers_of_a_message_share_one_selection() {
 #[test]
 fn the_controller_is_set_only_when_something_changes() {
     let (bus, probe, _) = bus(Config::DEFAULT);
-    let one = bus.device(device(1).mode(Mode::Mode3)).unwrap();
+    let one = bus.device(device(1).mode(MODE_3)).unwrap();
     let two = bus.device(device(2)).unwrap();
     one.write(&[1]).unwrap();
     one.write(&[2]).unwrap();
@@ -57,10 +57,7 @@ fn the_controller_is_set_only_when_something_changes() {
     let told = probe.told();
     assert_eq!(
         told.iter().filter(|told| set(told)).collect::<Vec<_>>(),
-        [
-            &Set(Mode::Mode3, 1_000_000, 8),
-            &Set(Mode::Mode0, 1_000_000, 8)
-        ]
+        [&Set(MODE_3, 1_000_000, 8), &Set(MODE_0, 1_000_000, 8)]
     );
 }
 
@@ -81,12 +78,12 @@ fn clock_and_word_size_may_change_within_a_message() {
     assert_eq!(
         probe.told()[1..],
         [
-            Set(Mode::Mode0, 400_000, 8),
+            Set(MODE_0, 400_000, 8),
             Select(0),
             bytes(&[1]),
-            Set(Mode::Mode0, 1_000_000, 16),
+            Set(MODE_0, 1_000_000, 16),
             Sent(vec![0x1234]),
-            Set(Mode::Mode0, 1_000_000, 32),
+            Set(MODE_0, 1_000_000, 32),
             Sent(vec![0]),
             Release(0),
         ]
@@ -208,10 +205,10 @@ fn a_message_beyond_the_controllers_capabilities_is_refused_before_it_begins() {
     let mut least = controller(&probe);
     least.capabilities = Capabilities::least(1).slowest(1_000).longest(8);
     let clock = nostall_devices::VirtualClock::new();
-    let bus: Virtual = nostall_spi::Bus::new(least, nostall_spi::Bare(clock), Config::DEFAULT);
+    let bus: Virtual = nostall_spi::Bus::sized(least, nostall_spi::Bare(clock), Config::DEFAULT);
     let good = device(0);
     let refused = |settings: Settings| bus.device(settings).unwrap_err();
-    assert_eq!(refused(good.mode(Mode::Mode1)), Invalid::Mode(Mode::Mode1));
+    assert_eq!(refused(good.mode(MODE_1)), Invalid::Mode(MODE_1));
     assert_eq!(refused(device(1)), Invalid::Line(1));
     let with = |change: fn(&mut Settings)| {
         let mut settings = good;
@@ -234,7 +231,13 @@ fn a_message_beyond_the_controllers_capabilities_is_refused_before_it_begins() {
         refused(with(|it| it.word = WordSize::Bits32)),
         Invalid::Word(WordSize::Bits32)
     );
-    assert_eq!(refused(with(|it| it.clock = 999)), Invalid::TooSlow(1_000));
+    assert_eq!(
+        refused(with(|it| it.clock = 999)),
+        Invalid::TooSlow {
+            asked: 999,
+            slowest: 1_000
+        }
+    );
     assert_eq!(refused(with(|it| it.clock = 0)), Invalid::ClockZero);
 
     let device = bus.device(good).unwrap();
@@ -260,6 +263,38 @@ fn several_messages_in_a_row_are_not_interrupted() {
     drop(locked);
     two.write(&[3]).unwrap();
     assert_eq!(probe.sent(), [[1], [2], [3]]);
+}
+
+#[test]
+fn a_message_submitted_during_a_lock_of_its_device_runs_after_the_locks_messages() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let before = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let mut locked = device.lock().unwrap();
+    let during = device.submit(&mut [Transfer::write(&[4])]).unwrap();
+    locked.sync(&mut [Transfer::write(&[2])]).unwrap();
+    locked.sync(&mut [Transfer::write(&[3])]).unwrap();
+    drop(locked);
+    assert!(before.is_done() && during.is_done());
+    assert_eq!(probe.sent(), [[1], [2], [3], [4]]);
+}
+
+#[test]
+fn a_submitted_transfer_that_sends_more_than_it_receives_returns_as_many_bytes_as_its_buffer() {
+    let (bus, _, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let mut two = [0; 2];
+    let message = &mut [Transfer::transfer(&[1, 2, 3, 4], &mut two)];
+    let stored = device.submit(message).unwrap();
+    bus.poll(now(&clock));
+    let mut came = [0; 4];
+    assert_eq!((stored.received(0, &mut came), came), (2, [2, 3, 0, 0]));
+    let mut five = [0; 5];
+    let message = &mut [Transfer::transfer(&[1, 2], &mut five)];
+    let stored = device.submit(message).unwrap();
+    bus.poll(now(&clock));
+    let mut came = [0; 5];
+    assert_eq!((stored.received(0, &mut came), came), (5, [2, 3, 1, 1, 1]));
 }
 
 #[test]

@@ -76,6 +76,27 @@ fn a_task_runs_its_message_to_an_idle_bus_itself() {
     assert!(submitted.is_done());
 }
 
+#[cfg(feature = "std")]
+#[test]
+fn a_thread_that_waits_for_the_bus_keeps_its_own_unpark() {
+    use std::{sync::mpsc, thread};
+
+    use nostall_spi::{Platform, Threads};
+
+    let (tell, told) = mpsc::channel();
+    let caller = thread::spawn(move || {
+        let platform = Threads::new();
+        thread::current().unpark();
+        platform.current().unwrap().wake();
+        platform.block(Nanos(u64::MAX));
+        thread::park();
+        let _ = tell.send(());
+    });
+    let kept = told.recv_timeout(common::HANG_LIMIT);
+    caller.thread().unpark();
+    assert_eq!(kept, Ok(()));
+}
+
 #[test]
 fn a_callback_gets_the_received_bytes_and_may_submit() {
     static SEEN: Mutex<Vec<(usize, Vec<u8>)>> = Mutex::new(Vec::new());
@@ -191,7 +212,7 @@ mod threads {
             lock_timeout: LONG,
             ..config
         };
-        let bus = Bus::new(controller(&probe), Threads::new(), config);
+        let bus = Bus::sized(controller(&probe), Threads::new(), config);
         (bus, probe)
     }
 

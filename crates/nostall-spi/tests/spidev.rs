@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nostall_io::{Clock as _, HostClock, Nanos};
 use nostall_spi::controllers::Spidev;
 use nostall_spi::{
-    BitOrder, Bus, Config, Device, Error, Fault, Invalid, Mode, Polarity, Select, Settings,
+    BitOrder, Bus, Config, Device, Error, Fault, Invalid, MODE_3, Polarity, Select, Settings,
     Threads, Transfer, Wires, WordSize,
 };
 
@@ -151,7 +151,7 @@ fn every_method_reads_the_same_id() {
     // With a fill value other than 0, and in the other mode that every flash supports.
     let odd = Settings {
         fill: 0xa5,
-        ..settings().mode(Mode::Mode3)
+        ..settings().mode(MODE_3)
     };
     let odd = flash.bus.device(odd).unwrap();
     let mut again = [0; 3];

@@ -101,7 +101,7 @@ fn spinning_for_a_bus_with_an_owner_is_a_stall() {
         clock: clock.clone(),
         reads: Cell::new(0),
     };
-    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
     let [owner, other] = [0, 1].map(|line| bus.device(device(line)).unwrap());
     let locked = owner.lock().unwrap();
     let (result, _, stalls) = held(&clock, || other.write(&[1]));

@@ -65,8 +65,9 @@ impl Controller for Noted {
         seen.entry(self.line).or_default().push(number);
         Ok(Progress::Done)
     }
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.selected = false;
+        Ok(())
     }
 }
 
@@ -168,8 +169,6 @@ fn stress(bus: &Stressed, line: u8, load: &Load, called: &'static Called) -> Tal
         number += 1;
         let bytes = number.to_ne_bytes();
         let mut message = [Transfer::write(&bytes)];
-        // Set if a message that timed out was certainly not sent.
-        let mut whole = true;
         let sent = match random.below(10) {
             0 | 1 => device.write(&bytes).map(|()| true),
             2 => device.lock().and_then(|mut locked| {
@@ -184,7 +183,6 @@ fn stress(bus: &Stressed, line: u8, load: &Load, called: &'static Called) -> Tal
                 Ok(true)
             }),
             3 => {
-                whole = false;
                 let submitted = device.submit(&mut message);
                 submitted.and_then(|mut pending| pending.wait().map(|()| true))
             }
@@ -227,11 +225,9 @@ fn stress(bus: &Stressed, line: u8, load: &Load, called: &'static Called) -> Tal
                 load.sent[usize::from(line)].fetch_add(1, Ordering::Relaxed);
             }
             Ok(false) | Err(Error::LineFull) => {}
-            Err(Error::BusHeld | Error::Abandoned) if holds => {
-                if whole {
-                    tally.timed_out.push(number);
-                }
-            }
+            Err(Error::BusHeld | Error::Abandoned) if holds => tally.timed_out.push(number),
+            // The owner sends the rest.
+            Err(Error::Unfinished) if holds => {}
             // A dropped future was running the message, so its handle gets this error.
             Err(Error::Failed {
                 fault: Fault::Dropped,
@@ -256,7 +252,7 @@ fn share(lock_timeout: Nanos) -> usize {
         lock_timeout,
         ..Config::DEFAULT
     };
-    let bus: &'static Stressed = Box::leak(Box::new(Bus::new(noted, Threads::new(), config)));
+    let bus: &'static Stressed = Box::leak(Box::new(Bus::sized(noted, Threads::new(), config)));
     let called: &'static Called = Box::leak(Box::default());
     let load: &'static Load = Box::leak(Box::default());
     let threads: Vec<_> = (0..LINES as u8)

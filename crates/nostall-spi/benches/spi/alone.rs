@@ -68,7 +68,7 @@ fn blocking(effort: Effort) {
     let alone = bare();
     let mut device = alone.device(settings(0)).expect("it can");
     let native = alone.device(settings(1)).expect("it can");
-    let loopback: Bus<_, _> = Bus::new(Loopback, Threads::new(), Config::DEFAULT);
+    let loopback = Bus::new(Loopback, Threads::new(), Config::DEFAULT);
     let looped = loopback.device(settings(0)).expect("it can");
     let threads = bus(None, Threads::new(), Config::DEFAULT);
     let mut on_threads = threads.device(settings(0)).expect("it can");

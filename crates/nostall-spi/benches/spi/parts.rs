@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use embedded_hal::digital::{ErrorType as PinError, OutputPin};
-use embedded_hal::spi::{ErrorType, SpiBus};
+use embedded_hal::spi::{ErrorType, MODE_0, SpiBus};
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
 use nostall_spi::{
@@ -115,8 +115,9 @@ impl Driver for Fifo {
         words.complete();
         Ok(Progress::Done)
     }
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.through = None;
+        Ok(())
     }
 }
 
@@ -156,7 +157,9 @@ impl Clock for Counted {
     }
 }
 
-pub type Controller = Hal<Fixed<Nowhere>, [Pin; 64]>;
+pub type Controller = Hal<Nowhere, [Pin; 64]>;
+
+const FIXED: Fixed = Fixed::new(8_000_000, MODE_0);
 
 /// Returns settings for a device at 8 MHz.
 pub fn settings(line: u8) -> Settings {
@@ -169,14 +172,13 @@ pub fn bus<P: Platform>(
     platform: P,
     config: Config,
 ) -> Bus<Controller, P> {
-    let fixed = Fixed::new(Nowhere(transfer), settings(0));
-    Bus::new(Hal::new(fixed, [Pin::default(); 64]), platform, config)
+    let hal = Hal::new(Nowhere(transfer), [Pin::default(); 64], FIXED);
+    Bus::new(hal, platform, config)
 }
 
 /// Returns a bus for futures.
-pub fn awaited() -> Bus<AsyncHal<Fixed<Nowhere>, [Pin; 64]>, Bare<Counted>> {
-    let fixed = Fixed::new(Nowhere(None), settings(0));
-    let controller = AsyncHal::new(fixed, [Pin::default(); 64]);
+pub fn awaited() -> Bus<AsyncHal<Nowhere, [Pin; 64]>, Bare<Counted>> {
+    let controller = AsyncHal::new(Nowhere(None), [Pin::default(); 64], FIXED);
     Bus::new(controller, Bare(Counted::default()), Config::DEFAULT)
 }
 

@@ -7,7 +7,7 @@ use embedded_hal_async::spi::SpiBus;
 use nostall_io::{Held, Nanos, StallCondition};
 
 use super::lines::Lines;
-use super::parts::{Configure, Parts, move_words_awaited};
+use super::parts::{Configure, Fixed, Parts, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
@@ -27,12 +27,13 @@ const POLL: Nanos = Nanos(10);
 /// CPU meanwhile. They give up after 2^24 polls, plus one for each 5 ns of the transfer's time.
 /// When a transfer's future is dropped, it must stop the DMA.
 #[derive(Debug)]
-pub struct AsyncHal<B, L>(Parts<B, L>);
+pub struct AsyncHal<B, L, K = Fixed>(Parts<B, L, K>);
 
-impl<B: SpiBus + Configure, L: Lines> AsyncHal<B, L> {
+impl<B: SpiBus, L: Lines, K: Configure<B>> AsyncHal<B, L, K> {
     /// Creates the controller. `lines` must be in the state in which no device is selected.
-    pub const fn new(bus: B, lines: L) -> Self {
-        Self(Parts::new(bus, lines))
+    /// `settings` are [`Fixed`], or can [`Configure`] the bus.
+    pub const fn new(bus: B, lines: L, settings: K) -> Self {
+        Self(Parts::new(bus, lines, settings))
     }
 
     /// Returns the bus and the lines.
@@ -56,9 +57,9 @@ fn in_place<T>(time: Nanos, future: impl Future<Output = Result<T, Fault>>) -> R
     Err(Fault::Short)
 }
 
-impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
+impl<B: SpiBus, L: Lines, K: Configure<B>> Controller for AsyncHal<B, L, K> {
     fn capabilities(&self) -> Capabilities {
-        self.0.bus.capabilities(L::COUNT)
+        self.0.capabilities()
     }
 
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
@@ -74,12 +75,12 @@ impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
         in_place(time, move_words_awaited(&mut self.0.bus, words)).map(|()| Progress::Done)
     }
 
-    fn abort(&mut self) {
-        self.0.abort();
+    fn abort(&mut self) -> Result<(), Fault> {
+        self.0.abort()
     }
 }
 
-impl<B: SpiBus + Configure, L: Lines> AsyncController for AsyncHal<B, L> {
+impl<B: SpiBus, L: Lines, K: Configure<B>> AsyncController for AsyncHal<B, L, K> {
     fn set_async(&mut self, wire: &Wire) -> impl Future<Output = Result<u32, Fault>> {
         self.0.set_awaited(wire)
     }

@@ -45,7 +45,9 @@ impl Controller for Loopback {
         Ok(Progress::Done)
     }
 
-    fn abort(&mut self) {}
+    fn abort(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 impl AsyncController for Loopback {}

@@ -11,10 +11,10 @@ pub mod sifive;
 mod spidev;
 
 pub use async_hal::AsyncHal;
-pub use hal::{Fixed, Hal};
+pub use hal::Hal;
 pub use lines::Lines;
 pub use loopback::Loopback;
-pub use parts::Configure;
+pub use parts::{Configure, Fixed};
 pub use sifive::Sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 pub use spidev::Spidev;

@@ -1,6 +1,6 @@
 //! Common parts of the controllers on embedded-hal buses.
 
-use embedded_hal::spi::Operation;
+use embedded_hal::spi::{Mode, Operation};
 use nostall_io::Nanos;
 
 use super::lines::{self, Lines};
@@ -11,12 +11,13 @@ use crate::settings::{Select, Wire};
 use crate::twins::{awaited, blocked};
 use crate::words::Words;
 
-/// Configuration of a bus, which embedded-hal's `SpiBus` traits do not cover.
+/// Clock and mode of a bus `B`, which embedded-hal's `SpiBus` traits do not cover.
 ///
-/// Implement it for the bus of a chip, or use a [`Fixed`](super::Fixed) bus.
-pub trait Configure {
-    /// Returns the possible settings, with `lines` chip-select lines of either polarity. Words have
-    /// 8 bits.
+/// Implement it for a type of your own, with the functions of the bus's HAL. [`Fixed`] is for a bus
+/// that keeps its clock and mode.
+pub trait Configure<B> {
+    /// Returns the possible settings, with `lines` chip-select lines:
+    /// [`Capabilities::least`] and more modes or clocks. Words have 8 bits.
     fn capabilities(&self, lines: u8) -> Capabilities;
 
     /// Sets the bus. Returns the actual clock in hertz.
@@ -24,14 +25,41 @@ pub trait Configure {
     /// # Errors
     ///
     /// [`Fault`] if the settings are not possible.
-    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault>;
+    fn configure(&mut self, bus: &mut B, wire: &Wire) -> Result<u32, Fault>;
+}
+
+/// Settings of a bus that keeps its clock and mode. A device with another mode, or that allows only
+/// a slower clock, is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed {
+    clock: u32,
+    mode: Mode,
+}
+
+impl Fixed {
+    /// Creates the settings of a bus that was set to `clock` hertz and `mode`.
+    pub const fn new(clock: u32, mode: Mode) -> Self {
+        Self { clock, mode }
+    }
+}
+
+impl<B> Configure<B> for Fixed {
+    fn capabilities(&self, lines: u8) -> Capabilities {
+        let capabilities = Capabilities::least(lines).modes(&[self.mode]);
+        capabilities.slowest(self.clock).fastest(self.clock)
+    }
+
+    fn configure(&mut self, _bus: &mut B, _wire: &Wire) -> Result<u32, Fault> {
+        Ok(self.clock)
+    }
 }
 
 /// A bus, its chip-select lines, and their state.
 #[derive(Debug)]
-pub(super) struct Parts<B, L> {
+pub(super) struct Parts<B, L, K> {
     pub(super) bus: B,
     pub(super) lines: L,
+    settings: K,
     select: Select,
     /// Actual clock in hertz.
     rate: u32,
@@ -39,11 +67,12 @@ pub(super) struct Parts<B, L> {
     stale: bool,
 }
 
-impl<B, L> Parts<B, L> {
-    pub(super) const fn new(bus: B, lines: L) -> Self {
+impl<B, L, K> Parts<B, L, K> {
+    pub(super) const fn new(bus: B, lines: L, settings: K) -> Self {
         Self {
             bus,
             lines,
+            settings,
             select: Select::None,
             rate: 1,
             stale: false,
@@ -56,7 +85,12 @@ pub(super) fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
     Fault::Bus(error.kind())
 }
 
-impl<B: Configure, L: Lines> Parts<B, L> {
+impl<B, L: Lines, K: Configure<B>> Parts<B, L, K> {
+    /// Returns the capabilities of the settings. The pins have either polarity.
+    pub(super) fn capabilities(&self) -> Capabilities {
+        self.settings.capabilities(L::COUNT).with_active_high()
+    }
+
     /// Sets the bus. Flushes it first after an aborted transfer.
     pub(super) fn set(&mut self, wire: &Wire) -> Result<u32, Fault>
     where
@@ -82,7 +116,7 @@ impl<B: Configure, L: Lines> Parts<B, L> {
     fn set_flushed(&mut self, wire: &Wire) -> Result<u32, Fault> {
         self.stale = false;
         self.select = wire.select;
-        self.rate = self.bus.configure(wire)?;
+        self.rate = self.settings.configure(&mut self.bus, wire)?;
         Ok(self.rate)
     }
 
@@ -96,10 +130,9 @@ impl<B: Configure, L: Lines> Parts<B, L> {
         lines::set(&mut self.lines, self.select, level)
     }
 
-    pub(super) fn abort(&mut self) {
+    pub(super) fn abort(&mut self) -> Result<(), Fault> {
         self.stale = true;
-        // The line must be released. If that fails, nothing else can be done.
-        let _ = self.select(Level::Released);
+        self.select(Level::Released)
     }
 }
 

@@ -9,12 +9,13 @@
 //! Registers are numbered in 32-bit words: `sckdiv` is 0, and `csid` (at byte 0x10) is 4. For
 //! memory, use [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
 
+use embedded_hal::spi::{MODE_0, MODE_1, MODE_2, MODE_3};
 use nostall_io::{Nanos, Registers};
 
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::Fault;
-use crate::settings::{BitOrder, Mode, Select, Wire};
+use crate::settings::{BitOrder, Select, Wire, mode_number};
 use crate::station::time_of;
 use crate::words::Words;
 
@@ -161,7 +162,7 @@ impl<R: Registers> AsyncController for Sifive<R> {}
 impl<R: Registers> Controller for Sifive<R> {
     fn capabilities(&self) -> Capabilities {
         Capabilities::least(self.lines)
-            .modes(&Mode::ALL)
+            .modes(&[MODE_0, MODE_1, MODE_2, MODE_3])
             .with_lsb_first()
             .slowest(self.input.div_ceil(2 * (SCKDIV_MOST + 1)).max(1))
             .fastest((self.input / 2).max(1))
@@ -174,7 +175,7 @@ impl<R: Registers> Controller for Sifive<R> {
         // The first instance starts as a memory-mapped window of its flash ("SPI Flash Interface
         // Control Register").
         self.registers.write32(FCTRL, 0);
-        self.abort();
+        self.abort()?;
         // Words of earlier transfers have been sent in the idle time.
         self.stale = 0;
         for _ in 0..=FIFO {
@@ -197,7 +198,7 @@ impl<R: Registers> Controller for Sifive<R> {
         self.select = wire.select;
         self.registers.write32(SCKDIV, div);
         // Bit 0 is the phase, bit 1 the polarity ("Serial Clock Mode Register").
-        let mode = u32::from(wire.mode.number());
+        let mode = u32::from(mode_number(wire.mode));
         self.registers.write32(SCKMODE, mode);
         self.registers.write32(FMT, format);
         match wire.select {
@@ -247,7 +248,7 @@ impl<R: Registers> Controller for Sifive<R> {
         }
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         mask(&self.registers);
         self.enabled = false;
         // Frames cannot be stopped. Their answers arrive in order, before those of the next message
@@ -256,5 +257,6 @@ impl<R: Registers> Controller for Sifive<R> {
         self.under_way = 0;
         self.off = false;
         self.registers.write32(CSMODE, CSMODE_AUTO);
+        Ok(())
     }
 }

@@ -232,13 +232,14 @@ impl Controller for Probed {
         Ok(Progress::Done)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         let mut state = self.probe.state();
         state.selected = None;
         state.act = None;
         state.complete = false;
         state.sent.clear();
         state.told.push(Abort);
+        Ok(())
     }
 }
 
@@ -249,7 +250,7 @@ pub type Virtual = Bus<Probed, Bare<VirtualClock>, 4, 4, 16>;
 /// A bus in virtual time, without a worker.
 pub fn bus(config: Config) -> (Virtual, Probe, VirtualClock) {
     let (probe, clock) = (Probe::default(), VirtualClock::new());
-    let bus = Bus::new(controller(&probe), Bare(clock.clone()), config);
+    let bus = Bus::sized(controller(&probe), Bare(clock.clone()), config);
     (bus, probe, clock)
 }
 

@@ -76,7 +76,7 @@ pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
 pub use platform::{HasWorker, Platform};
-pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
+pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 pub use transfer::{Message, Options, Transfer};

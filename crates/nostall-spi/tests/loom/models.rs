@@ -90,9 +90,10 @@ impl Controller for Paper {
         Ok(Progress::Done)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.selected = false;
         self.aborts += 1;
+        Ok(())
     }
 }
 
@@ -137,7 +138,7 @@ fn bus(has_worker: HasWorker) -> Arc<Paperwork> {
 }
 
 fn on(world: World) -> Arc<Paperwork> {
-    made(Bus::new(Paper::default(), world, Config::DEFAULT))
+    made(Bus::sized(Paper::default(), world, Config::DEFAULT))
 }
 
 /// Returns a bus that leaves submitted messages to its worker.
@@ -146,7 +147,7 @@ fn left_to_worker(has_worker: HasWorker) -> Arc<Paperwork> {
         submitted: Submitted::ByWorker,
         ..Config::DEFAULT
     };
-    made(Bus::new(Paper::default(), World::new(has_worker), config))
+    made(Bus::sized(Paper::default(), World::new(has_worker), config))
 }
 
 fn made(bus: Paperwork) -> Arc<Paperwork> {
@@ -570,6 +571,44 @@ fn in_time(ended: Result<(), Error>) -> bool {
 }
 
 #[test]
+fn a_handle_that_gives_up_has_withdrawn_its_message_or_reports_that_it_was_begun() {
+    model("handle that gives up, caller, owner", 2, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        let locked = device.lock().unwrap();
+        let gives_up = spawn(&bus, move |its| {
+            let device = its.device(settings()).unwrap();
+            let mut pending = device.submit(&mut [Transfer::write(&[3])]).unwrap();
+            let mut waits = pin!(pending.finished());
+            if let Poll::Ready(ended) = poll_once(waits.as_mut()) {
+                return Some(ended);
+            }
+            its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
+            match poll_once(waits.as_mut()) {
+                Poll::Ready(ended) => Some(ended),
+                Poll::Pending => None,
+            }
+        });
+        let caller = spawn(&bus, move |its| {
+            in_time(its.device(settings()).unwrap().write(&[2]))
+        });
+        drop(locked);
+        let (ended, sent_2) = (gives_up.join().unwrap(), caller.join().unwrap());
+        bus.poll(Nanos::ZERO);
+        let sent = sent(&bus);
+        let count = |byte| sent.iter().filter(|sent| **sent == byte).count();
+        assert_eq!(count(2), sent_2.into());
+        match ended {
+            Some(Ok(()) | Err(Error::Unfinished)) => assert_eq!(count(3), 1),
+            Some(Err(Error::Abandoned)) => assert_eq!(count(3), 0),
+            Some(Err(error)) => panic!("{error}"),
+            // The handle was dropped while it waited.
+            None => assert!(count(3) <= 1),
+        }
+    });
+}
+
+#[test]
 fn a_granted_future_that_is_dropped_hands_the_bus_on() {
     model("dropped granted future, caller, future", 3, || {
         let bus = bus(HasWorker::No);
@@ -801,7 +840,7 @@ fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
             let paper = Paper::default();
             let through = paper.through.clone();
             let world = World::new(HasWorker::No);
-            let bus = made(Bus::new(paper, world, Config::DEFAULT));
+            let bus = made(Bus::sized(paper, world, Config::DEFAULT));
             let interrupt = spawn(&bus, move |its| {
                 through.store(1, Ordering::Release);
                 in_interrupt(|| its.on_interrupt());

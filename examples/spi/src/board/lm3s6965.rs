@@ -7,19 +7,18 @@ use core::convert::Infallible;
 use critical_section::Mutex;
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{self, OutputPin};
-use embedded_hal::spi::{ErrorType, SpiBus, SpiDevice};
+use embedded_hal::spi::{ErrorType, MODE_0, SpiBus, SpiDevice};
 use embedded_sdmmc::embedded_sdmmc_types::sdcard::CardType;
 use embedded_sdmmc::{SdCard, SdCardError};
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::{Fixed, Hal};
-use nostall_spi::{Select, Settings};
 
 /// SSI0 at 400 kHz. The SD card is selected with PD0, the display with the SSI's own PA3.
-pub type Controller = Hal<Fixed<Ssi0>, (Line<GPIO_D, 0>, Line<GPIO_A, 3>, NotConnected)>;
+pub type Controller = Hal<Ssi0, (Line<GPIO_D, 0>, Line<GPIO_A, 3>, NotConnected)>;
 
 pub const fn controller() -> Controller {
-    let settings = Settings::new(400_000, Select::None);
-    Hal::new(Fixed::new(Ssi0, settings), (Line, Line, NotConnected))
+    let fixed = Fixed::new(400_000, MODE_0);
+    Hal::new(Ssi0, (Line, Line, NotConnected), fixed)
 }
 
 /// The display's input that distinguishes data from commands.

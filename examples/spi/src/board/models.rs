@@ -7,18 +7,16 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use embedded_hal::digital::{self, OutputPin};
-use embedded_hal::spi::{ErrorType, SpiBus};
+use embedded_hal::spi::{ErrorType, MODE_0, SpiBus};
 use nostall_devices::spi::{Flash, Target};
 use nostall_io::HostClock;
 use nostall_spi::controllers::{Fixed, Hal};
-use nostall_spi::{Select, Settings};
 
 /// A bus at 8 MHz, and three chip selects.
-pub type Controller = Hal<Fixed<Spi>, (Line<0>, Line<1>, Line<2>)>;
+pub type Controller = Hal<Spi, (Line<0>, Line<1>, Line<2>)>;
 
 pub const fn controller() -> Controller {
-    let settings = Settings::new(8_000_000, Select::None);
-    Hal::new(Fixed::new(Spi, settings), (Line, Line, Line))
+    Hal::new(Spi, (Line, Line, Line), Fixed::new(8_000_000, MODE_0))
 }
 
 /// The chips, and the one that is selected.

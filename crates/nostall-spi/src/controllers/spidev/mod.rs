@@ -15,7 +15,7 @@ use spidev::{SpiModeFlags, SpidevOptions, SpidevTransfer};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::Fault;
-use crate::settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
+use crate::settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize, mode_number};
 use crate::transfer::Message;
 use crate::words::Words;
 
@@ -217,8 +217,9 @@ impl Controller for Spidev {
         Err(Fault::Refused)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.mode = None;
+        Ok(())
     }
 
     fn whole<M: Message + ?Sized>(
@@ -243,8 +244,9 @@ fn bufsiz() -> usize {
 /// would reset the order.
 fn mode(settings: &Settings) -> SpiModeFlags {
     let mut mode = SpiModeFlags::empty();
-    mode.set(SpiModeFlags::SPI_CPHA, settings.mode.samples_second());
-    mode.set(SpiModeFlags::SPI_CPOL, settings.mode.idles_high());
+    let number = mode_number(settings.mode);
+    mode.set(SpiModeFlags::SPI_CPHA, number & 1 != 0);
+    mode.set(SpiModeFlags::SPI_CPOL, number & 2 != 0);
     let lsb_first = settings.order == BitOrder::LsbFirst;
     mode.set(SpiModeFlags::SPI_LSB_FIRST, lsb_first);
     mode.set(SpiModeFlags::SPI_3WIRE, settings.wires == Wires::Three);
@@ -266,8 +268,9 @@ fn fault(error: &io::Error) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use embedded_hal::spi::{MODE_1, MODE_2};
+
     use super::*;
-    use crate::settings::Mode;
 
     #[test]
     fn all_wire_settings_are_in_one_mode_value() {
@@ -275,13 +278,13 @@ mod tests {
             order: BitOrder::LsbFirst,
             wires: Wires::Three,
             select: Select::Line(0, Polarity::ActiveHigh),
-            ..Settings::new(1, Select::None).mode(Mode::Mode2)
+            ..Settings::new(1, Select::None).mode(MODE_2)
         };
         // linux/spi/spi.h: CPOL 2, CS_HIGH 4, LSB_FIRST 8, 3WIRE 0x10, NO_CS 0x40.
         assert_eq!(mode(&settings).bits(), 0x1e);
         let none = Settings {
             select: Select::None,
-            ..Settings::new(1, Select::None).mode(Mode::Mode1)
+            ..Settings::new(1, Select::None).mode(MODE_1)
         };
         assert_eq!(mode(&none).bits(), 0x41);
     }

@@ -65,7 +65,7 @@ pub fn can<M: CanMachine>(
     frames: u32,
 ) -> Result<SpiMeasured, Failed> {
     let wired = Wired::new(machine.controller(), frames);
-    let bus: CanBus<M> = Bus::new(wired, machine.platform(), config(strategy));
+    let bus: CanBus<M> = Bus::sized(wired, machine.platform(), config(strategy));
     let chip = bus
         .device(Settings::new(CLOCK, Select::None))
         .map_err(Failed::Refused)?;

@@ -174,10 +174,10 @@ impl<C: Controller> Controller for Wired<C> {
         Ok(progress)
     }
 
-    fn abort(&mut self) {
-        self.controller.abort();
+    fn abort(&mut self) -> Result<(), Fault> {
         self.far.chip.release();
         self.out = None;
+        self.controller.abort()
     }
 }
 
@@ -216,14 +216,16 @@ mod tests {
                 false => Progress::After(nostall_io::Nanos(1)),
             })
         }
-        fn abort(&mut self) {}
+        fn abort(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
     }
 
     #[test]
     fn the_model_receives_the_sent_words_and_the_wires_carry_ones() {
         let wired = Wired::new(Recorded::default(), 1);
         let clock = Bare(VirtualClock::new());
-        let bus: Bus<_, _, 4, 4, 32> = Bus::new(wired, clock, Config::DEFAULT);
+        let bus: Bus<_, _, 4, 4, 32> = Bus::sized(wired, clock, Config::DEFAULT);
         let chip = bus.device(Settings::new(1_000, Select::None)).unwrap();
         // Receive any frame, in normal mode: it is there at once.
         chip.write(&[0x02, 0x60, 0x60]).unwrap();

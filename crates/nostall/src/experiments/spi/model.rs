@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use embedded_hal::spi::{ErrorType, SpiBus};
 use nostall_devices::VirtualClock;
 use nostall_devices::spi::{Blocks, CardFault, Flash, FlashFault, SdCard, SelectLine, Wires};
 use nostall_spi::controllers::{Configure, Hal};
@@ -87,49 +86,23 @@ fn read_card(image: impl Blocks + 'static, broken: Broken, reports: &mut SpiRepo
     }
 }
 
-type OnWires = Bus<Hal<Rated, [SelectLine; 1]>, Bare<VirtualClock>>;
+type OnWires = Bus<Hal<Wires, [SelectLine; 1], Rated>, Bare<VirtualClock>>;
 
 fn bus(wires: Wires, line: SelectLine, clock: VirtualClock) -> OnWires {
-    Bus::new(Hal::new(Rated(wires), [line]), Bare(clock), Config::DEFAULT)
+    Bus::new(Hal::new(wires, [line], Rated), Bare(clock), Config::DEFAULT)
 }
 
-/// Wires at any rate.
-struct Rated(Wires);
+/// Sets the wires to any rate.
+struct Rated;
 
-impl Configure for Rated {
+impl Configure<Wires> for Rated {
     fn capabilities(&self, lines: u8) -> Capabilities {
         Capabilities::least(lines)
     }
 
-    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault> {
-        self.0.set_hertz(wire.clock);
+    fn configure(&mut self, wires: &mut Wires, wire: &Wire) -> Result<u32, Fault> {
+        wires.set_hertz(wire.clock);
         Ok(wire.clock)
-    }
-}
-
-impl ErrorType for Rated {
-    type Error = <Wires as ErrorType>::Error;
-}
-
-impl SpiBus for Rated {
-    fn read(&mut self, words: &mut [u8]) -> Result<(), Self::Error> {
-        self.0.read(words)
-    }
-
-    fn write(&mut self, words: &[u8]) -> Result<(), Self::Error> {
-        self.0.write(words)
-    }
-
-    fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), Self::Error> {
-        self.0.transfer(read, write)
-    }
-
-    fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), Self::Error> {
-        self.0.transfer_in_place(words)
-    }
-
-    fn flush(&mut self) -> Result<(), Self::Error> {
-        self.0.flush()
     }
 }
 
@@ -153,8 +126,8 @@ mod tests {
         model.set_fault(FlashFault::StuckBusy);
         let wires = Wires::new(clock);
         let line = wires.connect(model);
-        let hal = Hal::new(Rated(wires), [line]);
-        let bus: Bus<_, _> = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
+        let hal = Hal::new(wires, [line], Rated);
+        let bus = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
         let mut reports = SpiReports::default();
         flash(&bus, Select::line(0), &mut |told| {
             let _ = reports.add(Job::Flash, told);

@@ -144,8 +144,9 @@ impl Controller for NoWires {
         Ok(Progress::Done)
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self) -> Result<(), Fault> {
         self.under_way = false;
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nostall_spi::{BitOrder, Mode, Polarity, Select, Settings, Wires};
+use nostall_spi::{BitOrder, MODE_0, MODE_1, MODE_2, MODE_3, Polarity, Select, Settings, Wires};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
@@ -229,7 +229,8 @@ impl Args {
         let number =
             usize::from(has(SpiModeFlags::SPI_CPOL)) * 2 + usize::from(has(SpiModeFlags::SPI_CPHA));
         let mut settings = Settings::new(clock, select);
-        settings.mode = Mode::ALL[self.mode.map_or(number, usize::from)];
+        let modes = [MODE_0, MODE_1, MODE_2, MODE_3];
+        settings.mode = modes[self.mode.map_or(number, usize::from)];
         if has(SpiModeFlags::SPI_LSB_FIRST) {
             settings.order = BitOrder::LsbFirst;
         }

@@ -134,7 +134,7 @@ impl<'a> Ways<'a> {
             settings,
             files: (0..threads).map(|_| open()).collect::<Result<_>>()?,
             shared: Mutex::new(open()?),
-            bus: Bus::new(controller, Threads::new(), Config::DEFAULT),
+            bus: Bus::sized(controller, Threads::new(), Config::DEFAULT),
         })
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use nostall_pci::{Function, Names, Unread};
+use nostall_pci::{Function, Names};
 
 use super::json::{self, Device};
 use super::source::Source;
@@ -128,8 +128,7 @@ fn devices(source: &Source, names: &Names) -> Vec<Device> {
             }
             // In the list, but without an answer.
             Ok(None) => note(format_args!("{address} is left out: it does not answer")),
-            Err(Unread::Access(error)) => note(format_args!("{address} is left out: {error}")),
-            Err(error) => note(format_args!("{address} is left out: it {error}")),
+            Err(error) => note(format_args!("{address} is left out: {error}")),
         }
     }
     devices

@@ -42,6 +42,9 @@ const MOST_REGIONS: usize = 64;
 /// Maximum length of a line in bytes. A longer one becomes several rows.
 const LONGEST_LINE: usize = 16 << 10;
 
+/// First second of the year 10000, since 1970.
+const LAST_SECOND: i64 = 253_402_300_800;
+
 /// First character of a name that stands for an address in a trace. No program's names contain it.
 const ADDRESS: char = '\0';
 
@@ -322,13 +325,8 @@ impl<'a> Dump<'a> {
                     let header = dmesg
                         .header
                         .filter(|header| is_known && header.seconds != 0);
-                    let time = header.map(|header| {
-                        let micros = i64::try_from(header.micros).unwrap_or(0);
-                        header
-                            .seconds
-                            .saturating_mul(1_000_000)
-                            .saturating_add(micros)
-                    });
+                    let time =
+                        header.and_then(|header| microseconds(header.seconds, header.micros));
                     self.facts.time = self.facts.time.max(time);
                     let log = self.log(source, record.trust, time);
                     let crashes = self.text(&log, &dmesg.text);
@@ -1060,6 +1058,15 @@ fn hash_of(mut file: &File) -> io::Result<String> {
     }
 }
 
+/// Returns a time since 1970 in microseconds, up to the year 9999. Readers of the tables have no
+/// later one, so the clock of such a machine is wrong.
+fn microseconds(seconds: i64, micros: u64) -> Option<i64> {
+    let seconds = (0..LAST_SECOND).contains(&seconds).then_some(seconds)?;
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(i64::try_from(micros).ok()?)
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -1087,6 +1094,14 @@ mod tests {
     use arrow_array::types::Int32Type;
 
     use super::*;
+
+    #[test]
+    fn a_time_after_the_year_9999_is_none() {
+        assert_eq!(microseconds(1_700_000_000, 7), Some(1_700_000_000_000_007));
+        for wrong in [-1, LAST_SECOND, i64::MAX / 1_000_000 + 1, i64::MAX] {
+            assert_eq!(microseconds(wrong, 0), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_build_id_in_a_log_is_not_that_of_the_kernel() {

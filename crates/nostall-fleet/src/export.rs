@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nostall_postmortem::cli::number;
 
 use crate::decode::{self, Options, Source};
-use crate::list::Shard;
+use crate::list::{self, Shard};
 use crate::manifest::{Entry, Head, Manifest};
 use crate::names::Maps;
 use crate::output::{Batch, Claim, Format};
@@ -103,6 +103,8 @@ pub struct Summary {
     pub rows: [u64; 4],
     /// Number of inputs with the status `error`.
     pub errors: u64,
+    /// Number of inputs with the status `none`: readable, and without records.
+    pub empty: u64,
     /// Number of decoded bytes: the sum of the column `decoded`.
     pub decoded: u64,
     /// Number of written batches.
@@ -116,9 +118,9 @@ impl fmt::Display for Summary {
         let [_, records, calls, crashes] = self.rows;
         write!(
             f,
-            "{} dumps, {} of them unreadable: {records} records, {calls} calls, {crashes} crashes; \
-             {} batches written, {} were there",
-            self.inputs, self.errors, self.batches, self.skipped
+            "{} dumps, {} of them unreadable, {} without records: {records} records, {calls} calls, \
+             {crashes} crashes; {} batches written, {} were there",
+            self.inputs, self.errors, self.empty, self.batches, self.skipped
         )
     }
 }
@@ -131,7 +133,6 @@ impl fmt::Display for Summary {
 /// symbols cannot be loaded, or if a file cannot be read or written.
 pub fn run(args: &Args) -> Result<Summary> {
     let out = &args.out;
-    fs::create_dir_all(out).with_context(|| format!("--out {}", out.display()))?;
     let options = Options {
         maps: args.symbols.as_deref().map_or(Ok(Maps::None), Maps::load)?,
         redact: args.redact,
@@ -150,6 +151,10 @@ pub fn run(args: &Args) -> Result<Summary> {
     let unless_given =
         || out.join(format!("manifest-{name}").trim_end_matches('-').to_owned() + ".jsonl");
     let path = args.manifest.clone().unwrap_or_else(unless_given);
+    if !path.exists() {
+        list::check(&args.inputs)?;
+    }
+    fs::create_dir_all(out).with_context(|| format!("--out {}", out.display()))?;
     let mut claim = Claim::new(out, args.format, &name)?;
     let mut manifest = Manifest::open(&path, &head, shard, &args.inputs, out)?;
     claim.of(&manifest.sums.digest)?;
@@ -162,7 +167,7 @@ pub fn run(args: &Args) -> Result<Summary> {
     thread::scope(|scope| {
         let mut last = None;
         while let Some((number, entries)) = manifest.batch()? {
-            if Batch::is_there(out, args.format, &name, number) {
+            if claim.has(out, number)? {
                 summary.skipped += 1;
                 // The bar's rate counts only the inputs that this run decodes.
                 bar.set_length(
@@ -172,7 +177,7 @@ pub fn run(args: &Args) -> Result<Summary> {
                 );
                 continue;
             }
-            let mut files = Batch::new(out, args.format, &name, number)?;
+            let mut files = Batch::new(&claim, out, args.format, &name, number)?;
             let decode = |entry: &Entry, rows: &SyncSender<Rows>| one(entry, &options, rows);
             let decoded = decode_all(entries.iter(), jobs, &decode, &mut |given| {
                 match given {
@@ -187,7 +192,7 @@ pub fn run(args: &Args) -> Result<Summary> {
             // Another thread has completed the previous batch's files. Its error comes first.
             end(last.take())?;
             decoded?;
-            last = Some(scope.spawn(|| files.finish()));
+            last = Some(scope.spawn(|| files.finish(&claim)));
             summary.inputs += entries.len() as u64;
             summary.batches += 1;
         }
@@ -210,8 +215,10 @@ impl Summary {
         if table == DUMPS {
             let column = |name| rows.column_by_name(name);
             let status = column("status").map(|column| column.as_string::<i32>());
-            let is_error = |status: &Option<&str>| *status == Some("error");
-            self.errors += status.into_iter().flatten().filter(is_error).count() as u64;
+            for status in status.into_iter().flatten().flatten() {
+                self.errors += u64::from(status == "error");
+                self.empty += u64::from(status == "none");
+            }
             let decoded = column("decoded");
             let decoded =
                 decoded.map(|column| column.as_primitive::<arrow_array::types::Int64Type>());

@@ -55,6 +55,23 @@ impl Shard {
     }
 }
 
+/// Checks that each input which is an argument exists.
+///
+/// # Errors
+///
+/// If a file, directory or list does not exist.
+pub fn check(inputs: &[PathBuf]) -> Result<()> {
+    for input in inputs {
+        let name = input.to_str().unwrap_or_default();
+        let path = name.strip_prefix('@').map_or(&**input, Path::new);
+        if name != "-" {
+            let found = path.symlink_metadata();
+            found.with_context(|| input.to_string_lossy().into_owned())?;
+        }
+    }
+    Ok(())
+}
+
 /// Passes each input to `each`. `@FILE` is a list of paths, and `-` a list on standard input. A
 /// directory stands for all regular files in it and below, in the order of their names. Links in
 /// directories are not followed, and the directory `besides` is left out. A line of a list ends in

@@ -170,6 +170,8 @@ impl Manifest {
         let sums = sums.context("its last line has no sums: it is cut off, or no manifest")?;
         file.seek(SeekFrom::Start(0))?;
         let mut lines = BufReader::new(file);
+        verify(&mut lines, &sums)?;
+        lines.seek(SeekFrom::Start(0))?;
         let found = serde_json::from_str(&line(&mut lines)?).context("its first line")?;
         head.check(&found)?;
         let mut manifest = Self {
@@ -214,6 +216,24 @@ impl Manifest {
     }
 }
 
+/// Checks that the lines before the last one have the digest of the sums.
+fn verify(lines: &mut impl BufRead, sums: &Sums) -> Result<()> {
+    let mut digest = Sha256::new();
+    let mut last = Vec::new();
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        digest.update(last.trim_ascii_end());
+        std::mem::swap(&mut last, &mut line);
+        line.clear();
+    }
+    ensure!(
+        hex(&digest.finalize()) == sums.digest,
+        "its lines are not those of its last line's digest: it was changed; remove it, and give \
+         the inputs again"
+    );
+    Ok(())
+}
+
 fn line(lines: &mut impl BufRead) -> Result<String> {
     let mut line = String::new();
     lines.read_line(&mut line)?;
@@ -233,26 +253,44 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
         let _ = fs::remove_file(&part);
         return Ok(());
     }
-    let written = write(&file, head, shard, inputs, out);
+    let written = write(&file, [path, &part], head, shard, inputs, out);
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
     written.and_then(|()| Ok(fs::rename(&part, path)?))
 }
 
-/// Writes the list of all inputs.
-fn write(file: &File, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) -> Result<()> {
+/// Writes the list of all inputs, without the manifest's own files. The last of `own` is written.
+fn write(
+    file: &File,
+    own: [&Path; 2],
+    head: &Head,
+    shard: Shard,
+    inputs: &[PathBuf],
+    out: &Path,
+) -> Result<()> {
     file.set_len(0)?;
+    let folder = |path: &Path| fs::canonicalize(path.parent()?).ok();
+    let is_own = |path: &Path| {
+        let mut own = own.iter();
+        own.any(|own| own.file_name() == path.file_name() && folder(own) == folder(path))
+    };
+    let of_part = || own[1].display().to_string();
+    // The listing adds an input's name to its errors, and this one belongs to another file.
+    let mut failed = None;
     let mut file = BufWriter::new(file);
     let mut digest = Sha256::new();
     let mut write = |line: String| {
         digest.update(&line);
         writeln!(file, "{line}")
     };
-    write(serde_json::to_string(head)?)?;
+    write(serde_json::to_string(head)?).with_context(of_part)?;
     let mut sums = Sums::default();
     let (mut input, mut batch, mut batch_inputs, mut batch_bytes) = (0, 0, 0, 0);
-    list::all(inputs, out, &mut |path| {
+    let listed = list::all(inputs, out, &mut |path| {
+        if is_own(path) {
+            return Ok(());
+        }
         input += 1;
         if !shard.has(path) {
             return Ok(());
@@ -274,14 +312,20 @@ fn write(file: &File, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path)
             path: path.to_string_lossy().into_owned(),
             bytes: bytes.then(|| path.as_os_str().as_encoded_bytes().to_vec()),
         };
-        write(serde_json::to_string(&line)?)?;
-        Ok(())
-    })?;
+        write(serde_json::to_string(&line)?).map_err(|error| {
+            failed = Some(error);
+            anyhow!("the manifest cannot be written")
+        })
+    });
+    if let Some(error) = failed {
+        return Err(error).with_context(of_part);
+    }
+    listed?;
     ensure!(input > 0, "there is no file in the inputs");
     sums.batches = if sums.inputs == 0 { 0 } else { batch + 1 };
     sums.digest = hex(&digest.finalize());
-    writeln!(file, "{}", serde_json::to_string(&sums)?)?;
-    file.flush()?;
-    file.get_ref().sync_all()?;
-    Ok(())
+    let end = serde_json::to_string(&sums)?;
+    let written = writeln!(file, "{end}").and_then(|()| file.flush());
+    let synced = written.and_then(|()| file.get_ref().sync_all());
+    synced.with_context(of_part)
 }

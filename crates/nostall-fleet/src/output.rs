@@ -1,5 +1,6 @@
 //! Files of the tables.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,9 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use crate::decode::hex;
 use crate::schema::{Kind, Lacks, TABLES, VERSION, VERSION_KEY};
 use crate::tables::{CALLS, CRASHES, DUMPS, RECORDS, TableNumber};
 
@@ -40,6 +43,12 @@ const ROWS_OF_PAGE: usize = 64 << 10;
 
 /// Maximum length of a text in statistics, in bytes. Hashes and signatures fit.
 const LONGEST_KEY: usize = 64;
+
+/// Number of bytes at a file's end whose hash is recorded.
+const TAIL: u64 = 64 << 10;
+
+/// First part of a lock file's name.
+const LOCK: &str = ".export-";
 
 /// Zstandard's compression level. Higher levels take longer than decoding.
 const LEVEL: i32 = 1;
@@ -71,10 +80,45 @@ impl Format {
     }
 }
 
-/// Lock with which one export writes the files of a shard and format in a directory.
+/// Lock with which one export writes the files of a shard and format in a directory. The lock file
+/// records these files: the digest of their manifest, and a line of JSON for each batch.
 pub struct Claim {
     file: File,
     path: PathBuf,
+    written: BTreeMap<u64, Written>,
+}
+
+/// Files of a batch, which are recorded before they get their names.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    batch: u64,
+    files: Vec<TableFile>,
+}
+
+/// A complete file of a table.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct TableFile {
+    name: String,
+    len: u64,
+    /// SHA-256 of its last [`TAIL`] bytes, in hexadecimal. A Parquet file has its index there.
+    tail: String,
+}
+
+impl TableFile {
+    /// Reads the file at `path`, which has or gets this name.
+    fn read(path: &Path, name: &str) -> Result<Self> {
+        let read = || {
+            let mut file = File::open(path)?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
+            let mut tail = Vec::new();
+            file.take(TAIL).read_to_end(&mut tail)?;
+            Ok::<_, io::Error>((len, hex(&Sha256::digest(tail))))
+        };
+        let (len, tail) = read().with_context(|| path.display().to_string())?;
+        let name = name.to_owned();
+        Ok(Self { name, len, tail })
+    }
 }
 
 impl Claim {
@@ -82,34 +126,143 @@ impl Claim {
     ///
     /// # Errors
     ///
-    /// If another export holds the lock, or if the lock file cannot be created.
+    /// If another export holds the lock, or if the lock file cannot be created. If a file of a table
+    /// is recorded by no export into this directory.
     pub fn new(folder: &Path, format: Format, shard: &str) -> Result<Self> {
-        let path = folder.join(format!(".export-{shard}{}", format.name()));
-        let file = lock(&path, "another export uses it");
-        let file = file.with_context(|| path.display().to_string())?;
-        Ok(Self { file, path })
+        let path = folder.join(format!("{LOCK}{shard}{}", format.name()));
+        let file = file_of(lock(&path, "another export uses it"), &path)?;
+        let claim = Self {
+            file,
+            path,
+            written: BTreeMap::new(),
+        };
+        refuse_foreign(folder, format)?;
+        Ok(claim)
     }
 
-    /// Records in the lock file that the directory's files belong to the manifest with this digest.
+    /// Claims the directory for the manifest with this digest. Its complete batches are then known.
     ///
     /// # Errors
     ///
-    /// If they belong to another manifest, whose batches have the same names. Otherwise the file
-    /// system's error.
+    /// If the recorded files belong to another manifest, whose batches have the same names. Otherwise
+    /// the file system's error.
     pub fn of(&mut self, digest: &str) -> Result<()> {
+        let path = &self.path;
         let mut known = String::new();
-        self.file.read_to_string(&mut known)?;
+        file_of(self.file.read_to_string(&mut known), path)?;
+        let first = known.lines().next().unwrap_or_default();
         // Writing a shorter text was interrupted, so no batch has been written yet.
         ensure!(
-            known == digest || known.len() < digest.len(),
+            first == digest || known.len() < digest.len(),
             "{}: the directory has files of another manifest; give another --out",
-            self.path.display()
+            path.display()
         );
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(digest.as_bytes())?;
-        self.file.sync_all()?;
+        self.written = batches(&known).map(|one| (one.batch, one)).collect();
+        // A record that was not completed has no end of its line.
+        let sound = known.rfind('\n').map_or(0, |end| end as u64 + 1);
+        let mut begin = || {
+            self.file.set_len(sound)?;
+            self.file.seek(SeekFrom::Start(sound))?;
+            if sound == 0 {
+                writeln!(&self.file, "{digest}")?;
+            }
+            self.file.sync_all()
+        };
+        file_of(begin(), path)
+    }
+
+    /// Returns whether the files of a batch are complete.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is not as it was written.
+    pub fn has(&self, folder: &Path, batch: u64) -> Result<bool> {
+        let Some(written) = self.written.get(&batch) else {
+            return Ok(false);
+        };
+        let mut is_whole = true;
+        for file in &written.files {
+            let path = folder.join(&file.name);
+            match path.symlink_metadata() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => is_whole = false,
+                _ => ensure!(
+                    TableFile::read(&path, &file.name)? == *file,
+                    "{}: the file was changed after its export; remove it to export its batch again",
+                    path.display()
+                ),
+            }
+        }
+        Ok(is_whole)
+    }
+
+    /// Removes the files of a batch that an earlier run left incomplete.
+    fn remove(&self, folder: &Path, batch: u64) -> Result<()> {
+        let files = self.written.get(&batch).into_iter();
+        for file in files.flat_map(|written| &written.files) {
+            let path = folder.join(&file.name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    file_of(Err(error), &path)?
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
+
+    /// Records the files of a batch.
+    fn record(&self, written: &Written) -> Result<()> {
+        let line = serde_json::to_string(written)? + "\n";
+        let write = || {
+            (&self.file).write_all(line.as_bytes())?;
+            self.file.sync_all()
+        };
+        file_of(write(), &self.path)
+    }
+}
+
+/// Returns the batches that a lock file's text records.
+fn batches(text: &str) -> impl Iterator<Item = Written> {
+    let lines = text.lines().skip(1);
+    lines.filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// Refuses files of tables that no lock file in the directory records. Queries would read them.
+fn refuse_foreign(folder: &Path, format: Format) -> Result<()> {
+    let mut found = BTreeSet::new();
+    let mut locks = Vec::new();
+    for entry in file_of(fs::read_dir(folder), folder)? {
+        let name = file_of(entry, folder)?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let is_of = |table: &str| {
+            name.strip_prefix(table)
+                .is_some_and(|rest| rest.starts_with('-'))
+        };
+        if name.ends_with(format.extension()) && TABLES.iter().any(|table| is_of(table.name)) {
+            found.insert(name.to_owned());
+        } else if name.starts_with(LOCK) && name.ends_with(format.name()) {
+            locks.push(folder.join(name));
+        }
+    }
+    // Read after the directory: each file is recorded before it gets its name.
+    for path in locks {
+        let known = file_of(fs::read_to_string(&path), &path)?;
+        for file in batches(&known).flat_map(|written| written.files) {
+            found.remove(&file.name);
+        }
+    }
+    match found.first() {
+        None => Ok(()),
+        Some(name) => bail!(
+            "{}: no export into this directory wrote it; give another --out",
+            folder.join(name).display()
+        ),
+    }
+}
+
+/// Adds a file's path to an error.
+fn file_of<T>(result: std::result::Result<T, impl Into<anyhow::Error>>, path: &Path) -> Result<T> {
+    result.map_err(|error| error.into().context(path.display().to_string()))
 }
 
 impl Drop for Claim {
@@ -181,7 +334,8 @@ pub struct Batch<'a> {
     name: String,
     open: Vec<Part>,
     numbers: [u32; 4],
-    complete: Vec<(TableNumber, String)>,
+    complete: Vec<String>,
+    number: u64,
 }
 
 enum Part {
@@ -190,12 +344,20 @@ enum Part {
 }
 
 impl<'a> Batch<'a> {
-    /// Starts the files of batch number `batch`. Their names contain `shard`.
+    /// Starts the files of batch number `batch`. Their names contain `shard`. Files that an earlier
+    /// run left of this batch are removed.
     ///
     /// # Errors
     ///
-    /// If they cannot be created.
-    pub fn new(folder: &'a Path, format: Format, shard: &str, batch: u64) -> Result<Self> {
+    /// If they cannot be created, or removed.
+    pub fn new(
+        claim: &Claim,
+        folder: &'a Path,
+        format: Format,
+        shard: &str,
+        batch: u64,
+    ) -> Result<Self> {
+        claim.remove(folder, batch)?;
         Self::with_limits(LIMITS, folder, format, shard, batch)
     }
 
@@ -214,7 +376,9 @@ impl<'a> Batch<'a> {
             open: Vec::new(),
             numbers: [0; 4],
             complete: Vec::new(),
+            number: batch,
         };
+        new.remove_parts();
         // A table without rows also has a file, for query engines that need its columns.
         for table in 0..TABLES.len() {
             let part = new.part(table)?;
@@ -223,12 +387,14 @@ impl<'a> Batch<'a> {
         Ok(new)
     }
 
-    /// Returns whether the files of a batch are complete. Its `dumps` file gets its name last.
-    pub fn is_there(folder: &Path, format: Format, shard: &str, batch: u64) -> bool {
-        let extension = format.extension();
-        folder
-            .join(format!("dumps-{shard}{batch:05}-00.{extension}"))
-            .exists()
+    /// Removes the unfinished files that a killed run left of this batch.
+    fn remove_parts(&mut self) {
+        for table in 0..TABLES.len() {
+            while fs::remove_file(self.temporary(&self.file_name(table))).is_ok() {
+                self.numbers[table] += 1;
+            }
+        }
+        self.numbers = [0; 4];
     }
 
     fn file_name(&self, table: TableNumber) -> String {
@@ -271,6 +437,11 @@ impl<'a> Batch<'a> {
     ///
     /// If they cannot be written.
     pub fn write(&mut self, table: TableNumber, rows: &RecordBatch) -> Result<()> {
+        let path = self.temporary(&self.file_name(table));
+        file_of(self.append(table, rows), &path)
+    }
+
+    fn append(&mut self, table: TableNumber, rows: &RecordBatch) -> Result<()> {
         let bytes = match &mut self.open[table] {
             Part::Parquet(writer) => {
                 writer.write(rows)?;
@@ -284,7 +455,6 @@ impl<'a> Batch<'a> {
                 writer.get_ref().get_ref().bytes
             }
         };
-        // The `dumps` file marks a complete batch, so it is never split.
         if bytes >= self.limits.file && table != DUMPS {
             self.end(table)?;
             self.numbers[table] += 1;
@@ -306,25 +476,34 @@ impl<'a> Batch<'a> {
             }
         };
         file.sync_all()?;
-        self.complete.push((table, self.file_name(table)));
+        self.complete.push(self.file_name(table));
         Ok(())
     }
 
-    /// Completes all files, and renames them to their final names.
+    /// Completes all files, records them with the claim, and renames them to their final names.
     ///
     /// # Errors
     ///
     /// If they cannot be written.
-    pub fn finish(mut self) -> Result<()> {
+    pub fn finish(mut self, claim: &Claim) -> Result<()> {
         for table in [RECORDS, CALLS, CRASHES, DUMPS] {
-            self.end(table)?;
+            let path = self.temporary(&self.file_name(table));
+            file_of(self.end(table), &path)?;
         }
+        let read = |name: &String| TableFile::read(&self.temporary(name), name);
+        let files = self.complete.iter().map(read).collect::<Result<_>>()?;
+        let batch = self.number;
+        claim.record(&Written { batch, files })?;
         // The `dumps` file is the last.
-        for (_, name) in &self.complete {
-            fs::rename(self.temporary(name), self.folder.join(name))?;
+        for name in &self.complete {
+            let path = self.folder.join(name);
+            file_of(fs::rename(self.temporary(name), &path), &path)?;
         }
         #[cfg(unix)]
-        File::open(self.folder)?.sync_all()?;
+        file_of(
+            File::open(self.folder).and_then(|it| it.sync_all()),
+            self.folder,
+        )?;
         Ok(())
     }
 }
@@ -391,8 +570,6 @@ impl Write for Counted {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -407,6 +584,8 @@ mod tests {
 
     /// Writes the tables of 60 logs to small files, and returns their names and hashes.
     fn small_files(folder: &Path, format: Format) -> (Vec<String>, Vec<String>) {
+        let mut claim = Claim::new(folder, format, "").unwrap();
+        claim.of("digest").unwrap();
         let mut batch = Batch::with_limits(SMALL, folder, format, "", 3).unwrap();
         let mut hashes = BTreeSet::new();
         let mut in_order = Vec::new();
@@ -436,14 +615,44 @@ mod tests {
             )
             .unwrap();
         }
-        batch.finish().unwrap();
+        batch.finish(&claim).unwrap();
+        (names_in(folder), in_order)
+    }
+
+    #[test]
+    fn a_batch_that_is_written_again_with_fewer_files_leaves_none_of_the_earlier_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let (names, _) = small_files(folder.path(), Format::Parquet);
+        let of_records = |names: &[String]| {
+            let names = names.iter();
+            names.filter(|name| name.starts_with("records-")).count()
+        };
+        assert!(of_records(&names) >= 3, "{names:?}");
+        // As if the last rename had been interrupted.
+        fs::remove_file(folder.path().join("dumps-00003-00.parquet")).unwrap();
+        fs::write(folder.path().join(".records-00003-00.parquet.part"), "x").unwrap();
+        fs::write(folder.path().join(".records-00003-01.parquet.part"), "x").unwrap();
+        let mut claim = Claim::new(folder.path(), Format::Parquet, "").unwrap();
+        claim.of("digest").unwrap();
+        assert!(!claim.has(folder.path(), 3).unwrap());
+        let batch = Batch::new(&claim, folder.path(), Format::Parquet, "", 3).unwrap();
+        batch.finish(&claim).unwrap();
+        let names = names_in(folder.path());
+        assert_eq!(of_records(&names), 1, "{names:?}");
+        assert!(
+            !names.iter().any(|name| name.ends_with(".part")),
+            "{names:?}"
+        );
+    }
+
+    fn names_in(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).unwrap().map(|entry| {
             let name = entry.unwrap().file_name();
             name.into_string().unwrap()
         });
         let mut names: Vec<_> = names.collect();
         names.sort();
-        (names, in_order)
+        names
     }
 
     fn open(path: PathBuf) -> ParquetRecordBatchReaderBuilder<File> {
@@ -546,7 +755,8 @@ mod tests {
     #[test]
     fn keys_have_statistics_in_the_footer_and_texts_have_none() {
         let folder = tempfile::tempdir().unwrap();
-        let mut batch = Batch::new(folder.path(), Format::Parquet, "", 0).unwrap();
+        let claim = Claim::new(folder.path(), Format::Parquet, "").unwrap();
+        let mut batch = Batch::new(&claim, folder.path(), Format::Parquet, "", 0).unwrap();
         let mut signatures = BTreeSet::new();
         for (input, release) in [(0, "6.1.0"), (1, "6.12.9")] {
             let log = format!(
@@ -571,7 +781,7 @@ mod tests {
             )
             .unwrap();
         }
-        batch.finish().unwrap();
+        batch.finish(&claim).unwrap();
         let [first, last] = [signatures.first().unwrap(), signatures.last().unwrap()];
         assert_eq!(first.len(), 16);
         assert_ne!(first, last);

@@ -314,7 +314,6 @@ fn a_manifest_of_another_export_is_refused_with_what_differs() {
         assert_eq!(again.status.code(), Some(1));
         assert!(error.contains("is of another export"), "{error}");
     }
-    // A line that is damaged is no end of the list.
     let manifest = out.join("manifest.jsonl");
     let sound = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, sound.replacen("{\"input\":5", "{\"inp", 1)).unwrap();
@@ -326,7 +325,7 @@ fn a_manifest_of_another_export_is_refused_with_what_differs() {
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&again.stderr);
-    assert!(error.contains("a line is damaged"), "{error}");
+    assert!(error.contains("its lines are not those"), "{error}");
     fs::write(&manifest, sound).unwrap();
     // The manifest alone is enough to go on.
     let summary = export(&out, &["--manifest", manifest.to_str().unwrap()], &[]);
@@ -734,5 +733,133 @@ fn recorded_dumps_are_those_of_the_fixtures() {
             zstd::decode_all(packed).unwrap() == fs::read(fixture).unwrap(),
             "{name}"
         );
+    }
+}
+
+/// Returns everything in a directory, hidden files included.
+fn everything(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_foreign_file_in_the_directory_is_refused_before_anything_is_written() {
+    let made = Made::new(10);
+    let other = Made::new(20);
+    export(&other.path("out"), &[], &[&other.dumps()]);
+    let foreign = other.path("out/dumps-00000-00.parquet");
+    for name in ["dumps-00000-00.parquet", "records-00007-00.parquet"] {
+        for kind in ["another fleet's", "empty", "directory"] {
+            let out = made.path("out");
+            fs::create_dir(&out).unwrap();
+            match kind {
+                "empty" => fs::write(out.join(name), "").unwrap(),
+                "directory" => fs::create_dir(out.join(name)).unwrap(),
+                _ => drop(fs::copy(&foreign, out.join(name)).unwrap()),
+            }
+            let error = refused(&out, &[], &[&made.dumps()]);
+            assert!(error.contains(name), "{kind} {name}: {error}");
+            assert!(error.contains("no export into this directory"), "{error}");
+            assert_eq!(everything(&out), [name.to_owned()].into(), "{kind}");
+            fs::remove_dir_all(&out).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_changed_file_of_a_complete_batch_is_refused_by_name() {
+    let made = Made::new(10);
+    let out = made.path("out");
+    export(&out, &[], &[&made.dumps()]);
+    let path = out.join("records-00000-00.parquet");
+    let sound = fs::read(&path).unwrap();
+    let mut changed = sound.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    for bytes in [&changed[..], &sound[1..], b""] {
+        fs::write(&path, bytes).unwrap();
+        let error = refused(&out, &[], &[&made.dumps()]);
+        assert!(error.contains("records-00000-00.parquet"), "{error}");
+        assert!(error.contains("was changed"), "{error}");
+    }
+    fs::write(&path, &sound).unwrap();
+    assert!(export(&out, &[], &[&made.dumps()]).contains("1 were there"));
+    // A batch without one of its files is exported again, whole.
+    let whole = files(&out);
+    fs::remove_file(out.join("dumps-00000-00.parquet")).unwrap();
+    assert!(export(&out, &[], &[&made.dumps()]).contains("1 batches written"));
+    assert!(files(&out) == whole);
+}
+
+#[test]
+fn a_changed_manifest_is_refused() {
+    let made = Made::new(30);
+    let out = made.path("out");
+    let shared = made.path("shared.jsonl");
+    let arguments = ["--manifest", shared.to_str().unwrap()];
+    export(&out, &arguments, &[&made.dumps()]);
+    let sound = fs::read_to_string(&shared).unwrap();
+    let lines: Vec<_> = sound.lines().collect();
+    let shortened = [&lines[..10], &lines[15..]].concat();
+    let ended = [&lines[..10], &lines[31..], &lines[10..]].concat();
+    let numbered = sound.replace("\"batch\":0", "\"batch\":3");
+    for (changed, name) in [
+        (shortened.join("\n") + "\n", "lines are deleted"),
+        (ended.join("\n") + "\n", "an end in the middle"),
+        (numbered, "other numbers of batches"),
+    ] {
+        fs::write(&shared, changed).unwrap();
+        let new = made.path("new");
+        let error = refused(&new, &arguments, &[]);
+        assert!(error.contains("its lines are not those"), "{name}: {error}");
+        assert_eq!(files(&new), BTreeMap::new(), "{name}");
+        fs::remove_dir_all(new).unwrap();
+    }
+}
+
+#[test]
+fn an_input_that_does_not_exist_is_refused_before_anything_is_written() {
+    let made = Made::new(10);
+    let out = made.path("out");
+    let mistyped = made.path("fleet/dump");
+    let error = refused(&out, &[], &[&made.dumps(), &mistyped]);
+    assert!(error.contains("fleet/dump: "), "{error}");
+    assert!(error.contains("No such file"), "{error}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn the_manifest_is_no_input() {
+    let made = Made::new(10);
+    let manifest = made.dumps().join("list.jsonl");
+    let arguments = ["--manifest", manifest.to_str().unwrap()];
+    let summary = export(&made.path("out"), &arguments, &[&made.dumps()]);
+    assert!(summary.starts_with("10 dumps, "), "{summary}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_of_writing_names_the_file() {
+    let made = Made::new(30);
+    // Files of at most this number of KiB, as on a full disk.
+    for (most, name) in [(0, "manifest.jsonl.part"), (12, ".parquet.part")] {
+        let script = format!("trap '' XFSZ; ulimit -f {most}; exec \"$0\" \"$@\"");
+        let output = Command::new("bash")
+            .args([
+                "-c",
+                &script,
+                env!("CARGO_BIN_EXE_nostall-fleet"),
+                "export",
+                "--out",
+            ])
+            .args([made.path(&format!("out{most}")), made.dumps()])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(name), "{most}: {error}");
+        assert!(error.contains("File too large"), "{most}: {error}");
+        assert!(!error.contains("fleet/dumps"), "{most}: {error}");
     }
 }

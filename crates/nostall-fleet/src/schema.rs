@@ -172,7 +172,7 @@ pub const DUMPS: Table = Table {
             Time,
             Unknown,
             "UTC",
-            "time of the newest kernel log; of a header that failed error correction, null",
+            "time of the newest kernel log; null after the year 9999, or of a header that failed error correction",
         ),
         column(
             "uptime",

@@ -13,7 +13,7 @@ use anyhow::{Result, anyhow, bail};
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::BooleanBuffer;
 use nostall_postmortem::decompress::starts_with_reason;
-use nostall_postmortem::detect::FoundRegion;
+use nostall_postmortem::detect::{Detection, FoundRegion};
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::image::{self, DumpFormat, Image};
 use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
@@ -263,6 +263,9 @@ impl<'a> Dump<'a> {
         });
         let detection = image.detect();
         let mut decoded = Vec::new();
+        if !detection.is_complete || detection.convincing().len() > MOST_REGIONS {
+            self.facts.error = Some(Detection::CUT_SHORT.to_owned());
+        }
         for found in detection.convincing().iter().take(MOST_REGIONS) {
             let whole = image.read(found.start, found.geometry.len());
             let Some(bytes) = whole.or_else(|| image.read(found.start, found.len)) else {

@@ -137,7 +137,7 @@ pub const DUMPS: Table = Table {
             Text,
             Redacted,
             "",
-            "reason of the status, if it is not `records`",
+            "reason of the status; with `records`, the part of the dump that was not searched or read",
         ),
         column(
             "kernel",

@@ -337,6 +337,36 @@ fn the_search_of_hostile_dumps_ends() {
     }
 }
 
+/// Returns `count` headers of zones with contents at irregular distances, as any process can put
+/// into memory.
+fn fakes(count: usize) -> Vec<u8> {
+    let random = noise(count * 2, 23);
+    let mut bytes = Vec::new();
+    for pair in random.chunks(2) {
+        let size = 20 + u32::from(pair[0]) / 4;
+        let header = ZoneHeader {
+            signature: SIGNATURE,
+            start: size,
+            size,
+        };
+        bytes.extend(header.encode(ByteOrder::Little));
+        bytes.extend(vec![b'x'; 40 + usize::from(pair[1]) / 2 * 2]);
+    }
+    bytes
+}
+
+#[test]
+fn a_flood_of_headers_before_or_after_a_region_does_not_hide_it() {
+    for (name, count) in [("plain", 5_000), ("ecc16", 60_000), ("armv7-ecc", 5_000)] {
+        let fixture = fixture(name);
+        let fakes = fakes(count);
+        let before = [&fakes[..], &fixture.image].concat();
+        let after = [&fixture.image[..], &fakes].concat();
+        assert_found(&detect(&before).found, fakes.len(), &fixture, name);
+        assert_found(&detect(&after).found, 0, &fixture, name);
+    }
+}
+
 #[test]
 fn thousands_of_zones_are_found() {
     let params = Params {

@@ -836,3 +836,36 @@ fn a_dump_that_only_its_own_tools_read_is_refused_with_a_helpful_command() {
     assert!(said.contains("rd -p -r region.bin ADDRESS BYTES"), "{said}");
     assert_eq!(said.lines().count(), 1);
 }
+
+#[test]
+fn an_image_that_was_not_searched_completely_says_so() {
+    let header = ZoneHeader {
+        signature: SIGNATURE,
+        start: 8,
+        size: 8,
+    };
+    // Headers at irregular distances, and a region after them.
+    let mut image = Vec::new();
+    for i in 0..60_000_usize {
+        image.extend(header.encode(ByteOrder::Little));
+        image.resize(image.len() + 20 + i * i % 61 * 2, b'x');
+    }
+    let start = image.len();
+    image.extend(fixture("ecc16"));
+    let bench = Bench::new();
+    bench.file("image", &image);
+    bench.file("alone", &fixture("ecc16"));
+    let (status, lines) = bench.json(&["image"]);
+    assert_eq!(status, 0);
+    let region = of(&lines, "region").next().unwrap();
+    assert_eq!(region["start"], format!("{start:#x}"));
+    let message = |lines: &[Value]| of(lines, "end").next().unwrap()["message"].clone();
+    let words = message(&lines);
+    assert!(
+        words.as_str().unwrap().contains("records may be missing"),
+        "{words}"
+    );
+    let (_, alone) = bench.json(&["alone"]);
+    assert_eq!(message(&alone), Value::Null);
+    assert_eq!(of(&lines, "record").count(), of(&alone, "record").count());
+}

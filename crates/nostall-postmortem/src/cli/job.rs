@@ -23,6 +23,7 @@ use super::swap::Swap;
 use super::text::{self, Escaped};
 use super::traces::{self, Trace};
 use super::{buffers, files};
+use crate::detect::Detection;
 use crate::ftrace_ring::{self, Kernel, RingBuffer};
 use crate::image::Image;
 use crate::symbols::Symbols;
@@ -108,11 +109,6 @@ impl Job<'_> {
             args.out.is_none() || number <= 1,
             "--out takes one region, and there are {number}: choose one with --offset and --size"
         );
-        if !regions.is_complete {
-            self.note(format_args!(
-                "{input}: more places look like regions than are examined"
-            ));
-        }
         let mut decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
         let has_region = !decoded.is_empty();
         let found = trace_region::find(&image, &args.region.window(), &decoded);
@@ -168,7 +164,15 @@ impl Job<'_> {
             outcome = join(outcome, next);
         }
         let none = || no_region(&image, input, args.swap, regions.unlisted);
-        Ok(outcome.unwrap_or_else(|| Outcome::none(Status::None, none())))
+        let mut outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
+        if !regions.is_complete {
+            let cut = format!("{input}: {}", Detection::CUT_SHORT);
+            outcome.message = Some(match outcome.message {
+                Some(message) => format!("{message}; {cut}"),
+                None => cut,
+            });
+        }
+        Ok(outcome)
     }
 
     fn region(&self, image: &Image, input: &Input, region: &Region<'_>) -> Result<Outcome> {

@@ -55,7 +55,7 @@ pub struct Outcome {
     pub status: Status,
     /// Number of records.
     pub records: usize,
-    /// The reason, if there are no records.
+    /// The reason, if there are no records or not all places were searched.
     pub message: Option<String>,
 }
 

@@ -17,6 +17,10 @@ pub struct Detection {
 }
 
 impl Detection {
+    /// Sentence about an image that was not searched completely.
+    pub const CUT_SHORT: &'static str =
+        "more places look like regions than are examined, so records may be missing";
+
     /// Returns the regions with evidence that ordinary data does not have.
     pub fn convincing(&self) -> &[FoundRegion] {
         &self.found[..self.number_convincing()]

@@ -7,7 +7,7 @@
 //! allows few of them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
@@ -60,16 +60,18 @@ pub(super) fn solve(searched: &[Searched<'_>]) -> Solved {
     for (index, (run, candidates)) in searched.iter().enumerate() {
         sites.extend(Site::all(index, run, candidates));
     }
-    let mut pivots: Vec<Pivot<'_>> = sites.iter().flat_map(Site::pivots).collect();
-    // A flood of headers without further evidence comes last.
-    pivots.sort_by_key(|pivot| Reverse(pivot.promise));
+    let pivots: Vec<Pivot<'_>> = sites.iter().flat_map(Site::pivots).collect();
+    // A flood of headers without further evidence comes last. Among equals, the limit is spread over
+    // all of memory.
+    let mut pivots: Vec<_> = pivots.into_iter().enumerate().collect();
+    pivots.sort_by_key(|(index, pivot)| (Reverse(pivot.promise), index.reverse_bits()));
 
     let mut solved = Solved::default();
     let all = &mut solved.hypotheses;
     let mut patience = PATIENCE;
     for each in [PATIENCE_FIRST, PATIENCE_EACH] {
         // A pivot that needs more checks waits for the others.
-        pivots.retain(|pivot| {
+        pivots.retain(|(_, pivot)| {
             let given = each.min(patience);
             if given == 0 {
                 return true;
@@ -103,6 +105,8 @@ struct Site<'a> {
     /// Trace headers by signature.
     traces: BTreeMap<u32, Vec<usize>>,
     all_traces: Vec<usize>,
+    /// Headers whose zone, or the one before it, has evidence besides the header, in ascending order.
+    proven: Vec<usize>,
 }
 
 impl<'a> Site<'a> {
@@ -117,6 +121,7 @@ impl<'a> Site<'a> {
                     plain: Vec::new(),
                     traces: BTreeMap::new(),
                     all_traces: Vec::new(),
+                    proven: Vec::new(),
                 };
                 for candidate in candidates {
                     if candidate.order != order || candidate.at & 1 != odd {
@@ -131,13 +136,57 @@ impl<'a> Site<'a> {
                         }
                     }
                 }
+                site.prove();
                 sites.push(site);
             }
         }
         sites
     }
 
+    /// Finds the headers with evidence that scattered headers do not have by chance. That is parity
+    /// at the end of the zone up to the next header, or three zones of one size.
+    fn prove(&mut self) {
+        let mut all = [&self.plain[..], &self.all_traces].concat();
+        all.sort_unstable();
+        let proven = |i: usize| {
+            let gap = |i: usize| Some(all.get(i + 1)? - all.get(i)?);
+            let is_equal = gap(i).is_some() && gap(i) == gap(i + 1) && gap(i) == gap(i + 2);
+            is_equal || gap(i).is_some_and(|gap| self.has_parity(all[i], gap))
+        };
+        let indices = (0..all.len()).filter(|&i| proven(i));
+        // The header after such zones may be the one from which the region is solved.
+        let near: BTreeSet<_> = indices.flat_map(|i| i..all.len().min(i + 5)).collect();
+        self.proven = near.into_iter().map(|i| all[i]).collect();
+    }
+
+    /// Returns whether the header at `at` has parity at the end of a zone of `gap` bytes. Few bytes
+    /// of it are no evidence, and equal bytes are none.
+    fn has_parity(&self, at: usize, gap: usize) -> bool {
+        const LEAST: usize = 4;
+        let Some(header) = self
+            .run
+            .array::<HEADER>(at)
+            .filter(|_| gap <= 1 << SIZES.end)
+        else {
+            return false;
+        };
+        let len = gap.saturating_sub(HEADER).min(MAX_PARITY);
+        let Some(end) = self.run.get(at + gap - len, len) else {
+            return false;
+        };
+        let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
+        let mut checks = 0;
+        (1..).zip(end.iter().rev()).any(|(parity, byte)| {
+            sum ^= byte;
+            // All bytes of a codeword sum to 0, because 1 is a root.
+            let is_likely = sum == 0 && parity >= LEAST && checks < CHECKS;
+            checks += usize::from(is_likely);
+            is_likely && has_parity(&header, &end[len - parity..])
+        })
+    }
+
     fn pivots(&self) -> Vec<Pivot<'_>> {
+        let proven = |at: usize| 4 * u8::from(self.proven.binary_search(&at).is_ok());
         let solver = |trace, traces| Solver {
             index: self.index,
             run: self.run,
@@ -151,14 +200,14 @@ impl<'a> Site<'a> {
         let plain = solver(SIGNATURE, &[]);
         pivots.extend((0..self.plain.len()).map(|at| Pivot {
             at,
-            promise: plain.promise(self.plain[at], ZoneKind::Console),
+            promise: plain.promise(self.plain[at], ZoneKind::Console) + proven(self.plain[at]),
             solver: plain,
         }));
         for (signature, traces) in &self.traces {
             let solver = solver(*signature, traces);
             pivots.extend((0..traces.len()).map(|at| Pivot {
                 at,
-                promise: solver.promise(traces[at], ZoneKind::Ftrace),
+                promise: solver.promise(traces[at], ZoneKind::Ftrace) + proven(traces[at]),
                 solver,
             }));
         }

@@ -17,8 +17,8 @@ pub(crate) trait Cells {
     /// Writes a word after every write before it.
     fn publish(&self, word: usize, value: u64);
 
-    /// Replaces the value `from` of a word with `to`, atomically for handlers on this CPU. Returns
-    /// whether the value was `from`.
+    /// Replaces the value `from` of a word with `to`, after every write before it, and atomically for
+    /// handlers on this CPU. Returns whether the value was `from`.
     fn replace(&self, word: usize, from: u64, to: u64) -> bool;
 
     /// Adds to a word, atomically for handlers on this CPU.
@@ -121,7 +121,7 @@ mod wide {
         #[inline]
         fn replace(&self, word: usize, from: u64, to: u64) -> bool {
             self.word(word)
-                .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(from, to, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
         }
     }

@@ -58,10 +58,12 @@
 //! | 0x28 | 24 bytes: owner's name (changes) |
 //! | 0x40 | u64 head: number of slots reserved since the start (changes) |
 //! | 0x48 | u64 records lost (changes) |
-//! | 0x50 | u64 head before the outermost record that is being written, + 1; 0: none (changes) |
+//! | 0x50 | u64 index before which no record can be completed any more (changes) |
 //! | 0x58 | u64 records lost for which no slot was written yet (changes) |
 //! | 0x60 | u64 depth of calls (changes) |
 //! | 0x68 | u64 head when the owner got the zone: older records are of other owners (changes) |
+//! | 0x70 | u64 time after the first record that was interrupted for more than a lap; 0: none (changes) |
+//! | 0x78 | u64 times that a slot was passed because its record was interrupted (changes) |
 //! | 0x80 | slots |
 //!
 //! # Slot
@@ -77,7 +79,8 @@
 //!
 //! A record is one slot, followed by the argument slots of its kind. Their places are reserved
 //! together, and the first slot is written last: if it is there, so are its arguments. A slot
-//! with another lap than its index demands was reserved and never written.
+//! with another lap than its index demands was reserved and never written. It stays reserved until
+//! its record is completed or forgotten: later laps pass it.
 //!
 //! An address has 48 bits. A reader extends its sign on 64-bit machines, as x86-64 and RISC-V do.
 
@@ -132,14 +135,18 @@ pub const OWNER_NAME: usize = 0x28;
 pub const HEAD: usize = 0x40;
 /// Offset of a zone's number of lost records.
 pub const LOST: usize = 0x48;
-/// Offset of the mark of the outermost record that is being written.
-pub const IN_FLIGHT: usize = 0x50;
+/// Offset of the index before which no record can be completed any more.
+pub const FORGOTTEN: usize = 0x50;
 /// Offset of the number of lost records without a slot.
 pub const UNREPORTED: usize = 0x58;
 /// Offset of the depth of calls.
 pub const DEPTH: usize = 0x60;
 /// Offset of the head when the owner got the zone.
 pub const OWNED_FROM: usize = 0x68;
+/// Offset of the time after the first record that was interrupted for more than a lap.
+pub const PENDING_SINCE: usize = 0x70;
+/// Offset of the number of times that a slot was passed because its record was interrupted.
+pub const PASSED: usize = 0x78;
 
 const REGION_MAGIC: u64 = u64::from_le_bytes(*b"NOSTRACE");
 const ZONE_MAGIC: u64 = u64::from_le_bytes(*b"NOSTZONE");
@@ -513,7 +520,8 @@ pub enum Kind {
     /// The task with this id runs from here on. Argument: [`TaskName`](Role::TaskName), if it has a
     /// name.
     Task = 8,
-    /// Records are missing. The word is the time; the low bits are their number.
+    /// Records are missing. The word is the time; the low bits are their number. With 0, the slot
+    /// was passed: it has no record.
     Lost = 9,
     /// Whole call of the function at an address. The word is the time of the exit. Argument:
     /// [`Entered`](Role::Entered).
@@ -522,6 +530,9 @@ pub enum Kind {
     CallName = 11,
     /// Named event.
     Mark = 12,
+    /// Mark of a later lap in a slot that was reserved and never written. It has no lap. The low
+    /// bits are the index for which the slot was reserved; the depth counts the marks.
+    Pending = 13,
 }
 
 impl Kind {
@@ -540,6 +551,7 @@ impl Kind {
             10 => Self::Call,
             11 => Self::CallName,
             12 => Self::Mark,
+            13 => Self::Pending,
             _ => return None,
         })
     }
@@ -755,7 +767,15 @@ mod tests {
 
     #[test]
     fn changing_words_are_on_the_zones_second_line() {
-        for at in [HEAD, LOST, IN_FLIGHT, UNREPORTED, DEPTH] {
+        for at in [
+            HEAD,
+            LOST,
+            FORGOTTEN,
+            UNREPORTED,
+            DEPTH,
+            PENDING_SINCE,
+            PASSED,
+        ] {
             assert!((LINE..ZONE_HEADER).contains(&at) && at.is_multiple_of(8));
         }
         assert!(ZONE_HEADER.is_multiple_of(LINE) && REGION_HEADER.is_multiple_of(LINE));

@@ -18,7 +18,7 @@ use crate::names::Names;
 use crate::region::{Region, set_owner};
 use crate::site::{Decision, Site};
 use crate::ticks::Ticks;
-use crate::writer::{Size, Slot, word, write};
+use crate::writer::{Size, Slot, forget, word, write};
 
 /// Recorder of all CPUs, each with its own zone.
 ///
@@ -329,12 +329,15 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
-    /// Clears the mark of a record in flight in this CPU's zone. Its writer, the zone's previous
-    /// owner, has ended.
-    #[cfg(all(feature = "program", target_os = "linux"))]
-    pub(crate) fn forget_in_flight(&self) {
+    /// Gives the slots of this CPU's interrupted records to later records. Call it after the end of
+    /// code that was interrupted within a record: a task that an interrupt ended, or code from which
+    /// a signal handler jumped away.
+    ///
+    /// Without it, each such record keeps up to three slots for good. None of the CPU's interrupted
+    /// records may continue after the call: it would be written over another one.
+    pub fn forget(&self) {
         if let Some(zone) = self.zone() {
-            zone.cells.set(word(crate::layout::IN_FLIGHT), 0);
+            self.uninterrupted(|| forget(&zone.cells));
         }
     }
 
@@ -527,8 +530,8 @@ impl<'m, T, P> Recorder<'m, T, P> {
         self.change(PAUSED, 0);
     }
 
-    /// Returns the number of records that all zones lost. Causes are a full zone, handlers that
-    /// wrote a whole lap, and CPUs without a zone. Overwritten records do not count.
+    /// Returns the number of records that all zones lost. Causes are a full zone, a zone
+    /// full of interrupted records, and CPUs without a zone. Overwritten records do not count.
     pub fn lost(&self) -> u64 {
         let Some(geometry) = self.geometry() else {
             return 0;

@@ -2,9 +2,11 @@
 
 use crate::image::Image;
 use crate::layout::{
-    HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short,
-    UNREPORTED, ZONE_HEADER, array, lap,
+    FORGOTTEN, HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role,
+    SLOT, Short, UNREPORTED, ZONE_HEADER, array, lap,
 };
+#[cfg(feature = "report")]
+use crate::layout::{PASSED, PENDING_SINCE};
 
 /// A record of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +100,8 @@ pub struct Missing {
     pub overwritten: u64,
     /// Slots that were reserved but never written, of records in flight.
     pub unwritten: u64,
+    /// Slots that newer records passed, because a record of an earlier lap was interrupted.
+    pub passed: u64,
     /// Slots with invalid contents.
     pub damaged: u64,
     /// Records without a slot.
@@ -180,6 +184,22 @@ pub(crate) struct Cursor<C = Chunk> {
     ended: bool,
     /// Whether a gap at the end is left to the next cursor.
     is_resumed: bool,
+    /// Number of slots in the image that were reserved and never written.
+    incomplete_slots: u64,
+    /// Time of the record before the first of them.
+    incomplete_since: Option<u64>,
+}
+
+/// Records of a zone that were interrupted and are not complete.
+#[cfg(feature = "report")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incomplete {
+    /// Number of their slots.
+    pub(crate) slots: u64,
+    /// Number of times that newer records passed such a slot.
+    pub(crate) passed: u64,
+    /// Time in ticks: the first of them began about then.
+    pub(crate) since: u64,
 }
 
 impl Cursor {
@@ -214,6 +234,8 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             held: None,
             ended: false,
             is_resumed: false,
+            incomplete_slots: 0,
+            incomplete_since: None,
         };
         // The head of a live recorder moves.
         if !cursor.agrees(image)
@@ -271,6 +293,9 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             return Some(held);
         }
         while let Some((word, meta)) = self.take(image) {
+            if (meta.kind(), meta.low()) == (Some(Kind::Lost), 0) {
+                continue;
+            }
             let overwritten = self.missing.overwritten;
             let event = self.decode(image, meta);
             if self.missing.overwritten != overwritten {
@@ -386,7 +411,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
                     records: meta.low(),
                 }
             }
-            Kind::Argument => return None,
+            Kind::Argument | Kind::Pending => return None,
         })
     }
 
@@ -408,7 +433,16 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
                     return Some(slot);
                 }
                 None if self.next >= self.end => break,
+                None if self.is_passed(image) => {
+                    self.missing.passed += 1;
+                    self.next += 1;
+                }
                 None => {
+                    if self.next & ((1 << self.info.bits) - 1) < self.available {
+                        self.incomplete_slots += 1;
+                        self.incomplete_since
+                            .get_or_insert(self.last_time.unwrap_or(0));
+                    }
                     let count = self.unreadable();
                     self.missing.unwritten = self.missing.unwritten.saturating_add(count);
                     self.lost = self.lost.saturating_add(count);
@@ -417,6 +451,30 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             }
         }
         None
+    }
+
+    /// Returns whether newer records passed the next slot, because a record of an earlier lap has
+    /// it. A record that was forgotten has it no more.
+    fn is_passed(&mut self, image: &(impl Image + ?Sized)) -> bool {
+        let position = self.next & ((1 << self.info.bits) - 1);
+        let meta = self.meta_at(image, position);
+        let is_marked = meta.lap() == 0 && meta.kind() == Some(Kind::Pending);
+        let is_own = meta.low() == Meta::new(Kind::Pending, self.next, 0).low();
+        is_marked && !is_own && meta.low() >= self.info.word(image, FORGOTTEN)
+    }
+
+    /// Returns the zone's incomplete records among those read; `None` if there are none.
+    #[cfg(feature = "report")]
+    pub(crate) fn incomplete(&self, image: &(impl Image + ?Sized)) -> Option<Incomplete> {
+        let passed = self.missing.passed;
+        Some(Incomplete {
+            since: match passed {
+                0 => self.incomplete_since?,
+                _ => self.info.word(image, PENDING_SINCE),
+            },
+            slots: self.incomplete_slots + passed,
+            passed: self.info.word(image, PASSED),
+        })
     }
 
     /// Returns the number of slots from the next one on that the image lacks, at least 1.
@@ -512,7 +570,9 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         let mut written = 0;
         for index in self.end - newest..self.end {
             let meta = self.meta_at(image, index & (slots - 1));
-            written += u64::from(meta.lap() == lap(index, self.info.bits));
+            // A slot with a mark was passed.
+            let is_marked = meta.lap() == 0 && meta.kind() == Some(Kind::Pending);
+            written += u64::from(is_marked || meta.lap() == lap(index, self.info.bits));
         }
         written + IN_FLIGHT_SLOTS >= newest
     }

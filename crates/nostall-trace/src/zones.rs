@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
 
 use crate::image::Image;
 use crate::layout::{LONGEST_NAME, SLOT, ZONES_OF_THREADS};
 use crate::model::{
     self, Catalog, EventKind, Name, Progress, ReadError, Source, Task, TaskName, TimeUnit,
 };
-use crate::records::{Cursor, Event, FunctionId, Missing, Record};
+use crate::records::{Cursor, Event, FunctionId, Incomplete, Missing, Record};
 use crate::recover::Recovered;
 
 /// Names of a kernel's or program's functions. A closure that maps an address to a name implements
@@ -368,6 +369,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 "records were of CPUs or threads without a zone",
             ),
         ];
+        self.note_incomplete();
         let notes = counts.iter().filter(|(count, _)| *count > 0);
         self.notes
             .extend(notes.map(|(count, fate)| format!("{count} {fate}")));
@@ -376,6 +378,46 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             self.notes.push(note.to_owned());
         }
         self.notes.extend(self.symbols.notes());
+    }
+
+    /// Adds a note on each zone with incomplete records.
+    fn note_incomplete(&mut self) {
+        const MOST: usize = 16;
+        let image = self.region.image();
+        let zones = self.lanes.iter().filter_map(|lane| {
+            let info = lane.cursor.info;
+            Some((info, lane.cursor.incomplete(image)?))
+        });
+        let notes: Vec<_> = zones
+            .map(|(info, incomplete)| {
+                let owner = match self.by_thread {
+                    false => format!("CPU {}", info.zone),
+                    true => {
+                        let (id, name) = (info.owner_id(image), info.owner_name(image));
+                        format!("thread {id} ({:?})", name.as_str())
+                    }
+                };
+                let Incomplete { slots, passed, since } = incomplete;
+                let since = match (since, self.unit()) {
+                    (0, _) => "the start".to_owned(),
+                    (_, TimeUnit::Ticks) => format!("tick {since}"),
+                    _ => format!("{:?}", Duration::from_nanos(self.nanos(since))),
+                };
+                let cost = match passed {
+                    0 => String::new(),
+                    _ => format!("; newer records passed such slots {passed} times"),
+                };
+                format!(
+                    "{owner}: {slots} slots are of records that were interrupted, from about {since} on, \
+                     and are not complete{cost}"
+                )
+            })
+            .collect();
+        let more = notes.len().saturating_sub(MOST);
+        self.notes.extend(notes.into_iter().take(MOST));
+        if more > 0 {
+            self.notes.push(format!("the same in {more} other zones"));
+        }
     }
 
     fn event(&mut self, record: Record, lane: usize) -> Option<model::Event> {

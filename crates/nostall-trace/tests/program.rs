@@ -396,7 +396,7 @@ fn a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost() {
 /// incomplete.
 #[test]
 fn the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record() {
-    use nostall_trace::layout::{HEAD, IN_FLIGHT, REGION_HEADER};
+    use nostall_trace::layout::{HEAD, REGION_HEADER};
     use std::os::unix::fs::FileExt;
     const NAME: &str =
         "the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record";
@@ -413,10 +413,90 @@ fn the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record
     let (open, zone) = (open.unwrap(), REGION_HEADER as u64 + 4096);
     let mut head = [0; 8];
     open.read_exact_at(&mut head, zone + HEAD as u64).unwrap();
-    let mark = u64::from_ne_bytes(head) + 1;
-    open.write_all_at(&mark.to_ne_bytes(), zone + IN_FLIGHT as u64)
+    // Two slots are reserved and never written.
+    let reserved = u64::from_ne_bytes(head) + 2;
+    open.write_all_at(&reserved.to_ne_bytes(), zone + HEAD as u64)
         .unwrap();
     on_thread("second", || work(100));
     assert_eq!(trace.lost(), 0);
     assert_eq!(scopes(&file).0["second"].len(), 32);
+}
+
+/// Jumps out of a signal handler, in another context of the same thread, while it records.
+#[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+mod jump {
+    use std::mem::{MaybeUninit, zeroed};
+    use std::sync::atomic::{AtomicPtr, Ordering};
+    use std::time::Duration;
+    use std::{ptr, thread};
+
+    use nostall_trace::trace_scope;
+
+    static BACK: AtomicPtr<libc::ucontext_t> = AtomicPtr::new(ptr::null_mut());
+
+    extern "C" fn record() {
+        loop {
+            trace_scope!("interrupted");
+        }
+    }
+
+    extern "C" fn on_alarm(_: libc::c_int) {
+        // SAFETY: `out_of_a_handler` waits in this context.
+        unsafe { libc::setcontext(BACK.load(Ordering::Relaxed)) };
+    }
+
+    pub fn out_of_a_handler() {
+        let stack = Vec::leak(vec![0u8; 1 << 16]);
+        // SAFETY: both contexts live until the jump back, and the stack for ever. The abandoned
+        // context owns nothing.
+        unsafe {
+            let mut back = MaybeUninit::zeroed();
+            let mut context: libc::ucontext_t = zeroed();
+            BACK.store(back.as_mut_ptr(), Ordering::Relaxed);
+            let handler = on_alarm as extern "C" fn(libc::c_int);
+            libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
+            libc::getcontext(&raw mut context);
+            context.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+            context.uc_stack.ss_size = stack.len();
+            libc::makecontext(&raw mut context, record, 0);
+            let thread = libc::pthread_self();
+            let signal = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(1));
+                libc::pthread_kill(thread, libc::SIGALRM);
+            });
+            libc::swapcontext(back.as_mut_ptr(), &raw const context);
+            signal.join().unwrap();
+        }
+    }
+}
+
+#[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+#[test]
+fn a_thread_records_on_after_jumps_out_of_signal_handlers_and_the_report_names_it() {
+    const NAME: &str =
+        "a_thread_records_on_after_jumps_out_of_signal_handlers_and_the_report_names_it";
+    let Some(file) = in_child() else {
+        let folder = tempfile::tempdir().unwrap();
+        run(&mut child(NAME, &folder.path().join("trace")));
+        return;
+    };
+    let options = ProgramOptions { slots: 4096, ..FEW };
+    let trace = ProgramTrace::create(&file, &options).unwrap();
+    let told = file.clone();
+    on_thread("jumper", move || {
+        (0..100).for_each(|_| jump::out_of_a_handler());
+        work(100_000);
+        // Each jump costs three slots at most, and a gap between two of them one more.
+        let (scopes, notes) = scopes(&told);
+        let works = scopes["jumper"].iter().filter(|name| *name == "work");
+        assert!(works.count() >= (4096 - 100 * 4) / 2, "{notes:?}");
+        let of_thread = |note: &&String| note.contains("\"jumper\"") && note.contains("passed");
+        assert!(notes.iter().any(|note| of_thread(&note)), "{notes:?}");
+        trace.forget();
+        work(10_000);
+        let (scopes, notes) = self::scopes(&told);
+        assert_eq!(scopes["jumper"].len(), 2048);
+        assert!(!notes.iter().any(|note| of_thread(&note)), "{notes:?}");
+    });
+    assert_eq!(trace.lost(), 0);
 }

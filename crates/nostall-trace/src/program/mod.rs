@@ -190,6 +190,15 @@ impl ProgramTrace {
         RECORDER.exit(entered);
     }
 
+    /// Gives the slots of this thread's interrupted records to later records. Call it after a jump
+    /// out of a signal handler, such as `siglongjmp`. The handler may have interrupted a record,
+    /// which then keeps up to three slots for good.
+    ///
+    /// None of the thread's interrupted records may continue after the call.
+    pub fn forget(&self) {
+        RECORDER.forget();
+    }
+
     /// Sets the filter, which applies to later entries; `None` records everything.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         RECORDER.set_filter(filter);
@@ -239,8 +248,8 @@ fn claimed(zone: usize) {
     let name = rustix::thread::name().unwrap_or_default();
     let name = name.to_str().unwrap_or_default();
     RECORDER.set_owner(zone, id, name);
-    // A thread that ended inside a signal handler, with `pthread_exit`, left its record in flight.
-    RECORDER.forget_in_flight();
+    // A thread that ended inside a signal handler, with `pthread_exit`, left its record incomplete.
+    RECORDER.forget();
     RECORDER.set_depth(0);
     RECORDER.task(id, name);
 }

@@ -8,9 +8,10 @@ use crate::image::Image;
 use crate::layout::{Order, Role};
 use crate::records::{Cursor, Event, FunctionId, ZoneInfo};
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, AtomicU64};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::vec::Vec;
 
 const BITS: u32 = 4;
@@ -90,15 +91,35 @@ struct Cpu<'z> {
     zone: &'z Zone,
     /// Number of interrupts handled. The first is an interrupt, the second an NMI.
     handled: Cell<u64>,
+    /// Number of interrupts in the model.
+    interrupts: u64,
     time: Cell<u64>,
+    handler: Handler,
+}
+
+/// Records of an interrupt's handler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Handler {
+    /// One entry.
+    One,
+    /// More than a lap. The interrupted record then continues.
+    Laps,
+    /// More than a lap. The interrupted record never continues.
+    LapsAndAbandons,
 }
 
 impl Cpu<'_> {
     fn step(&self) {
         let handled = self.handled.get();
-        if handled < 2 && self.zone.raised.load(Ordering::Relaxed) > handled {
+        if handled < self.interrupts && self.zone.raised.load(Ordering::Relaxed) > handled {
             self.handled.set(handled + 1);
             self.record(101 + handled);
+            if self.handler != Handler::One {
+                (0..9).for_each(|id| self.record(200 + id));
+            }
+            if self.handler == Handler::LapsAndAbandons {
+                resume_unwind(std::boxed::Box::new(()));
+            }
         }
     }
 
@@ -136,7 +157,7 @@ impl Cells for Cpu<'_> {
     fn replace(&self, word: usize, from: u64, to: u64) -> bool {
         self.step();
         self.zone.words[word]
-            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+            .compare_exchange(from, to, Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
 }
@@ -150,7 +171,7 @@ const BOUND: usize = 2;
 ///
 /// The reading CPU raises the interrupts. A load of `raised` may miss them, so they can arrive at
 /// every step without a preemption.
-fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
+fn model(fewer: usize, before: u64, interrupts: u64, handler: Handler, read: fn(&Zone)) {
     let mut builder = loom::model::Builder::new();
     let wanted = std::env::var("NOSTALL_LOOM_BOUND").ok();
     let wanted = wanted.map_or(BOUND, |bound| bound.parse().unwrap());
@@ -161,8 +182,10 @@ fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
         {
             let cpu = Cpu {
                 zone: &zone,
-                handled: Cell::new(2),
+                handled: Cell::new(0),
+                interrupts: 0,
                 time: Cell::new(0),
+                handler,
             };
             (0..before).for_each(|id| cpu.record(id));
         }
@@ -171,10 +194,20 @@ fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
             let cpu = Cpu {
                 zone: &recorder,
                 handled: Cell::new(0),
+                interrupts,
                 time: Cell::new(before),
+                handler,
             };
-            cpu.record(100);
-            cpu.handled.get()
+            _ = catch_unwind(AssertUnwindSafe(|| cpu.record(100)));
+            let handled = cpu.handled.replace(interrupts);
+            if handler == Handler::LapsAndAbandons {
+                (0..9).for_each(|id| cpu.record(300 + id));
+                forget(&cpu);
+            }
+            if handler != Handler::One {
+                (0..9).for_each(|id| cpu.record(400 + id));
+            }
+            handled
         });
         (1..=interrupts).for_each(|count| zone.raised.store(count, Ordering::Relaxed));
         read(&zone);
@@ -183,7 +216,7 @@ fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
         // Nothing is in flight, so every record that is not overwritten exists.
         let head = zone.words[word(HEAD)].load(Ordering::Relaxed);
         assert_eq!(found.len() as u64, (head / 2).min(8), "{found:?}");
-        if !zone.frozen.load(Ordering::Relaxed) {
+        if !zone.frozen.load(Ordering::Relaxed) && handler == Handler::One {
             assert_eq!(head, 2 * (before + 1 + handled));
         }
     });
@@ -191,19 +224,45 @@ fn model(fewer: usize, before: u64, interrupts: u64, read: fn(&Zone)) {
 
 #[test]
 fn a_handler_records_while_another_cpu_reads() {
-    model(0, 8, 1, |zone| _ = zone.read_entries());
+    model(0, 8, 1, Handler::One, |zone| _ = zone.read_entries());
 }
 
 #[test]
 fn interrupts_and_nmis_record_while_another_cpu_reads() {
-    model(2, 8, 2, |zone| _ = zone.read_entries());
+    model(2, 8, 2, Handler::One, |zone| _ = zone.read_entries());
 }
 
 #[test]
 fn a_zone_that_another_cpu_freezes_keeps_its_newest_records() {
-    model(0, 7, 1, |zone| {
+    model(0, 7, 1, Handler::One, |zone| {
         zone.frozen.store(true, Ordering::Relaxed);
         let frozen = zone.read_entries();
         assert!(frozen.len() >= 6, "{frozen:?}");
     });
+}
+
+/// Reads the first slot of the interrupted record, as a reader does, if it has the record's lap.
+fn read_interrupted(zone: &Zone) {
+    let at = word(ZONE_HEADER);
+    let meta = Meta(zone.words[at + 1].load(Ordering::Acquire));
+    let time = zone.words[at].load(Ordering::Acquire);
+    let head = zone.words[word(HEAD)].load(Ordering::Relaxed);
+    if meta.lap() == lap(16, BITS) && head <= 32 {
+        // The handler may record first.
+        let is_known = matches!((meta.low(), time), (100, 9) | (101, 9 | 10));
+        assert!(
+            is_known && meta.kind() == Some(Kind::Enter),
+            "{meta:?} {time}"
+        );
+    }
+}
+
+#[test]
+fn a_record_that_is_completed_a_lap_later_is_never_read_and_overwrites_no_other_one() {
+    model(1, 8, 1, Handler::Laps, read_interrupted);
+}
+
+#[test]
+fn an_abandoned_record_is_passed_and_forgotten_while_another_cpu_reads() {
+    model(1, 8, 1, Handler::LapsAndAbandons, read_interrupted);
 }

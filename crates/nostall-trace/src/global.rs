@@ -1,5 +1,6 @@
 //! The global recorder of `#[traced]` and `trace_scope!`.
 
+use core::marker::PhantomData;
 use core::ptr::{self, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -66,9 +67,24 @@ pub fn stall(condition: &str, duration: u64, place: &str) {
 }
 
 /// A function or scope in progress. Dropping it records the exit.
+///
+/// It ends on the thread that began it, so a future that holds it across an `await` cannot be sent.
+/// The layer for the crate `tracing` records such spans.
+///
+/// ```compile_fail,E0277
+/// fn send(_: impl Send) {}
+/// send(async {
+///     nostall_trace::trace_scope!("request");
+///     std::future::ready(()).await;
+/// });
+/// ```
 #[derive(Debug)]
 #[must_use = "the scope ends where this is dropped"]
-pub struct Scope(Entered);
+pub struct Scope(Entered, PhantomData<UseTheTracingLayerAcrossAwaits>);
+
+/// Marks a type that another thread must not end.
+#[derive(Debug)]
+struct UseTheTracingLayerAcrossAwaits(#[expect(dead_code, reason = "prevents sending")] *const ());
 
 impl Scope {
     /// Records an entry, if tracing is enabled.
@@ -82,7 +98,7 @@ impl Scope {
     pub fn enter_with(site: &'static Site, argument: Option<u64>) -> Self {
         // SAFETY: as above.
         let entered = with_hooks(|hooks, table| unsafe { (table.enter)(hooks, site, argument) });
-        Self(entered.unwrap_or(Entered::NOT_RECORDED))
+        Self(entered.unwrap_or(Entered::NOT_RECORDED), PhantomData)
     }
 }
 

@@ -329,9 +329,9 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         }
     }
 
-    /// Gives the slots of this CPU's interrupted records to later records. Call it after the end of
-    /// code that was interrupted within a record: a task that an interrupt ended, or code from which
-    /// a signal handler jumped away.
+    /// Gives the slots of this CPU's interrupted records to later records. Call it after an
+    /// interrupt has ended a task, or a signal handler has jumped away. The code that it interrupted
+    /// may have been within a record.
     ///
     /// Without it, each such record keeps up to three slots for good. None of the CPU's interrupted
     /// records may continue after the call: it would be written over another one.

@@ -22,7 +22,7 @@ const OPTIONS: ProgramOptions = ProgramOptions {
     threads: THREADS as u32,
     slots: 256,
     names: 4096,
-    stop_when_full: false,
+    ..ProgramOptions::DEFAULT
 };
 
 /// Progress of a thread: steps that it has started and completed.

@@ -43,7 +43,7 @@ const FEW: ProgramOptions = ProgramOptions {
     threads: 2,
     slots: 64,
     names: 4096,
-    stop_when_full: false,
+    ..ProgramOptions::DEFAULT
 };
 
 /// Returns the names of each thread's entered scopes, in order, and the notes.
@@ -171,8 +171,9 @@ fn a_zone_of_an_ended_thread_is_reused_when_all_were_used_and_keeps_both_names()
         .iter()
         .map(|(name, works)| (name.as_str(), works.len()))
         .collect();
-    // Zone 0 had "one" and "three". Now "four" fills it with 64 slots of 32 scopes.
-    assert_eq!(counts, [("four", 32), ("two", 4)]);
+    // Zone 0 has "one" and "three". "Two" ended before "three", and "four" fills its zone of 64
+    // slots with 32 scopes.
+    assert_eq!(counts, [("four", 32), ("one", 4), ("three", 4)]);
 }
 
 #[test]
@@ -499,4 +500,55 @@ fn a_thread_records_on_after_jumps_out_of_signal_handlers_and_the_report_names_i
         assert!(!notes.iter().any(|note| of_thread(&note)), "{notes:?}");
     });
     assert_eq!(trace.lost(), 0);
+}
+
+#[test]
+fn the_trace_of_a_killed_program_stays_under_a_second_name_after_a_restart() {
+    const NAME: &str = "the_trace_of_a_killed_program_stays_under_a_second_name_after_a_restart";
+    if let Some(file) = in_child() {
+        let options = ProgramOptions { kept: 2, ..FEW };
+        ProgramTrace::create(&file, &options).unwrap();
+        on_thread(&env::var("RUN").unwrap(), || work(1));
+        // SAFETY: ends this process as a supervisor may.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    for run in 0..5 {
+        let status = child(NAME, &file).env("RUN", format!("run {run}")).status();
+        assert_eq!(status.unwrap().code(), None);
+    }
+    for (name, thread) in [
+        ("trace", "run 4"),
+        ("trace.1", "run 3"),
+        ("trace.2", "run 2"),
+    ] {
+        let (scopes, _) = scopes(&folder.path().join(name));
+        assert!(scopes.contains_key(thread), "{name}: {scopes:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn the_zone_of_the_thread_that_ended_longest_ago_is_reused_first() {
+    const NAME: &str = "the_zone_of_the_thread_that_ended_longest_ago_is_reused_first";
+    if let Some(file) = in_child() {
+        let options = ProgramOptions { threads: 16, ..FEW };
+        ProgramTrace::create(&file, &options).unwrap();
+        for number in 0..1_000 {
+            on_thread(&number.to_string(), || work(100));
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    run(&mut child(NAME, &file));
+    let newest: Vec<_> = (984..1_000).map(|number| number.to_string()).collect();
+    let (scopes, _) = scopes(&file);
+    assert!(
+        newest.iter().all(|name| scopes.contains_key(name)),
+        "{:?}",
+        scopes.keys()
+    );
 }

@@ -390,3 +390,34 @@ fn hostile_events_pass_through_every_report() {
     }
     assert!(stalls.rows(&source.catalog).len() <= (1 << 16) + 1);
 }
+
+#[test]
+fn the_total_of_a_recursive_function_is_that_of_its_outermost_calls() {
+    for (depth, around) in [(3, 0), (100, 0), (100, 90), (70_000, 0)] {
+        let mut w = Writer::default();
+        let mut time = 0;
+        for _ in 0..around {
+            w.enter(time, "around", None);
+        }
+        for _ in 0..depth {
+            time += 10;
+            w.enter(time, "walk", None);
+        }
+        let start = 10;
+        for _ in 0..depth {
+            time += 1;
+            w.exit(time, "walk");
+        }
+        let mut source = w.source();
+        let table = table(&mut source, Selection::default());
+        let rows = table.rows(source.catalog(), Sort::Total);
+        let row = rows.iter().find(|row| row.function == "walk").unwrap();
+        assert_eq!(row.calls, depth);
+        if depth < 65_536 {
+            assert_eq!((row.timed, row.total), (depth, time - start));
+        } else {
+            // The outermost calls are dropped, and the total is that of the outermost known one.
+            assert!(row.total < 2 * (time - start), "{row:?}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::{env, fs, process};
+use std::{env, fs, process, thread};
 
 use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
 
@@ -27,6 +27,12 @@ fn record() {
             let me = process::id().to_string();
             Command::new("kill").args(["-KILL", &me]).status().unwrap();
             unreachable!()
+        }
+        Some("waits") => {
+            println!("waits");
+            loop {
+                thread::park();
+            }
         }
         Some(status) => process::exit(status.parse().unwrap()),
         None => unreachable!(),
@@ -81,6 +87,30 @@ fn a_program_that_is_killed_is_reported_with_its_signal() {
         stdout.lines().any(|line| line.ends_with(" interrupted")),
         "{stdout}"
     );
+}
+
+#[test]
+fn a_command_that_is_told_to_end_ends_its_program_reports_and_leaves_nothing() {
+    record();
+    let name = "a_command_that_is_told_to_end_ends_its_program_reports_and_leaves_nothing";
+    for (signal, number) in [("-TERM", 15), ("-HUP", 1)] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_nostall"));
+        run.args(["trace", "run", "--"]);
+        run.arg(env::current_exe().unwrap());
+        run.args([name, "--exact", "--nocapture"])
+            .env(CHILD, "waits");
+        let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "waits"));
+        let id = run.id().to_string();
+        Command::new("kill").args([signal, &id]).status().unwrap();
+        let row = lines.find(|line| line.as_ref().unwrap().ends_with(" tested"));
+        assert!(row.is_some());
+        assert_eq!(run.wait().unwrap().code(), Some(128 + number));
+        let file = format!("nostall-{id}.trace");
+        assert!(!Path::new("/dev/shm").join(&file).exists());
+        assert!(!env::temp_dir().join(&file).exists());
+    }
 }
 
 #[test]

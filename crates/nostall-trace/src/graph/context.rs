@@ -1,7 +1,10 @@
 //! Stack of open calls of one task, or of one CPU without tasks.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Counted;
+
 use super::{Entry, Match, Slice};
-use crate::model::Event;
+use crate::model::{Event, Name};
 
 /// Open calls of one task, innermost last.
 #[derive(Debug, Default)]
@@ -14,7 +17,12 @@ pub struct Context {
     /// Durations of calls without entries, summed by depth. The exit of such a call one level up
     /// takes the sum and clears it.
     pub alone: Vec<u64>,
+    /// Number of open calls of each function from [`NEAR`] on.
+    pub deep: HashMap<Name, u32>,
 }
+
+/// Number of outermost calls among which a function is searched one by one.
+const NEAR: usize = 64;
 
 /// Limit for the depths at which calls without entries are counted.
 const DEEPEST_ALONE: usize = 256;
@@ -89,6 +97,7 @@ impl Open {
             inner: self.inner,
             is_partial: self.is_partial,
             is_leaf: self.is_leaf,
+            is_recursive: false,
             depth,
             cpu,
             last_cpu: cpu,
@@ -100,6 +109,45 @@ impl Open {
 }
 
 impl Context {
+    /// Opens a call.
+    pub fn push(&mut self, open: Open) {
+        if self.stack.len() >= NEAR {
+            *self.deep.entry(open.entry.function).or_default() += 1;
+        }
+        self.stack.push(open);
+    }
+
+    /// Closes the innermost call.
+    pub fn pop(&mut self) -> Option<Open> {
+        let open = self.stack.pop()?;
+        if self.stack.len() >= NEAR
+            && let Counted::Occupied(mut count) = self.deep.entry(open.entry.function)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(open)
+    }
+
+    /// Removes the outer half of the calls.
+    pub fn drop_outer(&mut self) -> Vec<Open> {
+        let outer = self.stack.drain(..self.stack.len() / 2).collect();
+        self.deep.clear();
+        for open in self.stack.iter().skip(NEAR) {
+            *self.deep.entry(open.entry.function).or_default() += 1;
+        }
+        outer
+    }
+
+    /// Returns whether a call of the function is open.
+    pub fn is_open(&self, function: Name) -> bool {
+        let mut near = self.stack.iter().take(NEAR);
+        near.any(|open| open.entry.function == function)
+            || !self.deep.is_empty() && self.deep.contains_key(&function)
+    }
+
     /// Returns whether records are missing since the entry of this call.
     pub fn has_gap(&self, open: &Open) -> bool {
         self.lost > open.number

@@ -102,7 +102,7 @@ impl Graph {
     /// The first error of `sink`.
     pub fn finish<E>(&mut self, sink: &mut impl FnMut(Step) -> Result<(), E>) -> Result<(), E> {
         for context in &mut self.contexts {
-            while let Some(open) = context.stack.pop() {
+            while let Some(open) = context.pop() {
                 context.ended(None);
                 sink(Step::Leave(open.cut(Match::Open)))?;
             }
@@ -210,7 +210,7 @@ impl Graph {
             task: event.task,
             argument,
         };
-        stack.push(Open::new(entry, self.number));
+        self.contexts[context].push(Open::new(entry, self.number));
         self.open += 1;
         sink(Step::Enter(entry))
     }
@@ -221,15 +221,14 @@ impl Graph {
         context: usize,
         sink: &mut impl FnMut(Step) -> Result<(), E>,
     ) -> Result<(), E> {
-        let stack = &mut self.contexts[context].stack;
+        let stack = &self.contexts[context].stack;
         let is_full = stack.len() >= DEEPEST || (self.open >= MOST_OPEN && stack.len() > 1);
         if !is_full {
             return Ok(());
         }
-        let half = stack.len() / 2;
-        self.open -= half;
+        let outer = self.contexts[context].drop_outer();
+        self.open -= outer.len();
         // Inner calls end first.
-        let outer: Vec<_> = stack.drain(..half).collect();
         let mut outer = outer.into_iter().rev();
         outer.try_for_each(|open| sink(Step::Leave(open.cut(Match::TooDeep))))
     }
@@ -266,15 +265,17 @@ impl Graph {
             }
         };
         let frames = &mut self.contexts[context];
+        let lost = frames.lost;
+        let is_sure = |open: &Open| lost <= open.number || open.is_confirmed_by(exit);
         if is_found
-            && let Some(open) = frames
-                .stack
-                .pop_if(|open| frames.lost <= open.number || open.is_confirmed_by(exit))
+            && frames.stack.last().is_some_and(is_sure)
+            && let Some(open) = frames.pop()
         {
             self.open -= 1;
             let is_partial = open.is_partial || frames.has_gap(&open);
             let slice = Slice {
                 is_partial,
+                is_recursive: frames.is_open(open.entry.function),
                 ..open.close(exit)
             };
             frames.ended(slice.duration);
@@ -317,6 +318,7 @@ impl Graph {
             inner,
             is_partial: true,
             is_leaf: false,
+            is_recursive: false,
             depth: exit.depth.unwrap_or(depth),
             cpu,
             last_cpu: cpu,
@@ -347,7 +349,7 @@ impl Graph {
         sink: &mut impl FnMut(Step) -> Result<(), E>,
     ) -> Result<(), E> {
         let context = &mut self.contexts[context];
-        let Some(open) = context.stack.pop() else {
+        let Some(open) = context.pop() else {
             return Ok(());
         };
         self.open -= 1;

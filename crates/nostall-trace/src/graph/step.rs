@@ -50,6 +50,8 @@ pub struct Slice {
     pub is_partial: bool,
     /// Whether no entry was recorded inside this call.
     pub is_leaf: bool,
+    /// Whether the same function is open around this call, whose duration contains this one's.
+    pub is_recursive: bool,
     /// Number of functions around it, as recorded, otherwise as far as known.
     pub depth: u32,
     /// CPU of the entry; of the exit, if there is no entry.

@@ -377,6 +377,7 @@ fn record(call: &Call, depth: u32, time: &mut u64, trace: &mut Trace, want: &mut
         inner: inside,
         is_partial: false,
         is_leaf: inner.is_empty(),
+        is_recursive: false,
         depth,
         cpu: 0,
         last_cpu: 0,
@@ -391,6 +392,12 @@ fn recorded(calls: &[Call]) -> (Trace, Vec<Slice>) {
     let (mut trace, mut want, mut time) = (Trace::new(), Vec::new(), 5);
     for call in calls {
         record(call, 0, &mut time, &mut trace, &mut want);
+    }
+    let all = want.clone();
+    for inner in &mut want {
+        inner.is_recursive = all.iter().any(|outer| {
+            outer.function == inner.function && outer.start < inner.start && outer.end > inner.end
+        });
     }
     (trace, want)
 }

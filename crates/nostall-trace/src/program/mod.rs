@@ -41,15 +41,19 @@ pub struct ProgramOptions {
     /// A thread's recording ends when its zone is full, and zones of ended threads are not reused.
     /// By default, the oldest records are overwritten.
     pub stop_when_full: bool,
+    /// Number of earlier files that [`ProgramTrace::create`] keeps, as `NAME.1` (the newest),
+    /// `NAME.2` and so on.
+    pub kept: u32,
 }
 
 impl ProgramOptions {
-    /// 64 threads with 16,384 slots each, and 64 KiB of names: 16.1 MiB.
+    /// 64 threads with 16,384 slots each, and 64 KiB of names: 16.1 MiB. One earlier file is kept.
     pub const DEFAULT: Self = Self {
         threads: 64,
         slots: 1 << 14,
         names: 1 << 16,
         stop_when_full: false,
+        kept: 1,
     };
 }
 
@@ -63,8 +67,8 @@ impl Default for ProgramOptions {
 ///
 /// A process has one recording, until its end. `#[traced]`, [`trace_scope!`](crate::trace_scope)
 /// and the layer for `tracing` record into it. A thread gets a zone with its first record. Once all
-/// zones have been used, it gets the zone of an ended thread and overwrites its records. The
-/// records of a thread without a zone are counted as lost.
+/// zones have been used, it gets that of the thread that ended longest ago, and overwrites its
+/// records. The records of a thread without a zone are counted as lost.
 ///
 /// A forked child process does not record, because the zones belong to its parent.
 ///
@@ -104,8 +108,10 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 impl ProgramTrace {
-    /// Starts recording into a new file. An existing file with this path is removed; a process that
-    /// records there continues in the removed file.
+    /// Starts recording into a new file. An existing file with this path gets the name `NAME.1`, and
+    /// older ones the following numbers. The trace of a killed run thus survives a restart.
+    /// [`ProgramOptions::kept`] is the number of such files. A process that still records into one
+    /// continues there.
     ///
     /// # Errors
     ///
@@ -117,7 +123,7 @@ impl ProgramTrace {
         let path = path.as_ref();
         begin(|| {
             if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
-                fs::remove_file(path)?;
+                keep_earlier(path, options.kept)?;
             }
             let mut open = OpenOptions::new();
             let file = open.read(true).write(true).create_new(true).open(path)?;
@@ -202,6 +208,24 @@ impl ProgramTrace {
     /// Sets the filter, which applies to later entries; `None` records everything.
     pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
         RECORDER.set_filter(filter);
+    }
+}
+
+/// Renames an existing file to `NAME.1`, and up to `kept` older ones to the following numbers.
+fn keep_earlier(path: &Path, kept: u32) -> io::Result<()> {
+    let numbered = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    // The first number without a file ends the series.
+    let last = (1..kept).find(|&number| !numbered(number).exists());
+    for number in (1..last.unwrap_or(kept)).rev() {
+        fs::rename(numbered(number), numbered(number + 1))?;
+    }
+    match kept {
+        0 => fs::remove_file(path),
+        _ => fs::rename(path, numbered(1)),
     }
 }
 

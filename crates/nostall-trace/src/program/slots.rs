@@ -1,8 +1,9 @@
 //! Zones of threads.
 //!
 //! A thread gets a zone with its first record, without a lock. It is one that no thread has used,
-//! or else that of an ended thread. The new records then overwrite those of the ended thread, the
-//! oldest first. Records of ended threads thus stay as long as there is room elsewhere.
+//! or else that of the thread that ended longest ago. The new records then overwrite those of the
+//! ended thread, the oldest first. Records of ended threads thus stay as long as there is room
+//! elsewhere.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -28,8 +29,10 @@ struct Zones {
     count: AtomicUsize,
     /// Number of zones that a thread has used at least once.
     used: AtomicUsize,
-    /// Bit set of zones whose thread has ended.
-    ended: [AtomicU64; MOST / 64],
+    /// Number of threads that have returned a zone.
+    returned: AtomicU64,
+    /// That number when each zone was returned; 0 for a zone in use.
+    ended: [AtomicU64; MOST],
     /// Whether zones of ended threads stay reserved.
     keep: AtomicBool,
 }
@@ -37,7 +40,8 @@ struct Zones {
 static ZONES: Zones = Zones {
     count: AtomicUsize::new(0),
     used: AtomicUsize::new(0),
-    ended: [const { AtomicU64::new(0) }; MOST / 64],
+    returned: AtomicU64::new(0),
+    ended: [const { AtomicU64::new(0) }; MOST],
     keep: AtomicBool::new(false),
 };
 
@@ -58,16 +62,24 @@ impl Zones {
         if self.keep.load(Ordering::Relaxed) {
             return None;
         }
-        self.ended.iter().enumerate().find_map(|(at, word)| {
-            let lowest = |bits: u64| (bits != 0).then(|| bits & (bits - 1));
-            let bits = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, lowest);
-            Some(at * 64 + bits.ok()?.trailing_zeros() as usize)
-        })
+        // Repeated if another thread takes the zone first.
+        loop {
+            let ended = self.ended.iter().enumerate();
+            let ended = ended.map(|(zone, ended)| (ended.load(Ordering::Relaxed), zone));
+            let (first, zone) = ended.filter(|(ended, _)| *ended > 0).min()?;
+            if self.ended[zone]
+                .compare_exchange(first, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Some(zone);
+            }
+        }
     }
 
     fn give_back(&self, zone: usize) {
-        if let Some(word) = self.ended.get(zone / 64) {
-            word.fetch_or(1 << (zone % 64), Ordering::AcqRel);
+        if let Some(ended) = self.ended.get(zone) {
+            let number = self.returned.fetch_add(1, Ordering::Relaxed) + 1;
+            ended.store(number, Ordering::Release);
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct TableRow {
     pub unmatched: u64,
     /// Number of calls with a duration. The times refer to these.
     pub timed: u64,
-    /// Sum of the durations.
+    /// Sum of the durations. A recursive function's inner calls count as a part of the outermost.
     pub total: u64,
     /// Sum of the durations without the called functions.
     #[serde(rename = "self")]
@@ -124,7 +124,9 @@ impl Table {
         let is_unmatched = slice.matched != Match::Paired && slice.duration.is_none();
         function.unmatched += u64::from(is_unmatched);
         if let (Some(duration), Some(own)) = (slice.duration, slice.own()) {
-            function.total = function.total.saturating_add(duration);
+            if !slice.is_recursive {
+                function.total = function.total.saturating_add(duration);
+            }
             function.own = function.own.saturating_add(own);
             function.spread.add(duration);
         }

@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use nostall_trace::VARIABLE;
-use signal_hook::consts::{SIGINT, SIGQUIT};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
 
 use super::report;
@@ -23,7 +26,7 @@ use crate::output::note;
 ///
 /// PROGRAM has to call `ProgramTrace::from_environment` of nostall-trace, which reads the path of
 /// the recording from the environment variable NOSTALL_TRACE. The trace survives every end of the
-/// program, even SIGKILL.
+/// program, even SIGKILL. SIGTERM and SIGHUP are passed on to PROGRAM.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
@@ -69,11 +72,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for signal in [SIGINT, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    let status = Command::new(program)
-        .args(arguments)
-        .env(VARIABLE, &file.path)
-        .status()
-        .with_context(|| name.clone())?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(VARIABLE, &file.path);
+    let status = status(command).with_context(|| name.clone())?;
     if let Some(signal) = status.signal() {
         let signal_name = signal_name(signal).unwrap_or("unknown");
         note(format_args!(
@@ -89,6 +90,29 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     report::run(&Report::parse_from([Path::new("report"), &file.path]).args)?;
     file.keep(args);
     Ok(code(status))
+}
+
+/// Runs a program. Signals that ask this command to end are passed on to the program.
+fn status(mut command: Command) -> io::Result<ExitStatus> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+    let end = signals.handle();
+    let mut program = command.spawn()?;
+    let pid = Pid::from_child(&program);
+    // Names this process even after its end, unlike a number.
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for signal in signals.forever() {
+                if let Some(signal) = Signal::from_named_raw(signal) {
+                    // The program may have ended.
+                    _ = pidfd_send_signal(&process, signal);
+                }
+            }
+        });
+        let status = program.wait();
+        end.close();
+        status
+    })
 }
 
 /// Arguments of the report, with its defaults.

@@ -84,6 +84,10 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     /// Owner word of the current offer, or of the owner that crashed in it; 0 for none.
     pub(crate) offering: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
+    /// 1 while text is rendered, which calls the prefix. It stays 1 if that panics.
+    pub(crate) renders: AtomicUsize,
+    /// Number of calls of a panic's flush that use the sink and have not returned.
+    pub(crate) inside: AtomicUsize,
     pub(crate) sink: S,
 }
 
@@ -295,11 +299,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let load = self.sink.load().max(1);
         let mut window = LineBuffer::new(bytes).limit(load);
         let least = LEAST.min(load);
+        // A prefix in which a panic came, maybe its own, is left out from then on.
+        let is_left_out =
+            turn.caller() == Caller::Panic && self.renders.load(Ordering::Relaxed) != 0;
         let style = Style {
             charset: self.options.charset,
-            prefix: self.options.prefix,
+            prefix: self.options.prefix.filter(|_| !is_left_out),
             escapes_raw: false,
         };
+        self.renders.store(1, Ordering::Relaxed);
         let mut text = None;
         // A constant would be copied for every offer.
         let mut sending: [_; LINES] = array::from_fn(|_| None);
@@ -346,6 +354,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             }
             fetched = self.feed.fetch(priority, &mut at, true, search);
         }
+        self.renders
+            .store(usize::from(is_left_out), Ordering::Relaxed);
         let bytes = window.into_bytes();
         // If this owner crashes before it clears this, the number of sent bytes is unknown.
         self.offering.store(turn.name(), Ordering::Relaxed);
@@ -362,7 +372,10 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         count(Counter::ConsoleBytes, given.taken as u64);
+        self.renders.store(1, Ordering::Relaxed);
         let out = taken(lane, &sending, &records, text.as_mut(), style, given.taken);
+        self.renders
+            .store(usize::from(is_left_out), Ordering::Relaxed);
         lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.tell_place();

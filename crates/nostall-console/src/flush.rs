@@ -5,7 +5,7 @@ use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 use crate::drain::{Drain, LONGEST_STEP, Step};
 use crate::feed::{LOOKS, Search};
 use crate::owner::{Turn, Way};
-use crate::sync::{STILL, spin_loop};
+use crate::sync::{Ordering, STILL, spin_loop};
 use crate::{Priority, Sink};
 
 /// Longest sleep between two checks, so that another CPU's panic sees this one active.
@@ -49,6 +49,10 @@ impl Default for FlushLimits {
 /// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_micros(100);
 
+/// Number of panics inside a sink's methods after which the sink is left out. The first may come from
+/// elsewhere, such as a machine check.
+const MOST_INSIDE: usize = 2;
+
 /// Number of offers to one sink, and of searches, before the next sink is served.
 const TURN: usize = 64;
 
@@ -78,6 +82,9 @@ pub struct FlushReport {
 /// and before a record is written to persistent memory. After this call no slice sends anything. It
 /// may be called again, by a panic inside of it or on another CPU. `cpu` is this CPU's unique
 /// number.
+///
+/// A [prefix](crate::SinkOptions::prefix) in which a panic came is left out from then on, and so is a
+/// sink in which two panics came.
 ///
 /// Polls [`Clock::now`] and counts the polls, so that it ends even if the clock stops, and waits no
 /// longer if the clock goes back. It does not call [`Clock::wait_until`], because a clock's own
@@ -117,7 +124,14 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            match drain.send_in_panic(&turn, clock, &mut timeout, &limits, insist) {
+            let inside = drain.inside.load(Ordering::Relaxed);
+            drain.inside.store(inside + 1, Ordering::Relaxed);
+            let state = match inside {
+                0..MOST_INSIDE => drain.send_in_panic(&turn, clock, &mut timeout, &limits, insist),
+                _ => State::Gone,
+            };
+            drain.inside.store(inside, Ordering::Relaxed);
+            match state {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -142,7 +156,12 @@ pub fn flush(
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {
-            drain.sink.finish();
+            let inside = drain.inside.load(Ordering::Relaxed);
+            drain.inside.store(inside + 1, Ordering::Relaxed);
+            if inside < MOST_INSIDE {
+                drain.sink.finish();
+            }
+            drain.inside.store(inside, Ordering::Relaxed);
             drop(turn);
         }
     }

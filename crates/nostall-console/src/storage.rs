@@ -89,6 +89,8 @@ impl<'r, S: Sink> Drain<'r, S> {
             },
             offering: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            renders: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
             sink,
         }
     }

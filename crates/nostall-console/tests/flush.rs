@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, Priority, Ring, Sink, SinkOptions,
-    Slot, UartSink, Watchdog, flush,
+    Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, Priority, Record, Ring, Sink,
+    SinkOptions, Slot, UartSink, Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos};
@@ -315,4 +315,95 @@ fn a_fast_sink_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
     assert_eq!(flushed.complete, 2);
     let before = slow.sink().1.get().unwrap();
     assert!(before < 1024 * 30 / 4, "{before} bytes");
+}
+
+/// A sink that panics in each offer of a panic. The kernel's handler flushes again.
+struct Broken {
+    calls: Cell<usize>,
+    handler: Cell<Option<&'static dyn Fn()>>,
+}
+
+impl Sink for Broken {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
+        self.calls.set(self.calls.get() + 1);
+        if let Some(handler) = self.handler.get() {
+            handler();
+        }
+        Offered {
+            taken: text.len(),
+            ready_at: Some(Nanos::ZERO),
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_panics_in_each_offer_is_left_out_and_the_others_get_the_text() {
+    let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
+    let broken: &'static _ = Box::leak(Box::new(Drain::new(
+        ring,
+        Broken {
+            calls: Cell::new(0),
+            handler: Cell::new(None),
+        },
+        SinkOptions::DEFAULT,
+    )));
+    let line: &'static _ = Box::leak(Box::new(Drain::new(
+        ring,
+        Line::new(20),
+        SinkOptions::DEFAULT,
+    )));
+    let panics = || {
+        ring.log(&of(Priority::Panic), b"panic");
+        let clock = Virtual::default();
+        // A panic handler never returns to the panicking code.
+        _ = flush(&[broken, line], 0, &clock, FlushLimits::DEFAULT);
+    };
+    broken.sink().handler.set(Some(Box::leak(Box::new(panics))));
+    panics();
+    assert!(
+        broken.sink().calls.get() < 10,
+        "{}",
+        broken.sink().calls.get()
+    );
+    let text = line.sink().text();
+    assert!(text.matches("panic").count() >= 3, "{text}");
+}
+
+#[test]
+fn a_prefix_that_panics_is_left_out_and_the_text_is_sent_without_it() {
+    thread_local! {
+        static HANDLER: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
+        static CALLS: Cell<usize> = const { Cell::new(0) };
+    }
+    fn broken(_: &Record, _: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        CALLS.set(CALLS.get() + 1);
+        if let Some(handler) = HANDLER.get() {
+            handler();
+        }
+        Ok(())
+    }
+    let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
+    let line: &'static _ = Box::leak(Box::new(Drain::new(
+        ring,
+        Line::new(20),
+        SinkOptions::DEFAULT.prefix(broken),
+    )));
+    let panics = || {
+        ring.log(&of(Priority::Panic), b"the end");
+        let clock = Virtual::default();
+        let flushed = flush(&[line], 0, &clock, FlushLimits::DEFAULT);
+        assert_eq!(flushed.complete, 1);
+        // A panic handler never returns to the panicking code.
+        std::panic::resume_unwind(Box::new(()));
+    };
+    HANDLER.set(Some(Box::leak(Box::new(panics))));
+    ring.log(&of(Priority::Panic), b"the start");
+    let start = || flush(&[line], 0, &Virtual::default(), FlushLimits::DEFAULT);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(start)).is_err());
+    assert_eq!(CALLS.get(), 1);
+    let text = line.sink().text();
+    assert!(
+        text.contains("the start\n") && text.contains("the end\n"),
+        "{text}"
+    );
 }

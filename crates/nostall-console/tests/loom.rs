@@ -364,6 +364,8 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
         },
         offering: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
+        renders: AtomicUsize::new(0),
+        inside: AtomicUsize::new(0),
         sink: Memory(loom::sync::Mutex::new(Vec::new()), Nanos::ZERO),
     }
 }

@@ -173,7 +173,6 @@ const DEEPEST_PANIC: usize = 4;
 pub struct SystemConsole<R: 'static, P: 'static> {
     platform: P,
     drain: Drain<'static, UartSink<R, P>>,
-    also: Option<&'static Drain<'static, dyn Sink + Sync>>,
     has_printer: bool,
     places: Places,
     panics: AtomicUsize,
@@ -186,7 +185,6 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         Self {
             platform,
             drain: Drain::new(ring, UartSink::closed(), options),
-            also: None,
             has_printer: false,
             places: Places::new(),
             panics: AtomicUsize::new(0),
@@ -198,13 +196,6 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     pub const fn with_options(mut self, options: SinkOptions) -> Self {
         self.drain.feed.level = AtomicUsize::new(options.level as usize);
         self.drain.options = options;
-        self
-    }
-
-    /// Adds a second sink, for example a screen or a zone of persistent RAM.
-    #[must_use]
-    pub const fn also(mut self, drain: &'static Drain<'static, dyn Sink + Sync>) -> Self {
-        self.also = Some(drain);
         self
     }
 
@@ -307,6 +298,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let mut taken = 0;
         while taken < text.len() {
             let room = (ring.slots() as u64 * 3 / 4).saturating_sub(self.drain.unread());
+            if !self.has_room() {
+                break;
+            }
             match ring.log_raw(&meta, &text[taken..], room as usize) {
                 0 => break,
                 more => taken += more,
@@ -411,6 +405,9 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// and waits for the line. Takes at most 10 s, plus one offer and the [end](Sink::finish) of
     /// each sink. It needs no interrupt, timer or lock.
     ///
+    /// From the call on, other records are stored only while a quarter of the ring is free, and
+    /// otherwise counted as lost. CPUs that were not stopped thus do not overwrite the text.
+    ///
     /// It may be called again, by a panic inside of it or on another CPU.
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
         let panics = self.panics.fetch_add(1, Ordering::AcqRel);
@@ -428,10 +425,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let sink = self.drain.sink();
         sink.with(Caller::Panic, Console::take_over);
         let (clock, limits) = (&self.platform, FlushLimits::DEFAULT);
-        match self.also {
-            Some(also) => flush(&[&self.drain, also], cpu as u16, clock, limits),
-            None => flush(&[&self.drain], cpu as u16, clock, limits),
-        }
+        flush(&[&self.drain], cpu as u16, clock, limits)
     }
 
     /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns the time of
@@ -498,6 +492,10 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Stores a record, unless it belongs to the console's own path and there is no credit.
     fn put(&self, level: Level, priority: Priority, target: &str, text: fmt::Arguments<'_>) {
+        if priority != Priority::Panic && !self.has_room() {
+            self.drain.feed.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let cpu = self.platform.id();
         let is_normal = priority == Priority::Normal;
         // The console's own path does not migrate. A task that migrated has read another CPU's
@@ -519,6 +517,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.ring()
             .format(&self.meta(level, priority, target), text);
         self.places.note(cpu, Mark::Left);
+    }
+
+    /// Returns whether a record overwrites no panic's text: other CPUs may run on after a panic.
+    /// While records of several CPUs pass this check, the last quarter of the ring has room for them.
+    fn has_room(&self) -> bool {
+        self.panics.load(Ordering::Relaxed) == 0
+            || self.drain.unread() < self.ring().slots() as u64 * 3 / 4
     }
 
     fn meta<'a>(&self, level: Level, priority: Priority, target: &'a str) -> Meta<'a> {
@@ -613,17 +618,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     fn drain_once(&self, cpu: usize, priority: Priority) -> Option<Nanos> {
         let (cpu, clock) = (cpu as u16, &self.platform);
-        let also = self
-            .also
-            .map(|also| also.drain_bounded(cpu, priority, clock));
-        let also = also.and_then(|next| next.time());
         let sink = self.drain.sink();
         if !sink.is_open() {
-            return also;
+            return None;
         }
         let next = self.drain.drain_bounded(cpu, priority, clock).time();
         let late = sink.serve_late().then_some(Nanos::ZERO);
-        next.into_iter().chain(also).chain(late).min()
+        next.into_iter().chain(late).min()
     }
 
     /// Runs a slice, and waits for the time of the next one. Returns `false` if there is none, or

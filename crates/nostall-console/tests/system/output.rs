@@ -84,53 +84,6 @@ fn an_emergency_is_sent_before_the_backlog_and_the_backlog_after_it() {
     assert_eq!(lines_with(&text, "] line "), 4, "{text}");
 }
 
-/// A screen that takes everything.
-#[derive(Default)]
-struct Screen(Mutex<String>);
-
-impl Sink for Screen {
-    fn offer(&self, text: &[u8], _: Caller) -> Offered {
-        self.0
-            .lock()
-            .unwrap()
-            .push_str(str::from_utf8(text).unwrap());
-        Offered {
-            taken: text.len(),
-            ready_at: Some(Nanos::ZERO),
-        }
-    }
-}
-
-#[test]
-fn a_second_sink_has_all_records_before_and_beside_the_port_and_in_a_panic() {
-    let (machine, _) = machine(PC);
-    let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
-    let screen: &'static Drain<'static, Screen> = Box::leak(Box::new(Drain::new(
-        ring,
-        Screen::default(),
-        SinkOptions::DEFAULT,
-    )));
-    let console: &'static Console = Box::leak(Box::new(
-        SystemConsole::new(ring, Kernel(machine)).also(screen),
-    ));
-    info(console, "before the port");
-    let shown = || screen.sink().0.lock().unwrap().clone();
-    assert!(shown().ends_with("] before the port\n"));
-    console
-        .open(Wire(machine), LineSettings::baud(115_200))
-        .unwrap();
-    info(console, "beside it");
-    assert!(shown().ends_with("] beside it\n"));
-    assert!(console.settle(Nanos::from_secs(1)));
-    let report = console.panic(format_args!("the end"));
-    assert_eq!(report.complete, 2);
-    assert!(shown().ends_with("] the end\n"));
-    let text = machine.arrived();
-    for line in ["] before the port", "] beside it", "] the end"] {
-        assert_eq!(lines_with(&text, line), 1, "{text}");
-    }
-}
-
 #[test]
 fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
     let (machine, _) = machine_with::<64>(PC);

@@ -6,7 +6,7 @@ use nostall_io::Clock;
 use nostall_uart::LineSettings;
 use nostall_uart::registers::IER;
 
-use crate::machine::{Console, Wire, info, open};
+use crate::machine::{Console, Wire, info, machine_with, open};
 use crate::{PC, lines_with};
 
 use nostall_io::Registers;
@@ -182,4 +182,34 @@ fn the_text_of_a_panic_at_every_access_to_the_port_and_every_clock_read_is_sent(
         }
     }
     assert!(places > 200, "{places}");
+}
+
+#[test]
+fn records_of_cpus_that_run_on_do_not_overwrite_a_panics_text() {
+    for per_access in [1, 4, 40] {
+        let (machine, console) = machine_with::<256>(PC);
+        let port = Wire(machine);
+        console.open(port, LineSettings::baud(115_200)).unwrap();
+        *machine.in_access.borrow_mut() = Some(Box::new(move || {
+            if machine.stops.get() == 0 {
+                return;
+            }
+            let cpu = machine.cpu.replace(1);
+            for _ in 0..per_access {
+                info(console, "of another CPU");
+            }
+            machine.cpu.set(cpu);
+        }));
+        let lines: Vec<_> = (0..40).map(|n| format!("frame {n} of the panic")).collect();
+        let report = console.panic(format_args!("{}", lines.join("\n")));
+        *machine.in_access.borrow_mut() = None;
+        let text = machine.arrived();
+        for line in &lines {
+            assert!(
+                text.contains(line.as_str()),
+                "{per_access} {report:?}: {text}"
+            );
+        }
+        assert!(console.drain().lost() > 0);
+    }
 }

@@ -1,14 +1,10 @@
 //! Standard output, emergencies, a second sink, a printer task.
 
-use std::sync::Mutex;
-
-use nostall_console::{
-    Caller, Drain, Level, Offered, Ring, Sink, SinkOptions, Slot, SystemConsole,
-};
+use nostall_console::{Level, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{Console, Kernel, Wire, info, machine, machine_with, open};
+use crate::machine::{Console, Kernel, Wire, info, machine_with, open};
 use crate::{PC, lines_with};
 
 #[test]

@@ -6,8 +6,6 @@
 
 use ra_ap_rustc_lexer::{FrontmatterAllowed, Token, TokenKind, tokenize};
 
-use crate::rules::Finding;
-
 /// Types that read a real clock.
 const CLOCKS: [&str; 2] = ["Instant", "SystemTime"];
 
@@ -26,8 +24,8 @@ const LIMIT: &str = "HANG_LIMIT";
 /// Minimum number of seconds of [`LIMIT`].
 const MINUTES: u64 = 120;
 
-/// Returns the findings in the test code of the Rust `source` at `path`.
-pub fn findings(path: &str, source: &str) -> Vec<Finding> {
+/// Returns the lines and reasons of the findings in the test code of the Rust `source` at `path`.
+pub fn findings(path: &str, source: &str) -> Vec<(usize, String)> {
     let mut tokens = Vec::new();
     let mut start = 0;
     for Token { kind, len } in tokenize(source, FrontmatterAllowed::No) {
@@ -59,7 +57,7 @@ pub fn findings(path: &str, source: &str) -> Vec<Finding> {
             continue;
         };
         let line = 1 + source[..start].matches('\n').count();
-        findings.push(Finding { line, reason });
+        findings.push((line, reason));
     }
     findings
 }

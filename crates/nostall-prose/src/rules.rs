@@ -37,7 +37,8 @@ pub fn findings(path: &str, kind: Kind, source: &str) -> Vec<Finding> {
     match kind {
         Kind::Rust => {
             findings.extend(long_sentences(&text::comment_words(source)));
-            findings.extend(clocks::findings(path, source));
+            let clocks = clocks::findings(path, source).into_iter();
+            findings.extend(clocks.map(|(line, reason)| Finding { line, reason }));
         }
         Kind::Document => {
             findings.extend(long_sentences(&words));

@@ -56,7 +56,12 @@ where
                 None if !F::BLOCKS && joining.looks == 0 && self.has_worker() => self.set_timer(),
                 None => {}
             }
-            ControlFlow::Continue(look.now + (self.config.lock_timeout - look.waited))
+            // A waiter asks for its turn itself: the context that was woken for the bus may not come.
+            let next = match joining.is_overdue(look.waited) {
+                false => FAIR.min(self.config.lock_timeout),
+                true => self.config.lock_timeout,
+            };
+            ControlFlow::Continue(look.now + (next - look.waited))
         });
         let (mut owner, ticket) = ended.await?;
         owner.run_before::<F>(device, ticket).await;

@@ -33,7 +33,7 @@ impl Rare {
 pub(crate) struct Duty {
     /// Wakes a worker that is a future.
     pub(crate) waker: Option<Waker>,
-    /// Time of the worker's timer; [`NEVER`] if it is disabled.
+    /// Time that the worker's timer was last set to; [`NEVER`] after it has expired.
     pub(crate) timer: Nanos,
     /// The worker was called.
     pub(crate) called: bool,

@@ -164,6 +164,8 @@ mod locked;
 mod pending;
 #[cfg(feature = "std")]
 mod threads;
+#[cfg(feature = "std")]
+mod timer;
 
 pub use bare::{Bare, Delay, DelayClock};
 pub use bus::Bus;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nostall_io::{Clock, HostClock, Nanos};
 
@@ -13,6 +13,7 @@ use crate::controller::Controller;
 use crate::duty::NEVER;
 use crate::platform::{HasWorker, Platform};
 use crate::sync::{AtomicU32, Ordering};
+use crate::timer;
 
 /// Platform for threads. It has a worker while a thread is in [`serve`](Self::serve).
 ///
@@ -77,12 +78,12 @@ impl Threads {
         Ok(())
     }
 
-    /// Makes the worker end.
+    /// Makes the worker end. If none serves, the next one ends at once: it may be about to begin.
     pub fn stop(&self) {
         let mut state = self.state();
+        state.stop = true;
         if let Some(worker) = &state.worker {
             worker.wake_by_ref();
-            state.stop = true;
         }
     }
 
@@ -148,6 +149,15 @@ impl Platform for Threads {
         }
     }
 
+    /// Wakes the waker from a thread that all buses of the process share. It starts with the first
+    /// future that waits.
+    fn wake_at(&self, at: Nanos, waker: &Waker) -> bool {
+        let span = Duration::from_nanos((at - self.now()).0);
+        let at = Instant::now().checked_add(span);
+        // A time that the system cannot express never comes.
+        at.is_none_or(|at| timer::wake_at(at, waker))
+    }
+
     /// Returns about the time in which a thread sleeps and is woken.
     fn looks(&self) -> Nanos {
         Nanos::from_micros(20)
@@ -170,7 +180,6 @@ where
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         state.worker = platform.current();
-        state.stop = false;
         drop(state);
         platform.serves.store(1, Ordering::Release);
         Ok(Self(bus))
@@ -183,7 +192,7 @@ where
         bus.begin_work();
         loop {
             let mut state = platform.state();
-            if state.stop {
+            if std::mem::take(&mut state.stop) {
                 return;
             }
             let woken = std::mem::take(&mut state.woken);
@@ -261,6 +270,8 @@ impl Drop for Worker {
         if let Some(thread) = self.thread.take() {
             // The thread's result is not needed.
             let _ = thread.join();
+            // It may have panicked before the call.
+            self.platform.state().stop = false;
         }
     }
 }

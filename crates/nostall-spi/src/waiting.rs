@@ -8,7 +8,7 @@ use nostall_io::{Held, Nanos, StallCondition, Timeout};
 
 use crate::controller::{Progress, Waits};
 use crate::duty::Rare;
-use crate::platform::Platform;
+use crate::platform::{HasWorker, Platform};
 use crate::sync::Critical;
 
 /// Longest wait that keeps the CPU; longer ones yield it.
@@ -178,10 +178,20 @@ impl<P: Platform> Waiting<'_, P> {
                 return Poll::Ready(None);
             };
             if !self.platform.wake_at(deadline, context.waker()) {
-                // `Bus::poll` wakes it.
+                // The worker's timer wakes it, or `Bus::poll`.
                 let mut waker = Some(context.waker().clone());
-                self.rare
-                    .with(|rare| rare.interrupt.wait(&mut waker, deadline));
+                let has_worker = self.platform.has_worker() == HasWorker::Yes;
+                let is_earlier = self.rare.with(|rare| {
+                    rare.interrupt.wait(&mut waker, deadline);
+                    let is_earlier = has_worker && deadline < rare.duty.timer;
+                    if is_earlier {
+                        (rare.duty.timer, rare.duty.early) = (deadline, true);
+                    }
+                    is_earlier
+                });
+                if is_earlier {
+                    self.platform.set_timer(deadline);
+                }
             }
             Poll::Pending
         })

@@ -189,6 +189,14 @@ where
     /// Removes waiters that do not respond, and checks whether the bus is idle.
     pub fn on_timer(&self) {
         let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
+        let is_served = self.is_served();
+        let late = self.rare.with(|rare| {
+            if !is_served {
+                rare.duty.timer = NEVER;
+            }
+            rare.interrupt.late(now)
+        });
+        self.wake(late);
         let (stored, wakers) = self.ownership.expire(now, timeout);
         self.see_to(wakers);
         if stored {
@@ -225,17 +233,20 @@ where
     pub(crate) fn set_timer(&self) {
         let now = self.platform.now();
         let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
-        let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
+        let (end, is_served) = (self.next_end(now), self.is_served());
         let at = self.with_duty(|duty| {
             let look = if sleeps { duty.look } else { NEVER };
-            let at = look.min(expiry.unwrap_or(NEVER));
+            let at = look.min(end);
             duty.early = at < look;
+            if !is_served {
+                duty.timer = at;
+            }
             at
         });
         if at == NEVER {
             return;
         }
-        match self.is_served() {
+        match is_served {
             true => self.wake(self.with_duty(|duty| duty.set_timer(at))),
             false => self.platform.set_timer(at),
         }

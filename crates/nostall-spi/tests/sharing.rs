@@ -585,3 +585,123 @@ mod threads {
         drop(again);
     }
 }
+
+/// Futures and threads on [`Threads`](nostall_spi::Threads), without a worker or a main loop.
+#[cfg(feature = "std")]
+mod on_threads {
+    use super::*;
+    use common::{Act, HANG_LIMIT, Probed};
+    use nostall_spi::{Bus, Error, Threads, Worker};
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+
+    type Shared = Bus<Probed, Threads, 8, 4, 16>;
+
+    fn shared(lock_timeout: Nanos) -> (&'static Shared, Probe) {
+        let probe = Probe::default();
+        let config = Config {
+            lock_timeout,
+            ..Config::DEFAULT
+        };
+        let bus = Bus::sized(controller(&probe), Threads::new(), config);
+        (Box::leak(Box::new(bus)), probe)
+    }
+
+    /// Polls a future on a thread of its own, only when it is woken.
+    fn run<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            struct Unpark(thread::Thread);
+            impl std::task::Wake for Unpark {
+                fn wake(self: std::sync::Arc<Self>) {
+                    self.0.unpark();
+                }
+            }
+            let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+            let mut future = pin!(future);
+            loop {
+                let mut context = Context::from_waker(&waker);
+                if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                    return tell.send(output);
+                }
+                thread::park();
+            }
+        });
+        told.recv_timeout(HANG_LIMIT).expect("the future must end")
+    }
+
+    #[test]
+    fn an_awaited_transfer_of_a_controller_that_never_interrupts_ends() {
+        for has_worker in [false, true] {
+            let (bus, probe) = shared(Config::DEFAULT.lock_timeout);
+            let worker = has_worker.then(|| Worker::start(bus).unwrap());
+            let device = bus.device(device(1)).unwrap();
+            probe.next(&[Act::NeverInterrupts]);
+            let ended =
+                run(async move { device.transfer_async(&mut [Transfer::write(&[1])]).await });
+            assert_eq!(ended, Err(Error::Timeout { transfer: 0 }));
+            drop(worker);
+        }
+    }
+
+    #[test]
+    fn all_futures_in_line_end_behind_an_owner_that_never_comes_back() {
+        let (bus, _) = shared(Nanos::from_millis(20));
+        let owner = bus.device(device(0)).unwrap();
+        std::mem::forget(owner.lock().unwrap());
+        let waiters: Vec<_> = (0..6)
+            .map(|_| {
+                let device = bus.device(device(1)).unwrap();
+                thread::spawn(move || {
+                    run(async move { device.transfer_async(&mut [Transfer::write(&[1])]).await })
+                })
+            })
+            .collect();
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Err(Error::Abandoned));
+        }
+    }
+
+    #[test]
+    fn a_woken_future_that_is_never_polled_delays_no_other_device() {
+        let (bus, probe) = shared(Nanos::from_secs(3_600));
+        let [owner, never, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+        let locked = owner.lock().unwrap();
+        let (tell, told) = mpsc::channel();
+        run(async move {
+            let mut never =
+                Box::pin(async move { never.transfer_async(&mut [Transfer::write(&[1])]).await });
+            poll_fn(|_| {
+                let polled = never.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            std::mem::forget(never);
+        });
+        let waiter = thread::spawn(move || tell.send(other.write(&[2])));
+        while bus.in_line() < 2 {
+            thread::yield_now();
+        }
+        drop(locked);
+        assert_eq!(told.recv_timeout(HANG_LIMIT), Ok(Ok(())));
+        waiter.join().unwrap().unwrap();
+        assert_eq!(probe.sent(), [[2]]);
+    }
+
+    #[test]
+    fn a_worker_that_is_stopped_before_it_serves_ends() {
+        let (bus, _) = shared(Config::DEFAULT.lock_timeout);
+        bus.platform().stop();
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || tell.send(Threads::serve(bus).is_ok()));
+        assert_eq!(told.recv_timeout(HANG_LIMIT), Ok(true));
+        // The next one serves.
+        let worker = Worker::start(bus).unwrap();
+        assert!(bus.platform().serves());
+        drop(worker);
+    }
+}

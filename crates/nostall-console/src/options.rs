@@ -172,7 +172,8 @@ impl Charset {
 }
 
 /// Returns whether `c` is in category Cc, Zl, Zp or Cf of Unicode 17, except joiners and visible
-/// signs. Also returns `true` from U+E0000 to U+E0FFF.
+/// signs. Also returns `true` for the property `Default_Ignorable_Code_Point`, and for the blank
+/// Braille pattern.
 ///
 /// The visible signs are U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891, U+08E2, U+110BD and
 /// U+110CD, and the controls of hieroglyphs. They arrange their neighbours.
@@ -182,10 +183,13 @@ const fn is_harmful(c: char) -> bool {
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' // C0, DEL, C1
         | '\u{ad}' // soft hyphen
         | '\u{61c}' | '\u{200e}'..='\u{200f}' // marks of direction
-        | '\u{180e}' | '\u{200b}' // no width
+        | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' // fillers, inherent vowels
+        | '\u{180b}'..='\u{180f}' | '\u{200b}' // selectors of variants, no width
         | '\u{2028}'..='\u{202e}' // separators of lines and paragraphs; embeddings
         | '\u{2060}'..='\u{206f}' // invisible operators, isolates, deprecated
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' // byte order, annotations
+        | '\u{2800}' | '\u{3164}' | '\u{ffa0}' // blanks
+        | '\u{fe00}'..='\u{fe0f}' // selectors of variants
+        | '\u{feff}' | '\u{fff0}'..='\u{fffb}' // byte order, unassigned, annotations
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' // shorthand, musical beams
         | '\u{e0000}'..='\u{e0fff}' // tags, selectors of variants
     )

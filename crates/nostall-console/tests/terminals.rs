@@ -94,6 +94,34 @@ fn on_a_utf8_terminal_no_format_character_passes_except_joiners_and_visible_ones
     assert_eq!(passed, visible);
 }
 
+/// The property `Default_Ignorable_Code_Point` of Unicode 17 (`DerivedCoreProperties.txt`).
+const IGNORABLE: [RangeInclusive<char>; 17] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{34f}'..='\u{34f}',
+    '\u{61c}'..='\u{61c}',
+    '\u{115f}'..='\u{1160}',
+    '\u{17b4}'..='\u{17b5}',
+    '\u{180b}'..='\u{180f}',
+    '\u{200b}'..='\u{200f}',
+    '\u{202a}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{3164}'..='\u{3164}',
+    '\u{fe00}'..='\u{fe0f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{ffa0}'..='\u{ffa0}',
+    '\u{fff0}'..='\u{fff8}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0000}'..='\u{e0fff}',
+];
+
+#[test]
+fn on_a_utf8_terminal_no_invisible_character_passes_except_joiners() {
+    let all = IGNORABLE.into_iter().flatten().chain(['\u{2800}']);
+    let passed: String = all.filter(|&c| Charset::Utf8.passes(c)).collect();
+    assert_eq!(passed, "\u{200c}\u{200d}");
+}
+
 #[test]
 fn on_an_8_bit_terminal_no_byte_is_a_control() {
     for c in all_chars().filter(|&c| c != '\n') {

@@ -464,7 +464,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         timeout.elapsed()
     }
 
-    fn is_crowded(&self) -> bool {
+    /// Returns whether three quarters of the ring are unsent.
+    pub(crate) fn is_crowded(&self) -> bool {
         self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
     }
 

@@ -124,14 +124,8 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            let inside = drain.inside.load(Ordering::Relaxed);
-            drain.inside.store(inside + 1, Ordering::Relaxed);
-            let state = match inside {
-                0..MOST_INSIDE => drain.send_in_panic(&turn, clock, &mut timeout, &limits, insist),
-                _ => State::Gone,
-            };
-            drain.inside.store(inside, Ordering::Relaxed);
-            match state {
+            let send = || drain.send_in_panic(&turn, clock, &mut timeout, &limits, insist);
+            match drain.use_in_panic(send).unwrap_or(State::Gone) {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -156,12 +150,7 @@ pub fn flush(
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {
-            let inside = drain.inside.load(Ordering::Relaxed);
-            drain.inside.store(inside + 1, Ordering::Relaxed);
-            if inside < MOST_INSIDE {
-                drain.sink.finish();
-            }
-            drain.inside.store(inside, Ordering::Relaxed);
+            drain.use_in_panic(|| drain.sink.finish());
             drop(turn);
         }
     }
@@ -176,6 +165,16 @@ enum State {
 }
 
 impl<S: Sink + ?Sized> Drain<'_, S> {
+    /// Calls `act`, which uses the sink. Returns `None` if [`MOST_INSIDE`] earlier calls have not
+    /// returned: panics came there.
+    fn use_in_panic<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let inside = self.inside.load(Ordering::Relaxed);
+        self.inside.store(inside + 1, Ordering::Relaxed);
+        let done = (inside < MOST_INSIDE).then(act);
+        self.inside.store(inside, Ordering::Relaxed);
+        done
+    }
+
     /// Sends until the sink takes no more for now.
     fn send_in_panic(
         &self,

@@ -233,22 +233,19 @@ where
     pub(crate) fn set_timer(&self) {
         let now = self.platform.now();
         let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
-        let (end, is_served) = (self.next_end(now), self.is_served());
+        let end = self.next_end(now);
         let at = self.with_duty(|duty| {
             let look = if sleeps { duty.look } else { NEVER };
             let at = look.min(end);
             duty.early = at < look;
-            if !is_served {
-                duty.timer = at;
-            }
             at
         });
         if at == NEVER {
             return;
         }
-        match is_served {
-            true => self.wake(self.with_duty(|duty| duty.set_timer(at))),
-            false => self.platform.set_timer(at),
+        self.wake(self.with_duty(|duty| duty.set_timer(at)));
+        if !self.is_served() {
+            self.platform.set_timer(at);
         }
     }
 

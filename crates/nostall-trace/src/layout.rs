@@ -632,6 +632,17 @@ impl Meta {
         Kind::decode((self.0 >> 52 & 15) as u8)
     }
 
+    /// Returns the index (its low 48 bits) for which a slot with a [mark](Kind::Pending) was
+    /// reserved; `None` without one.
+    pub(crate) fn pending(self) -> Option<u64> {
+        (self.lap() == 0 && self.kind() == Some(Kind::Pending)).then_some(self.low())
+    }
+
+    /// Returns whether a slot with this meta word was [passed](Kind::Lost): it has no record.
+    pub(crate) fn is_empty(self) -> bool {
+        self.kind() == Some(Kind::Lost) && self.low() == 0
+    }
+
     /// Returns the address, number or role.
     #[inline]
     pub const fn low(self) -> u64 {

@@ -293,7 +293,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             return Some(held);
         }
         while let Some((word, meta)) = self.take(image) {
-            if (meta.kind(), meta.low()) == (Some(Kind::Lost), 0) {
+            if meta.is_empty() {
                 continue;
             }
             let overwritten = self.missing.overwritten;
@@ -457,10 +457,9 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
     /// it. A record that was forgotten has it no more.
     fn is_passed(&mut self, image: &(impl Image + ?Sized)) -> bool {
         let position = self.next & ((1 << self.info.bits) - 1);
-        let meta = self.meta_at(image, position);
-        let is_marked = meta.lap() == 0 && meta.kind() == Some(Kind::Pending);
-        let is_own = meta.low() == Meta::new(Kind::Pending, self.next, 0).low();
-        is_marked && !is_own && meta.low() >= self.info.word(image, FORGOTTEN)
+        let own = Meta::new(Kind::Pending, self.next, 0).low();
+        let reserved = self.meta_at(image, position).pending();
+        reserved.is_some_and(|it| it != own && it >= self.info.word(image, FORGOTTEN))
     }
 
     /// Returns the zone's incomplete records among those read; `None` if there are none.
@@ -571,7 +570,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         for index in self.end - newest..self.end {
             let meta = self.meta_at(image, index & (slots - 1));
             // A slot with a mark was passed.
-            let is_marked = meta.lap() == 0 && meta.kind() == Some(Kind::Pending);
+            let is_marked = meta.pending().is_some();
             written += u64::from(is_marked || meta.lap() == lap(index, self.info.bits));
         }
         written + IN_FLIGHT_SLOTS >= newest

@@ -78,7 +78,7 @@ fn reserve<C: Cells, const N: usize>(
             return None;
         }
         let index = |i: usize| at.wrapping_add(i as u64);
-        let before = array::from_fn(|i| cells.get(meta_of(size.bits, index(i))));
+        let before = metas(cells, size.bits, at);
         if !(0..N).all(|i| was_written_before(Meta(before[i]), size.bits, index(i))) {
             match reserve_later(cells, size.bits, at, now) {
                 Reservation::Made(place) => return Some(place),
@@ -97,6 +97,12 @@ fn reserve<C: Cells, const N: usize>(
 #[inline(always)]
 const fn meta_of(bits: u32, index: u64) -> usize {
     word(ZONE_HEADER) + (index as usize & ((1 << bits) - 1)) * word(SLOT) + 1
+}
+
+/// Returns the meta words of the slots from `at` on.
+#[inline(always)]
+fn metas<C: Cells, const N: usize>(cells: &C, bits: u32, at: u64) -> [u64; N] {
+    array::from_fn(|i| cells.get(meta_of(bits, at.wrapping_add(i as u64))))
 }
 
 /// Returns whether the slot was written in the lap before `index`, or is in the first lap.
@@ -152,7 +158,7 @@ fn empty(index: u64, bits: u32) -> u64 {
 
 /// Returns whether `slot` has the mark of a slot that was reserved for `index`.
 fn is_mark_of(slot: Meta, index: u64) -> bool {
-    slot.lap() == 0 && Meta::new(Kind::Pending, index, slot.depth().into()) == slot
+    slot.pending() == Some(Meta::new(Kind::Pending, index, 0).low())
 }
 
 /// Result of a reservation in a zone with slots in use.
@@ -183,7 +189,7 @@ fn reserve_later<C: Cells, const N: usize>(
             continue;
         }
         let at = next.wrapping_sub(N as u64);
-        let before = array::from_fn(|i| cells.get(meta_of(bits, at.wrapping_add(i as u64))));
+        let before = metas(cells, bits, at);
         let time = now();
         if !cells.replace(word(HEAD), head, next) {
             return Reservation::Interrupted;
@@ -199,7 +205,7 @@ fn reserve_later<C: Cells, const N: usize>(
 fn leave_empty<C: Cells>(cells: &C, bits: u32, index: u64) {
     let slot = meta_of(bits, index);
     let found = Meta(cells.get(slot));
-    let is_own = found.kind() != Some(Kind::Pending) || is_mark_of(found, index);
+    let is_own = found.pending().is_none() || is_mark_of(found, index);
     let own = empty(index, bits);
     if is_own && found.lap() != lap(index, bits) && !cells.replace(slot, found.0, own) {
         store_late(cells, bits, index, own);
@@ -218,10 +224,10 @@ fn is_in_use<C: Cells>(cells: &C, bits: u32, head: u64, index: u64) -> Option<bo
     if was_written_before(found, bits, index) {
         return Some(false);
     }
-    let is_marked = found.lap() == 0 && found.kind() == Some(Kind::Pending);
-    let (reserved, count) = match is_marked {
-        true => (found.low(), found.depth().wrapping_add(1)),
-        false => (index.wrapping_sub(1 << bits), 0),
+    let marked = found.pending();
+    let (reserved, count) = match marked {
+        Some(reserved) => (reserved, found.depth().wrapping_add(1)),
+        None => (index.wrapping_sub(1 << bits), 0),
     };
     if reserved < cells.get(word(FORGOTTEN)) {
         return Some(false);
@@ -230,7 +236,7 @@ fn is_in_use<C: Cells>(cells: &C, bits: u32, head: u64, index: u64) -> Option<bo
     if !cells.replace(slot, found.0, mark) {
         return None;
     }
-    if !is_marked && cells.get(word(PENDING_SINCE)) == 0 {
+    if marked.is_none() && cells.get(word(PENDING_SINCE)) == 0 {
         cells.set(word(PENDING_SINCE), time_after(cells, bits, reserved));
     }
     Some(true)
@@ -243,7 +249,7 @@ fn time_after<C: Cells>(cells: &C, bits: u32, index: u64) -> u64 {
         let meta = Meta(cells.get(meta_of(bits, index)));
         let is_time = meta.lap() == lap(index, bits)
             && meta.kind() != Some(Kind::Argument)
-            && meta.0 != empty(index, bits);
+            && !meta.is_empty();
         is_time.then(|| cells.get(meta_of(bits, index) - 1))
     });
     times.next().unwrap_or(0)

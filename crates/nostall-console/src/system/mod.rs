@@ -298,9 +298,6 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let mut taken = 0;
         while taken < text.len() {
             let room = (ring.slots() as u64 * 3 / 4).saturating_sub(self.drain.unread());
-            if !self.has_room() {
-                break;
-            }
             match ring.log_raw(&meta, &text[taken..], room as usize) {
                 0 => break,
                 more => taken += more,
@@ -522,8 +519,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Returns whether a record overwrites no panic's text: other CPUs may run on after a panic.
     /// While records of several CPUs pass this check, the last quarter of the ring has room for them.
     fn has_room(&self) -> bool {
-        self.panics.load(Ordering::Relaxed) == 0
-            || self.drain.unread() < self.ring().slots() as u64 * 3 / 4
+        self.panics.load(Ordering::Relaxed) == 0 || !self.drain.is_crowded()
     }
 
     fn meta<'a>(&self, level: Level, priority: Priority, target: &'a str) -> Meta<'a> {

@@ -1,4 +1,4 @@
-//! Standard output, emergencies, a second sink, a printer task.
+//! Standard output, emergencies, a printer task.
 
 use nostall_console::{Level, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos};

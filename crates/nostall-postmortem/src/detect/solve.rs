@@ -105,8 +105,30 @@ struct Site<'a> {
     /// Trace headers by signature.
     traces: BTreeMap<u32, Vec<usize>>,
     all_traces: Vec<usize>,
-    /// Headers whose zone, or the one before it, has evidence besides the header, in ascending order.
-    proven: Vec<usize>,
+    /// Headers whose zone, or the one before it, has evidence besides the header.
+    proven: BTreeSet<usize>,
+}
+
+/// Returns the parity sizes from `least` on with which the header at `at` is correct, if its zone
+/// ends at `end`. The header's parity is at the end.
+fn parities(run: &Run<'_>, at: usize, end: usize, least: usize) -> Vec<usize> {
+    // The bytes at the zone's end that may be parity.
+    let from = end.saturating_sub(MAX_PARITY).max(at + HEADER);
+    let zone = end.checked_sub(from).and_then(|len| run.get(from, len));
+    let (Some(header), Some(zone)) = (run.array(at), zone) else {
+        return Vec::new();
+    };
+    let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
+    let sizes = (1..=MAX_PARITY).zip(zone.iter().rev());
+    let likely = sizes.filter(|(parity, byte)| {
+        sum ^= **byte;
+        // All bytes of a codeword sum to 0, because 1 is a root.
+        sum == 0 && *parity >= least
+    });
+    let checked = likely.map(|(parity, _)| parity).take(CHECKS);
+    checked
+        .filter(|parity| has_parity(&header, &zone[zone.len() - parity..]))
+        .collect()
 }
 
 impl<'a> Site<'a> {
@@ -121,7 +143,7 @@ impl<'a> Site<'a> {
                     plain: Vec::new(),
                     traces: BTreeMap::new(),
                     all_traces: Vec::new(),
-                    proven: Vec::new(),
+                    proven: BTreeSet::new(),
                 };
                 for candidate in candidates {
                     if candidate.order != order || candidate.at & 1 != odd {
@@ -155,38 +177,19 @@ impl<'a> Site<'a> {
         };
         let indices = (0..all.len()).filter(|&i| proven(i));
         // The header after such zones may be the one from which the region is solved.
-        let near: BTreeSet<_> = indices.flat_map(|i| i..all.len().min(i + 5)).collect();
-        self.proven = near.into_iter().map(|i| all[i]).collect();
+        let near = indices.flat_map(|i| &all[i..all.len().min(i + 5)]);
+        self.proven = near.copied().collect();
     }
 
     /// Returns whether the header at `at` has parity at the end of a zone of `gap` bytes. Few bytes
-    /// of it are no evidence, and equal bytes are none.
+    /// of it are no evidence.
     fn has_parity(&self, at: usize, gap: usize) -> bool {
         const LEAST: usize = 4;
-        let Some(header) = self
-            .run
-            .array::<HEADER>(at)
-            .filter(|_| gap <= 1 << SIZES.end)
-        else {
-            return false;
-        };
-        let len = gap.saturating_sub(HEADER).min(MAX_PARITY);
-        let Some(end) = self.run.get(at + gap - len, len) else {
-            return false;
-        };
-        let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
-        let mut checks = 0;
-        (1..).zip(end.iter().rev()).any(|(parity, byte)| {
-            sum ^= byte;
-            // All bytes of a codeword sum to 0, because 1 is a root.
-            let is_likely = sum == 0 && parity >= LEAST && checks < CHECKS;
-            checks += usize::from(is_likely);
-            is_likely && has_parity(&header, &end[len - parity..])
-        })
+        gap <= 1 << SIZES.end && !parities(self.run, at, at + gap, LEAST).is_empty()
     }
 
     fn pivots(&self) -> Vec<Pivot<'_>> {
-        let proven = |at: usize| 4 * u8::from(self.proven.binary_search(&at).is_ok());
+        let proven = |at: usize| 4 * u8::from(self.proven.contains(&at));
         let solver = |trace, traces| Solver {
             index: self.index,
             run: self.run,
@@ -421,26 +424,10 @@ impl Solver<'_> {
         parities
     }
 
-    /// Counts the parity sizes with which the header at `at` is correct if its zone ends at `end`.
-    /// The header's parity is at the end.
+    /// Counts the [`parities`] with which the header at `at` is correct.
     fn count_parities(&self, at: usize, end: usize, counts: &mut [usize; MAX_PARITY + 1]) {
-        // The bytes at the zone's end that may be parity.
-        let from = end.saturating_sub(MAX_PARITY).max(at + HEADER);
-        let zone = end
-            .checked_sub(from)
-            .and_then(|len| self.run.get(from, len));
-        let (Some(header), Some(zone)) = (self.run.array(at), zone) else {
-            return;
-        };
-        let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
-        let mut checks = 0;
-        for (parity, byte) in (1..=MAX_PARITY).zip(zone.iter().rev()) {
-            sum ^= byte;
-            // All bytes of a codeword sum to 0, because 1 is a root.
-            if sum == 0 && checks < CHECKS {
-                checks += 1;
-                counts[parity] += usize::from(has_parity(&header, &zone[zone.len() - parity..]));
-            }
+        for parity in parities(self.run, at, end, 1) {
+            counts[parity] += 1;
         }
     }
 

@@ -71,6 +71,9 @@ impl Feed<'_> {
             return Fetched::Kept(shape);
         }
         loop {
+            if priority > Priority::Normal && !at.line.begun {
+                self.move_to(priority, at, self.ring.pass_by(at.next, priority));
+            }
             if !self.ring.has(at.next, priority) {
                 return Fetched::Empty;
             }
@@ -111,7 +114,11 @@ impl Feed<'_> {
                     self.lose(priority, at, 1, after(at.next));
                     search.looks -= 1;
                 }
-                Read::Empty => return Fetched::Empty,
+                Read::Empty => {
+                    // Without this step, the drain would return for sequences without a record.
+                    self.move_to(priority, at, cursor.next as usize);
+                    return Fetched::Empty;
+                }
             }
         }
     }

@@ -69,6 +69,8 @@ pub(crate) const BODY_WORDS: usize = SLOT_BYTES / WORD - STATE_WORDS;
 pub(crate) type Body = [u8; BODY_WORDS * WORD];
 /// Number of bytes of a body before the target.
 pub(crate) const META_BYTES: usize = 16;
+/// Offset of a record's flags in a body.
+pub(crate) const FLAGS_AT: usize = 9;
 /// Number of bytes of target and text in a record: 88 with words of 8 bytes, 92 with words of
 /// 4.
 pub const PAYLOAD: usize = BODY_WORDS * WORD - META_BYTES;

@@ -31,6 +31,7 @@ pub(crate) struct Parts<'a> {
     /// Sequence of the previous record, if `bytes` continues a line.
     after: Option<usize>,
     logged: Logged,
+    is_over: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -42,25 +43,32 @@ impl<'a> Parts<'a> {
             len: 0,
             after: None,
             logged: Logged::default(),
+            is_over: false,
         }
     }
 
     /// Logs the remaining text as the last part.
     pub(crate) fn finish(mut self) -> Logged {
+        self.end(false)
+    }
+
+    fn end(&mut self, is_cut: bool) -> Logged {
         // If only a line feed came last, it is logged already.
         if self.len > 0 || self.after.is_some() || self.logged == Logged::default() {
-            self.log(false);
+            self.log(false, is_cut);
         }
+        self.is_over = true;
         self.logged
     }
 
-    fn log(&mut self, more: bool) {
+    fn log(&mut self, more: bool, is_cut: bool) {
         let text = &self.bytes[..self.len];
         let ends = text.ends_with(b"\n");
         let continues = more && !ends;
         let part = Part {
             after: self.after,
             continues,
+            is_cut,
             more,
             longest_run: self.ring.longest_run().saturating_sub(self.logged.records),
         };
@@ -73,12 +81,21 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// If a caller's `Display` unwinds, the text written so far is logged, and marked as cut.
+impl Drop for Parts<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.end(true);
+        }
+    }
+}
+
 impl fmt::Write for Parts<'_> {
     fn write_str(&mut self, mut text: &str) -> fmt::Result {
         while !text.is_empty() {
             let fits = text.floor_char_boundary(ROOM - self.len);
             if fits == 0 {
-                self.log(true);
+                self.log(true, false);
                 continue;
             }
             let (now, later) = text.split_at(fits);

@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use crate::pieces::{Piece, Pieces};
 use crate::record::{Encoded, Flags};
-use crate::sequence::{after, is_up_to};
+use crate::sequence::{after, is_before, is_up_to};
 use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
@@ -52,6 +52,8 @@ pub(crate) struct Part {
     pub(crate) after: Option<usize>,
     /// The last line continues in the next part.
     pub(crate) continues: bool,
+    /// The text ends here because its formatting did not.
+    pub(crate) is_cut: bool,
     /// More parts follow.
     pub(crate) more: bool,
     /// Largest number of records for this part.
@@ -83,6 +85,7 @@ impl Ring {
         let part = Part {
             after: None,
             continues: false,
+            is_cut: false,
             more: false,
             longest_run: self.longest_run(),
         };
@@ -93,18 +96,21 @@ impl Ring {
     /// time, target and escapes, and adds no line feed. Never waits. Of `meta`, the time, CPU,
     /// level and priority are used.
     ///
-    /// Takes at most `records` records, and at most [one text's](Self::longest_run). Returns the
-    /// number of bytes taken.
-    pub fn log_raw(&self, meta: &Meta<'_>, bytes: &[u8], records: usize) -> usize {
+    /// Takes at most [one text's](Self::longest_run) records, and only sequences before `end`: so
+    /// several writers at once fill no more of the ring than one. Returns the number of bytes taken.
+    pub fn log_raw(&self, meta: &Meta<'_>, bytes: &[u8], end: u64) -> usize {
         let mut taken = 0;
-        for piece in bytes.chunks(PAYLOAD).take(records.min(self.longest_run())) {
+        for piece in bytes.chunks(PAYLOAD).take(self.longest_run()) {
             let flags = Flags {
                 continues: !piece.ends_with(b"\n"),
                 raw: true,
                 ..Flags::default()
             };
             let record = Encoded::new(meta, flags, b"", piece);
-            if !(0..TRIES).any(|_| self.put(self.begin(1), &record)) {
+            let is_put = (0..TRIES)
+                .map_while(|_| self.begin_before(end as usize))
+                .any(|sequence| self.put(sequence, &record, true));
+            if !is_put {
                 break;
             }
             taken += piece.len();
@@ -165,17 +171,17 @@ impl Ring {
         } else {
             meta.target
         };
-        for _ in 0..TRIES {
+        for tries_left in (0..TRIES).rev() {
             let sequence = self.begin(1);
             let flags = Flags {
                 continued: part.after.is_some(),
                 adjoins: part.after.map(after) == Some(sequence),
                 continues: part.continues,
-                cut: false,
+                cut: part.is_cut,
                 raw: false,
             };
             let record = Encoded::new(meta, flags, target.as_bytes(), text);
-            if self.put(sequence, &record) {
+            if self.put(sequence, &record, tries_left > 0) {
                 return Parted {
                     logged: Logged { records: 1, cut: 0 },
                     last: Some(sequence),
@@ -198,14 +204,14 @@ impl Ring {
         let mut wanted = all.by_ref().take(part.longest_run).count();
         let rest = all.rest();
         // Text after this part would not fit either.
-        let is_cut = rest > 0 || part.more && wanted == part.longest_run;
+        let is_cut = rest > 0 || part.is_cut || part.more && wanted == part.longest_run;
         let mut logged = Logged {
             records: 0,
             cut: rest,
         };
         let mut last = part.after;
         let mut pieces = pieces.take(part.longest_run).peekable();
-        for _ in 0..TRIES {
+        for tries_left in (0..TRIES).rev() {
             if wanted == 0 {
                 break;
             }
@@ -223,7 +229,9 @@ impl Ring {
                     cut,
                     raw: false,
                 };
-                if self.put_piece(meta, piece, sequence, flags) {
+                let target = if piece.continued { "" } else { meta.target };
+                let record = Encoded::new(meta, flags, target.as_bytes(), piece.text);
+                if self.put(sequence, &record, tries_left > 0) {
                     pieces.next();
                     wanted -= 1;
                     logged.records += 1;
@@ -235,16 +243,12 @@ impl Ring {
         Parted { logged, last }
     }
 
-    fn put_piece(&self, meta: &Meta<'_>, piece: Piece<'_>, sequence: usize, flags: Flags) -> bool {
-        let target = if piece.continued { "" } else { meta.target };
-        let record = Encoded::new(meta, flags, target.as_bytes(), piece.text);
-        self.put(sequence, &record)
-    }
-
+    /// Writes a record. Returns `false` if its slot is occupied. If the caller `tries_again`, readers
+    /// then pass by the sequence; otherwise they count it as lost.
     #[inline(always)]
-    fn put(&self, sequence: usize, record: &Encoded<'_>) -> bool {
+    fn put(&self, sequence: usize, record: &Encoded<'_>, tries_again: bool) -> bool {
         let is_put = self.slot(sequence).put(sequence, record);
-        if !is_put {
+        if !is_put && tries_again {
             self.mark_hole(sequence);
         }
         is_put
@@ -278,6 +282,33 @@ impl Ring {
             self.sign();
         }
         newest.wrapping_add(1)
+    }
+
+    /// Takes the next sequence if it is before `end`. A few tries suffice: each failure means that
+    /// another producer has taken one.
+    fn begin_before(&self, end: usize) -> Option<usize> {
+        let mut newest = self.head.newest.load(Ordering::Relaxed);
+        for _ in 0..TRIES {
+            let next = newest.wrapping_add(1);
+            if !is_before(next, end) {
+                break;
+            }
+            match self.head.newest.compare_exchange(
+                newest,
+                next,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    if newest < self.slots.len() {
+                        self.sign();
+                    }
+                    return Some(next);
+                }
+                Err(actual) => newest = actual,
+            }
+        }
+        None
     }
 
     /// Writes the header's constants. Every producer of the first turn does, so that a crashed one
@@ -319,6 +350,17 @@ impl Ring {
                 }
             }
         }
+    }
+
+    /// Returns the first sequence from `next` on that is not a complete record below `priority`, an
+    /// urgent one. Reads a word of each record, so that no backlog delays an urgent one: each record
+    /// is passed by once.
+    pub(crate) fn pass_by(&self, mut next: usize, priority: Priority) -> usize {
+        let is_below = |found: Priority| found < priority;
+        while self.has(next, priority) && self.slot(next).priority(next).is_some_and(is_below) {
+            next = after(next);
+        }
+        next
     }
 
     /// Returns whether `next` or a later record may have `priority` or above.

@@ -1,6 +1,7 @@
 //! Memory of one record, which may be overwritten while it is read.
 
-use crate::layout::{BODY_WORDS, Body, WORD};
+use crate::Priority;
+use crate::layout::{BODY_WORDS, Body, FLAGS_AT, WORD};
 use crate::record::Encoded;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
@@ -75,6 +76,19 @@ impl Slot {
     /// Returns whether the slot holds an older record. If its producer has crashed, this stays so.
     pub(crate) fn is_behind(&self, sequence: usize) -> bool {
         is_before(self.state.load(Ordering::Relaxed) & !BUSY, sequence << 1)
+    }
+
+    /// Returns the priority of record `sequence`, if it is complete.
+    pub(crate) fn priority(&self, sequence: usize) -> Option<Priority> {
+        let wanted = sequence << 1;
+        if self.state.load(Ordering::Acquire) != wanted {
+            return None;
+        }
+        let word = self.body[FLAGS_AT / WORD].load(Ordering::Relaxed);
+        // If the word was newer, the state is newer by now.
+        fence(Ordering::Acquire);
+        let is_same = self.state.load(Ordering::Relaxed) == wanted;
+        is_same.then(|| Priority::from_number(word.to_ne_bytes()[FLAGS_AT % WORD]))
     }
 
     /// Looks for record `sequence`.

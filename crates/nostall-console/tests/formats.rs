@@ -59,17 +59,17 @@ fn a_raw_line_that_an_emergency_interrupts_continues_after_a_mark() {
 }
 
 #[test]
-fn raw_bytes_take_at_most_the_records_that_their_caller_allows() {
+fn raw_bytes_take_only_the_sequences_that_their_caller_allows() {
     let ring = Ring::<[Slot; 64]>::new();
     let text = [b'x'; 1000];
     let record = nostall_console::layout::PAYLOAD;
-    assert_eq!(ring.log_raw(&META, &text, 3), 3 * record);
-    assert_eq!(ring.log_raw(&META, &text, 0), 0);
+    assert_eq!(ring.log_raw(&META, &text, 4), 3 * record);
+    assert_eq!(ring.log_raw(&META, &text, 4), 0);
     assert_eq!(ring.newest(), 3);
     assert_eq!(ring.log_raw(&META, b"", 9), 0);
     // The limit is a quarter of the ring.
     assert_eq!(
-        Ring::<[Slot; 8]>::new().log_raw(&META, &text, 9),
+        Ring::<[Slot; 8]>::new().log_raw(&META, &text, 10),
         2 * record
     );
 }
@@ -274,5 +274,27 @@ fn a_line_can_begin_with_time_cpu_and_level() {
         drain_all(&drain, Priority::Normal);
         let expected = format!("[    1.234567] {cpu:>3} {shown} text\n");
         assert_eq!(drain.sink().text(), expected);
+    }
+}
+
+#[test]
+fn the_text_that_a_display_wrote_before_it_panicked_is_kept_and_marked() {
+    struct Panics(usize);
+    impl std::fmt::Display for Panics {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(&"x".repeat(self.0))?;
+            std::panic::resume_unwind(Box::new(()))
+        }
+    }
+    for len in [0, 5, 300] {
+        let ring = Ring::<[Slot; 64]>::new();
+        let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
+        let log = || ring.format(&META, format_args!("so far: {}", Panics(len)));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(log)).is_err());
+        ring.log(&META, b"after");
+        drain_all(&drain, Priority::Normal);
+        let text = "x".repeat(len);
+        let wanted = format!("{P}so far: {text}[cut]\n{P}after\n");
+        assert_eq!(drain.sink().text(), wanted);
     }
 }

@@ -148,9 +148,9 @@ fn raw_records_have_no_prefix_and_an_unknown_time_is_blanks_or_null() {
     let ring = ring(|ring| {
         let time = Nanos::UNKNOWN;
         ring.log(&Meta { time, ..META }, b"early");
-        ring.log_raw(&META, b"\x1b[2J one\ntwo", 9);
-        ring.log_raw(&META, b" goes on\n", 9);
-        ring.log_raw(&META, b"prompt> ", 9);
+        ring.log_raw(&META, b"\x1b[2J one\ntwo", 99);
+        ring.log_raw(&META, b" goes on\n", 99);
+        ring.log_raw(&META, b"prompt> ", 99);
         ring.log(&META, b"late");
     });
     image(dir.path(), &[ring]);

@@ -295,10 +295,11 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     pub fn write(&self, text: &[u8]) -> usize {
         let meta = self.meta(Level::Info, Priority::Normal, "");
         let ring = self.ring();
+        let room = ring.slots() * 3 / 4;
         let mut taken = 0;
         while taken < text.len() {
-            let room = (ring.slots() as u64 * 3 / 4).saturating_sub(self.drain.unread());
-            match ring.log_raw(&meta, &text[taken..], room as usize) {
+            let oldest = (self.drain.position() as usize).max(1);
+            match ring.log_raw(&meta, &text[taken..], oldest.wrapping_add(room) as u64) {
                 0 => break,
                 more => taken += more,
             }

@@ -41,6 +41,28 @@ fn a_producer_that_is_overtaken_at_any_step_mixes_no_records_and_counts_each_los
 }
 
 #[test]
+fn writers_of_output_that_interrupt_each_other_at_any_step_take_no_more_than_one() {
+    let text = [b'x'; 8 * layout::PAYLOAD];
+    at_every_step(|steps| {
+        let ring = Ring::<[Slot; 16]>::new();
+        let taken = [const { Cell::new(0) }; 2];
+        let write = |n: usize| {
+            while taken[n].get() < text.len() {
+                match ring.log_raw(&META, &text[taken[n].get()..], 13) {
+                    0 => break,
+                    more => taken[n].set(taken[n].get() + more),
+                }
+            }
+        };
+        let was = interrupted(steps, || write(0), || write(1));
+        let newest = if was { 12 } else { 8 };
+        assert_eq!(ring.newest(), newest);
+        assert_eq!((taken[0].get() + taken[1].get()) / layout::PAYLOAD, newest as usize);
+        !was
+    });
+}
+
+#[test]
 fn a_reader_that_is_overtaken_at_any_step_sees_whole_records_and_counts_the_others() {
     for others in [1, 3, 4, 5, 9] {
         at_every_step(|steps| {

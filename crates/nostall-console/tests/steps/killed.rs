@@ -54,6 +54,31 @@ fn a_producer_that_dies_at_any_step_delays_no_other_and_is_counted() {
 }
 
 #[test]
+fn records_that_find_only_slots_of_dead_producers_are_counted_as_lost() {
+    for (text, dead) in [("line", 8), ("line", 11), ("two\nlines", 9)] {
+        let ring = Ring::<[Slot; 32]>::new();
+        let drain = Drain::new(&ring, Memory::of(99), SinkOptions::DEFAULT);
+        let clock = Virtual::default();
+        for _ in 0..dead {
+            assert!(!only(13, || {
+                ring.log(&META, b"dies");
+            }));
+        }
+        let lines = text.split('\n').count();
+        for _ in 0..300 / lines {
+            ring.log(&META, text.as_bytes());
+            let mut slices = 0..100_000;
+            let is_empty = |_| drain.drain_bounded(0, Priority::Normal, &clock) == Next::Empty;
+            assert!(slices.any(is_empty), "it never ends: {text} {dead}");
+        }
+        let sent = drain.sink().text();
+        let sent = sent.matches("test: line").count() + sent.matches("test: two").count();
+        assert!(sent < 300, "the test needs a loss: {dead}");
+        assert_eq!(drain.lost(), dead + 300 - sent as u64, "{text} {dead}");
+    }
+}
+
+#[test]
 fn if_a_producer_has_died_in_every_slot_logged_text_is_counted_as_cut() {
     let ring = Ring::<[Slot; 4]>::new();
     // The step is between the claim of a slot and its release.

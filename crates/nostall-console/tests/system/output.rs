@@ -1,6 +1,6 @@
 //! Standard output, emergencies, a printer task.
 
-use nostall_console::{Level, Ring, Slot, SystemConsole};
+use nostall_console::{Level, Meta, Priority, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
@@ -78,6 +78,37 @@ fn an_emergency_is_sent_before_the_backlog_and_the_backlog_after_it() {
     let urgent = text.find("] watchdog: CPU 1 is stuck\n").unwrap();
     assert!(urgent < text.find("] line 1\n").unwrap(), "{text}");
     assert_eq!(lines_with(&text, "] line "), 4, "{text}");
+}
+
+#[test]
+fn an_emergency_behind_any_backlog_is_sent_in_its_own_call() {
+    const LINES: usize = if cfg!(miri) { 300 } else { 65_000 };
+    let (machine, console) = machine_with::<65_536>(PC);
+    console
+        .open(Wire(machine), LineSettings::baud(115_200))
+        .unwrap();
+    // Interrupts are off from here on.
+    machine.has_timers.set(false);
+    info(console, "first");
+    for n in 0..LINES {
+        let text = format!("line {n}");
+        let meta = Meta {
+            time: Nanos::ZERO,
+            cpu: 1,
+            level: Level::Info,
+            priority: Priority::Normal,
+            target: "",
+        };
+        console.ring().log(&meta, text.as_bytes());
+    }
+    for text in ["CPU 1 is stuck", "CPU 2 is stuck"] {
+        // The port takes the next load.
+        machine.clock.advance(Nanos::from_millis(10));
+        let before = machine.arrived().len();
+        console.emergency("", format_args!("{text}"));
+        let sent = machine.arrived().split_off(before);
+        assert!(!sent.is_empty() && !sent.contains("line"), "{sent}");
+    }
 }
 
 #[test]

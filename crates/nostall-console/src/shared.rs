@@ -9,13 +9,20 @@ const ROUNDS: usize = 4;
 /// Number of received bytes after which no further round begins.
 const MOST: usize = 256;
 
+/// Number of further ways to the port for panics: one that interrupts the port's user, and one that
+/// interrupts that panic.
+pub(crate) const SPARES: usize = 2;
+
 /// A lock that is tried and never waited for, and the interrupts that found it taken.
+///
+/// A panic that finds it taken uses a spare, which has a lock of its own.
 ///
 /// An interrupt handler that finds the lock taken leaves its work to the lock's holder. So no byte
 /// stays in the port, and an edge-triggered controller sees the next edge.
 #[derive(Debug)]
 pub(crate) struct Shared<T> {
     pub(crate) port: TryLock<T>,
+    pub(crate) spares: [TryLock<T>; SPARES],
     /// Nonzero if an interrupt must be served.
     pub(crate) pending: AtomicUsize,
     /// Nonzero if a user has left interrupts to a later user, because its rounds were over.
@@ -34,6 +41,22 @@ impl<T> Shared<T> {
         let done = act(&mut port);
         self.give_back(port, serve);
         Some(done)
+    }
+
+    /// Calls `act` with the port, or with a spare if it is in use. Returns `None` only if the spares
+    /// are in use too: then panics came inside of panics.
+    pub(crate) fn with_in_panic<U>(
+        &self,
+        act: impl FnOnce(&mut T) -> U,
+        serve: impl FnMut(&mut T) -> usize,
+    ) -> Option<U> {
+        if let Some(mut port) = self.take() {
+            let done = act(&mut port);
+            self.give_back(port, serve);
+            return Some(done);
+        }
+        let mut spare = self.spares.iter().find_map(TryLock::try_lock)?;
+        Some(act(&mut spare))
     }
 
     /// Takes the port, for a user that waits. Returns `None` if it is in use.

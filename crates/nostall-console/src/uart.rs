@@ -13,16 +13,15 @@ const INPUT: usize = 256;
 
 /// Serial port that takes records from a drain and bytes from direct writers, and receives.
 ///
-/// One lock protects the port. It is tried and never waited for. A panic that finds it taken uses
-/// the spare, a second driver of the same port. At that time the lock's holder is stopped, or
-/// interrupted on the panicking CPU itself. An interrupt handler that finds it taken leaves its
-/// bytes to the holder.
+/// One lock protects the port. It is tried and never waited for. A panic that finds it taken uses a
+/// spare, a second driver of the same port. At that time the lock's holder is stopped, or
+/// interrupted on the panicking CPU itself. A panic that interrupts that one uses the second spare.
+/// An interrupt handler that finds the lock taken leaves its bytes to the holder.
 #[derive(Debug)]
 pub struct UartSink<R, C> {
     offers: AtomicUsize,
     /// `None` before the port is opened.
     pub(crate) port: Shared<Option<Console<R, C>>>,
-    pub(crate) spare: TryLock<Option<Console<R, C>>>,
     /// Number of bytes that the port takes at once; 0 before it is opened.
     load: AtomicUsize,
     input: Input<INPUT>,
@@ -35,10 +34,10 @@ impl<R, C> UartSink<R, C> {
             offers: AtomicUsize::new(0),
             port: Shared {
                 port: TryLock::new(None),
+                spares: [const { TryLock::new(None) }; _],
                 pending: AtomicUsize::new(0),
                 late: AtomicUsize::new(0),
             },
-            spare: TryLock::new(None),
             load: AtomicUsize::new(0),
             input: Input {
                 bytes: [const { AtomicU8::new(0) }; _],
@@ -52,8 +51,8 @@ impl<R, C> UartSink<R, C> {
 }
 
 impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
-    /// Creates a sink on the port of `console`. The spare is a clone, so clones of `R` must access
-    /// the same port, for example as references.
+    /// Creates a sink on the port of `console`. The spares are clones, so clones of `R` must
+    /// access the same port, for example as references.
     pub fn new(console: Console<R, C>) -> Self {
         let sink = Self::closed();
         sink.open(console);
@@ -67,14 +66,17 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
         self.port.with(replace, |port| self.receive_all(port)) == Some(true)
     }
 
-    /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses the spare,
+    /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses a spare,
     /// and changes nothing then.
     pub(crate) fn replace(&self, port: &mut Option<Console<R, C>>, console: Console<R, C>) -> bool {
-        let (clone, load) = (console.clone(), console.transmit_load());
-        // Held only for this, so that a panic finds it.
-        match self.spare.try_lock() {
-            Some(mut spare) => *spare = Some(clone),
-            None => return false,
+        let load = console.transmit_load();
+        // Held only for this, so that a panic finds them.
+        let spares = self.port.spares.each_ref().map(TryLock::try_lock);
+        if spares.iter().any(Option::is_none) {
+            return false;
+        }
+        for mut spare in spares.into_iter().flatten() {
+            *spare = Some(console.clone());
         }
         self.load.store(load, Ordering::Release);
         *port = Some(console);
@@ -84,7 +86,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 
 impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Takes the port, if any, for a new set-up, with its interrupt disabled. Slices wait meanwhile,
-    /// and a panic uses the spare. Returns `None` if the port is in use. Call this with interrupts
+    /// and a panic uses a spare. Returns `None` if the port is in use. Call this with interrupts
     /// masked.
     pub(crate) fn take_out(&self) -> Option<Guard<'_, Option<Console<R, C>>>> {
         let mut port = self.port.take()?;
@@ -120,20 +122,17 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Calls `act` with the port, for direct writers. Returns `None` if the port is in use or not
     /// open.
     ///
-    /// Slices leave the port alone meanwhile. A panic does not wait: it uses the spare. If the
+    /// Slices leave the port alone meanwhile. A panic does not wait: it uses a spare. If the
     /// port's interrupt is level-triggered, mask interrupts on this CPU meanwhile. Its handler
     /// cannot receive, so it would run again and again.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
-        let mut act = Some(act);
-        let mut act = |port: &mut Option<Console<R, C>>| {
-            let port = port.as_mut()?;
-            Some(act.take()?(port))
+        let act = |port: &mut Option<Console<R, C>>| port.as_mut().map(act);
+        let serve = |port: &mut _| self.receive_all(port);
+        let done = match caller {
+            Caller::Normal => self.port.with(act, serve),
+            Caller::Panic => self.port.with_in_panic(act, serve),
         };
-        let done = self.port.with(&mut act, |port| self.receive_all(port));
-        match (done.flatten(), caller) {
-            (None, Caller::Panic) => act(&mut *self.spare.try_lock()?),
-            (done, _) => done,
-        }
+        done.flatten()
     }
 
     /// Returns the number of offers so far. If a slice has changed it, the slice has used the port.
@@ -202,7 +201,7 @@ impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
                 taken: 0,
                 ready_at: Some(Nanos::ZERO),
             },
-            // A panic that crashed in here holds the spare too.
+            // Panics that crashed in here hold the spares too.
             Caller::Panic => Offered::GONE,
         })
     }

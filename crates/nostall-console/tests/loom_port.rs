@@ -95,6 +95,7 @@ impl Machine {
             fifo: AtomicUsize::new(0),
             port: Shared {
                 port: TryLock::new(()),
+                spares: array::from_fn(|_| TryLock::new(())),
                 pending: AtomicUsize::new(0),
                 late: AtomicUsize::new(0),
             },
@@ -171,6 +172,54 @@ fn a_handler_a_slice_and_a_direct_writer_leave_no_byte_in_the_port() {
             "no further edge arrives"
         );
         assert_eq!(machine.received.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn two_panics_beside_a_direct_writer_each_find_a_way_to_the_port() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        let panics = |machine: &Machine| {
+            // The first way is free, or is given back meanwhile, or a spare is left.
+            for _ in 0..2 {
+                let done = machine.port.with_in_panic(|()| (), |()| machine.serve());
+                assert!(done.is_some(), "silent");
+            }
+        };
+        let other = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || panics(&machine))
+        };
+        let writer = {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || machine.writes_directly(|| ()))
+        };
+        panics(&machine);
+        other.join().unwrap();
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_panic_that_interrupts_a_panic_that_interrupts_a_user_of_the_port_finds_a_way() {
+    model(3, || {
+        let machine = Arc::new(Machine::new());
+        let others = [0, 1].map(|_| {
+            let machine = Arc::clone(&machine);
+            thread::spawn(move || {
+                machine.uses_port();
+                machine.byte_comes_in();
+            })
+        });
+        let nested = machine.port.with_in_panic(
+            |()| machine.port.with_in_panic(|()| (), |()| 0),
+            |()| machine.serve(),
+        );
+        assert_eq!(nested, Some(Some(())), "silent");
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(now(&machine.fifo) == 0 || machine.port.is_late());
     });
 }
 

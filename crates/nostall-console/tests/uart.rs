@@ -63,16 +63,18 @@ fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare_driver() {
 }
 
 #[test]
-fn a_panic_that_interrupts_a_panic_with_the_spare_driver_cannot_use_the_port() {
+fn a_panic_beyond_the_spare_drivers_cannot_use_the_port() {
     let (port, clock) = port();
     let sink = sink(&port, &clock);
     let gone = Offered::GONE;
-    let both = sink.with(Caller::Panic, |_| {
+    let nested = sink.with(Caller::Panic, |_| {
         sink.with(Caller::Panic, |_| {
-            (sink.offer(b"x", Caller::Panic), sink.insist(b"x"))
+            sink.with(Caller::Panic, |_| {
+                (sink.offer(b"x", Caller::Panic), sink.insist(b"x"))
+            })
         })
     });
-    assert_eq!(both.flatten(), Some((gone, gone)));
+    assert_eq!(nested.flatten().flatten(), Some((gone, gone)));
     sink.finish();
     assert_eq!(sink.offers(), 2);
 }

@@ -231,8 +231,8 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     /// Takes at most 20 ms, and at most 60 ms if the port ignores its settings. A second call
     /// replaces the port.
     ///
-    /// A panic that finds the port in use works on a clone of `registers`, so a clone must access
-    /// the same port.
+    /// A panic that finds the port in use works on a clone of `registers`, and a panic inside of it on
+    /// another one. So a clone must access the same port.
     ///
     /// Most machines other than PCs have no OUT2 gate between the port and a level-triggered
     /// controller. There, call this before the controller enables the port's interrupt, because

@@ -124,7 +124,7 @@ fn a_use_of_the_port_while_it_is_opened_again_leaves_it_open() {
 #[test]
 fn a_panic_that_uses_the_spare_while_the_port_is_opened_again_leaves_the_old_port() {
     let (opened, sent) =
-        open_again(|console| Some(Box::new(console.drain.sink().spare.try_lock()?)));
+        open_again(|console| Some(Box::new(console.drain.sink().port.spares[0].try_lock()?)));
     assert_eq!(opened, Err(OpenError::Busy));
     assert!(sent.ends_with("] logged\r\n"), "{sent}");
 }

@@ -185,6 +185,46 @@ fn the_text_of_a_panic_at_every_access_to_the_port_and_every_clock_read_is_sent(
 }
 
 #[test]
+fn the_texts_of_a_panic_and_of_a_panic_at_every_access_and_clock_read_of_it_are_sent() {
+    let mut nested = 0;
+    for first in (0..60).step_by(if cfg!(miri) { 29 } else { 3 }) {
+        for second in (0..60).step_by(if cfg!(miri) { 19 } else { 1 }) {
+            for in_clock in [false, true] {
+                let (machine, console) = open(PC);
+                let place = [&machine.in_access, &machine.in_now][usize::from(in_clock)];
+                let left = std::cell::Cell::new(first);
+                let panics = std::cell::Cell::new(0);
+                *place.borrow_mut() = Some(Box::new(move || match (panics.get(), left.get()) {
+                    (2, _) => {}
+                    (panic, 0) => {
+                        panics.set(panic + 1);
+                        left.set(second);
+                        console.panic(format_args!("end {panic}"));
+                    }
+                    (_, more) => left.set(more - 1),
+                }));
+                for _ in 0..3 {
+                    info(console, "a line that is longer than a FIFO");
+                }
+                machine.run_timers(20, || console.on_timer());
+                *place.borrow_mut() = None;
+                let text = machine.arrived();
+                let logged = console.ring().newest();
+                for panic in 0..machine.stops.get().min(1) {
+                    let end = format!("] end {panic}");
+                    assert!(lines_with(&text, &end) > 0, "{first} {second} {in_clock}: {text}");
+                }
+                if logged > 4 {
+                    nested += 1;
+                    assert!(lines_with(&text, "] end 1") > 0, "{first} {second} {in_clock}: {text}");
+                }
+            }
+        }
+    }
+    assert!(nested > 9, "{nested}");
+}
+
+#[test]
 fn records_of_cpus_that_run_on_do_not_overwrite_a_panics_text() {
     for per_access in [1, 4, 40] {
         let (machine, console) = machine_with::<256>(PC);

@@ -6,8 +6,12 @@ use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 /// interrupt during the previous one.
 const ROUNDS: usize = 4;
 
-/// Number of received bytes after which no further round begins.
-const MOST: usize = 256;
+/// Number of bytes that the handler of the port's interrupt receives at most.
+pub(crate) const MOST: usize = 256;
+
+/// Number of bytes that any other user receives at most for handlers that found the port in use: a
+/// log call must not hold its CPU for a paste.
+const MOST_OF_USER: usize = 16;
 
 /// Number of further ways to the port for panics: one that interrupts the port's user, and one that
 /// interrupts that panic.
@@ -30,12 +34,12 @@ pub(crate) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Calls `act` with the port, and then `serve` for each interrupt that came meanwhile. Returns
-    /// `None` if the port is in use.
+    /// Calls `act` with the port, and then `serve` for each interrupt that came meanwhile, with the
+    /// number of bytes that it may receive. Returns `None` if the port is in use.
     pub(crate) fn with<U>(
         &self,
         act: impl FnOnce(&mut T) -> U,
-        serve: impl FnMut(&mut T) -> usize,
+        serve: impl FnMut(&mut T, usize) -> usize,
     ) -> Option<U> {
         let mut port = self.take()?;
         let done = act(&mut port);
@@ -48,7 +52,7 @@ impl<T> Shared<T> {
     pub(crate) fn with_in_panic<U>(
         &self,
         act: impl FnOnce(&mut T) -> U,
-        serve: impl FnMut(&mut T) -> usize,
+        serve: impl FnMut(&mut T, usize) -> usize,
     ) -> Option<U> {
         if let Some(mut port) = self.take() {
             let done = act(&mut port);
@@ -66,16 +70,16 @@ impl<T> Shared<T> {
 
     /// Ends the use of a port that was [taken](Self::take). Calls `serve` for each interrupt that
     /// came meanwhile.
-    pub(crate) fn give_back(&self, port: Guard<'_, T>, serve: impl FnMut(&mut T) -> usize) {
+    pub(crate) fn give_back(&self, port: Guard<'_, T>, serve: impl FnMut(&mut T, usize) -> usize) {
         drop(port);
-        self.serve_pending(serve);
+        self.serve_pending(MOST_OF_USER, serve);
     }
 
     /// Calls `serve` for an interrupt, or leaves it to the port's holder. Returns the sum of the
     /// results.
-    pub(crate) fn interrupt(&self, serve: impl FnMut(&mut T) -> usize) -> usize {
+    pub(crate) fn interrupt(&self, serve: impl FnMut(&mut T, usize) -> usize) -> usize {
         self.pending.store(1, Ordering::Relaxed);
-        self.serve_pending(serve)
+        self.serve_pending(MOST, serve)
     }
 
     /// Returns whether interrupts were left to a later user.
@@ -85,13 +89,17 @@ impl<T> Shared<T> {
 
     /// Calls `serve` for interrupts that were left to a later user. Returns whether interrupts are
     /// left again.
-    pub(crate) fn serve_late(&self, serve: impl FnMut(&mut T) -> usize) -> bool {
+    pub(crate) fn serve_late(&self, serve: impl FnMut(&mut T, usize) -> usize) -> bool {
         self.late.store(0, Ordering::Relaxed);
-        self.serve_pending(serve);
+        self.serve_pending(MOST_OF_USER, serve);
         self.is_late()
     }
 
-    fn serve_pending(&self, mut serve: impl FnMut(&mut T) -> usize) -> usize {
+    fn serve_pending(
+        &self,
+        most: usize,
+        mut serve: impl FnMut(&mut T, usize) -> usize,
+    ) -> usize {
         let mut served = 0;
         for round in 0..=ROUNDS {
             // Either a handler that has stored `pending` finds the lock taken, or this context has
@@ -100,7 +108,7 @@ impl<T> Shared<T> {
             if self.pending.load(Ordering::Relaxed) == 0 {
                 break;
             }
-            if round == ROUNDS || served >= MOST {
+            if round == ROUNDS || served >= most {
                 self.late.store(1, Ordering::Relaxed);
                 break;
             }
@@ -111,7 +119,7 @@ impl<T> Shared<T> {
             // Bytes received after `serve` has read the port cause another interrupt, which is
             // seen.
             fence(Ordering::SeqCst);
-            served += serve(&mut port);
+            served += serve(&mut port, most - served);
         }
         served
     }

@@ -63,7 +63,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     /// port is in use, and changes nothing then.
     pub fn open(&self, console: Console<R, C>) -> bool {
         let replace = |port: &mut Option<_>| self.replace(port, console);
-        self.port.with(replace, |port| self.receive_all(port)) == Some(true)
+        self.port.with(replace, |port, most| self.receive_some(port, most)) == Some(true)
     }
 
     /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses a spare,
@@ -111,7 +111,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Ends the use of a port that was [taken out](Self::take_out). Call this with interrupts
     /// masked.
     pub(crate) fn put_back(&self, port: Guard<'_, Option<Console<R, C>>>) {
-        self.port.give_back(port, |port| self.receive_all(port));
+        self.port.give_back(port, |port, most| self.receive_some(port, most));
     }
 
     /// Returns whether the sink has a port.
@@ -127,7 +127,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// cannot receive, so it would run again and again.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
         let act = |port: &mut Option<Console<R, C>>| port.as_mut().map(act);
-        let serve = |port: &mut _| self.receive_all(port);
+        let serve = |port: &mut _, most| self.receive_some(port, most);
         let done = match caller {
             Caller::Normal => self.port.with(act, serve),
             Caller::Panic => self.port.with_in_panic(act, serve),
@@ -143,11 +143,11 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Handles the port's interrupt: receives, and returns the number of bytes, without breaks.
     /// Never waits.
     ///
-    /// If the port is in use, its user receives when it releases it, and this returns 0. One use
-    /// receives a bounded number of bytes. If another interrupt comes after that, the next use
+    /// Receives at most 256 bytes. If the port is in use, its user receives when it releases it, at
+    /// most 16 bytes, and this returns 0. For the rest the port interrupts again, or the next use
     /// receives.
     pub fn on_interrupt(&self) -> usize {
-        self.port.interrupt(|port| self.receive_all(port))
+        self.port.interrupt(|port, most| self.receive_some(port, most))
     }
 
     /// Returns whether bytes were left to a later use of the port.
@@ -157,7 +157,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 
     /// Receives bytes that were left to a later use. Returns whether bytes are left once more.
     pub(crate) fn serve_late(&self) -> bool {
-        self.is_late() && self.port.serve_late(|port| self.receive_all(port))
+        self.is_late() && self.port.serve_late(|port, most| self.receive_some(port, most))
     }
 
     /// Returns the oldest received byte, if any.
@@ -180,8 +180,9 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.input.take_news()
     }
 
-    fn receive_all(&self, port: &mut Option<Console<R, C>>) -> usize {
-        let receive = |console: &mut Console<R, C>| console.receive(|byte| self.input.put(byte));
+    fn receive_some(&self, port: &mut Option<Console<R, C>>, most: usize) -> usize {
+        let put = |byte| self.input.put(byte);
+        let receive = |console: &mut Console<R, C>| console.receive_at_most(most, put);
         port.as_mut().map_or(0, receive)
     }
 }

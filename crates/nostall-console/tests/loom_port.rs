@@ -112,7 +112,7 @@ impl Machine {
     }
 
     fn uses_port(&self) {
-        self.port.with(|()| (), |()| self.serve());
+        self.port.with(|()| (), |(), _| self.serve());
     }
 
     /// Uses the port for a long time, with interrupts enabled except at the start and the end.
@@ -123,21 +123,21 @@ impl Machine {
         self.enabled.swap(0, Ordering::SeqCst);
         meanwhile();
         self.enabled.swap(1, Ordering::SeqCst);
-        self.port.give_back(port, |()| self.serve());
+        self.port.give_back(port, |(), _| self.serve());
     }
 
     /// Runs the handler while the line is high, as a level-triggered controller does, but at most
     /// `most` times. Returns the number of runs.
     fn handles_level(&self, most: usize) -> usize {
         let is_high = || now(&self.enabled) != 0 && now(&self.fifo) != 0;
-        let run = |_: &usize| is_high() && self.port.interrupt(|()| self.serve()) < usize::MAX;
+        let run = |_: &usize| is_high() && self.port.interrupt(|(), _| self.serve()) < usize::MAX;
         (0..most).take_while(run).count()
     }
 
     /// Receives a byte. An edge-triggered controller calls the handler only if the line was low.
     fn byte_comes_in(&self) {
         if self.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
-            self.port.interrupt(|()| self.serve());
+            self.port.interrupt(|(), _| self.serve());
         }
     }
 }
@@ -182,7 +182,7 @@ fn two_panics_beside_a_direct_writer_each_find_a_way_to_the_port() {
         let panics = |machine: &Machine| {
             // The first way is free, or is given back meanwhile, or a spare is left.
             for _ in 0..2 {
-                let done = machine.port.with_in_panic(|()| (), |()| machine.serve());
+                let done = machine.port.with_in_panic(|()| (), |(), _| machine.serve());
                 assert!(done.is_some(), "silent");
             }
         };
@@ -212,8 +212,8 @@ fn a_panic_that_interrupts_a_panic_that_interrupts_a_user_of_the_port_finds_a_wa
             })
         });
         let nested = machine.port.with_in_panic(
-            |()| machine.port.with_in_panic(|()| (), |()| 0),
-            |()| machine.serve(),
+            |()| machine.port.with_in_panic(|()| (), |(), _| 0),
+            |(), _| machine.serve(),
         );
         assert_eq!(nested, Some(Some(())), "silent");
         for other in others {
@@ -248,7 +248,7 @@ fn a_byte_that_a_user_leaves_after_its_rounds_is_kept_for_a_later_one() {
         let serve = |machine: &Machine| machine.serve() * 256;
         let comes_in = move |machine: &Machine| {
             if machine.fifo.fetch_add(1, Ordering::SeqCst) == 0 {
-                machine.port.interrupt(|()| serve(machine));
+                machine.port.interrupt(|(), _| serve(machine));
             }
         };
         let handlers = [0, 1].map(|_| {
@@ -260,7 +260,7 @@ fn a_byte_that_a_user_leaves_after_its_rounds_is_kept_for_a_later_one() {
             handler.join().unwrap();
         }
         assert!(now(&machine.fifo) == 0 || machine.port.is_late());
-        assert!(!machine.port.serve_late(|()| serve(&machine)));
+        assert!(!machine.port.serve_late(|(), _| serve(&machine)));
         assert_eq!(now(&machine.fifo), 0);
     });
 }
@@ -275,7 +275,7 @@ fn a_handler_that_interrupts_the_ports_user_is_served_while_another_uses_the_por
         };
         let used = machine
             .port
-            .with(|()| machine.byte_comes_in(), |()| machine.serve());
+            .with(|()| machine.byte_comes_in(), |(), _| machine.serve());
         if used.is_none() {
             machine.byte_comes_in();
         }

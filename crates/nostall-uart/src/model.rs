@@ -3,6 +3,9 @@
 use core::fmt;
 use core::str::FromStr;
 
+/// Size of the family's largest FIFO, in bytes: the largest load.
+pub(crate) const LARGEST_LOAD: usize = 128;
+
 /// Model of the 16550 family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -19,6 +19,9 @@ const STEP_PARTS: u64 = 128;
 /// Longest interval of polls of a stuck port, so that it is served soon after it recovers.
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 
+/// Assumed step of a clock that measures a line. A line that is ahead by less proves nothing.
+const LONGEST_STEP: Nanos = Nanos::from_millis(20);
+
 /// Number of polls of an offer at short intervals: enough for a line that keeps its rate.
 ///
 /// Later intervals are longer, because each poll interrupts the caller. At first they are
@@ -51,6 +54,11 @@ pub(crate) struct Pace {
     /// Number of polls since the burst that found the transmitter busy, and the time of the first.
     busy_looks: u32,
     busy_since: Nanos,
+    /// Shortest time in which the line can send a full load.
+    shortest: Nanos,
+    /// Time at which the line can have sent all bytes, at the earliest.
+    sent_at: Nanos,
+    outruns_line: bool,
 }
 
 impl Pace {
@@ -71,6 +79,9 @@ impl Pace {
             set_at: Nanos::ZERO,
             busy_looks: 0,
             busy_since: Nanos::ZERO,
+            shortest: (frame_time * load) * 3 / 4,
+            sent_at: Nanos::ZERO,
+            outruns_line: false,
         }
     }
 
@@ -84,6 +95,22 @@ impl Pace {
         }
     }
 
+    /// Returns whether the port has taken more bytes than its line can have sent and a full load.
+    pub(crate) const fn outruns_line(&self) -> bool {
+        self.outruns_line
+    }
+
+    /// Compares the bytes that were taken with those that the line can have sent.
+    fn watch(&mut self, now: Nanos, bytes: usize) {
+        let longest = self.shortest + LONGEST_STEP;
+        let left = self.sent_at - now;
+        // The first burst, or the clock went back: measure from here.
+        let left = if left > longest * 2 { Nanos::ZERO } else { left };
+        let left = left + self.shortest * bytes as u64 / self.load;
+        self.outruns_line |= left > longest && now.is_known();
+        self.sent_at = now + left.min(longest);
+    }
+
     /// Delays the next poll until `until`.
     pub(crate) const fn hold(&mut self, now: Nanos, until: Nanos) {
         self.next_look = until;
@@ -94,6 +121,7 @@ impl Pace {
     /// register at once, and is busy with the others. A busy one still has a byte to shift out, so
     /// it is busy with all of them.
     pub(crate) fn burst(&mut self, start: Nanos, bytes: usize, idle: bool) {
+        self.watch(start, bytes);
         self.start = start;
         self.bytes = bytes as u64;
         self.behind = self.bytes - u64::from(idle && bytes > 0);

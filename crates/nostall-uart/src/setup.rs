@@ -4,10 +4,13 @@ use core::fmt;
 
 use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 
-use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
+use crate::model::LARGEST_LOAD;
+use crate::registers::{
+    DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, LSR, MCR, efr, fcr, iir, lcr, lsr, mcr,
+};
 use crate::{LineError, LineSettings, Model};
 
-/// Longest wait for a busy port, before and during its set-up: the time of a full FIFO at 9,600
+/// Longest wait for a busy port during its set-up: the time of a full FIFO of 16 bytes at 9,600
 /// baud, with a margin.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
 
@@ -77,6 +80,28 @@ pub(crate) enum Patience {
     Wait,
     /// Make one attempt.
     OneLook,
+}
+
+impl Patience {
+    const fn limit(self) -> Nanos {
+        match self {
+            Self::Wait => LONGEST_WAIT,
+            Self::OneLook => Nanos::ZERO,
+        }
+    }
+}
+
+/// Waits until the bytes of a port's last user have left, because a set-up garbles a frame and
+/// clears the FIFOs. Waits for as long as the family's largest FIFO needs on `line`, and for at least
+/// 20 ms. Returns whether they have left.
+pub(crate) fn wait_for_last_user(
+    port: &impl Registers,
+    clock: &impl Clock,
+    line: &LineSettings,
+) -> bool {
+    let idle = lsr::THRE | lsr::TEMT;
+    let limit = (line.frame_time() * (LARGEST_LOAD as u64 + 1)).max(LONGEST_WAIT);
+    wait_until(clock, limit, || port.read8(LSR) & idle == idle)
 }
 
 /// Returns whether a port answers: on every model, the interrupt enable register keeps a written
@@ -171,7 +196,7 @@ fn write_lcr(
 ) -> Result<(), OpenError> {
     // Some models have no parity, so its bits are not compared.
     let is_kept = || (port.read8(LCR) ^ value) & lcr::DLAB == 0;
-    let taken = wait_until(clock, patience, || {
+    let taken = wait_until(clock, patience.limit(), || {
         port.write8(LCR, value);
         if is_kept() {
             return true;
@@ -186,22 +211,18 @@ fn write_lcr(
     taken.then_some(()).ok_or(OpenError::Busy)
 }
 
-/// Polls once a microsecond until `done`, for at most 20 ms. Returns whether `done` returned true
+/// Polls once a microsecond until `done`, for at most `limit`. Returns whether `done` returned true
 /// in time.
-pub(crate) fn wait_until(
-    clock: &impl Clock,
-    patience: Patience,
-    mut done: impl FnMut() -> bool,
-) -> bool {
+fn wait_until(clock: &impl Clock, limit: Nanos, mut done: impl FnMut() -> bool) -> bool {
     if done() {
         return true;
     }
-    if patience == Patience::OneLook {
+    if limit == Nanos::ZERO {
         return false;
     }
     let _held = Held::begin(StallCondition::PortSetup);
     let pause = Nanos::from_micros(1);
-    let mut timeout = Timeout::new(clock.now(), LONGEST_WAIT);
+    let mut timeout = Timeout::new(clock.now(), limit);
     while !timeout.is_over() {
         clock.wait_until(clock.now() + pause);
         if done() {

@@ -455,6 +455,63 @@ fn an_impossible_rate_is_refused_before_the_port_is_accessed() {
 }
 
 #[test]
+fn opening_a_slow_port_again_loses_no_byte_and_a_stuck_one_counts_its_load() {
+    for baud in [300, 1_200, 4_800, 9_600] {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let line = LineSettings::baud(baud);
+        let mut before = Console::open(&port, &clock, line).unwrap();
+        assert_eq!(before.offer(b"sixteen bytes...").taken, 16);
+        let mut after = Console::open(&port, &clock, line).unwrap();
+        assert!(after.write(b" and more").is_complete());
+        assert_eq!(after.lost(), 0);
+        drop((before, after));
+        let sent = port.with(|uart| std::mem::take(uart.sink_mut()));
+        assert_eq!(sent, b"sixteen bytes... and more", "{baud}");
+    }
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let port = Faulty::after(0, Fault::StuckStatus, port);
+    let line = LineSettings::baud(4_800);
+    let console = Console::open(&port, &clock, line).unwrap();
+    assert_eq!(console.lost(), console.transmit_load() as u64);
+}
+
+#[test]
+fn a_port_that_takes_bytes_faster_than_its_line_is_recognized() {
+    // (profile, load that the driver assumes, baud)
+    let cases = [
+        (Profile::PC_16550A, 16, 115_200, false),
+        (Profile::PC_16550A, 16, 4_800, false),
+        (Profile::PC_16550A, 64, 115_200, true),
+        (Profile::PC_16550A, 64, 4_800, true),
+        (Profile::VM, 16, 115_200, true),
+    ];
+    for (profile, load, baud, is_faster) in cases {
+        for pause in [Nanos::ZERO, Nanos::from_micros(900), Nanos::from_millis(9)] {
+            let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+            let line = LineSettings::baud(baud);
+            let mut settings = ConsoleSettings::from(line);
+            settings.transmit_load = Some(load);
+            let mut console = Console::open(&port, &clock, settings).unwrap();
+            let mut offered = 0;
+            while offered < 4_000 {
+                let result = console.offer(&[b'x'; 64]);
+                offered += result.taken;
+                clock.wait_until(result.ready_at.unwrap() + pause);
+            }
+            // A caller that pauses for longer than the line needs sees nothing.
+            let frames = clock.now().0 / line.frame_time().0;
+            let can_see = offered as u64 * 3 > 4 * frames;
+            assert_eq!(
+                console.outruns_line(),
+                is_faster && can_see,
+                "{} {load} {baud} {pause}",
+                profile.name
+            );
+        }
+    }
+}
+
+#[test]
 fn opening_waits_for_the_previous_users_bytes() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let mut firmware = Console::open(&port, &clock, LINE).unwrap();

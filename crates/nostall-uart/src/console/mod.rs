@@ -20,7 +20,8 @@ use crate::{FlowControl, Newline, PowerLoss, Strategy};
 
 use entry::{Entered, Entry, Stall};
 pub use state::{Console, LatchedStatus};
-use state::{LARGEST_LOAD, Turn};
+use crate::model::LARGEST_LOAD;
+use state::Turn;
 use wait::Room;
 
 /// Result of a write.
@@ -331,6 +332,15 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// bytes in a port that disappeared or lost its power.
     pub const fn lost(&self) -> u64 {
         self.lost.total()
+    }
+
+    /// Returns whether the port has taken bytes faster than its line can send them, by the console's
+    /// clock. Offers and [`Strategy::FifoPaced`] measure this, after more than a load and 20 ms.
+    ///
+    /// A virtual machine's port does so. A real port that does so loses bytes without a sign: its FIFO
+    /// is smaller than [`transmit_load`](Self::transmit_load), or its status always says ready.
+    pub const fn outruns_line(&self) -> bool {
+        self.pace.outruns_line()
     }
 
     /// Sets the strategy for later writes.

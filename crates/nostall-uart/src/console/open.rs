@@ -3,17 +3,21 @@
 use nostall_io::{Clock, Registers};
 
 use super::lost::Lost;
-use super::state::{CANARY, Console, LARGEST_LOAD, LatchedStatus, Port, Turn};
+use super::state::{CANARY, Console, LatchedStatus, Port, Turn};
+use crate::model::LARGEST_LOAD;
 use crate::probe::{designware_load, probe};
-use crate::registers::{IER, LCR, LSR, MCR, SCR, lcr, lsr, mcr};
-use crate::setup::{Patience, answers, program, wait_until};
+use crate::registers::{IER, LCR, MCR, SCR, lcr, mcr};
+use crate::setup::{Patience, answers, program, wait_for_last_user};
 use crate::{ConsoleSettings, Model, OpenError, PowerLoss, Strategy};
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// Takes over the port. Waits for bytes of its last user, for at most 20 ms. Probes the model
-    /// unless `settings` name it, sets rate and frame, clears and enables the FIFOs, raises DTR and
-    /// RTS, and disables the port's interrupts. A port that ignores its settings costs at most
-    /// 40 ms more.
+    /// Takes over the port. Probes the model unless `settings` name it, sets rate and frame, clears
+    /// and enables the FIFOs, raises DTR and RTS, and disables the port's interrupts.
+    ///
+    /// Waits before that for bytes of the port's last user: until 129 frames have passed, and for at
+    /// least 20 ms. That is 20 ms at 115,200 baud, 135 ms at 9,600, and 4.3 s at 300. Bytes that
+    /// have not left by then are counted as [lost](Self::lost), up to one load. A port that
+    /// ignores its settings costs at most 40 ms more.
     ///
     /// Starts with [`Strategy::FifoBurst`].
     ///
@@ -33,11 +37,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
         {
             return Err(OpenError::TransmitLoad(load));
         }
-        // A divisor that changes during a frame garbles the frame.
-        wait_until(&clock, Patience::Wait, || {
-            let idle = lsr::THRE | lsr::TEMT;
-            registers.read8(LSR) & idle == idle
-        });
+        let is_idle = wait_for_last_user(&registers, &clock, &settings.line);
         let model = settings.model.unwrap_or(Model::Uart16550A);
         let (mut model, mut load) = (model, model.transmit_load());
         if settings.model.is_none() {
@@ -81,6 +81,10 @@ impl<R: Registers, C: Clock> Console<R, C> {
             front_errors: 0,
         };
         console.configure(Patience::Wait)?;
+        if !is_idle {
+            // The set-up has cleared the FIFOs.
+            console.lost.lose_content(load);
+        }
         // The FIFOs do not work now, so later set-ups do not expect them.
         console.port.full_load = console.port.load;
         console.fifo_missing = false;

@@ -2,8 +2,9 @@
 
 use nostall_io::{Clock, Registers};
 
-use super::state::{Console, LARGEST_LOAD};
+use super::state::Console;
 use crate::Model;
+use crate::model::LARGEST_LOAD;
 use crate::registers::{DW_USR, FCR, IER, IIR, MCR, RBR, dw, fcr, ier, iir, lsr, mcr};
 
 /// Largest number of bytes that one call receives: two of the family's largest FIFOs.
@@ -80,9 +81,14 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// reads at most 256 bytes. If the port has more, its interrupt is raised again, with an edge.
     /// Bytes with a wrong parity or without a stop bit are passed unchanged; the NUL of a break is
     /// not passed. [`take_latched_status`](Self::take_latched_status) returns the errors.
-    pub fn receive(&mut self, mut take: impl FnMut(u8)) -> usize {
+    pub fn receive(&mut self, take: impl FnMut(u8)) -> usize {
+        self.receive_at_most(BUDGET, take)
+    }
+
+    /// [Receives](Self::receive) at most `most` bytes, for a caller that must return soon.
+    pub fn receive_at_most(&mut self, most: usize, mut take: impl FnMut(u8)) -> usize {
         let mut passed = 0;
-        for read in 0..BUDGET {
+        for read in 0..most {
             let Ok(status) = self.status() else {
                 return passed;
             };

@@ -6,9 +6,6 @@ use super::lost::Lost;
 use crate::pace::Pace;
 use crate::{ConsoleSettings, Strategy};
 
-/// Largest number of bytes in one load: the family's largest FIFO.
-pub(super) const LARGEST_LOAD: usize = 128;
-
 /// Value of the scratch register that shows that the port has kept its power.
 pub(super) const CANARY: u8 = 0x5a;
 

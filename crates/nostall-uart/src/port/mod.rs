@@ -75,9 +75,6 @@ pub use settings::{Handshake, PortSettings, TriggerLevel};
 #[cfg(feature = "embedded-io")]
 pub use shared::{IoError, SharedPort};
 
-/// Size of the family's largest FIFO.
-const LARGEST_LOAD: usize = 128;
-
 /// Serial port driven by interrupts.
 ///
 /// The [module's documentation](self) describes task and handler.

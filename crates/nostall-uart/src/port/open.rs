@@ -2,14 +2,15 @@
 
 use nostall_io::{Clock, Registers};
 
-use super::{Handshake, LARGEST_LOAD, Port, PortSettings, PortStatistics, Received, Ring};
+use super::{Handshake, Port, PortSettings, PortStatistics, Received, Ring};
+use crate::model::LARGEST_LOAD;
 use crate::registers::{LSR, MCR, MSR, RBR, ier, lsr, mcr, msr};
-use crate::setup::{Patience, answers, program, wait_until};
+use crate::setup::{Patience, answers, program, wait_for_last_user};
 use crate::{Model, OpenError};
 
 impl<'a, R: Registers> Port<'a, R> {
-    /// Takes over the port. Waits for bytes of its last user, for at most 20 ms. Sets rate and
-    /// frame, clears and enables the FIFOs, and raises DTR, RTS and OUT2, which gates the interrupt
+    /// Takes over the port. Waits for bytes of its last user, until 129 frames have passed and for
+    /// at least 20 ms. Sets rate and frame, clears and enables the FIFOs, and raises DTR, RTS and OUT2, which gates the interrupt
     /// on a PC. Then it enables the port's interrupts.
     ///
     /// From then on the handler may be called. `transmit` and `receive` are the memory of the
@@ -31,10 +32,7 @@ impl<'a, R: Registers> Port<'a, R> {
         if !answers(&registers) {
             return Err(OpenError::NotFound);
         }
-        // A divisor that changes during a frame garbles the frame.
-        wait_until(clock, Patience::Wait, || {
-            registers.read8(LSR) & lsr::TEMT != 0
-        });
+        wait_for_last_user(&registers, clock, &settings.line);
         let trigger = settings.trigger as u8;
         let fifos = program(
             &registers,

@@ -6,7 +6,7 @@ use crate::layout::{
     CONSTANT_BYTES, HOLES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_AT, ORDER_MARK,
     PAYLOAD, RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
 };
-use crate::pieces::{Piece, Pieces};
+use crate::pieces::Pieces;
 use crate::record::{Encoded, Flags};
 use crate::sequence::{after, is_before, is_up_to};
 use crate::slot::{Look, Slot};

@@ -9,7 +9,7 @@ const ROUNDS: usize = 4;
 /// Number of bytes that the handler of the port's interrupt receives at most.
 pub(crate) const MOST: usize = 256;
 
-/// Number of bytes that any other user receives at most for handlers that found the port in use: a
+/// Number of bytes that any other user receives at most, for handlers that found the port in use. A
 /// log call must not hold its CPU for a paste.
 const MOST_OF_USER: usize = 16;
 
@@ -95,11 +95,7 @@ impl<T> Shared<T> {
         self.is_late()
     }
 
-    fn serve_pending(
-        &self,
-        most: usize,
-        mut serve: impl FnMut(&mut T, usize) -> usize,
-    ) -> usize {
+    fn serve_pending(&self, most: usize, mut serve: impl FnMut(&mut T, usize) -> usize) -> usize {
         let mut served = 0;
         for round in 0..=ROUNDS {
             // Either a handler that has stored `pending` finds the lock taken, or this context has

@@ -63,7 +63,9 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     /// port is in use, and changes nothing then.
     pub fn open(&self, console: Console<R, C>) -> bool {
         let replace = |port: &mut Option<_>| self.replace(port, console);
-        self.port.with(replace, |port, most| self.receive_some(port, most)) == Some(true)
+        self.port
+            .with(replace, |port, most| self.receive_some(port, most))
+            == Some(true)
     }
 
     /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses a spare,
@@ -111,7 +113,8 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Ends the use of a port that was [taken out](Self::take_out). Call this with interrupts
     /// masked.
     pub(crate) fn put_back(&self, port: Guard<'_, Option<Console<R, C>>>) {
-        self.port.give_back(port, |port, most| self.receive_some(port, most));
+        self.port
+            .give_back(port, |port, most| self.receive_some(port, most));
     }
 
     /// Returns whether the sink has a port.
@@ -147,7 +150,8 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// most 16 bytes, and this returns 0. For the rest the port interrupts again, or the next use
     /// receives.
     pub fn on_interrupt(&self) -> usize {
-        self.port.interrupt(|port, most| self.receive_some(port, most))
+        self.port
+            .interrupt(|port, most| self.receive_some(port, most))
     }
 
     /// Returns whether bytes were left to a later use of the port.
@@ -157,7 +161,10 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 
     /// Receives bytes that were left to a later use. Returns whether bytes are left once more.
     pub(crate) fn serve_late(&self) -> bool {
-        self.is_late() && self.port.serve_late(|port, most| self.receive_some(port, most))
+        self.is_late()
+            && self
+                .port
+                .serve_late(|port, most| self.receive_some(port, most))
     }
 
     /// Returns the oldest received byte, if any.

@@ -105,7 +105,11 @@ impl Pace {
         let longest = self.shortest + LONGEST_STEP;
         let left = self.sent_at - now;
         // The first burst, or the clock went back: measure from here.
-        let left = if left > longest * 2 { Nanos::ZERO } else { left };
+        let left = if left > longest * 2 {
+            Nanos::ZERO
+        } else {
+            left
+        };
         let left = left + self.shortest * bytes as u64 / self.load;
         self.outruns_line |= left > longest && now.is_known();
         self.sent_at = now + left.min(longest);

@@ -27,6 +27,12 @@ const ROUNDS: usize = 2;
 /// Interval between two checks whether the last bit is on the line.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
 
+/// Time after the first use of the timer at which a debug build reports that no interrupt has come.
+const NO_TIMER: Nanos = Nanos::from_secs(1);
+
+/// State of a console whose timer has not interrupted in time.
+const NEVER_CAME: usize = usize::MAX - 1;
+
 /// Number of panics with formatted text. Later ones log a fixed text, because formatting may panic
 /// each time.
 const DEEPEST_PANIC: usize = 4;
@@ -117,6 +123,10 @@ const DEEPEST_PANIC: usize = 4;
 /// These are bounded. The others send the bytes that the port takes now, with interrupts masked,
 /// for at most [`SinkOptions::hold`].
 ///
+/// **Without timers.** A kernel without one calls [`on_timer`](Self::on_timer) in its main loop. A
+/// debug build reports once that no timer interrupt comes: with the first record a second after
+/// [`Platform::set_timer`].
+///
 /// **Early boot.** Before [`open`](Self::open), records wait in the ring. Before there are timers,
 /// [`Platform::set_timer`] does nothing: each call sends the bytes that the port takes now, and
 /// `settle` sends the rest. Call [`on_timer`](Self::on_timer) once when timers exist. Before it has
@@ -176,6 +186,9 @@ pub struct SystemConsole<R: 'static, P: 'static> {
     has_printer: bool,
     places: Places,
     panics: AtomicUsize,
+    /// Time for which the timer was first set, in microseconds. [`NEVER_CAME`] if no interrupt came
+    /// for [`NO_TIMER`]. The largest word after an interrupt, or after a report.
+    awaits_timer: AtomicUsize,
 }
 
 impl<R: Registers, P: Platform> SystemConsole<R, P> {
@@ -188,6 +201,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             has_printer: false,
             places: Places::new(),
             panics: AtomicUsize::new(0),
+            awaits_timer: AtomicUsize::new(0),
         }
     }
 
@@ -343,6 +357,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// ```
     #[must_use = "the console sends when this is dropped"]
     pub fn timer_interrupt(&self) -> TimerInterrupt<'_, R, P> {
+        self.awaits_timer.store(usize::MAX, Ordering::Relaxed);
         let cpu = self.platform.id();
         let own = self.places.is_awaited(cpu).then(|| {
             // The mark comes first, because the clock may log.
@@ -486,6 +501,34 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     ) {
         self.put(level, priority, target, text);
         self.send(priority);
+        if cfg!(debug_assertions) && priority == Priority::Normal {
+            self.tell_timer();
+        }
+    }
+
+    /// Remembers the first time for which the timer is set, and whether a second has passed since
+    /// then. A printer task needs no timer.
+    fn await_timer(&self, at: Nanos) {
+        if !cfg!(debug_assertions) || self.has_printer || !at.is_known() || at == Nanos::ZERO {
+            return;
+        }
+        let (awaited, order) = (&self.awaits_timer, Ordering::Relaxed);
+        let since = awaited
+            .compare_exchange(0, place::micros(at), order, order)
+            .unwrap_or_else(|since| since);
+        if since != 0 && since < NEVER_CAME && place::has_passed(at, since, NO_TIMER) {
+            let _ = awaited.compare_exchange(since, NEVER_CAME, order, order);
+        }
+    }
+
+    /// Reports once if the platform has no timer: without one, records stay in the ring.
+    fn tell_timer(&self) {
+        let (awaited, order) = (&self.awaits_timer, Ordering::Relaxed);
+        let told = awaited.compare_exchange(NEVER_CAME, usize::MAX, order, order);
+        if told.is_ok() {
+            let text = "no timer interrupt after set_timer: call on_timer in the kernel's loop";
+            self.emergency("nostall", format_args!("{text}"));
+        }
     }
 
     /// Stores a record, unless it belongs to the console's own path and there is no credit.
@@ -597,6 +640,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 if let Some(at) = next
                     && (self.places.arm(cpu, at) || self.has_printer)
                 {
+                    self.await_timer(at);
                     self.platform.set_timer(at);
                 }
                 drop(inside);

@@ -240,8 +240,13 @@ fn is_due(now: usize, awaited: usize) -> bool {
     !is_before(now, awaited)
 }
 
+/// Returns whether `span` has passed between `since`, in microseconds, and `now`.
+pub(crate) fn has_passed(now: Nanos, since: usize, span: Nanos) -> bool {
+    is_due(micros(now), since.wrapping_add(micros(span)))
+}
+
 /// Converts a time to microseconds. Never 0.
-fn micros(time: Nanos) -> usize {
+pub(crate) fn micros(time: Nanos) -> usize {
     ((time.0 / 1_000) as usize).max(1)
 }
 

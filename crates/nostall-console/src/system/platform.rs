@@ -16,7 +16,8 @@ pub trait Platform: Clock + Processor {
     /// handler calls [`timer_interrupt`](crate::SystemConsole::timer_interrupt) or
     /// [`on_timer`](crate::SystemConsole::on_timer).
     ///
-    /// Does nothing before there are timers. A kernel with a printer task wakes it here, at this
+    /// Does nothing before there are timers. A kernel without timers calls
+    /// [`on_timer`](crate::SystemConsole::on_timer) in its main loop instead. A kernel with a printer task wakes it here, at this
     /// time at the latest. An earlier interrupt does no harm.
     ///
     /// The timer may be shared, for example with the scheduler, if each user keeps the earlier of

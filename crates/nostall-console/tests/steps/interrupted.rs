@@ -57,7 +57,10 @@ fn writers_of_output_that_interrupt_each_other_at_any_step_take_no_more_than_one
         let was = interrupted(steps, || write(0), || write(1));
         let newest = if was { 12 } else { 8 };
         assert_eq!(ring.newest(), newest);
-        assert_eq!((taken[0].get() + taken[1].get()) / layout::PAYLOAD, newest as usize);
+        assert_eq!(
+            (taken[0].get() + taken[1].get()) / layout::PAYLOAD,
+            newest as usize
+        );
         !was
     });
 }

@@ -12,6 +12,25 @@ use crate::machine::{Wire, info, machine, machine_with, open};
 use crate::{PC, lines_end_with, lines_with};
 
 #[test]
+fn a_debug_build_says_once_that_no_timer_interrupt_comes() {
+    let text = "nostall: no timer interrupt after set_timer: call on_timer in the kernel's loop";
+    for has_timer in [false, true] {
+        let (machine, console) = open(PC);
+        for n in 0..3_000 {
+            info(console, &format!("line {n}"));
+            machine.clock.advance(Nanos::from_millis(1));
+            if has_timer && n == 10 {
+                console.on_timer();
+            }
+        }
+        machine.run_timers(100_000, || console.on_timer());
+        let times = lines_with(&machine.arrived(), text);
+        let is_due = cfg!(debug_assertions) && !has_timer;
+        assert_eq!(times, usize::from(is_due));
+    }
+}
+
+#[test]
 fn records_wait_for_the_port_and_are_sent_by_the_timer() {
     let (machine, console) = machine(PC);
     info(console, "before the port");

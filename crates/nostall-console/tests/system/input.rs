@@ -114,7 +114,11 @@ fn endless_input_occupies_a_call_for_a_bounded_number_of_bytes_and_the_timer_rec
         let most = if place == 2 { 256 + 16 } else { 32 };
         assert!((1..=most).contains(&first), "{place}: {first}");
         // A load, and two accesses for each received byte.
-        assert!(accesses.get() <= 40 + 2 * most, "{place}: {}", accesses.get());
+        assert!(
+            accesses.get() <= 40 + 2 * most,
+            "{place}: {}",
+            accesses.get()
+        );
         assert_eq!(machine.masks.get(), masks);
         machine.run_timers(100, || console.on_timer());
         assert!(bytes() > 0, "{place}");

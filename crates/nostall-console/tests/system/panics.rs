@@ -212,11 +212,17 @@ fn the_texts_of_a_panic_and_of_a_panic_at_every_access_and_clock_read_of_it_are_
                 let logged = console.ring().newest();
                 for panic in 0..machine.stops.get().min(1) {
                     let end = format!("] end {panic}");
-                    assert!(lines_with(&text, &end) > 0, "{first} {second} {in_clock}: {text}");
+                    assert!(
+                        lines_with(&text, &end) > 0,
+                        "{first} {second} {in_clock}: {text}"
+                    );
                 }
                 if logged > 4 {
                     nested += 1;
-                    assert!(lines_with(&text, "] end 1") > 0, "{first} {second} {in_clock}: {text}");
+                    assert!(
+                        lines_with(&text, "] end 1") > 0,
+                        "{first} {second} {in_clock}: {text}"
+                    );
                 }
             }
         }

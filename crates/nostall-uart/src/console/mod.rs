@@ -18,10 +18,10 @@ use crate::crlf::Crlf;
 use crate::registers::{MSR, THR, lsr, msr};
 use crate::{FlowControl, Newline, PowerLoss, Strategy};
 
-use entry::{Entered, Entry, Stall};
-pub use state::{Console, LatchedStatus};
 use crate::model::LARGEST_LOAD;
+use entry::{Entered, Entry, Stall};
 use state::Turn;
+pub use state::{Console, LatchedStatus};
 use wait::Room;
 
 /// Result of a write.

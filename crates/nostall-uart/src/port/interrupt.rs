@@ -3,8 +3,8 @@
 use nostall_io::{Counter, Registers, count};
 
 use super::{Events, Handshake, Port};
-use crate::model::LARGEST_LOAD;
 use crate::Model;
+use crate::model::LARGEST_LOAD;
 use crate::registers::{DW_USR, IER, IIR, LSR, MSR, RBR, THR, dw, ier, iir, lsr, msr};
 
 /// Error: the port no longer answers.

@@ -5,7 +5,7 @@ mod platform;
 
 use core::fmt;
 
-use nostall_io::{Nanos, Registers, Timeout};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 use nostall_uart::registers::{LSR, lsr};
 use nostall_uart::{Console, ConsoleSettings, OpenError};
 
@@ -33,8 +33,8 @@ const NO_TIMER: Nanos = Nanos::from_secs(1);
 /// State of a console whose timer has not interrupted in time.
 const NEVER_CAME: usize = usize::MAX - 1;
 
-/// Number of panics with formatted text. Later ones log a fixed text, because formatting may panic
-/// each time.
+/// Number of panics with formatted text and a clock. Later ones log a fixed text and count polls,
+/// because formatting or the clock may panic each time.
 const DEEPEST_PANIC: usize = 4;
 
 /// Console of a kernel, in a `static`: log, standard output, receive, panic.
@@ -437,8 +437,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let _inside = self.places.mark(cpu, Mark::Inside);
         let sink = self.drain.sink();
         sink.with(Caller::Panic, Console::take_over);
-        let (clock, limits) = (&self.platform, FlushLimits::DEFAULT);
-        flush(&[&self.drain], cpu as u16, clock, limits)
+        let (drains, limits) = (&[&self.drain as &Drain<'_, _>], FlushLimits::DEFAULT);
+        match panics {
+            0..DEEPEST_PANIC => flush(drains, cpu as u16, &self.platform, limits),
+            // The clock itself may panic.
+            _ => flush(drains, cpu as u16, &Stopped, limits),
+        }
     }
 
     /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns the time of
@@ -728,6 +732,15 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 spin_loop,
             );
         }
+    }
+}
+
+/// A clock that stands still.
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
     }
 }
 

@@ -99,6 +99,26 @@ fn a_panic_ends_even_if_the_clock_logs() {
 }
 
 #[test]
+fn panics_of_a_clock_that_panics_at_each_read_end_with_the_beginning_of_a_text() {
+    for early in [false, true] {
+        let (machine, console) = open(PC);
+        if early {
+            info(console, "a line that is longer than a FIFO");
+        }
+        let depth: &std::cell::Cell<usize> = Box::leak(Box::default());
+        *machine.in_now.borrow_mut() = Some(Box::new(move || {
+            depth.set(depth.get() + 1);
+            assert!(depth.get() < 20, "it never ends");
+            console.panic(format_args!("of the clock"));
+            depth.set(depth.get() - 1);
+        }));
+        console.panic(format_args!("the end"));
+        *machine.in_now.borrow_mut() = None;
+        assert!(machine.stops.get() == 1 && machine.arrived().contains('['));
+    }
+}
+
+#[test]
 fn a_panic_before_the_port_is_open_returns_at_once() {
     let (machine, console) = crate::machine::machine(PC);
     let report = console.panic(format_args!("early"));

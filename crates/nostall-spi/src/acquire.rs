@@ -133,16 +133,19 @@ where
     fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let Look { waker, now, waited } = look;
-        let timeout = bus.config.lock_timeout;
+        let (timeout, messages) = (bus.config.lock_timeout, bus.counters.messages());
         // The second round is for a waiter whose place was forfeited.
         for _ in 0..2 {
             let (wanted, wakers) = match (self.waiter, waker) {
                 (Some(waiter), Some(waker)) => {
                     self.looks += 1;
                     let overdue = self.is_overdue(waited);
-                    bus.ownership.look(waiter, waker, overdue, now, timeout)
+                    bus.ownership
+                        .look(waiter, waker, overdue, now, timeout, messages)
                 }
-                _ => bus.ownership.join(self.device, waker, now, timeout),
+                _ => bus
+                    .ownership
+                    .join(self.device, waker, now, timeout, messages),
             };
             bus.see_to(wakers);
             match wanted {
@@ -175,7 +178,7 @@ where
     fn give_up(&mut self, now: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let moved = bus.counters.messages() != self.seen;
-        let gone = !moved && bus.ownership.abandon();
+        let gone = !moved && bus.ownership.abandon(self.seen);
         let waiter = self.waiter.take()?;
         let (token, wakers) = bus.ownership.leave(waiter, now);
         let owner = token.map(|token| Owner::new(bus, token));

@@ -1,5 +1,6 @@
 //! Line of waiters and stored messages, in the order of arrival.
 
+use core::num::NonZeroU16;
 use core::task::Waker;
 
 use nostall_io::Nanos;
@@ -88,6 +89,13 @@ pub(crate) struct Waiter {
     pub(crate) ticket: u32,
 }
 
+/// Low bits of the number of messages run, to recognize an owner that works.
+pub(crate) type Seen = NonZeroU16;
+
+pub(crate) fn seen(messages: u32) -> Seen {
+    NonZeroU16::MIN | (messages << 1) as u16
+}
+
 /// Line of a bus with `W` places for waiters and `S` for stored messages.
 #[derive(Debug)]
 pub(crate) struct Line<const W: usize, const S: usize> {
@@ -96,8 +104,8 @@ pub(crate) struct Line<const W: usize, const S: usize> {
     pub(crate) tickets: u32,
     /// One bit for each device number in use.
     pub(crate) devices: u64,
-    /// The owner has made no progress for `lock_timeout`.
-    pub(crate) abandoned: bool,
+    /// [`Seen`] when the owner had made no progress for `lock_timeout`.
+    pub(crate) abandoned: Option<Seen>,
     /// The worker was called, and has not responded yet.
     pub(crate) called: bool,
 }
@@ -126,7 +134,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
                 stored: array_of!(Place::FREE),
                 tickets: 0,
                 devices: 0,
-                abandoned: false,
+                abandoned: None,
                 called: false,
             }
         }
@@ -135,7 +143,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
     /// Returns the gate's bits for this line.
     pub(crate) fn bits(&self) -> u32 {
         let mut bits = 0;
-        let (mut waiting, mut look) = (false, self.abandoned);
+        let (mut waiting, mut look) = (false, self.abandoned.is_some());
         for place in &self.waiters {
             if place.is_waiting() || place.is_awake() {
                 bits |= device_bit(place.device);
@@ -156,6 +164,12 @@ impl<const W: usize, const S: usize> Line<W, S> {
     /// Returns whether a context is awake that will check the line.
     pub(crate) fn is_watched(&self) -> bool {
         self.places().any(Place::is_awake)
+    }
+
+    /// Returns whether the owner is gone. An owner that has run messages since then is not.
+    pub(crate) fn is_abandoned(&mut self, messages: u32) -> bool {
+        self.abandoned = self.abandoned.filter(|gone| *gone == seen(messages));
+        self.abandoned.is_some()
     }
 
     /// Returns the number of contexts and stored messages in line.
@@ -252,16 +266,12 @@ impl<const W: usize, const S: usize> Line<W, S> {
         })
     }
 
-    /// Returns the time at which a context in line has not responded for `timeout`: the earliest of
-    /// the woken ones. For a sleeping one, it assumes a wake-up now.
+    /// Returns the time at which a context in line has slept, or has not responded, for `timeout`.
     pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
         let waiters = { self.waiters.iter() }.filter(|place| place.state != State::Free);
         let woken = { self.stored.iter() }.filter(|place| place.state == State::Notified);
-        let since = waiters.chain(woken).map(|place| match place.is_awake() {
-            true => place.since,
-            false => now,
-        });
-        since.min().map(|since| since + timeout)
+        let ends = waiters.chain(woken).map(|place| place.since + timeout);
+        ends.min().map(|end| end.max(now))
     }
 
     /// Returns the place of a waiter, unless it was forfeited.

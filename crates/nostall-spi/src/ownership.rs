@@ -20,7 +20,7 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::line::{DeviceNumber, LOOK, Line, Place, State, Waiter, device_bit};
+use crate::line::{DeviceNumber, LOOK, Line, Place, State, Waiter, device_bit, seen};
 use crate::sync::{AtomicU32, Critical, Ordering, constant};
 
 const OWNED: u32 = 1;
@@ -169,7 +169,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 self.begin(line, index);
                 return Released::Run(token, index);
             }
-            line.abandoned = false;
+            line.abandoned = None;
             let left = runnable.is_some();
             if let Some(place) = line.owed() {
                 place.state = State::Granted;
@@ -302,13 +302,14 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         waker: Option<&Waker>,
         now: Nanos,
         timeout: Nanos,
+        messages: u32,
     ) -> (Wanted, Wakers) {
         // The clone comes before any change, because it may panic.
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
         let wanted = self.line.with(|line| {
             self.forfeit(line, None, now, timeout);
-            if line.abandoned {
+            if line.is_abandoned(messages) {
                 return Wanted::Abandoned;
             }
             let mut joined: Option<Waiter> = None;
@@ -372,13 +373,14 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         overdue: bool,
         now: Nanos,
         timeout: Nanos,
+        messages: u32,
     ) -> (Wanted, Wakers) {
         // The clone comes before any change, because it may panic.
         let mut fresh = Some(waker.clone());
         let mut wakers = Wakers::default();
         let wanted = self.line.with(|line| {
             self.forfeit(line, Some(waiter), now, timeout);
-            let abandoned = line.abandoned;
+            let abandoned = line.is_abandoned(messages);
             let Some(place) = line.waiter(waiter) else {
                 return Wanted::Forfeited;
             };
@@ -443,16 +445,16 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// Records that the owner has made no progress for the lock time-out. All callers get an error
-    /// until it releases the bus or is reset. Does nothing while a waiter may still respond to a
-    /// grant.
-    pub(crate) fn abandon(&self) -> bool {
+    /// Records that the owner has made no progress for the lock time-out, since `messages` were run.
+    /// All callers get an error until it runs a message, releases the bus or is reset. Does nothing
+    /// while a waiter may still respond to a grant.
+    pub(crate) fn abandon(&self, messages: u32) -> bool {
         self.line.with(|line| {
             let granted = { line.waiters.iter() }.any(|place| place.state == State::Granted);
-            line.abandoned = !granted && self.is_owned();
+            line.abandoned = (!granted && self.is_owned()).then(|| seen(messages));
             // An owner that releases the bus at this moment is not gone.
-            line.abandoned = line.abandoned && self.mirror_if_owned(line);
-            line.abandoned
+            line.abandoned = line.abandoned.filter(|_| self.mirror_if_owned(line));
+            line.abandoned.is_some()
         })
     }
 
@@ -472,7 +474,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                     place.state = State::Free;
                 }
             }
-            line.abandoned = false;
+            line.abandoned = None;
             self.mirror_owned(line);
             Token(())
         })
@@ -539,7 +541,8 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         self.line.with(|line| {
             let removed = self.forfeit(line, None, now, timeout);
             let mut wake = self.settle(line, now);
-            if !line.is_watched()
+            // One at a time: the next expiry is now, while others are late.
+            if wake.is_none()
                 && let Some(late) = line.late(now, timeout)
             {
                 wake = late.notify(now);
@@ -598,6 +601,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         has_worker: bool,
         now: Nanos,
         timeout: Nanos,
+        messages: u32,
     ) -> (Watched, Wakers) {
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
@@ -615,7 +619,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             let (device, ticket) = (place.device, place.ticket);
             // From here on, each return leaves the line checked.
             self.forfeit(line, None, now, timeout);
-            if line.abandoned {
+            if line.is_abandoned(messages) {
                 fresh = line.stored[index].waker.take();
                 return Watched::Abandoned;
             }

@@ -159,10 +159,12 @@ where
             // After the time limit, do not wait for a called worker.
             let late = waited - still >= timeout;
             let worker = bus.has_worker() && !late;
-            let (watched, wakers) = bus.ownership.watch(index, waker, worker, now, timeout);
+            let (watched, wakers) = bus
+                .ownership
+                .watch(index, waker, worker, now, timeout, messages);
             bus.see_to(wakers);
             // While the clock is stopped, no grant expires.
-            let stuck = || late && (bus.ownership.abandon() || now - since < timeout / 2);
+            let stuck = || late && (bus.ownership.abandon(messages) || now - since < timeout / 2);
             ControlFlow::Break(match watched {
                 Watched::Done => Ok(None),
                 Watched::Ours(token) => Ok(Some(Owner::new(bus, token))),

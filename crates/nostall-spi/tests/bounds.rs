@@ -577,6 +577,50 @@ fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
 }
 
 #[test]
+fn each_of_four_futures_behind_a_leaked_owner_ends_after_its_own_lock_timeout() {
+    // A worker's platform without timers for futures: the bus's timer wakes them.
+    let (bus, _) = calling(Config::DEFAULT);
+    let devices = [0, 1, 2, 3, 0].map(|line| bus.device(device(line)).unwrap());
+    let [owner, others @ ..] = &devices;
+    std::mem::forget(owner.lock().unwrap());
+    let mut messages: [_; 4] = std::array::from_fn(|n| [[n as u8]]);
+    let mut waits: Vec<_> = others
+        .iter()
+        .zip(&mut messages)
+        .map(|(device, message)| {
+            let (woken, waker) = waker();
+            let send = async move {
+                let mut transfers = [Transfer::write(&message[0])];
+                device.transfer_async(&mut transfers).await
+            };
+            (Some(Box::pin(send)), woken, waker, bus.platform().now())
+        })
+        .collect();
+    for (future, _, waker, _) in &mut waits {
+        assert!(poll(&mut future.as_mut().unwrap().as_mut(), waker).is_pending());
+    }
+    let tick = Nanos::from_millis(10);
+    let mut ends = Vec::new();
+    while bus.platform().now() < TIMEOUT * 7 && ends.len() < 4 {
+        serve(&bus, bus.platform().now() + tick);
+        for (future, woken, waker, since) in &mut waits {
+            if let Some(pending) = future
+                && woken.0.swap(0, Ordering::Relaxed) > 0
+                && poll(&mut pending.as_mut(), waker).is_ready()
+            {
+                *future = None;
+                ends.push(bus.platform().now() - *since);
+            }
+        }
+    }
+    assert_eq!(ends.len(), 4);
+    assert!(
+        ends.iter().all(|took| *took <= TIMEOUT + tick * 2),
+        "{ends:?}"
+    );
+}
+
+#[test]
 fn a_wait_shorter_than_the_idle_timeout_does_not_put_the_hardware_to_sleep_early() {
     let lock_timeout = Nanos::from_millis(100);
     let (bus, probe) = calling(Config {

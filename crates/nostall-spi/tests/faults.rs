@@ -191,6 +191,32 @@ fn a_handle_of_a_message_that_was_not_begun_withdraws_it_from_a_bus_whose_owner_
 }
 
 #[test]
+fn an_owner_that_works_again_is_no_longer_gone() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let [owner, first, other] = [1, 2, 3].map(|line| bus.device(device(line)).unwrap());
+    let mut locked = owner.lock().unwrap();
+    let mut message = [Transfer::write(&[1])];
+    {
+        let mut waits = pin!(first.transfer_async(&mut message));
+        assert_eq!(poll(&mut waits), Poll::Pending);
+        clock.advance(Config::DEFAULT.lock_timeout);
+        assert_eq!(poll(&mut waits), Poll::Ready(Err(Error::Abandoned)));
+    }
+    let mut message = [Transfer::write(&[2])];
+    assert_eq!(
+        poll(&mut pin!(other.transfer_async(&mut message))),
+        Poll::Ready(Err(Error::Abandoned))
+    );
+    locked.sync(&mut [Transfer::write(&[3])]).unwrap();
+    let mut message = [Transfer::write(&[4])];
+    let mut waits = pin!(other.transfer_async(&mut message));
+    assert_eq!(poll(&mut waits), Poll::Pending);
+    drop(locked);
+    assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[3], [4]]);
+}
+
+#[test]
 fn a_handle_of_a_message_that_was_begun_reports_that_the_rest_may_follow() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();

@@ -6,7 +6,8 @@
 //! | owned while another waits | callers, futures, submitters; a future that is dropped, a driver or a callback that panics |
 //! | granted | the waiter that comes, comes late, never comes or is dropped; callers, a handle, an interrupt handler, `poll` |
 //! | left with stored messages | the worker, a worker that ends, handles, dropped handles, a dropped device, callers, an interrupt handler, `poll` |
-//! | waiting for the controller | its interrupt handler, a caller, a future |
+//! | waiting for the controller | its interrupt handler, a caller, a future; the timer if no interrupt comes |
+//! | owned by a context that is gone | futures, the timer |
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -623,6 +624,94 @@ fn a_granted_future_that_is_dropped_hands_the_bus_on() {
         caller.join().unwrap();
         future.join().unwrap();
         assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
+
+/// Acts as a platform's timer, whose time passes, until both other contexts have ended.
+fn time_passes(bus: &Paperwork) {
+    while bus.platform.stop.load(Ordering::Acquire) < 2 {
+        bus.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
+        bus.on_timer();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_transfer_that_never_ends_and_a_future_behind_it_are_woken_by_the_timer() {
+    model("transfer without interrupt, future, timer", 1, || {
+        let bus = bus(HasWorker::No);
+        let send = |byte| {
+            spawn(&bus, move |its| {
+                let device = its.device(settings()).unwrap();
+                let mut message = [Transfer::write(std::slice::from_ref(byte))];
+                let ended = block_on(pin!(device.transfer_async(&mut message)));
+                its.platform.stop.fetch_add(1, Ordering::AcqRel);
+                ended
+            })
+        };
+        let (never, other) = (send(&INTERRUPTS), send(&1));
+        time_passes(&bus);
+        let never = never.join().unwrap();
+        assert!(never.is_err(), "its interrupt never comes");
+        in_time(other.join().unwrap());
+    });
+}
+
+#[test]
+fn futures_behind_a_gone_owner_are_all_woken_by_the_timer() {
+    model("gone owner, future, future, timer", 1, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        std::mem::forget(device.lock().unwrap());
+        let others = [1, 2].map(|byte| {
+            spawn(&bus, move |its| {
+                let device = its.device(settings()).unwrap();
+                let byte = [byte];
+                let mut message = [Transfer::write(&byte)];
+                let ended = block_on(pin!(device.transfer_async(&mut message)));
+                assert!(!in_time(ended));
+                its.platform.stop.fetch_add(1, Ordering::AcqRel);
+            })
+        });
+        time_passes(&bus);
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_woken_future_that_is_never_polled_stops_no_waiter_that_asks_for_its_turn() {
+    model("unpolled woken future, caller, overdue future", 2, || {
+        let bus = on(World {
+            has_sleep: true,
+            ..World::new(HasWorker::No)
+        });
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, unpolled, message, late);
+        let locked = device.lock().unwrap();
+        assert!(poll_once(unpolled.as_mut()).is_pending());
+        // It is woken here.
+        drop(locked);
+        let busy = spawn(&bus, move |its| {
+            let device = its.device(settings()).unwrap();
+            device.write(&[1]).unwrap();
+            device.write(&[2]).unwrap();
+        });
+        let asks = spawn(&bus, move |its| {
+            overdue!(its, future, message, device);
+            loop {
+                if let Poll::Ready(ended) = poll_once(future.as_mut()) {
+                    return ended.unwrap();
+                }
+                // Its own timer wakes it after 500 us.
+                its.platform.block(Nanos::ZERO);
+            }
+        });
+        busy.join().unwrap();
+        asks.join().unwrap();
+        drop(unpolled);
+        assert_eq!(sorted(sent(&bus)), [1, 2, 3]);
     });
 }
 

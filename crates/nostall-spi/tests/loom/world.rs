@@ -63,6 +63,8 @@ pub(crate) struct World {
     pub(crate) now: AtomicU32,
     /// Set if contexts may wait.
     pub(crate) tasks: bool,
+    /// Set if a context that blocks wakes up by itself, after 100 ms.
+    pub(crate) has_sleep: bool,
     pub(crate) worker: Token,
     pub(crate) woken: AtomicU32,
     pub(crate) stop: AtomicU32,
@@ -75,6 +77,7 @@ impl World {
             serves: AtomicU32::new((has_worker == HasWorker::Yes).into()),
             now: AtomicU32::new(0),
             tasks: true,
+            has_sleep: false,
             worker: Token::new(),
             woken: AtomicU32::new(0),
             stop: AtomicU32::new(0),
@@ -97,6 +100,10 @@ impl Platform for World {
 
     /// Blocks forever: a lost wake-up is a deadlock, which loom reports.
     fn block(&self, _until: Nanos) {
+        if self.has_sleep {
+            self.now.fetch_add(100_000, Ordering::AcqRel);
+            return thread::yield_now();
+        }
         Token::mine().park();
     }
 

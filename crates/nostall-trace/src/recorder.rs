@@ -14,7 +14,7 @@ use crate::image::Live;
 use crate::layout::{
     DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role, SLOT, ZONE_HEADER,
 };
-use crate::names::Names;
+use crate::names::{Names, Recent};
 use crate::region::{Region, set_owner};
 use crate::site::{Decision, Site};
 use crate::ticks::Ticks;
@@ -43,6 +43,7 @@ pub struct Recorder<'m, T, P> {
     region: AtomicPtr<u8>,
     filter: AtomicPtr<Filter<'static>>,
     generation: AtomicU32,
+    recent: Recent,
     ticks: T,
     processor: P,
     memory: PhantomData<&'m mut [u8]>,
@@ -407,7 +408,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     /// without room or without a region.
     pub fn name(&self, text: &str) -> u32 {
         self.names().map_or(0, |names| {
-            names.number(text, |reserve| self.uninterrupted(reserve))
+            names.number(text, &self.recent, |reserve| self.uninterrupted(reserve))
         })
     }
 
@@ -681,6 +682,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             region: AtomicPtr::new(null_mut()),
             filter: AtomicPtr::new(null_mut()),
             generation: AtomicU32::new(0),
+            recent: Recent::new(),
             ticks,
             processor,
             memory: PhantomData,

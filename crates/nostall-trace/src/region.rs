@@ -10,7 +10,7 @@ use crate::layout::{
     OWNER_ID, OWNER_NAME, Order, PROGRAM, REGION_HEADER, REGION_LOST, RegionHeader, SLOT,
     STOP_WHEN_FULL, Short, ZONE_HEADER, ZONES_OF_THREADS, ZoneHeader,
 };
-use crate::names::Names;
+use crate::names::{Names, Recent};
 use crate::writer::{Size, word};
 
 /// Parameters of a region.
@@ -159,7 +159,8 @@ impl<'m> Region<'m> {
 
     /// Returns the number of a name, and adds the name if it is new; 0 if there is no room.
     pub fn name(&self, text: &str) -> u32 {
-        self.names().number(text, |reserve| reserve())
+        self.names()
+            .number(text, &Recent::new(), |reserve| reserve())
     }
 
     pub(crate) fn names(&self) -> Names<'m> {

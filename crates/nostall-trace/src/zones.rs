@@ -223,13 +223,17 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
     ) -> Self {
         let header = region.header();
         let by_thread = header.is_some_and(|it| it.flags & ZONES_OF_THREADS != 0);
+        let mut catalog = Catalog::default();
+        if by_thread {
+            catalog.set_without_cpus();
+        }
         let mut events = Self {
             by_thread,
             ticks_per_second: header.map_or(0, |it| it.ticks_per_second),
             symbols,
             lanes: Vec::new(),
             next: BinaryHeap::new(),
-            catalog: Catalog::default(),
+            catalog,
             names: Names::default(),
             done: 0,
             total: 0,

@@ -143,7 +143,7 @@ fn graph(selection: Selection, limit: Option<u64>, has_time: bool, look: Look) -
     let mut source = trace();
     text(|out| {
         let mut graph = Graph::new(selection, limit, has_time, look, out);
-        graph.heading()?;
+        graph.heading(source.catalog())?;
         steps(&mut source, |step, catalog| {
             graph.push(step, catalog).unwrap();
         });

@@ -131,7 +131,7 @@ impl<'a> Trace<'a> {
             unit: source.unit(),
         };
         let mut graph = Graph::new(Selection::default(), None, true, look, out);
-        graph.heading()?;
+        graph.heading(source.catalog())?;
         walk(&mut source, |catalog, step| {
             graph.push(&step, catalog).map_err(Failed)
         })

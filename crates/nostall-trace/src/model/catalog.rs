@@ -57,6 +57,7 @@ pub struct Catalog {
     numbers: HashMap<Box<str>, Name>,
     tasks: Vec<TaskName>,
     task_numbers: HashMap<TaskName, Task>,
+    has_cpus: bool,
 }
 
 impl Default for Catalog {
@@ -66,11 +67,23 @@ impl Default for Catalog {
             numbers: HashMap::new(),
             tasks: vec![TaskName::default()],
             task_numbers: HashMap::from([(TaskName::default(), Task::NONE)]),
+            has_cpus: true,
         }
     }
 }
 
 impl Catalog {
+    /// Returns whether events have the numbers of their CPUs. Those of a program have not: it records
+    /// by thread.
+    pub const fn has_cpus(&self) -> bool {
+        self.has_cpus
+    }
+
+    /// Sets that events have no numbers of CPUs.
+    pub(crate) const fn set_without_cpus(&mut self) {
+        self.has_cpus = false;
+    }
+
     /// Returns the number of `text`, and adds it if it is new.
     pub fn name(&mut self, text: &str) -> Name {
         match self.numbers.get(text) {

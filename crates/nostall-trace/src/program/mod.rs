@@ -70,7 +70,9 @@ impl Default for ProgramOptions {
 /// zones have been used, it gets that of the thread that ended longest ago, and overwrites its
 /// records. The records of a thread without a zone are counted as lost.
 ///
-/// A forked child process does not record, because the zones belong to its parent.
+/// A child process of `fork` does not record, because the zones belong to its parent. A child of
+/// `_Fork`, `vfork` or the system call `clone` is not recognized: until it calls `exec`, its records
+/// go to the zone of the thread that made it.
 ///
 /// The file must not be truncated while the program runs. Otherwise the next record ends the
 /// program with SIGBUS, as in each program that maps a file. Linux can forbid truncation

@@ -1,6 +1,6 @@
 //! Function graphs in the form of Linux's tracer.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -26,16 +26,34 @@ pub struct Graph<'a> {
     waiting: VecDeque<Line>,
     /// Number of the first waiting line.
     first: u64,
-    /// Numbers of the lines whose entry may be a leaf, by CPU.
-    entries: HashMap<u32, u64>,
-    /// State of the CPUs in the printed lines.
-    cpus: BTreeMap<u32, Cpu>,
+    /// Numbers of the lines whose entry may be a leaf.
+    entries: HashMap<Lane, u64>,
+    /// State of the CPUs, or of the threads, in the printed lines.
+    lanes: HashMap<Lane, State>,
     /// Depths of the open selected functions, by task or CPU.
     inside: HashMap<(Task, u32), u32>,
 }
 
+/// A CPU; or a thread, in a trace without CPUs.
+type Lane = (u32, Task);
+
+fn lane(cpu: u32, task: Task, catalog: &Catalog) -> Lane {
+    match catalog.has_cpus() {
+        true => (cpu, Task::NONE),
+        false => (0, task),
+    }
+}
+
+/// Returns the first column of a lane.
+fn label((cpu, task): Lane, catalog: &Catalog) -> String {
+    match catalog.has_cpus() {
+        true => format!("{cpu:>2})"),
+        false => format!("{:>7})", catalog.task_name(task).id),
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
-struct Cpu {
+struct State {
     task: Option<Task>,
     /// Depth of the next function.
     depth: u32,
@@ -128,22 +146,26 @@ impl<'a> Graph<'a> {
             waiting: VecDeque::new(),
             first: 0,
             entries: HashMap::new(),
-            cpus: BTreeMap::new(),
+            lanes: HashMap::new(),
             inside: HashMap::new(),
         }
     }
 
-    /// Writes the two lines above the graph.
+    /// Writes the heading.
     ///
     /// # Errors
     ///
     /// The error of the output.
-    pub fn heading(&mut self) -> io::Result<()> {
+    pub fn heading(&mut self, catalog: &Catalog) -> io::Result<()> {
         let time = match self.has_time {
             true => "     TIME        ",
             false => "",
         };
-        let line = format!("# {time}CPU  DURATION         FUNCTION CALLS");
+        let lane = match catalog.has_cpus() {
+            true => "CPU",
+            false => "  THREAD",
+        };
+        let line = format!("# {time}{lane}  DURATION         FUNCTION CALLS");
         writeln!(self.out, "{}", self.look.heading(&line))
     }
 
@@ -161,12 +183,13 @@ impl<'a> Graph<'a> {
         if !self.is_shown(step, catalog) {
             return Ok(());
         }
-        let (cpu, line) = match *step {
-            Step::Enter(entry) => (entry.cpu, Line::Maybe(entry)),
-            Step::Leave(slice) => (slice.last_cpu, Line::Leave(slice)),
-            Step::Event(event) => (event.cpu, Line::Event(event)),
+        let (cpu, task, line) = match *step {
+            Step::Enter(entry) => (entry.cpu, entry.task, Line::Maybe(entry)),
+            Step::Leave(slice) => (slice.last_cpu, slice.task, Line::Leave(slice)),
+            Step::Event(event) => (event.cpu, event.task, Line::Event(event)),
         };
-        if let Some(number) = self.entries.remove(&cpu)
+        let lane = lane(cpu, task, catalog);
+        if let Some(number) = self.entries.remove(&lane)
             && let Some(at) = number.checked_sub(self.first)
             && let Some(waiting) = self.waiting.get_mut(at as usize)
             && let Line::Maybe(entry) = *waiting
@@ -181,7 +204,7 @@ impl<'a> Graph<'a> {
         }
         if let Line::Maybe(_) = line {
             self.entries
-                .insert(cpu, self.first + self.waiting.len() as u64);
+                .insert(lane, self.first + self.waiting.len() as u64);
         }
         self.waiting.push_back(line);
         self.flush(catalog)
@@ -267,15 +290,21 @@ impl<'a> Graph<'a> {
             }
             Line::Event(event) => (event.time, event.cpu, event.task),
         };
-        self.switch(cpu, task, catalog)?;
+        let lane = lane(cpu, task, catalog);
+        let label = label(lane, catalog);
+        self.switch(lane, task, &label, catalog)?;
         if let Line::Event(Event {
             kind: EventKind::Lost { records },
             ..
         }) = line
         {
+            let lane = match catalog.has_cpus() {
+                true => format!("CPU:{cpu}"),
+                false => format!("THREAD:{}", catalog.task_name(task).id),
+            };
             let text = match records {
-                0 => format!("CPU:{cpu} [LOST EVENTS]"),
-                _ => format!("CPU:{cpu} [LOST {records} EVENTS]"),
+                0 => format!("{lane} [LOST EVENTS]"),
+                _ => format!("{lane} [LOST {records} EVENTS]"),
             };
             return writeln!(self.out, "{}", self.look.doubt(&text));
         }
@@ -302,24 +331,19 @@ impl<'a> Graph<'a> {
             _ => self.look.doubt(&duration),
         };
         let (depth, text) = self.text(&line, catalog);
-        self.cpus.entry(cpu).or_default().depth = match line {
+        self.lanes.entry(lane).or_default().depth = match line {
             Line::Maybe(_) | Line::Enter(_) => depth.saturating_add(1),
             _ => depth,
         };
         let depth = depth.min(DEEPEST) as usize;
         let depth = depth.min(self.look.width.map_or(depth, |width| width / 4));
-        let used = 21 + depth * 2 + usize::from(self.has_time) * 17;
+        let used = 18 + label.len() + depth * 2 + usize::from(self.has_time) * 17;
         let text = self.look.name(&text, used);
         let text = match &line {
             Line::Leave(slice) if slice.matched != Match::Paired => self.look.doubt(&text),
             _ => text,
         };
-        writeln!(
-            self.out,
-            "{cpu:>2}) {duration}|  {:1$}{text}",
-            "",
-            depth * 2
-        )
+        writeln!(self.out, "{label} {duration}|  {:1$}{text}", "", depth * 2)
     }
 
     fn text(&self, line: &Line, catalog: &Catalog) -> (u32, String) {
@@ -360,8 +384,11 @@ impl<'a> Graph<'a> {
                 (slice.depth, text)
             }
             Line::Event(event) => {
-                let cpu = self.cpus.get(&event.cpu);
-                (cpu.map_or(0, |cpu| cpu.depth), self.event(event, catalog))
+                let lane = self.lanes.get(&lane(event.cpu, event.task, catalog));
+                (
+                    lane.map_or(0, |lane| lane.depth),
+                    self.event(event, catalog),
+                )
             }
         }
     }
@@ -387,21 +414,24 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Prints that another task runs on the CPU.
-    fn switch(&mut self, cpu: u32, task: Task, catalog: &Catalog) -> io::Result<()> {
+    /// Prints that another task runs on the CPU; or a thread's name, before its first line.
+    fn switch(&mut self, lane: Lane, task: Task, label: &str, catalog: &Catalog) -> io::Result<()> {
         if task == Task::NONE {
             return Ok(());
         }
-        let seen = self.cpus.entry(cpu).or_default();
-        let Some(before) = seen.task.replace(task).filter(|it| *it != task) else {
-            return Ok(());
-        };
-        let names = [before, task].map(|task| {
+        let before = self.lanes.entry(lane).or_default().task.replace(task);
+        let name = |task| {
             let task = catalog.task_name(task);
             let known = || format!("{}-{}", task.name, task.id);
             task.unknown_thread().unwrap_or_else(known)
-        });
-        let text = format!("{cpu:>2})  {} => {}", names[0], names[1]);
+        };
+        let text = match before {
+            None if !catalog.has_cpus() => format!("{label}  {}", name(task)),
+            Some(before) if before != task => {
+                format!("{label}  {} => {}", name(before), name(task))
+            }
+            _ => return Ok(()),
+        };
         let text = self.look.name(&text, 0);
         writeln!(self.out, "{}", self.look.heading(&text))
     }

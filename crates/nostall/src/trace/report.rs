@@ -210,7 +210,7 @@ impl Job<'_> {
                 });
             }
             let mut graph = Graph::new(args.selection(), args.limit, args.time, look, out);
-            graph.heading()?;
+            graph.heading(source.catalog())?;
             let ended = walk(source, |catalog, step| {
                 graph.push(&step, catalog)?;
                 if graph.is_done() {

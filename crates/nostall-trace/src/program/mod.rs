@@ -71,7 +71,7 @@ impl Default for ProgramOptions {
 /// records. The records of a thread without a zone are counted as lost.
 ///
 /// A child process of `fork` does not record, because the zones belong to its parent. A child of
-/// `_Fork`, `vfork` or the system call `clone` is not recognized: until it calls `exec`, its records
+/// `_Fork`, `vfork` or the system call `clone` is not recognized. Until it calls `exec`, its records
 /// go to the zone of the thread that made it.
 ///
 /// The file must not be truncated while the program runs. Otherwise the next record ends the

@@ -41,7 +41,8 @@ impl Recent {
     /// Stores a result, and keeps the previous one of its place.
     fn keep(&self, text: &[u8], result: u32) {
         let ([first, second], _) = self.places(text);
-        second.store(first.swap(result, Ordering::Relaxed), Ordering::Relaxed);
+        second.store(first.load(Ordering::Relaxed), Ordering::Relaxed);
+        first.store(result, Ordering::Relaxed);
     }
 }
 

@@ -104,6 +104,9 @@ pub struct Missing {
     pub passed: u64,
     /// Slots with invalid contents.
     pub damaged: u64,
+    /// Records whose time is not between those of their neighbours. They are shown with the time of
+    /// the record before them. The copy of a live recording may have such times.
+    pub doubtful_times: u64,
     /// Records without a slot.
     pub dropped: u64,
 }
@@ -313,11 +316,31 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
                 }
                 continue;
             };
-            let record = self.record(word, meta.depth(), event);
-            let before = self.last_time.replace(word).unwrap_or(word);
+            let time = self.bounded(image, word);
+            let record = self.record(time, meta.depth(), event);
+            let before = self.last_time.replace(time).unwrap_or(time);
             return Some(self.after_gap(before, record));
         }
         self.at_end(image)
+    }
+
+    /// Returns the time of a record, or that of the record before it if its own is doubtful. The times
+    /// of a zone never decrease, unless the clock went back for good.
+    fn bounded(&mut self, image: &(impl Image + ?Sized), time: u64) -> u64 {
+        let Some(before) = self.last_time else {
+            return time;
+        };
+        let is_time = |(_, meta): &(u64, Meta)| meta.kind() != Some(Kind::Argument);
+        let after = self.peek(image).filter(is_time).map(|(word, _)| word);
+        let is_doubtful = match after {
+            Some(after) => before <= after && !(before..=after).contains(&time),
+            None => time < before,
+        };
+        if !is_doubtful {
+            return time;
+        }
+        self.missing.doubtful_times += 1;
+        before
     }
 
     /// Returns the gap at the zone's end, according to its counters.

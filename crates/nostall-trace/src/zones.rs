@@ -362,12 +362,17 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             sum.unwritten = sum.unwritten.saturating_add(missing.unwritten);
             sum.damaged = sum.damaged.saturating_add(missing.damaged);
             sum.dropped = sum.dropped.saturating_add(missing.dropped);
+            sum.doubtful_times = sum.doubtful_times.saturating_add(missing.doubtful_times);
         }
         let counts = [
             (sum.overwritten, "slots were overwritten by newer records"),
             (sum.unwritten, "slots were reserved and never written"),
             (sum.damaged, "slots are damaged"),
             (sum.dropped, "records had no slot"),
+            (
+                sum.doubtful_times,
+                "records have the time of the record before them: their own is not between its neighbours'",
+            ),
             (
                 self.region.lost_without_zone(),
                 "records were of CPUs or threads without a zone",

@@ -60,6 +60,45 @@ fn all(image: &[u8], positions: &mut ZonePositions) -> Vec<String> {
 }
 
 #[test]
+fn a_time_that_is_not_between_its_neighbours_is_bounded_and_noted() {
+    let (recorder, _) = started(&OPTIONS);
+    for round in 0..12 {
+        let _ = recorder.enter(round);
+    }
+    let genuine = snapshot(recorder);
+    let word = |index: usize| FIRST + 128 + index * 16;
+    let times = |image: &[u8]| {
+        let mut source = ZoneEvents::new(recover(image).unwrap(), Box::new(|_| None));
+        let mut times = Vec::new();
+        while let Some(event) = source.next_event().unwrap() {
+            times.push(event.time);
+        }
+        let doubt = "records have the time of the record before them";
+        let noted = source.notes().iter().any(|note| note.contains(doubt));
+        (times, noted)
+    };
+    let (right, noted) = times(&genuine);
+    assert!(right.is_sorted() && !noted && right.len() == 12);
+    // A time of an earlier lap, and the value of a mark.
+    for wrong in [0_u64, 1 << 62] {
+        for index in 1..11 {
+            let mut image = genuine.clone();
+            image[word(index)..][..8].copy_from_slice(&wrong.to_le_bytes());
+            let (found, noted) = times(&image);
+            let mut expected = right.clone();
+            expected[index] = expected[index - 1];
+            assert_eq!((found, noted), (expected, true), "{wrong} at {index}");
+        }
+    }
+    // A clock that goes back for good.
+    let mut image = genuine;
+    for index in 6..12 {
+        image[word(index)..][..8].copy_from_slice(&(index as u64).to_le_bytes());
+    }
+    assert!(!times(&image).1);
+}
+
+#[test]
 fn events_continue_after_any_number_of_them() {
     let (recorder, cpu) = started(&OPTIONS);
     for round in 0..12 {

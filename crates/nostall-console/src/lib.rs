@@ -159,7 +159,8 @@
 //! A slice makes offers of at most 256 bytes, or [`Sink::load`], while the sink is ready and takes
 //! bytes. Each record is rendered once: a partly sent line is kept as text, and the next offer
 //! continues at its next byte. A slice ends after [`SinkOptions::slice`] bytes,
-//! [`SinkOptions::hold`], or 256 records that this sink skips. A sink that takes nothing gets
+//! [`SinkOptions::hold`], or 256 records that this sink skips. Only the search for an urgent record
+//! passes by all normal ones, each once, with a look at one word. A sink that takes nothing gets
 //! offers at longer and longer intervals, up to 10 ms.
 //!
 //! A panic's flush ends after [`FlushLimits::total`] plus one offer to each sink. It polls the

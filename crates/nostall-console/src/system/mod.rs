@@ -296,7 +296,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Logs a text that goes before the backlog at every level, for example an oops or a lockup
-    /// report.
+    /// report. If the port is ready, the text's first bytes are sent in the call, behind any backlog.
     pub fn emergency(&self, target: &str, text: fmt::Arguments<'_>) {
         self.record(Level::Emergency, Priority::Emergency, target, text);
     }

@@ -54,8 +54,9 @@ pub(crate) struct Pace {
     /// Number of polls since the burst that found the transmitter busy, and the time of the first.
     busy_looks: u32,
     busy_since: Nanos,
-    /// Shortest time in which the line can send a full load.
-    shortest: Nanos,
+    /// Shortest time in which the line can send a byte, and a full load with the clock's step.
+    frame: Nanos,
+    ahead: Nanos,
     /// Time at which the line can have sent all bytes, at the earliest.
     sent_at: Nanos,
     outruns_line: bool,
@@ -79,7 +80,8 @@ impl Pace {
             set_at: Nanos::ZERO,
             busy_looks: 0,
             busy_since: Nanos::ZERO,
-            shortest: (frame_time * load) * 3 / 4,
+            frame: frame_time * 3 / 4,
+            ahead: frame_time * load * 3 / 4 + LONGEST_STEP,
             sent_at: Nanos::ZERO,
             outruns_line: false,
         }
@@ -102,17 +104,20 @@ impl Pace {
 
     /// Compares the bytes that were taken with those that the line can have sent.
     fn watch(&mut self, now: Nanos, bytes: usize) {
-        let longest = self.shortest + LONGEST_STEP;
-        let left = self.sent_at - now;
-        // The first burst, or the clock went back: measure from here.
-        let left = if left > longest * 2 {
-            Nanos::ZERO
-        } else {
-            left
-        };
-        let left = left + self.shortest * bytes as u64 / self.load;
-        self.outruns_line |= left > longest && now.is_known();
-        self.sent_at = now + left.min(longest);
+        if self.outruns_line {
+            return;
+        }
+        self.sent_at = self.sent_at.max(now) + self.frame * bytes as u64;
+        if self.sent_at - now > self.ahead {
+            self.is_ahead(now);
+        }
+    }
+
+    /// The port is ahead of the line, or the clock went back. Measures from here.
+    #[cold]
+    fn is_ahead(&mut self, now: Nanos) {
+        self.outruns_line |= now >= self.start && now.is_known();
+        self.sent_at = now;
     }
 
     /// Delays the next poll until `until`.

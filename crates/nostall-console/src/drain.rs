@@ -466,7 +466,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// Returns whether three quarters of the ring are unsent.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
+        self.unread() >= self.room() as u64
+    }
+
+    /// Returns the number of records in three quarters of the ring. The last quarter is reserved.
+    pub(crate) fn room(&self) -> usize {
+        self.feed.ring.slots() * 3 / 4
     }
 
     /// Sets the least important level of normal records, from the next record on. A program's

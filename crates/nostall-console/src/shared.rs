@@ -7,7 +7,7 @@ use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 const ROUNDS: usize = 4;
 
 /// Number of bytes that the handler of the port's interrupt receives at most.
-pub(crate) const MOST: usize = 256;
+const MOST: usize = 256;
 
 /// Number of bytes that any other user receives at most, for handlers that found the port in use. A
 /// log call must not hold its CPU for a paste.

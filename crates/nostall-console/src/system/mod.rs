@@ -309,7 +309,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     pub fn write(&self, text: &[u8]) -> usize {
         let meta = self.meta(Level::Info, Priority::Normal, "");
         let ring = self.ring();
-        let room = ring.slots() * 3 / 4;
+        let room = self.drain.room();
         let mut taken = 0;
         while taken < text.len() {
             let oldest = (self.drain.position() as usize).max(1);
@@ -530,8 +530,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let (awaited, order) = (&self.awaits_timer, Ordering::Relaxed);
         let told = awaited.compare_exchange(NEVER_CAME, usize::MAX, order, order);
         if told.is_ok() {
-            let text = "no timer interrupt after set_timer: call on_timer in the kernel's loop";
-            self.emergency("nostall", format_args!("{text}"));
+            self.emergency(
+                "nostall",
+                format_args!(
+                    "no timer interrupt after set_timer: call on_timer in the kernel's loop"
+                ),
+            );
         }
     }
 

@@ -17,8 +17,8 @@ pub trait Platform: Clock + Processor {
     /// [`on_timer`](crate::SystemConsole::on_timer).
     ///
     /// Does nothing before there are timers. A kernel without timers calls
-    /// [`on_timer`](crate::SystemConsole::on_timer) in its main loop instead. A kernel with a printer task wakes it here, at this
-    /// time at the latest. An earlier interrupt does no harm.
+    /// [`on_timer`](crate::SystemConsole::on_timer) in its main loop instead. A kernel with a
+    /// printer task wakes it here, at this time at the latest. An earlier interrupt does no harm.
     ///
     /// The timer may be shared, for example with the scheduler, if each user keeps the earlier of
     /// two times. The console sets a time once, and again after each interrupt, when the mark is

@@ -63,7 +63,9 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     /// port is in use, and changes nothing then.
     pub fn open(&self, console: Console<R, C>) -> bool {
         let replace = |port: &mut Option<_>| self.replace(port, console);
-        self.port.with(replace, self.receiver()) == Some(true)
+        self.port
+            .with(replace, |port, most| self.receive_some(port, most))
+            == Some(true)
     }
 
     /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses a spare,
@@ -111,7 +113,8 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Ends the use of a port that was [taken out](Self::take_out). Call this with interrupts
     /// masked.
     pub(crate) fn put_back(&self, port: Guard<'_, Option<Console<R, C>>>) {
-        self.port.give_back(port, self.receiver());
+        self.port
+            .give_back(port, |port, most| self.receive_some(port, most));
     }
 
     /// Returns whether the sink has a port.
@@ -127,9 +130,10 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// cannot receive, so it would run again and again.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
         let act = |port: &mut Option<Console<R, C>>| port.as_mut().map(act);
+        let serve = |port: &mut _, most| self.receive_some(port, most);
         let done = match caller {
-            Caller::Normal => self.port.with(act, self.receiver()),
-            Caller::Panic => self.port.with_in_panic(act, self.receiver()),
+            Caller::Normal => self.port.with(act, serve),
+            Caller::Panic => self.port.with_in_panic(act, serve),
         };
         done.flatten()
     }
@@ -146,7 +150,8 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// most 16 bytes, and this returns 0. For the rest the port interrupts again, or the next use
     /// receives.
     pub fn on_interrupt(&self) -> usize {
-        self.port.interrupt(self.receiver())
+        self.port
+            .interrupt(|port, most| self.receive_some(port, most))
     }
 
     /// Returns whether bytes were left to a later use of the port.
@@ -156,7 +161,10 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 
     /// Receives bytes that were left to a later use. Returns whether bytes are left once more.
     pub(crate) fn serve_late(&self) -> bool {
-        self.is_late() && self.port.serve_late(self.receiver())
+        self.is_late()
+            && self
+                .port
+                .serve_late(|port, most| self.receive_some(port, most))
     }
 
     /// Returns the oldest received byte, if any.
@@ -179,13 +187,10 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.input.take_news()
     }
 
-    /// Returns the function that receives at most a number of bytes from the port.
-    fn receiver(&self) -> impl FnMut(&mut Option<Console<R, C>>, usize) -> usize {
-        |port, most| {
-            let put = |byte| self.input.put(byte);
-            port.as_mut()
-                .map_or(0, |console| console.receive_at_most(most, put))
-        }
+    fn receive_some(&self, port: &mut Option<Console<R, C>>, most: usize) -> usize {
+        let put = |byte| self.input.put(byte);
+        let receive = |console: &mut Console<R, C>| console.receive_at_most(most, put);
+        port.as_mut().map_or(0, receive)
     }
 }
 

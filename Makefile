@@ -22,7 +22,6 @@ help:
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
 	@echo 'make terminal-picture  the picture of a decoded dump, docs/src/postmortem.svg'
-	@echo 'make reference     the options of every command, into docs/src/options.md'
 	@echo 'make setup         the requirements of both: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make traced-kernel a guest kernel whose every function can be traced (nightly Rust)'
@@ -57,24 +56,27 @@ setup:
 # Built first, so that the build is seen; then run through cargo, which knows
 # where the command is (CARGO_TARGET_DIR).
 run: setup
-	@cargo build --release --locked --package nostall
-	@cargo run --release --locked --quiet --package nostall -- run $(ARGS)
+	@cargo build --release --locked $(LAB)
+	@cargo run --release --locked --quiet $(LAB) -- run $(ARGS)
+
+# Without the tables of many dumps, whose libraries take longest to build.
+LAB := --package nostall --no-default-features
 
 # The page that the README's picture leads to. ARGS are options of `nostall run all`.
 report: setup
-	@cargo build --release --locked --package nostall
+	@cargo build --release --locked $(LAB)
 	@mkdir -p target
-	@cargo run --release --locked --quiet --package nostall -- run all $(ARGS) \
+	@cargo run --release --locked --quiet $(LAB) -- run all $(ARGS) \
 		--json target/report.json --report docs/report.html
 
 # Pages in headless Chromium: of one document, of two, of a hostile one, and the repository's.
 REPORT_TEST := target/report-test
-REPORT := cargo run --release --locked --quiet --package nostall -- report
+REPORT := cargo run --release --locked --quiet $(LAB) -- report
 report-test:
 	@scripts/setup run
 	@scripts/setup chromium
 	@mkdir -p $(REPORT_TEST)
-	cargo run --release --locked --quiet --package nostall -- run all --on model \
+	cargo run --release --locked --quiet $(LAB) -- run all --on model \
 		--json $(REPORT_TEST)/model.json --report $(REPORT_TEST)/model.html >$(REPORT_TEST)/model.txt
 	$(REPORT) $(REPORT_TEST)/model.json crates/nostall/fixtures/report/hostile.json -o $(REPORT_TEST)/two.html
 	$(REPORT) crates/nostall/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
@@ -83,9 +85,9 @@ report-test:
 
 # The README's table, as the tour prints it here. Every row has to run.
 readme-table: setup
-	@cargo build --release --locked --package nostall
+	@cargo build --release --locked $(LAB)
 	@mkdir -p target
-	@cargo run --release --locked --quiet --package nostall -- run >target/tour.txt
+	@cargo run --release --locked --quiet $(LAB) -- run >target/tour.txt
 	@scripts/readme-table target/tour.txt
 
 # The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux.
@@ -98,7 +100,7 @@ terminal-picture:
 	cd '$(TARGET_FOLDER)/tmp/picture' && PATH='$(TARGET_FOLDER)/release':"$$PATH" \
 		'$(PYTHON_ENV)/bin/python' '$(CURDIR)/scripts/terminal-picture' '$(CURDIR)/docs/src/postmortem.svg' \
 		"-cp $(DUMPS)/plain/image.bin memory.bin; gzip -dc $(DUMPS)/System.map.gz > System.map" \
-		'nostall postmortem memory.bin --symbols System.map > records.txt' \
+		'nostall postmortem -v memory.bin --symbols System.map > records.txt' \
 		"grep '^==>' records.txt" \
 		"grep -A 9 'sysrq: Trigger' records.txt | tail -n 10" \
 		"sed '1,/==> ftrace/d; /==> pmsg/,\$$d' records.txt | tail -n 8"
@@ -107,13 +109,7 @@ terminal-picture:
 expected:
 	@scripts/setup run
 	NOSTALL_RECORD=1 NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_KVM=1 \
-		cargo test --locked --package nostall --test tour
-
-# The options of every command, into the book.
-.PHONY: reference
-reference:
-	@scripts/setup run
-	NOSTALL_RECORD=1 cargo test --locked --package nostall --test front the_options_in_the_book
+		cargo test --locked --package nostall --test it tour::
 
 TEST := cargo test --locked --all-features
 test:
@@ -123,17 +119,10 @@ test:
 	@scripts/setup fat
 	@scripts/setup trace-tools
 	$(TEST) --no-run
-	@echo 'The tests run in two halves at a time. The output of the second follows at its end.'
-	@$(MAKE) --no-print-directory --jobs=2 test-first test-second
+	RUST_TEST_THREADS=$(TEST_THREADS) $(TEST)
 
-# One half works while the other waits for its virtual machines.
-.PHONY: test-first test-second
-test-first:
-	$(TEST) --lib --bins --test '[!m-z]*'
-	$(TEST) --doc
-test-second:
-	@mkdir -p target
-	@$(TEST) --test '[m-z]*' >target/test-second.log 2>&1; status=$$?; cat target/test-second.log; exit $$status
+# Some tests work while others wait for their virtual machines.
+TEST_THREADS = $$((2 * $$(nproc)))
 
 check: prose spelling
 	@scripts/setup check
@@ -251,9 +240,9 @@ linux-peer:
 
 linux-traces: linux-peer
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
-		cargo test --locked --package nostall --test linux_reads -- trace
+		cargo test --locked --package nostall --test it linux_reads::linux_shows_the_trace
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
-		cargo test --locked --package nostall --test peers
+		cargo test --locked --package nostall --test it peers::
 
 # Linux's watchdog reports a CPU that waits for the one that prints. It takes a minute.
 .PHONY: linux-flood
@@ -326,8 +315,9 @@ VMM_EXAMPLE := --manifest-path examples/vmm/Cargo.toml --target-dir target/vmm-e
 vmm-example:
 	@scripts/setup check
 	cargo fmt --manifest-path examples/vmm/Cargo.toml --check
-	cargo clippy --locked $(VMM_EXAMPLE) -- -D warnings
+	cargo clippy --locked --all-targets $(VMM_EXAMPLE) -- -D warnings
 	@[ -w /dev/kvm ] || { echo 'SKIPPED vmm-example: it runs with a writable /dev/kvm'; exit 0; }; \
+	cargo test --locked $(VMM_EXAMPLE) && \
 	said=$$(cargo run --locked --quiet $(VMM_EXAMPLE)) && echo "$$said" && \
 	echo "$$said" | tr '\n' ' ' | grep -q '^10f01af4 exits: .*, 0 of configuration space' && \
 	said=$$(cargo run --locked --quiet $(VMM_EXAMPLE) -- --trap) && echo "$$said" && \
@@ -338,11 +328,13 @@ CRATE_EXAMPLE := timeout 60 cargo run --locked --quiet --all-features --example
 .PHONY: crate-examples
 crate-examples:
 	@scripts/setup run
-	cargo build --locked --all-features --example count --example functions --example virtual_time
+	cargo build --locked --all-features --example count --example functions --example virtual_time \
+		--example panic_backlog
 	$(CRATE_EXAMPLE) count
 	gzip -dc crates/nostall-pci/tests/fixtures/pc/lspci-xxxx.txt.gz | \
 		$(CRATE_EXAMPLE) functions -- /dev/stdin
 	$(CRATE_EXAMPLE) virtual_time
+	$(CRATE_EXAMPLE) panic_backlog
 
 # The starts of the book, copied from it into an empty folder (START="start-trace" for one).
 .PHONY: starts
@@ -409,16 +401,20 @@ miri-uart:
 	PROPTEST_CASES=2 $(MIRI) nostall-uart --lib --all-features --target-dir target/miri
 miri-console:
 	PROPTEST_CASES=1 $(call MIRI,-Zmiri-ignore-leaks) nostall-console --lib \
-		--test ring --test drain --test sinks --test flush --target-dir target/miri-console
+		--target-dir target/miri-console
+	PROPTEST_CASES=1 $(call MIRI,-Zmiri-ignore-leaks) nostall-console --test it \
+		--target-dir target/miri-console -- ring:: drain:: sinks:: flush::
 # A 32-bit target, where sequences wrap.
 miri-console-32:
 	PROPTEST_CASES=1 $(MIRI) nostall-console --target i686-unknown-linux-gnu \
-		--test ring --test steps --target-dir target/miri-console -- \
+		--test it --target-dir target/miri-console -- ring:: --skip threads
+	PROPTEST_CASES=1 $(MIRI) nostall-console --target i686-unknown-linux-gnu \
+		--test steps --target-dir target/miri-console -- \
 		--skip killed --skip interrupted --skip tests --skip threads
 # The crate does not allocate; one of its tests leaks a future on purpose.
 miri-spi:
 	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-spi --features std \
-		--test messages --test sharing --test futures --target-dir target/miri
+		--test it --target-dir target/miri -- messages:: sharing:: futures::
 # With AVX2, so that the vector code runs. The crate's unsafe parts do not allocate; its
 # tests do, and leak.
 miri-pstore:
@@ -487,7 +483,7 @@ static:
 	@scripts/setup musl
 	cargo build --locked --release --package nostall --target $(STATIC)
 	NOSTALL_STATIC=$$(scripts/setup print-target-folder)/$(STATIC)/release/nostall \
-		cargo test --locked --package nostall --test anywhere
+		cargo test --locked --package nostall --test it anywhere::
 
 # The guest kernels are built in two folders and compared, and the command is packaged with them.
 .PHONY: package

@@ -89,7 +89,7 @@ fuzz_target!(|input: Input<'_>| {
             Content::Dmesg(dmesg) => {
                 let whole = &right.text;
                 let right = match dmesg.packing {
-                    Packing::Unpacked(_) => &whole[..],
+                    Packing::Unpacked(_) | Packing::Cut(_) => &whole[..],
                     _ => end_of(&stored, dmesg.text.bytes.len()),
                 };
                 is_marked(&dmesg.text, right);

@@ -81,8 +81,14 @@ fuzz_target!(|input: Input| {
     flip(&mut memory, division, &input.flips);
     is_mended_or_marked(&memory, careful, place, &model);
 
+    let is_certain = careful.open(&memory[..], place).header_trust() != Trust::Unverified;
     let (mut zone, _) = Zone::attach(Ram::of(&mut memory), kind, LINUX, code).unwrap();
     zone.append(b"!");
+    if is_certain {
+        model.push(b'!');
+        model.drain(..model.len().saturating_sub(division.data()));
+        is_mended_or_marked(&memory, careful, place, &model);
+    }
     let mut old = careful.open(&memory[..], place);
     let mut last = [0];
     assert!(old.read(old.len() - 1, &mut last).is_some());

@@ -166,7 +166,9 @@ fn detect(py: Python<'_>, source: Source) -> PyResult<Vec<Region>> {
             Source::Path(path) => Image::open(path),
         };
         let image = image.map_err(image_error)?;
-        Ok(image.detect().found.iter().map(Region::from).collect())
+        let found = image.detect().found;
+        image.check().map_err(image_error)?;
+        Ok(found.iter().map(Region::from).collect())
     })
 }
 
@@ -223,7 +225,7 @@ fn symbolize(
 fn image_error(error: image::Error) -> PyErr {
     match error {
         image::Error::Io(error) => error.into(),
-        image::Error::Silent(_) => PyOSError::new_err(error.to_string()),
+        image::Error::Silent(_) | image::Error::Shrunk => PyOSError::new_err(error.to_string()),
         error => invalid(error),
     }
 }

@@ -88,6 +88,8 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) renders: AtomicUsize,
     /// Number of calls of a panic's flush that use the sink and have not returned.
     pub(crate) inside: AtomicUsize,
+    /// 1 once a panic has left out the older part of the backlog.
+    pub(crate) has_left_out: AtomicUsize,
     pub(crate) sink: S,
 }
 
@@ -206,7 +208,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         return None;
                     }
                     let now = clock.now();
-                    let at = self.promise.offered(given, cpu, now);
+                    let at = self.promise.offered(given, cpu, start, now);
                     budget = budget.saturating_sub(given.taken.max(1));
                     let is_over = budget == 0 || now - start >= self.options.hold;
                     if given.taken == 0 || at > now || is_over {

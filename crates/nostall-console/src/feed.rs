@@ -199,6 +199,31 @@ impl Feed<'_> {
         at.skip_to(next);
     }
 
+    /// Skips all but the `most` newest unread normal records, and counts the others as lost. Urgent
+    /// records do not count: they are already sent.
+    pub(crate) fn leave_out_all_but(&self, most: usize) {
+        let lane = &self.lanes[Priority::Normal as usize];
+        let stored = lane.position();
+        let cursor = Cursor {
+            next: stored.next as u64,
+            lost: 0,
+        };
+        let unread = cursor.unread(self.ring) as usize;
+        let first = stored.next.max(1);
+        let mut kept = 0;
+        let mut left_out = unread;
+        while left_out > 0 && kept < most && unread - left_out < self.ring.slots() {
+            left_out -= 1;
+            kept += usize::from(self.ring.is_normal(first.wrapping_add(left_out)));
+        }
+        if left_out > 0 {
+            let mut at = stored;
+            let next = first.wrapping_add(left_out).max(1);
+            self.lose(Priority::Normal, &mut at, left_out as u64, next);
+            lane.advance(stored, at);
+        }
+    }
+
     /// Remembers an incomplete urgent record. If it is completed later, it is sent with the
     /// backlog. An older remembered one counts as lost, unless it has been sent.
     fn note_given_up(&self, priority: Priority, sequence: usize) {

@@ -4,6 +4,7 @@ use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 
 use crate::drain::{Drain, LONGEST_STEP, Step};
 use crate::feed::{LOOKS, Search};
+use crate::options::PanicOrder;
 use crate::owner::{Turn, Way};
 use crate::sync::{Ordering, STILL, spin_loop};
 use crate::{Priority, Sink};
@@ -46,6 +47,10 @@ impl Default for FlushLimits {
     }
 }
 
+/// Longest poll of a machine that is not stuck. A clock that is too fast cannot end the text of a
+/// panic with fewer polls than fit into the time limit.
+const LONGEST_POLL: Nanos = Nanos::from_micros(20);
+
 /// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_micros(100);
 
@@ -61,7 +66,7 @@ const TURN: usize = 64;
 pub struct FlushReport {
     /// Number of sinks that have taken all records.
     pub complete: usize,
-    /// Number of sinks that have not: too slow, stuck or gone.
+    /// Number of sinks that have not: too slow, stuck, gone or not open.
     pub incomplete: usize,
     /// Number of sinks owned by another CPU's panic, which sends this one's text too.
     pub left_to_another: usize,
@@ -73,8 +78,8 @@ pub struct FlushReport {
 /// Waits for the line, up to [`FlushLimits::total`] plus one offer to each sink. Then waits until
 /// each sink is [finished](Sink::finish).
 ///
-/// Records of all levels are sent. [`SinkOptions::panic_order`] can keep the order of the log
-/// instead.
+/// Records of all levels are sent. [`SinkOptions::panic_order`] can leave out all but the newest of the
+/// backlog, or keep the order of the log.
 ///
 /// [`SinkOptions::panic_order`]: crate::SinkOptions::panic_order
 ///
@@ -87,9 +92,13 @@ pub struct FlushReport {
 /// sink in which two panics came.
 ///
 /// Polls [`Clock::now`] and counts the polls, so that it ends even if the clock stops, and waits no
-/// longer if the clock goes back. It does not call [`Clock::wait_until`], because a clock's own
-/// implementation may not return then. If the clock has stopped, a sink that has returned a later
-/// time is [made to take more](Sink::insist).
+/// longer if the clock goes back. A clock that is too fast or jumps cuts the backlog. It cuts the
+/// text of a panic only after one poll for each 20 us of the limit. So a flush whose polls take
+/// longer than 20 us can exceed the limit while that text is unsent.
+///
+/// It does not call [`Clock::wait_until`], because a clock's own implementation may not return
+/// then. If the clock has stopped, a sink that has returned a later time is
+/// [made to take more](Sink::insist).
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
@@ -116,6 +125,7 @@ pub fn flush(
         }
     }
     let mut insist = false;
+    let mut polls = 0;
     loop {
         let mut next = None;
         flushed.complete = 0;
@@ -137,13 +147,22 @@ pub fn flush(
         }
         let Some(next) = next else { break };
         timeout.update(clock);
-        if timeout.is_over() {
+        let is_cut = || {
+            drains
+                .iter()
+                .any(|drain| drain.feed.has_more(Priority::Panic))
+        };
+        if timeout.is_over() && (polls >= limits.total.0 / LONGEST_POLL.0 || !is_cut()) {
             break;
         }
         let early = next - clock.now();
         let nap = early.clamp(SHORTEST_NAP, LONGEST_NAP);
         let held = Held::begin(StallCondition::PanicFlush);
-        let has_moved = timeout.poll(clock, nap.min(timeout.left()), STILL, spin_loop);
+        let nap = nap.min(timeout.left()).max(SHORTEST_NAP);
+        let has_moved = timeout.poll(clock, nap, STILL, || {
+            polls += 1;
+            spin_loop();
+        });
         drop(held);
         // A sink that follows the clock would never become ready.
         insist = early > Nanos::ZERO && !has_moved;
@@ -175,6 +194,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         done
     }
 
+    /// Returns the number of backlog records to keep, if older ones are to be left out and are not yet.
+    fn newest_of_backlog(&self) -> Option<usize> {
+        match self.options.panic_order {
+            PanicOrder::PanicThenNewest(most) if self.has_left_out.load(Ordering::Relaxed) == 0 => {
+                Some(most)
+            }
+            _ => None,
+        }
+    }
+
     /// Sends until the sink takes no more for now.
     fn send_in_panic(
         &self,
@@ -195,10 +224,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 insist,
                 all_levels: true,
             };
-            match self.step(turn, Priority::Normal, &mut search) {
+            let newest = self.newest_of_backlog();
+            let least = newest.map_or(Priority::Normal, |_| Priority::Emergency);
+            match self.step(turn, least, &mut search) {
                 Step::Sent { given } => {
-                    let Some(ready_at) = given.ready_at else {
-                        return State::Gone;
+                    let ready_at = match given.ready_at {
+                        Some(ready_at) => ready_at,
+                        // It is not open, or was made to take more.
+                        None if insist || self.sink.load() == 0 => return State::Gone,
+                        // It may return, as a port that is reset.
+                        None => return State::ReadyAt(clock.now() + LONGEST_NAP),
                     };
                     let is_late = timeout.update(clock) >= limits.total;
                     if given.taken == 0 || insist || ready_at > clock.now() || is_late {
@@ -209,7 +244,14 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Step::Scanned | Step::Pending => {
                     return State::ReadyAt(clock.now() + PENDING);
                 }
-                Step::Empty => return State::Complete,
+                Step::Empty => {
+                    let Some(most) = newest else {
+                        return State::Complete;
+                    };
+                    // All text of panics and emergencies is sent.
+                    self.feed.leave_out_all_but(most);
+                    self.has_left_out.store(1, Ordering::Relaxed);
+                }
                 Step::Over => return State::Gone,
             }
             if !turn.lasts() {

@@ -146,8 +146,8 @@
 //!   again, and incomplete lines start again at the beginning of their records.
 //!
 //! A panic that interrupts the drain on its own CPU takes the sink at once. If another CPU owns the
-//! sink, the panic first waits for the current offer, up to [`FlushLimits::owner`]. Of two panics,
-//! the second waits while the first is active, and the first sends the second one's text too. A
+//! sink, the panic first waits for the current offer, up to [`FlushLimits::owner`]. The second of
+//! two panics waits while the first is active, and the first sends the second one's text too. A
 //! panic that neither offers nor searches for 100 ms counts as crashed. After a panic no slice
 //! sends anything.
 //!

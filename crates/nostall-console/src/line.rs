@@ -6,9 +6,10 @@
 //! the last one stopped, even after a crash.
 //!
 //! Leads and marks start a line, after a line feed if needed, with a brace. Lines of the log start
-//! with their prefix, so with the default prefix none of them starts with a brace. So no logged
-//! text can imitate a lead, a preceding carriage return does no harm, and a cut one is recognized
-//! by its first byte. Raw output, and lines without a prefix, may start with a brace.
+//! with their prefix, so with the default prefix none of them starts with a brace. A part that does
+//! not follow its line's previous part has a mark before the prefix (`render.rs`). So no logged text
+//! can imitate a line or a lead. A carriage return before a lead does no harm, and a cut one is
+//! recognized by its first byte. Raw output, and lines without a prefix, may start with a brace.
 
 use crate::render::{LineBuffer, Shape};
 

@@ -121,9 +121,16 @@ impl Default for SinkOptions {
 /// Order in which a panic sends the remaining records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PanicOrder {
-    /// Text of panics first, then emergencies, then the backlog.
+    /// Text of panics first, then emergencies, then the backlog from its oldest record, until
+    /// [`FlushLimits::total`](crate::FlushLimits::total).
     #[default]
     PanicFirst,
+    /// Text of panics first, then emergencies, then this number of the backlog's newest records, in
+    /// the order of the log. So a slow line soon shows what came before the panic.
+    ///
+    /// The older records count as lost to this sink, and a line tells their number. They stay in the
+    /// ring. 0 sends no backlog.
+    PanicThenNewest(usize),
     /// Order of their sequences, for a sink fast enough to take the whole backlog at once.
     Sequence,
 }

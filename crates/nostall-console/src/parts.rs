@@ -10,7 +10,8 @@ const ROOM: usize = 256;
 
 impl Ring {
     /// Formats `text` and logs it, 256 bytes at a time, in a buffer on the stack. Records of other
-    /// producers may come between the parts of a longer text.
+    /// producers may come between the parts of a longer text. A sink gets a part that they separate
+    /// from its line as a line with the mark `(cont.)`.
     pub fn format(&self, meta: &Meta<'_>, text: fmt::Arguments<'_>) -> Logged {
         if let Some(text) = text.as_str() {
             return self.log(meta, text.as_bytes());

@@ -11,6 +11,9 @@ const UNIT: u64 = if usize::BITS < 64 { 1_000 } else { 1 };
 /// Pause after a ready sink took nothing.
 const STUCK: Nanos = Nanos::from_millis(1);
 
+/// Time from a slice's start within which a ready time means at once.
+const AT_ONCE: Nanos = Nanos::from_micros(5);
+
 /// Pause after an offer to a sink that is gone, and the longest pause stored.
 const GONE: Nanos = Nanos::from_secs(1);
 
@@ -69,15 +72,16 @@ impl Promise {
         }
     }
 
-    /// Stores the result of an offer, and returns when to make the next one.
-    pub(crate) fn offered(&self, given: Offered, cpu: u16, now: Nanos) -> Nanos {
+    /// Stores the result of an offer of the slice that began at `start`, and returns when to make
+    /// the next one.
+    pub(crate) fn offered(&self, given: Offered, cpu: u16, start: Nanos, now: Nanos) -> Nanos {
         let at = match given.ready_at {
             None => now + GONE,
             Some(ready_at) if given.taken > 0 => {
                 self.in_vain.store(0, Ordering::Relaxed);
                 ready_at
             }
-            Some(ready_at) => self.back_off(ready_at, now),
+            Some(ready_at) => self.back_off(ready_at, start, now),
         };
         // Ready while the rest of the promise changes: an owner that stops in between leaves no old
         // wait with a new start.
@@ -90,12 +94,18 @@ impl Promise {
     }
 
     /// Returns the time of the next offer to a sink that took nothing: its ready time, but later
-    /// the longer it has taken nothing.
-    fn back_off(&self, ready_at: Nanos, now: Nanos) -> Nanos {
+    /// the longer it has taken nothing. On a slow CPU, the ready time of a busy sink has passed when
+    /// the offer returns. The CPU then pauses for as long as the slice took.
+    fn back_off(&self, ready_at: Nanos, start: Nanos, now: Nanos) -> Nanos {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         let mut pause = Nanos(in_vain as u64 * UNIT) / BACKOFF_PARTS;
         if ready_at <= now {
-            pause = pause.max(STUCK);
+            let is_stuck = ready_at - start <= AT_ONCE;
+            pause = pause.max(if is_stuck {
+                STUCK
+            } else {
+                (now - start).min(STUCK)
+            });
         }
         let at = ready_at.max(now + pause);
         let waits = words((at - now).min(GONE)).max(1);

@@ -10,12 +10,18 @@ use crate::prefix::{Prefix, time};
 /// Marker at the end of a text that was cut off.
 const CUT: &[u8] = b"[cut]";
 
+/// Mark before the prefix of a record that continues a line. It is sent if the previous part is not
+/// directly before it. Without it, the second part of a text could imitate a line. Eight bytes keep
+/// the text aligned.
+const CONTINUED: &[u8; 8] = b"(cont.) ";
+
 /// Largest size of a prefix, in bytes.
 const LONGEST_PREFIX: usize = 64;
 
-/// Size of the longest text in words: the line of lost records, the prefix, four bytes for each
-/// byte, and the markers at the end.
-pub(crate) const LINE_WORDS: usize = (36 + LONGEST_PREFIX + 4 * LONGEST_PAYLOAD + 8).div_ceil(WORD);
+/// Size of the longest text in words. It has the line of lost records, the mark, the prefix, four
+/// bytes for each byte, and the markers at the end.
+pub(crate) const LINE_WORDS: usize =
+    (36 + CONTINUED.len() + LONGEST_PREFIX + 4 * LONGEST_PAYLOAD + 8).div_ceil(WORD);
 
 /// Buffer that drops bytes that do not fit.
 pub(crate) struct LineBuffer<'a> {
@@ -54,6 +60,17 @@ impl<'a> LineBuffer<'a> {
                 self.len += end;
             }
             _ => self.put(&bytes[start..end]),
+        }
+    }
+
+    /// Appends a short constant, without a call that copies.
+    fn put_few<const N: usize>(&mut self, bytes: &[u8; N]) {
+        match self.bytes[..self.limit].get_mut(self.len..self.len + N) {
+            Some(to) => {
+                to.copy_from_slice(bytes);
+                self.len += N;
+            }
+            None => self.put(bytes),
         }
     }
 
@@ -185,6 +202,9 @@ fn body(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> u
         raw(record.text(), style, line);
         return 0;
     }
+    if record.continued {
+        line.put_few(CONTINUED);
+    }
     prefix(record, style, line);
     let prefix = line.len;
     escaped(record.text(), style.charset, line);
@@ -192,7 +212,7 @@ fn body(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> u
         line.put(CUT);
     }
     if !record.continues {
-        line.put(b"\n");
+        line.put_few(b"\n");
     }
     prefix
 }
@@ -252,6 +272,9 @@ fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
     // Nearly every text is plain up to its end.
     let (plain, rest) = text.split_at(plain_len(text));
     window.put(plain);
+    if rest.is_empty() {
+        return;
+    }
     for chunk in rest.utf8_chunks() {
         let mut rest = chunk.valid();
         while let Some(at) = rest.find(|c: char| !mode.passes(c)) {

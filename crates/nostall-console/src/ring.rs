@@ -93,8 +93,8 @@ impl Ring {
     }
 
     /// Logs a program's output, in order with the log, as raw records. A drain sends these without
-    /// time, target and escapes, and adds no line feed. Never waits. Of `meta`, the time, CPU,
-    /// level and priority are used.
+    /// time, target and escapes, and adds no line feed. Never waits. Only the time, CPU, level
+    /// and priority of `meta` are used.
     ///
     /// Takes at most [one text's](Self::longest_run) records, and only sequences before `end`: so
     /// several writers at once fill no more of the ring than one. Returns the number of bytes taken.
@@ -361,6 +361,11 @@ impl Ring {
             next = after(next);
         }
         next
+    }
+
+    /// Returns whether record `sequence` is complete and normal.
+    pub(crate) fn is_normal(&self, sequence: usize) -> bool {
+        self.slot(sequence).priority(sequence) == Some(Priority::Normal)
     }
 
     /// Returns whether `next` or a later record may have `priority` or above.

@@ -1,8 +1,7 @@
 //! Sequences: words that number a ring's records from 1, and wrap.
 //!
 //! A sequence of 0 means "none": no record has it, and a position of 0 is before the first record.
-//! Of two sequences, the older one is determined by their distance, if that is below half of a
-//! word's range.
+//! The distance of two sequences determines the older one, if it is below half of a word's range.
 
 /// Returns the next sequence, skipping 0.
 #[inline]

@@ -17,11 +17,12 @@ pub trait Sink {
     ///
     /// A sink that was ready but took nothing gets the next offer 1 ms later. While it takes
     /// nothing, the interval grows up to 10 ms. A sink that reports [`Offered::GONE`] gets an offer
-    /// every second.
+    /// every second, and every 10 ms from a panic's flush.
     fn offer(&self, text: &[u8], caller: Caller) -> Offered;
 
     /// Returns the largest number of bytes that one offer takes, if it is known. A drain renders no
-    /// more for an offer. The default is no limit.
+    /// more for an offer. The default is no limit. A panic does not wait for a sink that reports
+    /// [`Offered::GONE`] and has no load, such as a port that is not open.
     fn load(&self) -> usize {
         usize::MAX
     }

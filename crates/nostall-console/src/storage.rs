@@ -91,6 +91,7 @@ impl<'r, S: Sink> Drain<'r, S> {
             bytes: AtomicUsize::new(0),
             renders: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
+            has_left_out: AtomicUsize::new(0),
             sink,
         }
     }

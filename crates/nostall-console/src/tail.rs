@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::lane::Position;
 use crate::line::LineState;
 use crate::render::{LineBuffer, Rendered, Style};
 use crate::sequence::{after, is_up_to};
@@ -44,15 +45,23 @@ impl Ring {
 
     /// Calls `act` with every complete record up to `end`.
     fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(LineState, &Rendered, u64)) {
-        let mut line = LineState::default();
+        let mut at = Position {
+            next: cursor.next as usize,
+            line: LineState::default(),
+        };
         let mut text = Rendered::new();
         while is_up_to(cursor.next as usize, end) {
             match cursor.read(self) {
                 Read::Record(record) => {
+                    // Records before it may be missing.
+                    at.skip_to(record.sequence as usize);
                     text.render(&record, 0, Style::default());
-                    line.begin(text.shape, 0);
-                    act(line, &text, record.sequence);
-                    line = LineState::after(text.shape);
+                    at.line.begin(text.shape, 0);
+                    act(at.line, &text, record.sequence);
+                    at = Position {
+                        next: after(at.next),
+                        line: LineState::after(text.shape),
+                    };
                 }
                 Read::Pending => cursor.skip(),
                 Read::Empty => break,

@@ -68,6 +68,16 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
             == Some(true)
     }
 
+    /// Stores the spares for a panic that comes while the first port is opened. Later opens leave the
+    /// old port to it.
+    pub(crate) fn prepare(&self, unopened: &Console<R, C>) {
+        if self.load.load(Ordering::Relaxed) == 0 {
+            for mut spare in self.port.spares.iter().filter_map(TryLock::try_lock) {
+                *spare = Some(unopened.clone());
+            }
+        }
+    }
+
     /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses a spare,
     /// and changes nothing then.
     pub(crate) fn replace(&self, port: &mut Option<Console<R, C>>, console: Console<R, C>) -> bool {

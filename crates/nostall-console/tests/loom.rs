@@ -370,6 +370,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
         bytes: AtomicUsize::new(0),
         renders: AtomicUsize::new(0),
         inside: AtomicUsize::new(0),
+        has_left_out: AtomicUsize::new(0),
         sink: Memory(loom::sync::Mutex::new(Vec::new()), Nanos::ZERO),
     }
 }

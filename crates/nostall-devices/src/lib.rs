@@ -7,7 +7,7 @@
 //! then costs no waiting, and every figure is exact and repeatable. In a VMM, a model runs with the
 //! host's clock, and can be saved and restored.
 //!
-//! - [`uart`]: the 16550 and its family;
+//! - [`uart`]: the 16550 and its family; [`uart::vm_superio`] has `vm-superio`'s interface;
 //! - [`pci`]: a host bridge with configuration functions, and its ECAM window as memory, so that
 //!   reads need no exit;
 //! - [`spi`]: an SD card, a NOR flash, a CAN controller, and the wires to them;

@@ -22,7 +22,8 @@ pub fn run(command: &Command) -> ExitCode {
         Command::Export(args) => export::run(args).map(|summary| summary.to_string()),
         Command::Synth(args) => {
             let made = synth::run(args);
-            made.map(|_| format!("{} dumps in {}", args.dumps, args.out.display()))
+            let dumps = postmortem::counted(args.dumps, "dump");
+            made.map(|_| format!("{dumps} in {}", args.out.display()))
         }
     };
     match done.and_then(|line| to_stdout(|out| writeln!(out, "{line}"))) {

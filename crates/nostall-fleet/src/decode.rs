@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::BooleanBuffer;
 use nostall_postmortem::decompress::starts_with_reason;
@@ -19,7 +19,7 @@ use nostall_postmortem::image::{self, DumpFormat, Image};
 use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
 use nostall_postmortem::symbols::{Symbol, Symbols, kernel_offset};
 use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
-use nostall_postmortem::{Calls, Content, Decoded, Record, Text, Unpack};
+use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
 use nostall_pstore::{ByteOrder, Trace, Trust, Writer, ZoneKind, ZoneState};
 use nostall_trace::linux::Formats;
 use nostall_trace::model::{EventKind, Source as _, TimeUnit};
@@ -28,7 +28,7 @@ use sha2::{Digest, Sha256};
 use crate::crash::{self, Crash, Parser};
 use crate::line;
 use crate::names::Maps;
-use crate::schema::Kind;
+use crate::schema::{Kind, TABLES};
 use crate::tables::{
     self, CALLS, CRASHES, Cell, DUMPS, MOST_BYTES, MOST_ROWS, RECORDS, Rows, TableNumber, nulls,
 };
@@ -36,11 +36,19 @@ use crate::tables::{
 /// Size limit in bytes for a file that is read into memory. A larger one is mapped.
 const MOST_READ: u64 = 16 << 20;
 
+/// Size limits in bytes for a region, and for a record that may be compressed. Larger ones need much
+/// memory.
+const LARGE_REGION: usize = 16 << 20;
+const LARGE_RECORD: usize = 1 << 20;
+
 /// Maximum number of ramoops regions of an input.
 const MOST_REGIONS: usize = 64;
 
 /// Maximum length of a line in bytes. A longer one becomes several rows.
 const LONGEST_LINE: usize = 16 << 10;
+
+/// First second of the year 1, since 1970.
+const FIRST_SECOND: i64 = -62_135_596_800;
 
 /// First second of the year 10000, since 1970.
 const LAST_SECOND: i64 = 253_402_300_800;
@@ -71,6 +79,9 @@ pub enum Source<'a> {
 }
 
 /// Receives the rows of a table, as they are decoded.
+///
+/// A batch without rows announces that the next ones need much memory. A sink for several inputs may
+/// then wait until no other input needs it.
 pub type Sink<'a> = dyn FnMut(TableNumber, RecordBatch) -> Result<()> + 'a;
 
 /// Decodes an input as number `input`, and passes its rows to `sink`. The row of an unreadable
@@ -78,7 +89,7 @@ pub type Sink<'a> = dyn FnMut(TableNumber, RecordBatch) -> Result<()> + 'a;
 ///
 /// # Errors
 ///
-/// Those of `sink` alone.
+/// Returns the errors of `sink`, and no others.
 pub fn decode(
     source: Source<'_>,
     input: u64,
@@ -88,8 +99,17 @@ pub fn decode(
     let start = Instant::now();
     let mut dump = Dump::new(input, options, sink);
     match dump.open(source) {
-        Ok(Opened::Image(image)) => dump.image(&image),
-        Ok(Opened::Text(bytes)) => dump.text_file(bytes),
+        Ok(image) => {
+            match text_of(&image) {
+                Some(text) => dump.text_file(&text),
+                None => dump.image(&image),
+            }
+            let checked = image.check().map_err(Into::into);
+            let changed = || dump.mapped.as_ref().map_or(Ok(()), Mapped::check);
+            if let Err(error) = checked.and_then(|()| changed()) {
+                dump.facts.error = Some(error.to_string());
+            }
+        }
         Err(error) => dump.facts.error = Some(format!("{error:#}")),
     }
     let path = match source {
@@ -103,7 +123,7 @@ pub fn decode(
 ///
 /// # Errors
 ///
-/// Those of `sink` alone.
+/// Returns the errors of `sink`, and no others.
 pub fn failed(
     path: Option<&Path>,
     input: u64,
@@ -113,12 +133,6 @@ pub fn failed(
     let mut dump = Dump::new(input, options, sink);
     dump.facts.error = Some("a fault of the decoder: please report this dump".to_owned());
     dump.finish(path, None)
-}
-
-/// An input with its bytes.
-enum Opened {
-    Image(Image),
-    Text(Vec<u8>),
 }
 
 /// Facts about an input, for its row.
@@ -157,6 +171,8 @@ struct First {
 struct Dump<'a> {
     input: i64,
     hash: Option<String>,
+    /// The file, if it is mapped.
+    mapped: Option<Mapped>,
     options: &'a Options,
     rows: [Rows; 4],
     counts: [i64; 4],
@@ -180,6 +196,7 @@ impl<'a> Dump<'a> {
         Self {
             input: i64::try_from(input).unwrap_or(i64::MAX),
             hash: None,
+            mapped: None,
             options,
             rows: [DUMPS, RECORDS, CALLS, CRASHES].map(Rows::new),
             counts: [0; 4],
@@ -211,7 +228,7 @@ impl<'a> Dump<'a> {
         self.sent.is_err()
     }
 
-    fn open(&mut self, source: Source<'_>) -> Result<Opened> {
+    fn open(&mut self, source: Source<'_>) -> Result<Image> {
         let bytes = match source {
             Source::Bytes(bytes) | Source::Named(_, bytes) => bytes.to_vec(),
             Source::Path(path) => {
@@ -226,32 +243,30 @@ impl<'a> Dump<'a> {
                     bail!("a pipe or device: copy its bytes to a file");
                 }
                 let file = image::open_file(path)?;
+                let meta = file.metadata()?;
                 self.facts.size = Some(meta.len());
                 if meta.len() > MOST_READ {
-                    self.hash = Some(hash_of(&file)?);
-                    return Ok(Opened::Image(Image::open(path)?));
+                    let mapped = self.mapped.insert(Mapped::new(file, &meta)?);
+                    let hash = mapped.hash()?;
+                    let image = Image::from_file(mapped.file.try_clone()?);
+                    mapped.check()?;
+                    self.hash = Some(hash);
+                    return Ok(image?);
                 }
                 image::read_to_end(&file, image::MAX_READ)?
             }
         };
         self.facts.size = Some(bytes.len() as u64);
         self.hash = Some(hex(&Sha256::digest(&bytes)));
-        if starts_with_reason(&bytes) {
-            return Ok(Opened::Text(bytes));
-        }
-        Ok(Opened::Image(Image::from_bytes(bytes)?))
+        Ok(Image::from_bytes(bytes)?)
     }
 
     /// Decodes a file of Linux's `/sys/fs/pstore`, as systemd-pstore archives it.
-    fn text_file(&mut self, bytes: Vec<u8>) {
+    fn text_file(&mut self, text: &[u8]) {
         self.facts.format = Some("text");
-        let text = Text {
-            bytes,
-            unverified: Vec::new(),
-        };
         self.trust(Trust::Unchecked);
         let log = self.log("dmesg", Trust::Unchecked, None);
-        let crashes = self.text(&log, &text);
+        let crashes = self.text(&log, text, &[]);
         self.merge(&log, crashes);
     }
 
@@ -263,8 +278,13 @@ impl<'a> Dump<'a> {
         });
         let detection = image.detect();
         let mut decoded = Vec::new();
-        if !detection.is_complete || detection.convincing().len() > MOST_REGIONS {
-            self.facts.error = Some(Detection::CUT_SHORT.to_owned());
+        let is_cut = !detection.is_complete || detection.convincing().len() > MOST_REGIONS;
+        let cut = is_cut.then(|| Detection::CUT_SHORT.to_owned());
+        let doubts: Vec<_> = cut.into_iter().chain(image.doubt()).collect();
+        self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
+        if is_scattered(image) || detection.convincing().iter().any(is_large) {
+            let none = RecordBatch::new_empty(TABLES[DUMPS].schema());
+            self.sent = (self.sink)(DUMPS, none);
         }
         for found in detection.convincing().iter().take(MOST_REGIONS) {
             let whole = image.read(found.start, found.geometry.len());
@@ -325,20 +345,24 @@ impl<'a> Dump<'a> {
                 Content::Ftrace(calls) => self.calls(&record, calls),
                 Content::Dmesg(dmesg) => {
                     let is_known = dmesg.header_trust != Trust::Unverified;
-                    let header = dmesg
-                        .header
-                        .filter(|header| is_known && header.seconds != 0);
+                    let header = dmesg.header.filter(|_| is_known);
                     let time =
                         header.and_then(|header| microseconds(header.seconds, header.micros));
                     self.facts.time = self.facts.time.max(time);
                     let log = self.log(source, record.trust, time);
-                    let crashes = self.text(&log, &dmesg.text);
+                    let is_damaged = matches!(dmesg.packing, Packing::Cut(_) | Packing::Packed);
+                    self.facts.damaged += u32::from(is_damaged);
+                    // Compressed bytes are no text.
+                    if dmesg.packing == Packing::Packed {
+                        continue;
+                    }
+                    let crashes = self.text(&log, &dmesg.text.bytes, &dmesg.text.unverified);
                     has_dmesg_crash |= !crashes.is_empty();
                     self.merge(&log, crashes);
                 }
                 Content::Console(text) | Content::Pmsg(text) => {
                     let log = self.log(source, record.trust, None);
-                    let crashes = self.text(&log, text);
+                    let crashes = self.text(&log, &text.bytes, &text.unverified);
                     if record.kind() == ZoneKind::Console && !has_dmesg_crash {
                         self.merge(&log, crashes);
                     }
@@ -382,26 +406,25 @@ impl<'a> Dump<'a> {
     }
 
     /// Adds the lines of a text, and returns the crashes in them.
-    fn text(&mut self, log: &Log, text: &Text) -> Vec<Crash> {
+    fn text(&mut self, log: &Log, bytes: &[u8], unverified: &[Range<usize>]) -> Vec<Crash> {
         let mut parser = Parser::default();
         self.facts.offset = self.facts.offset.or_else(|| {
-            let mut known = Cow::from(&text.bytes);
-            for range in &text.unverified {
+            let mut known = Cow::from(bytes);
+            for range in unverified {
                 known.to_mut()[range.clone()].fill(0);
             }
             kernel_offset(&known)
         });
-        self.facts.decoded += text.bytes.len() as u64;
+        self.facts.decoded += bytes.len() as u64;
         let (mut at, mut sequence, mut uptime) = (0, 0, None);
-        while at < text.bytes.len() && !self.is_stopped() {
-            let rest = &text.bytes[at..];
-            let rest = &rest[..rest.len().min(LONGEST_LINE)];
+        while at < bytes.len() && !self.is_stopped() {
+            let rest = first(&bytes[at..], LONGEST_LINE);
             let end = memchr::memchr(b'\n', rest);
             let raw = &rest[..end.unwrap_or(rest.len())];
             let lossy = readable(raw);
             let (about, words) = line::about(&lossy);
             let prefix = lossy.len() - words.len();
-            let unverified = within(&text.unverified, at + prefix..at + raw.len());
+            let unverified = within(unverified, at + prefix..at + raw.len());
             if log.source != "pmsg" {
                 parser.line(words, about.time);
                 self.kernel(words);
@@ -445,7 +468,7 @@ impl<'a> Dump<'a> {
 
     fn log_rings(&mut self, image: &Image, decoded: &[Range<u64>]) {
         for (start, bytes) in image.data_ranges() {
-            let skip = start.next_multiple_of(64) - start;
+            let skip = start.wrapping_neg() % 64;
             let bytes = bytes.get(skip as usize..).unwrap_or_default();
             for at in log_ring::find(bytes) {
                 let address = start + skip + at as u64;
@@ -960,6 +983,25 @@ impl<'a> Dump<'a> {
     }
 }
 
+/// Returns whether adjacent memory is in several parts of the file, so that reading copies it.
+fn is_scattered(image: &Image) -> bool {
+    let mut pairs = image.segments().windows(2);
+    pairs.any(|pair| pair[0].is_before(&pair[1]))
+}
+
+/// Returns whether decoding a region needs much memory.
+fn is_large(found: &FoundRegion) -> bool {
+    let mut records = found.geometry.zones_of(ZoneKind::Dmesg);
+    found.geometry.len() > LARGE_REGION || records.any(|place| place.division.data() > LARGE_RECORD)
+}
+
+/// Returns the bytes of an image that is the text of a log.
+fn text_of(image: &Image) -> Option<Cow<'_, [u8]>> {
+    let len = image.segments().first()?.len;
+    let bytes = image.read(0, len as usize)?;
+    (image.format() == DumpFormat::Raw && starts_with_reason(&bytes)).then_some(bytes)
+}
+
 /// Returns the name of the machine, which is that of the directory.
 fn machine(path: &Path, redact: bool) -> Option<String> {
     let name = path.parent()?.file_name()?.to_string_lossy();
@@ -986,6 +1028,18 @@ fn name(symbols: Option<&Symbols>, address: u64, offset: u64) -> (Cell<'_>, Cell
 /// `from_utf8_lossy` alone.
 fn readable(bytes: &[u8]) -> Cow<'_, str> {
     str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
+/// Returns the first `most` bytes. A character that they would cut is left out.
+fn first(bytes: &[u8], most: usize) -> &[u8] {
+    let Some(first) = bytes.get(..most).filter(|first| first.len() < bytes.len()) else {
+        return bytes;
+    };
+    // A character has four bytes at most, so three of them may be there.
+    let last = first[most - 3..].utf8_chunks().last();
+    let cut = last.map_or(&[][..], |chunk| chunk.invalid());
+    let is_cut = str::from_utf8(cut).is_err_and(|error| error.error_len().is_none());
+    &first[..most - if is_cut { cut.len() } else { 0 }]
 }
 
 /// Returns the parts of ranges within a part of a text, counted from its start.
@@ -1021,7 +1075,7 @@ fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
             }
         }
     }
-    // Of two different ones, either may be the kernel's.
+    // If there are two different ones, either may be the kernel's.
     match found.len() {
         1 => found.pop_first(),
         _ => None,
@@ -1050,24 +1104,58 @@ fn outside<'i>(image: &'i Image, ranges: &[Range<u64>]) -> impl Iterator<Item = 
     })
 }
 
-fn hash_of(mut file: &File) -> io::Result<String> {
+/// Returns the SHA-256 of a file's bytes, in hexadecimal.
+pub(crate) fn hash_of(mut bytes: impl Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut chunk = vec![0; 256 << 10];
     loop {
-        match file.read(&mut chunk)? {
+        match bytes.read(&mut chunk)? {
             0 => return Ok(hex(&hash.finalize())),
             count => hash.update(&chunk[..count]),
         }
     }
 }
 
-/// Returns a time since 1970 in microseconds, up to the year 9999. Readers of the tables have no
-/// later one, so the clock of such a machine is wrong.
+/// A file that is hashed and then mapped. Its bytes are the same only if no program writes to it.
+struct Mapped {
+    file: File,
+    /// Length and time of the last change, before the first byte was read.
+    state: (u64, SystemTime),
+}
+
+impl Mapped {
+    fn new(file: File, meta: &Metadata) -> io::Result<Self> {
+        let state = Self::state(meta)?;
+        Ok(Self { file, state })
+    }
+
+    fn state(meta: &Metadata) -> io::Result<(u64, SystemTime)> {
+        Ok((meta.len(), meta.modified()?))
+    }
+
+    fn hash(&self) -> io::Result<String> {
+        let hash = hash_of((&self.file).take(self.state.0))?;
+        (&self.file).rewind()?;
+        Ok(hash)
+    }
+
+    /// Checks that the bytes read so far are those of one state.
+    fn check(&self) -> Result<()> {
+        let is_same = Self::state(&self.file.metadata()?)? == self.state;
+        ensure!(
+            is_same,
+            "the file was changed while it was read; copy it, and read the copy"
+        );
+        Ok(())
+    }
+}
+
+/// Returns a time since 1970 in microseconds, in the years 1 to 9999. Readers of the tables have no
+/// other ones, so the clock of such a machine is wrong.
 fn microseconds(seconds: i64, micros: u64) -> Option<i64> {
-    let seconds = (0..LAST_SECOND).contains(&seconds).then_some(seconds)?;
-    seconds
-        .checked_mul(1_000_000)?
-        .checked_add(i64::try_from(micros).ok()?)
+    let seconds = seconds.checked_add_unsigned(micros / 1_000_000)?;
+    let is_known = (FIRST_SECOND..LAST_SECOND).contains(&seconds);
+    is_known.then(|| seconds * 1_000_000 + (micros % 1_000_000) as i64)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -1075,7 +1163,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Decodes an input into whole tables in memory, with the input number 0. The tables are those of
-/// [`TABLES`](crate::schema::TABLES), in this order.
+/// [`TABLES`], in this order.
 ///
 /// # Errors
 ///
@@ -1093,17 +1181,192 @@ pub fn tables(source: Source<'_>, options: &Options) -> Result<[Vec<RecordBatch>
 
 #[cfg(test)]
 mod tests {
+    use std::io::{SeekFrom, Write};
+
     use arrow_array::cast::AsArray;
-    use arrow_array::types::Int32Type;
+    use arrow_array::types::{Int32Type, TimestampMicrosecondType};
 
     use super::*;
 
     #[test]
-    fn a_time_after_the_year_9999_is_none() {
+    fn a_time_before_the_year_1_or_after_9999_is_none() {
         assert_eq!(microseconds(1_700_000_000, 7), Some(1_700_000_000_000_007));
-        for wrong in [-1, LAST_SECOND, i64::MAX / 1_000_000 + 1, i64::MAX] {
+        for wrong in [FIRST_SECOND - 1, LAST_SECOND, i64::MIN, i64::MAX] {
             assert_eq!(microseconds(wrong, 0), None, "{wrong}");
         }
+        assert_eq!(microseconds(LAST_SECOND - 1, 1_000_000), None);
+    }
+
+    #[test]
+    fn a_time_before_or_at_the_start_of_1970_and_one_with_nanoseconds_is_in_the_row() {
+        let region = include_bytes!("../../nostall-pstore/tests/fixtures/plain/image.bin");
+        for (header, time) in [
+            ("0000000000.000007", 7),
+            ("-000000001.000007", -999_993),
+            ("0000001.999999999", 1_000_999_999),
+        ] {
+            let mut bytes = region.to_vec();
+            for at in memchr::memmem::find_iter(region, "====1") {
+                bytes[at + 4..][..header.len()].copy_from_slice(header.as_bytes());
+            }
+            let [dumps, ..] = tables(Source::Bytes(&bytes), &Options::default()).unwrap();
+            let times = dumps[0].column_by_name("time").unwrap();
+            let times = times.as_primitive::<TimestampMicrosecondType>();
+            assert_eq!(times.iter().collect::<Vec<_>>(), [Some(time)], "{header}");
+        }
+    }
+
+    /// Returns the values of a text column.
+    fn column(batches: &[RecordBatch], name: &str) -> Vec<String> {
+        let columns = batches.iter().map(|batch| batch.column_by_name(name));
+        let columns = columns.map(|column| column.unwrap().as_string::<i32>());
+        let values = columns.flat_map(|column| column.iter());
+        values
+            .map(|value| value.unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        for (first, character) in [(0, "é"), (1, "é"), (1, "\u{20ac}"), (3, "\u{1f980}")] {
+            let line = "x".repeat(first) + &character.repeat(20_000);
+            let log = format!("Panic#1 Part1\n{line}\n");
+            let [_, records, ..] =
+                tables(Source::Bytes(log.as_bytes()), &Options::default()).unwrap();
+            let texts = column(&records, "text");
+            assert!(texts.len() > 2, "{}", texts.len());
+            assert!(texts[1..].concat() == line, "{first} {character}");
+        }
+        // Bytes that are no UTF-8 are cut anywhere.
+        for byte in [b"\x80", b"\xc3", b"\xff"] {
+            let log = [b"Panic#1 Part1\n", &byte.repeat(40_000)[..]].concat();
+            let [_, records, ..] = tables(Source::Bytes(&log), &Options::default()).unwrap();
+            let texts = column(&records, "text");
+            let replaced = texts.iter().map(|text| text.matches('\u{fffd}').count());
+            assert_eq!(replaced.sum::<usize>(), 40_000);
+        }
+    }
+
+    #[test]
+    fn a_log_that_is_larger_than_files_that_are_read_is_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let line = "<6>[    1.000000] ".to_owned() + &"x".repeat(8_000) + "\n";
+        let lines = MOST_READ as usize / line.len() + 1;
+        fs::write(&path, "Panic#1 Part1\n".to_owned() + &line.repeat(lines)).unwrap();
+        let [dumps, records, ..] = tables(Source::Path(&path), &Options::default()).unwrap();
+        assert_eq!(column(&dumps, "status"), ["records"]);
+        assert_eq!(column(&dumps, "format"), ["text"]);
+        assert_eq!(column(&records, "text").len(), 1 + lines);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_dump_that_changes_while_it_is_decoded_is_a_row_with_its_error() {
+        let region = include_bytes!("../../nostall-pstore/tests/fixtures/plain/image.bin");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dump");
+        let mut dump = region.to_vec();
+        dump.resize(MOST_READ as usize + 1, 0);
+        dump.extend(region);
+        let end = dump.len() as u64;
+        let write_at = |at: u64| {
+            let mut file = File::options().write(true).open(&path)?;
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(b"x")
+        };
+        let changes: [(_, &dyn Fn() -> io::Result<()>); 4] = [
+            ("truncated", &|| File::create(&path).map(drop)),
+            ("changed", &|| write_at(end)),
+            ("changed", &|| write_at(end / 2)),
+            // The opened file is still the one that was hashed.
+            ("", &|| {
+                fs::remove_file(&path)?;
+                fs::write(&path, "another file")
+            }),
+        ];
+        for (wanted, change) in changes {
+            fs::write(&path, &dump).unwrap();
+            // File systems have coarse clocks.
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            let (mut dumps, mut is_first) = (Vec::new(), true);
+            let options = Options::default();
+            decode(Source::Path(&path), 0, &options, &mut |table, batch| {
+                if std::mem::take(&mut is_first) {
+                    change()?;
+                }
+                dumps.extend((table == DUMPS).then_some(batch));
+                Ok(())
+            })
+            .unwrap();
+            let [error] = &column(&dumps, "error")[..] else {
+                panic!("{dumps:?}");
+            };
+            assert!(error.contains(wanted), "{error}");
+            assert_eq!(error.is_empty(), wanted.is_empty(), "{error}");
+            assert_eq!(column(&dumps, "dump"), [hex(&Sha256::digest(&dump))]);
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_lime_dump_in_no_range_are_in_the_row() {
+        let region = include_bytes!("../../nostall-pstore/tests/fixtures/plain/image.bin");
+        let last = region.len() as u64 - 1;
+        let addresses = [[0; 8], last.to_le_bytes(), [0; 8]];
+        let lime = [
+            b"EMiL\x01\0\0\0",
+            addresses.as_flattened(),
+            region,
+            b"garbage",
+        ]
+        .concat();
+        let [dumps, ..] = tables(Source::Bytes(&lime), &Options::default()).unwrap();
+        assert_eq!(column(&dumps, "status"), ["records"]);
+        let [error] = &column(&dumps, "error")[..] else {
+            panic!("{dumps:?}");
+        };
+        assert!(error.contains("7 bytes at the end"), "{error}");
+    }
+
+    #[test]
+    fn the_row_of_a_dump_that_is_cut_off_has_the_number_of_missing_bytes() {
+        let region = include_bytes!("../../nostall-pstore/tests/fixtures/plain/image.bin");
+        let last = region.len() as u64 + 0xfff;
+        let addresses = [[0; 8], last.to_le_bytes(), [0; 8]];
+        let header = [b"EMiL\x01\0\0\0", addresses.as_flattened()].concat();
+        let lime = [&header, &[0; 0x1000][..], region].concat();
+        for (missing, status) in [(1, "records"), (region.len(), "error")] {
+            let cut = &lime[..lime.len() - missing];
+            let [dumps, ..] = tables(Source::Bytes(cut), &Options::default()).unwrap();
+            assert_eq!(column(&dumps, "status"), [status]);
+            let error = column(&dumps, "error").concat();
+            assert!(error.contains(&format!("{missing} bytes that")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_compressed_record_has_rows_up_to_the_damage_and_none_of_noise() {
+        let region = include_bytes!("../../nostall-pstore/tests/fixtures/plain/image.bin");
+        let end = 12 + u32::from_le_bytes(region[8..12].try_into().unwrap()) as usize;
+        let rows = |damaged: Range<usize>| {
+            let mut bytes = region.to_vec();
+            bytes[damaged].fill(0xff);
+            let [dumps, records, ..] = tables(Source::Bytes(&bytes), &Options::default()).unwrap();
+            let sources = column(&records, "source").into_iter();
+            let trusts = sources.zip(column(&records, "trust"));
+            let trusts = trusts.filter(|(source, _)| source == "dmesg");
+            let damaged = dumps[0].column_by_name("damaged").unwrap();
+            let damaged = damaged.as_primitive::<Int32Type>().value(0);
+            (damaged, trusts.map(|(_, trust)| trust).collect::<Vec<_>>())
+        };
+        let (damaged, whole) = rows(0..0);
+        assert_eq!(damaged, 0);
+        let (damaged, start) = rows(end - 40..end);
+        assert!(start.len() > whole.len() - 10);
+        assert!(start.iter().all(|trust| trust == "unverified"));
+        assert_eq!(damaged, 1);
+        assert_eq!(rows(40..100), (1, Vec::new()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::fs;
+use std::iter;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, anyhow};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use indicatif::{ProgressBar, ProgressStyle};
-use nostall_postmortem::cli::number;
+use nostall_postmortem::cli::{counted, number};
 
 use crate::decode::{self, Options, Source};
 use crate::list::{self, Shard};
@@ -103,8 +104,8 @@ pub struct Summary {
     pub rows: [u64; 4],
     /// Number of inputs with the status `error`.
     pub errors: u64,
-    /// Number of inputs with the status `none`: readable, and without records.
-    pub empty: u64,
+    /// Number of inputs with the status `empty`, `damaged` or `none`.
+    pub without_records: u64,
     /// Number of decoded bytes: the sum of the column `decoded`.
     pub decoded: u64,
     /// Number of written batches.
@@ -118,9 +119,15 @@ impl fmt::Display for Summary {
         let [_, records, calls, crashes] = self.rows;
         write!(
             f,
-            "{} dumps, {} of them unreadable, {} without records: {records} records, {calls} calls, \
-             {crashes} crashes; {} batches written, {} were there",
-            self.inputs, self.errors, self.empty, self.batches, self.skipped
+            "{}, {} of them unreadable, {} without records: {}, {}, {}; {} written, {} already there",
+            counted(self.inputs, "dump"),
+            self.errors,
+            self.without_records,
+            counted(records, "record"),
+            counted(calls, "call"),
+            counted(crashes, "crash"),
+            counted(self.batches, "batch"),
+            self.skipped
         )
     }
 }
@@ -129,8 +136,8 @@ impl fmt::Display for Summary {
 ///
 /// # Errors
 ///
-/// If the manifest belongs to another export, or if another export uses the directory. Otherwise if
-/// symbols cannot be loaded, or if a file cannot be read or written.
+/// If the manifest belongs to another export, or if another export uses the directory or has files
+/// there. Otherwise if symbols cannot be loaded, or if a file cannot be read or written.
 pub fn run(args: &Args) -> Result<Summary> {
     let out = &args.out;
     let options = Options {
@@ -151,13 +158,19 @@ pub fn run(args: &Args) -> Result<Summary> {
     let unless_given =
         || out.join(format!("manifest-{name}").trim_end_matches('-').to_owned() + ".jsonl");
     let path = args.manifest.clone().unwrap_or_else(unless_given);
-    if !path.exists() {
+    let is_new = !path.exists();
+    if is_new {
         list::check(&args.inputs)?;
     }
     fs::create_dir_all(out).with_context(|| format!("--out {}", out.display()))?;
     let mut claim = Claim::new(out, args.format, &name)?;
     let mut manifest = Manifest::open(&path, &head, shard, &args.inputs, out)?;
-    claim.of(&manifest.sums.digest)?;
+    if let Err(refused) = claim.of(&manifest.sums.digest, &manifest.sums.export) {
+        if is_new {
+            let _ = fs::remove_file(&path);
+        }
+        return Err(refused);
+    }
     let jobs = args.jobs.map_or_else(
         || thread::available_parallelism().map_or(1, Into::into),
         Into::into,
@@ -216,8 +229,11 @@ impl Summary {
             let column = |name| rows.column_by_name(name);
             let status = column("status").map(|column| column.as_string::<i32>());
             for status in status.into_iter().flatten().flatten() {
-                self.errors += u64::from(status == "error");
-                self.empty += u64::from(status == "none");
+                match status {
+                    "records" => {}
+                    "error" => self.errors += 1,
+                    _ => self.without_records += 1,
+                }
             }
             let decoded = column("decoded");
             let decoded =
@@ -298,9 +314,13 @@ fn next<T>(work: &Mutex<Receiver<T>>) -> Result<T, mpsc::RecvError> {
 
 /// Decodes an input. A panic of the decoder only becomes this input's error.
 fn one(entry: &Entry, options: &Options, rows: &SyncSender<Rows>) {
-    let mut send = |table, batch| {
-        let sent = rows.send((table, batch));
-        sent.map_err(|_| anyhow!("the rows are not wanted any more"))
+    let mut send = |table, batch: RecordBatch| {
+        // A batch without rows comes before much memory is needed. When more are sent than can wait,
+        // the writer takes the rows of this input, and all earlier inputs are complete.
+        let copies = if batch.num_rows() == 0 { QUEUE } else { 0 };
+        let batches = iter::repeat_n(batch, 1 + copies);
+        let mut sent = batches.map(|batch| rows.send((table, batch)));
+        sent.try_for_each(|sent| sent.map_err(|_| anyhow!("the rows are not wanted any more")))
     };
     let decode = || decode::decode(Source::Path(&entry.path), entry.input, options, &mut send);
     // The only possible error is a receiver that has stopped, which reports its own error.
@@ -360,6 +380,36 @@ mod tests {
             );
             assert_eq!(most_rows.get(), crate::tables::MOST_ROWS);
         }
+    }
+
+    #[test]
+    fn an_input_that_needs_much_memory_waits_until_its_rows_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dump");
+        // A console, and messages of user space in a zone of 16 MiB.
+        let text = b"[    1.000000] text\n";
+        let zone = [&b"DBGC"[..], &[20, 0, 0, 0], &[20, 0, 0, 0], text].concat();
+        let mut dump = vec![0; 17 << 20];
+        for at in [0, 1 << 20] {
+            dump[at..at + zone.len()].copy_from_slice(&zone);
+        }
+        fs::write(&path, dump).unwrap();
+        let (rows, received) = mpsc::sync_channel(QUEUE);
+        let entry = Entry { input: 0, path };
+        let options = Options::default();
+        let decode = move || one(&entry, &options, &rows);
+        let (waited, records) = thread::scope(|scope| {
+            scope.spawn(decode);
+            let waited: Vec<_> = received.iter().take(QUEUE + 1).collect();
+            let records = received.iter().filter(|(table, _)| *table == RECORDS);
+            (
+                waited,
+                records.map(|(_, rows)| rows.num_rows()).sum::<usize>(),
+            )
+        });
+        // The queue was full of them before a record was decoded.
+        assert!(waited.iter().all(|(_, rows)| rows.num_rows() == 0));
+        assert_eq!(records, 2);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use nostall_fleet::cli::{self, Command};
+use nostall_postmortem::cli::output;
 
 /// Turns the memory dumps of many crashed machines into tables.
 #[derive(Parser)]
@@ -17,5 +18,8 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    cli::run(&Cli::parse().command)
+    match output::parse(output::with_color(Cli::command())) {
+        Ok(Cli { command }) => cli::run(&command),
+        Err(status) => status,
+    }
 }

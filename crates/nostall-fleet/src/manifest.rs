@@ -3,11 +3,14 @@
 //! It has one JSON object a line: a head with the options, each input with its number and batch,
 //! and an end with the sums. An export that was killed is resumed from it.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use nostall_postmortem::cli::escape::escape_json;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +29,33 @@ const MOST_INPUTS: u64 = 16 << 10;
 const LEAST: u64 = 4 << 10;
 
 /// Number of bytes at the end of a manifest that contain its last line.
-const END: u64 = 4 << 10;
+const END: u64 = 64 << 10;
+
+/// A path without loss: its text, or its bytes if they are not UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&Path> for Name {
+    fn from(path: &Path) -> Self {
+        path.to_str().map_or_else(
+            || Self::Bytes(path.as_os_str().as_encoded_bytes().to_vec()),
+            |text| Self::Text(text.to_owned()),
+        )
+    }
+}
+
+impl From<Name> for PathBuf {
+    fn from(name: Name) -> Self {
+        match name {
+            Name::Text(text) => text.into(),
+            Name::Bytes(bytes) => path_of(&bytes),
+        }
+    }
+}
 
 /// Options that the files depend on, besides the inputs' bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,12 +66,12 @@ pub struct Head {
     shard: [u64; 2],
     redact: bool,
     timings: bool,
-    symbols: Option<String>,
+    symbols: Option<Name>,
     batch_bytes: u64,
-    inputs: Vec<String>,
+    inputs: Vec<Name>,
 }
 
-/// The sums of an export.
+/// The sums of an export's shard.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sums {
@@ -52,7 +81,12 @@ pub struct Sums {
     pub batches: u64,
     /// Number of bytes in the inputs when they were listed.
     pub bytes: u64,
-    /// SHA-256 of the preceding lines without their line feeds, in hexadecimal.
+    /// Current directory of the export, if one of its paths is relative.
+    directory: Option<Name>,
+    /// SHA-256 of the options, the number of shards and the paths of all shards, in hexadecimal. It
+    /// is the same in each shard of an export.
+    pub export: String,
+    /// SHA-256 of the preceding lines and of these sums without it, in hexadecimal.
     pub digest: String,
 }
 
@@ -61,10 +95,7 @@ pub struct Sums {
 struct Line {
     input: u64,
     batch: u64,
-    path: String,
-    /// The path's bytes, if they are not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<Vec<u8>>,
+    path: Name,
 }
 
 /// An input of a batch.
@@ -86,7 +117,6 @@ impl Head {
         batch_bytes: u64,
         inputs: &[PathBuf],
     ) -> Self {
-        let name = |path: &Path| path.to_string_lossy().into_owned();
         Self {
             nostall_manifest: VERSION,
             schema: schema::VERSION,
@@ -94,9 +124,9 @@ impl Head {
             shard: [shard.number, shard.of],
             redact,
             timings,
-            symbols: symbols.map(name),
+            symbols: symbols.map(|path| Name::from(&*absolute(path))),
             batch_bytes,
-            inputs: inputs.iter().map(|path| name(path)).collect(),
+            inputs: inputs.iter().map(|input| of_argument(input)).collect(),
         }
     }
 
@@ -122,6 +152,23 @@ impl Head {
             ))
         })
     }
+}
+
+/// Returns an input of the command line, with an absolute path.
+fn of_argument(input: &Path) -> Name {
+    match input.to_str() {
+        Some("-") => input.into(),
+        Some(name) if name.starts_with('@') => {
+            let mut list = OsString::from("@");
+            list.push(absolute(Path::new(&name[1..])));
+            Path::new(&list).into()
+        }
+        _ => Name::from(&*absolute(input)),
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// A manifest that is read batch by batch.
@@ -174,6 +221,13 @@ impl Manifest {
         lines.seek(SeekFrom::Start(0))?;
         let found = serde_json::from_str(&line(&mut lines)?).context("its first line")?;
         head.check(&found)?;
+        if let Some(directory) = sums.directory.clone().map(PathBuf::from) {
+            ensure!(
+                directory == env::current_dir()?,
+                "its paths are relative to {}: run the export there",
+                directory.display()
+            );
+        }
         let mut manifest = Self {
             lines,
             next: None,
@@ -206,9 +260,7 @@ impl Manifest {
         while let Some(line) = self.next.take_if(|line| line.batch == number) {
             entries.push(Entry {
                 input: line.input,
-                path: line
-                    .bytes
-                    .map_or_else(|| line.path.into(), |bytes| path_of(&bytes)),
+                path: line.path.into(),
             });
             self.advance()?;
         }
@@ -216,18 +268,31 @@ impl Manifest {
     }
 }
 
-/// Checks that the lines before the last one have the digest of the sums.
+/// Returns a value as a line.
+fn line_of(value: &impl Serialize) -> Result<String> {
+    Ok(escape_json(&serde_json::to_string(value)?).into_owned() + "\n")
+}
+
+fn without_digest(sums: &Sums) -> Sums {
+    Sums {
+        digest: String::new(),
+        ..sums.clone()
+    }
+}
+
+/// Checks that the lines are exactly those of the digest, with the same ends.
 fn verify(lines: &mut impl BufRead, sums: &Sums) -> Result<()> {
     let mut digest = Sha256::new();
     let mut last = Vec::new();
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
-        digest.update(last.trim_ascii_end());
+        digest.update(&last);
         std::mem::swap(&mut last, &mut line);
         line.clear();
     }
+    digest.update(serde_json::to_vec(&without_digest(sums))?);
     ensure!(
-        hex(&digest.finalize()) == sums.digest,
+        hex(&digest.finalize()) == sums.digest && last == line_of(sums)?.as_bytes(),
         "its lines are not those of its last line's digest: it was changed; remove it, and give \
          the inputs again"
     );
@@ -257,7 +322,8 @@ fn make(path: &Path, head: &Head, shard: Shard, inputs: &[PathBuf], out: &Path) 
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
-    written.and_then(|()| Ok(fs::rename(&part, path)?))
+    written?;
+    fs::rename(&part, path).with_context(|| path.display().to_string())
 }
 
 /// Writes the list of all inputs, without the manifest's own files. The last of `own` is written.
@@ -282,9 +348,16 @@ fn write(
     let mut digest = Sha256::new();
     let mut write = |line: String| {
         digest.update(&line);
-        writeln!(file, "{line}")
+        file.write_all(line.as_bytes())
     };
-    write(serde_json::to_string(head)?).with_context(of_part)?;
+    write(line_of(head)?).with_context(of_part)?;
+    let of_all_shards = Head {
+        shard: [0, shard.of],
+        inputs: Vec::new(),
+        ..head.clone()
+    };
+    let mut is_relative = false;
+    let mut export = Sha256::new_with_prefix(serde_json::to_vec(&of_all_shards)?);
     let mut sums = Sums::default();
     let (mut input, mut batch, mut batch_inputs, mut batch_bytes) = (0, 0, 0, 0);
     let listed = list::all(inputs, out, &mut |path| {
@@ -292,6 +365,9 @@ fn write(
             return Ok(());
         }
         input += 1;
+        let name = Name::from(path);
+        export.update(serde_json::to_vec(&name)?);
+        is_relative |= path.is_relative();
         if !shard.has(path) {
             return Ok(());
         }
@@ -305,14 +381,12 @@ fn write(
         batch_bytes += weight;
         sums.inputs += 1;
         sums.bytes = sums.bytes.saturating_add(size);
-        let bytes = path.to_str().is_none();
         let line = Line {
             input: input - 1,
             batch,
-            path: path.to_string_lossy().into_owned(),
-            bytes: bytes.then(|| path.as_os_str().as_encoded_bytes().to_vec()),
+            path: name,
         };
-        write(serde_json::to_string(&line)?).map_err(|error| {
+        write(line_of(&line)?).map_err(|error| {
             failed = Some(error);
             anyhow!("the manifest cannot be written")
         })
@@ -323,9 +397,16 @@ fn write(
     listed?;
     ensure!(input > 0, "there is no file in the inputs");
     sums.batches = if sums.inputs == 0 { 0 } else { batch + 1 };
+    if is_relative {
+        sums.directory = Some(Name::from(&*env::current_dir()?));
+        export.update(serde_json::to_vec(&sums.directory)?);
+    }
+    sums.export = hex(&export.finalize());
+    digest.update(serde_json::to_vec(&sums)?);
     sums.digest = hex(&digest.finalize());
-    let end = serde_json::to_string(&sums)?;
-    let written = writeln!(file, "{end}").and_then(|()| file.flush());
+    let written = file
+        .write_all(line_of(&sums)?.as_bytes())
+        .and_then(|()| file.flush());
     let synced = written.and_then(|()| file.get_ref().sync_all());
     synced.with_context(of_part)
 }

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use arrow_array::RecordBatch;
 use clap::ValueEnum;
+use nostall_postmortem::cli::escape::escape_json;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::decode::hex;
+use crate::decode::hash_of;
 use crate::schema::{Kind, Lacks, TABLES, VERSION, VERSION_KEY};
 use crate::tables::{CALLS, CRASHES, DUMPS, RECORDS, TableNumber};
 
@@ -43,9 +43,6 @@ const ROWS_OF_PAGE: usize = 64 << 10;
 
 /// Maximum length of a text in statistics, in bytes. Hashes and signatures fit.
 const LONGEST_KEY: usize = 64;
-
-/// Number of bytes at a file's end whose hash is recorded.
-const TAIL: u64 = 64 << 10;
 
 /// First part of a lock file's name.
 const LOCK: &str = ".export-";
@@ -80,9 +77,12 @@ impl Format {
     }
 }
 
-/// Lock with which one export writes the files of a shard and format in a directory. The lock file
-/// records these files: the digest of their manifest, and a line of JSON for each batch.
+/// Lock with which one export writes the files of a shard and format in a directory.
+///
+/// The lock file records these files. Its first line has two digests: that of their manifest, and
+/// that of the export, which all shards share. A line of JSON for each batch follows.
 pub struct Claim {
+    format: Format,
     file: File,
     path: PathBuf,
     written: BTreeMap<u64, Written>,
@@ -100,24 +100,21 @@ struct Written {
 struct TableFile {
     name: String,
     len: u64,
-    /// SHA-256 of its last [`TAIL`] bytes, in hexadecimal. A Parquet file has its index there.
-    tail: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    hash: String,
 }
 
 impl TableFile {
     /// Reads the file at `path`, which has or gets this name.
     fn read(path: &Path, name: &str) -> Result<Self> {
         let read = || {
-            let mut file = File::open(path)?;
+            let file = File::open(path)?;
             let len = file.metadata()?.len();
-            file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
-            let mut tail = Vec::new();
-            file.take(TAIL).read_to_end(&mut tail)?;
-            Ok::<_, io::Error>((len, hex(&Sha256::digest(tail))))
+            Ok::<_, io::Error>((len, hash_of(file)?))
         };
-        let (len, tail) = read().with_context(|| path.display().to_string())?;
+        let (len, hash) = read().with_context(|| path.display().to_string())?;
         let name = name.to_owned();
-        Ok(Self { name, len, tail })
+        Ok(Self { name, len, hash })
     }
 }
 
@@ -132,6 +129,7 @@ impl Claim {
         let path = folder.join(format!("{LOCK}{shard}{}", format.name()));
         let file = file_of(lock(&path, "another export uses it"), &path)?;
         let claim = Self {
+            format,
             file,
             path,
             written: BTreeMap::new(),
@@ -140,20 +138,23 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Claims the directory for the manifest with this digest. Its complete batches are then known.
+    /// Claims the directory for the manifest with the digest `manifest`, of the export with the
+    /// digest `export`. Its complete batches are then known.
     ///
     /// # Errors
     ///
-    /// If the recorded files belong to another manifest, whose batches have the same names. Otherwise
-    /// the file system's error.
-    pub fn of(&mut self, digest: &str) -> Result<()> {
+    /// If the recorded files belong to another manifest, whose batches have the same names. If another
+    /// export has files in the directory, whose rows queries would read too. Otherwise the file
+    /// system's error.
+    pub fn of(&mut self, manifest: &str, export: &str) -> Result<()> {
+        let owner = format!("{manifest} {export}");
         let path = &self.path;
         let mut known = String::new();
         file_of(self.file.read_to_string(&mut known), path)?;
         let first = known.lines().next().unwrap_or_default();
         // Writing a shorter text was interrupted, so no batch has been written yet.
         ensure!(
-            first == digest || known.len() < digest.len(),
+            first == owner || known.len() < owner.len(),
             "{}: the directory has files of another manifest; give another --out",
             path.display()
         );
@@ -164,11 +165,32 @@ impl Claim {
             self.file.set_len(sound)?;
             self.file.seek(SeekFrom::Start(sound))?;
             if sound == 0 {
-                writeln!(&self.file, "{digest}")?;
+                writeln!(&self.file, "{owner}")?;
             }
             self.file.sync_all()
         };
-        file_of(begin(), path)
+        file_of(begin(), path)?;
+        // If two exports begin at once, at least one reads the other's record.
+        let agreed = self.refuse_others(export);
+        if agreed.is_err() {
+            file_of(self.file.set_len(sound), path)?;
+        }
+        agreed
+    }
+
+    /// Refuses a directory that is claimed by a shard of another export.
+    fn refuse_others(&self, export: &str) -> Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        for (path, known) in locks(folder, self.format)? {
+            let owner = known.split_once('\n').map(|(owner, _)| owner);
+            ensure!(
+                owner.is_none_or(|owner| owner.ends_with(export)),
+                "{}: the directory has files of an export with other inputs, options or number of \
+                 shards; give another --out",
+                path.display()
+            );
+        }
+        Ok(())
     }
 
     /// Returns whether the files of a batch are complete.
@@ -230,7 +252,6 @@ fn batches(text: &str) -> impl Iterator<Item = Written> {
 /// Refuses files of tables that no lock file in the directory records. Queries would read them.
 fn refuse_foreign(folder: &Path, format: Format) -> Result<()> {
     let mut found = BTreeSet::new();
-    let mut locks = Vec::new();
     for entry in file_of(fs::read_dir(folder), folder)? {
         let name = file_of(entry, folder)?.file_name();
         let Some(name) = name.to_str() else { continue };
@@ -240,13 +261,10 @@ fn refuse_foreign(folder: &Path, format: Format) -> Result<()> {
         };
         if name.ends_with(format.extension()) && TABLES.iter().any(|table| is_of(table.name)) {
             found.insert(name.to_owned());
-        } else if name.starts_with(LOCK) && name.ends_with(format.name()) {
-            locks.push(folder.join(name));
         }
     }
     // Read after the directory: each file is recorded before it gets its name.
-    for path in locks {
-        let known = file_of(fs::read_to_string(&path), &path)?;
+    for (_, known) in locks(folder, format)? {
         for file in batches(&known).flat_map(|written| written.files) {
             found.remove(&file.name);
         }
@@ -258,6 +276,23 @@ fn refuse_foreign(folder: &Path, format: Format) -> Result<()> {
             folder.join(name).display()
         ),
     }
+}
+
+/// Returns the lock files of a format in a directory, with their texts.
+fn locks(folder: &Path, format: Format) -> Result<Vec<(PathBuf, String)>> {
+    let mut locks = Vec::new();
+    for entry in file_of(fs::read_dir(folder), folder)? {
+        let path = file_of(entry, folder)?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with(LOCK) && name.ends_with(format.name())) {
+            match fs::read_to_string(&path) {
+                // An export that was refused has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                known => locks.push((path.clone(), file_of(known, &path)?)),
+            }
+        }
+    }
+    Ok(locks)
 }
 
 /// Adds a file's path to an error.
@@ -340,7 +375,7 @@ pub struct Batch<'a> {
 
 enum Part {
     Parquet(Box<ArrowWriter<File>>),
-    Jsonl(Box<arrow_json::LineDelimitedWriter<zstd::Encoder<'static, Counted>>>),
+    Jsonl(Box<arrow_json::LineDelimitedWriter<Escaped<zstd::Encoder<'static, Counted>>>>),
 }
 
 impl<'a> Batch<'a> {
@@ -425,7 +460,7 @@ impl<'a> Batch<'a> {
             }
             Format::Jsonl => {
                 let file = Counted { file, bytes: 0 };
-                let file = zstd::Encoder::new(file, LEVEL)?;
+                let file = Escaped(zstd::Encoder::new(file, LEVEL)?);
                 Part::Jsonl(Box::new(arrow_json::LineDelimitedWriter::new(file)))
             }
         })
@@ -452,7 +487,7 @@ impl<'a> Batch<'a> {
             }
             Part::Jsonl(writer) => {
                 writer.write(rows)?;
-                writer.get_ref().get_ref().bytes
+                writer.get_ref().0.get_ref().bytes
             }
         };
         if bytes >= self.limits.file && table != DUMPS {
@@ -471,8 +506,8 @@ impl<'a> Batch<'a> {
             }
             Part::Jsonl(writer) => {
                 writer.finish()?;
-                writer.get_mut().do_finish()?;
-                writer.get_ref().get_ref().file.try_clone()?
+                writer.get_mut().0.do_finish()?;
+                writer.get_ref().0.get_ref().file.try_clone()?
             }
         };
         file.sync_all()?;
@@ -550,6 +585,22 @@ fn properties(table: TableNumber) -> Result<WriterProperties> {
         .build())
 }
 
+/// Writer of JSON rows, without characters that control a terminal.
+struct Escaped<W>(W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, rows: &[u8]) -> io::Result<usize> {
+        // Arrow writes whole rows.
+        let text = str::from_utf8(rows).map_err(io::Error::other)?;
+        self.0.write_all(escape_json(text).as_bytes())?;
+        Ok(rows.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// A file that counts its bytes.
 struct Counted {
     file: File,
@@ -585,7 +636,7 @@ mod tests {
     /// Writes the tables of 60 logs to small files, and returns their names and hashes.
     fn small_files(folder: &Path, format: Format) -> (Vec<String>, Vec<String>) {
         let mut claim = Claim::new(folder, format, "").unwrap();
-        claim.of("digest").unwrap();
+        claim.of("", "").unwrap();
         let mut batch = Batch::with_limits(SMALL, folder, format, "", 3).unwrap();
         let mut hashes = BTreeSet::new();
         let mut in_order = Vec::new();
@@ -628,12 +679,12 @@ mod tests {
             names.filter(|name| name.starts_with("records-")).count()
         };
         assert!(of_records(&names) >= 3, "{names:?}");
-        // As if the last rename had been interrupted.
+        // The directory is as if the last rename had been interrupted.
         fs::remove_file(folder.path().join("dumps-00003-00.parquet")).unwrap();
         fs::write(folder.path().join(".records-00003-00.parquet.part"), "x").unwrap();
         fs::write(folder.path().join(".records-00003-01.parquet.part"), "x").unwrap();
         let mut claim = Claim::new(folder.path(), Format::Parquet, "").unwrap();
-        claim.of("digest").unwrap();
+        claim.of("", "").unwrap();
         assert!(!claim.has(folder.path(), 3).unwrap());
         let batch = Batch::new(&claim, folder.path(), Format::Parquet, "", 3).unwrap();
         batch.finish(&claim).unwrap();

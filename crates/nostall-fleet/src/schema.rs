@@ -130,14 +130,15 @@ pub const DUMPS: Table = Table {
             Text,
             Never,
             "",
-            "`records`, `empty`, `damaged`, `none` (nothing found), `error`",
+            "`records`; without rows in `records` and `calls`: `empty` (none was written), `damaged` \
+             (parts cannot be read), `none` (no region, log ring or trace), `error`",
         ),
         column(
             "error",
             Text,
             Redacted,
             "",
-            "reason of the status; with `records`, the part of the dump that was not searched or read",
+            "reason of the status; with `records`, the part of the dump that is missing, or was not searched or read",
         ),
         column(
             "kernel",
@@ -172,7 +173,7 @@ pub const DUMPS: Table = Table {
             Time,
             Unknown,
             "UTC",
-            "time of the newest kernel log; null after the year 9999, or of a header that failed error correction",
+            "time of the newest kernel log; null outside the years 1 to 9999, or of a header that failed error correction",
         ),
         column(
             "uptime",
@@ -266,7 +267,7 @@ pub const DUMPS: Table = Table {
             Int,
             Never,
             "",
-            "zones, slots or pages that could not be read",
+            "zones, records, slots or pages that could not be read completely",
         ),
         column("log_rings", Int, Never, "", "number of nostall's log rings"),
         column(

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -265,7 +267,7 @@ fn an_export_that_is_killed_and_run_again_gives_the_same_files() {
         assert!(whole.get(name) == Some(bytes), "{name} is not complete");
     }
     let summary = export(&killed, &arguments, &[&made.dumps()]);
-    assert!(!summary.contains(" 0 were there"), "{summary}");
+    assert!(!summary.contains(" 0 already there"), "{summary}");
     assert!(files(&killed) == whole);
     let hidden = fs::read_dir(&killed)
         .unwrap()
@@ -329,7 +331,37 @@ fn a_manifest_of_another_export_is_refused_with_what_differs() {
     fs::write(&manifest, sound).unwrap();
     // The manifest alone is enough to go on.
     let summary = export(&out, &["--manifest", manifest.to_str().unwrap()], &[]);
-    assert!(summary.contains("1 were there"), "{summary}");
+    assert!(summary.contains("1 already there"), "{summary}");
+}
+
+#[test]
+fn the_summary_counts_every_dump_without_records() {
+    let made = Made::new(100);
+    let all = made.path("all");
+    let summary = export(&all, &[], &[&made.dumps()]);
+    let count = |status| made.answers["status"][status].as_u64().unwrap();
+    let (errors, without) = (count("error"), count("empty") + count("none"));
+    let wanted = format!("100 dumps, {errors} of them unreadable, {without} without records: ");
+    assert!(summary.starts_with(&wanted), "{summary}");
+
+    let dumps = rows(&all, "dumps");
+    let mut named = texts(&dumps, "path")
+        .into_iter()
+        .zip(texts(&dumps, "status"));
+    let (path, _) = named
+        .find(|(_, status)| status.as_deref() == Some("empty"))
+        .unwrap();
+    let mut region = fs::read(path.unwrap()).unwrap();
+    region[8..12].fill(0xff); // the length of the first zone
+    let (damaged, out) = (made.path("damaged"), made.path("out"));
+    fs::write(&damaged, region).unwrap();
+    let summary = export(&out, &[], &[&damaged]);
+    let wanted = "1 dump, 0 of them unreadable, 1 without records: ";
+    assert!(summary.starts_with(wanted), "{summary}");
+    assert_eq!(
+        texts(&rows(&out, "dumps"), "status"),
+        [Some("damaged".to_owned())]
+    );
 }
 
 /// Runs an export that is refused, and returns its error.
@@ -354,15 +386,40 @@ fn a_directory_with_the_files_of_another_manifest_is_refused() {
     ] {
         let error = refused(&out, arguments, &[&made.path("fleet/symbols")]);
         assert!(error.contains("files of another manifest"), "{error}");
-        fs::remove_file(other).unwrap();
+        assert!(!Path::new(other).exists());
     }
-    // Files of another shard or format have other names.
+    // Files of another format have other names.
     export(
         &out,
         &["--manifest", other, "--format", "jsonl"],
         &[&made.dumps()],
     );
-    export(&out, &["--shard", "1/2"], &[&made.dumps()]);
+}
+
+#[test]
+fn shards_of_one_directory_have_the_same_number_of_shards_and_inputs() {
+    let made = Made::new(10);
+    let (dumps, symbols) = (made.dumps(), made.path("fleet/symbols"));
+    let (whole, half) = (made.path("whole"), made.path("half"));
+    export(&whole, &[], &[&dumps]);
+    export(&half, &["--shard", "1/2"], &[&dumps]);
+    for (out, arguments, inputs) in [
+        (&whole, &["--shard", "1/2"][..], &dumps),
+        (&half, &["--shard", "1/3"], &dumps),
+        (&half, &["--shard", "2/2"], &symbols),
+        (&half, &["--shard", "2/2", "--redact"], &dumps),
+        (&half, &[], &dumps),
+    ] {
+        let before = everything(out);
+        let error = refused(out, arguments, &[inputs]);
+        assert!(error.contains("number of shards"), "{arguments:?}: {error}");
+        assert_eq!(everything(out), before, "{arguments:?}");
+    }
+    export(&half, &["--shard", "2/2"], &[&dumps]);
+    let inputs: BTreeSet<_> = numbers(&rows(&half, "dumps"), "input")
+        .into_iter()
+        .collect();
+    assert_eq!(inputs, (0..10).collect());
 }
 
 #[test]
@@ -772,23 +829,35 @@ fn a_foreign_file_in_the_directory_is_refused_before_anything_is_written() {
 fn a_changed_file_of_a_complete_batch_is_refused_by_name() {
     let made = Made::new(10);
     let out = made.path("out");
+    // Digits that do not compress well: the file is longer than its index.
+    let words = (1..20_000_u64).map(|line| line.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let log: String = words.map(|word| format!("{word:x}\n")).collect();
+    fs::write(
+        made.dumps().join("log"),
+        "Panic#1 Part1\n".to_owned() + &log,
+    )
+    .unwrap();
     export(&out, &[], &[&made.dumps()]);
     let path = out.join("records-00000-00.parquet");
     let sound = fs::read(&path).unwrap();
-    let mut changed = sound.clone();
-    *changed.last_mut().unwrap() ^= 1;
-    for bytes in [&changed[..], &sound[1..], b""] {
+    let flipped = |at: usize| {
+        let mut changed = sound.clone();
+        changed[at] ^= 1;
+        changed
+    };
+    let (first, last) = (flipped(1_000), flipped(sound.len() - 1));
+    for bytes in [&first[..], &last, &sound[1..], b""] {
         fs::write(&path, bytes).unwrap();
         let error = refused(&out, &[], &[&made.dumps()]);
         assert!(error.contains("records-00000-00.parquet"), "{error}");
         assert!(error.contains("was changed"), "{error}");
     }
     fs::write(&path, &sound).unwrap();
-    assert!(export(&out, &[], &[&made.dumps()]).contains("1 were there"));
+    assert!(export(&out, &[], &[&made.dumps()]).contains("1 already there"));
     // A batch without one of its files is exported again, whole.
     let whole = files(&out);
     fs::remove_file(out.join("dumps-00000-00.parquet")).unwrap();
-    assert!(export(&out, &[], &[&made.dumps()]).contains("1 batches written"));
+    assert!(export(&out, &[], &[&made.dumps()]).contains("1 batch written"));
     assert!(files(&out) == whole);
 }
 
@@ -805,10 +874,21 @@ fn a_changed_manifest_is_refused() {
     let ended = [&lines[..10], &lines[31..], &lines[10..]].concat();
     let numbered = sound.replace("\"batch\":0", "\"batch\":3");
     for (changed, name) in [
+        (sound.replacen("}\n{", "}{", 1), "two lines are joined"),
         (shortened.join("\n") + "\n", "lines are deleted"),
         (ended.join("\n") + "\n", "an end in the middle"),
         (numbered, "other numbers of batches"),
+        (sound.replace('\n', "\r\n"), "line ends of Windows"),
+        (sound.replace('\n', " \n"), "spaces at the ends of lines"),
+        (sound.replacen('\n', " \n", 1), "a space after the options"),
+        (sound.clone() + "\n", "a line without text"),
+        (sound.trim_end().to_owned(), "no end of the last line"),
+        (
+            sound.replace("\"inputs\":30", "\"inputs\":31"),
+            "another sum",
+        ),
     ] {
+        assert!(changed != sound, "{name}");
         fs::write(&shared, changed).unwrap();
         let new = made.path("new");
         let error = refused(&new, &arguments, &[]);
@@ -816,6 +896,89 @@ fn a_changed_manifest_is_refused() {
         assert_eq!(files(&new), BTreeMap::new(), "{name}");
         fs::remove_dir_all(new).unwrap();
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn inputs_with_similar_names_or_in_another_directory_are_of_another_export() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let not_utf8 = |name: &[u8]| OsStr::from_bytes(name).to_owned();
+    for directory in ["one", "two"] {
+        fs::create_dir(path(directory)).unwrap();
+        fs::write(path(directory).join("dump"), "Panic#1 Part1\n").unwrap();
+    }
+    for name in [b"one/dump\xff", b"one/dump\xfe"] {
+        fs::write(folder.path().join(not_utf8(name)), "Panic#1 Part1\n").unwrap();
+    }
+    fs::write(path("list"), "dump\n").unwrap();
+    let export_in = |directory: &str, out: &str, arguments: &[OsString]| {
+        let mut command = command();
+        command.arg("export").arg("--out").arg(path(out));
+        let output = command
+            .args(arguments)
+            .current_dir(path(directory))
+            .output();
+        let output = output.unwrap();
+        let [text, error] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        text + &error
+    };
+    let manifest = format!("--manifest={}", path("manifest/manifest.jsonl").display());
+    let list = OsString::from(format!("@{}", path("list").display()));
+    for (out, [directory, other], [inputs, others]) in [
+        (
+            "bytes",
+            ["one"; 2],
+            [not_utf8(b"dump\xff"), not_utf8(b"dump\xfe")],
+        ),
+        ("relative", ["one", "two"], ["dump".into(), "dump".into()]),
+        ("listed", ["one", "two"], [list.clone(), list]),
+        ("manifest", ["one", "two"], ["dump".into(), manifest.into()]),
+    ] {
+        let inputs = [inputs];
+        let done = export_in(directory, out, &inputs);
+        assert!(done.contains("1 batch written"), "{out}: {done}");
+        let refused = export_in(other, out, &[others]);
+        let is_refused = ["of another export", "are relative to"]
+            .iter()
+            .any(|it| refused.contains(it));
+        assert!(is_refused, "{out}: {refused}");
+        let again = export_in(directory, out, &inputs);
+        assert!(again.contains("1 already there"), "{out}: {again}");
+    }
+    let absolute = export_in("one", "relative", &[path("one/dump").into()]);
+    assert!(absolute.contains("1 already there"), "{absolute}");
+    let manifest = fs::read_to_string(path("bytes/manifest.jsonl")).unwrap();
+    assert!(manifest.contains(",255]"), "{manifest}");
+}
+
+#[test]
+fn a_large_file_that_grows_while_it_is_hashed_is_a_row_with_its_error_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dump, out) = (folder.path().join("dump"), folder.path().join("out"));
+    let mut file = File::create(&dump).unwrap();
+    file.set_len(256 << 20).unwrap();
+    file.seek(SeekFrom::End(0)).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                file.write_all(b"x").unwrap();
+            }
+        });
+        export(&out, &[], &[&dump]);
+        is_done.store(true, Ordering::Relaxed);
+    });
+    let dumps = rows(&out, "dumps");
+    assert_eq!(texts(&dumps, "status"), [Some("error".to_owned())]);
+    assert_eq!(texts(&dumps, "dump"), [None]);
+    let error = texts(&dumps, "error").remove(0).unwrap();
+    assert!(error.contains("changed while it was read"), "{error}");
+    assert!(rows(&out, "records").is_empty());
 }
 
 #[test]
@@ -861,5 +1024,50 @@ fn an_error_of_writing_names_the_file() {
         assert!(error.contains(name), "{most}: {error}");
         assert!(error.contains("File too large"), "{most}: {error}");
         assert!(!error.contains("fleet/dumps"), "{most}: {error}");
+    }
+}
+
+#[test]
+fn files_of_json_have_no_character_that_controls_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dumps, out) = (folder.path().join("dumps"), folder.path().join("tables"));
+    let harmful = ['\u{202e}', '\u{9b}', '\u{7f}'];
+    fs::create_dir(&dumps).unwrap();
+    let name = format!("log{}", String::from_iter(harmful));
+    let log = "Panic#1 Part1\n".to_owned() + &String::from_iter(harmful) + "text\n";
+    fs::write(dumps.join(&name), &log).unwrap();
+    export(&out, &["--format", "jsonl"], &[&dumps]);
+    let mut texts: Vec<_> = files(&out)
+        .into_values()
+        .map(|bytes| String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap())
+        .collect();
+    let paths = texts.iter().flat_map(|text| text.lines());
+    let paths = paths.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let paths: Vec<_> = paths
+        .filter_map(|row| Some(row.get("path")?.as_str()?.to_owned()))
+        .collect();
+    assert_eq!(paths, [dumps.join(&name).to_str().unwrap()]);
+    texts.push(fs::read_to_string(out.join("manifest.jsonl")).unwrap());
+    for text in texts {
+        assert!(!text.contains(harmful), "{text:?}");
+    }
+    // The manifest is read back.
+    let summary = export(&out, &["--format", "jsonl"], &[&dumps]);
+    assert!(summary.contains("1 already there"), "{summary}");
+}
+
+#[test]
+fn an_error_has_no_character_that_controls_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [["no\x1b[31m", "out"], [".", "no\x1b[31m"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nostall-fleet"))
+            .arg("export")
+            .args([args[0], "--out", args[1]])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(!error.contains('\x1b'), "{error:?}");
     }
 }

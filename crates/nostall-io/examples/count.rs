@@ -32,7 +32,7 @@ impl Registers for Device {
 
     fn write8(&self, _offset: usize, _value: u8) {}
 
-    // As on a PC's ports, where `rep outsb` moves a whole burst.
+    // The ports of a PC are like this: `rep outsb` moves a whole burst.
     fn burst_instructions(&self, _values: usize) -> usize {
         1
     }

@@ -95,6 +95,10 @@ impl fmt::Display for Nanos {
 /// It should advance by itself, or during a wait, and never go back. Drivers also bound their waits
 /// by the number of reads. So a clock that stops or is set makes them neither hang nor fail at
 /// once.
+///
+/// Its steps should be at most a millisecond. With longer ones, a predicted time comes with the next
+/// step, so a serial port gets one FIFO of bytes for each. A clock that is too fast shortens each
+/// limit of a wait. A port that is not stuck may then be reported as stuck.
 pub trait Clock {
     /// Returns the time since this clock's start, or [`Nanos::UNKNOWN`] before its rate is known.
     fn now(&self) -> Nanos;

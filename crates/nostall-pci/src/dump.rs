@@ -308,9 +308,12 @@ fn hex(digits: &[u8]) -> Option<u16> {
 }
 
 /// Returns vendor and device from a function's first line: the last `[8086:10ca]` or `8086:10ca`.
+/// All ones are no vendor (PCI Local Bus 3.0, 6.2.1).
 fn numbers(line: &[u8]) -> Option<[u8; 4]> {
-    let words = line.rsplit(|byte| b" []".contains(byte));
-    words.filter_map(ids).next()
+    let mut words = line.rsplit(|byte| b" []".contains(byte));
+    words
+        .find_map(ids)
+        .filter(|ids| !ids.starts_with(&[0xff, 0xff]))
 }
 
 fn ids(word: &[u8]) -> Option<[u8; 4]> {

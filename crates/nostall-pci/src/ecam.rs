@@ -14,8 +14,8 @@ pub const ECAM_BUS_SIZE: usize = 1 << 20;
 /// Base, 7.2.2): all or some buses of one segment, in memory.
 ///
 /// A register takes one bus access. In a virtual machine that is one exit, or none if the
-/// hypervisor maps the registers. There is no lock, because an access is one load or store. As many
-/// CPUs may use it at once as its window allows.
+/// hypervisor maps the registers. There is no lock, because an access is one load or store. Only
+/// the window limits how many CPUs may use it at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Ecam<R> {
     window: R,

@@ -42,11 +42,26 @@ impl Unpack {
             Self::Not => None,
         }
     }
+
+    /// Returns the start of a text like [`unpack`](Self::unpack), for a body that is damaged, or
+    /// whose text is longer than `most`.
+    fn salvage(self, body: &[u8], most: usize) -> Option<(Compression, Vec<u8>)> {
+        let method = match self {
+            Self::ByTrying => Compression::Deflate,
+            Self::As(method) => method,
+            Self::Not => return None,
+        };
+        let text = decompress::until_damage(method, body, most);
+        decompress::starts_with_reason(&text).then_some((method, text))
+    }
 }
 
 /// Limit for a decompressed text, as a multiple of its zone's size. Linux fills a buffer of less
 /// than three times the size.
 const MOST_UNPACKED: usize = 16;
+
+/// Limit for a decompressed text in bytes, twice the largest log buffer that Linux is built with.
+const LONGEST_TEXT: usize = 64 << 20;
 
 /// A region and the parameters to decode it. Decoding happens on demand.
 #[derive(Clone, Debug)]
@@ -134,6 +149,9 @@ pub enum Packing {
     Plain,
     /// The text was compressed with this method.
     Unpacked(Compression),
+    /// The start of the text was compressed with this method. The rest is damaged, or the text is too
+    /// long.
+    Cut(Compression),
     /// The text is still compressed.
     Packed,
 }
@@ -264,17 +282,27 @@ fn dmesg(mut zone: PreviousBootZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
         None => (None, 0),
     };
     let header_trust = worst_of_first(&mut zone, at);
-    let most = zone.place().division.data().saturating_mul(MOST_UNPACKED);
-    text(zone, |whole| {
+    let data = zone.place().division.data();
+    let most = data.saturating_mul(MOST_UNPACKED).min(LONGEST_TEXT);
+    let mut is_cut = false;
+    let mut record = text(zone, |whole| {
         let (mut text, mut packing) = (whole.without_first(at), Packing::Plain);
         if header.is_some_and(|header| header.compressed) {
             packing = Packing::Packed;
-            if let Some((method, bytes)) = unpack.unpack(&text.bytes, most) {
-                packing = Packing::Unpacked(method);
+            let unpacked = unpack.unpack(&text.bytes, most);
+            let is_whole = unpacked.is_some();
+            if let Some((method, bytes)) = unpacked.or_else(|| unpack.salvage(&text.bytes, most)) {
+                is_cut = !is_whole;
+                packing = match is_cut {
+                    true => Packing::Cut(method),
+                    false => Packing::Unpacked(method),
+                };
                 // The header shows whether the record is compressed at all.
                 let head = match (header_trust, text.unverified.first()) {
                     (Trust::Unverified, _) => 0,
                     (_, Some(failed)) => failed.start,
+                    // The damage may be anywhere.
+                    (_, None) if is_cut => 0,
                     (_, None) => text.bytes.len(),
                 };
                 let unverified = unsettled(unpack, method, &text.bytes, head, &bytes);
@@ -287,7 +315,11 @@ fn dmesg(mut zone: PreviousBootZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
             packing,
             text,
         })
-    })
+    });
+    if is_cut {
+        record.trust = Trust::Unverified;
+    }
+    record
 }
 
 /// Returns the lowest trust level of a zone's first `count` bytes.

@@ -125,15 +125,22 @@ pub fn find(body: &[u8], limit: usize) -> Option<(Compression, Vec<u8>)> {
 /// ```
 pub fn settled(compression: Compression, head: &[u8], limit: usize) -> usize {
     match compression {
-        Compression::Deflate => {
-            let mut text = Vec::new();
-            // A stream that is cut off and one that continues are both expected here.
-            let _ = drain_into(&mut Inflate::new(false, 15), head, limit, &mut text);
-            text.len().min(limit)
-        }
+        Compression::Deflate => until_damage(compression, head, limit).len(),
         Compression::Lz4 => lz4_len(head).min(limit),
         Compression::Lzo | Compression::Zstd => 0,
     }
+}
+
+/// Returns the text before the first invalid byte of a body, at most `limit` bytes. Some of its last
+/// bytes may be wrong, because damage is not noticed at once. Only deflate has such a text.
+pub(crate) fn until_damage(compression: Compression, body: &[u8], limit: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    if compression == Compression::Deflate {
+        // A stream that is cut off, damaged or too long is expected here.
+        let _ = drain_into(&mut Inflate::new(false, 15), body, limit, &mut text);
+        text.truncate(limit);
+    }
+    text
 }
 
 /// Returns the text length for the start of an LZ4 block. Literals of the last sequence count; its

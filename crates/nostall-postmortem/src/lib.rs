@@ -8,6 +8,7 @@
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of
 //!   unverified bytes. [`Decoded::linux_files`] rebuilds the files of Linux's `/sys/fs/pstore`.
 //! - [`log_ring`]: the log rings of nostall-console, of a machine of any word size and byte order.
+//! - [`join`]: the output of nostall-console, with the lines whole that were cut.
 //! - [`ftrace_ring`]: Linux's persistent ring buffer: function graphs and events before a crash.
 //! - [`trace_region`]: the traces of nostall-trace, whole or with a destroyed header, as a source
 //!   of events for reports and exports.
@@ -55,10 +56,12 @@ pub mod decompress;
 pub mod detect;
 pub mod ftrace_ring;
 pub mod image;
+pub mod join;
 pub mod log_ring;
 pub mod symbols;
 pub mod trace_region;
 
+mod count;
 mod decode;
 mod geometry;
 mod linux;

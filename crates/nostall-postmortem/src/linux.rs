@@ -52,6 +52,8 @@ impl Decoded<'_> {
     ///
     /// - Zones with parity end with a notice, including the trace's. Trace records are then read
     ///   from an offset of total size modulo record size, in the middle of a record.
+    /// - White space after a dmesg record's first line is skipped, even if it is the start of a
+    ///   compressed body. The rest of the body cannot be decompressed then.
     /// - An empty dmesg record ends the list.
     /// - Inconsistent zones have no file.
     /// - Bytes that failed error correction are shown; [`LinuxFile::write_to`] reports them.
@@ -69,6 +71,8 @@ impl Decoded<'_> {
                 continue;
             };
             let (whole, trust) = contents(&mut zone);
+            let body = whole.bytes.iter().skip(at);
+            let at = at + body.take_while(|byte| is_space(**byte)).count();
             let is_headed = whole
                 .unverified
                 .first()
@@ -156,6 +160,11 @@ fn contents(zone: &mut PreviousBootZone<'_, [u8]>) -> (Text, Trust) {
         worst = worst.max(trust);
     }
     (all, worst)
+}
+
+/// Returns whether Linux's `isspace` includes this byte (`lib/ctype.c`).
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, 9..=13 | 32 | 160)
 }
 
 fn notice(ecc: Option<Ecc>) -> Vec<u8> {

@@ -118,7 +118,7 @@ pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
 }
 
 /// Returns the offsets in `memory` at which rings may start: multiples of 64 with the signature.
-/// Those inside a complete ring are skipped, because they may be logged text. `memory` must start
+/// Offsets inside a complete ring are skipped, because they may be logged text. `memory` must start
 /// at an address that is a multiple of 64.
 pub fn find(memory: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let mut next = 0;

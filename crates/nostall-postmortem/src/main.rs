@@ -4,15 +4,16 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
-use nostall_postmortem::cli::{self, AFTER, Args};
+use clap::CommandFactory;
+use nostall_postmortem::cli::{self, AFTER, Args, output};
 
 fn main() -> ExitCode {
     let command = Args::command()
         .version(env!("CARGO_PKG_VERSION"))
         .max_term_width(100)
         .after_long_help(AFTER.replace("nostall postmortem", "nostall-postmortem"));
-    let args = Args::from_arg_matches(&command.get_matches());
-    let args = args.unwrap_or_else(|error| error.exit());
-    cli::run(&args).unwrap_or_else(|error| cli::output::fail(&error))
+    match output::parse(output::with_color(command)) {
+        Ok(args) => cli::run(&args).unwrap_or_else(|error| output::fail(&error)),
+        Err(status) => status,
+    }
 }

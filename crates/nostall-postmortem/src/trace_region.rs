@@ -161,7 +161,7 @@ fn headers(image: &Image, within: &Range<u64>, besides: &[Range<u64>]) -> Header
         zones: Vec::new(),
     };
     for (start, bytes) in image.data_ranges() {
-        let skip = start.next_multiple_of(LINE as u64) - start;
+        let skip = start.wrapping_neg() % LINE as u64;
         let bytes = bytes.get(skip as usize..).unwrap_or_default();
         for (number, line) in bytes.chunks(LINE).enumerate() {
             let is_region = line.starts_with(b"NOSTRACE") || line.starts_with(b"ECARTSON");
@@ -414,7 +414,7 @@ impl nostall_trace::Image for Opened {
         bytes
             .flatten()
             .map(|bytes| into.copy_from_slice(&bytes))
-            .is_some()
+            .is_some_and(|()| !self.image.has_lost())
     }
 }
 

@@ -12,16 +12,16 @@ const PRIVATE: &str =
 const BEFORE_NOUN: &str = "of, from, than, for, with, by, to, in, into, on, over, through, after, before, as, like, \
     is, are, was, were, sends, takes, puts, does, keeps, returns, reads";
 
+/// Beginnings of sentences without a subject, such as "Of Linux's, for the controller".
+const NO_SUBJECT: [&[&str]; 4] = [&["Of"], &["Those"], &["As"], &["With", "which"]];
+
 /// Maximum number of words of a sentence in a document or a comment.
 const LONGEST: usize = 25;
 
-/// Maximum number of words of a chapter, as `wc -w` counts them, its code included.
+/// Maximum number of words of a chapter, its code included. Printed output does not count.
 const LONGEST_CHAPTER: usize = 3000;
 
 const CHAPTERS: &str = "docs/src/";
-
-/// The chapter that `make reference` writes.
-const GENERATED: &str = "docs/src/options.md";
 
 /// A refused phrase or sentence.
 pub struct Finding {
@@ -36,12 +36,15 @@ pub fn findings(path: &str, kind: Kind, source: &str) -> Vec<Finding> {
     findings.extend(nouns(&words));
     match kind {
         Kind::Rust => {
-            findings.extend(long_sentences(&text::comment_words(source)));
+            let comments = text::comment_words(source);
+            findings.extend(long_sentences(&comments));
+            findings.extend(beginnings(&comments));
             let clocks = clocks::findings(path, source).into_iter();
             findings.extend(clocks.map(|(line, reason)| Finding { line, reason }));
         }
         Kind::Document => {
             findings.extend(long_sentences(&words));
+            findings.extend(beginnings(&words));
             findings.extend(long_chapter(path, source));
         }
         Kind::Plain => {}
@@ -125,6 +128,21 @@ fn nouns(words: &[Word]) -> Vec<Finding> {
     findings
 }
 
+fn beginnings(words: &[Word]) -> impl Iterator<Item = Finding> {
+    let sentences = words.split_inclusive(|word| word.ends_sentence);
+    sentences.filter_map(|sentence| {
+        let begins = |start: &&&[&str]| {
+            let words = sentence.iter().map(|word| word.text.as_str());
+            words.take(start.len()).eq(start.iter().copied())
+        };
+        let start = NO_SUBJECT.iter().find(begins)?.join(" ");
+        Some(Finding {
+            line: sentence[0].line,
+            reason: format!("a sentence begins with \"{start}\": name its subject first"),
+        })
+    })
+}
+
 fn long_sentences(words: &[Word]) -> impl Iterator<Item = Finding> {
     let sentences = words.split_inclusive(|word| word.ends_sentence);
     sentences
@@ -136,10 +154,23 @@ fn long_sentences(words: &[Word]) -> impl Iterator<Item = Finding> {
 }
 
 fn long_chapter(path: &str, source: &str) -> Option<Finding> {
-    if !path.starts_with(CHAPTERS) || path == GENERATED {
+    if !path.starts_with(CHAPTERS) {
         return None;
     }
-    let words = source.split_whitespace().count();
+    // Without the printed output of commands, which is looked up and not read.
+    let (mut words, mut is_output) = (0, false);
+    for line in source.lines() {
+        is_output = match line.trim() {
+            "```text" => true,
+            "```" => false,
+            _ => is_output,
+        };
+        words += if is_output {
+            0
+        } else {
+            line.split_whitespace().count()
+        };
+    }
     let reason = format!("a chapter of {words} words: at most {LONGEST_CHAPTER}");
     (words > LONGEST_CHAPTER).then_some(Finding { line: 1, reason })
 }

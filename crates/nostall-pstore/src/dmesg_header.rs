@@ -8,7 +8,7 @@
 pub struct DmesgHeader {
     /// Seconds since 1970, if the clock was set.
     pub seconds: i64,
-    /// Microseconds of the second. As in Linux, a decoded number may be of any size.
+    /// Microseconds of the second. A decoded number may be of any size, as in Linux.
     pub micros: u64,
     /// Set if the contents are compressed. The method is not recorded.
     pub compressed: bool,
@@ -54,6 +54,9 @@ impl DmesgHeader {
     /// The line is read as in Linux. White space is skipped before a number, and in any amount
     /// after the line, even if it belongs to the text. Numbers wrap. Any letter except `C` means
     /// plain. The letter may be missing (as in Linux before 3.9). A zero byte ends the text.
+    ///
+    /// In contrast to Linux, a compressed body starts right after the line feed: its first bytes
+    /// may equal white space.
     pub fn scan(byte: impl FnMut(usize) -> Option<u8>) -> Option<(Self, usize)> {
         let mut scan = Scan { byte, at: 0 };
         for _ in 0..4 {
@@ -73,7 +76,12 @@ impl DmesgHeader {
         if letter.is_none() {
             scan.at = after_numbers;
         }
-        scan.spaces();
+        let compressed = letter == Some(b'C');
+        if compressed {
+            let _ = scan.literal(b'\n');
+        } else {
+            scan.spaces();
+        }
         let header = Self {
             seconds: if negative {
                 seconds.wrapping_neg()
@@ -81,7 +89,7 @@ impl DmesgHeader {
                 seconds
             },
             micros,
-            compressed: letter == Some(b'C'),
+            compressed,
         };
         Some((header, scan.at))
     }
@@ -178,9 +186,12 @@ mod tests {
         assert_eq!(decode(b"====1.2-Xy"), Some((1, 2, false, 9)));
         // White space before numbers, and any amount of it after the line.
         assert_eq!(
-            decode(b"==== \t1.\xa02-C\n \x0b\r x"),
-            Some((1, 2, true, 17))
+            decode(b"==== \t1.\xa02-D\n \x0b\r x"),
+            Some((1, 2, false, 17))
         );
+        // A compressed body begins behind the line.
+        assert_eq!(decode(b"====1.2-C\n\x0b\x01"), Some((1, 2, true, 10)));
+        assert_eq!(decode(b"====1.2-C\x0b"), Some((1, 2, true, 9)));
         assert_eq!(decode(b"====1.2-C"), Some((1, 2, true, 9)));
         // A sign is allowed only in the first number, and numbers wrap.
         assert_eq!(decode(b"====-1.2-C\n"), Some((-1, 2, true, 11)));

@@ -70,7 +70,8 @@
 //!
 //! - *suspect* is the oldest record of a full ring, which the next record overwrites;
 //! - *unverified* is a block that does not agree with its parity, which may happen to the block
-//!   under the write position. It is not "repaired" to contents that were never written.
+//!   under the write position. It is not "repaired" to contents that were never written. Later
+//!   kernels that append to it leave its parity wrong, until all its bytes are new.
 //!
 //! A text has no records to mark. In a full ring of text, the oldest bytes, as many as were being
 //! written, may belong to the newest line.

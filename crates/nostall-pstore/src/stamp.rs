@@ -34,8 +34,9 @@ impl<C: Clock> Stamp for ByClock<C> {
 }
 
 /// Counter shared by all CPUs without a lock, as in Linux. It is fast on one CPU and contended on
-/// many. Two CPUs may take the same number, or overwrite each other's, so the merged trace is
-/// nearly in order. It has the width of a machine word.
+/// many. Two CPUs may take the same number. A CPU that is interrupted between its load and its store
+/// takes the counter back. So the stamps of each CPU may decrease, and the merged trace is nearly in
+/// order. It has the width of a machine word.
 #[derive(Clone, Debug)]
 pub struct SharedCounter<'a>(pub &'a AtomicUsize);
 

@@ -8,7 +8,8 @@ use crate::format::{
 };
 use crate::layout::Place;
 use crate::memory::Memory;
-use crate::read::{Reader, header};
+use crate::read::Reader;
+use crate::read::header::{self, Framing, Loaded};
 
 /// Offsets of the header's variable words in a zone.
 const START: usize = 4;
@@ -70,6 +71,9 @@ impl<'c, M: Memory> Zone<'c, M> {
     /// Attaches a zone to all of `memory`, with error correction if `code` is given. Keeps its
     /// contents if possible: recover them before the first append.
     ///
+    /// Old contents that failed error correction stay unverified until they are overwritten, and so
+    /// does new data in the same block. If the header is uncertain, this applies to all contents.
+    ///
     /// `linux` is the version of the kernel that will read the zone. It matters only for trace
     /// zones.
     ///
@@ -90,7 +94,9 @@ impl<'c, M: Memory> Zone<'c, M> {
             offset: 0,
             division,
         };
-        let header = header::load(&memory, &place, &Reader::careful(code)).header;
+        let Loaded {
+            header, framing, ..
+        } = header::load(&memory, &place, &Reader::careful(code));
         let mut zone = Self {
             memory,
             division,
@@ -113,6 +119,9 @@ impl<'c, M: Memory> Zone<'c, M> {
                 zone.size
             };
         }
+        if framing == Framing::Doubtful {
+            zone.spoil_contents();
+        }
         zone.store_intended_header(ours);
         let found = match zone.size {
             _ if !ours => PreviousContents::Nothing { header },
@@ -120,6 +129,22 @@ impl<'c, M: Memory> Zone<'c, M> {
             bytes => PreviousContents::Old { bytes },
         };
         Ok((zone, found))
+    }
+
+    /// Makes the parity of all contents wrong, because the header does not prove that they were
+    /// written. The header itself will agree with its parity again.
+    fn spoil_contents(&self) {
+        let Some(Parity { code, .. }) = &self.parity else {
+            return;
+        };
+        for block in 0..self.size.div_ceil(BLOCK) {
+            let (mut data, mut right) = ([0; BLOCK], [0; MAX_PARITY]);
+            let data = &mut data[..self.division.block_len(block)];
+            self.memory.load(HEADER + block * BLOCK, data);
+            code.encode(data, &mut right);
+            let right = &right[..code.parity()];
+            store_parity(&self.memory, self.division, block, right, true);
+        }
     }
 
     /// Stores the intended header if it differs. `ours` means that the stored one is a valid header
@@ -357,6 +382,10 @@ struct Parity<'c> {
     code: &'c Code,
     /// Number of the block.
     block: Option<usize>,
+    /// Whether the block has bytes that failed error correction. Its parity then stays wrong.
+    is_bad: bool,
+    /// Whether the block was written from its first byte on.
+    is_from_start: bool,
     group: Group<BLOCK>,
     header: Group<HEADER>,
 }
@@ -366,6 +395,8 @@ impl<'c> Parity<'c> {
         Self {
             code,
             block: None,
+            is_bad: false,
+            is_from_start: false,
             group: Group::ZERO,
             header: Group::ZERO,
         }
@@ -388,14 +419,17 @@ impl<'c> Parity<'c> {
         memory.store(HEADER + at, new);
         memory.persist(HEADER + at, new.len());
         let len = division.block_len(block);
+        self.is_from_start |= offset == 0;
+        // Behind the last byte of such a block, all its bytes are new.
+        self.is_bad &= !(self.is_from_start && offset + new.len() == len);
+        let is_bad = self.is_bad;
         self.group.change(self.code, len, offset, new, |parity| {
-            memory.store(division.block_parity(block), parity);
-            memory.persist(division.block_parity(block), parity.len());
+            store_parity(memory, division, block, parity, is_bad);
         });
     }
 
     /// Loads a block from memory. Corrects bytes that flipped since it was written, if possible,
-    /// because its old contents are still to be read.
+    /// because its old contents are still to be read. Otherwise the block stays bad.
     #[inline(never)]
     fn enter(&mut self, memory: &impl Memory, division: Division, size: usize, block: usize) {
         let (len, parity) = (division.block_len(block), self.code.parity());
@@ -405,18 +439,52 @@ impl<'c> Parity<'c> {
         memory.load(division.block_parity(block), &mut stored[..parity]);
         self.code.encode(data, &mut right);
         self.block = Some(block);
+        self.is_from_start = false;
 
         let holds_something = block * BLOCK < size;
-        if holds_something
+        self.is_bad = holds_something && stored[..parity] != right[..parity];
+        if self.is_bad
             && self.code.is_trusted()
-            && stored[..parity] != right[..parity]
             && self.code.correct(data, &mut stored[..parity]).is_ok()
         {
+            self.is_bad = false;
             right = stored;
             memory.store(HEADER + block * BLOCK, data);
             memory.persist(HEADER + block * BLOCK, len);
         }
         self.group.parity = first(&right);
+    }
+}
+
+/// Stores a block's parity, or one that fails error correction for a bad block.
+#[inline]
+fn store_parity(
+    memory: &impl Memory,
+    division: Division,
+    block: usize,
+    right: &[u8],
+    is_bad: bool,
+) {
+    let store = |parity: &[u8]| {
+        memory.store(division.block_parity(block), parity);
+        memory.persist(division.block_parity(block), parity.len());
+    };
+    if !is_bad {
+        return store(right);
+    }
+    let mut wrong = [0; MAX_PARITY];
+    let wrong = &mut wrong[..right.len()];
+    wrong.copy_from_slice(right);
+    invert(wrong);
+    store(wrong);
+}
+
+/// Inverts one parity byte more than a code corrects. A test shows that this error fails for every
+/// code and length of a block, with Linux's rule too. Other errors may be "corrected".
+fn invert(parity: &mut [u8]) {
+    let count = parity.len() / 2 + 1;
+    for byte in parity.iter_mut().take(count) {
+        *byte = !*byte;
     }
 }
 
@@ -486,3 +554,27 @@ impl fmt::Display for NoRoom {
 }
 
 impl core::error::Error for NoRoom {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
+    fn a_bad_blocks_parity_fails_error_correction_for_every_code_and_length() {
+        for parity in 1..=MAX_PARITY {
+            let code = std::boxed::Box::new(Code::new(parity).unwrap());
+            for len in 1..=BLOCK {
+                let mut wrong = std::vec![0; parity];
+                invert(&mut wrong);
+                let data = &mut [0; BLOCK][..len];
+                assert!(code.correct(data, &mut wrong).is_err(), "{parity}, {len}");
+                assert!(
+                    code.correct_like_linux(data, &mut wrong).is_err(),
+                    "{parity}, {len}"
+                );
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ use nostall_io::{Held, Nanos, StallCondition};
 use crate::bus::Bus;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::face::{Blocking, Face, Look, now, until};
+use crate::face::{Blocking, Face, Look, now};
 use crate::line::{DeviceNumber, Waiter};
 use crate::owner::Owner;
 use crate::ownership::{Token, Wanted};
@@ -46,15 +46,12 @@ where
         device: DeviceNumber,
     ) -> Result<(Token, Taken), Error> {
         let mut joining = Joining::new(self, device);
-        let ended = until(F::BLOCKS, &self.platform, |look| {
+        let ended = self.until::<F, _>(|look| {
             if F::BLOCKS && look.waker.is_some() && !joining.is_overdue(look.waited) {
                 self.spin();
             }
-            match joining.step(look) {
-                Some(ended) => return ControlFlow::Break(ended),
-                // The timer removes a waiter that does not respond to its wake-up.
-                None if !F::BLOCKS && joining.looks == 0 && self.has_worker() => self.set_timer(),
-                None => {}
+            if let Some(ended) = joining.step(look) {
+                return ControlFlow::Break(ended);
             }
             // A waiter asks for its turn itself: the context that was woken for the bus may not come.
             let next = match joining.is_overdue(look.waited) {
@@ -178,7 +175,7 @@ where
     fn give_up(&mut self, now: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let moved = bus.counters.messages() != self.seen;
-        let gone = !moved && bus.ownership.abandon(self.seen);
+        let gone = !moved && !bus.is_long(now) && bus.ownership.abandon(self.seen);
         let waiter = self.waiter.take()?;
         let (token, wakers) = bus.ownership.leave(waiter, now);
         let owner = token.map(|token| Owner::new(bus, token));

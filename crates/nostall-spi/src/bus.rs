@@ -1,7 +1,10 @@
 //! Bus, and the path of a message on an idle bus.
 
 use core::fmt;
+use core::panic::RefUnwindSafe;
 use core::task::Waker;
+
+use nostall_io::Nanos;
 
 use crate::config::Config;
 use crate::controller::Controller;
@@ -26,7 +29,7 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// Bits `SERVED` and `WORKS`: the worker is a future, and it owns the bus.
+    /// Bits `SERVED`, `THREAD` and `WORKS`: the worker is a future or a thread, and it owns the bus.
     pub(crate) served: AtomicU32,
     pub(crate) rare: Critical<Rare>,
 }
@@ -97,6 +100,11 @@ where
         self.wake(self.rare.with(|rare| rare.interrupt.raise()));
     }
 
+    /// Returns whether the owner may be in a transfer longer than others wait.
+    pub(crate) fn is_long(&self, now: Nanos) -> bool {
+        self.rare.with(|rare| rare.interrupt.is_long(now))
+    }
+
     pub(crate) fn with_duty<R>(&self, act: impl FnOnce(&mut Duty) -> R) -> R {
         self.rare.with(|rare| act(&mut rare.duty))
     }
@@ -143,6 +151,9 @@ where
         }
     }
 }
+
+/// After a panic of a driver or a callback, the bus is in order.
+impl<C, P, const W: usize, const S: usize, const B: usize> RefUnwindSafe for Bus<C, P, W, S, B> {}
 
 impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Bus<C, P, W, S, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -25,7 +25,8 @@ pub struct Config {
     /// future. So if futures are dropped, this must be more than the time of its FIFO.
     pub idle_timeout: Nanos,
     /// Longest wait for the bus. After the same time, a woken waiter that has not responded loses
-    /// its place, and an owner without progress counts as [abandoned](crate::Error::Abandoned).
+    /// its place, and an owner without progress counts as [abandoned](crate::Error::Abandoned). An
+    /// owner in a long message has the time limit of its transfer.
     pub lock_timeout: Nanos,
 }
 

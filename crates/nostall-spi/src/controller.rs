@@ -52,9 +52,10 @@ pub trait Controller {
     fn unprepare(&mut self) {}
 
     /// Sets mode, clock and word size. Returns the actual clock in hertz, from which time-outs are
-    /// computed. Called only after a change, an [`abort`](Self::abort) or an
-    /// [`unprepare`](Self::unprepare). The device of `wire.select` is not selected yet, unless only
-    /// clock or word size change during a message.
+    /// computed; with 0, the message is refused. Called only after a change, an
+    /// [`abort`](Self::abort), an [`unprepare`](Self::unprepare) or a
+    /// [`Bus::with_controller`](crate::Bus::with_controller). The device of `wire.select` is not
+    /// selected yet, unless only clock or word size change during a message.
     ///
     /// # Errors
     ///
@@ -76,15 +77,26 @@ pub trait Controller {
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault>;
 
     /// Stops the current transfer, releases every chip select and masks the interrupt. Called after
-    /// a fault, a time-out, a panic or a dropped future. Does not wait. Its words must not reach a
-    /// later message. Either the next [`set`](Self::set) clears the FIFOs, or later calls of
-    /// [`transfer`](Self::transfer) drop the answers that are still to come.
+    /// a fault, a time-out, a panic or a dropped future. Does not wait. No device may receive its
+    /// other words, and no later message its answers. Either the next [`set`](Self::set) clears the
+    /// FIFOs, or [`drain`](Self::drain) waits until they are empty.
     ///
     /// # Errors
     ///
     /// [`Fault`] if a chip select may still be asserted. It is called again before the next
     /// message, which is not run unless it succeeds.
     fn abort(&mut self) -> Result<(), Fault>;
+
+    /// Returns the progress of an aborted transfer, for a controller that cannot clear its FIFOs.
+    /// Called until it is done, before the next [`set`](Self::set), which may then change the clock
+    /// and the line. No device is selected meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the controller fails; the next message is not run.
+    fn drain(&mut self) -> Result<Progress, Fault> {
+        Ok(Progress::Done)
+    }
 
     /// Runs a whole message, for a controller that takes whole messages (Linux's spidev). Other
     /// controllers return `None`. An error includes the index of its transfer.

@@ -22,7 +22,7 @@ use crate::transfer::{Message, Transfer};
 /// Device on a bus, created with [`Bus::device`].
 ///
 /// Messages of one device run in the order in which they were given, from any context and with any
-/// method. Those of a [`Locked`](crate::Locked) bus count as given when it was locked. Messages
+/// method. Messages of a [`Locked`](crate::Locked) bus count as given when it was locked. Messages
 /// submitted meanwhile run after them. Dropping the device withdraws messages that have not begun.
 ///
 /// It implements embedded-hal's `SpiDevice`, blocking and asynchronous.
@@ -125,7 +125,8 @@ where
         result
     }
 
-    /// Sends `bytes` as one message.
+    /// Sends `bytes` as one message. Blocks: with `.await`, this method is found before the one of
+    /// embedded-hal-async. [`transfer_async`](Self::transfer_async) does not block.
     ///
     /// # Errors
     ///
@@ -164,7 +165,8 @@ where
     }
 
     /// Stores a message, and returns. After the message, the owner of the bus calls `then` with
-    /// `number`.
+    /// `number`. Without a worker, also on `Threads`, the program must call [`Bus::poll`] at
+    /// intervals: the message may be left in line.
     ///
     /// # Errors
     ///
@@ -189,7 +191,13 @@ where
         let bus = self.bus;
         let bytes = self.capabilities.check(&self.settings, transfers)?;
         Body::<B>::fits(transfers, bytes)?;
-        let index = bus.ownership.claim(self.number).ok_or(Error::LineFull)?;
+        let claim = || bus.ownership.claim(self.number);
+        let index = claim().or_else(|| {
+            // On an idle bus, those in line are run first. A panic of their driver is not this one's.
+            bus.guarded(|| self.see_to_it(!bus.ownership.is_owned()));
+            claim()
+        });
+        let index = index.ok_or(Error::LineFull)?;
         let mut body = bus.bodies[index].enter();
         body.fill(&self.settings, transfers, then);
         drop(body);

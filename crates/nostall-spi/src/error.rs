@@ -46,9 +46,10 @@ pub enum Error {
     },
     /// Other callers kept the bus busy for [`lock_timeout`](crate::Config::lock_timeout).
     BusHeld,
-    /// The owner of the bus has made no progress for [`lock_timeout`](crate::Config::lock_timeout).
-    /// Its future was leaked, or it keeps the bus [locked](crate::Device::lock). Callers get this
-    /// error until the owner releases the bus or the bus is [reset](crate::Bus::reset).
+    /// The owner of the bus has made no progress for [`lock_timeout`](crate::Config::lock_timeout),
+    /// nor for the time limit of its transfer. Its future was leaked, or it keeps the bus
+    /// [locked](crate::Device::lock). Callers get this error until the owner releases the bus or the
+    /// bus is [reset](crate::Bus::reset).
     Abandoned,
     /// The submitted message is not complete: it waits in line, or a part of it was sent and the
     /// rest may follow. Do not send it again. Wait again, or drop the handle.
@@ -92,7 +93,9 @@ impl fmt::Display for Error {
                 "more transfers than the {room} of a submitted message: run it with sync"
             ),
             Self::BusHeld => f.write_str("other callers have kept the bus busy for too long"),
-            Self::Abandoned => f.write_str("the owner of the bus is gone: reset the bus"),
+            Self::Abandoned => {
+                f.write_str("the owner of the bus makes no progress: if it is gone, reset the bus")
+            }
             Self::Unfinished => f.write_str("not complete yet: do not send it again"),
             Self::StillSelected => {
                 f.write_str("the chip select of an earlier message cannot be released")

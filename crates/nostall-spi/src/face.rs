@@ -3,12 +3,14 @@
 //! The engine has one body for both. The futures of [`Blocking`] are ready at their first poll.
 
 use core::future::poll_fn;
+use core::mem::replace;
 use core::ops::ControlFlow;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use nostall_io::Nanos;
 
+use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
 use crate::platform::Platform;
@@ -86,37 +88,48 @@ pub(crate) struct Look<'a> {
     pub(crate) waited: Nanos,
 }
 
-/// Calls `look` until the wait ends. To continue, `look` returns the latest time of the next check.
-/// With `blocks`, the future is ready at its first poll.
-pub(crate) async fn until<P: Platform, T>(
-    blocks: bool,
-    platform: &P,
-    mut look: impl FnMut(Look<'_>) -> ControlFlow<T, Nanos>,
-) -> T {
-    let mut wait: Option<Wait> = None;
-    let mut look = |waker: Option<&Waker>, now, pause| {
-        let waited = Wait::look(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
-        look(Look { waker, now, waited })
-    };
-    if !blocks {
-        return poll_fn(|context| {
-            match look(Some(context.waker()), platform.now(), LOOK) {
-                ControlFlow::Break(ended) => return Poll::Ready(ended),
-                ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
-            };
-            Poll::Pending
-        })
-        .await;
-    }
-    let waker = platform.current();
-    let (mut now, mut pause) = (platform.now(), LOOK);
-    loop {
-        let deadline = match look(waker.as_ref(), now, pause) {
-            ControlFlow::Break(ended) => return ended,
-            ControlFlow::Continue(deadline) => deadline,
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Calls `look` until the wait in line ends. To continue, `look` returns the latest time of the
+    /// next check. With [`Blocking`], the future is ready at its first poll.
+    pub(crate) async fn until<F: Face<C>, T>(
+        &self,
+        mut look: impl FnMut(Look<'_>) -> ControlFlow<T, Nanos>,
+    ) -> T {
+        let platform = &self.platform;
+        let mut wait: Option<Wait> = None;
+        let mut look = |waker: Option<&Waker>, now, pause| {
+            let waited = Wait::look(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
+            look(Look { waker, now, waited })
         };
-        pause = deadline - now;
-        platform.block(deadline);
-        now = platform.now();
+        if !F::BLOCKS {
+            let mut timed = false;
+            return poll_fn(|context| {
+                match look(Some(context.waker()), platform.now(), LOOK) {
+                    ControlFlow::Break(ended) => return Poll::Ready(ended),
+                    ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
+                };
+                // The timer wakes a context without its own, and removes one that does not respond.
+                if !replace(&mut timed, true) && self.has_worker() {
+                    self.set_timer();
+                }
+                Poll::Pending
+            })
+            .await;
+        }
+        let waker = platform.current();
+        let (mut now, mut pause) = (platform.now(), LOOK);
+        loop {
+            let deadline = match look(waker.as_ref(), now, pause) {
+                ControlFlow::Break(ended) => return ended,
+                ControlFlow::Continue(deadline) => deadline,
+            };
+            pause = deadline - now;
+            platform.block(deadline);
+            now = platform.now();
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Interrupt of the controller, and the owner that waits for it.
+//! Interrupt of the controller, and the owner that waits for it or for a long transfer.
 
 use core::mem::{swap, take};
 use core::task::Waker;
@@ -9,6 +9,8 @@ use nostall_io::Nanos;
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     came: bool,
+    /// Second of the clock at which the last long transfer has reached its time limit.
+    long: u32,
     waker: Option<Waker>,
     /// Time at which the owner polls without an interrupt, if it has no timer of its own.
     deadline: Nanos,
@@ -17,9 +19,20 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     pub(crate) const NONE: Self = Self {
         came: false,
+        long: 0,
         waker: None,
         deadline: Nanos::ZERO,
     };
+
+    /// Records a transfer whose time limit ends at `end`.
+    pub(crate) fn begin_long(&mut self, end: Nanos) {
+        self.long = u32::try_from(end.0.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+    }
+
+    /// Returns whether a long transfer may be under way.
+    pub(crate) fn is_long(&self, now: Nanos) -> bool {
+        now < Nanos::from_secs(self.long.into())
+    }
 
     /// Records the interrupt. Returns the waker of the owner.
     pub(crate) const fn raise(&mut self) -> Option<Waker> {

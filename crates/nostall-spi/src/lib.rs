@@ -61,24 +61,29 @@
 //!   context in line is awake. That context takes the bus, waits again or leaves. In each case, the
 //!   next one is woken or the owner is made to check.
 //! - **Order.** Messages of one device run strictly in order: none runs while an earlier one of the
-//!   same device is in line. A [`Locked`] bus counts as one message. Between devices, a running caller may overtake those in line. A waiter
-//!   that has waited for 500 us, or found the bus taken at 16 checks, is granted the bus directly.
-//!   (Granting it to a sleeping task each time leaves the bus idle until that task gets a CPU.)
+//!   same device is in line. A [`Locked`] bus counts as one message. Between devices, a running
+//!   caller may overtake those in line. A waiter that has waited for 500 us, or found the bus taken
+//!   at 16 checks, is granted the bus directly. Then only contexts and stored messages that came
+//!   before it are served first. (Granting it to a sleeping task each time leaves the bus idle until
+//!   that task gets a CPU.)
 //! - **A message of [`Device::sync`] or of a future runs in its own context**, from its own memory.
 //!   So it may have any length, and no worker is woken for it.
 //! - **A submitted message** is run by the submitting task on an idle bus. On a busy bus, the owner
-//!   runs it before it frees the bus, up to 1,024 messages. Otherwise the worker, [`Bus::poll`], or
-//!   a context that waits behind it runs it.
+//!   runs it before it frees the bus. These are up to 1,024 messages, and the owner's call takes that
+//!   much longer. Otherwise the worker, [`Bus::poll`], or a context that waits behind it runs it.
+//!   Without a worker, one may be left in line until the next caller or `poll`: after 1,024 others, or
+//!   when an awaited [`Locked`] is dropped.
 //! - **A waiter that does not respond** to a wake-up or a grant loses its place after
 //!   [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or the worker's timer,
 //!   which is set when a future joins the line.
 //! - **An owner that is gone** (a leaked future) causes [`Error::Abandoned`] for the other callers
-//!   until [`Bus::reset`]. Nothing is sent meanwhile. A handle that gets this error has withdrawn
+//!   until [`Bus::reset`]. In a message of more than 4,096 words, it is not gone before the time
+//!   limit of its transfer. Such a message reads the clock once for each 4,096 words. Nothing is sent meanwhile. A handle that gets this error has withdrawn
 //!   its message. If the message was begun, the error is [`Error::Unfinished`].
 //! - **A chip select that cannot be released** blocks all devices. Each message first tries again to
 //!   release it, and otherwise fails with [`Error::StillSelected`].
 //! - **A future may be dropped at any time.** The device is deselected, the bus is free, and the
-//!   FIFO is flushed before the next message. If the future was running a submitted message,
+//!   FIFO is emptied before the next device is selected. If the future was running a submitted message,
 //!   the message returns to the line if none of its words was sent. It is withdrawn if its device
 //!   or its handle was dropped meanwhile. If words were sent, it ends with [`Fault::Dropped`].
 //!   Another run would send the same words twice, and a deselected device cannot continue in the

@@ -69,6 +69,12 @@ impl Place {
         matches!(self.state, State::Notified | State::Granted)
     }
 
+    /// Returns whether a context sleeps here: in line, or while its stored message is run.
+    const fn is_asleep(&self) -> bool {
+        let waits = self.is_waiting() || matches!(self.state, State::Running);
+        waits && self.waker.is_some()
+    }
+
     /// Returns whether the message is stored and not begun.
     pub(crate) const fn is_queued(&self) -> bool {
         matches!(self.state, State::Waiting | State::Notified)
@@ -76,7 +82,9 @@ impl Place {
 
     /// Returns the waker. The caller wakes it outside of the critical section.
     pub(crate) const fn notify(&mut self, now: Nanos) -> Option<Waker> {
-        self.state = State::Notified;
+        if self.is_waiting() {
+            self.state = State::Notified;
+        }
         self.since = now;
         self.waker.take()
     }
@@ -240,6 +248,16 @@ impl<const W: usize, const S: usize> Line<W, S> {
         oldest.map(|(index, _)| index)
     }
 
+    /// Returns the owner's next stored message. A waiter that is owed the bus goes before messages
+    /// that were stored after it joined.
+    pub(crate) fn next(&self) -> Option<usize> {
+        let index = self.runnable(None)?;
+        let age = self.age(&self.stored[index]);
+        let mut waiters = self.waiters.iter();
+        let goes_first = |place: &Place| place.state == State::Owed && self.age(place) > age;
+        (!waiters.any(goes_first)).then_some(index)
+    }
+
     /// Returns the oldest context in line that can be woken to drive the bus.
     pub(crate) fn oldest(&mut self) -> Option<&mut Place> {
         let tickets = self.tickets;
@@ -258,20 +276,19 @@ impl<const W: usize, const S: usize> Line<W, S> {
         owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
     }
 
-    /// Returns a context that sleeps in line and has not checked for `timeout`.
+    /// Returns a context that sleeps and has not checked for `timeout`.
     pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Place> {
         let mut places = self.waiters.iter_mut().chain(&mut self.stored);
-        places.find(|place| {
-            place.is_waiting() && place.waker.is_some() && now - place.since >= timeout
-        })
+        places.find(|place| place.is_asleep() && now - place.since >= timeout)
     }
 
-    /// Returns the time at which a context in line has slept, or has not responded, for `timeout`.
+    /// Returns the time at which a context has slept, or has not responded, for `timeout`.
     pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
-        let waiters = { self.waiters.iter() }.filter(|place| place.state != State::Free);
-        let woken = { self.stored.iter() }.filter(|place| place.state == State::Notified);
-        let ends = waiters.chain(woken).map(|place| place.since + timeout);
-        ends.min().map(|end| end.max(now))
+        let places = self
+            .places()
+            .filter(|place| place.is_asleep() || place.is_awake());
+        let end = places.map(|place| place.since + timeout).min();
+        end.map(|end| end.max(now))
     }
 
     /// Returns the place of a waiter, unless it was forfeited.

@@ -17,9 +17,9 @@ use crate::transfer::Message;
 /// may submit without end.
 const IN_A_ROW: usize = 64;
 
-/// Largest number of messages that a caller runs before it frees the bus. It is larger because the
-/// rest needs a wake-up of the worker. It is reached only while others submit as fast as the bus
-/// runs.
+/// Largest number of messages of others that a caller runs before it frees the bus. It is larger
+/// because the rest needs a wake-up of the worker. It is reached only while others submit as fast as
+/// the bus runs.
 const BEFORE_FREEING: usize = 1024;
 
 /// Bit of `Bus::served`: a future serves as the worker.
@@ -27,6 +27,9 @@ pub(crate) const SERVED: u32 = 1;
 
 /// Bit of `Bus::served`: the worker owns the bus.
 const WORKS: u32 = 2;
+
+/// Bit of `Bus::served`: a thread of `Threads` serves as the worker.
+pub(crate) const THREAD: u32 = 4;
 
 /// Result of a message that was begun and not completed.
 const HALF_WAY: Error = Error::Failed {
@@ -235,15 +238,19 @@ where
     C: Controller,
     P: Platform,
 {
-    /// Calls `look` with the controller. Returns `None` if the bus is in use.
+    /// Calls `look` with the controller, which is set up again before the next message. Returns
+    /// `None` if the bus is in use.
+    ///
+    /// A controller that takes the place of another must be awake if the other one was: it is not
+    /// prepared again.
     pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
         let mut owner = Owner::take_any(self)?;
-        let seen = look(&mut owner.station().controller);
+        let seen = look(owner.station().controller_to_change());
         owner.release();
         Some(seen)
     }
 
-    /// Takes the bus back after leaks, and stops the controller. Frees every place, the devices'
+    /// Takes the bus back after leaks, and stops the controller if it is awake. Frees every place, the devices'
     /// numbers and the worker's role. A submitted message that a leaked owner was running ends with
     /// [`Fault::Dropped`](crate::Fault::Dropped).
     ///
@@ -336,7 +343,7 @@ where
         self.bus.finish(index);
     }
 
-    /// Stops the controller, ends the stored message that was being run, and frees the bus, after
+    /// Stops an awake controller, ends the stored message that was being run, and frees the bus, after
     /// the last owner was leaked.
     ///
     /// # Safety
@@ -344,7 +351,9 @@ where
     /// The last owner is not used any more, and no device is being dropped.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn clean_up(mut self) {
-        let _ = self.station().abort();
+        if self.station().prepared {
+            let _ = self.station().abort();
+        }
         for (index, body) in self.bus.bodies.iter().enumerate() {
             if self.bus.ownership.is_running(index) {
                 // SAFETY: the caller promises that the last owner held the guard and was leaked.

@@ -164,20 +164,20 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         // Outside of the critical section: the clock is foreign code, and may be slow.
         let now = now();
         self.line.with(|line| {
-            let runnable = line.runnable(None);
-            if let Some(index) = runnable.filter(|_| run) {
+            if run && let Some(index) = line.next() {
                 self.begin(line, index);
                 return Released::Run(token, index);
             }
             line.abandoned = None;
-            let left = runnable.is_some();
             if let Some(place) = line.owed() {
                 place.state = State::Granted;
                 place.since = now;
                 let wake = place.waker.take();
                 self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
-                return Released::Free { wake, left };
+                // The new owner runs the stored messages.
+                return Released::Free { wake, left: false };
             }
+            let left = line.runnable(None).is_some();
             let wake = match line.is_watched() {
                 true => None,
                 false => line.oldest().and_then(|place| place.notify(now)),
@@ -574,7 +574,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// Begins the owner's next stored message.
     pub(crate) fn next(&self) -> Option<usize> {
         self.line.with(|line| {
-            let index = line.runnable(None)?;
+            let index = line.next()?;
             self.begin(line, index);
             Some(index)
         })
@@ -583,7 +583,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// Begins the owner's next stored message, up to and including the one at `index`.
     pub(crate) fn until(&self, index: usize) -> Option<usize> {
         self.line.with(|line| {
-            let next = line.runnable(None)?;
+            let next = line.next()?;
             if !line.stored[index].is_queued() {
                 return None;
             }
@@ -611,11 +611,11 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 return Watched::Done;
             }
             wakers.unused = core::mem::replace(&mut place.waker, fresh.take());
+            place.since = now;
             if !place.is_queued() {
                 return Watched::Wait;
             }
             place.state = State::Waiting;
-            place.since = now;
             let (device, ticket) = (place.device, place.ticket);
             // From here on, each return leaves the line checked.
             self.forfeit(line, None, now, timeout);

@@ -10,7 +10,7 @@ use nostall_io::Nanos;
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
-use crate::face::{Awaited, Blocking, Face, Look, now, until};
+use crate::face::{Awaited, Blocking, Face, Look, now};
 use crate::owner::Owner;
 use crate::ownership::Watched;
 use crate::platform::Platform;
@@ -148,7 +148,7 @@ where
         self.seen = bus.counters.messages();
         // Wait and time since which the bus has made no progress.
         let (mut still, mut since) = (Nanos::ZERO, None);
-        until(F::BLOCKS, &bus.platform, |look| {
+        bus.until::<F, _>(|look| {
             let Look { waker, now, waited } = look;
             let messages = bus.counters.messages();
             if messages != self.seen {
@@ -163,8 +163,9 @@ where
                 .ownership
                 .watch(index, waker, worker, now, timeout, messages);
             bus.see_to(wakers);
-            // While the clock is stopped, no grant expires.
-            let stuck = || late && (bus.ownership.abandon(messages) || now - since < timeout / 2);
+            // While the clock is stopped, no grant and no transfer expires.
+            let gone = || !bus.is_long(now) && bus.ownership.abandon(messages);
+            let stuck = || late && (gone() || now - since < timeout / 2);
             ControlFlow::Break(match watched {
                 Watched::Done => Ok(None),
                 Watched::Ours(token) => Ok(Some(Owner::new(bus, token))),

@@ -43,8 +43,8 @@ pub trait Platform: Clock {
     }
 
     /// Wakes a future's `waker` at `at` or later. Returns whether it will: `false` without a timer.
-    /// Then futures in a delay are polled again and again. Those that wait for the bus or for the
-    /// controller are woken in [`Bus::poll`](crate::Bus::poll).
+    /// Then futures in a delay are polled again and again. Futures that wait for the bus or for
+    /// the controller are woken in [`Bus::poll`](crate::Bus::poll).
     fn wake_at(&self, at: Nanos, waker: &Waker) -> bool {
         let _ = (at, waker);
         false

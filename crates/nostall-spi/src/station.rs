@@ -4,14 +4,14 @@ use core::pin::pin;
 
 use nostall_io::Nanos;
 
-use crate::controller::{AsyncController, Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::{Error, Fault};
 use crate::platform::Platform;
 use crate::settings::{Settings, Wire, WordSize, mode_number};
 use crate::sync::constant;
 use crate::transfer::{Message, Transfer};
 use crate::twins::{awaited, blocked};
-use crate::waiting::{GRACE, LOOK, Waiting, sleep};
+use crate::waiting::{GRACE, LOOK, UNRECORDED, Waiting, sleep};
 use crate::words::Words;
 
 /// Controller and its state.
@@ -48,19 +48,30 @@ macro_rules! run_transfers {
             return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
         }
         let transfers = $message.transfers();
-        let mut number = 0;
+        let (mut number, mut unrecorded) = (0, 0);
         while let Some(transfer) = $message.transfer(number) {
             let failed = |fault| Error::Failed {
                 transfer: number,
                 fault,
             };
             let timeout = Error::Timeout { transfer: number };
-            let step = Step::new(&transfer, $settings, number + 1 == transfers);
+            let mut step = Step::new(&transfer, $settings, number + 1 == transfers);
+            if transfer.options.clock.is_some() {
+                step.wire.clock = $waiting.possible(step.wire.clock);
+            }
             if !$station.is_set(&step.wire) {
+                if $station.wire.is_none() {
+                    let drained = $wait!($face::drain(&mut $station.controller, $waiting));
+                    drained.ok_or(timeout)?.map_err(failed)?;
+                }
                 // Unknown if the call fails, panics or is dropped before its end.
                 $station.wire = None;
                 let set = $wait!($face::set(&mut $station.controller, &step.wire, $waiting));
-                $station.rate = set.ok_or(timeout)?.map_err(failed)?.max(1);
+                $station.rate = match set.ok_or(timeout)?.map_err(failed)? {
+                    // No transfer would end.
+                    0 => return Err(failed(Fault::Refused)),
+                    rate => rate,
+                };
                 $station.wire = Some(step.wire);
             }
             // Without a pause, the clock is not read.
@@ -71,6 +82,11 @@ macro_rules! run_transfers {
             if words.total() != 0 {
                 $station.moved = true;
                 let (controller, rate) = (&mut $station.controller, $station.rate);
+                unrecorded += words.total();
+                if unrecorded > UNRECORDED {
+                    $waiting.begin_long(time_limit(unrecorded, words.word(), rate));
+                    unrecorded = 0;
+                }
                 let moved = $wait!($face::transfer(controller, &mut words, $waiting, rate));
                 moved.ok_or(timeout)?.map_err(failed)?;
                 if !words.is_complete() {
@@ -202,6 +218,12 @@ impl<C: Controller> Station<C> {
         self.moved
     }
 
+    /// Returns the controller. Its settings are unknown afterwards.
+    pub(crate) const fn controller_to_change(&mut self) -> &mut C {
+        self.wire = None;
+        &mut self.controller
+    }
+
     /// Puts the hardware to sleep.
     pub(crate) fn unprepare(&mut self) {
         self.wire = None;
@@ -261,15 +283,34 @@ mod blocking {
         waiting: &Waiting<'_, P>,
         rate: u32,
     ) -> Option<Result<(), Fault>> {
+        let (total, word) = (words.total(), words.word());
+        let limit = || time_limit(total, word, rate);
+        finish(waiting, limit, || controller.transfer(words))
+    }
+
+    /// Waits until no aborted word is under way. Returns `None` after the time limit.
+    #[cold]
+    pub(super) fn drain<C: Controller, P: Platform>(
+        controller: &mut C,
+        waiting: &Waiting<'_, P>,
+    ) -> Option<Result<(), Fault>> {
+        finish(waiting, || GRACE, || controller.drain())
+    }
+
+    #[inline(always)]
+    fn finish<P: Platform>(
+        waiting: &Waiting<'_, P>,
+        limit: impl Fn() -> Nanos,
+        mut step: impl FnMut() -> Result<Progress, Fault>,
+    ) -> Option<Result<(), Fault>> {
         let (mut wait, mut pause) = (None, LOOK);
         loop {
-            let progress = match controller.transfer(words) {
+            let progress = match step() {
                 Ok(Progress::Done) => return Some(Ok(())),
                 Ok(progress) => progress,
                 Err(fault) => return Some(Err(fault)),
             };
-            let limit = || time_limit(words.total(), words.word(), rate);
-            if !waiting.block(progress, &mut wait, &mut pause, limit) {
+            if !waiting.block(progress, &mut wait, &mut pause, &limit) {
                 return None;
             }
         }
@@ -304,6 +345,21 @@ mod awaiting {
         waiting
             .within(|| time_limit(total, word, rate), moving)
             .await
+    }
+
+    pub(super) async fn drain<C: AsyncController, P: Platform>(
+        controller: &mut C,
+        waiting: &Waiting<'_, P>,
+    ) -> Option<Result<(), Fault>> {
+        let draining = pin!(async {
+            loop {
+                match controller.drain()? {
+                    Progress::Done => return Ok(()),
+                    progress => waiting.wait(progress).await,
+                }
+            }
+        });
+        waiting.within(|| GRACE, draining).await
     }
 
     pub(super) async fn pause<P: Platform>(waiting: &Waiting<'_, P>, span: Nanos) {

@@ -39,7 +39,8 @@ pub struct Statistics {
     pub timeouts: u32,
     /// Number of messages withdrawn before they were begun.
     pub cancelled: u32,
-    /// Number of panics of callbacks and wakers.
+    /// Number of panics of callbacks and wakers, and of drivers in a `submit` that found the line
+    /// full.
     pub panics: u32,
 }
 

@@ -11,6 +11,7 @@ use nostall_io::{Clock, HostClock, Nanos};
 use crate::Bus;
 use crate::controller::Controller;
 use crate::duty::NEVER;
+use crate::owner::THREAD;
 use crate::platform::{HasWorker, Platform};
 use crate::sync::{AtomicU32, Ordering};
 use crate::timer;
@@ -92,6 +93,11 @@ impl Threads {
         self.serves.load(Ordering::Acquire) != 0
     }
 
+    /// Returns the waker of the calling thread.
+    fn own_waker() -> Waker {
+        SLEEP.with(Arc::clone).into()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +117,7 @@ impl Clock for Threads {
 
 impl Platform for Threads {
     fn current(&self) -> Option<Waker> {
-        Some(SLEEP.with(Arc::clone).into())
+        Some(Self::own_waker())
     }
 
     fn block(&self, until: Nanos) {
@@ -174,13 +180,11 @@ where
     C: Controller,
 {
     fn begin(bus: &'b Bus<C, Threads, W, S, B>) -> io::Result<Self> {
-        let platform = bus.platform();
-        let mut state = platform.state();
-        if state.worker.is_some() {
+        if !bus.begin_service(THREAD) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.worker = platform.current();
-        drop(state);
+        let platform = bus.platform();
+        platform.state().worker = platform.current();
         platform.serves.store(1, Ordering::Release);
         Ok(Self(bus))
     }
@@ -218,7 +222,11 @@ where
     fn drop(&mut self) {
         let platform = self.0.platform();
         platform.serves.store(0, Ordering::Release);
-        platform.state().worker = None;
+        let mut state = platform.state();
+        // A request to stop was for this worker.
+        (state.worker, state.stop) = (None, false);
+        drop(state);
+        self.0.served.fetch_and(!THREAD, Ordering::AcqRel);
         match thread::panicking() {
             false => self.0.work(),
             true => self.0.call_worker(),
@@ -230,6 +238,7 @@ where
 #[derive(Debug)]
 pub struct Worker {
     platform: &'static Threads,
+    waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -250,15 +259,17 @@ impl Worker {
         let thread = thread::Builder::new().name("spi".into()).spawn(move || {
             let serving = Serving::begin(bus);
             // The starter waits for this.
-            let _ = tell.send(serving.as_ref().map(drop).map_err(io::Error::kind));
+            let begun = serving.as_ref().map(|_| Threads::own_waker());
+            let _ = tell.send(begun.map_err(io::Error::kind));
             if let Ok(serving) = serving {
                 serving.run();
             }
         })?;
         // A thread that ends without an answer has panicked.
-        told.recv().unwrap_or(Err(io::ErrorKind::Other))?;
+        let waker = told.recv().unwrap_or(Err(io::ErrorKind::Other))?;
         Ok(Self {
             platform: bus.platform(),
+            waker,
             thread: Some(thread),
         })
     }
@@ -266,12 +277,17 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.platform.stop();
+        let mut state = self.platform.state();
+        // Another thread may serve by now.
+        let its_own = |worker: &Waker| worker.will_wake(&self.waker);
+        if state.worker.as_ref().is_some_and(its_own) {
+            state.stop = true;
+            self.waker.wake_by_ref();
+        }
+        drop(state);
         if let Some(thread) = self.thread.take() {
             // The thread's result is not needed.
             let _ = thread.join();
-            // It may have panicked before the call.
-            self.platform.state().stop = false;
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::settings::{Settings, Wire, WordSize};
 /// Options of a transfer besides its operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Fastest clock in hertz; `None` uses the device's.
+    /// Fastest clock in hertz, limited to the controller's fastest. `None` uses the device's.
     pub clock: Option<u32>,
     /// Word size; `None` uses the device's.
     pub word: Option<WordSize>,

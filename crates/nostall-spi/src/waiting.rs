@@ -21,6 +21,10 @@ pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
 /// Poll interval of a controller whose interrupt cannot be waited for.
 const INTERVAL: Nanos = Nanos::from_micros(1);
 
+/// Largest number of words that need no record of their time limit: they are sent long before an
+/// owner counts as gone.
+pub(crate) const UNRECORDED: usize = 4096;
+
 /// Assumed duration of a read of a stopped clock.
 pub(crate) const LOOK: Nanos = Nanos(10);
 
@@ -77,6 +81,21 @@ impl Wait {
 }
 
 impl<P: Platform> Waiting<'_, P> {
+    /// Returns a clock, in hertz, limited to the controller's fastest. That of a device is limited
+    /// already.
+    #[cold]
+    pub(crate) fn possible(&self, hertz: u32) -> u32 {
+        let known = self.rare.with(|rare| rare.capabilities);
+        known.map_or(hertz, |capabilities| capabilities.rate(hertz))
+    }
+
+    /// Records that the owner may take `limit` for its next words. It is not gone before.
+    #[cold]
+    pub(crate) fn begin_long(&self, limit: Nanos) {
+        let end = self.platform.now() + limit;
+        self.rare.with(|rare| rare.interrupt.begin_long(end));
+    }
+
     /// Waits for `span`.
     #[cold]
     pub(crate) fn pause(&self, span: Nanos) {

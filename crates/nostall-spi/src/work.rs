@@ -11,7 +11,7 @@ use crate::controller::{AsyncController, Controller};
 use crate::duty::{Duty, NEVER};
 use crate::error::Error;
 use crate::face::{Awaited, Blocking, Face, now};
-use crate::owner::{Owner, SERVED};
+use crate::owner::{Owner, SERVED, THREAD};
 use crate::platform::{HasWorker, Platform};
 use crate::station::Station;
 use crate::statistics::{count, raise};
@@ -149,9 +149,7 @@ where
     /// Returns the latest time of the next call, for the hardware or for the end of a wait; `None`
     /// if no call is needed.
     pub fn poll(&self, time: Nanos) -> Option<Nanos> {
-        self.wake(self.rare.with(|rare| rare.interrupt.late(time)));
-        let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
-        self.see_to(wakers);
+        self.wake_late(time);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs the stored messages; afterwards, the hardware is awake.
             let look = time + self.config.idle_timeout.max(Nanos::from_millis(1));
@@ -176,6 +174,15 @@ where
         Some(look.min(self.next_end(time))).filter(|at| *at < NEVER)
     }
 
+    /// Wakes contexts whose wait is over, and removes waiters that do not respond. Returns whether
+    /// stored messages waited for a removed waiter.
+    fn wake_late(&self, now: Nanos) -> bool {
+        self.wake(self.rare.with(|rare| rare.interrupt.late(now)));
+        let (stored, wakers) = self.ownership.expire(now, self.config.lock_timeout);
+        self.see_to(wakers);
+        stored
+    }
+
     /// Returns the time to check a future in line, or one that waits for the controller without a
     /// timer.
     fn next_end(&self, now: Nanos) -> Nanos {
@@ -189,17 +196,10 @@ where
     /// Removes waiters that do not respond, and checks whether the bus is idle.
     pub fn on_timer(&self) {
         let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
-        let is_served = self.is_served();
-        let late = self.rare.with(|rare| {
-            if !is_served {
-                rare.duty.timer = NEVER;
-            }
-            rare.interrupt.late(now)
-        });
-        self.wake(late);
-        let (stored, wakers) = self.ownership.expire(now, timeout);
-        self.see_to(wakers);
-        if stored {
+        if !self.is_served() {
+            self.with_duty(|duty| duty.timer = NEVER);
+        }
+        if self.wake_late(now) {
             self.call_worker();
         }
         // The order matters: a message is counted before its owner frees the bus.
@@ -283,6 +283,14 @@ where
         }
     }
 
+    /// Gives the worker's role to a future (`SERVED`) or a thread (`THREAD`). Returns `false` if it
+    /// is taken.
+    pub(crate) fn begin_service(&self, kind: u32) -> bool {
+        let (got, not) = (Ordering::AcqRel, Ordering::Acquire);
+        let free = |was: u32| (was & (SERVED | THREAD) == 0).then_some(was | kind);
+        self.served.fetch_update(got, not, free).is_ok()
+    }
+
     /// Ends the service of a future that is the worker.
     pub(crate) fn end_service(&self) {
         let unused = self.with_duty(|duty| {
@@ -332,7 +340,7 @@ where
     /// The platform's timer wakes it ([`Platform::wake_at`]). Without one, the main loop also calls
     /// [`poll`](Self::poll). Returns [`Error::AlreadyServed`] if the bus already has a worker.
     pub async fn serve(&self) -> Error {
-        if self.has_worker() || self.served.fetch_or(SERVED, Ordering::AcqRel) & SERVED != 0 {
+        if self.has_worker() || !self.begin_service(SERVED) {
             return Error::AlreadyServed;
         }
         let _serving = Serving(self);

@@ -1,4 +1,4 @@
-//! Linux's spidev with a serial NOR flash. `nostall/tests/spi_linux.rs` runs this test in QEMU. On
+//! Linux's spidev with a serial NOR flash. `nostall/tests/it/spi_linux.rs` runs this test in QEMU. On
 //! a board, run it with
 //!
 //! ```text
@@ -159,7 +159,7 @@ fn every_method_reads_the_same_id() {
     assert_eq!(again, id);
     assert_eq!(flash.mode() & 3, 3);
 
-    // As a submitted message, in memory of the bus.
+    // A submitted message reads the same, in memory of the bus.
     let pending = device
         .submit(&mut [Transfer::write(&[READ_ID]), Transfer::read(&mut [0; 3])])
         .unwrap();

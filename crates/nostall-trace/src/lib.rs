@@ -129,7 +129,7 @@ pub use ticks::RdTime;
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
 #[cfg(feature = "report")]
-pub use zones::{Symbols, ZoneEvents, ZonePositions};
+pub use zones::{Symbols, ZoneEvents};
 
 /// The README's example.
 #[cfg(all(doctest, feature = "macros"))]

@@ -185,8 +185,6 @@ pub(crate) struct Cursor<C = Chunk> {
     last_time: Option<u64>,
     held: Option<Record>,
     ended: bool,
-    /// Whether a gap at the end is left to the next cursor.
-    is_resumed: bool,
     /// Number of slots in the image that were reserved and never written.
     incomplete_slots: u64,
     /// Time of the record before the first of them.
@@ -236,7 +234,6 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             last_time: None,
             held: None,
             ended: false,
-            is_resumed: false,
             incomplete_slots: 0,
             incomplete_since: None,
         };
@@ -253,35 +250,6 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         let oldest = cursor.end.saturating_add(in_flight).saturating_sub(slots);
         cursor.pass(oldest);
         cursor
-    }
-
-    /// Continues at index `from`, to which another cursor has read this zone. A gap at the end is
-    /// left to the next cursor: its records may be in flight.
-    ///
-    /// Returns whether the slots from there on still exist. If not, the oldest slot is next.
-    #[cfg(feature = "report")]
-    pub(crate) fn resume(&mut self, from: u64) -> bool {
-        self.is_resumed = true;
-        if self.rebuilt && from > 0 {
-            // The laps show only a part of an index. The next record repairs the head.
-            (self.next, self.end) = (from, from);
-            return true;
-        }
-        if from > self.end {
-            return false; // The zone was begun again.
-        }
-        let overwritten = self.next.saturating_sub(from);
-        self.missing.overwritten = overwritten;
-        self.lost = overwritten;
-        self.next = self.next.max(from);
-        overwritten == 0
-    }
-
-    /// Returns the index after the record that [`next`](Self::next) has just returned; `None` if
-    /// that was a gap.
-    #[cfg(feature = "report")]
-    pub(crate) fn after_record(&self) -> Option<u64> {
-        (self.held.is_none() && !self.ended).then_some(self.next)
     }
 
     /// Returns the number of slots that are not yet read.
@@ -360,7 +328,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
         }
         let lost = core::mem::take(&mut self.lost);
         let time = self.last_time.unwrap_or(0);
-        (lost > 0 && !self.is_resumed).then(|| self.record(time, 0, Event::Lost { records: lost }))
+        (lost > 0).then(|| self.record(time, 0, Event::Lost { records: lost }))
     }
 
     /// Returns `record`, or the gap before it; the record then comes next.

@@ -78,7 +78,7 @@ impl<'m> Region<'m> {
     ///
     /// # Errors
     ///
-    /// As for [`format`](Self::format).
+    /// Returns the errors of [`format`](Self::format).
     pub unsafe fn format_at(
         base: NonNull<u8>,
         len: usize,

@@ -70,8 +70,6 @@ pub struct ZoneEvents<'s, I> {
     total: u64,
     notes: Vec<String>,
     ended: bool,
-    /// Positions of this boot that the events continue from.
-    earlier: ZonePositions,
 }
 
 struct Lane {
@@ -79,26 +77,6 @@ struct Lane {
     next: Option<Record>,
     time: u64,
     task: Task,
-    /// Index after the last record that was taken.
-    read_to: u64,
-    /// Index after the next record.
-    next_to: u64,
-}
-
-/// Positions in the zones of a region that grows, from which [`ZoneEvents::resume`] continues.
-#[derive(Clone, Debug, Default)]
-pub struct ZonePositions {
-    boot: u64,
-    zones: HashMap<u32, Position>,
-}
-
-/// Position in one zone.
-#[derive(Clone, Debug)]
-struct Position {
-    /// Index of the first slot that is not yet read. Indices count from the recording's start.
-    read_to: u64,
-    /// Task there. Its record may be overwritten later.
-    task: TaskName,
 }
 
 /// Names of functions, counters and conditions.
@@ -140,87 +118,11 @@ impl Names {
     }
 }
 
-impl ZonePositions {
-    /// Returns the position in a zone of this boot.
-    fn of(&self, boot: u64, zone: u32) -> Option<&Position> {
-        let is_same = self.boot == boot;
-        is_same.then(|| self.zones.get(&zone)).flatten()
-    }
-}
-
 impl<'s, I: Image> ZoneEvents<'s, I> {
     /// Creates the events of the boot in the region's header. `symbols` receives linked addresses
     /// if the region has an anchor, and otherwise addresses of the running program. A function
     /// without a symbol is named by its address.
     pub fn new(region: Recovered<I>, symbols: Box<dyn Symbols + 's>) -> Self {
-        Self::open(region, symbols, None)
-    }
-
-    /// Creates the events after `positions`, for a region that is read again while it grows. The
-    /// tasks at the positions are known, even if their records are overwritten meanwhile.
-    ///
-    /// All events are new if the region was begun again with another boot number
-    /// ([`Options::boot`](crate::Options::boot)), and for default positions. Losses after a zone's
-    /// last record are not reported: a record may be in flight there, which the next positions read.
-    /// A record in flight that later ones of its zone follow is lost.
-    ///
-    /// ```
-    /// use nostall_trace::model::Source;
-    /// use nostall_trace::{ZoneEvents, ZonePositions, recover};
-    ///
-    /// # let image = vec![0; 4096];
-    /// let mut positions = ZonePositions::default();
-    /// for _ in 0..2 {
-    ///     let Ok(region) = recover(&image[..]) else {
-    ///         continue; // not begun
-    ///     };
-    ///     let mut events = ZoneEvents::resume(region, Box::new(|_| None), &positions);
-    ///     while let Some(event) = events.next_event()? {
-    ///         println!("{} {:?}", event.time, event.kind);
-    ///     }
-    ///     positions = events.positions();
-    /// }
-    /// # Ok::<(), nostall_trace::model::ReadError>(())
-    /// ```
-    pub fn resume(
-        region: Recovered<I>,
-        symbols: Box<dyn Symbols + 's>,
-        positions: &ZonePositions,
-    ) -> Self {
-        Self::open(region, symbols, Some(positions))
-    }
-
-    /// Returns the positions after the events so far. A gap is reported again if the record after it
-    /// was not read.
-    pub fn positions(&self) -> ZonePositions {
-        let mut zones: HashMap<_, _> = self
-            .lanes
-            .iter()
-            .map(|lane| {
-                let position = Position {
-                    read_to: lane.read_to,
-                    task: self.catalog.task_name(lane.task).clone(),
-                };
-                (lane.cursor.info.zone, position)
-            })
-            .collect();
-        // A zone that could not be read this time keeps its position.
-        for (zone, position) in &self.earlier.zones {
-            if zones.len() < MOST_ZONES {
-                zones.entry(*zone).or_insert_with(|| position.clone());
-            }
-        }
-        ZonePositions {
-            boot: self.region.boot(),
-            zones,
-        }
-    }
-
-    fn open(
-        region: Recovered<I>,
-        symbols: Box<dyn Symbols + 's>,
-        positions: Option<&ZonePositions>,
-    ) -> Self {
         let header = region.header();
         let by_thread = header.is_some_and(|it| it.flags & ZONES_OF_THREADS != 0);
         let mut catalog = Catalog::default();
@@ -239,13 +141,9 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             total: 0,
             notes: Vec::new(),
             ended: false,
-            earlier: positions
-                .filter(|it| it.boot == region.boot())
-                .cloned()
-                .unwrap_or_default(),
             region,
         };
-        events.open_zones(positions);
+        events.open_zones();
         events
     }
 
@@ -260,7 +158,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         self.region.boot()
     }
 
-    fn open_zones(&mut self, positions: Option<&ZonePositions>) {
+    fn open_zones(&mut self) {
         if let Some(fault) = self.region.fault() {
             self.notes.push(format!(
                 "{fault}; the zones were found by their own headers"
@@ -290,14 +188,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
             let mut cursor = Cursor::with_chunk(image, info, vec![0; each].into());
             let mut task = Task::NONE;
             let owned_from = self.by_thread.then(|| info.owned_from(image));
-            let position = positions.and_then(|it| it.of(self.region.boot(), info.zone));
-            let from = position.map_or(0, |position| position.read_to);
-            let is_there = positions.is_some() && cursor.resume(from);
-            // At an owner's first slot, the position has the task of an earlier owner.
-            let is_new_owner = owned_from == Some(cursor.index());
-            if let Some(known) = position.filter(|_| is_there && !is_new_owner) {
-                task = self.catalog.task(known.task.id, &known.task.name);
-            } else if owned_from.is_some_and(|owned| cursor.index() >= owned) {
+            if owned_from.is_some_and(|owned| cursor.index() >= owned) {
                 // Records of earlier threads start without a name, or with their own `Event::Task`.
                 let name = info.owner_name(image);
                 task = self
@@ -305,7 +196,6 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                     .task(info.owner_id(image) as i64, name.as_str());
             }
             let left = cursor.left();
-            let read_to = from.min(cursor.index());
             let next = cursor.next(image);
             self.total += left * SLOT as u64;
             self.done += left.saturating_sub(cursor.left()) * SLOT as u64;
@@ -314,8 +204,6 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 self.next.push(Reverse((time, self.lanes.len())));
             }
             self.lanes.push(Lane {
-                read_to,
-                next_to: cursor.after_record().unwrap_or(read_to),
                 cursor,
                 next,
                 time,
@@ -335,9 +223,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         let Reverse((_, index)) = *first;
         let lane = &mut self.lanes[index];
         let left = lane.cursor.left();
-        lane.read_to = lane.next_to;
         let taken = std::mem::replace(&mut lane.next, lane.cursor.next(self.region.image()));
-        lane.next_to = lane.cursor.after_record().unwrap_or(lane.next_to);
         self.done += left.saturating_sub(lane.cursor.left()) * SLOT as u64;
         match &lane.next {
             Some(next) => {

@@ -1,5 +1,7 @@
 //! Spans and events of `tracing`, in a recording.
 
+#![cfg(all(feature = "report", feature = "tracing"))]
+
 mod common;
 
 use common::{Chosen, Count, memory};

@@ -134,8 +134,11 @@ impl Limits {
         Self {
             start: Duration::from_secs(20),
             silence: Duration::from_secs(20),
-            // An emulated port takes about 1 us per byte, a slow one 50 us.
-            total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
+            // The silence ends a guest that hangs, and the bytes one that goes on for ever. The longest
+            // run takes half a minute, and several times that beside other work. An emulated port
+            // takes about 1 us per byte, a slow one 50 us.
+            total: Duration::from_secs(300)
+                + Duration::from_micros(serial_bytes.saturating_mul(50)),
             serial_bytes,
             report_bytes: (pieces + 4) * LONGEST_REPORT as u64,
             qemu_bytes: QEMU_BYTES,
@@ -206,7 +209,7 @@ impl Ran {
     ///
     /// # Errors
     ///
-    /// As [`told`](Self::told).
+    /// Returns the errors of [`told`](Self::told).
     pub fn told_with_exits<T: DeserializeOwned>(
         &self,
     ) -> Result<Vec<(usize, T, Option<Exits>)>, Error> {

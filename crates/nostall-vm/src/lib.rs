@@ -5,15 +5,14 @@
 //!   error describes the failure. No process and no file remains.
 //! - [`kvm`] (x86-64 Linux): a machine in this process, with the host's KVM and the device models
 //!   of [`nostall_devices`]. It counts exits, and can offer a serial port that needs few of them.
-//!   It also boots stock Linux kernels (`kvm::linux`), as far as could be tested.
 //! - [`model`]: several CPUs in virtual time that share a serial port, without a guest.
 //! - [`process`]: a child process that cannot outlive this one, and files in memory.
 //!
 //! QEMU and KVM implement one trait, [`Machine`]. Experiments are not part of this crate: they are
 //! in the command, `nostall`.
 //!
-//! When not to use it: except for `kvm::linux`, it only boots kernels that send nostall's
-//! [reports](nostall_work::Report), not operating systems in general. Linux only.
+//! When not to use it: it only boots kernels that send nostall's [reports](nostall_work::Report),
+//! not operating systems in general. Linux only.
 //!
 //! # Example
 //!

@@ -500,6 +500,38 @@ fn output_beyond_the_rings_size_arrives_in_order() {
 }
 
 #[test]
+fn output_that_is_not_taken_is_bounded_for_every_kind_of_exit() {
+    // Each hands over the collected writes: a read of the line status, and accesses unrelated to
+    // the serial port.
+    let exits: [(&str, &[u8]); 4] = [
+        ("a read of the port", &[0x66, 0xba, 0xfd, 0x03, 0xec]),
+        ("a read elsewhere", &[0x66, 0xba, 0x80, 0, 0xec]),
+        ("a write elsewhere", &[0x66, 0xba, 0x80, 0, 0xee]),
+        ("a read of memory", &[0xa0, 0, 0, 0, 0xd8]),
+    ];
+    for (kind, exit) in exits {
+        let Some(kvm) = kvm("output_that_is_not_taken", UartMode::PortsCoalesced) else {
+            return;
+        };
+        // Fewer bytes than the host's kernel collects before a write is an exit; for ever.
+        let mut code = rep_outsb(0x10_0000, 160, 0x3f8);
+        code.extend(exit);
+        let back = -(code.len() as i32 + 2);
+        code.extend([0xeb, back as u8]);
+        let kernel = tiny_kernel(&code);
+        // Nothing takes the output meanwhile, so the guest would exceed the room in its buffer.
+        let pause = &mut |_| thread::sleep(Duration::from_millis(300));
+        let error = kvm
+            .run(&guest(&kernel, &[], &[]), &LIMITS, Ending::Done, pause)
+            .unwrap_err();
+        assert!(
+            matches!(error, Error::Flood(bytes) if bytes == LIMITS.serial_bytes),
+            "{kind}: {error}"
+        );
+    }
+}
+
+#[test]
 fn the_memory_map_reserves_the_machines_registers() {
     let Some(kvm) = kvm("where_the_machine_has_registers", UartMode::MmioReadonly) else {
         return;

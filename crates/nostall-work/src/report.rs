@@ -112,8 +112,8 @@ pub(crate) mod tests {
     use serde::de::DeserializeOwned;
     use std::fmt::Debug;
 
-    /// Checks that encoding and decoding preserve a report. As on the host, the result is first
-    /// decoded as any JSON value.
+    /// Checks that encoding and decoding preserve a report. The result is also decoded through
+    /// any JSON value, as on the host.
     fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(report: &Report<T>) {
         let mut line = [0; LONGEST_REPORT];
         let line = report.encode(&mut line);

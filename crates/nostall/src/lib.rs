@@ -3,11 +3,10 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod console;
 pub mod experiments;
 mod grouped;
 mod kernel;
-#[cfg(unix)]
-mod pci;
 mod pstore;
 mod report;
 // Uses Linux's spidev.
@@ -17,28 +16,28 @@ mod trace;
 // Uses Linux's /dev/port.
 #[cfg(target_os = "linux")]
 mod uart;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod vm;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+#[cfg(feature = "parquet")]
 use nostall_fleet::cli::Postmortem;
+#[cfg(not(feature = "parquet"))]
+use nostall_postmortem::cli::Args as Postmortem;
 use nostall_postmortem::cli::{escape, output};
 
-/// The answer to a command line without a command: one screen of 24 lines and 80 columns.
+/// The answer to a command line without a command: one screen of 22 lines and 80 columns.
 const FRONT: &str = "\
 nostall measures where kernels stall on slow I/O, and decodes crash records.
 
   run         Compare ways of doing I/O on QEMU, KVM or a model
   postmortem  Decode the records in a crashed machine's memory
+  console     Join the lines of a console's log that were cut
   trace       Report on traces: nostall's, Linux's trace.dat, crash images
   pstore      Plan persistent memory for crash records, and make images of it
   uart        Examine this machine's serial ports
-  pci         List the PCI devices of this host, or of a dump
   spi         Measure an SPI bus of this board
-  vm          Boot a Linux kernel with few VM exits for console and PCI
   report      Make a page with charts from figures of `nostall run`
   completions Print completions for a shell
 
@@ -61,21 +60,20 @@ struct Cli {
     command: Option<Command>,
 }
 
-/// Returns the command line's description, for the reference in the book.
+/// Returns the command line's description.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command()
+    output::with_color(Cli::command())
 }
 
 #[derive(Subcommand)]
 enum Command {
+    Console(console::Args),
     /// Print shell completions of all commands and options
     Completions {
         /// Shell that reads the completions
         shell: Shell,
     },
-    #[cfg(unix)]
-    Pci(pci::Args),
     Postmortem(Postmortem),
     Pstore(Box<pstore::Args>),
     Report(report::Args),
@@ -85,13 +83,14 @@ enum Command {
     Trace(trace::Args),
     #[cfg(target_os = "linux")]
     Uart(uart::Args),
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    Vm(Box<vm::Args>),
 }
 
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
-    let Cli { quiet, command } = Cli::parse();
+    let Cli { quiet, command } = match output::parse(command()) {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
     if quiet {
         output::be_quiet();
     }
@@ -101,12 +100,17 @@ pub fn main() -> ExitCode {
     finish(match command {
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "nostall", &mut script);
+            clap_complete::generate(shell, &mut self::command(), "nostall", &mut script);
             output::to_stdout(|out| out.write_all(&script))
         }
+        Command::Console(args) => console::run(&args),
+        #[cfg(feature = "parquet")]
         Command::Postmortem(command) => return command.run(),
-        #[cfg(unix)]
-        Command::Pci(args) => pci::run(&args),
+        #[cfg(not(feature = "parquet"))]
+        Command::Postmortem(args) => {
+            return nostall_postmortem::cli::run(&args)
+                .unwrap_or_else(|error| output::fail(&error));
+        }
         Command::Pstore(args) => pstore::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Run(args) => experiments::run(args),
@@ -117,8 +121,6 @@ pub fn main() -> ExitCode {
         }
         #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Command::Vm(args) => vm::run(&args),
     })
 }
 

@@ -2,7 +2,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-#[path = "common/pauses.rs"]
+#[path = "it/common/pauses.rs"]
 mod pauses;
 
 use std::fs;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs, process, thread};
 
-use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
+use nostall_trace::{ProgramOptions, ProgramTrace, trace_mark, trace_scope};
 
 const CHILD: &str = "NOSTALL_TEST_CHILD";
 
@@ -138,50 +138,75 @@ fn a_recording_with_a_name_or_with_keep_stays_and_can_be_reported_again() {
     fs::remove_file(path).unwrap();
 }
 
+/// Returns the value of the mark that a thread records in this step.
+const fn pattern(step: u64) -> u64 {
+    step.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 #[test]
-fn a_live_report_ends_with_a_program_that_does_not_freeze_its_recording() {
-    let name = "a_live_report_ends_with_a_program_that_does_not_freeze_its_recording";
+fn a_running_programs_recording_is_converted_without_invented_records() {
+    const NAME: &str = "a_running_programs_recording_is_converted_without_invented_records";
     if env::var_os(CHILD).is_some() {
-        ProgramTrace::from_environment(&ProgramOptions::DEFAULT).unwrap();
-        trace_scope!("before");
+        let options = ProgramOptions {
+            threads: 2,
+            slots: 1 << 12,
+            ..ProgramOptions::DEFAULT
+        };
+        ProgramTrace::from_environment(&options).unwrap();
         println!("recording");
-        // The parent closes the pipe when the report reads.
-        std::io::stdin().read_line(&mut String::new()).unwrap();
-        (0..7).for_each(|_| {
-            trace_scope!("tested");
-        });
-        process::abort();
+        for step in 0.. {
+            trace_mark!("step", pattern(step));
+            // A reader takes about as long for a lap.
+            (0..200).for_each(|_| std::hint::spin_loop());
+        }
     }
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
+    let file = folder.path().join("live.trace");
+    let copy = folder.path().join("copy.dat");
     File::create(&file).unwrap();
     let mut program = Command::new(env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
-        .env(CHILD, "aborted")
+        .args([NAME, "--exact", "--nocapture"])
+        .env(CHILD, "records")
         .env(nostall_trace::VARIABLE, &file)
-        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(program.stdout.as_mut().unwrap()).lines();
-    let mut lines = lines.map(Result::unwrap);
-    assert!(lines.any(|line| line.ends_with("recording")));
-    let mut live = Command::new(env!("CARGO_BIN_EXE_nostall"))
-        .args(["trace", "report", "--live", "--interval", "20ms", "--json"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(live.stdout.take().unwrap()).lines();
-    lines.next().unwrap().unwrap();
-    drop(program.stdin.take());
+    let mut lines = BufReader::new(program.stdout.as_mut().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().ends_with("recording")));
+    let mut read = 0;
+    for _ in 0..1_000 {
+        let mut convert = Command::new(env!("CARGO_BIN_EXE_nostall"));
+        convert.args(["trace", "convert", "--force", "--to", "trace.dat", "-o"]);
+        let converted = convert.args([&copy, &file]).output().unwrap();
+        let notes = text(&converted.stderr);
+        assert!(converted.status.success(), "{notes}");
+        assert!(!notes.contains("neighbours"), "{notes}");
+        let mut graph = Command::new(env!("CARGO_BIN_EXE_nostall"));
+        graph
+            .args(["trace", "report", "--view", "graph"])
+            .arg(&copy);
+        let graph = text(&graph.output().unwrap().stdout);
+        let marks = graph.lines().filter_map(|line| line.split("step: ").nth(1));
+        let mut steps = marks.map(|mark| {
+            let value: u64 = mark.split_whitespace().next().unwrap().parse().unwrap();
+            value.wrapping_mul(0xf1de_83e1_9937_733d)
+        });
+        // The program may have overwritten all records before a paused reader read them.
+        let Some(mut before) = steps.next() else {
+            continue;
+        };
+        for step in steps {
+            assert!((before + 1..before + 1_000_000).contains(&step));
+            before = step;
+        }
+        read += 1;
+        if read == 20 {
+            break;
+        }
+    }
+    assert_eq!(read, 20);
+    program.kill().unwrap();
     program.wait().unwrap();
-    let calls = lines.map(|line| {
-        let interval: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
-        interval["calls"].as_u64().unwrap()
-    });
-    assert_eq!(calls.sum::<u64>(), 7);
-    assert!(live.wait().unwrap().success());
 }
 
 fn report(file: &Path) -> Output {

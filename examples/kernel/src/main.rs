@@ -33,7 +33,7 @@ impl Clock for Kernel {
 
 impl Processor for Kernel {
     fn id(&self) -> usize {
-        0 // the only CPU
+        0 // this kernel starts no other CPU
     }
 
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {

@@ -10,6 +10,9 @@ use nostall_devices::uart::{Line, Uart};
 use nostall_io::HostClock;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
+#[cfg(test)]
+mod tests;
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const RAM: u64 = 0x1_0000;
@@ -27,6 +30,8 @@ unsafe extern "C" {
 /// Virtual machine, and the memory through which its guest reads configuration space.
 struct Machine {
     vm: VmFd,
+    /// Start of the memory in each of KVM's slots.
+    slots: Vec<Option<u64>>,
     bridge: HostBridge,
     /// Copy of the registers; `None` if every read exits.
     shadow: Option<Shadow>,
@@ -35,19 +40,43 @@ struct Machine {
 }
 
 impl Machine {
-    /// Maps memory into the guest at `address`: configuration space read-only. A length of 0
-    /// unmaps it.
-    fn map(&self, address: u64, length: u64) -> Result<()> {
-        let page = address.checked_sub(ECAM).map(|offset| offset >> 12);
+    fn new(kvm: &Kvm, bridge: HostBridge) -> Result<Self> {
+        let ranges = [(0, RAM), (ECAM, bridge.ecam_size())];
+        let ranges = ranges.map(|(start, size)| (GuestAddress(start), size as usize));
+        let mut machine = Self {
+            vm: kvm.create_vm()?,
+            slots: vec![None; kvm.get_nr_memslots()], // 32,764; older kernels have 509
+            bridge,
+            shadow: None,
+            memory: GuestMemoryMmap::from_ranges(&ranges)?,
+        };
+        machine.map(0, RAM)?;
+        Ok(machine)
+    }
+
+    /// Maps memory into the guest at `address`, in one slot: configuration space read-only. A
+    /// length of 0 unmaps it. Without a free slot nothing is mapped, so that each access exits.
+    fn map(&mut self, address: u64, length: u64) -> Result<()> {
+        let mapped = Some(address);
+        let (from, to) = if length > 0 {
+            (None, mapped)
+        } else {
+            (mapped, None)
+        };
+        let Some(slot) = self.slots.iter().position(|slot| *slot == from) else {
+            return Ok(());
+        };
         let region = kvm_userspace_memory_region {
-            slot: page.map_or(0, |page| page as u32 + 1),
-            flags: page.map_or(0, |_| KVM_MEM_READONLY),
+            slot: slot as u32,
+            flags: if address < ECAM { 0 } else { KVM_MEM_READONLY },
             guest_phys_addr: address,
             memory_size: length,
             userspace_addr: self.memory.get_host_address(GuestAddress(address))? as u64,
         };
         // SAFETY: the memory lives as long as the machine, and no reference into it exists.
-        Ok(unsafe { self.vm.set_user_memory_region(region) }?)
+        unsafe { self.vm.set_user_memory_region(region) }?;
+        self.slots[slot] = to;
+        Ok(())
     }
 
     /// Stores registers into the memory that the guest reads.
@@ -96,29 +125,21 @@ fn prepare(cpu: &VcpuFd) -> Result<()> {
 
 fn main() -> Result<()> {
     let trap = std::env::args().any(|argument| argument == "--trap");
-    let vm = Kvm::new()?.create_vm()?;
-    vm.set_tss_address(0xfffb_d000)?; // Intel's KVM keeps three pages there.
-    let mut cpu = vm.create_vcpu(0)?;
-    prepare(&cpu)?;
     let mut bridge = HostBridge::new(0..=0);
     let function = Function::endpoint(0x1af4, 0x10f0, Class::HOST_BRIDGE);
     bridge.add(0, 0, function.build()?)?;
-    let ranges = [(0, RAM), (ECAM, bridge.ecam_size())];
-    let ranges = ranges.map(|(start, size)| (GuestAddress(start), size as usize));
-    let mut machine = Machine {
-        shadow: (!trap).then(|| Shadow::new(&bridge, 0..=0)),
-        memory: GuestMemoryMmap::from_ranges(&ranges)?,
-        vm,
-        bridge,
-    };
+    let mut machine = Machine::new(&Kvm::new()?, bridge)?;
+    machine.shadow = (!trap).then(|| Shadow::new(&machine.bridge, machine.bridge.buses()));
     // SAFETY: both symbols are in one section, and the guest's code is between them.
     let guest = unsafe {
         let (start, end) = (&raw const guest_start, &raw const guest_end);
         std::slice::from_raw_parts(start, end.offset_from_unsigned(start))
     };
     machine.memory.write_slice(guest, GuestAddress(CODE))?;
-    machine.map(0, RAM)?;
     machine.follow()?;
+    machine.vm.set_tss_address(0xfffb_d000)?; // Intel's KVM keeps three pages there.
+    let mut cpu = machine.vm.create_vcpu(0)?;
+    prepare(&cpu)?;
 
     let mut serial = Uart::new(HostClock::new(), Line::AtOnce, io::stdout());
     let (mut port_exits, mut pci_exits) = (0, 0);

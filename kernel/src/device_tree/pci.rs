@@ -36,7 +36,7 @@ pub type EcamWindow = Mmio;
 ///
 /// # Safety
 ///
-/// As for [`Mmio::new`].
+/// The requirements are those of [`Mmio::new`].
 pub unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
     // SAFETY: the caller guarantees it.
     unsafe { Mmio::new(base, len, MmioLayout::BYTES) }.expect("bytes are always possible")

@@ -198,9 +198,9 @@ fn input(info: &StartInfo) -> &'static [u8] {
         input.is_empty() || paging::SMALL as u64 <= input.start && input.end <= 1 << 32,
         "the input at {input:#x?} overlaps this kernel, or is beyond the mapped 4 GiB"
     );
-    // SAFETY: the boot protocol put the module there, in RAM without another user. As checked
-    // above, it is mapped, and outside of the image. `persistent_ram` excludes it, too. So it is
-    // never written.
+    // SAFETY: the boot protocol put the module there, in RAM without another user. It is mapped,
+    // and outside of the image, as checked above. `persistent_ram` excludes it, too. So it is never
+    // written.
     unsafe { array(first.address, first.size as usize) }
 }
 

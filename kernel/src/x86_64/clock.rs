@@ -34,7 +34,7 @@ impl Tsc {
     /// Measures the counter's rate against the programmable interval timer.
     ///
     /// On a shared machine, a pause can hit the start or the end of an interval. One interval with
-    /// exact ends is enough; otherwise the best one counts. Of 40 intervals, the first 8 have 5 ms,
+    /// exact ends is enough; otherwise the best one counts. The first 8 of 40 intervals have 5 ms,
     /// and the others 1 ms. A host may run this CPU for less than 5 ms at a time. Then each long
     /// interval has a pause.
     fn calibrate() -> Self {

@@ -31,7 +31,7 @@ pub type EcamWindow = Accumulator;
 ///
 /// # Safety
 ///
-/// As for [`Accumulator::new`].
+/// The requirements are those of [`Accumulator::new`].
 pub const unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
     // SAFETY: the caller guarantees it.
     unsafe { Accumulator::new(base, len) }

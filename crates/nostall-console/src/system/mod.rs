@@ -24,6 +24,9 @@ pub use platform::Platform;
 /// first.
 const ROUNDS: usize = 2;
 
+/// Byte budget of a printer task's step: it makes one offer.
+const OF_PRINTER: usize = 1;
+
 /// Interval between two checks whether the last bit is on the line.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
 
@@ -33,8 +36,8 @@ const NO_TIMER: Nanos = Nanos::from_secs(1);
 /// State of a console whose timer has not interrupted in time.
 const NEVER_CAME: usize = usize::MAX - 1;
 
-/// Number of panics with formatted text and a clock. Later ones log a fixed text and count polls,
-/// because formatting or the clock may panic each time.
+/// Number of panics of a CPU, each inside of the one before, with formatted text and a clock. Later
+/// ones log a fixed text and count polls, because formatting or the clock may panic each time.
 const DEEPEST_PANIC: usize = 4;
 
 /// Console of a kernel, in a `static`: log, standard output, receive, panic.
@@ -61,10 +64,10 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// impl Processor for Kernel {
 ///     fn id(&self) -> usize {
-///         0
+///         cpu::number() // of the calling CPU: 0, 1, 2 and so on
 ///     }
 ///     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
-///         critical() // between `cli` and the old flag
+///         cpu::masked(critical) // restores the mask that it found
 ///     }
 /// }
 ///
@@ -77,6 +80,10 @@ const DEEPEST_PANIC: usize = 4;
 ///     }
 /// }
 /// # type Ports = nostall_io::Mmio;
+/// # mod cpu {
+/// #     pub fn number() -> usize { 0 }
+/// #     pub fn masked<T>(critical: impl FnOnce() -> T) -> T { critical() }
+/// # }
 ///
 /// static RING: Ring<[Slot; 2340]> = Ring::new(); // 256 KiB of zeros
 /// static CONSOLE: SystemConsole<Ports, Kernel> = SystemConsole::new(&RING, Kernel);
@@ -120,8 +127,9 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// No method waits for the line, another CPU or a lock, except [`panic`](Self::panic),
 /// [`settle`](Self::settle), [`write_all`](Self::write_all) and [`write_sync`](Self::write_sync).
-/// These are bounded. The others send the bytes that the port takes now, with interrupts masked,
-/// for at most [`SinkOptions::hold`].
+/// These are bounded. The others send the bytes that the port takes now, with interrupts masked.
+/// They begin no offer after [`SinkOptions::hold`]. If another CPU's handler finds the port in use
+/// meanwhile, a call also receives up to 32 bytes. Each takes two accesses to the port.
 ///
 /// **Without timers.** A kernel without one calls [`on_timer`](Self::on_timer) in its main loop. A
 /// debug build reports once that no timer interrupt comes: with the first record a second after
@@ -131,7 +139,8 @@ const DEEPEST_PANIC: usize = 4;
 /// [`Platform::set_timer`] does nothing: each call sends the bytes that the port takes now, and
 /// `settle` sends the rest. Call [`on_timer`](Self::on_timer) once when timers exist. Before it has
 /// a rate, the clock returns [`Nanos::UNKNOWN`]: records have blanks instead of a time, and each
-/// call accesses the port once.
+/// call polls the port. A call then ends when the port is busy, or after [`SinkOptions::slice`]
+/// bytes. A virtual port without a rate is never busy.
 ///
 /// **Tasks.** A task may be preempted, migrate or end in any call. If two tasks of a CPU stop
 /// inside the console's path, the next four lines of that CPU stay in the ring, without a time.
@@ -150,8 +159,8 @@ const DEEPEST_PANIC: usize = 4;
 /// - A timer interrupt that the console may have caused belongs to that path, if its handler calls
 ///   [`timer_interrupt`](Self::timer_interrupt). This lasts from `set_timer` until an interrupt at
 ///   its time or later. Interrupts of this CPU while no time is set have other sources.
-/// - A normal record of that path costs a credit, and each record from elsewhere adds one. In an
-///   interrupt at the console's time or later, only one record is stored until the next record from
+/// - A record of that path costs a credit, and each record from elsewhere adds one. In an
+///   interrupt at the console's time or later, only one normal record is stored until the next record from
 ///   elsewhere. In an earlier interrupt, which may have another source, each record is stored while
 ///   there are credits.
 /// - Without a credit, the record is left out and counted ([`left_out`](Self::left_out)). The next
@@ -159,6 +168,9 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// So `n` records from elsewhere never become more than `2n`, whatever the timer's precision. When
 /// all records are sent, at most 16 credits are kept, so the limit is `2n + 16` from then on.
+///
+/// Emergencies of that path also cost credits, and have 64 of their own: a watchdog's report on a
+/// silent machine is stored. When these are spent, records from elsewhere replace them first.
 ///
 /// A record that `now` or `without_interrupts` logs before interrupts are masked counts as from
 /// elsewhere, at most two for each log call. With such a platform, `n` log calls cause at most `6n`
@@ -174,7 +186,8 @@ const DEEPEST_PANIC: usize = 4;
 /// CPUs with numbers from 256 (16 on 32-bit machines) share one place. There is no recursion and no
 /// record is left out. But records of their timer handlers and of `set_timer` are not limited, so
 /// these must not log. A record logged during an NMI of another of these CPUs waits for the next
-/// call on any CPU.
+/// call on any CPU. If more than four of these CPUs panic at once, the texts of the others are left
+/// out.
 ///
 /// # A printer task
 ///
@@ -183,9 +196,13 @@ const DEEPEST_PANIC: usize = 4;
 pub struct SystemConsole<R: 'static, P: 'static> {
     platform: P,
     drain: Drain<'static, UartSink<R, P>>,
+    limits: FlushLimits,
     has_printer: bool,
     places: Places,
+    /// Number plus 1 of the CPU of the newest panic; 0 for none.
     panics: AtomicUsize,
+    /// Nonzero once a panic has stopped the other CPUs.
+    stops: AtomicUsize,
     /// Time for which the timer was first set, in microseconds. [`NEVER_CAME`] if no interrupt came
     /// for [`NO_TIMER`]. The largest word after an interrupt, or after a report.
     awaits_timer: AtomicUsize,
@@ -198,18 +215,35 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         Self {
             platform,
             drain: Drain::new(ring, UartSink::closed(), options),
+            limits: FlushLimits::DEFAULT,
             has_printer: false,
             places: Places::new(),
             panics: AtomicUsize::new(0),
+            stops: AtomicUsize::new(0),
             awaits_timer: AtomicUsize::new(0),
         }
     }
 
-    /// Sets the options of the port's drain: level, prefix, budgets of a slice.
+    /// Sets the options of the port's drain: level, prefix, budgets of a slice. Without a progress
+    /// slot, they get slot 0.
     #[must_use]
-    pub const fn with_options(mut self, options: SinkOptions) -> Self {
+    pub const fn with_options(mut self, mut options: SinkOptions) -> Self {
+        if options.progress_slot.is_none() {
+            options = options.progress_slot(0);
+        }
+        if self.has_printer {
+            options = options.slice(OF_PRINTER);
+        }
         self.drain.feed.level = AtomicUsize::new(options.level as usize);
         self.drain.options = options;
+        self
+    }
+
+    /// Sets the limits of a panic's flush, 10 s in total by default. Unsent records stay in the ring.
+    /// With [`PanicOrder`](crate::PanicOrder) a kernel chooses which records come first.
+    #[must_use]
+    pub const fn with_flush_limits(mut self, limits: FlushLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -234,8 +268,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     #[must_use]
     pub const fn with_printer(mut self) -> Self {
         self.has_printer = true;
-        // A slice makes one offer.
-        self.drain.options.slice = 1;
+        self.drain.options.slice = OF_PRINTER;
         self
     }
 }
@@ -254,8 +287,8 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if no port answers, if the settings are not possible, or if the port
-    /// to replace is in use. The console then keeps its old port, if any. If that is the same
+    /// Returns [`OpenError`] if no port answers or the settings are not possible. Also if the port to
+    /// replace is in use, or another CPU has panicked. The console then keeps its old port, if any. If that is the same
     /// hardware, its line may already have the new settings: open it again.
     pub fn open(
         &self,
@@ -263,10 +296,17 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let sink = self.drain.sink();
+        let (settings, clock) = (settings.into(), self.platform.clone());
         // A level-triggered interrupt of a port in use would never end.
-        let taken = self.platform.without_interrupts(|| sink.take_out());
+        let taken = match self.is_for_panic() {
+            true => None,
+            false => self.platform.without_interrupts(|| sink.take_out()),
+        };
         let mut port = taken.ok_or(OpenError::Busy)?;
-        let opened = Console::open(registers, self.platform.clone(), settings);
+        if let Ok(spare) = Console::unopened(registers.clone(), clock.clone(), settings) {
+            sink.prepare(&spare);
+        }
+        let opened = Console::open(registers, clock, settings);
         let result = self.platform.without_interrupts(|| {
             let replaced = opened.and_then(|mut console| {
                 console.enable_receive();
@@ -305,7 +345,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// the number of bytes taken; the caller writes the rest later.
     ///
     /// Never waits. A quarter of the ring is reserved for the log, so that no program's output
-    /// overwrites it.
+    /// overwrites it. Taken bytes are in the ring, and not yet on the line. A log that outruns the
+    /// line overwrites them, and counts them as lost records.
     pub fn write(&self, text: &[u8]) -> usize {
         let meta = self.meta(Level::Info, Priority::Normal, "");
         let ring = self.ring();
@@ -323,7 +364,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// [Writes](Self::write) all of a program's output, and waits while the ring is full, up to
-    /// `bound`. Returns whether all bytes were taken.
+    /// `bound`. Returns whether all bytes were taken; otherwise the rest is dropped, without a count.
+    /// In a timer handler, or without a port, it does not wait.
     pub fn write_all(&self, text: &[u8], bound: Nanos) -> bool {
         self.write_until(text, &mut self.timeout(bound))
     }
@@ -415,34 +457,38 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Handles a panic: logs its text, stops the other CPUs, sends the text and then the backlog,
-    /// and waits for the line. Takes at most 10 s, plus one offer and the [end](Sink::finish) of
-    /// each sink. It needs no interrupt, timer or lock.
+    /// and waits for the line. Takes at most 10 s, or the [chosen time](Self::with_flush_limits), plus
+    /// one offer and the [end](Sink::finish) of each sink. It needs no interrupt, timer or lock.
     ///
     /// From the call on, other records are stored only while a quarter of the ring is free, and
     /// otherwise counted as lost. CPUs that were not stopped thus do not overwrite the text.
     ///
     /// It may be called again, by a panic inside of it or on another CPU.
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
-        let panics = self.panics.fetch_add(1, Ordering::AcqRel);
+        let cpu = self.platform.id();
+        self.panics.store(cpu.saturating_add(1), Ordering::Relaxed);
+        let panics = self.places.begin_panic(cpu);
         let text = match panics {
             0..DEEPEST_PANIC => text,
-            _ => format_args!("a panic's text panics"),
+            _ => format_args!("more than four panics at once: a text is left out"),
         };
         self.put(Level::Emergency, Priority::Panic, "", text);
-        if panics == 0 {
+        // The first panic may not get here: its text or the clock may panic.
+        if self.stops.swap(1, Ordering::AcqRel) == 0 {
             self.platform.stop_other_cpus();
         }
-        let cpu = self.platform.id();
         // A clock that logs at each read must not prolong the flush.
         let _inside = self.places.mark(cpu, Mark::Inside);
         let sink = self.drain.sink();
         sink.with(Caller::Panic, Console::take_over);
-        let (drains, limits) = (&[&self.drain as &Drain<'_, _>], FlushLimits::DEFAULT);
-        match panics {
+        let (drains, limits) = (&[&self.drain as &Drain<'_, _>], self.limits);
+        let flushed = match panics {
             0..DEEPEST_PANIC => flush(drains, cpu as u16, &self.platform, limits),
             // The clock itself may panic.
             _ => flush(drains, cpu as u16, &Stopped, limits),
-        }
+        };
+        self.places.end_panic(cpu);
+        flushed
     }
 
     /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns the time of
@@ -480,12 +526,18 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Calls `act` with the port, for direct writers that wait for the line. Returns `None` if the
-    /// port is in use or not open.
+    /// port is in use or not open, or if another CPU has panicked.
     ///
     /// The port's own interrupt is masked meanwhile, at the port: its handler cannot receive, so a
     /// level-triggered one would never end. Bytes received meanwhile wait in the port's FIFO.
+    ///
+    /// A logged line may be partly sent. So begin and end the text with a line feed. The line's rest
+    /// follows on a line of its own, which `nostall console join` does not join.
     pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
         let sink = self.drain.sink();
+        if self.is_for_panic() {
+            return None;
+        }
         let mut port = self.platform.without_interrupts(|| sink.take())?;
         let done = port.as_mut().map(act);
         self.platform.without_interrupts(|| sink.give_back(port));
@@ -546,12 +598,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             return;
         }
         let cpu = self.platform.id();
-        let is_normal = priority == Priority::Normal;
+        let is_limited = priority != Priority::Panic;
         // The console's own path does not migrate. A task that migrated has read another CPU's
         // marks.
         let is_own = || self.places.is_own(cpu) && self.platform.id() == cpu;
-        if is_normal && is_own() {
-            let Some(left_out) = self.places.spend_credit(cpu) else {
+        if is_limited && is_own() {
+            let Some(left_out) = self.places.spend_credit(cpu, priority) else {
                 return;
             };
             if left_out > 0 {
@@ -560,7 +612,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                     .format(&self.meta(level, priority, target), text);
                 return self.places.note(cpu, Mark::Left);
             }
-        } else if is_normal {
+        } else if is_limited {
             self.places.give_credit();
         }
         self.ring()
@@ -572,6 +624,12 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// While records of several CPUs pass this check, the last quarter of the ring has room for them.
     fn has_room(&self) -> bool {
         self.panics.load(Ordering::Relaxed) == 0 || !self.drain.is_crowded()
+    }
+
+    /// Returns whether the port is reserved for a panic of another CPU.
+    fn is_for_panic(&self) -> bool {
+        let newest = self.panics.load(Ordering::Relaxed);
+        newest != 0 && newest != self.platform.id().saturating_add(1)
     }
 
     fn meta<'a>(&self, level: Level, priority: Priority, target: &'a str) -> Meta<'a> {

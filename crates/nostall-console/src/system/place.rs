@@ -2,6 +2,7 @@
 
 use nostall_io::Nanos;
 
+use crate::Priority;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -10,6 +11,10 @@ const CPUS: usize = if usize::BITS < 64 { 16 } else { 256 };
 
 /// Number of credits that are kept when all records are sent.
 const KEPT: usize = 16;
+
+/// Number of credits that only emergencies spend. A report of so many lines is stored on a machine
+/// that logs nothing else.
+const OF_EMERGENCIES: usize = 64;
 
 /// Number of contexts that are refused the console's own path before one takes over a mark of an
 /// older context.
@@ -39,6 +44,9 @@ pub(crate) enum Mark {
     /// caused.
     Early = 1 << 8,
 }
+
+/// Lowest of the bits of the marks that count the CPU's panics that have not returned.
+const PANIC: usize = 1 << 16;
 
 /// State of one CPU.
 #[derive(Debug)]
@@ -75,7 +83,8 @@ impl Drop for Marked<'_> {
 #[derive(Debug)]
 pub(crate) struct Places {
     places: [Place; CPUS + 1],
-    /// Number of records that the own path may log: at most as many as came from elsewhere.
+    /// Number of records that the own path may log: at most as many as came from elsewhere, and
+    /// [`OF_EMERGENCIES`].
     credits: AtomicUsize,
     /// Nonzero if a record has come from elsewhere since the last one that certainly belonged to
     /// the own path.
@@ -96,7 +105,7 @@ impl Places {
                     refused: AtomicUsize::new(0),
                 }
             }; _],
-            credits: AtomicUsize::new(0),
+            credits: AtomicUsize::new(OF_EMERGENCIES),
             is_fresh: AtomicUsize::new(0),
             left_out: AtomicUsize::new(0),
             untold: AtomicUsize::new(0),
@@ -139,6 +148,15 @@ impl Places {
         again()
     }
 
+    /// Begins a panic, and returns the number of panics of this CPU that it interrupts.
+    pub(crate) fn begin_panic(&self, cpu: usize) -> usize {
+        self.place(cpu).marks.fetch_add(PANIC, Ordering::AcqRel) / PANIC
+    }
+
+    pub(crate) fn end_panic(&self, cpu: usize) {
+        self.place(cpu).marks.fetch_sub(PANIC, Ordering::AcqRel);
+    }
+
     pub(crate) fn has(&self, cpu: usize, mark: Mark) -> bool {
         self.place(cpu).marks.load(Ordering::Acquire) & mark as usize != 0
     }
@@ -175,10 +193,16 @@ impl Places {
 
     /// Spends a credit, and returns the number of records left out since the last stored one.
     /// Without a credit, counts one more and returns `None`.
-    pub(crate) fn spend_credit(&self, cpu: usize) -> Option<usize> {
-        let may = !self.is_certainly_own(cpu) || self.is_fresh.swap(0, Ordering::Relaxed) != 0;
+    pub(crate) fn spend_credit(&self, cpu: usize, priority: Priority) -> Option<usize> {
+        let (may, reserved) = match priority {
+            Priority::Normal => (
+                !self.is_certainly_own(cpu) || self.is_fresh.swap(0, Ordering::Relaxed) != 0,
+                OF_EMERGENCIES,
+            ),
+            _ => (true, 0),
+        };
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        let take = |credits: usize| credits.checked_sub(1);
+        let take = |credits: usize| credits.checked_sub(1).filter(|left| *left >= reserved);
         if may && self.credits.fetch_update(set, fetch, take).is_ok() {
             return Some(self.untold.swap(0, Ordering::Relaxed));
         }
@@ -190,7 +214,8 @@ impl Places {
     /// Limits the credits when all records are sent, so that a long backlog's credits do not serve
     /// a later one.
     pub(crate) fn trim_credits(&self) {
-        self.credits.fetch_min(KEPT, Ordering::Relaxed);
+        self.credits
+            .fetch_min(KEPT + OF_EMERGENCIES, Ordering::Relaxed);
     }
 
     pub(crate) fn left_out(&self) -> usize {

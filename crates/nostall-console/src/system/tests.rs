@@ -128,3 +128,25 @@ fn a_panic_that_uses_the_spare_while_the_port_is_opened_again_leaves_the_old_por
     assert_eq!(opened, Err(OpenError::Busy));
     assert!(sent.ends_with("] logged\r\n"), "{sent}");
 }
+
+/// Sets options and printer, in one of both orders.
+type Set = fn(SystemConsole<Wire, Kernel>, SinkOptions) -> SystemConsole<Wire, Kernel>;
+
+#[test]
+fn options_keep_the_progress_slot_and_the_single_offer_of_a_printers_step() {
+    static RING: Ring<[Slot; 4]> = Ring::new();
+    let options = SinkOptions::DEFAULT;
+    let set: [Set; 2] = [
+        |console, options| console.with_options(options).with_printer(),
+        |console, options| console.with_printer().with_options(options),
+    ];
+    for set in set {
+        let (_, clock) = Uart::in_virtual_time(Profile::VM, Vec::<u8>::new());
+        let kernel = Kernel(Box::leak(Box::new(clock)));
+        let console = set(SystemConsole::new(&RING, kernel), options);
+        let options = console.drain.options;
+        assert_eq!((options.slice, options.progress_slot), (1, Some(0)));
+        let console = set(console, options.progress_slot(2));
+        assert_eq!(console.drain.options.progress_slot, Some(2));
+    }
+}

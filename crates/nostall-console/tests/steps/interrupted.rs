@@ -91,6 +91,31 @@ fn a_reader_that_is_overtaken_at_any_step_sees_whole_records_and_counts_the_othe
 }
 
 #[test]
+fn a_tail_that_is_overtaken_at_any_step_joins_no_parts_of_different_lines() {
+    at_every_step(|steps| {
+        let ring = Ring::<[Slot; 8]>::new();
+        let part = ring::Part {
+            after: None,
+            continues: true,
+            is_cut: false,
+            more: true,
+            longest_run: 9,
+        };
+        ring.log_part(&META, b"a", part);
+        ring.log(&META, &[b'b'; 100]);
+        let mut room = [0; 999];
+        let mut tail = Vec::new();
+        let overtake = || (0..7).for_each(|_| assert_eq!(ring.log(&META, b"c").records, 1));
+        let was = interrupted(steps, overtake, || tail = ring.tail(&mut room).to_vec());
+        for line in tail.split(|&byte| byte == b'\n') {
+            let is_mixed = line.contains(&b'a') && line.contains(&b'b');
+            assert!(!is_mixed, "{steps}: {}", tail.escape_ascii());
+        }
+        !was
+    });
+}
+
+#[test]
 fn a_panic_at_any_step_of_a_slice_that_continues_later_repeats_one_offer_at_most() {
     for load in [1, 7, 16, 256] {
         for cpu in [0, 1] {

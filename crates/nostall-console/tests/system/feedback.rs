@@ -225,6 +225,41 @@ fn credits_of_an_old_backlog_do_not_feed_a_new_one() {
     assert!(own <= 16 + 1, "{own}");
 }
 
+#[test]
+fn emergencies_of_the_consoles_own_path_end_after_64_without_other_records() {
+    for in_set_timer in [false, true] {
+        let (machine, console) = roomy();
+        let report = move || console.emergency("", format_args!("own"));
+        if in_set_timer {
+            *machine.in_set_timer.borrow_mut() = Some(Box::new(report));
+        }
+        info(console, "line 0");
+        let interrupts = machine.run_timers(3_000, || {
+            let _in_timer = console.timer_interrupt();
+            if !in_set_timer {
+                report();
+            }
+        });
+        assert!(interrupts < 3_000, "the console causes its own output");
+        let own = |text: &str| lines_with(text, "] own");
+        // The line gives one more.
+        assert_eq!(own(&machine.arrived()), 64 + 1, "{in_set_timer}");
+        assert!(console.left_out() > 0);
+        // Other emergencies are not limited, and give one more each.
+        *machine.in_set_timer.borrow_mut() = None;
+        for _ in 0..100 {
+            console.emergency("", format_args!("of a task"));
+        }
+        machine.run_timers(3_000, || {
+            let _in_timer = console.timer_interrupt();
+            report();
+        });
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] of a task"), 100);
+        assert!(own(&text) > 64 + 50, "{in_set_timer}");
+    }
+}
+
 /// Runs the console's timer, and a tick that logs, until everything is sent. Returns the number of
 /// ticks.
 fn run_with_ticks(machine: &Machine, console: &Console, period: Nanos) -> usize {

@@ -6,6 +6,7 @@ use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_io::{Clock, Nanos, Processor, Registers};
+use nostall_uart::registers::LSR;
 use nostall_uart::{LineSettings, Model};
 
 pub type Port = VirtualPort<Vec<u8>>;
@@ -27,6 +28,8 @@ pub struct Machine {
     pub masks: Cell<usize>,
     pub stops: Cell<usize>,
     pub wakes: Cell<usize>,
+    /// Number of reads of the line status that return all ones, as without a port.
+    pub absent: Cell<usize>,
     /// The clock shows no time until this is set.
     pub is_calibrated: Cell<bool>,
     pub in_set_timer: RefCell<Option<Hook>>,
@@ -49,7 +52,13 @@ impl Registers for Wire {
     fn read8(&self, offset: usize) -> u8 {
         let value = self.0.port.read8(offset);
         call(&self.0.in_access);
-        value
+        match self.0.absent.get() {
+            left @ 1.. if offset == LSR => {
+                self.0.absent.set(left - 1);
+                !0
+            }
+            _ => value,
+        }
     }
 
     fn write8(&self, offset: usize, value: u8) {
@@ -139,6 +148,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
         masks: Cell::new(0),
         stops: Cell::new(0),
         wakes: Cell::new(0),
+        absent: Cell::new(0),
         is_calibrated: Cell::new(true),
         in_set_timer: RefCell::default(),
         in_now: RefCell::default(),

@@ -1,4 +1,6 @@
-//! Standard output, emergencies, a printer task.
+//! Standard output, emergencies, a printer task, texts in parts.
+
+use std::fmt;
 
 use nostall_console::{Level, Meta, Priority, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos};
@@ -219,4 +221,42 @@ fn a_second_console_on_the_ring_continues_where_the_early_one_stopped() {
     let text = machine.arrived();
     assert_eq!(lines_with(&text, "of the early console"), 1, "{text}");
     assert_eq!(lines_with(&text, "of the second"), 1, "{text}");
+}
+
+/// A text of several parts. `between` runs after the first one, as an interrupt would.
+struct Parts<F: Fn()> {
+    first: String,
+    between: F,
+    then: &'static str,
+}
+
+impl<F: Fn()> fmt::Display for Parts<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.first)?;
+        // The first part is logged once the next one has no room in the buffer.
+        f.write_str(&" ".repeat(256 - self.first.len()))?;
+        f.write_str(self.then)?;
+        (self.between)();
+        Ok(())
+    }
+}
+
+#[test]
+fn a_part_of_a_line_that_another_record_separates_from_it_imitates_no_line() {
+    let (machine, console) = open(PC);
+    let text = Parts {
+        first: "user ".into(),
+        between: || info(console, "link up"),
+        then: "sshd: accepted root",
+    };
+    console.log(Level::Info, "net", format_args!("{text}"));
+    assert!(console.settle(Nanos::from_secs(1)));
+    let text = machine.arrived();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[0].contains("] net: user "), "{text}");
+    assert!(lines[1].ends_with("] link up"), "{text}");
+    // It has the time of the line that it continues.
+    let time = lines[0].split_once(']').unwrap().0;
+    assert_eq!(lines[2], format!("(cont.) {time}] sshd: accepted root"));
 }

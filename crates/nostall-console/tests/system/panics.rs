@@ -1,12 +1,14 @@
 //! Panics at every point of the console's code.
 
+use std::cell::Cell;
 use std::fmt;
 
-use nostall_io::Clock;
-use nostall_uart::LineSettings;
+use nostall_console::{FlushLimits, PanicOrder, SinkOptions, SystemConsole};
+use nostall_io::{Clock, Nanos};
 use nostall_uart::registers::IER;
+use nostall_uart::{Console as Driver, LineSettings};
 
-use crate::machine::{Console, Wire, info, machine_with, open};
+use crate::machine::{Console, Kernel, Wire, info, machine, machine_with, open};
 use crate::{PC, lines_with};
 
 use nostall_io::Registers;
@@ -37,6 +39,65 @@ fn a_panic_stops_the_others_sends_its_text_first_and_then_the_backlog() {
         (console.drain().sink().offers(), machine.timers_set.get()),
         (offers, timers)
     );
+}
+
+#[test]
+fn a_kernel_chooses_how_long_a_panic_sends_and_which_records() {
+    let total = Nanos::from_millis(20);
+    let newest = SinkOptions::DEFAULT.panic_order(PanicOrder::PanicThenNewest(2));
+    for (limits, options, complete, numbers) in [
+        (FlushLimits::DEFAULT, SinkOptions::DEFAULT, 1, 0..60),
+        (
+            FlushLimits::DEFAULT.total(total),
+            SinkOptions::DEFAULT,
+            0,
+            0..5,
+        ),
+        (FlushLimits::DEFAULT.total(total), newest, 1, 58..60),
+    ] {
+        let (machine, console) = machine(PC);
+        let console = Box::leak(Box::new(
+            SystemConsole::new(console.drain().ring(), Kernel(machine))
+                .with_options(options)
+                .with_flush_limits(limits),
+        ));
+        for n in 0..60 {
+            info(console, &format!("line {n:02} of the log"));
+        }
+        console
+            .open(Wire(machine), LineSettings::baud(115_200))
+            .unwrap();
+        let start = machine.clock.now();
+        let report = console.panic(format_args!("the end"));
+        assert_eq!(report.complete, complete);
+        assert!(machine.clock.now() - start < limits.total + Nanos::from_millis(5));
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] the end"), 1, "{text}");
+        // Opening the port sends a part of the first line.
+        for n in 1..60 {
+            let times = usize::from(numbers.contains(&n));
+            assert_eq!(
+                lines_with(&text, &format!("line {n:02} of")),
+                times,
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_takes_the_port_over_in_a_line_reports_lost_bytes_on_a_line_of_their_own() {
+    let (machine, _) = machine(PC);
+    let line = LineSettings::baud(115_200);
+    let mut first = Driver::open(Wire(machine), Kernel(machine), line).unwrap();
+    let mut spare = first.clone();
+    first.write(b"half a li");
+    spare.take_over();
+    // The port does not answer for one write.
+    machine.absent.set(2);
+    assert_eq!(spare.write(b"lost\n").dropped, 6);
+    spare.write(b"the end\n");
+    assert_eq!(machine.arrived(), "half a li\n[6 bytes lost]\nthe end\n");
 }
 
 #[test]
@@ -71,6 +132,35 @@ fn the_text_of_a_panic_in_each_platform_method_and_with_the_port_in_use_is_sent(
 }
 
 #[test]
+fn a_panic_in_the_text_or_clock_of_the_first_one_stops_the_other_cpus() {
+    struct Panics(&'static Console);
+    impl fmt::Display for Panics {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.panic(format_args!("inner"));
+            // The kernel's panic handler does not return.
+            std::panic::resume_unwind(Box::new(()))
+        }
+    }
+    for in_clock in [false, true] {
+        let (machine, console) = open(PC);
+        if in_clock {
+            *machine.in_now.borrow_mut() = Some(Box::new(move || {
+                if machine.wakes.replace(1) == 0 {
+                    let _ = Panics(console).to_string();
+                }
+            }));
+        }
+        let outer = || match in_clock {
+            true => console.panic(format_args!("outer")),
+            false => console.panic(format_args!("{}", Panics(console))),
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(outer)).is_err());
+        assert_eq!(machine.stops.get(), 1, "{in_clock}");
+        assert_eq!(lines_with(&machine.arrived(), "] inner"), 1, "{in_clock}");
+    }
+}
+
+#[test]
 fn a_text_that_panics_each_time_ends_in_a_constant_one() {
     struct Broken(&'static Console);
     impl fmt::Display for Broken {
@@ -83,7 +173,8 @@ fn a_text_that_panics_each_time_ends_in_a_constant_one() {
     let (machine, console) = open(PC);
     console.panic(format_args!("{}", Broken(console)));
     let text = machine.arrived();
-    assert_eq!(lines_with(&text, "] a panic's text panics"), 1, "{text}");
+    let constant = "] more than four panics at once: a text is left out";
+    assert_eq!(lines_with(&text, constant), 1, "{text}");
 }
 
 #[test]
@@ -105,7 +196,7 @@ fn panics_of_a_clock_that_panics_at_each_read_end_with_the_beginning_of_a_text()
         if early {
             info(console, "a line that is longer than a FIFO");
         }
-        let depth: &std::cell::Cell<usize> = Box::leak(Box::default());
+        let depth: &Cell<usize> = Box::leak(Box::default());
         *machine.in_now.borrow_mut() = Some(Box::new(move || {
             depth.set(depth.get() + 1);
             assert!(depth.get() < 20, "it never ends");
@@ -120,10 +211,28 @@ fn panics_of_a_clock_that_panics_at_each_read_end_with_the_beginning_of_a_text()
 
 #[test]
 fn a_panic_before_the_port_is_open_returns_at_once() {
-    let (machine, console) = crate::machine::machine(PC);
+    let (machine, console) = machine(PC);
+    let start = machine.clock.now();
     let report = console.panic(format_args!("early"));
+    assert!(machine.clock.now() - start < Nanos::from_millis(1));
     assert_eq!((report.complete, report.incomplete), (0, 1));
     assert_eq!(machine.stops.get(), 1);
+}
+
+#[test]
+fn a_panic_waits_for_a_port_that_does_not_answer_until_its_time_limit() {
+    for reads in [2, 3, 100, usize::MAX] {
+        let (machine, console) = open(PC);
+        let start = machine.clock.now();
+        machine.absent.set(reads);
+        let report = console.panic(format_args!("the end"));
+        let took = machine.clock.now() - start;
+        let returns = usize::from(reads != usize::MAX);
+        assert_eq!(report.complete, returns, "{reads}");
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] the end"), returns, "{reads}: {text}");
+        assert!(took < Nanos::from_millis(10_100), "{reads}: {took}");
+    }
 }
 
 #[test]
@@ -146,25 +255,77 @@ fn a_panic_of_another_cpu_leaves_the_port_to_the_first_one() {
 }
 
 #[test]
-fn the_text_of_a_panic_at_every_access_of_a_second_open_is_sent() {
-    for at in 0.. {
-        let (machine, console) = open(PC);
-        let left = std::cell::Cell::new(at);
-        *machine.in_access.borrow_mut() = Some(Box::new(move || match left.get() {
-            0 => {
-                left.set(usize::MAX);
-                console.panic(format_args!("the end"));
-            }
-            usize::MAX => {}
-            more => left.set(more - 1),
-        }));
-        let _ = console.open(Wire(machine), LineSettings::baud(115_200));
-        if machine.stops.get() == 0 {
-            assert!(at > 50, "{at}");
-            break;
+fn from_a_panic_on_only_its_cpu_gets_the_port() {
+    let (machine, console) = open(PC);
+    let direct = move || console.with_port(|port| port.write(b"direct\n"));
+    let asked: &Cell<usize> = Box::leak(Box::default());
+    *machine.in_now.borrow_mut() = Some(Box::new(move || {
+        if machine.stops.get() == 0 || machine.cpu.replace(1) == 1 {
+            return;
         }
-        let text = machine.arrived();
-        assert_eq!(lines_with(&text, "] the end"), 1, "{at}: {text}");
+        asked.set(asked.get() + 1);
+        assert!(direct().is_none());
+        assert!(
+            console
+                .open(Wire(machine), LineSettings::baud(115_200))
+                .is_err()
+        );
+        machine.cpu.set(0);
+    }));
+    let text = "a text that is longer than a FIFO ".repeat(4);
+    console.panic(format_args!("{text}"));
+    *machine.in_now.borrow_mut() = None;
+    assert!(asked.get() > 10);
+    assert!(direct().is_some());
+    let sent = machine.arrived();
+    assert!(sent.ends_with(&format!("] {text}\ndirect\n")), "{sent}");
+}
+
+#[test]
+fn the_texts_of_panics_of_eight_cpus_are_sent() {
+    let (machine, console) = open(PC);
+    *machine.in_stop.borrow_mut() = Some(Box::new(move || {
+        for cpu in 1..8 {
+            machine.cpu.set(cpu);
+            console.panic(format_args!("of CPU {cpu}"));
+        }
+        machine.cpu.set(0);
+    }));
+    console.panic(format_args!("of CPU 0"));
+    let text = machine.arrived();
+    for cpu in 0..8 {
+        let end = format!("] of CPU {cpu}");
+        assert_eq!(lines_with(&text, &end), 1, "{text}");
+    }
+}
+
+#[test]
+fn the_text_of_a_panic_at_every_access_of_a_first_or_second_open_is_sent() {
+    for is_second in [false, true] {
+        for at in 0.. {
+            let (machine, console) = machine(PC);
+            let line = LineSettings::baud(115_200);
+            if is_second {
+                console.open(Wire(machine), line).unwrap();
+            }
+            let left = Cell::new(at);
+            *machine.in_access.borrow_mut() = Some(Box::new(move || match left.get() {
+                0 => {
+                    left.set(usize::MAX);
+                    console.panic(format_args!("the end"));
+                }
+                usize::MAX => {}
+                more => left.set(more - 1),
+            }));
+            let _ = console.open(Wire(machine), line);
+            if machine.stops.get() == 0 {
+                assert!(at > 50, "{at}");
+                break;
+            }
+            let text = machine.arrived();
+            let times = lines_with(&text, "] the end");
+            assert_eq!(times, 1, "{is_second} {at}: {text}");
+        }
     }
 }
 
@@ -175,7 +336,7 @@ fn the_text_of_a_panic_at_every_access_to_the_port_and_every_clock_read_is_sent(
         for in_clock in [false, true] {
             let (machine, console) = open(PC);
             let place = [&machine.in_access, &machine.in_now][usize::from(in_clock)];
-            let left = std::cell::Cell::new(at);
+            let left = Cell::new(at);
             *place.borrow_mut() = Some(Box::new(move || match left.get() {
                 0 => {
                     left.set(usize::MAX);
@@ -212,8 +373,8 @@ fn the_texts_of_a_panic_and_of_a_panic_at_every_access_and_clock_read_of_it_are_
             for in_clock in [false, true] {
                 let (machine, console) = open(PC);
                 let place = [&machine.in_access, &machine.in_now][usize::from(in_clock)];
-                let left = std::cell::Cell::new(first);
-                let panics = std::cell::Cell::new(0);
+                let left = Cell::new(first);
+                let panics = Cell::new(0);
                 *place.borrow_mut() = Some(Box::new(move || match (panics.get(), left.get()) {
                     (2, _) => {}
                     (panic, 0) => {

@@ -59,7 +59,7 @@ fn two_tasks_that_never_return_from_the_console_leave_it_to_the_others_after_fou
         }));
         info(console, "the first one that is preempted");
         *place.borrow_mut() = None;
-        // Those two tasks are still preempted.
+        // Both tasks are still preempted.
         let text = arrived.borrow();
         assert_eq!(lines_with(&text, "] other "), 40, "{in_clock} {text}");
         assert!(blanks(&text) <= 4, "{in_clock} {text}");

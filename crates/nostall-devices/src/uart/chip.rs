@@ -49,6 +49,14 @@ impl Chip {
         }
     }
 
+    /// Creates `vm-superio`'s: a 16550A with FIFOs of 64 bytes.
+    pub(super) const fn superio() -> Self {
+        Self {
+            depth: 64,
+            ..Self::new(Model::Uart16550A)
+        }
+    }
+
     /// Returns the model.
     pub const fn model(self) -> Model {
         self.model

@@ -71,7 +71,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
             | bit(self.transmit.len() < self.depth(), USR_TFNF)
             | bit(self.transmit.is_empty(), USR_TFE)
             | bit(!self.receiver.bytes.is_empty(), USR_RFNE)
-            | bit(self.receive_room() == 0, USR_RFF)
+            | bit(self.receiver.bytes.len() >= self.depth(), USR_RFF)
     }
 
     /// Returns whether the port is busy (DW_apb_uart databook, USR bit 0): it has a divisor, and

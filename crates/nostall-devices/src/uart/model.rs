@@ -1,7 +1,7 @@
 //! The register model, as seen by the guest.
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{self, Write};
 
 use nostall_io::{Clock, Nanos};
 use nostall_uart::Model;
@@ -68,6 +68,7 @@ pub struct Uart<C, W> {
     /// Fault: the transmit FIFO accepts only half of its advertised bytes.
     pub(super) short_fifo: bool,
     pub(super) lost: u64,
+    pub(super) sink_error: Option<io::Error>,
     pub(super) empty_reads: u64,
 }
 
@@ -96,6 +97,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
             busy_detect: false,
             short_fifo: false,
             lost: 0,
+            sink_error: None,
             empty_reads: 0,
         }
     }

@@ -71,7 +71,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     /// Returns the LSR without error bits.
-    fn quiet_lsr(&self) -> u8 {
+    pub(super) fn quiet_lsr(&self) -> u8 {
         let received = if self.receiver.bytes.is_empty() {
             0
         } else {

@@ -1,6 +1,6 @@
 //! Actions from outside the port: reset, input, modem lines.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use nostall_io::Clock;
 
@@ -30,9 +30,6 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// In loopback it is 0.
     pub(super) fn receive_all(&mut self, bytes: &[u8]) -> usize {
         self.drain();
-        if self.is_looped() {
-            return 0;
-        }
         let taken = bytes.len().min(self.receive_room());
         for &byte in &bytes[..taken] {
             let now = self.time();
@@ -41,9 +38,14 @@ impl<C: Clock, W: Write> Uart<C, W> {
         taken
     }
 
-    /// Returns how many bytes can be received without loss. A VMM should hold back further input.
+    /// Returns how many bytes can be received without loss: none in loopback. A VMM should hold back
+    /// further input.
     pub fn receive_room(&self) -> usize {
-        self.depth().saturating_sub(self.receiver.bytes.len())
+        if self.is_looped() {
+            0
+        } else {
+            self.depth().saturating_sub(self.receiver.bytes.len())
+        }
     }
 
     /// Sets the modem's lines. `lines` has the upper four bits of the MSR, set for an asserted
@@ -62,6 +64,11 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// reset, or refused by the sink.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Takes the sink's last error. Its byte is lost.
+    pub fn take_sink_error(&mut self) -> Option<io::Error> {
+        self.sink_error.take()
     }
 
     /// Returns the number of reads from the empty receiver. A DesignWare built with PSLVERR_RESP_EN

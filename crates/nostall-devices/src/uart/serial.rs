@@ -1,7 +1,7 @@
 //! A port that triggers an interrupt event.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use nostall_io::Clock;
@@ -13,6 +13,9 @@ use super::Uart;
 ///
 /// The trait matches `vm-superio`'s `Trigger`, so that an implementation for one works for the
 /// other. With `()`, the caller polls the line ([`Uart::interrupt`]).
+#[diagnostic::on_unimplemented(
+    note = "`EventFd` of vmm-sys-util 0.15 implements it with the feature `vm-device` of nostall-devices"
+)]
 pub trait Trigger {
     /// Error of a failed trigger.
     type E: fmt::Debug;
@@ -50,8 +53,22 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
     }
 }
 
-/// A [`Uart`] that triggers an interrupt whenever its line rises: a replacement for `vm-superio`'s
-/// `Serial`.
+/// Error of a serial port that a guest uses.
+#[derive(Debug, thiserror::Error)]
+pub enum Error<E> {
+    /// The interrupt could not be triggered.
+    #[error("Failed to trigger interrupt: {0}")]
+    Trigger(E),
+    /// The sink did not take a byte of the guest's output, which is lost.
+    #[error("Couldn't write/flush to the given destination: {0}")]
+    IOError(io::Error),
+    /// There is no room for input. [`Serial::receive`] returns 0 instead.
+    #[error("No space left in FIFO")]
+    FullFifo,
+}
+
+/// A [`Uart`] that triggers an interrupt whenever its line rises. A VMM that uses `vm-superio` takes
+/// [`vm_superio::Serial`](super::vm_superio::Serial) instead.
 ///
 /// Guests handle interrupts until none is pending. A line that is already high triggers again only
 /// where the chip's line would fall and rise. That is when a byte was sent and the transmitter is
@@ -59,15 +76,15 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 ///
 /// OUT2 of the MCR, which gates the line on a PC, does not gate the trigger.
 ///
-/// There is no counterpart to `vm-superio`'s events. A VMM with input waiting for room calls
-/// [`Uart::receive_room`] after the guest's next access.
+/// A VMM with input waiting for room calls [`Uart::receive_room`] after the guest's next access.
+/// Until the guest enables the FIFOs, there is room for one byte.
 ///
 /// # Example
 ///
 /// ```
 /// use std::sync::mpsc::{SendError, Sender, channel};
 ///
-/// use nostall_devices::uart::{Line, Serial, Trigger, Uart};
+/// use nostall_devices::uart::{Error, Line, Serial, Trigger, Uart};
 /// use nostall_io::HostClock;
 /// use nostall_uart::registers::{IER, RBR, THR, ier};
 ///
@@ -91,7 +108,7 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 /// assert!(injected.try_recv().is_ok());
 /// assert_eq!(serial.read(RBR), b'y');
 /// assert_eq!(serial.uart_mut().sink_mut(), b"x");
-/// # Ok::<(), SendError<()>>(())
+/// # Ok::<(), Error<SendError<()>>>(())
 /// ```
 #[derive(Debug)]
 pub struct Serial<T: Trigger, C, W> {
@@ -99,7 +116,7 @@ pub struct Serial<T: Trigger, C, W> {
     trigger: T,
     /// Whether the line is high and the trigger for it succeeded.
     high: bool,
-    failed: Option<T::E>,
+    failed: Option<Error<T::E>>,
 }
 
 impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
@@ -117,7 +134,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// Handles a guest's read of the register at `offset`.
     ///
     /// It triggers if the line rises, because time has passed or the next byte has an error.
-    /// [`take_error`](Self::take_error) returns a failed trigger's error.
+    /// [`take_error`](Self::take_error) returns the error of a failed trigger, or of the sink.
     pub fn read(&mut self, offset: usize) -> u8 {
         let value = self.uart.read(offset);
         self.follow_keeping_error();
@@ -129,14 +146,15 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// # Errors
     ///
     /// The trigger's error. The write has taken effect, and the next write tries the trigger again.
-    pub fn write(&mut self, offset: usize, value: u8) -> Result<(), T::E> {
+    /// Or the sink's error, for a byte that has left the port since the last call.
+    pub fn write(&mut self, offset: usize, value: u8) -> Result<(), Error<T::E>> {
         let sends = offset == THR && !self.uart.dlab();
         self.uart.write(offset, value);
         self.uart.settle();
         let interrupt = self.uart.pending_interrupt();
         let sent = sends && interrupt == Some(iir::TRANSMITTER_EMPTY);
         self.high &= !sent;
-        self.follow(interrupt)
+        self.finish(interrupt)
     }
 
     /// Receives as many of `bytes` as there is room for, in order, and returns their number. In
@@ -145,7 +163,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// # Errors
     ///
     /// The trigger's error. The bytes are received, and the next call tries the trigger again.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, T::E> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Error<T::E>> {
         let taken = self.uart.receive_all(bytes);
         let interrupt = self.uart.pending_interrupt();
         let came = taken > 0 && matches!(interrupt, Some(iir::RECEIVED_DATA | iir::TIMEOUT));
@@ -159,18 +177,27 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// # Errors
     ///
-    /// The trigger's error. The next call tries the trigger again.
-    pub fn tend(&mut self) -> Result<(), T::E> {
+    /// The trigger's error. The next call tries the trigger again. Or the sink's error, for a byte
+    /// that has left the port since the last call.
+    pub fn tend(&mut self) -> Result<(), Error<T::E>> {
         let interrupt = self.uart.interrupt();
-        self.follow(interrupt)
+        self.finish(interrupt)
+    }
+
+    /// Ends an access: triggers if `interrupt` is the line's rise, and reports the sink's error.
+    fn finish(&mut self, interrupt: Option<u8>) -> Result<(), Error<T::E>> {
+        self.follow(interrupt)?;
+        self.uart
+            .take_sink_error()
+            .map_or(Ok(()), |error| Err(Error::IOError(error)))
     }
 
     /// Triggers if `interrupt` is the line's rise.
-    fn follow(&mut self, interrupt: Option<u8>) -> Result<(), T::E> {
+    fn follow(&mut self, interrupt: Option<u8>) -> Result<(), Error<T::E>> {
         let is_high = interrupt.is_some();
         self.high &= is_high;
         if is_high && !self.high {
-            self.trigger.trigger()?;
+            self.trigger.trigger().map_err(Error::Trigger)?;
             self.high = true;
         }
         Ok(())
@@ -178,7 +205,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
 
     fn follow_keeping_error(&mut self) {
         let interrupt = self.uart.pending_interrupt();
-        if let Err(error) = self.follow(interrupt) {
+        if let Err(error) = self.finish(interrupt) {
             self.failed = Some(error);
         }
     }
@@ -193,9 +220,9 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         &self.trigger
     }
 
-    /// Takes the last trigger error of an access that cannot return one: a read, or any access
-    /// through rust-vmm's device bus.
-    pub const fn take_error(&mut self) -> Option<T::E> {
+    /// Takes the last error of an access that cannot return one: a read, or any access through
+    /// rust-vmm's device bus.
+    pub const fn take_error(&mut self) -> Option<Error<T::E>> {
         self.failed.take()
     }
 
@@ -210,7 +237,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         value
     }
 
-    /// Writes a register and stores the trigger's error for [`take_error`](Self::take_error).
+    /// Writes a register and stores an error for [`take_error`](Self::take_error).
     #[cfg(feature = "vm-device")]
     pub(crate) fn write_keeping_error(&mut self, offset: usize, value: u8) {
         if let Err(error) = self.write(offset, value) {

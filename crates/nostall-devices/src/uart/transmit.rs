@@ -119,8 +119,9 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     fn deliver(&mut self, byte: u8) {
-        if self.sink.write_all(&[byte]).is_err() {
+        if let Err(error) = self.sink.write_all(&[byte]) {
             self.lost = self.lost.saturating_add(1);
+            self.sink_error = Some(error);
         }
     }
 

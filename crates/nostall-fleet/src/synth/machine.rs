@@ -77,7 +77,7 @@ impl Machine<'_> {
                 }
                 ZoneKind::Dmesg => {}
                 ZoneKind::Console => {
-                    // As the console shows it: without levels.
+                    // The console shows the log without levels.
                     for line in log.lines() {
                         let text = line.split_once('>').map_or(line, |(_, text)| text);
                         zone.append_text(text.as_bytes());
@@ -106,7 +106,7 @@ impl Machine<'_> {
         Ok(memory)
     }
 
-    /// Returns functions with their callers, in order. Those of a crash are among the last.
+    /// Returns functions with their callers, in order. The calls of a crash are among the last.
     fn calls(&self, random: &mut Random) -> Vec<(&'static str, &'static str)> {
         let number = self.size / 4 / 24;
         let mut any = || COMMON[random.below(COMMON.len() as u64) as usize];

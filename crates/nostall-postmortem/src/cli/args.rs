@@ -13,7 +13,7 @@ use crate::Unpack;
 ///
 /// Reads memory dumps: raw files, ELF cores (kdump, QEMU's dump-guest-memory), LiME dumps, or the
 /// region of Linux's ramoops alone. Finds the region and its parameters, and explains the evidence
-/// on stderr.
+/// on stderr with -v.
 ///
 /// An option for the region's division (a zone's size, ECC, CPUs, flags or Linux's version) replaces
 /// this search. The other parameters then have Linux's defaults: 4096 bytes for each size, no ECC,
@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(value_name = "IMAGE", required = true)]
     pub(super) images: Vec<PathBuf>,
 
-    /// Decode every region in an image, not only the likeliest. List doubtful places, where
-    /// ordinary data may resemble an empty region. Of log rings, also show records that were
+    /// Decode every region in an image, not only the likeliest with records. List doubtful places,
+    /// where ordinary data may resemble an empty region. Also show records of log rings that were
     /// already printed
     #[arg(long)]
     pub(super) all: bool,
@@ -93,6 +93,11 @@ pub struct Args {
     /// Print only results and errors: no explanations
     #[arg(long, short)]
     pub(super) quiet: bool,
+
+    /// Explain the evidence for each part, its damage, and with --format linux its trust. The
+    /// default is a line for each image
+    #[arg(long, short)]
+    pub(super) verbose: bool,
 
     // Last, because its heading applies to all following options.
     #[command(flatten)]
@@ -174,7 +179,7 @@ docs/src/postmortem-json.md explains every word.
   candidate  a region that is not decoded
   end        the end of an image: file, status, records, message
 
-Linux: the files have no marks, so trust levels and ranges go to stderr.
+Linux: the files have no marks. With -v, trust levels and ranges go to stderr.
 Three kinds of files are nostall's own:
   log-nostall-N        a log ring: the lines that the console would have shown
   trace-nostall-N      a trace of nostall-trace: its function graph
@@ -189,7 +194,8 @@ Exit status:
   4  a damaged region or ring has no readable record
   5  nothing is found
   6  the output cannot be written, such as on a full disk
-Of several images: the first of 6, 1, 0, 4, 3, 5 that applies to one.";
+Of several images: the first of 6, 1, 0, 4, 3, 5 that applies to one.
+A reader that closes the pipe ends the command with 141, the status of SIGPIPE.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {

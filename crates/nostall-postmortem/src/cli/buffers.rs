@@ -9,6 +9,7 @@ use super::input::Input;
 use super::outcome::{Outcome, Status};
 use super::output::Style;
 use super::text::{self, HEADING};
+use crate::count::counted;
 use crate::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use crate::image::Image;
 
@@ -32,10 +33,10 @@ pub fn name(buffer: &RingBuffer) -> String {
 pub fn describe(buffer: &RingBuffer) -> String {
     let RingBuffer { address, cpus, .. } = buffer;
     format!(
-        "a ring buffer of {} at {address:#x}: {} records on {} CPUs",
+        "a ring buffer of {} at {address:#x}: {} on {}",
         buffer.version.name(),
-        buffer.records(),
-        cpus.len()
+        counted(buffer.records(), "record"),
+        counted(cpus.len(), "CPU")
     )
 }
 
@@ -69,17 +70,15 @@ pub fn summary(
     let RingBuffer { index, address, .. } = buffer;
     writeln!(
         out,
-        "{heading}{HEADING}ring buffer {index}{heading:#}: at {address:#x}, of {}, {} records; {}",
+        "{heading}{HEADING}ring buffer {index}{heading:#}: at {address:#x}, of {}, {}; {}",
         buffer.version.name(),
-        buffer.records(),
+        counted(buffer.records(), "record"),
         text::trust(Trust::Unchecked)
     )?;
     for cpu in &buffer.cpus {
-        let (number, records, subbufs) = (cpu.number, cpu.records(), cpu.pages.len());
-        writeln!(
-            out,
-            "{HEADING}  CPU {number}: {records} records in {subbufs} sub-buffers"
-        )?;
+        let (number, records) = (cpu.number, counted(cpu.records(), "record"));
+        let subbufs = counted(cpu.pages.len(), "sub-buffer");
+        writeln!(out, "{HEADING}  CPU {number}: {records} in {subbufs}")?;
     }
     for note in buffer.notes() {
         writeln!(out, "{HEADING}  {note}")?;

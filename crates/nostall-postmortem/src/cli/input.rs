@@ -94,7 +94,7 @@ pub fn read_file(path: &Path, most: usize) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As for [`read_file`].
+/// Returns the errors of [`read_file`].
 pub fn read_or(path: &Path, most: usize, too_large: impl FnOnce() -> Error) -> Result<Vec<u8>> {
     let file = match path.to_str() {
         Some("-") => stdin()?,

@@ -1,11 +1,12 @@
 //! Processing of each image.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use nostall_pstore::{Damage, Place, Trust, ZoneState};
 use nostall_trace::linux::Formats;
 
@@ -15,7 +16,7 @@ use super::input::Input;
 use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
-use super::output::{self, Style, note, to_stdout};
+use super::output::{self, Style, is_closed, note, to_stdout};
 use super::part::{Buffer, Part};
 use super::region::{self, Meant, Region};
 use super::rings::{self, Ring};
@@ -23,6 +24,7 @@ use super::swap::Swap;
 use super::text::{self, Escaped};
 use super::traces::{self, Trace};
 use super::{buffers, files};
+use crate::count::counted;
 use crate::detect::Detection;
 use crate::ftrace_ring::{self, Kernel, RingBuffer};
 use crate::image::Image;
@@ -54,14 +56,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     );
     let job = Job {
         args,
+        found: RefCell::default(),
         symbols,
         formats,
         style: Style::of(&io::stdout()),
         several: args.all || inputs.len() > 1,
     };
-    let status = inputs.iter().map(|input| job.image(input));
-    let status = status.reduce(Status::and).unwrap_or(Status::Error);
-    Ok(ExitCode::from(status as u8))
+    let mut status = None;
+    for input in &inputs {
+        if inputs.len() > 1 {
+            job.note(format_args!("{input}:"));
+        }
+        let next = job.image(input)?;
+        status = Some(status.map_or(next, |status| Status::and(status, next)));
+    }
+    Ok(ExitCode::from(status.unwrap_or(Status::Error) as u8))
 }
 
 /// The arguments, and the style of the output.
@@ -72,13 +81,22 @@ struct Job<'a> {
     style: Style,
     /// Whether each region needs a heading.
     several: bool,
+    /// Parts of the current image, and their damage.
+    found: RefCell<Vec<String>>,
 }
+
+/// Number of parts in the line for an image.
+const FEW: usize = 3;
 
 impl Job<'_> {
     /// Decodes one image. Prints the error if that fails.
-    fn image(&self, input: &Input) -> Status {
+    ///
+    /// # Errors
+    ///
+    /// If the reader of standard output has closed it.
+    fn image(&self, input: &Input) -> Result<Status> {
         let outcome = self.regions(input);
-        let outcome = outcome.unwrap_or_else(|error| Outcome::failed(&error, format!("{error:#}")));
+        let outcome = outcome.or_else(|error| failed(error, ""))?;
         let mut status = outcome.status;
         if self.args.format == Format::Json && self.args.out.is_none() {
             let Outcome {
@@ -87,16 +105,21 @@ impl Job<'_> {
             let file = input.name();
             let end = to_stdout(|out| json::end(&file, status, *records, message.as_deref(), out));
             if let Err(error) = end {
-                status = Status::of(&error);
-                output::error(format_args!("{error:#}"));
+                let failed = failed(error, "")?;
+                status = failed.status;
+                output::error(format_args!("{}", failed.message.unwrap_or_default()));
             }
         }
-        if let Some(message) = outcome.message
-            && (status.is_error() || !self.args.quiet)
-        {
-            output::error(format_args!("{message}"));
+        let found = self.found.take();
+        if status == Status::Records && !found.is_empty() {
+            self.print(format_args!("{input}: {}; -v explains", few(&found)));
         }
-        status
+        match outcome.message {
+            Some(message) if status.is_error() => output::error(format_args!("{message}")),
+            Some(message) => self.print(format_args!("{message}")),
+            None => {}
+        }
+        Ok(status)
     }
 
     fn regions(&self, input: &Input) -> Result<Outcome> {
@@ -110,7 +133,6 @@ impl Job<'_> {
             "--out takes one region, and there are {number}: choose one with --offset and --size"
         );
         let mut decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
-        let has_region = !decoded.is_empty();
         let found = trace_region::find(&image, &args.region.window(), &decoded);
         decoded.extend(found.iter().map(TraceRegion::range));
         let rings = rings::find(&image, args.region.window(), &decoded, args.all);
@@ -124,25 +146,24 @@ impl Job<'_> {
             let region = meant.read(&image, &args.region);
             let next = region.and_then(|region| self.region(&image, input, &region));
             // The other regions are still decoded.
-            let next =
-                next.unwrap_or_else(|error| Outcome::failed(&error, format!("{input}: {error:#}")));
+            let next = next.or_else(|error| failed(error, &format!("{input}: ")))?;
             outcome = join(outcome, next);
         }
         for other in &regions.others {
             if args.format == Format::Json && args.out.is_none() {
                 to_stdout(|out| json::candidate(&input.name(), other, out))?;
             }
-            for line in other.lines() {
-                self.note(format_args!("{line}"));
+            let lines = other.lines();
+            match args.all {
+                true => lines
+                    .iter()
+                    .for_each(|line| self.print(format_args!("{line}"))),
+                false => lines.into_iter().for_each(|line| self.found(line)),
             }
-        }
-        let has_other = !(rings.is_empty() && found.is_empty() && buffers.is_empty());
-        if !has_region && has_other {
-            self.cut_short(&image);
         }
         self.note_most(rings.len(), rings::MOST, "rings");
         for ring in &rings {
-            self.note(format_args!("{}", ring.describe()));
+            self.found(ring.describe());
             let next = self.part(&image, input, ring, outcome.is_none())?;
             outcome = join(outcome, next);
         }
@@ -150,7 +171,7 @@ impl Job<'_> {
         for (index, trace) in found.into_iter().enumerate() {
             let symbols = self.symbols.as_ref();
             let trace = Trace::new(index, trace, symbols, args.kaslr_offset);
-            self.note(format_args!("{}", trace.describe()));
+            self.found(trace.describe());
             for line in trace.notes() {
                 let (name, line) = (trace.name(), escape_name(line));
                 self.note(format_args!("{name}: {line}"));
@@ -165,11 +186,16 @@ impl Job<'_> {
         }
         let none = || no_region(&image, input, args.swap, regions.unlisted);
         let mut outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
-        if !regions.is_complete {
-            let cut = format!("{input}: {}", Detection::CUT_SHORT);
+        if let Err(error) = image.check() {
+            let message = format!("{input}: {error}");
+            return Ok(outcome.and(Outcome::none(Status::Error, message)));
+        }
+        let cut = (!regions.is_complete).then(|| Detection::CUT_SHORT.to_owned());
+        for doubt in cut.into_iter().chain(image.doubt()) {
+            let doubt = format!("{input}: {doubt}");
             outcome.message = Some(match outcome.message {
-                Some(message) => format!("{message}; {cut}"),
-                None => cut,
+                Some(message) => format!("{message}; {doubt}"),
+                None => doubt,
             });
         }
         Ok(outcome)
@@ -205,19 +231,19 @@ impl Job<'_> {
             && readable == 0
         {
             let message = format!(
-                "{input}: no records here: of {} zones none can be read ({} zone {} at {:#x}: \
+                "{input}: no records here: of {} none can be read ({} zone {} at {:#x}: \
                  {why}); are offset, sizes and --ecc those of the kernel that crashed?",
-                damaged.len(),
+                counted(damaged.len(), "zone"),
                 place.kind,
                 place.index,
                 region.at(place.offset),
             );
             return Ok(Outcome::none(Status::Damaged, message));
         }
-        self.explain(image, region, &decoded, &damaged);
+        self.explain(region, &decoded, &damaged);
         let names = match self.symbols.clone() {
             Some(symbols) => names::moved(symbols, args.kaslr_offset, &decoded, |line| {
-                self.note(line);
+                self.found(line.to_string());
             }),
             None => Names::none(),
         };
@@ -228,7 +254,7 @@ impl Job<'_> {
             (Some(folder), Format::Linux) => self.linux_folder(&decoded, &names, folder),
             (None, Format::Linux) => self.linux(&decoded, &names, heading),
             (Some(folder), _) => self.folder(&decoded, &names, folder),
-            (None, _) => self.print(&decoded, &names, heading),
+            (None, _) => self.records(&decoded, &names, heading),
         }?;
         let status = match (records, damaged.is_empty()) {
             (0, true) => Status::Empty,
@@ -251,16 +277,15 @@ impl Job<'_> {
         })
     }
 
-    fn explain(
-        &self,
-        image: &Image,
-        region: &Region<'_>,
-        decoded: &Decoded<'_>,
-        damaged: &[(Place, Damage)],
-    ) {
-        self.cut_short(image);
-        for line in region.lines() {
+    fn explain(&self, region: &Region<'_>, decoded: &Decoded<'_>, damaged: &[(Place, Damage)]) {
+        let mut lines = region.lines().into_iter();
+        lines.next().into_iter().for_each(|line| self.found(line));
+        for line in lines {
             self.note(format_args!("{line}"));
+        }
+        if !(damaged.is_empty() || self.args.verbose) {
+            let (bad, all) = (damaged.len(), region.geometry.zones.len());
+            self.found(format!("{bad} of {} unreadable", counted(all, "zone")));
         }
         for (place, why) in damaged {
             self.note(format_args!(
@@ -279,16 +304,6 @@ impl Job<'_> {
         }
     }
 
-    /// Prints a note if bytes of the image are missing.
-    fn cut_short(&self, image: &Image) {
-        if image.missing() > 0 {
-            let missing = image.missing();
-            self.note(format_args!(
-                "the image is cut short: {missing} bytes that it promises are missing"
-            ));
-        }
-    }
-
     /// Prints one of Linux's ring buffers, or writes its file. `is_first` is set for an image's
     /// first output.
     fn buffer(
@@ -298,7 +313,7 @@ impl Job<'_> {
         buffer: &RingBuffer,
         is_first: bool,
     ) -> Result<Outcome> {
-        self.note(format_args!("{}", buffers::describe(buffer)));
+        self.found(buffers::describe(buffer));
         for note in buffer.notes() {
             self.note(format_args!("{note}"));
         }
@@ -344,7 +359,7 @@ impl Job<'_> {
                     Format::Linux => part.linux(Style::Plain, out),
                 })?;
                 if format == Format::Text {
-                    to_stdout(|out| part.summary(style, out))?;
+                    summarize(|out| part.summary(style, out))?;
                 }
             }
             (None, Format::Text) => to_stdout(|out| {
@@ -397,12 +412,28 @@ impl Job<'_> {
     /// Prints a note if the search limit was reached.
     fn note_most(&self, count: usize, most: usize, name: &str) {
         if count == most {
-            self.note(format_args!("only the first {count} {name} are shown"));
+            self.found(format!("only the first {count} {name} are shown"));
         }
     }
 
-    /// Prints a note on standard error, unless `--quiet` is set.
+    /// Adds a fact to the line for the image. With `--verbose` it is a line of its own.
+    fn found(&self, fact: String) {
+        if self.args.verbose {
+            self.print(format_args!("{fact}"));
+        } else {
+            self.found.borrow_mut().push(fact);
+        }
+    }
+
+    /// Prints an explanation on standard error with `--verbose`.
     fn note(&self, line: fmt::Arguments<'_>) {
+        if self.args.verbose {
+            self.print(line);
+        }
+    }
+
+    /// Prints a line on standard error, unless `--quiet` is set.
+    fn print(&self, line: fmt::Arguments<'_>) {
         if !self.args.quiet {
             note(line);
         }
@@ -417,7 +448,7 @@ impl Job<'_> {
     }
 
     /// Prints text or JSON on standard output.
-    fn print(
+    fn records(
         &self,
         decoded: &Decoded<'_>,
         names: &Names,
@@ -458,7 +489,7 @@ impl Job<'_> {
                 }
             })?;
             if !is_json {
-                to_stdout(|out| text::summary(&record, style, out))?;
+                summarize(|out| text::summary(&record, style, out))?;
             }
         }
         Ok(all.len())
@@ -509,10 +540,44 @@ impl Job<'_> {
         let Some(Worth { trust, unverified }) = worth else {
             return;
         };
-        self.note(format_args!("{}: {}", file.name, text::trust(trust)));
+        if file.name.ends_with(".enc.z") {
+            self.found(format!("{}: not decompressed, as by Linux", file.name));
+        }
+        let line = format!("{}: {}", file.name, text::trust(trust));
+        match trust {
+            Trust::Unverified => self.found(line),
+            _ => self.note(format_args!("{line}")),
+        }
         for ranges in text::ranges(&unverified) {
             self.note(format_args!("{}: unverified bytes: {ranges}", file.name));
         }
+    }
+}
+
+/// Returns the outcome of an error, or the error if the reader of standard output has closed it.
+fn failed(error: Error, before: &str) -> Result<Outcome> {
+    if is_closed(&error) {
+        return Err(error);
+    }
+    let message = format!("{before}{error:#}");
+    Ok(Outcome::failed(&error, message))
+}
+
+/// Prints the summary of a file. Without a reader, the files are still written.
+fn summarize(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    to_stdout(write).or_else(|error| match is_closed(&error) {
+        true => Ok(()),
+        false => Err(error),
+    })
+}
+
+/// Returns the facts for the line of an image.
+fn few(found: &[String]) -> String {
+    let shown = found.len().min(FEW);
+    let line = found[..shown].join("; ");
+    match found.len() - shown {
+        0 => line,
+        more => format!("{line}; and {more} more"),
     }
 }
 

@@ -126,6 +126,8 @@ enum Contents<'a> {
     Dmesg {
         time: Option<Time>,
         compression: String,
+        #[serde(skip_serializing_if = "is_false")]
+        cut: bool,
         #[serde(flatten)]
         text: Words<'a>,
     },
@@ -146,7 +148,8 @@ struct Time {
 
 #[derive(Serialize)]
 struct Words<'a> {
-    text: Lossy<'a>,
+    /// `None` for bytes that are still compressed.
+    text: Option<Lossy<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data_hex: Option<Hex<'a>>,
     unverified: Vec<[usize; 2]>,
@@ -383,12 +386,13 @@ pub fn record(
                 }),
                 compression: match &dmesg.packing {
                     Packing::Plain => "none".into(),
-                    Packing::Unpacked(method) => method.to_string(),
+                    Packing::Unpacked(method) | Packing::Cut(method) => method.to_string(),
                     Packing::Packed => "unknown".into(),
                 },
-                text: words(&dmesg.text),
+                cut: matches!(dmesg.packing, Packing::Cut(_)),
+                text: words(&dmesg.text, dmesg.packing != Packing::Packed),
             },
-            Content::Console(text) | Content::Pmsg(text) => Contents::Text(words(text)),
+            Content::Console(text) | Content::Pmsg(text) => Contents::Text(words(text, true)),
             Content::Ftrace(calls) => Contents::Ftrace {
                 calls: calls.len(),
                 unverified_calls: calls.unverified(),
@@ -489,12 +493,12 @@ const fn ecc(ecc: nostall_pstore::Ecc) -> Ecc {
     }
 }
 
-fn words(text: &Text) -> Words<'_> {
-    let is_text = std::str::from_utf8(&text.bytes).is_ok();
+fn words(text: &Text, is_text: bool) -> Words<'_> {
+    let is_utf8 = is_text && std::str::from_utf8(&text.bytes).is_ok();
     let ranges = text.unverified.iter();
     Words {
-        text: Lossy(&text.bytes),
-        data_hex: (!is_text).then_some(Hex(&text.bytes)),
+        text: is_text.then_some(Lossy(&text.bytes)),
+        data_hex: (!is_utf8).then_some(Hex(&text.bytes)),
         unverified: ranges.map(|range| [range.start, range.end]).collect(),
     }
 }

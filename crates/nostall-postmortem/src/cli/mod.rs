@@ -22,8 +22,10 @@ mod text;
 mod time;
 mod traces;
 
+pub use crate::count::counted;
 pub use args::{AFTER, Args};
 pub use input::{read_file, read_or};
 pub use job::run;
 pub use names::load as load_symbols;
 pub use region::{Sizes, options as region_options, zone_order};
+pub use text::Escaped;

@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 ///
-/// As for [`parse`].
+/// Returns the errors of [`parse`].
 pub fn size(text: &str) -> Result<usize, String> {
     let number = parse(text)?;
     number.try_into().map_err(|_| format!("too large: {text}"))
@@ -38,7 +38,7 @@ pub fn size(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 ///
-/// As for [`parse`].
+/// Returns the errors of [`parse`].
 pub fn flags(text: &str) -> Result<u32, String> {
     let number = parse(text)?;
     number.try_into().map_err(|_| format!("too large: {text}"))

@@ -1,5 +1,7 @@
 //! Standard output and standard error, and styles for their readers.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -8,6 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style as Ansi};
 use anyhow::{Context, Result};
+use clap::{Arg, Command, FromArgMatches, value_parser};
+
+use super::escape::escape;
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -28,27 +33,115 @@ pub fn note(line: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Prints an error on standard error.
+/// Prints an error on standard error, without characters that control a terminal: it may have the name
+/// of a file.
 pub fn error(line: std::fmt::Arguments<'_>) {
+    let line = line.to_string();
     // A failure to write to standard error is ignored.
-    let _ = writeln!(io::stderr(), "nostall: {line}");
+    let _ = writeln!(io::stderr(), "nostall: {}", escape(line.as_bytes()));
 }
 
 /// Prints an error and returns the exit status for it.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
+    if is_closed(error) {
+        return ExitCode::from(SIGPIPE);
+    }
     self::error(format_args!("{error:#}"));
     ExitCode::FAILURE
 }
 
-/// Writes to standard output. A reader that stops early is no error.
+/// Adds the option `--color` to a command and those below it.
+#[must_use]
+pub fn with_color(command: Command) -> Command {
+    command.arg(
+        Arg::new("color")
+            .long("color")
+            .value_name("WHEN")
+            .value_parser(value_parser!(clap::ColorChoice))
+            .default_value("auto")
+            .hide_default_value(true)
+            .global(true)
+            .help("Use colours"),
+    )
+}
+
+/// Parses the process's arguments, and applies `--color`.
 ///
 /// # Errors
 ///
-/// If standard output cannot be written.
+/// The exit status, if help was asked for or the arguments are wrong. The text is then printed.
+pub fn parse<P: FromArgMatches>(mut command: Command) -> Result<P, ExitCode> {
+    let parsed = command.try_get_matches_from_mut(env::args_os());
+    let parsed = parsed.and_then(|matches| {
+        P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    });
+    set_color(env::args_os());
+    parsed.map_err(|error| usage(&error))
+}
+
+/// Applies `--color`, also if the other arguments are wrong.
+fn set_color(args: impl Iterator<Item = OsString>) {
+    let mut args = args.take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        let value = match arg.to_str().and_then(|arg| arg.strip_prefix("--color")) {
+            Some("") => args.next(),
+            Some(value) => value.strip_prefix('=').map(OsString::from),
+            None => None,
+        };
+        match value.as_deref().and_then(OsStr::to_str) {
+            Some("always") => ColorChoice::Always.write_global(),
+            Some("never") => ColorChoice::Never.write_global(),
+            _ => {}
+        }
+    }
+}
+
+/// Prints help or an error in the arguments, and returns the exit status.
+fn usage(error: &clap::Error) -> ExitCode {
+    let (plain, styled) = (
+        error.render().to_string(),
+        error.render().ansi().to_string(),
+    );
+    if error.use_stderr() {
+        let is_error = plain.starts_with("error:");
+        let styled = styled.replacen("error:", "nostall:", is_error.into());
+        // A failure to write to standard error is ignored.
+        let _ = write!(anstream::stderr(), "{styled}");
+    } else {
+        let text = match AutoStream::choice(&io::stdout()) {
+            ColorChoice::Never => plain,
+            _ => styled,
+        };
+        if let Err(error) = to_stdout(|out| out.write_all(text.as_bytes())) {
+            return fail(&error);
+        }
+    }
+    ExitCode::from(error.exit_code() as u8)
+}
+
+/// Exit status that a shell shows for a command that SIGPIPE ended.
+const SIGPIPE: u8 = 128 + 13;
+
+/// Standard output whose reader has closed it. The command ends, without a message.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output has closed it")]
+struct Closed;
+
+/// Returns whether the reader of standard output has closed it.
+#[must_use]
+pub fn is_closed(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<Closed>())
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+///
+/// If standard output cannot be written, or its reader has closed it.
 pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
         result => Ok(result
             .context("standard output")
             .map_err(NotWritten::from)?),
@@ -85,12 +178,12 @@ pub enum Style {
 }
 
 impl Style {
-    /// Returns the style for standard output, which `NO_COLOR` and similar variables affect.
+    /// Returns the style for standard output, by `--color`, `NO_COLOR` and similar variables.
     pub fn of(out: &io::Stdout) -> Self {
         match (out.is_terminal(), AutoStream::choice(out)) {
-            (false, _) => Self::Plain,
-            (true, ColorChoice::Never) => Self::Safe,
-            (true, _) => Self::Colour,
+            (false, _) if ColorChoice::global() != ColorChoice::Always => Self::Plain,
+            (_, ColorChoice::Never) => Self::Safe,
+            _ => Self::Colour,
         }
     }
 

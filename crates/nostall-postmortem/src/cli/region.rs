@@ -166,14 +166,10 @@ impl<'a> Region<'a> {
         geometry.record_format = args.arch.unwrap_or(geometry.record_format);
         geometry.order = args.order.unwrap_or(geometry.order);
         let start = found.start;
-        // The last zone may end before the region, or the image before the zone.
-        let bytes = image
-            .read(start, geometry.len())
-            .or_else(|| image.read(start, found.len))
-            .with_context(|| {
-                let len = found.len;
-                format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}")
-            })?;
+        let bytes = bytes_of(image, &found).with_context(|| {
+            let len = found.len;
+            format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}")
+        })?;
         Ok(Self {
             bytes,
             start,
@@ -183,6 +179,25 @@ impl<'a> Region<'a> {
             notes: Vec::new(),
         })
     }
+}
+
+fn bytes_of<'a>(image: &'a Image, found: &FoundRegion) -> Option<Cow<'a, [u8]>> {
+    // The last zone may end before the region, or the image before the zone.
+    let zones = image.read(found.start, found.geometry.len());
+    zones.or_else(|| image.read(found.start, found.len))
+}
+
+/// Returns whether any zone has contents, by the headers.
+fn has_contents(image: &Image, found: &FoundRegion) -> bool {
+    let order = found.geometry.order;
+    let reader = Reader {
+        order,
+        ..Reader::careful(None)
+    };
+    bytes_of(image, found).is_some_and(|bytes| {
+        let mut zones = found.geometry.zones.iter();
+        zones.any(|place| reader.open(&*bytes, *place).state() == ZoneState::Valid)
+    })
 }
 
 /// Returns the options that select the same region.
@@ -281,7 +296,7 @@ impl<'a> Meant<'a> {
 
 /// The regions of an image.
 pub struct Regions<'a> {
-    /// Regions to decode, the likeliest first.
+    /// Regions to decode: first the likeliest with contents.
     pub decode: Vec<Meant<'a>>,
     /// Regions to list.
     pub others: Vec<Other>,
@@ -332,7 +347,15 @@ pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>>
         convincing.max(decoded)
     };
     let unlisted = detection.found.len() - listed;
-    let mut found = detection.found.into_iter();
+    let mut found = detection.found;
+    // Many empty zones are more evidence than few with records.
+    let first = found[..convincing]
+        .iter()
+        .position(|it| has_contents(image, it));
+    if let Some(first) = first {
+        found[..=first].rotate_right(1);
+    }
+    let mut found = found.into_iter();
     let decode = found.by_ref().take(decoded).map(Meant::Found).collect();
     Ok(Regions {
         decode,
@@ -460,16 +483,19 @@ fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
     let first = segments.first().map_or(0, |segment| segment.physical);
     let start = args.offset.unwrap_or(first);
     let end_of = |segment: &Segment| segment.physical.saturating_add(segment.len);
-    let holds = |segment: &&Segment| segment.physical <= start && start < end_of(segment);
+    let holds = |segment: &&Segment| {
+        (start.checked_sub(segment.physical)).is_some_and(|at| at < segment.len)
+    };
     let Some(segment) = segments.iter().find(holds) else {
         let last = segments.last().map_or(0, end_of);
         bail!("there is nothing at {start:#x}: the image has memory from {first:#x} to {last:#x}");
     };
-    let mut end = end_of(segment);
+    let (mut before, mut there) = (segment, segment.len - (start - segment.physical));
     for next in segments {
-        if next.physical == end {
-            end = end_of(next);
+        if before.is_before(next) {
+            there += next.len;
+            before = next;
         }
     }
-    Ok((start, end - start))
+    Ok((start, there))
 }

@@ -9,6 +9,7 @@ use nostall_console::layout::CONSTANT_BYTES;
 
 use super::input::Input;
 use super::outcome::{Outcome, Status};
+use crate::count::counted;
 use crate::image::{Image, MAX_COPY};
 use crate::log_ring::{self, LogEntry, NotARing};
 
@@ -53,7 +54,8 @@ pub fn find<'a>(
     let mut rings: Vec<Ring<'a>> = Vec::new();
     let mut next = 0;
     for (start, bytes) in image.data_ranges() {
-        let skip = start.max(next).next_multiple_of(CONSTANT_BYTES as u64) - start;
+        let first = start.max(next);
+        let skip = first - start + first.wrapping_neg() % CONSTANT_BYTES as u64;
         let bytes = bytes.get(skip as usize..).unwrap_or_default();
         for at in log_ring::find(bytes) {
             let address = start + skip + at as u64;
@@ -165,9 +167,10 @@ impl<'a> Ring<'a> {
         }
         what += &if self.has_wrapped {
             let Self { shown, newest, .. } = self;
-            format!("{shown} records, to {newest} after the numbers wrapped")
+            let shown = counted(shown, "record");
+            format!("{shown}, to {newest} after the numbers wrapped")
         } else {
-            format!("{} of {} records", self.shown, self.newest)
+            format!("{} of {}", self.shown, counted(self.newest, "record"))
         };
         if let Some(unprinted) = self.unprinted_from {
             what += &format!(", printed up to {}", unprinted - 1);

@@ -44,6 +44,10 @@ impl Swap {
                 }
                 let at = skip + nth * 8;
                 let there = &bytes[at..bytes.len().min(at + 24)];
+                // The header of an empty zone has other zeros around it in each order.
+                if has_header(there, BOTH) {
+                    continue;
+                }
                 for (count, swap, first) in &mut seen {
                     if swap.has_header(there) {
                         *first = if *count == 0 {
@@ -65,19 +69,10 @@ impl Swap {
         let mut bytes = bytes.to_vec();
         self.undo(&mut bytes);
         // A big-endian header with swapped words is a little-endian one.
-        let orders = match self.0 {
-            4 => &[ByteOrder::Little][..],
-            _ => &[ByteOrder::Little, ByteOrder::Big],
-        };
-        orders.iter().any(|&order| {
-            [0, 4].into_iter().any(|at| {
-                let bytes = bytes.get(at..at + HEADER).and_then(<[u8]>::first_chunk);
-                bytes.is_some_and(|bytes| {
-                    let header = ZoneHeader::decode(*bytes, order);
-                    header.signature == SIGNATURE && header.is_valid(LARGEST)
-                })
-            })
-        })
+        match self.0 {
+            4 => has_header(&bytes, &BOTH[..1]),
+            _ => has_header(&bytes, BOTH),
+        }
     }
 
     /// Returns the swap that explains the region at `start` better, if the region has no readable
@@ -101,6 +96,21 @@ impl Swap {
         }
         Some(Self::seen(image, headers)?.0)
     }
+}
+
+const BOTH: &[ByteOrder] = &[ByteOrder::Little, ByteOrder::Big];
+
+/// Returns whether a zone's header is in the first eight bytes.
+fn has_header(bytes: &[u8], orders: &[ByteOrder]) -> bool {
+    orders.iter().any(|&order| {
+        [0, 4].into_iter().any(|at| {
+            let bytes = bytes.get(at..at + HEADER).and_then(<[u8]>::first_chunk);
+            bytes.is_some_and(|bytes| {
+                let header = ZoneHeader::decode(*bytes, order);
+                header.signature == SIGNATURE && header.is_valid(LARGEST)
+            })
+        })
+    })
 }
 
 /// Number of bytes at a region's start that are checked for legible text. Text zones come first.

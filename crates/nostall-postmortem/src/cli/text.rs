@@ -14,6 +14,7 @@ use super::output::Style;
 use super::rings::Ring;
 use super::time::Utc;
 use super::traces::Trace;
+use crate::count::counted;
 use crate::{Calls, Content, Dmesg, Packing, Record, Text};
 use nostall_console::write_time;
 
@@ -79,11 +80,12 @@ pub fn summary(
             ranges = &dmesg.text.unverified;
         }
         Content::Console(text) | Content::Pmsg(text) => {
-            write!(out, "{} bytes", text.bytes.len())?;
+            write!(out, "{}", counted(text.bytes.len(), "byte"))?;
             ranges = &text.unverified;
         }
         Content::Ftrace(calls) => {
-            write!(out, "{} calls on {} CPUs", calls.len(), calls.cpus())?;
+            let (calls, cpus) = (counted(calls.len(), "call"), counted(calls.cpus(), "CPU"));
+            write!(out, "{calls} on {cpus}")?;
         }
     }
     if record.full {
@@ -92,11 +94,12 @@ pub fn summary(
     if let Some(ecc) = record.ecc {
         match (ecc.corrected_bytes, ecc.bad_blocks) {
             (0, 0) => write!(out, "; ECC: no errors")?,
-            (bytes, 0) => write!(out, "; ECC: {bytes} bytes corrected")?,
+            (bytes, 0) => write!(out, "; ECC: {} corrected", counted(bytes, "byte"))?,
             (bytes, bad) => write!(
                 out,
-                "; ECC: {bytes} bytes corrected, {bad} of {} blocks failed",
-                ecc.blocks
+                "; ECC: {} corrected, {bad} of {} failed",
+                counted(bytes, "byte"),
+                counted(ecc.blocks, "block")
             )?,
         }
     }
@@ -135,13 +138,17 @@ fn about_dmesg(dmesg: &Dmesg, stored: usize, out: &mut (impl Write + ?Sized)) ->
     } else {
         write!(out, "no header, so Linux would not show it; ")?;
     }
-    let len = dmesg.text.bytes.len();
+    let len = counted(dmesg.text.bytes.len(), "byte");
     match &dmesg.packing {
-        Packing::Plain => write!(out, "{len} bytes"),
-        Packing::Unpacked(method) => write!(out, "{len} bytes, {stored} by {method}"),
+        Packing::Plain => write!(out, "{len}"),
+        Packing::Unpacked(method) => write!(out, "{len}, {stored} by {method}"),
+        Packing::Cut(method) => write!(
+            out,
+            "{len}, {stored} by {method}, cut: the rest is damaged or too long"
+        ),
         Packing::Packed => write!(
             out,
-            "{len} bytes that could not be decompressed (damaged, or --compression is another)"
+            "{len} that could not be decompressed (damaged, or --compression is another)"
         ),
     }
 }
@@ -157,7 +164,8 @@ fn worth(record: &Record<'_>, style: Style, out: &mut (impl Write + ?Sized)) -> 
     match (&record.content, record.trust) {
         (_, Trust::Verified | Trust::Corrected(_) | Trust::Unchecked) => {}
         (Content::Ftrace(calls), Trust::Unverified) => {
-            write!(out, ": {} of {} calls", calls.unverified(), calls.len())?;
+            let all = counted(calls.len(), "call");
+            write!(out, ": {} of {all}", calls.unverified())?;
         }
         (_, Trust::Unverified) if record.header_trust == Trust::Unverified => {
             write!(
@@ -170,7 +178,7 @@ fn worth(record: &Record<'_>, style: Style, out: &mut (impl Write + ?Sized)) -> 
             Trust::Unverified,
         ) => {
             let bytes: usize = text.unverified.iter().map(Range::len).sum();
-            write!(out, ": {bytes} of {} bytes", text.bytes.len())?;
+            write!(out, ": {bytes} of {}", counted(text.bytes.len(), "byte"))?;
         }
     }
     writeln!(out)

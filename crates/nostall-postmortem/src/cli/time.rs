@@ -8,6 +8,9 @@ pub struct Utc(pub i64, pub u64);
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(seconds, micros) = *self;
+        // A header has any number of microseconds.
+        let seconds = seconds.saturating_add_unsigned(micros / 1_000_000);
+        let micros = micros % 1_000_000;
         let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         let (year, month, day) = date(day);
         let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
@@ -51,6 +54,10 @@ mod tests {
         ] {
             assert_eq!(Utc(seconds, 7).to_string(), text);
         }
+        assert_eq!(
+            Utc(1, 999_999_999).to_string(),
+            "1970-01-01 00:16:40.999999 UTC"
+        );
         for seconds in [i64::MIN, i64::MAX] {
             assert!(!Utc(seconds, u64::MAX).to_string().is_empty());
         }

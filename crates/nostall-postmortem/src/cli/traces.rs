@@ -12,6 +12,7 @@ use super::escape::escape;
 use super::input::Input;
 use super::outcome::{Outcome, Status};
 use super::output::Style;
+use crate::count::counted;
 use crate::symbols::Symbols;
 use crate::trace_region::TraceRegion;
 
@@ -90,11 +91,12 @@ impl<'a> Trace<'a> {
             "" => String::new(),
             program => format!("{}, ", super::escape::escape_name(program)),
         };
-        let owners = match header.flags & ZONES_OF_THREADS {
-            0 => "CPUs",
-            _ => "threads",
+        let owner = match header.flags & ZONES_OF_THREADS {
+            0 => "CPU",
+            _ => "thread",
         };
-        counts += &format!("{} {owners}, {} events", header.zones, self.events);
+        let (owners, events) = (counted(header.zones, owner), counted(self.events, "event"));
+        counts += &format!("{owners}, {events}");
         if self.region.missing > 0 {
             let (missing, len) = (self.region.missing, self.region.bytes.len());
             counts += &format!("; the image lacks {missing} of its {len} bytes");

@@ -7,7 +7,8 @@ use crate::geometry::Geometry;
 /// Result of a detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detection {
-    /// Candidates that do not overlap: convincing ones first, sorted by likelihood.
+    /// Candidates: convincing ones first, sorted by likelihood. Two of them overlap only if both have
+    /// evidence outside of the common part.
     pub found: Vec<FoundRegion>,
     /// Whether everything was searched. If not, the data has more headers, or similar bytes, than
     /// any machine leaves; weaker candidates were then dropped.

@@ -21,7 +21,7 @@ use std::vec::Vec;
 pub use found::{Detection, FoundRegion, Grade};
 use hypothesis::Hypothesis;
 use run::{Prefetch, Run};
-use search::Search;
+use search::{Candidate, Search};
 
 /// Maximum number of returned candidates.
 const MOST: usize = 1024;
@@ -30,7 +30,7 @@ const MOST: usize = 1024;
 ///
 /// It takes a second or two for 4 GiB, and never much longer, for any contents.
 pub fn detect(bytes: &[u8]) -> Detection {
-    in_runs(&[Run::of(0, bytes)], None)
+    in_runs([Run::of(0, bytes)], None)
 }
 
 /// Returns all candidates in several runs of bytes, each with the address of its first byte.
@@ -49,16 +49,21 @@ pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Detec
         Some((start, bytes))
     });
     let apart: Vec<_> = apart.collect();
-    let data = apart
-        .iter()
-        .map(|(start, bytes)| *start..start.saturating_add(bytes.len() as u64));
-    in_runs(&Run::join(apart.iter().copied(), data), None)
+    let data = apart.iter().map(|(start, bytes)| (*start, bytes.len()));
+    in_runs(Run::join(apart.iter().copied(), data), None)
 }
 
 /// Returns all candidates in these runs. Calls `prefetch` with each part before it is searched.
-pub(crate) fn in_runs(runs: &[Run<'_>], prefetch: Option<Prefetch<'_>>) -> Detection {
+pub(crate) fn in_runs<'a>(
+    runs: impl IntoIterator<Item = Run<'a>>,
+    prefetch: Option<Prefetch<'_>>,
+) -> Detection {
     let mut search = Search::default();
-    let searched = runs.iter().map(|run| (run, search.run(run, prefetch)));
+    let searched = runs.into_iter().filter_map(|run| {
+        let candidates = search.run(&run, prefetch);
+        // A dump may have very many runs.
+        (!candidates.is_empty()).then_some((run, candidates))
+    });
     let searched: Vec<_> = searched.collect();
     let solved = solve::solve(&searched);
     let mut is_complete = !search.is_cut_short && !solved.is_cut_short;
@@ -66,24 +71,40 @@ pub(crate) fn in_runs(runs: &[Run<'_>], prefetch: Option<Prefetch<'_>>) -> Detec
     let mut regions: Vec<(Hypothesis, Vec<Hypothesis>)> = Vec::new();
     let hypotheses = solved.hypotheses.into_iter();
     for hypothesis in hypotheses.filter(Hypothesis::is_noteworthy) {
-        let other = regions
-            .iter()
-            .position(|(other, _)| overlap(other, &hypothesis));
+        let mut others = (0..regions.len()).filter(|&i| overlap(&regions[i].0, &hypothesis));
+        let (other, another) = (others.next(), others.next());
+        let headers = &searched[hypothesis.run].1;
         match other {
-            Some(other) => regions[other].1.push(hypothesis),
-            None if hypothesis.params().is_none() => {}
-            None if regions.len() == MOST => is_complete = false,
-            None => regions.push((hypothesis, Vec::new())),
+            Some(other)
+                if another.is_some() || !goes_on(headers, &regions[other].0, &hypothesis) =>
+            {
+                regions[other].1.push(hypothesis);
+            }
+            _ if hypothesis.params().is_none() => {}
+            _ if regions.len() == MOST => is_complete = false,
+            _ => regions.push((hypothesis, Vec::new())),
         }
     }
     let found = regions.iter().filter_map(|(hypothesis, others)| {
-        report::found(&runs[hypothesis.run], hypothesis, others)
+        report::found(&searched[hypothesis.run].0, hypothesis, others)
     });
     Detection {
         found: found.collect(),
         is_complete,
         searched: search.searched(),
     }
+}
+
+/// Returns whether a hypothesis that overlaps a better one is a region of its own: several zones
+/// outside have headers. Zones from elsewhere before a region may look like its first ones.
+fn goes_on(headers: &[Candidate], better: &Hypothesis, hypothesis: &Hypothesis) -> bool {
+    const SEVERAL: usize = 3;
+    let until = |end: usize| headers.partition_point(|header| header.at < end);
+    let (start, end) = (hypothesis.start, hypothesis.start + hypothesis.used());
+    let (first, last) = (better.start, better.start + better.used());
+    let before = until(first.max(start)) - until(start);
+    let after = until(end) - until(last.min(end));
+    hypothesis.grade() == Grade::Convincing && before + after >= SEVERAL + hypothesis.strangers
 }
 
 fn overlap(a: &Hypothesis, b: &Hypothesis) -> bool {

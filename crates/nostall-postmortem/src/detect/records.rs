@@ -37,7 +37,7 @@ pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrde
     });
     let mut looks = looks.into_iter().flatten();
     let first = looks.next()?;
-    // Of equal formats, the first wins: the narrower ones find CPU numbers by chance.
+    // The first of equal formats wins: the narrower ones find CPU numbers by chance.
     Some(looks.fold(first, |best, look| {
         if look.quality > best.quality + 0.02 {
             look

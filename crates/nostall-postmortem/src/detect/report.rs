@@ -8,6 +8,7 @@ use super::hypothesis::{CHANCE, CONVINCING, Hypothesis};
 use super::records::{self, Look};
 use super::run::Run;
 use super::{FoundRegion, Grade};
+use crate::count::counted;
 use crate::geometry::Geometry;
 use nostall_pstore::RecordFormat;
 use nostall_pstore::{BLOCK, ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader, ZoneKind};
@@ -72,8 +73,8 @@ fn too_little(hypothesis: &Hypothesis) -> Vec<String> {
         return lines;
     }
     lines.push(format!(
-        "ordinary data looks like this by chance: {} bits of evidence, where {CONVINCING} convince",
-        hypothesis.proof()
+        "ordinary data looks like this by chance: {} of evidence, where {CONVINCING} convince",
+        counted(hypothesis.proof(), "bit")
     ));
     if evidence.contents == 0 {
         lines.push("no zone holds contents that it should: all may be empty".to_string());
@@ -86,8 +87,8 @@ fn too_little(hypothesis: &Hypothesis) -> Vec<String> {
     }
     if (1..=CHANCE).contains(&evidence.parity_bits) {
         lines.push(format!(
-            "{} bits of parity agree, as many as do by chance",
-            evidence.parity_bits
+            "the parity agrees in {}, as many as do by chance",
+            counted(evidence.parity_bits, "bit")
         ));
     }
     lines
@@ -129,8 +130,9 @@ fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<Stri
     let records = hypothesis.records;
     if records.count > 0 {
         why.push(format!(
-            "dmesg: {} zones of {:#x} bytes, as far as their headers are apart",
-            records.count, records.zone
+            "dmesg: {} of {:#x} bytes, as far as their headers are apart",
+            counted(records.count, "zone"),
+            records.zone
         ));
     }
     if hypothesis.console > 0 {
@@ -142,8 +144,10 @@ fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<Stri
     if let Some(traces) = hypothesis.traces {
         let version = LinuxVersion(hypothesis.trace ^ SIGNATURE);
         why.push(format!(
-            "traces: {} zones of {:#x} bytes ({:#x} divided), by headers with the version of Linux {version}",
-            traces.count, traces.zone, traces.total
+            "traces: {} of {:#x} bytes ({:#x} divided), by headers with the version of Linux {version}",
+            counted(traces.count, "zone"),
+            traces.zone,
+            traces.total
         ));
     }
     if hypothesis.pmsg > 0 {
@@ -157,10 +161,16 @@ fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<Stri
     why.push(match (parity, evidence.full) {
         (0, 0) => "no error correction: no header has parity bytes".to_string(),
         (0, full) => format!(
-            "no error correction: no header has parity bytes, and {full} zones are full to the last byte without"
+            "no error correction: no header has parity bytes, and {} full to the last byte without",
+            if full == 1 {
+                "1 zone is".to_owned()
+            } else {
+                format!("{full} zones are")
+            }
         ),
         _ => format!(
-            "{parity} parity bytes for each {BLOCK}: so many agree with {} of the headers",
+            "{} for each {BLOCK}: so many agree with {} of the headers",
+            counted(parity, "parity byte"),
             evidence.parities
         ),
     });
@@ -168,7 +178,8 @@ fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<Stri
         let record_format = found.geometry.record_format;
         let records: usize = looks.iter().map(|look| look.records).sum();
         why.push(format!(
-            "trace records: format {record_format}, by addresses, time stamps and CPU numbers of {records} records"
+            "trace records: format {record_format}, by addresses, time stamps and CPU numbers of {}",
+            counted(records, "record")
         ));
     }
     let order = match hypothesis.order {
@@ -189,25 +200,27 @@ fn doubts(
     let wrong_sizes = hypothesis.evidence.wrong_sizes;
     if wrong_sizes > 0 {
         doubts.push(format!(
-            "{wrong_sizes} zones have a header with the right signature and sizes that cannot be"
+            "{} with the right signature and sizes that cannot be",
+            counted(wrong_sizes, "header")
         ));
     }
     let missing = hypothesis.evidence.missing - wrong_sizes;
     if missing > 0 {
         doubts.push(format!(
-            "{missing} zones have no sound header: their places follow from their neighbours'"
+            "{} with no sound header: their places follow from their neighbours'",
+            counted(missing, "zone")
         ));
     }
     if hypothesis.strangers > 0 {
         doubts.push(format!(
-            "{} headers lie where no zone starts",
-            hypothesis.strangers
+            "{} where no zone starts",
+            counted(hypothesis.strangers, "header")
         ));
     }
     if found.len < found.params.mem_size {
         doubts.push(format!(
-            "the dump ends {} bytes before the region",
-            found.params.mem_size - found.len
+            "the dump ends {} before the region",
+            counted(found.params.mem_size - found.len, "byte")
         ));
     }
     if !end_is_known(run, hypothesis) {

@@ -1,6 +1,7 @@
 //! Contiguous memory, in as many pieces as in the file.
 
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Range;
 use std::vec::Vec;
 
@@ -24,39 +25,35 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Joins pieces of memory into runs. The pieces are sorted by address and do not overlap.
     ///
-    /// `data` are the parts to search, sorted by address, each within a piece.
+    /// `data` are the parts to search with their lengths, sorted by address, each within a piece.
     pub(crate) fn join(
         pieces: impl IntoIterator<Item = (u64, &'a [u8])>,
-        data: impl IntoIterator<Item = Range<u64>>,
-    ) -> Vec<Self> {
-        let mut runs: Vec<Self> = Vec::new();
-        for (address, bytes) in pieces {
-            match runs.last_mut() {
-                Some(run)
-                    if run.end() == address && LONGEST.saturating_sub(run.len) >= bytes.len() =>
-                {
-                    run.pieces.push((run.len, bytes));
-                    run.len += bytes.len();
-                }
-                _ => runs.push(Self {
-                    address,
-                    len: bytes.len(),
-                    pieces: Vec::from([(0, bytes)]),
-                    data: Vec::new(),
-                }),
+        data: impl IntoIterator<Item = (u64, usize)>,
+    ) -> impl Iterator<Item = Self> {
+        let mut pieces = pieces.into_iter().peekable();
+        let mut data = data.into_iter().peekable();
+        iter::from_fn(move || {
+            let (address, bytes) = pieces.next()?;
+            let mut run = Self {
+                address,
+                len: bytes.len(),
+                pieces: Vec::from([(0, bytes)]),
+                data: Vec::new(),
+            };
+            let follows = |run: &Self, address: u64, bytes: &[u8]| {
+                run.end() == Some(address) && LONGEST.saturating_sub(run.len) >= bytes.len()
+            };
+            while let Some((_, bytes)) = pieces.next_if(|(at, bytes)| follows(&run, *at, bytes)) {
+                run.pieces.push((run.len, bytes));
+                run.len += bytes.len();
             }
-        }
-        let mut rest = runs.iter_mut().peekable();
-        for Range { start, end } in data {
-            while rest.next_if(|run| run.end() <= start).is_some() {}
-            if let Some(run) = rest.peek_mut() {
+            while let Some((start, len)) = data.next_if(|(start, _)| run.holds_address(*start)) {
                 // The position is within the run, whose length is a `usize`.
-                let place = |address: u64| (address - run.address) as usize;
-                let part = place(start)..place(end);
-                run.data.push(part);
+                let at = (start - address) as usize;
+                run.data.push(at..at + len);
             }
-        }
-        runs
+            Some(run)
+        })
     }
 
     /// Creates a run of one piece, which is searched completely.
@@ -72,8 +69,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn end(&self) -> u64 {
-        self.address.saturating_add(self.len as u64)
+    fn holds_address(&self, address: u64) -> bool {
+        address
+            .checked_sub(self.address)
+            .is_some_and(|at| at < self.len as u64)
+    }
+
+    /// Returns the address behind the run; `None` at the end of the address space.
+    fn end(&self) -> Option<u64> {
+        self.address.checked_add(self.len as u64)
     }
 
     /// Returns the address of a position.

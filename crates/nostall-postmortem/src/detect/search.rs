@@ -1,10 +1,18 @@
 //! Search for possible zone headers in a dump.
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::run::{Prefetch, Run};
 use nostall_pstore::{ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader};
+
+/// Number of candidates from which on a search waits for others of this process. Their memory, up to
+/// hundreds of bytes for each candidate, thus does not add up.
+const FEW: usize = 1 << 14;
+
+/// Lock of the search with more than [`FEW`] candidates.
+static MANY: Mutex<()> = Mutex::new(());
 
 /// Number of bytes checked at once.
 const PIECE: usize = 256;
@@ -78,6 +86,8 @@ const fn is_version(code: u32) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Search {
     counts: [usize; SORTS],
+    /// Held until the candidates are examined.
+    many: Option<MutexGuard<'static, ()>>,
     /// Number of bytes searched.
     searched: u64,
     /// Whether candidates were dropped.
@@ -101,7 +111,11 @@ impl Search {
             }
             let mut look = |at: usize, order| {
                 // A header that the data's start cuts may begin before it.
-                found.extend(Candidate::read(run, at, order));
+                if let Some(candidate) = Candidate::read(run, at, order)
+                    && self.takes(candidate)
+                {
+                    found.push(candidate);
+                }
             };
             let end = start + bytes.len();
             // Parts may be adjacent, or overlap in these few bytes.
@@ -117,13 +131,18 @@ impl Search {
         self.searched += searched;
         found.sort_unstable_by_key(|candidate| (candidate.at, candidate.order == ByteOrder::Big));
         found.dedup();
-        found.retain(|candidate| {
-            let count = &mut self.counts[candidate.sort()];
-            *count += 1;
-            self.is_cut_short |= *count > MOST;
-            *count <= MOST
-        });
         found
+    }
+
+    /// Counts a candidate, and returns whether it is within the limits.
+    fn takes(&mut self, candidate: Candidate) -> bool {
+        if self.many.is_none() && self.counts.iter().sum::<usize>() >= FEW {
+            self.many = Some(MANY.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let count = &mut self.counts[candidate.sort()];
+        *count += 1;
+        self.is_cut_short |= *count > MOST;
+        *count <= MOST
     }
 
     /// Returns the number of bytes searched.
@@ -220,8 +239,8 @@ mod tests {
             cuts.sort_unstable();
             let pieces = cuts.windows(2).map(|cut| (cut[0] as u64, &bytes[cut[0]..cut[1]]));
             let pieces: Vec<_> = pieces.filter(|(_, bytes)| !bytes.is_empty()).collect();
-            let data = pieces.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64);
-            let runs = Run::join(pieces.iter().copied(), data);
+            let data = pieces.iter().map(|(at, bytes)| (*at, bytes.len()));
+            let runs: Vec<_> = Run::join(pieces.iter().copied(), data).collect();
             prop_assert_eq!(runs.len(), 1);
             let mut search = Search::default();
             prop_assert_eq!(search.run(&runs[0], None), [Candidate { at: before, order, header }]);

@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
@@ -26,8 +27,8 @@ const PATIENCE_EACH: usize = 1 << 19;
 const KEPT: usize = 4096;
 const KEPT_EACH: usize = 6;
 
-/// Maximum number of matching parity sizes per position. Of 127, half a size matches by chance;
-/// more match only where all bytes are equal.
+/// Maximum number of matching parity sizes per position. Half a size of 127 matches by chance; more
+/// match only where all bytes are equal.
 const CHECKS: usize = 6;
 
 /// Difference in bits at which trace zones are not examined further.
@@ -43,7 +44,7 @@ const NEAR: usize = 1 << 26;
 const SIZES: core::ops::Range<u32> = 4..31;
 
 /// A memory run and the possible headers in it.
-pub(super) type Searched<'a> = (&'a Run<'a>, Vec<Candidate>);
+pub(super) type Searched<'a> = (Run<'a>, Vec<Candidate>);
 
 /// Hypotheses for several runs.
 #[derive(Debug, Default)]
@@ -60,29 +61,40 @@ pub(super) fn solve(searched: &[Searched<'_>]) -> Solved {
     for (index, (run, candidates)) in searched.iter().enumerate() {
         sites.extend(Site::all(index, run, candidates));
     }
-    let pivots: Vec<Pivot<'_>> = sites.iter().flat_map(Site::pivots).collect();
+    let solvers: Vec<Solver<'_>> = sites.iter().flat_map(Site::solvers).collect();
+    let mut pivots: Vec<Pivot> = Vec::new();
+    for (index, solver) in solvers.iter().enumerate() {
+        pivots.extend(solver.pivots(index));
+    }
     // A flood of headers without further evidence comes last. Among equals, the limit is spread over
     // all of memory.
-    let mut pivots: Vec<_> = pivots.into_iter().enumerate().collect();
-    pivots.sort_by_key(|(index, pivot)| (Reverse(pivot.promise), index.reverse_bits()));
+    let mut order: Vec<u32> = (0..).take(pivots.len()).collect();
+    order.sort_unstable_by_key(|&index| {
+        (
+            Reverse(pivots[index as usize].promise),
+            index.reverse_bits(),
+        )
+    });
 
     let mut solved = Solved::default();
     let all = &mut solved.hypotheses;
     let mut patience = PATIENCE;
     for each in [PATIENCE_FIRST, PATIENCE_EACH] {
         // A pivot that needs more checks waits for the others.
-        pivots.retain(|(_, pivot)| {
+        order.retain(|&index| {
             let given = each.min(patience);
             if given == 0 {
                 return true;
             }
-            let witness = pivot.solver.witness(given);
-            let is_done = pivot.solve(&witness, all);
+            let Pivot { solver, at, .. } = pivots[index as usize];
+            let solver = &solvers[solver as usize];
+            let witness = solver.witness(given);
+            let is_done = solver.solve(&witness, at as usize, all);
             patience -= given - witness.patience();
             !is_done
         });
     }
-    solved.is_cut_short = !pivots.is_empty();
+    solved.is_cut_short = !order.is_empty();
     solved.is_cut_short |= best(all, KEPT);
     solved
 }
@@ -158,8 +170,11 @@ impl<'a> Site<'a> {
                         }
                     }
                 }
-                site.prove();
-                sites.push(site);
+                // A dump may have a million runs without any header.
+                if !site.plain.is_empty() || !site.all_traces.is_empty() {
+                    site.prove();
+                    sites.push(site);
+                }
             }
         }
         sites
@@ -188,8 +203,7 @@ impl<'a> Site<'a> {
         gap <= 1 << SIZES.end && !parities(self.run, at, at + gap, LEAST).is_empty()
     }
 
-    fn pivots(&self) -> Vec<Pivot<'_>> {
-        let proven = |at: usize| 4 * u8::from(self.proven.contains(&at));
+    fn solvers(&self) -> impl Iterator<Item = Solver<'_>> {
         let solver = |trace, traces| Solver {
             index: self.index,
             run: self.run,
@@ -198,45 +212,23 @@ impl<'a> Site<'a> {
             plain: &self.plain,
             traces,
             all_traces: &self.all_traces,
+            proven: &self.proven,
         };
-        let mut pivots = Vec::new();
-        let plain = solver(SIGNATURE, &[]);
-        pivots.extend((0..self.plain.len()).map(|at| Pivot {
-            at,
-            promise: plain.promise(self.plain[at], ZoneKind::Console) + proven(self.plain[at]),
-            solver: plain,
-        }));
-        for (signature, traces) in &self.traces {
-            let solver = solver(*signature, traces);
-            pivots.extend((0..traces.len()).map(|at| Pivot {
-                at,
-                promise: solver.promise(traces[at], ZoneKind::Ftrace) + proven(traces[at]),
-                solver,
-            }));
-        }
-        pivots
+        let traces = self.traces.iter();
+        let traces = traces.map(move |(signature, traces)| solver(*signature, traces));
+        iter::once(solver(SIGNATURE, &[])).chain(traces)
     }
 }
 
-/// A header from which a region is solved.
-struct Pivot<'a> {
-    solver: Solver<'a>,
+/// A header from which a region is solved. It is small, because there may be millions.
+#[derive(Clone, Copy)]
+struct Pivot {
+    /// Index of its solver.
+    solver: u32,
     /// Index among the trace headers, or among the plain ones if there are none.
-    at: usize,
+    at: u32,
     /// Expected evidence; higher is better.
     promise: u8,
-}
-
-impl Pivot<'_> {
-    /// Solves the pivot. Returns whether everything was tried.
-    fn solve(&self, witness: &Witness<'_>, all: &mut Vec<Hypothesis>) -> bool {
-        let middles = if self.solver.traces.is_empty() {
-            self.solver.without_traces(self.at)
-        } else {
-            self.solver.with_traces(self.at)
-        };
-        self.solver.pivot(witness, &middles, all)
-    }
 }
 
 /// Headers of one byte order and one kernel version.
@@ -250,6 +242,7 @@ struct Solver<'a> {
     /// Headers with the signature `trace`.
     traces: &'a [usize],
     all_traces: &'a [usize],
+    proven: &'a BTreeSet<usize>,
 }
 
 /// The trace zones, or the position where they would be.
@@ -278,6 +271,29 @@ struct Front {
 }
 
 impl Solver<'_> {
+    /// Returns the pivots of the solver with this index.
+    fn pivots(&self, index: usize) -> impl Iterator<Item = Pivot> {
+        let (ats, kind) = match self.traces {
+            [] => (self.plain, ZoneKind::Console),
+            traces => (traces, ZoneKind::Ftrace),
+        };
+        ats.iter().zip(0..).map(move |(at, number)| Pivot {
+            solver: index as u32,
+            at: number,
+            promise: self.promise(*at, kind) + 4 * u8::from(self.proven.contains(at)),
+        })
+    }
+
+    /// Solves a pivot. Returns whether everything was tried.
+    fn solve(&self, witness: &Witness<'_>, at: usize, all: &mut Vec<Hypothesis>) -> bool {
+        let middles = if self.traces.is_empty() {
+            self.without_traces(at)
+        } else {
+            self.with_traces(at)
+        };
+        self.pivot(witness, &middles, all)
+    }
+
     /// Returns the expected evidence of the header at `at`: its contents, or a plain signature near
     /// it.
     fn promise(&self, at: usize, kind: ZoneKind) -> u8 {

@@ -78,7 +78,7 @@ impl RingBuffer {
     /// lost; nothing before `from` belongs to it. `budget` is the remaining number of sub-buffers
     /// to read in this image, which bounds the time.
     fn at(image: &Image, address: u64, from: u64, budget: &mut u64) -> Option<Self> {
-        let word = Order::Little.u32(&image.read(address + 4, 4)?, 0)?;
+        let word = Order::Little.u32(&image.read(address.checked_add(4)?, 4)?, 0)?;
         let version = Version::ALL
             .into_iter()
             .find(|version| version.word() == word)?;

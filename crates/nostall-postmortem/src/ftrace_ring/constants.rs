@@ -33,7 +33,8 @@ impl Constants {
         // Reading the holes of a sparse file would fill the page cache with zeros.
         let mut places = image.data_ranges().flat_map(|(address, bytes)| {
             let first = address.saturating_sub(banner);
-            let end = (address + bytes.len() as u64).saturating_sub(banner);
+            let end = address.saturating_add(bytes.len() as u64);
+            let end = end.saturating_sub(banner);
             let first = first.checked_next_multiple_of(ALIGN).unwrap_or(end);
             let places = (first..end).step_by(ALIGN as usize);
             places.filter(move |place| {

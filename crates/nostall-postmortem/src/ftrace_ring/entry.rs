@@ -140,7 +140,7 @@ const FIRST_EVENT: u16 = 20;
 /// Returns whether the number belongs to a trace event, whose text Linux makes from its print
 /// format.
 ///
-/// As in Linux, the first trace event counts as a fixed type here.
+/// The first trace event counts as a fixed type here, as in Linux.
 pub(super) fn is_trace_event(version: Version, id: u16) -> bool {
     id > version.event_type(FIRST_EVENT)
 }

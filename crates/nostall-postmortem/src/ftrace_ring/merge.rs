@@ -17,7 +17,7 @@ pub enum MergeBy {
     /// By boot, then by time.
     #[default]
     Boot,
-    /// As Linux merges: by time alone, so that boots are mixed.
+    /// By time alone, so that boots are mixed. Linux merges in this way.
     Linux,
 }
 

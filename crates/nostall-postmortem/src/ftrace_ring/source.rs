@@ -65,6 +65,7 @@ impl RingSource {
             Kernel::new(&image, &buffer, symbols, formats, None).map_err(ReadError::new)?;
         let mut notes: Vec<_> = kernel.note().map(str::to_owned).into_iter().collect();
         notes.extend(buffer.notes());
+        notes.extend(image.doubt());
         Ok(Self {
             merge: Merge::new(&image, &buffer, MergeBy::Boot),
             image,
@@ -137,6 +138,7 @@ impl Source for RingSource {
         // The record borrows the image, and the rest of `self` is changed.
         let next = self.merge.next(&self.image, &self.buffer);
         let Some(record) = next.map(RingRecord::into_owned) else {
+            self.image.check().map_err(ReadError::new)?;
             return Ok(None);
         };
         self.progress.0 += 1;

@@ -6,9 +6,8 @@ use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
-use memmap2::Mmap;
-
 use super::Error;
+use super::mapped::Mapped;
 
 /// Size limit for a file that cannot be mapped: a pipe, a device, some files of /proc.
 pub const MAX_READ: usize = 256 << 20;
@@ -32,37 +31,48 @@ const PATIENCE: Patience = Patience {
 
 #[derive(Debug)]
 pub(crate) enum Bytes {
-    Mapped(Mmap),
+    Mapped(Mapped),
     Read(Vec<u8>),
 }
 
 impl Bytes {
     /// Opens a file, and maps or reads it. No wait exceeds a minute.
-    pub(crate) fn open(path: &Path) -> Result<(File, Self), Error> {
-        let file = open_file(path)?;
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        Self::of(open_file(path)?)
+    }
+
+    /// Maps or reads an open file. No wait exceeds a minute.
+    pub(super) fn of(file: File) -> Result<Self, Error> {
         let meta = file.metadata()?;
         // Files in /proc report a size of 0 but have contents.
-        if meta.is_file() && meta.len() > 0 {
-            // SAFETY: the mapping is only read, as bytes, for which every value is valid. memmap2
-            // requires that the file stays unchanged while mapped, which no program can enforce.
-            // The documentation of `image` describes the consequences.
-            if let Ok(map) = unsafe { Mmap::map(&file) } {
-                return Ok((file, Self::Mapped(map)));
-            }
+        if meta.is_file()
+            && meta.len() > 0
+            && let Ok(map) = Mapped::new(file.try_clone()?)
+        {
+            return Ok(Self::Mapped(map));
         }
-        let bytes = drain(&file, PATIENCE, MAX_READ)?;
-        Ok((file, Self::Read(bytes)))
+        Ok(Self::Read(drain(&file, PATIENCE, MAX_READ)?))
     }
-}
 
-impl Bytes {
+    /// Checks that no part of the file was lost after it was opened.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Mapped(map) if map.has_shrunk() => Err(Error::Shrunk),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether zeros were read for bytes that the file had lost.
+    pub(super) fn has_lost(&self) -> bool {
+        matches!(self, Self::Mapped(map) if map.has_lost())
+    }
+
     /// Disables read-ahead. Otherwise the system reads megabytes of holes around each page of a
     /// mapped file.
     pub(super) fn look_in_places(&self) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
-            // An error only costs time.
-            let _ = map.advise(memmap2::Advice::Random);
+            map.advise(memmap2::Advice::Random, 0, map.len());
         }
     }
 
@@ -70,7 +80,7 @@ impl Bytes {
     pub(super) fn prefetch(&self, offset: usize, len: usize) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
-            let _ = map.advise_range(memmap2::Advice::WillNeed, offset, len);
+            map.advise(memmap2::Advice::WillNeed, offset, len);
         }
     }
 }

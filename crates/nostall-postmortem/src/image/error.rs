@@ -29,6 +29,11 @@ pub enum Error {
         .0.as_secs()
     )]
     Silent(Duration),
+    /// The file lost bytes while it was read.
+    #[error(
+        "the file was truncated while it was read, or its disk failed; copy it, and read the copy"
+    )]
+    Shrunk,
     /// A known format that cannot be read.
     #[error("this is {format}; {advice}")]
     Unsupported {

@@ -4,33 +4,39 @@
 //! bits each), first and last physical address (64 bits each), and 8 reserved bytes. The last
 //! address is inclusive. Source: LiME's `doc/README.md`, "Format Specification".
 
+use std::ops::Range;
+
 use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
 
 const MAGIC: u32 = 0x4C69_4D45;
 const HEADER: usize = 32;
 
-/// Returns the segments of a LiME dump; `None` if the file is none.
-pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
+/// Returns the segments of a LiME dump, and the number of bytes at its end that are in none;
+/// `None` if the file is none. `extents` are the parts of the file that are not holes.
+pub(super) fn segments(
+    file: &[u8],
+    extents: &[Range<u64>],
+) -> Result<Option<(Vec<Segment>, u64)>, Error> {
     let header = match file.first_chunk() {
         Some(magic) if *magic == MAGIC.to_le_bytes() => Header::little_endian,
         Some(magic) if *magic == MAGIC.to_be_bytes() => Header::big_endian,
         _ => return Ok(None),
     };
     let mut segments = Vec::new();
-    let mut rest = file;
-    while let Some((bytes, after)) = rest.split_first_chunk() {
+    let mut end = 0;
+    while let Some(start) = next_byte(file, end, extents) {
+        let Some((bytes, memory)) = file[start..].split_first_chunk() else {
+            break;
+        };
         let Header {
             magic,
             version,
             first,
             last,
         } = header(bytes);
-        // Bytes after the last range have no known format.
-        if magic != MAGIC {
+        // Without a known header, the positions of later ranges are unknown, too.
+        if magic != MAGIC || version != 1 {
             break;
-        }
-        if version != 1 {
-            return Err(damaged("only version 1 is known"));
         }
         if segments.len() == MAX_SEGMENTS {
             return Err(Error::TooManySegments {
@@ -42,22 +48,30 @@ pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
                 "a range of memory ends before it starts, or has 2^64 bytes",
             ));
         };
-        let file_offset = (file.len() - after.len()) as u64;
         segments.push(Segment {
             physical: first,
-            file_offset,
+            file_offset: (file.len() - memory.len()) as u64,
             len,
         });
         // A range that is cut off is the last: `settle` keeps its available part.
-        rest = usize::try_from(len)
-            .ok()
-            .and_then(|len| after.get(len..))
-            .unwrap_or_default();
+        let len = usize::try_from(len).map_or(memory.len(), |len| len.min(memory.len()));
+        end = file.len() - memory.len() + len;
     }
     if segments.is_empty() {
-        return Err(damaged("it ends within its first header"));
+        return Err(damaged("its first header is cut off, or not of version 1"));
     }
-    Ok(Some(segments))
+    let unknown = next_byte(file, end, extents).map_or(0, |start| file.len() - start);
+    Ok(Some((segments, unknown as u64)))
+}
+
+/// Returns the position of the next byte that is not 0.
+fn next_byte(file: &[u8], from: usize, extents: &[Range<u64>]) -> Option<usize> {
+    let first = extents.partition_point(|extent| extent.end <= from as u64);
+    extents[first..].iter().find_map(|extent| {
+        let start = from.max(extent.start as usize);
+        let data = &file[start..extent.end as usize];
+        Some(start + data.iter().position(|byte| *byte != 0)?)
+    })
 }
 
 struct Header {

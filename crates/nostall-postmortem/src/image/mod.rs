@@ -16,11 +16,13 @@
 //! A pipe or device is read into memory, up to 256 MiB. Each wait for its next bytes is bounded:
 //! see [`Error`].
 //!
-//! # While an image is open, no program may truncate it
+//! # Files that change
 //!
-//! The mapping is the file. If another process truncates the file, the next access beyond its new
-//! end raises SIGBUS. If another process writes to it, bytes already read may change. Work on a
-//! copy of any file that is still being written.
+//! The mapping is the file. If another process writes to it, bytes already read may change. If
+//! another process truncates it, or if the disk fails, the lost bytes become zeros, and
+//! [`Image::check`] returns an error. Call it after an image was read. On Unix, the first open image
+//! installs a handler for SIGBUS. It passes the signals of other memory on to the previous one. Work
+//! on a copy of any file that is still being written.
 //!
 //! # Example
 //!
@@ -46,13 +48,16 @@ mod error;
 mod extents;
 pub(crate) mod foreign;
 mod lime;
+mod mapped;
 mod segment;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::ptr;
 
 pub(crate) use bytes::Bytes;
 pub use bytes::{MAX_READ, open_file, read_to_end};
@@ -76,6 +81,8 @@ pub struct Image {
     /// File ranges that are not holes, in order.
     extents: Vec<Range<u64>>,
     missing: u64,
+    unknown: u64,
+    differing: u64,
 }
 
 impl Image {
@@ -86,7 +93,17 @@ impl Image {
     /// [`Error`] if the file cannot be read, or is not a memory image. Segments beyond the end of
     /// the file are no error: their available part is kept, see [`Image::missing`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let (bytes, extents) = load(path.as_ref())?;
+        Self::from_file(open_file(path)?)
+    }
+
+    /// Opens the memory image in an open file, for example one whose bytes were hashed. A file that
+    /// cannot be mapped is read from its position on.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open).
+    pub fn from_file(file: File) -> Result<Self, Error> {
+        let (bytes, extents) = load(file)?;
         Self::of(bytes, extents)
     }
 
@@ -104,7 +121,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
         if bytes.is_empty() {
             return Err(Error::Empty);
@@ -117,14 +134,19 @@ impl Image {
         if let Some(error) = foreign::refuse(&bytes) {
             return Err(error);
         }
+        let mut unknown = 0;
         let (kind, declared) = if let Some(segments) = elf::segments(&bytes)? {
             (DumpFormat::ElfCore, segments)
-        } else if let Some(segments) = lime::segments(&bytes)? {
-            (DumpFormat::Lime, segments)
+        } else if let Some(found) = lime::segments(&bytes, &extents)? {
+            unknown = found.1;
+            (DumpFormat::Lime, found.0)
         } else {
             (DumpFormat::Raw, vec![whole(&bytes)])
         };
-        Ok(Self::with(bytes, kind, declared, extents))
+        Ok(Self {
+            unknown,
+            ..Self::with(bytes, kind, declared, extents)
+        })
     }
 
     fn with(
@@ -133,15 +155,45 @@ impl Image {
         declared: Vec<Segment>,
         extents: Vec<Range<u64>>,
     ) -> Self {
-        let (segments, missing) = settle(declared, bytes.len() as u64);
-        Self {
+        let (segments, repeated, missing) = settle(declared, bytes.len() as u64);
+        let mut image = Self {
             unique: unique(&segments),
             bytes,
             kind,
             segments,
             extents,
             missing,
+            unknown: 0,
+            differing: 0,
+        };
+        image.differing = image.differing(&repeated);
+        image
+    }
+
+    /// Returns the number of bytes in these repeated parts that differ from the segments, or are too
+    /// many to compare.
+    fn differing(&self, repeated: &[Segment]) -> u64 {
+        // Maximum number of compared bytes. A comparison counts as at least 1 KiB, so that their
+        // number is limited, too.
+        let (mut left, mut differing) = (MAX_COPY, 0_u64);
+        for part in repeated {
+            let (mut at, mut own) = (part.physical, self.file(part.file_offset, part.len));
+            while let Some(kept) = self.from(at).filter(|_| !own.is_empty()) {
+                let (now, later) = own.split_at(own.len().min(kept.len()));
+                let is_same = ptr::eq(now.as_ptr(), kept.as_ptr());
+                let cost = if is_same { 0 } else { now.len() }.max(1024);
+                if cost > left {
+                    break;
+                }
+                left -= cost;
+                if !is_same {
+                    differing += now.iter().zip(kept).filter(|(a, b)| a != b).count() as u64;
+                }
+                (at, own) = (at.wrapping_add(now.len() as u64), later);
+            }
+            differing = differing.saturating_add(own.len() as u64);
         }
+        differing
     }
 
     /// Opens a file as raw memory, regardless of its format: addresses are file offsets.
@@ -150,7 +202,7 @@ impl Image {
     ///
     /// [`Error`] if the file cannot be read or is empty.
     pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let (bytes, extents) = load(path.as_ref())?;
+        let (bytes, extents) = load(open_file(path)?)?;
         let segments = vec![whole(&bytes)];
         Ok(Self::with(bytes, DumpFormat::Raw, segments, extents))
     }
@@ -169,10 +221,56 @@ impl Image {
         &self.segments
     }
 
-    /// Returns the number of bytes that headers describe beyond the end of the file. It is not 0 if
-    /// the file was cut off.
+    /// Returns the number of bytes that headers describe beyond the end of the file or of the address
+    /// space. It is not 0 if the file was cut off.
     pub fn missing(&self) -> u64 {
         self.missing
+    }
+
+    /// Returns the number of bytes at the end of a LiME dump that are in no range. They do not begin
+    /// with a known header. Zeros between ranges and behind the last one do not count.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// Checks that all bytes read so far were in the file: no process has truncated it meanwhile, and
+    /// the disk has not failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shrunk`]: some bytes may have been read as zeros.
+    pub fn check(&self) -> Result<(), Error> {
+        self.bytes.check()
+    }
+
+    /// Returns whether zeros were read for bytes that the file had lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.bytes.has_lost()
+    }
+
+    /// Returns text about [missing](Self::missing) or [unknown](Self::unknown) bytes, and about
+    /// overlapping segments that differ, if there are any.
+    pub fn doubt(&self) -> Option<String> {
+        let (missing, unknown, differing) = (self.missing, self.unknown, self.differing);
+        let doubts = [
+            (
+                missing,
+                format!("the image is cut short: {missing} bytes that it promises are missing"),
+            ),
+            (
+                unknown,
+                format!(
+                    "{unknown} bytes at the end are in no known range, so records may be missing"
+                ),
+            ),
+            (
+                differing,
+                format!("{differing} bytes in overlapping segments may differ from those read"),
+            ),
+        ];
+        let doubts = doubts.into_iter().filter(|(count, _)| *count > 0);
+        let doubts: Vec<_> = doubts.map(|(_, doubt)| doubt).collect();
+        (!doubts.is_empty()).then(|| doubts.join("; "))
     }
 
     /// Returns the memory ranges with data and their physical addresses, in order. Only the file's
@@ -222,26 +320,32 @@ impl Image {
         self.detect_within(0..u64::MAX)
     }
 
-    /// Searches a part of the memory, as [`detect`](Self::detect) does.
+    /// Searches a part of the memory, as [`detect`](Self::detect) does. An end of [`u64::MAX`] is
+    /// the end of the address space.
     pub fn detect_within(&self, window: Range<u64>) -> Detection {
-        let clip = |start: u64, end: u64| start.max(window.start)..end.min(window.end);
+        let last = match window.end {
+            u64::MAX => Some(u64::MAX),
+            end => end.checked_sub(1),
+        };
+        // Last addresses are compared, because an end may be 2^64.
+        let clip = |start: u64, len: u64| {
+            let first = start.max(window.start);
+            let last = last?.min(start + (len - 1));
+            (first <= last).then(|| (first, last - first + 1))
+        };
         let pieces = self.segments.iter().filter_map(|segment| {
-            let part = clip(segment.physical, segment.physical + segment.len);
-            let len = part.end.checked_sub(part.start).filter(|&len| len > 0)?;
-            let offset = segment.file_offset + (part.start - segment.physical);
-            Some((part.start, self.file(offset, len)))
+            let (start, len) = clip(segment.physical, segment.len)?;
+            let offset = segment.file_offset + (start - segment.physical);
+            Some((start, self.file(offset, len)))
         });
         let data = self.data_ranges().filter_map(|(physical, bytes)| {
-            let part = clip(physical, physical + bytes.len() as u64);
-            (part.start < part.end).then_some(part)
+            let (start, len) = clip(physical, bytes.len() as u64)?;
+            Some((start, len as usize))
         });
         let file = self.bytes.as_ptr().addr();
         let prefetch = |part: &[u8]| self.bytes.prefetch(part.as_ptr().addr() - file, part.len());
         let is_sparse = self.extents.len() > 1;
-        detect::in_runs(
-            &Run::join(pieces, data),
-            is_sparse.then_some(&prefetch as _),
-        )
+        detect::in_runs(Run::join(pieces, data), is_sparse.then_some(&prefetch as _))
     }
 
     /// Returns `len` bytes at a physical address; `None` if the image lacks any of them.
@@ -268,6 +372,14 @@ impl Image {
         Some(Cow::Owned(copy))
     }
 
+    /// Returns the bytes from a physical address to the end of its segment.
+    fn from(&self, physical: u64) -> Option<&[u8]> {
+        let next = self
+            .segments
+            .partition_point(|segment| segment.physical <= physical);
+        self.rest(next.checked_sub(1)?, physical)
+    }
+
     /// Returns the bytes of segment `at` from a physical address on; `None` if the address is
     /// outside it.
     fn rest(&self, at: usize, physical: u64) -> Option<&[u8]> {
@@ -284,14 +396,15 @@ impl Image {
     }
 }
 
-fn load(path: &Path) -> Result<(Bytes, Vec<Range<u64>>), Error> {
-    let (file, bytes) = Bytes::open(path)?;
+fn load(file: File) -> Result<(Bytes, Vec<Range<u64>>), Error> {
+    let bytes = Bytes::of(file)?;
     if bytes.is_empty() {
         return Err(Error::Empty);
     }
-    let extents = match bytes {
-        Bytes::Mapped(_) => extents::of(&file, bytes.len() as u64),
-        Bytes::Read(_) => extents::all(bytes.len() as u64),
+    let len = bytes.len() as u64;
+    let extents = match &bytes {
+        Bytes::Mapped(map) => extents::of(map.file(), len),
+        Bytes::Read(_) => extents::all(len),
     };
     if extents.len() > 1 {
         bytes.look_in_places();
@@ -308,45 +421,57 @@ fn whole(bytes: &[u8]) -> Segment {
 }
 
 /// Sorts segments and truncates them to the file and the address space. The result has no overlaps
-/// and no empty segments. Also returns the number of bytes that the file lacks.
-fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
+/// and no empty segments. Also returns the overlapping parts that were left out, and the number of
+/// bytes that were cut off.
+fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, Vec<Segment>, u64) {
     let mut missing: u64 = 0;
     for segment in &mut segments {
         let there = file_len.saturating_sub(segment.file_offset);
-        let fits = segment.len.min(there).min(u64::MAX - segment.physical);
-        missing = missing.saturating_add(segment.len.saturating_sub(there));
-        segment.len = fits;
+        // A segment may end at 2^64.
+        let most = (u64::MAX - segment.physical).saturating_add(1);
+        let len = segment.len.min(there).min(most);
+        missing = missing.saturating_add(segment.len - len);
+        segment.len = len;
     }
     segments.sort_by_key(|segment| (segment.physical, Reverse(segment.len)));
-    let mut end = 0;
+    let mut last = None;
+    let mut repeated = Vec::new();
     segments.retain_mut(|segment| {
-        let known = end.max(segment.physical) - segment.physical;
-        if known >= segment.len {
+        let known = last.and_then(|last: u64| last.checked_sub(segment.physical));
+        let known = known.map_or(0, |known| known.saturating_add(1));
+        let known = known.min(segment.len);
+        if known > 0 {
+            repeated.push(Segment {
+                len: known,
+                ..*segment
+            });
+        }
+        if known == segment.len {
             return false;
         }
         segment.physical += known;
         segment.file_offset += known;
         segment.len -= known;
-        end = segment.physical + segment.len;
+        last = Some(segment.physical + (segment.len - 1));
         true
     });
     segments.dedup_by(|next, before| {
-        let goes_on = before.physical + before.len == next.physical
-            && before.file_offset + before.len == next.file_offset;
+        let goes_on = before.is_before(next) && before.file_offset + before.len == next.file_offset;
         if goes_on {
             before.len += next.len;
         }
         goes_on
     });
-    (segments, missing)
+    (segments, repeated, missing)
 }
 
 /// Returns the segments without shared file ranges, by address. The segment in the longest
 /// contiguous memory keeps a shared range.
 fn unique(segments: &[Segment]) -> Vec<Segment> {
     let mut by_length: Vec<(u64, &Segment)> = Vec::with_capacity(segments.len());
-    for run in segments.chunk_by(|a, b| a.physical + a.len == b.physical) {
-        let len = run.iter().map(|segment| segment.len).sum();
+    for run in segments.chunk_by(Segment::is_before) {
+        let lens = run.iter().map(|segment| segment.len);
+        let len = lens.fold(0, u64::saturating_add);
         by_length.extend(run.iter().map(|segment| (len, segment)));
     }
     by_length.sort_by_key(|(len, _)| Reverse(*len));

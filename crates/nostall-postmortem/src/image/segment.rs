@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 /// Maximum number of segments. The largest real dumps have thousands: QEMU's with `-p` has one for
-/// each range of pages with the same mapping.
-pub const MAX_SEGMENTS: usize = 1 << 20;
+/// each range of pages with the same mapping. An open image needs 48 bytes for each.
+pub const MAX_SEGMENTS: usize = 1 << 18;
 
 /// Format of a file from which an [`Image`](super::Image) is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
@@ -32,6 +32,11 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Returns whether `next` has the address behind this segment.
+    pub fn is_before(&self, next: &Self) -> bool {
+        self.physical.checked_add(self.len) == Some(next.physical)
+    }
+
     /// Returns the part of the segment that contains this file range.
     pub(super) fn part(&self, file: Range<u64>) -> Self {
         Self {

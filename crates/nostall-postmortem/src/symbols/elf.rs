@@ -48,7 +48,7 @@ fn raw<'data>(file: &File<'data>, symbol: &object::Symbol<'data, '_>) -> Option<
         SymbolSection::Absolute => None,
         _ => return None,
     };
-    // As in nm: kallsyms treats a weak object as no weak symbol.
+    // The letters are those of nm: kallsyms treats a weak object as no weak symbol.
     let kind = match section {
         None => b'A',
         Some(_) if symbol.is_weak() && symbol.kind() == SymbolKind::Data => b'V',

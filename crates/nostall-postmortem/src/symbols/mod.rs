@@ -53,7 +53,10 @@ impl Symbols {
     /// [`Error`] if the file cannot be read or has no symbols.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         match Bytes::open(path.as_ref()) {
-            Ok((_, bytes)) => Self::parse(&bytes),
+            Ok(bytes) => {
+                let parsed = Self::parse(&bytes);
+                bytes.check().map_err(Error::from).and(parsed)
+            }
             Err(image::Error::TooLarge(_)) => Err(Error::TooLarge),
             Err(error) => Err(error.into()),
         }

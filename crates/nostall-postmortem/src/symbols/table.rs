@@ -216,7 +216,7 @@ fn linux_code(raws: &[Raw]) -> Vec<Range<u64>> {
 }
 
 fn range_of(code: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
-    // Of nested ranges, which are unusual, the one that starts last is the closest.
+    // The closest of nested ranges, which are unusual, is the one that starts last.
     code.iter()
         .filter(|range| range.contains(&address))
         .min_by_key(|range| Reverse(range.start))

@@ -26,7 +26,7 @@ const FAST: usize = 16;
 
 /// Reed-Solomon code with a given number of parity bytes.
 ///
-/// It has 2 KiB of tables. As a constant, it takes no time at boot:
+/// It has 2 KiB of tables. A constant takes no time at boot:
 ///
 /// ```
 /// use nostall_pstore::Code;

@@ -8,8 +8,8 @@ use super::Trace;
 /// The traces of several zones, merged by their stamps.
 ///
 /// Only the first records of the zones are compared. Within a zone the order is that of writing,
-/// even if a stamp decreases (Linux's sometimes do, by a few). Of equal stamps, the later zone's
-/// comes first, as in Linux.
+/// even if a stamp decreases (Linux's sometimes do, by a few). If stamps are equal, the later
+/// zone's record comes first, as in Linux.
 #[derive(Clone, Debug)]
 pub struct Merge<Z, I> {
     zones: Z,

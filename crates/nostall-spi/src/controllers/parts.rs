@@ -20,7 +20,7 @@ pub trait Configure<B> {
     /// [`Capabilities::least`] and more modes or clocks. Words have 8 bits.
     fn capabilities(&self, lines: u8) -> Capabilities;
 
-    /// Sets the bus. Returns the actual clock in hertz.
+    /// Sets the bus. Returns the actual clock in hertz; with 0, the message is refused.
     ///
     /// # Errors
     ///

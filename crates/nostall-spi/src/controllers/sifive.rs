@@ -4,7 +4,8 @@
 //! names are the manual's. No copy was available. So offsets, fields, the values of `csmode` and
 //! `fmt`, the watermark interrupts and the FIFO depth were compared with two sources. These are
 //! QEMU's model (`hw/ssi/sifive_spi.c`) and Linux's driver (`drivers/spi/spi-sifive.c`). The
-//! divisor was compared with Linux only, because QEMU's model has no speed.
+//! divisor was compared with Linux only, because QEMU's model has no speed. A change of `csmode`
+//! between frames was compared with SiFive's own source (sifive-blocks, `SPIMedia.scala`).
 //!
 //! Registers are numbered in 32-bit words: `sckdiv` is 0, and `csid` (at byte 0x10) is 4. For
 //! memory, use [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
@@ -45,8 +46,8 @@ const SCKDIV_MOST: u32 = 0xfff;
 const CSMODE_AUTO: u32 = 0;
 /// `csmode`: the line is asserted with the first frame, and stays asserted.
 const CSMODE_HOLD: u32 = 2;
-/// `csmode`: the hardware does not drive the line. (QEMU 7.2 to 10 asserts it in every mode except
-/// `AUTO`.)
+/// `csmode`: no line is asserted, from the end of the present frame on. (QEMU 7.2 to 10 asserts it
+/// in every mode except `AUTO`.)
 const CSMODE_OFF: u32 = 3;
 /// `fmt` ("Frame Format Register"): one data wire for each direction, 8-bit frames.
 const FMT_8_BITS: u32 = 8 << 16;
@@ -120,22 +121,49 @@ impl<R: Registers> Sifive<R> {
 
     /// Reads the received words for `words`, at most those that are expected.
     fn empty(&mut self, words: &mut Words<'_>) -> Result<(), Fault> {
-        for _ in 0..(self.stale + words.under_way()).min(FIFO) {
-            match self.registers.read32(RXDATA) {
-                // A working controller returns 0 in the other bits.
-                u32::MAX => return Err(Fault::Gone),
-                data if data & RXDATA_EMPTY != 0 => break,
-                _ if self.stale > 0 => self.stale -= 1,
-                data => words.receive(data & 0xff),
+        for _ in 0..words.under_way().min(FIFO) {
+            match self.receive()? {
+                Some(word) => words.receive(word),
+                None => break,
             }
         }
         self.under_way = words.under_way();
         Ok(())
     }
 
+    /// Reads a received word, if any.
+    fn receive(&self) -> Result<Option<u32>, Fault> {
+        match self.registers.read32(RXDATA) {
+            // A working controller returns 0 in the other bits.
+            u32::MAX => Err(Fault::Gone),
+            data if data & RXDATA_EMPTY != 0 => Ok(None),
+            data => Ok(Some(data & 0xff)),
+        }
+    }
+
+    /// Drops the answers of aborted messages that have come.
+    fn drop_stale(&mut self) -> Result<(), Fault> {
+        while self.stale > 0 && self.receive()?.is_some() {
+            self.stale -= 1;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answers of this number of frames.
+    fn wait_for(&mut self, frames: usize) -> Progress {
+        let time = time_of(8 * frames as u64, self.clock);
+        match self.completion {
+            Completion::Interrupt(least) if time >= least && frames > 0 => {
+                self.unmask(frames);
+                Progress::Interrupt
+            }
+            _ => Progress::After(time),
+        }
+    }
+
     /// Sends as many words as both FIFOs have room for.
     fn fill(&self, words: &mut Words<'_>) {
-        for _ in self.stale + words.under_way()..FIFO {
+        for _ in words.under_way()..FIFO {
             match words.next_word() {
                 Some(word) => self.registers.write32(TXDATA, word),
                 None => break,
@@ -237,26 +265,28 @@ impl<R: Registers> Controller for Sifive<R> {
         if words.is_complete() {
             return Ok(Progress::Done);
         }
-        let under_way = self.stale + self.under_way;
-        let time = time_of(8 * under_way as u64, self.clock);
-        match self.completion {
-            Completion::Interrupt(least) if time >= least && under_way > 0 => {
-                self.unmask(under_way);
-                Ok(Progress::Interrupt)
-            }
-            _ => Ok(Progress::After(time)),
+        Ok(self.wait_for(self.under_way))
+    }
+
+    fn drain(&mut self) -> Result<Progress, Fault> {
+        self.mask();
+        self.drop_stale()?;
+        match self.stale {
+            0 => Ok(Progress::Done),
+            frames => Ok(self.wait_for(frames)),
         }
     }
 
     fn abort(&mut self) -> Result<(), Fault> {
         mask(&self.registers);
         self.enabled = false;
-        // Frames cannot be stopped. Their answers arrive in order, before those of the next message
-        // that sends. If a fault loses them, messages time out until `prepare` forgets them.
-        self.stale = (self.stale + self.under_way).min(FIFO);
-        self.under_way = 0;
-        self.off = false;
-        self.registers.write32(CSMODE, CSMODE_AUTO);
+        // Frames cannot be stopped. If they have not begun, they are clocked without a selected
+        // device. If a fault loses their answers, messages time out until `prepare` forgets them.
+        self.stale += core::mem::take(&mut self.under_way);
+        let _ = self.drop_stale();
+        self.off = self.stale > 0;
+        let mode = if self.off { CSMODE_OFF } else { CSMODE_AUTO };
+        self.registers.write32(CSMODE, mode);
         Ok(())
     }
 }

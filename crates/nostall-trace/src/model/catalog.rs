@@ -73,8 +73,8 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// Returns whether events have the numbers of their CPUs. Those of a program have not: it records
-    /// by thread.
+    /// Returns whether events have the numbers of their CPUs. A program's events have none: it
+    /// records by thread.
     pub const fn has_cpus(&self) -> bool {
         self.has_cpus
     }

@@ -139,7 +139,8 @@ impl ProgramTrace {
     ///
     /// # Errors
     ///
-    /// As for [`create`](Self::create), or the file system's error if the file does not exist.
+    /// Returns the errors of [`create`](Self::create), or the file system's error if the file does
+    /// not exist.
     pub fn from_environment(options: &ProgramOptions) -> io::Result<Option<&'static Self>> {
         let Some(path) = std::env::var_os(VARIABLE) else {
             return Ok(None);

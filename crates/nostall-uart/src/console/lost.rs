@@ -58,6 +58,11 @@ impl Lost {
         self.total
     }
 
+    /// Records that another driver has used the line, so that the next report begins with a line end.
+    pub(super) const fn line_is_unknown(&mut self) {
+        self.line_is_open = true;
+    }
+
     /// Returns whether a report is due.
     pub(super) const fn is_due(&self) -> bool {
         self.unreported > 0 || self.report.is_under_way()

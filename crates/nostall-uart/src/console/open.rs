@@ -29,56 +29,27 @@ impl<R: Registers, C: Clock> Console<R, C> {
         clock: C,
         settings: impl Into<ConsoleSettings>,
     ) -> Result<Self, OpenError> {
-        let settings = settings.into();
-        // Checked before the port is accessed.
-        settings.line.divisor()?;
-        if let Some(load) = settings.transmit_load
-            && !(1..=LARGEST_LOAD).contains(&load)
-        {
-            return Err(OpenError::TransmitLoad(load));
-        }
-        let is_idle = wait_for_last_user(&registers, &clock, &settings.line);
-        let model = settings.model.unwrap_or(Model::Uart16550A);
-        let (mut model, mut load) = (model, model.transmit_load());
+        let mut console = Self::unopened(registers, clock, settings)?;
+        let (registers, settings) = (&console.registers, &console.settings);
+        let is_idle = wait_for_last_user(registers, &console.clock, &settings.line);
+        let (mut model, mut load) = (console.port.model, console.port.full_load);
         if settings.model.is_none() {
-            let probed = probe(&registers)?;
-            (model, load) = (probed.model, probed.transmit_load);
-        } else if !answers(&registers) {
+            let probed = probe(registers)?;
+            model = probed.model;
+            load = settings.transmit_load.unwrap_or(probed.transmit_load);
+        } else if !answers(registers) {
             return Err(OpenError::NotFound);
-        } else if model == Model::DesignWare {
-            load = designware_load(&registers);
+        } else if model == Model::DesignWare && settings.transmit_load.is_none() {
+            load = designware_load(registers);
         }
         if settings.power_loss == PowerLoss::Recover && !model.has_scratch() {
             return Err(OpenError::NoScratch);
         }
-        let load = settings.transmit_load.unwrap_or(load);
-        let port = Port {
+        console.port = Port {
             model,
-            frame_time: settings.line.frame_time(),
             load,
             full_load: load,
-        };
-        let mut console = Self {
-            registers,
-            clock,
-            settings,
-            strategy: Strategy::FifoBurst,
-            port,
-            pace: port.pace(),
-            outage: None,
-            held_off: None,
-            never_idle: false,
-            set_up_failed: false,
-            fifo_missing: false,
-            in_port: 0,
-            at_risk: 0,
-            cr_sent: false,
-            lost: Lost::default(),
-            turn: Turn::Listening,
-            seen: LatchedStatus::default(),
-            receives: false,
-            is_paused: false,
-            front_errors: 0,
+            ..console.port
         };
         console.configure(Patience::Wait)?;
         if !is_idle {
@@ -90,6 +61,58 @@ impl<R: Registers, C: Clock> Console<R, C> {
         console.fifo_missing = false;
         console.pace = console.port.pace();
         Ok(console)
+    }
+
+    /// Creates a console without an access to the port. Its first use sets the port up. For a panic
+    /// that comes while another context [opens](Self::open) the port.
+    ///
+    /// There is no probe: unless `settings` name the model, it is taken for a 16550A. Its FIFOs are
+    /// used if they work as those of a 16550A, so an ST16C650 or a mini UART must be named.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if the settings are not possible.
+    pub fn unopened(
+        registers: R,
+        clock: C,
+        settings: impl Into<ConsoleSettings>,
+    ) -> Result<Self, OpenError> {
+        let settings = settings.into();
+        settings.line.divisor()?;
+        if let Some(load) = settings.transmit_load
+            && !(1..=LARGEST_LOAD).contains(&load)
+        {
+            return Err(OpenError::TransmitLoad(load));
+        }
+        let model = settings.model.unwrap_or(Model::Uart16550A);
+        let port = Port {
+            model,
+            frame_time: settings.line.frame_time(),
+            load: 1,
+            full_load: settings.transmit_load.unwrap_or(model.transmit_load()),
+        };
+        Ok(Self {
+            registers,
+            clock,
+            settings,
+            strategy: Strategy::FifoBurst,
+            port,
+            pace: port.pace(),
+            outage: None,
+            held_off: None,
+            never_idle: false,
+            set_up_failed: false,
+            fifo_missing: true,
+            in_port: 0,
+            at_risk: 0,
+            cr_sent: false,
+            lost: Lost::default(),
+            turn: Turn::Listening,
+            seen: LatchedStatus::default(),
+            receives: false,
+            is_paused: false,
+            front_errors: 0,
+        })
     }
 
     /// Takes over the port for a panic: disables its interrupts. If another driver was stopped
@@ -108,6 +131,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.pace = self.port.pace();
         }
         self.disable_receive();
+        self.lost.line_is_unknown();
     }
 
     /// Programs the port with the settings.

@@ -16,9 +16,10 @@ pub(super) const CANARY: u8 = 0x5a;
 ///
 /// # Lost bytes
 ///
-/// Bytes that the port does not take in time are dropped and counted. As soon as the port takes
-/// bytes again, the console sends `[N bytes lost]` on a line of its own, before anything else. `N`
-/// counts bytes of the line, including inserted CRs, and is exact.
+/// Bytes that the port does not take in time are dropped and counted. Once the port takes bytes
+/// again, the console sends `[N bytes lost]` on a line of its own, before anything else. `N` counts
+/// bytes of the line, including inserted CRs, and is exact. If the loss was in the middle of a
+/// line, the rest of that line follows the report, on a line of its own.
 ///
 /// If the port itself disappeared or lost its power, the bytes in it may or may not have left: the
 /// report is then `[up to N bytes lost]`. With [`PowerLoss::Recover`](crate::PowerLoss::Recover),

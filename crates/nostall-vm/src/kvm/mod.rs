@@ -57,11 +57,9 @@
 //! The guest's serial output stays in memory until the caller takes it. With
 //! [`Machine::run`](crate::Machine::run), that is at the end of the run. Above
 //! [`Limits::serial_bytes`](crate::Limits::serial_bytes) the CPU waits, and the run ends with
-//! [`Error::Flood`](crate::Error::Flood). With [`Kvm::linux`] the CPU waits above 1 MiB until
-//! `LinuxConsole::output` has taken the bytes. Every exit ends with this check. One exit and one
-//! full ring of collected writes (4,266 bytes) can exceed the limit; no byte is dropped.
+//! [`Error::Flood`](crate::Error::Flood). Every exit ends with this check. One exit and one full ring of collected writes (4,266 bytes) can exceed the
+//! limit; no byte is dropped.
 
-pub mod linux;
 mod pc;
 mod run;
 mod speed;

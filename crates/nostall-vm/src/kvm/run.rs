@@ -54,11 +54,11 @@ fn machine(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<KvmMachine, 
     let memory = boot::memory(guest)?;
     let entry = boot::load(&memory, guest, &command_line(kvm, guest))?;
     let set_up = |cpu: &VcpuFd, tsc_khz| {
-        identify(&kvm.system, cpu, tsc_khz, |_| {})?;
+        identify(&kvm.system, cpu, tsc_khz)?;
         pc::set_up(cpu, entry)
     };
     let bridge = devices()?.bridge;
-    KvmMachine::new(kvm, (memory, bridge), limits, set_up, |bus| bus)
+    KvmMachine::new(kvm, (memory, bridge), limits, set_up)
 }
 
 /// Returns the guest's command line: the work, and the machine's properties. The machine has a
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         match end {
             End::Status(status) => self.ending.judge(status, &reports)?,
             End::Reset => return Err(Error::Reset),
-            End::Stopped | End::Off => return Err(Error::Undone),
+            End::Stopped => return Err(Error::Undone),
         }
         Ok(Ran {
             reports,

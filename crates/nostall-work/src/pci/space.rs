@@ -26,7 +26,7 @@ pub const RAM_AT: Address = Address::from_devfn(0, 0, 0);
 /// First register that ports cannot reach.
 const FIRST_OUT_OF_REACH: u16 = 256;
 
-/// I/O addresses for devices. Those below belong to the board.
+/// I/O addresses for devices. Lower addresses belong to the board.
 const IO: Range<u64> = 0x1000..0x1_0000;
 
 /// Maximum number of assigned BARs: more than these machines have.

@@ -6,7 +6,7 @@
 //! the kernel's, and have the names of Linux's functions on the same path. They report their
 //! entries to a [`Tracer`]: [`ENTRIES_PER_BLOCK`] for each block.
 //!
-//! Linux enters about five times as many. As in Linux, a waiting stage is not traced, so the number
+//! Linux enters about five times as many. A waiting stage is not traced, as in Linux, so the number
 //! of records is exact. The pipes are lock-free rings of 64 KiB with one reader and one writer.
 //! Linux's are pages under a mutex.
 

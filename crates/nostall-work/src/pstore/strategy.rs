@@ -21,8 +21,8 @@ pub enum Strategy {
     /// One zone for each CPU without a lock. Each record has the next value of a shared counter,
     /// which all CPUs increment non-atomically.
     PerCpuCounter,
-    /// As `PerCpuCounter`, and each block of a zone has 16 bytes of error correction, as with
-    /// Linux's parameter `ramoops.ecc=1`.
+    /// The same as `PerCpuCounter`, but with error correction. Each block of a zone has 16 bytes of
+    /// it, as with Linux's parameter `ramoops.ecc=1`.
     PerCpuCounterEcc,
 }
 

@@ -210,7 +210,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         self.device.sync(&mut transfers)?;
         self.wait_while_busy()?;
         // Real chips clear the write enable latch themselves. QEMU's model does not, and its
-        // controller also selects the chip for bytes without a device. Those must not be written.
+        // controller also selects the chip for bytes without a device. They must not be written.
         Ok(self.device.write(&[WRITE_DISABLE])?)
     }
 

@@ -43,17 +43,21 @@ impl Files {
     }
 
     /// Whether one of the files is standard output.
-    pub fn take_stdout(&self) -> bool {
+    fn take_stdout(&self) -> bool {
         let files = [&self.json, &self.report];
         files.into_iter().flatten().any(|path| is_stdout(path))
     }
 
-    /// Prints text for people to standard output, or to stderr if a file is written there.
+    /// Prints text for people to standard output, or to stderr if a file is written there. If the
+    /// reader has closed it, files that are named are still written.
     pub fn print(&self, text: &str) -> Result<()> {
         if self.take_stdout() {
             return writeln!(io::stderr(), "{text}").context("standard error");
         }
-        output::to_stdout(|out| writeln!(out, "{text}"))
+        match output::to_stdout(|out| writeln!(out, "{text}")) {
+            Err(error) if self.are_named() && output::is_closed(&error) => Ok(()),
+            printed => printed,
+        }
     }
 
     /// Whether a file is to be written.

@@ -27,8 +27,6 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 use entry::{Entry, Run};
 use files::Files;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) use kvm::uart_mode;
 
 use crate::report::page::Part;
 use crate::report::source::Source;
@@ -110,10 +108,12 @@ impl FromArgMatches for Args {
         }
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| {
-            let names: Vec<_> = EXPERIMENTS.iter().map(|one| one.name).collect();
-            let names = names.join(", ");
-            let message = format!("there is no experiment '{name}': they are {names}");
-            clap::Error::raw(ErrorKind::InvalidSubcommand, message)
+            let run = <Self as clap::Args>::augment_args(Command::new("run"));
+            let mut run = run.bin_name("nostall run").help_template("{subcommands}");
+            let list = run.render_help().to_string();
+            let list = list.trim_end();
+            let message = format!("there is no experiment '{name}'\n\nExperiments:\n{list}");
+            clap::Error::raw(ErrorKind::InvalidSubcommand, message).format(&mut run)
         })?;
         (entry.parse)(matches, summary).map(Self)
     }

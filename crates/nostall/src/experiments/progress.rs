@@ -25,14 +25,14 @@ fn show(bar: ProgressBar) -> ProgressBar {
     }
 }
 
-/// A bar for `bytes` bytes to come. Not drawn unless stderr is a terminal; gone
-/// when dropped.
+/// A bar for `bytes` bytes to come. It is drawn only if stderr is a terminal, and
+/// cleared when dropped.
 pub struct Bar(ProgressBar);
 
 impl Bar {
     pub fn new(bytes: u64) -> Self {
         let bar = show(ProgressBar::new(bytes));
-        // As wide as the terminal leaves room for: a line that wraps is not cleared.
+        // The bar takes the rest of the terminal's width: a line that wraps is not cleared.
         let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes} arrived");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.tick();

@@ -12,10 +12,10 @@ use super::text::value;
 /// Strategy of nostall's figures beside Linux.
 const NOSTALL: &str = "nostall";
 
-/// Systems of a table, at most. Those of a foreign document are all in its other tables.
+/// Maximum number of systems in a table. A foreign document's other tables have all of its systems.
 const MOST_SYSTEMS: usize = 12;
 
-/// Rows of a path, at most.
+/// Maximum number of rows of a path.
 const MOST_ROWS: usize = 64;
 
 /// Figures of one document, to be found by system, path, metric and way.

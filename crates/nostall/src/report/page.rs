@@ -21,12 +21,17 @@ const SCRIPTS: [&str; 3] = [
 /// Makes the tour's rows of a document, where it has their figures.
 pub type Summary = fn(&Source) -> Vec<Part>;
 
+/// Names of the columns of the tour's table.
+pub const HEADER: [&str; 8] = [
+    "", "before", "Linux", "nostall", "limit", "factor", "/Linux", "on",
+];
+
 /// Rows of one experiment in the tour's table.
 pub struct Part {
     pub path: &'static str,
     pub heading: &'static str,
-    /// Name, before, Linux, nostall, limit, factor and machine.
-    pub rows: Vec<[String; 7]>,
+    /// Cells of the tour's columns.
+    pub rows: Vec<[String; 8]>,
 }
 
 /// Returns the page of these documents.
@@ -240,23 +245,23 @@ fn tour(source: &Source, summary: Summary, has_name: bool) -> Markup {
             h2 { "Before, Linux, nostall" @if has_name { ": " (source.name) } }
             p {
                 "Linux: the strategy of its fix. Limit: of the hardware or the work. Factor: "
-                "before to nostall."
+                "before to nostall. /Linux: Linux to nostall."
             }
             div.wide {
                 table {
                     thead {
                         tr {
-                            @for name in ["", "before", "Linux", "nostall", "limit", "factor", "on"] {
+                            @for name in HEADER {
                                 th { (name) }
                             }
                         }
                     }
                     @for part in &parts {
                         tbody {
-                            tr { th.heading colspan="7" {
+                            tr { th.heading colspan="8" {
                                 a href={"#" (part.path)} { (part.path) } ": " (part.heading)
                             } }
-                            @for [name, before, linux, nostall, limit, factor, on] in &part.rows {
+                            @for [name, before, linux, nostall, limit, factor, to_linux, on] in &part.rows {
                                 tr {
                                     th { (name) }
                                     td { (before) }
@@ -264,6 +269,7 @@ fn tour(source: &Source, summary: Summary, has_name: bool) -> Markup {
                                     td.best { (nostall) }
                                     td { (limit) }
                                     td { (factor) }
+                                    td { (to_linux) }
                                     td.text { (badge(on)) }
                                 }
                             }

@@ -146,7 +146,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// Returns the errors of [`read`](Self::read).
     pub fn parse(name: String, text: String) -> Result<Self> {
         ensure!(
             text.trim_start().starts_with('{'),

@@ -16,7 +16,7 @@ use super::candidate::Options;
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// Traces to read, each with a report of its own
+    /// Traces to read, each with a report of its own; - for standard input
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -46,13 +46,6 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
 
-    /// Print rates while the program or guest runs, every second or every --interval
-    ///
-    /// INPUT is one recording of nostall, or the file with the RAM of a running guest that records.
-    /// Ends when the recording is frozen, when the program ends, or with Ctrl-C.
-    #[arg(long, conflicts_with_all = ["time", "sort", "view"])]
-    pub live: bool,
-
     #[command(flatten)]
     pub reading: Options,
 
@@ -73,8 +66,6 @@ Examples:
       --interval 100ms
   nostall trace report before.dat after.dat --view diff --limit 20
   nostall trace report trace.dat --view flame > flame.svg
-  nostall trace report server.trace --live --function 'send_*'
-  nostall trace report /dev/shm/guest.ram --live
 
 Views: table (calls, total, self, min, p50, p99 and max of each function), graph
 (entries and exits as Linux's function_graph prints them, with + above 10 us, !

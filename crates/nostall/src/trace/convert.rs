@@ -17,11 +17,12 @@ use crate::output::note;
 
 /// Convert a trace for another tool: Perfetto, uftrace, trace-cmd, a flame graph
 ///
-/// INPUT is any input of `nostall trace report`. OUT is written completely or not at all.
+/// INPUT is any input of `nostall trace report`, also the recording of a running program, of which
+/// OUT is a safe snapshot. OUT is written completely or not at all.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// Trace to read
+    /// Trace to read; - for standard input
     input: PathBuf,
 
     /// Format of the output
@@ -94,7 +95,7 @@ pub fn run(args: &Args) -> Result<()> {
         Format::Uftrace => folder(args, |path| uftrace(&mut source, path, &args.input)),
     };
     source.clear();
-    let name = escape_name(&args.input.to_string_lossy());
+    let name = input::name(&args.input);
     for line in source.notes() {
         note(format_args!("{name}: {}", escape_name(line)));
     }

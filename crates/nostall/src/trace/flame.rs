@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> Result<()> {
         "--view flame draws the whole trace: --function, --cpu, --limit and --json are for the \
          other views"
     );
-    let name = escape_name(&path.to_string_lossy());
+    let name = input::name(path);
     let drawn = draw(args, path, &name).with_context(|| name.clone())?;
     to_stdout(|out| out.write_all(&drawn))
 }

@@ -1,12 +1,15 @@
 //! Opens a trace of any kind.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nostall_postmortem::cli::read_or;
+use nostall_postmortem::image::MAX_READ;
 use nostall_trace::model::Source;
 use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
+use tempfile::NamedTempFile;
 
 pub use super::candidate::{Candidate, Options};
 use super::{memory, region};
@@ -21,14 +24,31 @@ type Opener = fn(&Candidate<'_>) -> Result<Option<Box<dyn Source>>>;
 /// Kinds of traces. The first that accepts the file is used, so the least specific are last.
 const OPENERS: &[Opener] = &[region::open, dat, text, memory::open];
 
-/// Opens the trace in a file.
+/// Returns the name of an input for messages.
+pub fn name(path: &Path) -> String {
+    match is_stdin(path) {
+        true => "standard input".to_owned(),
+        false => escape_name(&path.to_string_lossy()),
+    }
+}
+
+/// Returns whether the path stands for standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Opens the trace in a file, or on standard input.
 ///
 /// # Errors
 ///
 /// If the file cannot be read or holds no trace.
 pub fn open(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
-    let name = escape_name(&path.to_string_lossy());
-    let opened = try_open(path, options).with_context(|| name.clone())?;
+    let name = name(path);
+    let opened = match is_stdin(path) {
+        true => copied().and_then(|copy| try_open(copy.path(), options)),
+        false => try_open(path, options),
+    };
+    let opened = opened.with_context(|| name.clone())?;
     match opened {
         Some(source) => Ok(source),
         None => bail!(
@@ -45,9 +65,18 @@ pub fn ensure_file(path: &Path) -> Result<()> {
     ensure!(!kind.is_dir(), "this is a directory");
     ensure!(
         kind.is_file(),
-        "not a file, which can be read twice: write its contents to one first"
+        "not a file, which can be read twice: give its contents on standard input, as -"
     );
     Ok(())
+}
+
+/// Copies standard input to a file, which can be read twice.
+fn copied() -> Result<NamedTempFile> {
+    let too_large = || anyhow!("more than {} MiB: write it to a file first", MAX_READ >> 20);
+    let bytes = read_or(Path::new("-"), MAX_READ, too_large)?;
+    let mut copy = NamedTempFile::new().context("a copy of it")?;
+    copy.write_all(&bytes).context("a copy of it")?;
+    Ok(copy)
 }
 
 fn try_open(path: &Path, options: &Options) -> Result<Option<Box<dyn Source>>> {

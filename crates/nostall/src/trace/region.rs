@@ -1,60 +1,29 @@
 //! Regions that nostall recorded, in files.
 
 use std::fs::File;
-use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Result;
-use nostall_trace::layout::{REGION_HEADER, RegionHeader};
+use nostall_trace::layout::RegionHeader;
 use nostall_trace::model::Source;
 use nostall_trace::{HeaderFault, Image, Recovered, ZoneEvents, recover};
 
 use super::candidate::Candidate;
 use super::names::{Names, Shared};
 
-/// Bytes of a region in a file, which are not kept in memory.
+/// Bytes of a region in a file, which are not kept in memory. A recorder may be writing them.
 pub struct FileImage {
     file: File,
-    start: u64,
     len: u64,
-    is_written: bool,
 }
 
 impl FileImage {
-    /// Opens the file at `path`. With `is_written`, a recorder may still be writing it.
-    pub fn open(path: &Path, is_written: bool) -> Result<Self> {
+    /// Opens the file at `path`.
+    pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
-        Ok(Self {
-            file,
-            start: 0,
-            len,
-            is_written,
-        })
-    }
-
-    /// Returns the bytes at a place in a file that a recorder may be writing.
-    pub const fn part(file: File, place: &Range<u64>) -> Self {
-        Self {
-            file,
-            start: place.start,
-            len: place.end - place.start,
-            is_written: true,
-        }
-    }
-
-    /// Returns the header of the region that begins at `at`.
-    pub fn header(&self, at: u64) -> Result<RegionHeader, HeaderFault> {
-        let mut header = [0; REGION_HEADER];
-        match self.read(at, &mut header) {
-            true => RegionHeader::decode(&header),
-            false => Err(HeaderFault::Magic),
-        }
-    }
-
-    pub const fn file(&self) -> &File {
-        &self.file
+        Ok(Self { file, len })
     }
 }
 
@@ -68,11 +37,10 @@ impl Image for FileImage {
         if end.is_none_or(|end| end > self.len) {
             return false;
         }
-        let at = self.start + at;
         if !read_at(&self.file, at, into) {
             return false;
         }
-        if !self.is_written || into.len() <= 8 {
+        if into.len() <= 8 {
             return true;
         }
         // The recorder writes a slot's first word before its second. The second word must therefore
@@ -110,7 +78,7 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     if header.is_none_or(|header| RegionHeader::decode(header).is_err()) {
         return Ok(None);
     }
-    let image = FileImage::open(candidate.path, false)?;
+    let image = FileImage::open(candidate.path)?;
     let names = Names::new(candidate.path, candidate.options)?;
     let region = recovered(image, &names).ok();
     Ok(region.map(|(region, names)| Box::new(ZoneEvents::new(region, Box::new(names))) as _))

@@ -15,11 +15,10 @@ pub use super::args::Args;
 use super::args::View;
 use super::flame;
 use super::input;
-use super::live;
 use super::print::{json_line, look_of};
 use super::watched::Watched;
 use crate::escape::{escape_name, json_document};
-use crate::output::{Style, note, to_stdout};
+use crate::output::{Style, is_closed, note, to_stdout};
 
 /// Maximum number of histograms without `--limit`.
 const HISTOGRAMS: usize = 10;
@@ -39,9 +38,6 @@ pub fn run(args: &Args) -> Result<()> {
         View::Graph => {}
         _ => ensure!(!args.time, "--time is for --view graph"),
     }
-    if args.live {
-        return live::run(args);
-    }
     if args.view == View::Flame {
         return flame::run(args);
     }
@@ -53,9 +49,13 @@ pub fn run(args: &Args) -> Result<()> {
     // An unreadable input does not stop the others.
     let mut failed = None;
     for path in &args.inputs {
-        if let Err(error) = job.input(path)
-            && let Some(earlier) = failed.replace(error)
-        {
+        let Err(error) = job.input(path) else {
+            continue;
+        };
+        if is_closed(&error) {
+            return Err(error);
+        }
+        if let Some(earlier) = failed.replace(error) {
             note(format_args!("{earlier:#}"));
         }
     }
@@ -122,7 +122,7 @@ impl From<io::Error> for Stop {
 impl Job<'_> {
     /// Reads one input, and prints its report unless that needs all inputs.
     fn input(&mut self, path: &Path) -> Result<()> {
-        let name = escape_name(&path.to_string_lossy());
+        let name = input::name(path);
         let mut source = Watched::new(input::open(path, &self.args.reading)?);
         let look = look_of(self.style, source.unit());
         if self.args.inputs.len() > 1 && !self.args.json && self.args.view != View::Diff {

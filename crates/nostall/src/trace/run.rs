@@ -87,9 +87,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
              nostall-trace and to hold the functions that it records; its {status}"
         );
     }
-    report::run(&Report::parse_from([Path::new("report"), &file.path]).args)?;
+    let reported = report::run(&Report::parse_from([Path::new("report"), &file.path]).args);
     file.keep(args);
-    Ok(code(status))
+    reported.map(|()| code(status))
 }
 
 /// Runs a program. Signals that ask this command to end are passed on to the program.

@@ -52,7 +52,7 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     pub probed: Probed,
-    /// As measured; `None` where that cannot be done.
+    /// Measured depth of the receive FIFO; `None` where it cannot be measured.
     pub receive_depth: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Shown {
 }
 
 impl Cost {
-    /// Of at least one look.
+    /// Returns the cost from the times of at least one look.
     pub fn of(mut looks: Vec<Nanos>) -> Self {
         looks.sort_unstable();
         let at = |percent| looks[(looks.len() - 1) * percent / 100];

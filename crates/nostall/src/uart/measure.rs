@@ -412,7 +412,7 @@ mod tests {
         let profile = Profile::HP_DL380_GEN9;
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
         set_up(&port, 1);
-        // As after a boot: earlier bytes have long drained.
+        // The port is idle, as after a boot: earlier bytes have long drained.
         clock.advance(profile.settling_time());
         let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
         println!("{findings}");

@@ -23,7 +23,7 @@ const REGISTERS: u16 = 8;
 /// the cost of reading the line status. The model, the divisor and the real rate of the line need
 /// --send.
 ///
-/// Of a port that Linux uses, only registers whose reads take no interrupt are read, and --send is
+/// If Linux uses the port, only registers whose reads take no interrupt are read, and --send is
 /// refused. Needs root (CAP_SYS_RAWIO) and /dev/port.
 #[derive(clap::Args)]
 pub struct Args {

@@ -89,7 +89,7 @@ impl SpiBus for Spi {
     }
 }
 
-/// As with DMA, other tasks run during a transfer.
+/// Other tasks run during a transfer, as with DMA.
 impl embedded_hal_async::spi::SpiBus for Spi {
     async fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
         others_run().await;

@@ -324,7 +324,7 @@ impl Contents {
         Ok((id, Fields::new(Cursor::new(bytes), self.form.order)))
     }
 
-    /// Processes one option. Those unrelated to the events are skipped.
+    /// Processes one option. Options unrelated to the events are skipped.
     fn option<R: Read + Seek>(
         &mut self,
         option: u16,

@@ -44,7 +44,7 @@ impl Symbols {
             }
             start += line.len();
         }
-        // Of several names, the first that is not weak is used.
+        // An address with several names gets the first that is not weak.
         symbols.sort_by_key(|symbol| (symbol.address, symbol.is_weak));
         symbols.dedup_by_key(|symbol| symbol.address);
         Self { text, symbols }

@@ -12,16 +12,16 @@ use acpi_tables::{Aml, AmlSink};
 
 use super::pci::{BUSES, ECAM};
 
-pub const OEM: [u8; 6] = *b"NOSTAL";
-pub const TABLE: [u8; 8] = *b"NOSTALLK";
-pub const REVISION: u32 = 1;
+const OEM: [u8; 6] = *b"NOSTAL";
+const TABLE: [u8; 8] = *b"NOSTALLK";
+const REVISION: u32 = 1;
 
 /// Addresses of KVM's interrupt controllers.
-pub const LOCAL_APIC: u32 = 0xfee0_0000;
-pub const IO_APIC: u32 = 0xfec0_0000;
+const LOCAL_APIC: u32 = 0xfee0_0000;
+const IO_APIC: u32 = 0xfec0_0000;
 
 /// Consecutive tables.
-pub struct Tables {
+struct Tables {
     start: u64,
     bytes: Vec<u8>,
 }
@@ -33,21 +33,8 @@ impl AmlSink for Tables {
 }
 
 impl Tables {
-    /// Creates an empty sequence for the address `start`.
-    pub fn at(start: u64) -> Self {
-        Self {
-            start,
-            bytes: Vec::new(),
-        }
-    }
-
-    /// Returns the bytes of all tables.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
     /// Adds a table and returns its address.
-    pub fn add(&mut self, table: &dyn Aml) -> u64 {
+    fn add(&mut self, table: &dyn Aml) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let address = self.start + self.bytes.len() as u64;
         table.to_aml_bytes(self);
@@ -58,7 +45,10 @@ impl Tables {
 /// Returns the bytes of all tables of a machine with one CPU, for the address `start`, and the
 /// address of the RSDP. A kernel searches for the RSDP first.
 pub fn tables(start: u64) -> (Vec<u8>, u64) {
-    let mut tables = Tables::at(start);
+    let mut tables = Tables {
+        start,
+        bytes: Vec::new(),
+    };
     // The DSDT is only a header, because AML describes no device.
     let dsdt = tables.add(&Sdt::new(*b"DSDT", 36, 2, OEM, TABLE, REVISION));
     let fadt = FADTBuilder::new(OEM, TABLE, REVISION)

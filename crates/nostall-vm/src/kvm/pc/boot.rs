@@ -24,14 +24,14 @@ const MODULES: u64 = 0x6100;
 const MEMORY_MAP: u64 = 0x7000;
 const COMMAND_LINE: u64 = 0x2_0000;
 /// Address at which a PC's firmware stores its tables.
-pub const TABLES: u64 = 0xe_0000;
+const TABLES: u64 = 0xe_0000;
 
 /// End of a PC's low memory, and start of the memory above it.
-pub const LOW: u64 = 0xa_0000;
-pub const HIGH: u64 = 0x10_0000;
+const LOW: u64 = 0xa_0000;
+const HIGH: u64 = 0x10_0000;
 
 /// Start of the devices; RAM ends below.
-pub const DEVICES: u64 = 0xc000_0000;
+const DEVICES: u64 = 0xc000_0000;
 
 const UART_SIZE: u64 = STRIDE * REGISTERS as u64;
 const ECAM_SIZE: u64 = (*BUSES.end() as u64 + 1) << 20;
@@ -103,7 +103,7 @@ fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
 }
 
 /// Writes the start info and its structures. A module has an address and a size.
-pub fn start_info(
+fn start_info(
     memory: &Memory,
     command_line: &str,
     module: Option<(u64, u64)>,
@@ -161,7 +161,7 @@ fn load_kernel(memory: &Memory, guest: &Guest<'_>) -> Result<(u64, u64), Error> 
 }
 
 /// Loads an ELF file, and returns its PVH entry and its end.
-pub fn load_elf(memory: &Memory, kernel: &[u8]) -> Result<(u64, u64), Error> {
+fn load_elf(memory: &Memory, kernel: &[u8]) -> Result<(u64, u64), Error> {
     let above = Some(GuestAddress(HIGH));
     let loaded = Elf::load(memory, None, &mut Cursor::new(kernel), above)
         .map_err(|error| unbootable(format!("not a kernel: {error}")))?;
@@ -172,7 +172,7 @@ pub fn load_elf(memory: &Memory, kernel: &[u8]) -> Result<(u64, u64), Error> {
 }
 
 /// Returns the highest address at which `input` fits; `None` without input.
-pub fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error> {
+fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error> {
     if input.is_empty() {
         return Ok(None);
     }

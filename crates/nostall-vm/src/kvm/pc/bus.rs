@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kvm_ioctls::VmFd;
 use nostall_devices::uart::Output;
 
-use super::exit::{BusDevice, End, Exit, Next, Read};
+use super::exit::{End, Exit, Next};
 use super::mapping::PAGE;
 use super::pci::{At, PORTS, PciBus};
 use super::ring::{self, CoalescedRing, CoalescedWrite, Place};
@@ -52,10 +52,6 @@ pub struct KvmBus {
     keep: usize,
     pub exits: Exits,
     log: Log,
-    /// Additional devices. They take precedence over serial port and PCI, except for collected
-    /// writes.
-    devices: Vec<Box<dyn BusDevice>>,
-    ended: Option<End>,
 }
 
 impl KvmBus {
@@ -76,15 +72,7 @@ impl KvmBus {
             keep: one_more_than(limits.report_bytes),
             exits: Exits::default(),
             log: Log::default(),
-            devices: Vec::new(),
-            ended: None,
         }
-    }
-
-    /// Adds a device.
-    pub fn with(mut self, device: impl BusDevice + 'static) -> Self {
-        self.devices.push(Box::new(device));
-        self
     }
 
     /// Returns whether the guest has to wait until its output is taken.
@@ -97,9 +85,6 @@ impl KvmBus {
     /// Every exit uses this function, so that a guest with a full output waits at any kind of exit.
     pub fn exit(&mut self, exit: Exit<'_>) -> Result<Next, Error> {
         self.drain()?;
-        if let Some(end) = self.ended {
-            return Ok(Next::End(end));
-        }
         let next = match exit {
             Exit::Read { place, size, data } => self.read(place, size, data)?,
             Exit::Write { place, size, data } => self.write(place, size, data)?,
@@ -129,9 +114,6 @@ impl KvmBus {
     }
 
     fn hand_over(&mut self, write: &CoalescedWrite) -> Result<(), Error> {
-        if self.ended.is_some() {
-            return Ok(());
-        }
         self.exits.collected += 1;
         let bytes = write.bytes();
         if let Some(register) = self.serial.register(write.place) {
@@ -139,21 +121,13 @@ impl KvmBus {
         } else if write.place == INDEX && bytes.len() == 4 {
             self.pci.write(At::Port(0), bytes);
         } else {
-            // KVM collects all writes within the index's four bytes, also those for other devices
-            // such as a PC's reset control. They caused no exit, so the count is restored.
+            // KVM collects all writes within the index's four bytes. They caused no exit, so the
+            // count is restored.
             let exits = self.exits;
-            let next = self.put(write.place, bytes.len(), bytes)?;
+            self.put(write.place, bytes.len(), bytes)?;
             self.exits = exits;
-            if let Next::End(end) = next {
-                self.ended = Some(end);
-            }
         }
         Ok(())
-    }
-
-    /// Returns how the guest ended itself with a collected write, which causes no exit of its CPU.
-    pub fn ended(&self) -> Option<End> {
-        self.ended
     }
 
     /// Handles events that are due without an access. The caller then checks the output.
@@ -173,24 +147,12 @@ impl KvmBus {
         Ok(())
     }
 
-    /// Delivers as much input to the serial port as it has room for, and returns the number of
-    /// bytes.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Error> {
-        self.drain()?;
-        let taken = self.serial.receive(bytes);
-        self.serial.settle(&self.vm)?;
-        Ok(taken)
-    }
-
     fn read(&mut self, place: Place, size: usize, data: &mut [u8]) -> Result<Next, Error> {
         match place {
             Place::Port(_) => self.exits.port_reads += 1,
             Place::Memory(_) => self.exits.mmio_reads += 1,
         }
-        let mut devices = self.devices.iter_mut();
-        if let Some(read) = devices.find_map(|device| device.read(place, data)) {
-            self.exits.uart += u64::from(read == Read::Serial);
-        } else if let Some(register) = self.serial.register(place) {
+        if let Some(register) = self.serial.register(place) {
             self.exits.uart += 1;
             for item in data.chunks_mut(size.max(1)) {
                 self.serial.read(register, item);
@@ -221,10 +183,6 @@ impl KvmBus {
 
     /// Writes `data` to the device at `place`.
     fn put(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
-        let mut devices = self.devices.iter_mut();
-        if let Some(next) = devices.find_map(|device| device.write(place, data)) {
-            return Ok(next);
-        }
         if let Some(register) = self.serial.register(place) {
             self.exits.uart += 1;
             for item in data.chunks(size.max(1)) {

@@ -60,18 +60,10 @@ pub fn set_up(cpu: &VcpuFd, entry: u64) -> Result<(), Error> {
 }
 
 /// Sets the guest's CPUID: all features that KVM supports, and the clock rate if known.
-///
-/// `more` makes further changes.
-pub fn identify(
-    kvm: &Kvm,
-    cpu: &VcpuFd,
-    tsc_khz: Option<u32>,
-    more: impl FnOnce(&mut [kvm_cpuid_entry2]),
-) -> Result<(), Error> {
+pub fn identify(kvm: &Kvm, cpu: &VcpuFd, tsc_khz: Option<u32>) -> Result<(), Error> {
     let mut leaves = kvm
         .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
         .map_err(failed("report the supported CPUID"))?;
-    more(leaves.as_mut_slice());
     for leaf in leaves.as_mut_slice() {
         describe(leaf, tsc_khz.is_some());
     }
@@ -119,7 +111,7 @@ pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>, stop: &AtomicBool) -> Resu
             Next::Rest => sleep(Duration::from_millis(1)),
         }
     }
-    Ok(bus.lock().ended().unwrap_or(End::Stopped))
+    Ok(End::Stopped)
 }
 
 /// Runs the guest until its next exit, and handles the exit.

@@ -42,26 +42,6 @@ pub enum End {
     Status(i32),
     /// The guest reset the machine.
     Reset,
-    /// The guest turned the machine off.
-    Off,
     /// This process stopped it.
     Stopped,
-}
-
-/// Device that handled a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    /// The serial port, between or beyond its eight registers.
-    Serial,
-    /// Another device.
-    Other,
-}
-
-/// An additional device of a machine, besides serial port and PCI.
-pub trait BusDevice: Send {
-    /// Handles a read; `None` if the device has nothing at `place`.
-    fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read>;
-
-    /// Handles a write; `None` if the device has nothing at `place`.
-    fn write(&mut self, place: Place, data: &[u8]) -> Option<Next>;
 }

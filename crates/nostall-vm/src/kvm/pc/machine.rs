@@ -40,13 +40,12 @@ pub struct KvmMachine {
 
 impl KvmMachine {
     /// Creates a machine with this memory and these PCI devices. `set_up` prepares the CPU; its
-    /// argument is the time stamp counter's rate, if known. `equip` adds devices to the bus.
+    /// argument is the time stamp counter's rate, if known.
     pub fn new(
         kvm: &Kvm,
         (memory, bridge): (Memory, HostBridge),
         limits: &Limits,
         set_up: impl FnOnce(&VcpuFd, Option<u32>) -> Result<(), Error>,
-        equip: impl FnOnce(KvmBus) -> KvmBus,
     ) -> Result<Self, Error> {
         let vm = Arc::new(create_vm(&kvm.system)?);
         give_memory(&vm, &memory)?;
@@ -65,8 +64,7 @@ impl KvmMachine {
         let serial = KvmSerial::new(kvm.options().uart, has_interrupts, output)?;
         let pci = PciBus::new(bridge, kvm.options().pci, &vm)?;
         let devices = (serial, pci);
-        let bus = KvmBus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
-        let mut bus = equip(bus);
+        let mut bus = KvmBus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
         bus.settle()?;
         Ok(Self {
             cpu,
@@ -100,10 +98,6 @@ impl RunningMachine {
 
     /// Returns how the machine ended, if it has ended.
     pub fn ended(&mut self) -> Option<Result<End, Error>> {
-        let by_itself = self.bus().and_then(|bus| bus.ended());
-        if by_itself.is_some() {
-            self.cpu.stop();
-        }
         self.cpu.ended()
     }
 

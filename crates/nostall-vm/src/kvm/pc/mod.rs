@@ -1,7 +1,7 @@
 //! Building blocks of a PC with one CPU, using KVM and nostall's device models. Other modules use
 //! only the items exported below.
 
-pub mod acpi;
+mod acpi;
 pub mod boot;
 mod bus;
 mod capabilities;
@@ -17,17 +17,15 @@ mod statistics;
 mod thread;
 mod vm;
 
-pub use bus::KvmBus;
 pub use capabilities::{Capabilities, Options};
 pub use cpu::{identify, set_up};
-pub use exit::{BusDevice, End, Next, Read};
+pub use exit::End;
 pub use host::Kvm;
 #[cfg(test)]
 pub use machine::tests as machine_tests;
 pub use machine::{KvmMachine, RunningMachine, stuck};
 pub use mapping::{PAGE, SharedMemory};
-pub use pci::{BUSES, ECAM, PORTS, PciMode, devices};
-pub use ring::Place;
-pub use serial::{BASE, COM1, IRQ, REGISTERS, STRIDE, UartMode};
+pub use pci::{PciMode, devices};
+pub use serial::UartMode;
 pub use thread::CpuThread;
-pub use vm::{Memory, create_vm, failed};
+pub use vm::{create_vm, failed};

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
-use nostall_devices::pci::{Change, Contents, HostBridge, Run, Shadow, Topology};
+use nostall_devices::pci::{Change, Contents, HostBridge, MAX_RUNS, Run, Shadow, Topology};
 use strum::{Display, IntoStaticStr};
 
 use super::mapping::SharedMemory;
@@ -29,8 +29,10 @@ pub const BUSES: RangeInclusive<u8> = 0..=15;
 /// Size of one bus in the window, in bytes.
 const BUS: usize = 1 << 20;
 
-/// First memory slot for the window's runs.
+/// First memory slot for the window's runs, behind those of RAM and the serial port. All of them
+/// are below the 509 that every KVM has.
 const FIRST_SLOT: u32 = 2;
+const _: () = assert!(FIRST_SLOT as usize + (*BUSES.end() as usize + 1) * MAX_RUNS <= 509);
 
 /// Access to PCI configuration space for the guest. Ports and ECAM always work, at different costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, IntoStaticStr)]

@@ -169,19 +169,6 @@ impl KvmSerial {
         }
     }
 
-    /// Receives as many of `bytes` from the line as there is room for, in order, and returns their
-    /// number. In loopback the line is not connected, and no byte is received.
-    pub fn receive(&mut self, bytes: &[u8]) -> usize {
-        if self.model.read(MCR) & mcr::LOOP != 0 {
-            return 0;
-        }
-        let now = bytes.len().min(self.model.receive_room());
-        bytes[..now]
-            .iter()
-            .for_each(|&byte| self.model.receive(byte));
-        now
-    }
-
     /// Handles a guest's read at `register`. Through ports, a wider read reads adjacent registers.
     /// In memory, only the first byte is a register.
     pub fn read(&mut self, register: usize, data: &mut [u8]) {

@@ -9,9 +9,8 @@ use crate::Error;
 /// The guest's RAM.
 pub type Memory = GuestMemoryMmap<()>;
 
-/// Memory slots of RAM, for one or two ranges. They avoid the slots of PCI configuration space, and
-/// are below the 509 that every KVM has.
-const RAM_SLOTS: [u32; 2] = [0, 500];
+/// Memory slot of RAM.
+const RAM_SLOT: u32 = 0;
 
 /// Address of three pages that Intel's KVM needs where the hardware cannot run a guest without
 /// paging; below the end of the firmware.
@@ -36,12 +35,12 @@ pub fn failed(doing: &'static str) -> impl Fn(kvm_ioctls::Error) -> Error {
 }
 
 pub fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
-    for (slot, range) in memory.iter().enumerate() {
+    for range in memory.iter() {
         let host = memory
             .get_host_address(range.start_addr())
             .map_err(|error| Error::Unbootable(error.to_string()))?;
         let region = kvm_userspace_memory_region {
-            slot: RAM_SLOTS[slot.min(1)],
+            slot: RAM_SLOT,
             flags: 0,
             guest_phys_addr: range.start_addr().0,
             memory_size: range.len(),

@@ -179,6 +179,10 @@ impl<C: Controller> Controller for Wired<C> {
         self.out = None;
         self.controller.abort()
     }
+
+    fn drain(&mut self) -> Result<Progress, Fault> {
+        self.controller.drain()
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use nostall_vm::model::LineOutput;
 /// Bytes of `[    0.000001] `.
 const PREFIX: usize = 15;
 
+/// Mark before a part of a line that does not follow its previous part.
+const CONTINUED: &[u8] = b"(cont.) ";
+
 /// Number of faults that are reported.
 const TOLD: usize = 10;
 
@@ -214,7 +217,7 @@ impl<'l> Known<'l> {
     fn new(lines: &'l [Line]) -> Self {
         let mut by_text: HashMap<_, VecDeque<_>> = HashMap::new();
         for (n, line) in lines.iter().enumerate() {
-            // Of a long line the first records may be lost.
+            // The first records of a long line may be lost.
             for first in 0..line.records.len() {
                 let rest = &line.records[first..];
                 by_text
@@ -272,8 +275,9 @@ impl<'l> Known<'l> {
     }
 
     fn arrive(&mut self, line: &[u8], end: usize, at: Nanos, checked: &mut Checked) {
-        // Of a line of several records the last ones may come again alone.
-        let (time, text) = line.split_at(line.len().min(PREFIX));
+        // The last records of a line of several may come again alone, after a mark.
+        let part = line.strip_prefix(CONTINUED).unwrap_or(line);
+        let (time, text) = part.split_at(part.len().min(PREFIX));
         let comes_again = |whole: &Vec<u8>| whole.starts_with(time) && whole.ends_with(text);
         if let Some(again) = self.again.iter().position(comes_again) {
             self.again.swap_remove(again);
@@ -311,7 +315,7 @@ impl<'l> Known<'l> {
     }
 }
 
-/// As it should look, but for its end.
+/// Returns the expected text, without its end.
 fn text(records: &[Record]) -> Vec<u8> {
     let mut text = String::new();
     for (n, record) in records.iter().enumerate() {
@@ -444,7 +448,7 @@ mod tests {
     fn a_line_that_comes_again_from_its_second_record_on_is_there_if_its_first_one_is() {
         let long = long();
         let first = PREFIX + PAYLOAD;
-        let rest = [&long[..PREFIX], &long[first..]].concat();
+        let rest = ["(cont.) ", &long[..PREFIX], &long[first..]].concat();
         for (at, missing) in [(first, 0), (first + 1, 0), (long.len(), 0), (first - 1, 1)] {
             let lines = [ONE, TWO, THREE, &long[..at], "{again}", URGENT, &rest];
             let checked = checked(&lines);
@@ -466,7 +470,7 @@ mod tests {
                 (&[][..], &[][..])
             );
             assert_eq!((whole.arrived, whole.sent_again), (5, 1));
-            // Those of that offer alone, and once.
+            // Only that offer's lines may come again, and only once.
             let twice = checked(&[&lines[..], &[TWO, TWO, THREE, &long]].concat());
             assert_eq!(twice.damage, [Damage::Twice(TWO.into())]);
         }
@@ -486,7 +490,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_line_whose_beginning_is_lost_is_known() {
-        let rest = format!("[    0.000004] {}", "x".repeat(150 - PAYLOAD));
+        let rest = format!("(cont.) [    0.000004] {}", "x".repeat(150 - PAYLOAD));
         let checked = checked(&["[4 records lost]", &rest, URGENT]);
         assert_eq!(checked.damage, []);
         assert_eq!((checked.missing, checked.told), (4, 4));

@@ -77,7 +77,6 @@ fn add(figures: &mut Figures, pair: &FloodPair, haste: u64) {
         record.value_of(metric, "ns", ns(whole.delay(of_thousand)), delays);
     }
     let panic = panicked.panic;
-    let unsent = panicked.checked.missing.saturating_sub(panicked.lost);
     let on_line = (pair.profile.line != Line::AtOnce).then(|| whole.line_use());
     let left = panic
         .and_then(|panic| panic.record)
@@ -97,7 +96,7 @@ fn add(figures: &mut Figures, pair: &FloodPair, haste: u64) {
         span("lockup_threshold_ns", Some(Watchdog::THRESHOLD / haste)),
         span("stall_threshold_ns", Some(StallDetector::THRESHOLD / haste)),
         ("line_use", "1", on_line),
-        count("panic_records_unsent", unsent),
+        count("panic_records_unsent", panicked.unsent()),
         span(
             "panic_first_byte_ns",
             panic.and_then(|panic| panic.first_byte),

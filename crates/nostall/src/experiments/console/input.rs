@@ -15,7 +15,7 @@ const FLOOD: &[u8] = include_bytes!("../../../fixtures/console/scsi-debug-flood.
 /// The longest log: an hour of line, and still an answer within a minute.
 const LONGEST: usize = 4 << 20;
 
-/// With which a gzip file begins (RFC 1952, section 2.3.1).
+/// First bytes of a gzip file (RFC 1952, section 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A recorded log.

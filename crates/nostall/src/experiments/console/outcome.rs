@@ -46,11 +46,11 @@ pub struct FloodOutcome {
     pub strategy: Strategy,
     /// The port.
     pub profile: Profile,
-    /// When the first line was to be logged.
+    /// Time at which the first line was to be logged.
     pub start: Nanos,
-    /// When everything was with the port, or a panic was over.
+    /// Time at which the port had everything, or a panic was over.
     pub end: Nanos,
-    /// Of each CPU.
+    /// Outcome of each CPU.
     pub cpus: Vec<CpuOutcome>,
     /// The times during which a CPU was held by the console, each with the CPU, in the
     /// order in which they ended.
@@ -67,11 +67,11 @@ pub struct FloodOutcome {
     pub lost: u64,
     /// Arrived lines, compared with the logged ones.
     pub checked: Checked,
-    /// How long there was something to send.
+    /// Time during which there was something to send.
     pub backlog: Nanos,
     /// Bytes that the line could have taken meanwhile.
     pub capacity: f64,
-    /// Of a panic, if there was one.
+    /// Outcome of the panic, if there was one.
     pub panic: Option<PanicOutcome>,
 }
 
@@ -162,10 +162,10 @@ impl FloodOutcome {
         }
     }
 
-    /// The longest time that a CPU was held at once, but for a panic, which may wait.
+    /// Returns the longest time that a CPU was held at once, except by a panic, which may wait.
     pub fn longest_hold(&self) -> Nanos {
         let mut longest = Nanos::ZERO;
-        // Of each CPU, since when it is held in interrupt handlers, and until when.
+        // Start and end of the time for which interrupt handlers hold each CPU.
         let mut handlers = vec![(Nanos::ZERO, Nanos::ZERO); self.cpus.len()];
         let holds = self.holds.iter();
         for (cpu, hold) in holds.filter(|(_, hold)| hold.context != Context::Panic) {
@@ -189,6 +189,11 @@ impl FloodOutcome {
         let at = (self.delays.len() * of_thousand).div_ceil(1_000);
         let delay = self.delays.get(at.saturating_sub(1).min(last));
         delay.copied().unwrap_or_default()
+    }
+
+    /// Returns the number of records that did not arrive, although the ring did not lose them.
+    pub fn unsent(&self) -> u64 {
+        self.checked.missing.saturating_sub(self.lost)
     }
 
     /// Ticks that never came, of all CPUs.
@@ -268,7 +273,7 @@ fn backlog(checked: &Checked) -> Nanos {
 fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
     let bytes = |each: Nanos| span.0 as f64 / each.0.max(1) as f64;
     match profile.line {
-        // As many as it is given, one an access.
+        // The line takes each byte that it is given, one an access.
         Line::AtOnce => bytes(profile.access),
         Line::Baud => bytes(frame),
         // And the bytes that its buffer keeps at the end. Bytes that drain while there is nothing

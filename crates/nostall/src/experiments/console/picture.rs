@@ -94,20 +94,22 @@ fn strategy(
     outcome: &FloodOutcome,
     span: Nanos,
 ) {
+    let time = |at: Nanos| time(at.0 as f64);
     let mut what = format!(
-        "{}: a CPU held for {} at most",
+        "{}: holds a CPU {}, a caller {}",
         run.strategy,
-        time(outcome.longest_hold().0 as f64)
+        time(outcome.longest_hold()),
+        time(outcome.delay(1_000))
     );
     if !outcome.fired.is_empty() {
-        let (fired, cascades) = (outcome.fired.len(), outcome.cascades());
-        let _ = write!(what, "; watchdogs fired {fired} times, {cascades} cascaded");
+        let _ = write!(what, "; watchdogs fired {} times", outcome.fired.len());
     }
-    if let Some(panic) = outcome.panic {
+    if let Some(panic) = run.panicked.panic {
         let _ = match panic.first_byte {
-            Some(first) => write!(what, "; panic on the line after {}", time(first.0 as f64)),
-            None => write!(what, "; the panic never on the line"),
+            Some(first) => write!(what, "; a panic's text after {}", time(first)),
+            None => write!(what, "; a panic's text never"),
         };
+        let _ = write!(what, ", {} records unsent", run.panicked.unsent());
     }
     text(body, LEFT, *y, "s", &what);
     // Room for the first lane's marks.

@@ -42,7 +42,7 @@ const AROUND_TEXT: u64 = 17;
 ///
 /// # Errors
 ///
-/// As [`Machine::run`].
+/// Returns the errors of [`Machine::run`].
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,

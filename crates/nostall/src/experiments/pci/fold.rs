@@ -1,13 +1,11 @@
 //! How reports about configuration space become figures and findings.
 
-use nostall_pci::{Bar, Names};
 use nostall_vm::MapChanges;
 use nostall_work::pci::{FoundCapability, FoundFunction, Method, Operation, PciMeasured};
 
 use super::run::{FoundTree, Mapping, Measuring, PciSurvey, Strategy, SurveyedFunction};
 use crate::experiments::figure::{Figures, Recorder};
 use crate::experiments::verdict::{group, median};
-use crate::pci::json::{BaseAddress, Device};
 
 /// Everything that a survey comes to.
 pub struct Folded {
@@ -209,30 +207,13 @@ fn by_ports(tree: &FoundTree) -> Vec<(&FoundFunction, Vec<FoundCapability>)> {
     .collect()
 }
 
-/// The functions as `nostall pci list` shows them.
-pub fn devices(survey: &PciSurvey) -> Vec<Device> {
-    let names = Names::of_the_system();
-    let functions = survey
-        .by(Method::Auto)
-        .map_or(&[][..], |tree| &tree.functions);
-    let shown = |function| shown(function, &names);
-    functions.iter().map(shown).collect()
-}
-
-/// A function as it is listed, with the sizes of its BARs.
-fn shown(function: &SurveyedFunction, names: &Names) -> Device {
-    let found = &function.found;
-    let mut shown = Device::new(&found.function(), names);
-    shown.set_windows(found.windows());
-    let bars = found.bars.iter().map(|bar| Bar::from(*bar));
-    shown.bars.extend(bars.map(|bar| BaseAddress::of(&bar)));
-    for one in &function.capabilities {
-        if let Some(one) = one.capability() {
-            shown.add_capability(&one);
-        }
-        if let Some(one) = one.extended() {
-            shown.add_extended(&one);
-        }
-    }
-    shown
+/// Returns a line for each function, as `lspci -Dn` has it.
+pub fn functions(survey: &PciSurvey) -> Option<String> {
+    let tree = survey.by(Method::Auto)?;
+    let functions = tree.functions.iter().map(|one| one.found.function());
+    let lines = functions.map(|function| format!("  {function}"));
+    Some(format!(
+        "Functions:\n{}",
+        lines.collect::<Vec<_>>().join("\n")
+    ))
 }

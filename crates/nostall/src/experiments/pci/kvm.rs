@@ -52,7 +52,7 @@ fn mappings(here: &PciPlan<'_>, ran: &Ran) -> Vec<Mapping> {
 ///
 /// # Errors
 ///
-/// As [`Machine::run`](nostall_vm::Machine::run).
+/// Returns the errors of [`Machine::run`](nostall_vm::Machine::run).
 pub fn run(
     kvm: &Kvm,
     guest: &Guest<'_>,

@@ -9,12 +9,9 @@ pub mod run;
 mod table;
 pub(super) mod tour;
 
-use std::io;
-
 use anyhow::Result;
 use nostall_vm::Device;
 use nostall_work::pci::{Operation, READS, WRITES};
-use serde::Serialize;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
@@ -23,8 +20,6 @@ use super::peers::Part;
 use super::progress::Busy;
 use super::table::cpus as cpus_in_words;
 use super::verdict::closing;
-use crate::output::Style;
-use crate::pci::{json, tree};
 use fold::Folded;
 use run::{PciPlan, PciSurvey, Strategy};
 
@@ -65,7 +60,7 @@ impl Experiment for Args {
     const DEVICES: &'static [Device] = DEVICES;
     const PEERS: Option<&'static Part> = Some(&peers::PEERS);
     type Input = ();
-    type Found = Devices;
+    type Found = ();
 
     fn common(&self) -> &Common {
         &self.common
@@ -102,25 +97,15 @@ impl Experiment for Args {
 }
 
 /// Folds a survey into the text and the figures.
-fn answer(
-    headline: &str,
-    on: &'static str,
-    survey: &PciSurvey,
-    plan: &PciPlan<'_>,
-) -> Answer<Devices> {
+fn answer(headline: &str, on: &'static str, survey: &PciSurvey, plan: &PciPlan<'_>) -> Answer<()> {
     let Folded {
         figures,
         faults,
         doubts,
     } = fold::fold(on, survey, plan.measure);
-    let devices = fold::devices(survey);
-    let mut drawn = Vec::new();
-    // Writes to a vector do not fail.
-    let _ = tree::write(&devices, Style::of(&io::stdout()), &mut drawn);
-    let drawn = String::from_utf8_lossy(&drawn);
     let mut parts = vec![format!("{headline}\n{}", survey.described.join("\n"))];
     parts.extend(table::tables(&figures, plan));
-    parts.push(drawn.trim_end().to_owned());
+    parts.extend(fold::functions(survey));
     if !doubts.is_empty() {
         parts.push(format!("Wrong with it:\n  {}", doubts.join("\n  ")));
     }
@@ -129,15 +114,9 @@ fn answer(
     Answer {
         text: parts.join("\n\n"),
         figures,
-        found: Devices { devices },
+        found: (),
         failure: faults.into_iter().next(),
     }
-}
-
-/// PCI devices that were found, for programs.
-#[derive(Serialize)]
-pub struct Devices {
-    devices: Vec<json::Device>,
 }
 
 /// Number of rounds, where time is real.
@@ -157,7 +136,7 @@ fn measurings(on: &On) -> Vec<(Operation, Strategy)> {
         On::Model => (&[Ports, Ecam, EcamShadow], 1),
     };
     let operations = [
-        // As many as in Linux's measurement, unless an interpreter executes them.
+        // The numbers are those of Linux's measurement, unless an interpreter executes them.
         Operation::Read(READS / less),
         Operation::Write(WRITES / less),
         Operation::Scan,
@@ -243,7 +222,7 @@ mod tests {
     }
 
     /// Folds a survey of two devices with three methods, and of two reads with two.
-    fn measured(change: impl FnOnce(&mut PciSurvey)) -> Answer<Devices> {
+    fn measured(change: impl FnOnce(&mut PciSurvey)) -> Answer<()> {
         let devices = [device(0), device(8)];
         let methods = [Method::Ports, Method::Ecam, Method::Auto];
         let measure = [Strategy::Ports, Strategy::Ecam].map(|by| (Operation::Read(10), by));
@@ -300,7 +279,8 @@ mod tests {
         assert_eq!(of("ecam", "read_time_ratio_to_ports"), Some(2.0));
         assert_eq!(of("ecam", "read_time_ratio_to_ram"), None);
         assert_eq!(of("ecam", "functions"), Some(2.0));
-        assert_eq!(answer.found.devices.len(), 2);
+        let second = "\n  0000:00:01.0 1200: 1af4:10f5\n";
+        assert!(answer.text.contains(second), "{}", answer.text);
     }
 
     #[test]

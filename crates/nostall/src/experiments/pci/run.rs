@@ -313,7 +313,7 @@ impl SurveyedFunction {
 ///
 /// # Errors
 ///
-/// As [`Machine::run`].
+/// Returns the errors of [`Machine::run`].
 pub fn run(qemu: &Qemu, guest: &Guest<'_>, plan: &PciPlan<'_>) -> Result<(PciSurvey, Ran), Error> {
     let unassigned = qemu.board().leaves_pci_unassigned();
     let jobs = plan.jobs(unassigned.then_some(Job::Assign(None)));

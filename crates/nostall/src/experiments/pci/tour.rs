@@ -3,13 +3,13 @@
 use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
 
 pub const TOUR: Part = Part {
-    heading: "configuration space through ports; Linux: through memory (ECAM)",
+    heading: "configuration space through ports; Linux's patch: through memory (ECAM)",
     rows: &[
         Row {
             limit: Limit::Measured(Pick::new(ON_KVM, "ram"), EXITS),
             ..exits("VM exits per read", EXITS)
         },
-        exits("VM exits to set up all", |of| of("exits_per_init")),
+        exits("VM exits to set up", |of| of("exits_per_init")),
         Row {
             name: "a read, emulated",
             unit: Unit::Nanoseconds,

@@ -37,7 +37,7 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
             .iter()
             .map(|moved| speed(moved.bytes as f64, moved.ns as f64));
         record.value_of("mb_per_s", "MB/s", speed(all_bytes, ns), speeds);
-        // Of the time of the whole run.
+        // The time of a record is a share of the whole run.
         let each = (all_records > 0.0).then(|| ns / all_records);
         let times = rounds
             .iter()

@@ -31,7 +31,7 @@ pub struct Survived {
 ///
 /// # Errors
 ///
-/// As [`Machine::run`], of either boot.
+/// Returns the errors of [`Machine::run`] in either boot.
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,

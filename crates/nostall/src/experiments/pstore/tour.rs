@@ -5,10 +5,10 @@ use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
 use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
 
 pub const TOUR: Part = Part {
-    heading: "one lock for the traces of all CPUs; Linux: a counter; nostall: a clock",
+    heading: "one locked zone for all traces; Linux: a counter; nostall: a clock",
     rows: &[
         record("a trace record", "pstore --on model"),
-        record("a trace record, emulated", "pstore --on qemu"),
+        record("a record, emulated", "pstore --on qemu"),
     ],
 };
 
@@ -18,7 +18,7 @@ const fn record(name: &'static str, run: &'static str) -> Row {
         name,
         unit: Unit::Nanoseconds,
         value: |of| of("ns_per_record"),
-        before: Pick::new(run, "one-lock-for-all"),
+        before: Pick::new(run, "one-zone-locked"),
         fix: Some(Pick::new(run, "per-cpu-counter")),
         nostall: Pick::new(run, "per-cpu-clock"),
         limit: Limit::Measured(Pick::new(run, "untraced"), |of| {

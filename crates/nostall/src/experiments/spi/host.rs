@@ -24,11 +24,11 @@ const DIRECTORY: u64 = 256 << 20;
 /// Something in the root directory, as the host reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostEntry {
-    /// Its long name, or its short one.
+    /// Long name, or else the short one.
     pub name: String,
     pub bytes: u64,
     pub directory: bool,
-    /// Of its content, if it is a file.
+    /// Checksum of its content, if it is a file.
     pub sha256: Option<[u8; 32]>,
 }
 

@@ -238,7 +238,7 @@ impl Blocks for Image {
 ///
 /// # Errors
 ///
-/// As [`Machine::run`].
+/// Returns the errors of [`Machine::run`].
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,

@@ -5,7 +5,7 @@ use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
 pub const TOUR: Part = Part {
     heading: "the worker was woken after messages; Linux: only once the bus is idle",
     rows: &[
-        row("worker woken per message", |of| {
+        row("wake-ups per message", |of| {
             Some(of("wakeups")? / of("messages")?)
         }),
         row("teardowns per message", |of| {

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::row::Pick;
+
 /// A link, so that the published crate carries the file.
 const FILE: &str = include_str!("../../../fixtures/expected.json");
 
@@ -23,6 +25,11 @@ static EXPECTED: LazyLock<Expected> =
 /// Returns the exact figures of a run.
 pub fn of(run: &str) -> Option<&'static Exact> {
     EXPECTED.exact.get(run)
+}
+
+/// Returns an exact figure of a strategy; `None` if it differs from run to run.
+pub fn figure(pick: &Pick, metric: &str) -> Option<f64> {
+    of(pick.run)?.get(&pick.key(metric)).copied()
 }
 
 /// Compares the figures that `found` returns with `exact`, without tolerance.

@@ -22,7 +22,7 @@ pub fn summary(entries: &[Entry], source: &Source) -> Vec<Part> {
     parts.filter(|part| !part.rows.is_empty()).collect()
 }
 
-fn cells(row: &Row, source: &Source) -> Option<[String; 7]> {
+fn cells(row: &Row, source: &Source) -> Option<[String; 8]> {
     let value = |pick: &Pick, metric: &str| find(source, pick, metric)?.value;
     // The machine of the figures that the cell is computed from. Others may have another.
     let on = Cell::new(None);
@@ -32,7 +32,7 @@ fn cells(row: &Row, source: &Source) -> Option<[String; 7]> {
         figure.value
     });
     let on = on.get()?;
-    let [before, linux, nostall, limit, factor] = row.cells(value);
+    let [before, linux, nostall, limit, factor, to_linux] = row.cells(value);
     let cell = |cell: Option<String>| cell.unwrap_or("-".to_owned());
     Some([
         row.name.to_owned(),
@@ -41,6 +41,7 @@ fn cells(row: &Row, source: &Source) -> Option<[String; 7]> {
         cell(nostall),
         cell(limit),
         cell(factor),
+        cell(to_linux),
         on.to_owned(),
     ])
 }
@@ -82,12 +83,13 @@ mod tests {
         let parts = summary(EXPERIMENTS, &source);
         assert_eq!(parts.len(), 1);
         let cells = [
-            "worker woken per message",
+            "wake-ups per message",
             "0.5",
             "-",
             "0.1",
             "0.0003",
             "5.0",
+            "-",
             "host-threads",
         ];
         assert_eq!(parts[0].rows[0], cells);

@@ -9,12 +9,9 @@ mod text;
 pub(super) mod tour;
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::Result;
-use nostall_trace::report::Selection;
-use nostall_vm::{Device, GuestRam, Machine};
+use nostall_vm::{Device, Machine};
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
@@ -23,10 +20,6 @@ use super::progress::Busy;
 use super::table::cpus as cpus_in_words;
 use super::uart::input;
 use super::uart::model::PlannedFault;
-use crate::output::note;
-use crate::trace::args::duration;
-use crate::trace::follow::Follow;
-use crate::trace::live::{Rates, Stream, print_rates};
 use run::{Recorded, run};
 
 /// Record the kernel while it sends over a slow port, crash it, and read its last calls
@@ -61,18 +54,7 @@ pub struct Args {
     /// Write the traces to `DIR/<strategy>-<bytes>.bin` and `DIR/crash.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
-
-    /// Print the rates of port accesses while the guest runs, every second or every --interval
-    #[arg(long)]
-    live: bool,
-
-    /// Length of an interval of --live, such as 1s or 100ms
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "live")]
-    interval: Duration,
 }
-
-/// The accesses to the port, whose arguments are numbers of bytes.
-const ACCESSES: [&str; 3] = ["read_*", "write_*", "burst_*"];
 
 const DEVICES: &[Device] = &[Device::Uart16550];
 
@@ -81,7 +63,6 @@ Examples:
   nostall run trace                 on the best machine
   nostall run trace --on model      on a model of the port, in virtual time
   nostall run trace --machine virt  a RISC-V machine
-  nostall run trace --live          print access rates every second
   nostall run trace --capture DIR   keep the traces, for
                                     nostall trace report DIR/crash.bin
   make traced-kernel                build kernels for --kernel that record every
@@ -102,7 +83,6 @@ impl Experiment for Args {
         let all = [
             Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
             Given::with("--fault", fault, &[OnArg::Model]),
-            Given::flag("--live", self.live, OnArg::GUESTS),
         ];
         all.into_iter().flatten().collect()
     }
@@ -112,8 +92,7 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, note: Option<&str>, (): &()) -> Result<Answer> {
-        // A spinner would mix with the lines of --live.
-        let busy = (!self.live).then(|| Busy::new("sending, crashing, reading, booting again"));
+        let busy = Busy::new("sending, crashing, reading, booting again");
         let (recorded, headline, kernel) = self.record(on)?;
         drop(busy);
         if let Some(dir) = &self.capture {
@@ -133,37 +112,9 @@ impl Experiment for Args {
 }
 
 impl Args {
-    /// Prints the rates of a guest until its first boot is over. If that fails, prints a note, and
-    /// the guest continues.
-    fn watch(&self, ram: &GuestRam, is_over: &AtomicBool) {
-        if !self.live {
-            return;
-        }
-        let rates = Rates {
-            selection: Selection::new(ACCESSES.map(str::to_owned).to_vec(), Vec::new()),
-            interval: self.interval,
-            limit: None,
-            json: false,
-            to: match self.common.files.take_stdout() {
-                true => Stream::Stderr,
-                false => Stream::Stdout,
-            },
-        };
-        let follow = Follow::guest(|| ram.share(), run::places());
-        let printed = follow.and_then(|follow| print_rates(follow, rates, is_over));
-        let printed = printed.and_then(|()| self.common.files.print(""));
-        if let Err(error) = printed {
-            note(format_args!("--live: {error:#}"));
-        }
-    }
-
     /// Runs the experiment on the machine. Also returns a headline, and the kernel that ran.
     fn record<'a>(&self, on: &'a On) -> Result<(Recorded, String, &'a [u8])> {
-        let in_guest = |machine: &dyn Machine, kernel| {
-            run(machine, &self.guest(kernel), |ram, is_over| {
-                self.watch(ram, is_over)
-            })
-        };
+        let in_guest = |machine: &dyn Machine, kernel| run(machine, &self.guest(kernel));
         Ok(match on {
             On::Qemu { qemu, kernel } => {
                 let (recorded, ran) = in_guest(qemu, kernel)?;

@@ -59,7 +59,7 @@ pub fn numbers(trace: &[u8], symbols: &dyn Fn(u64) -> Option<String>) -> Result<
     Ok(numbers)
 }
 
-/// Draws a trace. Of a long one, only the `first` and `last` lines, with a line for the others.
+/// Draws a trace. A long one gets only the `first` and `last` lines, with a line for the others.
 pub fn draw(
     trace: &[u8],
     symbols: &dyn Fn(u64) -> Option<String>,

@@ -1,9 +1,5 @@
 //! The sendings, the crash, and the next boot.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use nostall_trace::layout::LINE;
 use nostall_uart::Strategy;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
@@ -54,26 +50,12 @@ pub struct Recorded {
 /// Number of bytes that a crashing guest sends last.
 const LAST_WORDS: u64 = 32;
 
-/// Guard that sets a flag when dropped, also during a panic.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Runs the experiment on `machine` with `guest`, whose work and RAM are replaced. `watch` may read
-/// the RAM until its flag is set, at the end of the first boot.
+/// Runs the experiment on `machine` with `guest`, whose work and RAM are replaced.
 ///
 /// # Errors
 ///
-/// As for [`Machine::run`], in either boot.
-pub fn run(
-    machine: &dyn Machine,
-    guest: &Guest<'_>,
-    watch: impl Fn(&GuestRam, &AtomicBool) + Sync,
-) -> Result<(Recorded, Ran), Error> {
+/// Returns the errors of [`Machine::run`] in either boot.
+pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), Error> {
     let jobs: Vec<_> = Job::sendings().collect();
     let with_crash = jobs.iter().copied().chain([Job::Crash]);
     let work: Vec<_> = with_crash.map(Work::from).collect();
@@ -88,12 +70,7 @@ pub fn run(
     let mut limits = Limits::of(1_000, bytes + LAST_WORDS);
     // A KVM that interprets guest code is slow at each access.
     limits.total *= 10;
-    let is_over = AtomicBool::new(false);
-    let ran = thread::scope(|scope| {
-        scope.spawn(|| watch(&ram, &is_over));
-        let _over = SetOnDrop(&is_over);
-        machine.run(&first, &limits, Ending::Panic, &mut |_| {})
-    })?;
+    let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {})?;
     let trace = ram.read(CRASH)?;
     let second = Guest {
         work: &[Job::Recover.into()],
@@ -150,12 +127,6 @@ pub fn run(
         crash: Some(crash),
     };
     Ok((recorded, ran))
-}
-
-/// Places of the first boot's traces in the guest's RAM.
-pub fn places() -> impl Iterator<Item = Range<u64>> {
-    let sendings = (0..).zip(Job::sendings());
-    sendings.map(|(at, _)| part(at)).chain([CRASH])
 }
 
 /// Reads the trace of a crash.

@@ -83,7 +83,7 @@ fn settings(fault: Option<Fault>) -> ConsoleSettings {
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Returns the errors of [`run`].
 pub fn published(profile: Profile) -> Result<Vec<Sending>, OpenError> {
     let sendings = profile.published.iter().map(|published| {
         let job = Job {

@@ -76,7 +76,7 @@ impl UartPlan<'_> {
 ///
 /// # Errors
 ///
-/// As [`Machine::run`].
+/// Returns the errors of [`Machine::run`].
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,

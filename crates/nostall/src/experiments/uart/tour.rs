@@ -7,14 +7,14 @@ use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
 pub const TOUR: Part = Part {
     heading: "the line status was polled before every byte; Linux: FIFO by FIFO",
     rows: &[
-        held("CPU held: 1 B, slow port", SLOW_1, 1),
-        held("CPU held: 2,500 B, slow", SLOW_2500, 2_500),
-        held("CPU held: 11,500 B, slow", SLOW_11500, 11_500),
-        held("CPU held: 1 B, fast port", FAST_1, 1),
-        held("CPU held: 2,500 B, fast", FAST_2500, 2_500),
-        held("CPU held: 11,500 B, fast", FAST_11500, 11_500),
+        held("held: 1 B, slow port", SLOW_1, 1),
+        held("held: 2,500 B, slow", SLOW_2500, 2_500),
+        held("held: 11,500 B, slow", SLOW_11500, 11_500),
+        held("held: 1 B, fast port", FAST_1, 1),
+        held("held: 2,500 B, fast", FAST_2500, 2_500),
+        held("held: 11,500 B, fast", FAST_11500, 11_500),
         Row {
-            name: "CPU held at full line rate",
+            name: "held at full rate",
             unit: Unit::Share,
             value: |of| Some(of("stalled_ns_per_byte")? / of("ns_per_byte")?),
             before: Pick::new(FAST_11500, "byte-polled"),
@@ -23,7 +23,7 @@ pub const TOUR: Part = Part {
             limit: Limit::Derived(ACCESS * BYTES_PER_NS),
         },
         Row {
-            name: "instructions to port/byte",
+            name: "instructions/byte",
             unit: Unit::Count,
             value: |of| of("register_instructions_per_byte"),
             before: Pick::new(IN_QEMU, "byte-polled"),

@@ -116,8 +116,8 @@ fn pack(text: &[u8], compression: DmesgCompression) -> Vec<u8> {
     }
 }
 
-/// As much of the end as fits, of which the empty one is known to; in whole lines, if
-/// the last line fits.
+/// Returns as much of the end as fits. The empty end must fit. The result has whole lines
+/// if the last line fits.
 fn longest_end(text: &[u8], fits: impl Fn(&[u8]) -> bool) -> &[u8] {
     if fits(text) {
         return text;

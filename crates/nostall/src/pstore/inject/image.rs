@@ -53,7 +53,7 @@ pub fn region(image: &Path, offset: u64, size: Option<usize>) -> Result<Vec<u8>>
         size <= there,
         "the image has only {there} of the region's {size} bytes at --offset {offset:#x}"
     );
-    // Of more, no region can be; `Layout` says so.
+    // No region is larger: `Layout` refuses it.
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     if size > i32::MAX as usize {
         bail!("{size} bytes from {offset:#x} on are no region: give its --size, less than 2G");

@@ -9,7 +9,7 @@ mod trace;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail, ensure};
-use nostall_postmortem::cli::{read_file, region_options, zone_order};
+use nostall_postmortem::cli::{counted, read_file, region_options, zone_order};
 use nostall_postmortem::image::MAX_READ;
 use nostall_pstore::{ByteOrder, Code, Layout, Params, ZoneKind, ZoneOrder};
 
@@ -83,7 +83,7 @@ struct Report {
 }
 
 impl Report {
-    /// Of a text, if there was more of it than could be kept.
+    /// Notes that only the end of a text was kept, if there was more of it.
     fn left_out(&mut self, kind: ZoneKind, index: usize, bytes: usize, kept: usize) {
         if bytes > kept {
             self.notes.push(format!(
@@ -109,7 +109,11 @@ impl Region {
                     zone.append_text(piece);
                 }
                 report.left_out(kind, 0, text.len(), zone.division().data());
-                let _ = writeln!(report.written, "  {kind} 0: {} bytes", zone.len());
+                let _ = writeln!(
+                    report.written,
+                    "  {kind} 0: {}",
+                    counted(zone.len(), "byte")
+                );
             }
         }
         if let Some(file) = &contents.ftrace {
@@ -121,7 +125,7 @@ impl Region {
             let lines = read_file(file, MAX_READ)?;
             let calls = trace::record(self, &lines, contents.arch)
                 .with_context(|| file.display().to_string())?;
-            let _ = writeln!(report.written, "  ftrace: {calls} calls");
+            let _ = writeln!(report.written, "  ftrace: {}", counted(calls, "call"));
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// As a kernel leaves it in which nothing happened. Trace zones of no known version
-    /// are left blank.
+    /// Returns the region of a kernel in which nothing happened. Trace zones of no known
+    /// version are left blank.
     pub(super) fn blank(
         layout: Layout,
         version: Option<LinuxVersion>,

@@ -121,7 +121,7 @@ fn suggest(size: usize, cpus: usize, given: &Sizes) -> (Params, Vec<&'static str
         .into_iter()
         .flatten()
         .fold(0usize, usize::saturating_add);
-    // Of the rest, so much that every part is a power of two.
+    // The parts share a power of two within the rest, so that each is a power of two.
     let whole = match size.saturating_sub(fixed).checked_ilog2() {
         Some(log) => 1usize << log,
         None => 0,

@@ -1,6 +1,7 @@
 //! The plan for a person.
 
 use comfy_table::Table;
+use nostall_postmortem::cli::counted;
 use nostall_pstore::{Params, Place, RecordFormat, ZoneKind, ZoneOrder, longest_deflated};
 
 use super::boot;
@@ -13,9 +14,9 @@ pub fn all(plan: &Plan) -> String {
     let Params { mem_size, cpus, .. } = *plan.params();
     let mut parts = vec![
         format!(
-            "A region of {} for {cpus} CPU{}, as Linux{} divides it:",
+            "A region of {} for {}, as Linux{} divides it:",
             size(mem_size),
-            if cpus == 1 { "" } else { "s" },
+            counted(cpus, "CPU"),
             which(plan)
         ),
         table(plan),
@@ -154,7 +155,7 @@ fn boot_text(plan: &Plan) -> Vec<String> {
     ]
 }
 
-/// As the options take it.
+/// Formats a size as the options take it.
 fn size(bytes: usize) -> String {
     match bytes {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{}M", n >> 20),

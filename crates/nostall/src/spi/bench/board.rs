@@ -31,12 +31,12 @@ pub struct Board {
 /// A device of Linux's.
 #[derive(Debug)]
 pub struct Node {
-    /// In sysfs.
+    /// Folder in sysfs.
     folder: PathBuf,
     pub name: String,
     /// `sifive_spi`.
     pub driver: Option<String>,
-    /// As in the device tree, or else as Linux calls it.
+    /// Names in the device tree, or else Linux's name.
     pub is: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl Node {
 }
 
 impl Set {
-    /// As Linux has it.
+    /// Returns the settings that Linux has for a device.
     ///
     /// # Errors
     ///

@@ -41,7 +41,7 @@ impl Counters {
         NAMES.into_iter().zip(self.values)
     }
 
-    /// Of the messages that were waited for, those that Linux ran in their caller.
+    /// Returns the share of the messages with a waiting caller that Linux ran in that caller.
     pub fn immediate(&self) -> Option<f64> {
         let [.., sync, immediate, _] = self.values;
         (sync > 0).then(|| immediate as f64 / sync as f64)

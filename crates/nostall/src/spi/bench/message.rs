@@ -31,7 +31,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Of so many bytes. Those of one `sender` differ from all others', as far as a byte can.
+    /// Creates a message of `bytes` bytes. Each `sender` has other bytes, as far as a byte can
+    /// differ.
     pub fn new(what: &Payload, bytes: usize, sender: usize) -> Self {
         let sent = match what {
             Payload::Bytes(given) => {

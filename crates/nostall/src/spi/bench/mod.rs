@@ -242,7 +242,7 @@ impl Args {
         Ok(settings)
     }
 
-    /// Of the messages, the shortest first.
+    /// Returns the lengths of the messages, the shortest first.
     fn lengths(&self, what: &Payload, bufsiz: usize) -> Result<Vec<usize>> {
         let least = what.least();
         let mut lengths: Vec<usize> = if self.bytes.is_empty() {

@@ -57,7 +57,7 @@ pub struct Row {
     /// Messages a second, of each round.
     pub rates: Vec<f64>,
     pub took: Duration,
-    /// Of Linux's, for the controller: other devices' messages are among them.
+    /// Linux's counters for the controller. They include other devices' messages.
     pub linux: Option<Counters>,
     pub worker: Option<Done>,
 }

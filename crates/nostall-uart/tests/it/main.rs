@@ -1,0 +1,15 @@
+//! The integration tests of nostall-uart, in one program.
+
+mod clocks;
+mod console;
+mod console_receive;
+mod example;
+mod offers;
+mod outages;
+mod peers;
+mod port;
+mod port_io;
+mod probe;
+mod schedules;
+mod settings;
+mod stalls;

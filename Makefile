@@ -15,7 +15,7 @@ export CARGO_INCREMENTAL := 0
 # Without a message, a long build looks like a hang.
 help:
 	@echo 'make run           the tour: every fix of Linux and every step beyond, in one table'
-	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`,'
+	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall-lab run`,'
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
 	@echo 'make report        every figure as a page with charts, docs/report.html'
@@ -37,7 +37,7 @@ help:
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api; public-api-check compares'
-	@echo 'make static        nostall as one file for any Linux of this processor, and its tests'
+	@echo 'make static        both commands, each one file for any Linux of this processor, and its tests'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
 	@echo 'make fleet-static  the commands export and synth alone, for any Linux of this processor'
 	@echo 'make python-test   the Python package, in an environment of its own (python/README.md)'
@@ -59,10 +59,10 @@ run: setup
 	@cargo build --release --locked $(LAB)
 	@cargo run --release --locked --quiet $(LAB) -- run $(ARGS)
 
-# Without the tables of many dumps, whose libraries take longest to build.
-LAB := --package nostall --no-default-features
+# The tables of many dumps, whose libraries take longest to build, are in the other command.
+LAB := --package nostall-lab
 
-# The page that the README's picture leads to. ARGS are options of `nostall run all`.
+# The page that the README's picture leads to. ARGS are options of `nostall-lab run all`.
 report: setup
 	@cargo build --release --locked $(LAB)
 	@mkdir -p target
@@ -78,8 +78,8 @@ report-test:
 	@mkdir -p $(REPORT_TEST)
 	cargo run --release --locked --quiet $(LAB) -- run all --on model \
 		--json $(REPORT_TEST)/model.json --report $(REPORT_TEST)/model.html >$(REPORT_TEST)/model.txt
-	$(REPORT) $(REPORT_TEST)/model.json crates/nostall/fixtures/report/hostile.json -o $(REPORT_TEST)/two.html
-	$(REPORT) crates/nostall/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
+	$(REPORT) $(REPORT_TEST)/model.json crates/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/two.html
+	$(REPORT) crates/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
 	scripts/report-test $(REPORT_TEST) $(REPORT_TEST)/model.html $(REPORT_TEST)/two.html \
 		$(REPORT_TEST)/hostile.html docs/report.html
 
@@ -109,9 +109,10 @@ terminal-picture:
 expected:
 	@scripts/setup run
 	NOSTALL_RECORD=1 NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_KVM=1 \
-		cargo test --locked --package nostall --test it tour::
+		cargo test --locked --package nostall-lab --test it tour::
 
-TEST := cargo test --locked --all-features
+# After a failure the other programs run too, so that one run shows all failures.
+TEST := cargo test --locked --all-features --no-fail-fast
 test:
 	@scripts/setup run
 	@scripts/setup linux
@@ -240,9 +241,9 @@ linux-peer:
 
 linux-traces: linux-peer
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
-		cargo test --locked --package nostall --test it linux_reads::linux_shows_the_trace
+		cargo test --locked --package nostall-lab --test it linux_reads::linux_shows_the_trace
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
-		cargo test --locked --package nostall --test it peers::
+		cargo test --locked --package nostall-lab --test it peers::
 
 # Linux's watchdog reports a CPU that waits for the one that prints. It takes a minute.
 .PHONY: linux-flood
@@ -345,7 +346,7 @@ starts:
 	cargo clippy --locked --manifest-path examples/trace/Cargo.toml --target-dir target/trace-example -- -D warnings
 	scripts/try-starts $(START)
 
-# For `nostall run trace --kernel`: prints the paths of the kernels.
+# For `nostall-lab run trace --kernel`: prints the paths of the kernels.
 .PHONY: traced-kernel
 traced-kernel:
 	@scripts/setup traced-kernel
@@ -361,8 +362,8 @@ no_std:
 
 # The public items of the libraries, as text: a rename shows as a line of a diff.
 PUBLIC_API ?= docs/api
-# The command's library is for its tests.
-PUBLISHED_LIBRARIES = $(filter-out nostall nostall-bench,$(patsubst crates/%/src/lib.rs,%,$(wildcard crates/*/src/lib.rs)))
+# The commands' libraries are for their tests.
+PUBLISHED_LIBRARIES = $(filter-out nostall nostall-lab nostall-bench,$(patsubst crates/%/src/lib.rs,%,$(wildcard crates/*/src/lib.rs)))
 public-api:
 	@scripts/setup public-api
 	@mkdir -p $(PUBLIC_API)
@@ -475,15 +476,15 @@ fleet-static:
 	@scripts/setup musl
 	cargo build --locked --release --package nostall-fleet --target $(STATIC)
 
-# The whole command likewise, with its guest kernels. The tests run it in an empty folder with an
-# empty environment.
+# Both commands likewise, nostall-lab with its guest kernels. The tests run it in an empty folder
+# with an empty environment.
 static:
 	@scripts/setup run
 	@scripts/setup no_std $(STATIC)
 	@scripts/setup musl
-	cargo build --locked --release --package nostall --target $(STATIC)
-	NOSTALL_STATIC=$$(scripts/setup print-target-folder)/$(STATIC)/release/nostall \
-		cargo test --locked --package nostall --test it anywhere::
+	cargo build --locked --release --package nostall --package nostall-lab --target $(STATIC)
+	NOSTALL_STATIC=$$(scripts/setup print-target-folder)/$(STATIC)/release/nostall-lab \
+		cargo test --locked --package nostall-lab --test it anywhere::
 
 # The guest kernels are built in two folders and compared, and the command is packaged with them.
 .PHONY: package
@@ -529,16 +530,18 @@ fleet: fleet-command python
 # Without a guest kernel, the command must say so and fail.
 .PHONY: no-kernel
 no-kernel: setup
-	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall --root target/no-kernel
-	said=$$(target/no-kernel/bin/nostall run uart --on qemu 2>&1); \
+	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall-lab --root target/no-kernel
+	said=$$(target/no-kernel/bin/nostall-lab run uart --on qemu 2>&1); \
 	[ $$? = 1 ] && [ "$$(echo "$$said" | wc -l)" = 1 ] && \
 	echo "$$said" | grep 'built without its guest kernel'
 
 install-check: setup
 	cargo install --quiet --locked --path crates/nostall --root target/install
+	target/install/bin/nostall pstore plan --size 1M --cpus 4 >target/plan.txt
+	cargo install --quiet --locked --path crates/nostall-lab --root target/install
 	@# Not `--on auto`, which would hide a missing guest kernel.
 	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \
-	cd / && '$(CURDIR)/target/install/bin/nostall' run uart --on $$on --bytes 100
+	cd / && '$(CURDIR)/target/install/bin/nostall-lab' run uart --on $$on --bytes 100
 	@scripts/setup no_std $(STATIC)
 	cargo install --quiet --locked --path crates/nostall-postmortem --target $(STATIC) --root target/install
 	target/install/bin/nostall-postmortem -q crates/nostall-pstore/tests/fixtures/ecc16/image.bin | \

@@ -1,4 +1,4 @@
-//! Linux's spidev with a serial NOR flash. `nostall/tests/it/spi_linux.rs` runs this test in QEMU. On
+//! Linux's spidev with a serial NOR flash. `nostall-lab/tests/it/spi_linux.rs` runs this test in QEMU. On
 //! a board, run it with
 //!
 //! ```text

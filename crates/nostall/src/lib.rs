@@ -4,11 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod console;
-pub mod experiments;
-mod grouped;
-mod kernel;
 mod pstore;
-mod report;
 // Uses Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
@@ -17,6 +13,7 @@ mod trace;
 #[cfg(target_os = "linux")]
 mod uart;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -29,27 +26,25 @@ use nostall_postmortem::cli::{escape, output};
 
 /// The answer to a command line without a command: one screen of 22 lines and 80 columns.
 const FRONT: &str = "\
-nostall measures where kernels stall on slow I/O, and decodes crash records.
+nostall decodes crash records and traces, and examines where a machine stalls on slow I/O.
 
-  run         Compare ways of doing I/O on QEMU, KVM or a model
   postmortem  Decode the records in a crashed machine's memory
   console     Join the lines of a console's log that were cut
   trace       Report on traces: nostall's, Linux's trace.dat, crash images
   pstore      Plan persistent memory for crash records, and make images of it
   uart        Examine this machine's serial ports
   spi         Measure an SPI bus of this board
-  report      Make a page with charts from figures of `nostall run`
   completions Print completions for a shell
 
 Examples:
-  nostall run                     the tour: every experiment in about a minute
-  nostall run uart --on model     four ways to print on a serial port
-  nostall postmortem memory.elf   the last records of a crashed machine
+  nostall postmortem memory.elf        the last records of a crashed machine
+  nostall trace run -- ./program       a graph of its functions, also if it is killed
+  nostall pstore plan --size 1M        memory for the records of the next crash
 
 `nostall COMMAND --help` lists options. `-q` prints only results and errors.
 ";
 
-/// Measures where kernels stall on slow I/O, and decodes the records of a crash.
+/// Decodes crash records and traces, and examines where a machine stalls on slow I/O.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -76,13 +71,31 @@ enum Command {
     },
     Postmortem(Postmortem),
     Pstore(Box<pstore::Args>),
-    Report(report::Args),
-    Run(experiments::Args),
+    /// Moved to `nostall-lab report`
+    #[command(hide = true, disable_help_flag = true)]
+    Report(Moved),
+    /// Moved to `nostall-lab run`
+    #[command(hide = true, disable_help_flag = true)]
+    Run(Moved),
     #[cfg(target_os = "linux")]
     Spi(spi::Args),
     Trace(trace::Args),
     #[cfg(target_os = "linux")]
     Uart(uart::Args),
+}
+
+/// Arguments of a command that moved to nostall-lab. They are not read.
+#[derive(clap::Args)]
+struct Moved {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+fn moved(command: &str) -> anyhow::Result<()> {
+    anyhow::bail!(
+        "`nostall {command}` is `nostall-lab {command}` now: `cargo install nostall-lab`, or \
+         `make run` in a checkout"
+    )
 }
 
 /// Runs the command with the process's arguments.
@@ -112,8 +125,8 @@ pub fn main() -> ExitCode {
                 .unwrap_or_else(|error| output::fail(&error));
         }
         Command::Pstore(args) => pstore::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Run(args) => experiments::run(args),
+        Command::Report(_) => moved("report"),
+        Command::Run(_) => moved("run"),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),
         Command::Trace(args) => {

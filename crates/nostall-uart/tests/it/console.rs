@@ -11,7 +11,7 @@ use nostall_uart::{
 };
 use proptest::prelude::*;
 
-const BOOT_LOG: &[u8] = include_bytes!("../../../nostall/fixtures/console/linux-boot.log");
+const BOOT_LOG: &[u8] = include_bytes!("../../../nostall-lab/fixtures/console/linux-boot.log");
 const LINE: LineSettings = LineSettings::baud(115_200);
 
 type Port = VirtualPort<Vec<u8>>;

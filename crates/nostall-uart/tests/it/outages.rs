@@ -10,7 +10,7 @@ use nostall_uart::registers::{FCR, IER, IIR, LCR, LSR, MSR, THR, iir, lcr, lsr};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError, PowerLoss, Strategy};
 
 const LINE: LineSettings = LineSettings::baud(115_200);
-const TEXT: &[u8] = include_bytes!("../../../nostall/fixtures/console/linux-boot.log");
+const TEXT: &[u8] = include_bytes!("../../../nostall-lab/fixtures/console/linux-boot.log");
 
 /// Rate of the throttled port's reader in bytes per second.
 const RATE: u64 = 11_520;

@@ -13,7 +13,7 @@ use uart_16550::spec::registers::LSR as PeerLsr;
 use uart_16550::{Config, Uart16550};
 use vm_superio::serial::{NoEvents, Serial};
 
-const TEXT: &[u8] = include_bytes!("../../../nostall/fixtures/console/linux-boot.log");
+const TEXT: &[u8] = include_bytes!("../../../nostall-lab/fixtures/console/linux-boot.log");
 
 struct NoInterrupt;
 

@@ -12,7 +12,7 @@ use nostall_uart::{
 };
 use proptest::prelude::*;
 
-const TEXT: &[u8] = include_bytes!("../../../nostall/fixtures/console/linux-boot.log");
+const TEXT: &[u8] = include_bytes!("../../../nostall-lab/fixtures/console/linux-boot.log");
 const LINE: LineSettings = LineSettings::baud(115_200);
 
 type Port = VirtualPort<Vec<u8>>;

@@ -6,7 +6,7 @@ use nostall_io::Nanos;
 use nostall_uart::registers::iir;
 use nostall_uart::{LineSettings, Parity, Probed, StopBits};
 
-use crate::grouped::grouped;
+use nostall_figures::numbers::grouped;
 
 /// The texts whose cost is reported: a boot's log, and the log of a kernel in trouble.
 const BOOT_LOG: u64 = 25_000;

@@ -165,4 +165,4 @@ fn a_log_controls_no_terminal() {
 }
 
 #[cfg(target_os = "linux")]
-use crate::common::terminal;
+use crate::terminal;

@@ -1,8 +1,6 @@
 //! `nostall postmortem` as its user sees it: on the recordings of real Linux, and on files that
 //! are no recording.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -390,7 +388,13 @@ fn a_hole_at_the_end_of_a_file_is_memory_too() {
 /// Reads a dump of a guest's memory from QEMU's own command.
 #[test]
 fn qemus_dump_of_a_guests_memory_is_read() {
-    if common::qemu("qemus_dump_of_a_guests_memory_is_read").is_none() {
+    let is_here = Command::new("qemu-system-x86_64").arg("--version").output();
+    if let Err(error) = is_here {
+        assert!(std::env::var_os("NOSTALL_REQUIRE_QEMU").is_none(), "{error}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED qemus_dump_of_a_guests_memory_is_read: qemu-system-x86_64: {error}"
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use nostall_postmortem::{Content, Decoded, Geometry, Packing, Unpack};
 use nostall_pstore::{ByteOrder, Layout, Params, RecordFormat, Writer, ZoneOrder};
 use tempfile::TempDir;
 
-const BOOT_LOG: &[u8] = include_bytes!("../../fixtures/console/linux-boot.log");
+const BOOT_LOG: &[u8] = include_bytes!("../../../nostall-lab/fixtures/console/linux-boot.log");
 
 /// Options that give each zone a different size, for a current kernel.
 const SIZES: &str = "--size 256K --record-size 32K --console-size 16K --ftrace-size 8K \

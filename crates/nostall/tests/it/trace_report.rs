@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::common::terminal;
+use crate::terminal;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -6,8 +6,8 @@ use nostall_pstore::{Params, Place, RecordFormat, ZoneKind, ZoneOrder, longest_d
 
 use super::boot;
 use super::region::{LINE, Plan, Row};
-use crate::experiments::table::{aligned, time};
-use crate::grouped::grouped;
+use nostall_figures::table::{aligned, time};
+use nostall_figures::numbers::grouped;
 
 /// Everything.
 pub fn all(plan: &Plan) -> String {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::board::{Board, Node};
 use super::ways::{Measured, Row};
 use crate::escape::json_document;
-use crate::experiments::figure::Figure;
+use nostall_figures::figure::Figure;
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -10,8 +10,8 @@ use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
 use super::message::{Payload, hex};
 use super::ways::{Measured, Row, Way};
-use crate::experiments::table::{aligned, percent, time};
-use crate::grouped::grouped;
+use nostall_figures::table::{aligned, percent, time};
+use nostall_figures::numbers::grouped;
 
 /// Wake-ups for each message from which on Linux is reported to wake its worker for every one.
 const PUMPS: f64 = 0.5;

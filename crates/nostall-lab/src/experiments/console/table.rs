@@ -1,0 +1,138 @@
+//! The tables of the floods.
+
+use nostall_console::{FlushLimits, StallDetector, Watchdog};
+use nostall_devices::uart::Profile;
+use nostall_work::console::Strategy;
+
+use super::fold::{LINE_USE, line_use};
+use super::run::{Floods, Setup};
+use nostall_figures::figure::Figures;
+use nostall_figures::table::{Column, cpus as in_words, host_cpus, percent, table, time, whole};
+
+/// Columns about the CPUs, and the callers that log.
+const CPUS: [Column; 7] = [
+    Column::of("held", "longest_hold_ns", time),
+    Column::of("median", "delay_median_ns", time),
+    Column::of("99.9 %", "delay_p999_ns", time),
+    Column::of("max", "delay_max_ns", time),
+    Column::of("missed", "ticks_missed", whole),
+    Column::new(
+        "fired",
+        |row| Some(row.get("lockup_reports")? + row.get("stall_reports")?),
+        whole,
+    ),
+    Column::of("casc.", "cascades", whole),
+];
+
+/// Columns about the line, and a panic.
+const LINE: [Column; 8] = [
+    Column::of("task", "second_task_share", percent),
+    Column::of("least", "second_task_least_share", percent),
+    Column::of("B/s", "bytes_per_second", whole),
+    Column::new("line", line_use, percent),
+    Column::of("lost", "records_lost", whole),
+    Column::of("first", "panic_first_byte_ns", time).or("never"),
+    Column::of("last", "panic_last_byte_ns", time).or("never"),
+    Column::of("unsent", "panic_records_unsent", whole),
+];
+
+pub fn heading(floods: &Floods) -> String {
+    let cpus = in_words(floods.cpus);
+    let on = match &floods.setup {
+        Setup::Model => format!("model, {cpus}, virtual time"),
+        Setup::Qemu { name, .. } => {
+            let host = host_cpus();
+            format!("{name}, {cpus} on {host} of the host, real time")
+        }
+    };
+    format!(
+        "console on {on}\n{};\n{} baud, ring of 1 MiB",
+        floods.log.describe(),
+        floods.rate
+    )
+}
+
+/// The tables of each profile.
+pub fn tables(floods: &Floods, figures: &Figures) -> String {
+    let profiles = floods.profiles().map(|pairs| {
+        let profile = &pairs[0].profile;
+        let rows = || {
+            let names = pairs.iter().map(|pair| pair.strategy.name());
+            names.map(|name| ([name], figures.row(name).on_port(profile.name)))
+        };
+        let tables = [&CPUS[..], &LINE].map(|columns| table(["strategy"], columns, rows()));
+        let mut text = format!("{}\n{}", profile.name, tables.join("\n\n"));
+        // The port's buffer holds a shorter log, so it shows no gain.
+        if floods.log.is_flood
+            && let Some(gain) = gain(figures, profile)
+        {
+            text += &format!("\n\n{gain}");
+        }
+        text
+    });
+    profiles.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Describes the gain of the FIFO writer of Linux's patch (Costa, 2022).
+fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
+    let of = |strategy: Strategy| figures.row(strategy.name()).on_port(profile.name);
+    let (before, fifo) = (of(Strategy::PrintInline), of(Strategy::FifoInline));
+    let more = fifo.get("bytes_per_second")? / before.get("bytes_per_second")? - 1.0;
+    let why = match *profile {
+        Profile::HP_DL380_GEN9 => " The article has 25 %.",
+        _ if before.get("line_use") >= Some(LINE_USE) => " The line was full before.",
+        _ => "",
+    };
+    Some(format!(
+        "fifo-inline sends {:.0} % more bytes a second than print-inline, and still\n\
+         holds a CPU for {}.{why}",
+        more * 100.0,
+        time(fifo.get("longest_hold_ns")?),
+    ))
+}
+
+pub fn legend(floods: &Floods) -> String {
+    let haste = u64::from(floods.setup.haste());
+    let mut legend = format!(
+        "\
+held: longest time in which a CPU could do nothing but serve the console; median
+to max: time added to a caller that logs; missed: ticks of a 250 Hz timer that
+never came; fired: reports of the detectors of lockups ({}) and stalls
+({}); casc.: reports whose interrupt handler became the console's owner.
+task, least: a second task's share of all CPUs, and of the CPU where it got
+least; B/s, line: bytes that arrived while there was something to send, and the
+share of the line's rate; lost: records that the ring lost and reported.
+In a run with a panic, {} after the first line: first, last: time
+until the first and the last byte of the panic message had arrived; unsent:
+records logged before the panic that did not arrive (bounded sends for {}
+at most).
+print-inline: as Linux 4.15 to 6.x, byte by byte: the logging task prints all
+records, and hands over to the next task that logs; fifo-inline: the same, using
+the FIFO; printer-thread: as Linux's nbcon consoles: a task prints, a FIFO-full
+at a time, and a panic prints all in order; bounded: nostall-console.",
+        time((Watchdog::THRESHOLD / haste).0 as f64),
+        time((StallDetector::THRESHOLD / haste).0 as f64),
+        floods.panic_at,
+        FlushLimits::DEFAULT.total,
+    );
+    if let Setup::Model = &floods.setup {
+        legend += "\nOn the model instructions take no time; accesses to the port do.";
+    }
+    if let Setup::Qemu { part, has_nmi, .. } = &floods.setup {
+        legend += &format!(
+            "\n\
+In real time, only 1 line in {part} of the log is sent, and in 1/{part} of its time.\n\
+The detectors are {haste} times as impatient as Linux's (20 s and 21 s). The port is\n\
+QEMU's, behind a throttle that makes it as slow as the named one; task: time in\n\
+which a CPU was idle, on its clock. These figures include the host's other load,\n\
+so they are reported without a verdict."
+        );
+        if !has_nmi {
+            legend += "\n\
+This machine has no NMI. A CPU that prints with interrupts masked panics, or is
+stopped, only after it has finished. A panic waits for that, up to a second, and
+first and last are counted from the request to its CPU.";
+        }
+    }
+    legend
+}

@@ -1,0 +1,125 @@
+//! The JSON document that holds the figures of an experiment.
+
+use anyhow::Result;
+use nostall_vm::qemu::Qemu;
+use serde::Serialize;
+
+use nostall_figures::figure::Figure;
+use super::files::Files;
+use super::on::On;
+use super::peers::{Beside, Peer};
+use nostall_figures::table::host_cpus;
+use crate::escape::json_document;
+use crate::report::file::replace;
+use crate::report::page::{Summary, page};
+use crate::report::source::Source;
+
+#[derive(Serialize)]
+struct Document<'a, F> {
+    schema: u32,
+    host: Host<'a>,
+    results: &'a [Figure],
+    /// Further lists of the experiment.
+    #[serde(flatten)]
+    found: &'a F,
+}
+
+#[derive(Serialize)]
+struct Host<'a> {
+    nostall: &'a str,
+    os: &'a str,
+    arch: &'a str,
+    cpus: usize,
+    cpu: Option<String>,
+    /// Version of the QEMU that measured, or that booted the peers.
+    qemu: Option<&'a str>,
+    /// The machine that QEMU emulates.
+    machine: Option<&'a str>,
+    kvm: Option<Kvm>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    peers: &'a [Peer],
+}
+
+/// Times on a KVM that interprets guest code hold for it alone.
+#[derive(Serialize)]
+struct Kvm {
+    ns_per_instruction: u64,
+    interprets: bool,
+    uart: &'static str,
+}
+
+/// Results of a document.
+pub struct Results<'a, F> {
+    pub machines: Vec<&'a On>,
+    pub beside: Beside,
+    pub figures: Vec<Figure>,
+    /// Further lists.
+    pub found: F,
+}
+
+/// Writes the results to the files that are named. An old file is replaced as a whole.
+pub fn write(files: &Files, results: &Results<'_, impl Serialize>, summary: Summary) -> Result<()> {
+    if !files.are_named() {
+        return Ok(());
+    }
+    let [json, report] = Files::OPTIONS;
+    let text = document(results)?;
+    if let Some(path) = &files.json {
+        replace(json, path, &text)?;
+    }
+    if let Some(path) = &files.report {
+        let source = Source::parse("this run".to_owned(), text)?;
+        replace(report, path, &page(&[source], summary))?;
+    }
+    Ok(())
+}
+
+/// Returns the document of these results, with a line's end.
+fn document(results: &Results<'_, impl Serialize>) -> Result<String> {
+    let on = &results.machines;
+    let qemus = on.iter().filter_map(|on| match on {
+        On::Qemu { qemu, .. } => Some(qemu),
+        _ => None,
+    });
+    let qemu = qemus.clone().next();
+    let board = qemu.map(|qemu| qemu.board().name());
+    let is_only = qemus.clone().all(|qemu| Some(qemu.board().name()) == board);
+    let document = Document {
+        schema: 1,
+        host: Host {
+            nostall: env!("CARGO_PKG_VERSION"),
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+            cpus: host_cpus(),
+            cpu: cpu_name(),
+            qemu: qemu.map(Qemu::version).or(results.beside.qemu.as_deref()),
+            machine: board.filter(|_| is_only),
+            kvm: on.iter().find_map(|on| kvm(on)),
+            peers: &results.beside.peers,
+        },
+        results: &results.figures,
+        found: &results.found,
+    };
+    Ok(json_document(&document)?)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn kvm(on: &On) -> Option<Kvm> {
+    let On::Kvm(on) = on else { return None };
+    Some(Kvm {
+        ns_per_instruction: on.speed.per_instruction().0,
+        interprets: on.speed.is_interpreted(),
+        uart: on.kvm.options().uart.name(),
+    })
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+const fn kvm(_: &On) -> Option<Kvm> {
+    None
+}
+
+fn cpu_name() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}

@@ -1,0 +1,20 @@
+//! Rows of Linux beside nostall's.
+
+use nostall_vm::qemu::QemuBoard;
+
+use crate::experiments::peers::Part;
+use nostall_figures::table::{Column, hundredths, time};
+
+pub const PEERS: Part = Part {
+    path: "pci",
+    second: None,
+    cpus: 1,
+    is_counted: true,
+    ours: Some(("auto", QemuBoard::Q35)),
+    columns: &[
+        Column::of("read: bus", "bus_accesses_per_read", hundredths),
+        Column::of("time", "ns_per_read", time),
+    ],
+    legend: "A read of 32 bits. Linux: as its drivers read (pci_bus_read_config_dword), and its\n\
+             functions for ports and for ECAM alone.",
+};

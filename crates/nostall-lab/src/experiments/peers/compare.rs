@@ -1,0 +1,438 @@
+//! Boots of the peers, alternating with those of nostall's kernel.
+
+use anyhow::Result;
+use nostall_vm::qemu::{Qemu, QemuBoard};
+
+use super::boot::{Watch, boot};
+use super::linux::{Build, Linux};
+use super::report::{Key, Measured, Report};
+use super::state::{Beside, Peer, State};
+use nostall_figures::figure::{Figure, Figures, Row};
+use crate::experiments::on::On;
+use crate::experiments::progress::Busy;
+use nostall_figures::table::{Column, table};
+use crate::kernel;
+
+/// Boots of each system. The second half has the reverse order of the first.
+const ROUNDS: usize = 4;
+
+/// The comparison with Linux in one experiment.
+pub struct Part {
+    /// The experiment's name, which Linux finds on its command line.
+    pub path: &'static str,
+    /// CPUs of Linux.
+    pub cpus: u16,
+    /// Whether accesses of Linux to the device are counted, in a boot of their own.
+    pub is_counted: bool,
+    /// Nostall's strategy beside the peers and its machine. It is left out where nostall's
+    /// kernel does not measure the same thing.
+    pub ours: Option<(&'static str, QemuBoard)>,
+    /// Columns of the table.
+    pub columns: &'static [Column],
+    /// Lines below the table.
+    pub legend: &'static str,
+    /// Another table, for figures of programs.
+    pub second: Option<Second>,
+}
+
+/// Table with rows for each of several parts.
+pub struct Second {
+    /// Headers of the part, the system and the way.
+    pub labels: [&'static str; 3],
+    /// Each stands for `*` in the columns' metrics.
+    pub parts: &'static [&'static str],
+    pub columns: &'static [Column],
+    /// Lines below the table.
+    pub legend: &'static str,
+}
+
+/// One system of the comparison, with its values.
+struct System {
+    name: &'static str,
+    /// The build of Linux, or `None` for nostall.
+    build: Option<Build>,
+    values: Vec<(Key, Vec<f64>)>,
+    /// Release of Linux, once it has reported.
+    release: Option<String>,
+    failure: Option<String>,
+}
+
+/// Result of a comparison.
+pub struct Compared {
+    /// Table and notes.
+    pub text: String,
+    pub figures: Vec<Figure>,
+    pub beside: Beside,
+}
+
+/// Measures the peers beside nostall. `ours` runs the experiment once in QEMU.
+///
+/// A peer that is missing or fails has a line in the text, and no rows.
+pub fn compare(
+    part: &Part,
+    peers: &[Linux],
+    kernel: Option<&std::path::Path>,
+    ours: impl FnMut(&On) -> Result<Vec<Figure>>,
+) -> Compared {
+    let mut systems = Vec::new();
+    let mut beside = Beside::default();
+    for peer in peers {
+        match peer.find() {
+            Ok(build) => systems.push(System::new(peer.name(), Some(build))),
+            Err(missing) => beside.peers.push(Peer {
+                name: peer.name(),
+                path: None,
+                state: State::Missing(missing),
+            }),
+        }
+    }
+    // Without a peer, nothing stands beside nostall.
+    if !systems.is_empty() {
+        let busy = Busy::new("booting Linux and nostall in turn");
+        measure_beside(part, &mut systems, kernel, ours);
+        drop(busy);
+        let qemu = Qemu::find(QemuBoard::Q35).ok();
+        beside.qemu = qemu.map(|qemu| qemu.version().to_owned());
+    }
+    for system in &mut systems {
+        if system.failure.is_some() {
+            system.values.clear();
+        }
+        beside.peers.extend(system.state(part.path));
+    }
+    keep_common(&mut systems);
+    let figures = figures(part, &systems);
+    let notes: Vec<_> = beside.peers.iter().filter_map(Peer::note).collect();
+    Compared {
+        text: text(part, &figures, &notes),
+        figures: figures.to_vec(),
+        beside,
+    }
+}
+
+/// Measures the peers, and nostall with them. Nostall has failed if its machine is missing.
+fn measure_beside(
+    part: &Part,
+    systems: &mut Vec<System>,
+    kernel: Option<&std::path::Path>,
+    ours: impl FnMut(&On) -> Result<Vec<Figure>>,
+) {
+    let Some((strategy, board)) = part.ours else {
+        return measure(part, systems, || Ok(Vec::new()));
+    };
+    let mut nostall = System::new(NOSTALL, None);
+    match machine(board, kernel) {
+        Ok(on) => {
+            systems.push(nostall);
+            measure(part, systems, with_strategy(strategy, on, ours));
+        }
+        Err(missing) => {
+            nostall.failure = Some(format!("{missing:#}"));
+            systems.push(nostall);
+            measure(part, systems, || Ok(Vec::new()));
+        }
+    }
+}
+
+/// Leaves nostall the values that a peer has too.
+fn keep_common(systems: &mut [System]) {
+    let peers = systems.iter().filter(|system| system.build.is_some());
+    let known: Vec<_> = peers
+        .flat_map(|system| system.values.iter().map(|(key, _)| key.metric.clone()))
+        .collect();
+    for system in systems.iter_mut().filter(|system| system.build.is_none()) {
+        system.values.retain(|(key, _)| known.contains(&key.metric));
+    }
+}
+
+/// Name of nostall's rows among the peers'.
+const NOSTALL: &str = "nostall";
+
+impl System {
+    const fn new(name: &'static str, build: Option<Build>) -> Self {
+        Self {
+            name,
+            build,
+            values: Vec::new(),
+            release: None,
+            failure: None,
+        }
+    }
+
+    /// Returns the system's entry in the document. Nostall has one only where it failed.
+    fn state(&self, path: &'static str) -> Option<Peer> {
+        let state = match (&self.failure, &self.release) {
+            (Some(why), _) => State::Failed(why.clone()),
+            (None, Some(release)) => State::Release(release.clone()),
+            (None, None) => return None,
+        };
+        Some(Peer {
+            name: self.name,
+            path: self.failure.is_some().then_some(path),
+            state,
+        })
+    }
+
+    /// Whether this is nostall, or a peer that failed.
+    const fn has_no_peer(&self) -> bool {
+        self.build.is_none() || self.failure.is_some()
+    }
+
+    /// Adds the report of a Linux.
+    fn add_report(&mut self, report: Report) {
+        self.release = Some(report.release);
+        self.add(report.measured);
+    }
+
+    fn add(&mut self, measured: Vec<Measured>) {
+        for Measured { key, value } in measured {
+            match self.values.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) => values.push(value),
+                None => self.values.push((key, vec![value])),
+            }
+        }
+    }
+}
+
+/// Finds the machine that boots nostall's kernel.
+fn machine(board: QemuBoard, kernel: Option<&std::path::Path>) -> Result<On> {
+    Ok(On::Qemu {
+        kernel: kernel::find(kernel, board.architecture())?,
+        qemu: Qemu::find(board)?,
+    })
+}
+
+/// Returns a closure that runs `ours` once, and keeps the figures of `strategy`.
+fn with_strategy(
+    strategy: &'static str,
+    on: On,
+    mut ours: impl FnMut(&On) -> Result<Vec<Figure>>,
+) -> impl FnMut() -> Result<Vec<Measured>> {
+    move || {
+        let figures = ours(&on)?.into_iter();
+        let kept = figures.filter(|figure| figure.strategy == strategy);
+        let measured = kept.map(|figure| Measured {
+            key: Key {
+                way: figure.profile,
+                metric: figure.metric,
+                unit: figure.unit,
+            },
+            value: figure.value,
+        });
+        Ok(measured.collect())
+    }
+}
+
+/// Boots every system in turn, and once more each Linux whose device accesses are counted.
+fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result<Vec<Measured>>) {
+    let words = format!("nostall={}", part.path);
+    for round in 0..ROUNDS {
+        // Nostall is not measured beside nothing.
+        if systems.iter().all(System::has_no_peer) {
+            return;
+        }
+        let mut order: Vec<_> = systems.iter_mut().collect();
+        if round >= ROUNDS / 2 {
+            order.reverse();
+        }
+        for system in order {
+            if system.failure.is_some() {
+                continue;
+            }
+            let added = match &system.build {
+                Some(build) => boot(build, &words, part.cpus, Watch::Times)
+                    .map(|report| system.add_report(report)),
+                None => ours()
+                    .map(|measured| system.add(measured))
+                    .map_err(|error| format!("{error:#}")),
+            };
+            system.failure = added.err();
+        }
+    }
+    if !part.is_counted {
+        return;
+    }
+    for system in systems {
+        let (Some(build), None) = (&system.build, &system.failure) else {
+            continue;
+        };
+        let words = format!("{words} nostall.once");
+        match boot(build, &words, part.cpus, Watch::Accesses) {
+            Ok(counted) => system.add_report(counted),
+            Err(why) => system.failure = Some(why),
+        }
+    }
+}
+
+/// Returns the figures: medians, with the quartiles as `low` and `high`.
+fn figures(part: &Part, systems: &[System]) -> Figures {
+    let mut figures = Figures::new(part.path, "qemu");
+    for system in systems {
+        for (key, values) in &system.values {
+            let mut values = values.clone();
+            values.sort_unstable_by(f64::total_cmp);
+            let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
+            let mut record = figures.record(system.name);
+            if let Some(way) = key.way {
+                record = record.on_port(way);
+            }
+            if let Some(figure) = record.value(&key.metric, key.unit, at(2)) {
+                figure.n = values.len();
+                if values.len() > 1 {
+                    (figure.low, figure.high) = (Some(at(1)), Some(at(3)));
+                }
+            }
+        }
+    }
+    figures
+}
+
+/// Returns each system's ways that have a value in one of the columns, with its row.
+fn rows<'a>(
+    figures: &'a Figures,
+    columns: &[Column],
+    part: &'a str,
+) -> Vec<([&'a str; 2], Row<'a>)> {
+    let mut rows: Vec<([&str; 2], Row<'_>)> = Vec::new();
+    for figure in figures.iter() {
+        let labels = [figure.strategy, figure.profile.unwrap_or("")];
+        let row = figures.row(figure.strategy).of_part(part);
+        let row = figure.profile.map_or(row, |way| row.on_port(way));
+        let is_new = rows.iter().all(|(known, _)| *known != labels);
+        if is_new && columns.iter().any(|column| column.value(&row).is_some()) {
+            rows.push((labels, row));
+        }
+    }
+    rows
+}
+
+fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
+    let mut parts = Vec::new();
+    let lines = rows(figures, part.columns, "");
+    if !lines.is_empty() {
+        parts.push(table(["beside Linux", ""], part.columns, lines));
+        parts.push(part.legend.to_owned());
+        if let Some(second) = &part.second {
+            let lines = second.parts.iter().flat_map(|&part| {
+                let lines = rows(figures, second.columns, part).into_iter();
+                lines.map(move |([name, way], row)| ([part, name, way], row))
+            });
+            parts.push(table(second.labels, second.columns, lines));
+            parts.push(second.legend.to_owned());
+        }
+        parts.push(format!(
+            "Medians of {ROUNDS} boots each, in turn, in QEMU; --json also has the quartiles."
+        ));
+        if let Some((strategy, _)) = part.ours {
+            parts.push(format!(
+                "nostall: {strategy} of its kernel. bus: accesses to the device."
+            ));
+        }
+    }
+    parts.extend((!notes.is_empty()).then(|| notes.join("\n")));
+    parts.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_figures::table::whole;
+
+    const PART: Part = Part {
+        path: "uart",
+        cpus: 1,
+        is_counted: true,
+        ours: None,
+        columns: &[Column::of("time", "ns_per_byte", whole)],
+        legend: "time: of a byte.",
+        second: None,
+    };
+
+    fn system(name: &'static str, values: &[f64]) -> System {
+        let mut system = System::new(name, None);
+        for &value in values {
+            let key = Key {
+                way: None,
+                metric: "ns_per_byte".to_owned(),
+                unit: "ns/B",
+            };
+            system.add(vec![Measured { key, value }]);
+        }
+        system
+    }
+
+    #[test]
+    fn a_peers_figure_is_a_median_between_its_quartiles() {
+        let figures = figures(
+            &PART,
+            &[system("linux-6.1", &[50.0, 10.0, 30.0, 20.0, 40.0])],
+        );
+        let figure = &figures[0];
+        assert_eq!(
+            (figure.strategy, figure.n, figure.value),
+            ("linux-6.1", 5, 30.0)
+        );
+        assert_eq!((figure.low, figure.high), (Some(20.0), Some(40.0)));
+    }
+
+    #[test]
+    fn nostall_is_not_booted_without_a_peer() {
+        let mut systems = [system("nostall", &[])];
+        measure(&PART, &mut systems, || panic!("booted"));
+        let failed = System {
+            failure: Some("it hung".to_owned()),
+            ..system("linux-6.1", &[])
+        };
+        let mut systems = [failed, system("nostall", &[])];
+        measure(&PART, &mut systems, || panic!("booted"));
+    }
+
+    #[test]
+    fn a_missing_machine_of_nostall_costs_no_row_of_a_peer() {
+        let build = Build {
+            kernel: "no vmlinuz".into(),
+            initramfs: "no initramfs".into(),
+        };
+        let mut systems = vec![System::new("linux-6.1", Some(build))];
+        let part = Part {
+            ours: Some(("fifo-burst", QemuBoard::Q35)),
+            ..PART
+        };
+        let kernel = Some(std::path::Path::new("no kernel"));
+        measure_beside(&part, &mut systems, kernel, |_| panic!("booted"));
+        let states = systems.iter().filter_map(|system| system.state("uart"));
+        let notes: Vec<_> = states.filter_map(|peer| peer.note()).collect();
+        assert!(
+            notes[0].starts_with("linux-6.1: not measured: "),
+            "{notes:?}"
+        );
+        assert!(notes[1].starts_with("nostall: not measured: "), "{notes:?}");
+    }
+
+    #[test]
+    fn nostall_has_no_value_that_no_peer_has() {
+        let mut alone = [system("nostall", &[1.0])];
+        keep_common(&mut alone);
+        assert!(alone[0].values.is_empty());
+        let build = Build {
+            kernel: "vmlinuz".into(),
+            initramfs: "initramfs".into(),
+        };
+        let peer = System {
+            build: Some(build),
+            ..system("linux-6.1", &[2.0])
+        };
+        let mut both = [peer, system("nostall", &[1.0])];
+        keep_common(&mut both);
+        assert_eq!(both[1].values[0].1, [1.0]);
+    }
+
+    #[test]
+    fn a_table_without_rows_is_its_notes() {
+        let none = figures(&PART, &[]);
+        assert_eq!(
+            text(&PART, &none, &["linux-6.1: not built".to_owned()]),
+            "linux-6.1: not built"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Experiment pstore: records that survive a crash.
+
+mod fold;
+mod peers;
+pub mod run;
+mod text;
+mod threads;
+pub(super) mod tour;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
+
+use super::args::{self, Common, Given, OnArg};
+use super::experiment::{Answer, Experiment, capture};
+use nostall_figures::figure::Figure;
+use super::on::{On, on_qemu};
+use super::peers::Part;
+use super::progress::Busy;
+use nostall_figures::table::{cpus_on_host, host_cpus};
+
+/// Trace every function into persistent RAM, crash, and read the records back
+///
+/// Moves bytes through pipes while every function entry is recorded in persistent RAM, with each
+/// strategy, and panics. The records are read from the crashed machine's RAM, and again by a second
+/// boot on the same RAM. Succeeds only if both readers find the same records.
+///
+/// `--on model` runs the recorders on threads of the host, without a crash.
+#[derive(clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("on", args::on(BEST)),
+    mut_arg("machine", args::boards(&[])),
+    mut_arg("cpus", args::cpus(CPUS, FEWEST_CPUS..=MOST_CPUS)),
+)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// Write the persistent RAM of the crashed machine to `DIR/pstore.bin`
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+}
+
+const BEST: &[OnArg] = &[OnArg::Qemu, OnArg::Model];
+
+/// Number of CPUs, as in Linux's measurement: three run a stage each, and the fourth is idle.
+const CPUS: u16 = 4;
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall-lab run pstore                trace, crash, read the records, boot again
+  nostall-lab run pstore --on model     the same recorders on threads of the host
+  nostall-lab run pstore --capture DIR  keep the region, for
+                                    nostall postmortem DIR/pstore.bin";
+
+impl Experiment for Args {
+    const BEST: &'static [OnArg] = BEST;
+    const CPUS: u16 = CPUS;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    type Input = ();
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn given(&self) -> Vec<Given> {
+        let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
+        cpus.into_iter().collect()
+    }
+
+    fn measure_beside(&self, on: &On, (): &()) -> Result<Vec<Figure>> {
+        let figures = self.measure(on, None, &())?.figures.to_vec().into_iter();
+        let beside = figures.filter_map(|mut figure| {
+            figure.profile = Some(peers::way_of_linux(figure.strategy)?);
+            figure.strategy = peers::BESIDE;
+            Some(figure)
+        });
+        Ok(beside.collect())
+    }
+
+    fn read(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(&self, on: &On, _: Option<&str>, (): &()) -> Result<Answer> {
+        let busy = Busy::new("moving bytes, crashing, reading, booting again");
+        let cpus = self.cpus();
+        let (survived, headline, name) = match on {
+            On::Qemu { qemu, kernel } => {
+                let (survived, ran) = run::run(qemu, &self.guest(kernel), ROUNDS)?;
+                let headline = on_qemu("pstore", qemu, &cpus_on_host(cpus), &ran);
+                (survived, headline, on.name())
+            }
+            // KVM is not among the machines of this experiment.
+            _ => {
+                let cpus = host_cpus();
+                let headline = format!(
+                    "pstore on threads of this host, 3 on {cpus} CPUs; nothing modelled, no crash"
+                );
+                (threads::run(ROUNDS), headline, "host-threads")
+            }
+        };
+        drop(busy);
+        if let Some(dir) = &self.capture {
+            capture(dir, [("pstore", &survived.image[..])])?;
+        }
+        Ok(text::answer(&headline, name, &survived))
+    }
+}
+
+/// Number of rounds through all strategies.
+const ROUNDS: u16 = 5;

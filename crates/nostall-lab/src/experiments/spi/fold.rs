@@ -1,0 +1,356 @@
+//! How reports about the flash, the card and the busy bus become figures and findings.
+
+use nostall_work::spi::{SpiMeasured, Strategy};
+use serde::Serialize;
+
+use super::host::HostEntry;
+use super::run::{Entry, SpiReports};
+use crate::escape::{escape, escape_name};
+use nostall_figures::figure::{Figures, Goal, Recorder};
+use nostall_figures::numbers::grouped;
+
+/// The root directory of the card, for programs.
+#[derive(Serialize)]
+pub struct Files {
+    pub files: Vec<CardFile>,
+}
+
+/// A file or directory on the card, for programs.
+#[derive(Serialize)]
+pub struct CardFile {
+    pub name: String,
+    pub bytes: u64,
+    pub directory: bool,
+    pub sha256: Option<String>,
+    /// Whether the host reads the same from the image.
+    pub equal: bool,
+}
+
+/// Folds the reports, and returns the figures, the card's files, and the faults in a line
+/// each. `on` names the machine of the devices and that of the busy bus.
+pub fn fold(
+    on: [&'static str; 2],
+    frames: u32,
+    hosts: &[HostEntry],
+    reports: &SpiReports,
+) -> (Figures, Files, Vec<String>) {
+    let mut figures = Figures::new("spi", on[0]);
+    let mut record = figures.record(Strategy::Caller.name());
+    let (sector, read) = (reports.sector.as_ref(), reports.read.as_ref());
+    let devices = [
+        ("flash_sector_erase_ns", "ns", sector.map(|s| s.erase_ns)),
+        ("flash_sector_write_ns", "ns", sector.map(|s| s.write_ns)),
+        ("card_files", "1", read.map(|read| read.files.into())),
+        ("card_bytes", "B", read.map(|read| read.bytes)),
+        ("card_read_ns", "ns", read.map(|read| read.ns)),
+        ("card_messages", "1", read.map(|read| read.messages)),
+    ];
+    for (metric, unit, value) in devices {
+        record.value(metric, unit, value.map(|value| value as f64));
+    }
+
+    let told = reports.faults.iter();
+    let told = told.map(|(_, what)| escape(what.as_bytes()).into_owned());
+    let mut faults: Vec<_> = told.collect();
+    // A failed job leaves out further reports. That is no fault of its own.
+    let went_well = |job: &str| !faults.iter().any(|fault| fault.starts_with(job));
+    let (flash, card) = (
+        went_well("flash") && went_well("no flash"),
+        went_well("card"),
+    );
+    let files = reports
+        .entries
+        .iter()
+        .enumerate()
+        .map(|(n, entry)| CardFile {
+            name: entry.name().to_owned(),
+            bytes: entry.size.into(),
+            directory: entry.directory,
+            sha256: entry.sha256.as_ref().map(hex),
+            equal: hosts.get(n).is_some_and(|host| is_equal(entry, host)),
+        });
+    let files: Vec<_> = files.collect();
+    if flash {
+        faults.extend(flash_faults(reports));
+    }
+    if card {
+        faults.extend(card_faults(reports, &files, hosts));
+    }
+    figures.on = on[1];
+    for strategy in Strategy::ALL {
+        let mut measured = reports.measured.iter();
+        match measured.find(|measured| measured.strategy == strategy) {
+            Some(busy) => {
+                let record = figures.record(strategy.name());
+                let missed = add_busy_bus(record, busy, frames);
+                faults.extend(missed.into_iter().map(|what| format!("{strategy}: {what}")));
+            }
+            None => faults.push(format!("{strategy}: nothing was measured")),
+        }
+    }
+    (figures, Files { files }, faults)
+}
+
+/// Records one measurement, and returns the goals that it missed.
+fn add_busy_bus(mut record: Recorder<'_>, busy: &SpiMeasured, frames: u32) -> Vec<String> {
+    let sent = u64::from(frames / 10);
+    let sync = u64::from(frames) * 3 + 4;
+    let messages = sync + 2 * sent;
+    // The worker may also be woken where no frame came for a second.
+    let least = busy.preparations.min(u64::from(busy.pauses) + 1).max(1);
+
+    let per_second = |count: u64| count as f64 * 1e9 / busy.ns.max(1) as f64;
+    let per_message = busy.wakeups as f64 / busy.messages.max(1) as f64;
+    let worker_share = busy.worker_ns as f64 / busy.ns.max(1) as f64;
+    let is = |expected: u64, what| Some((Goal::Exactly(expected as f64), what));
+    let at_most = |bound: u64, what| Some((Goal::AtMost(bound as f64), what));
+    let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == Strategy::Caller);
+    let count = |metric, value: u64, goal| (metric, "1", Some(value as f64), goal);
+    let rate = |metric, count: Option<u64>| (metric, "1/s", count.map(per_second), None);
+    let before_idle = "times it was woken before the bus was idle";
+    let asleep = "times the hardware was put to sleep";
+    let metrics = [
+        count(
+            "frames",
+            busy.received.into(),
+            is(frames.into(), "frames received"),
+        ),
+        count("messages", busy.messages, is(messages, "messages")),
+        rate("messages_per_second", Some(busy.messages)),
+        count(
+            "messages_by_worker",
+            busy.by_worker,
+            by_caller(is(0, "messages run by the worker")),
+        ),
+        count(
+            "wakeups",
+            busy.wakeups,
+            by_caller(is(least, "times the worker was woken")),
+        ),
+        ("wakeups_per_message", "1", Some(per_message), None),
+        count("teardowns", busy.teardowns, is(busy.preparations, asleep)),
+        (
+            "teardowns_per_message",
+            "1",
+            Some(busy.teardowns as f64 / busy.messages.max(1) as f64),
+            None,
+        ),
+        ("worker_cpu_share", "1", Some(worker_share), None),
+        rate("context_switches_per_second", busy.switches),
+        (
+            "cross_cpu_interrupts",
+            "1",
+            busy.cross_cpu.map(|count| count as f64),
+            None,
+        ),
+        rate("cross_cpu_interrupts_per_second", busy.cross_cpu),
+        rate("interrupts_per_second", busy.interrupts),
+        count(
+            "frames_wrong",
+            busy.wrong.into(),
+            is(0, "frames that were wrong"),
+        ),
+        count("frames_lost", busy.overflows.into(), is(0, "frames lost")),
+        count(
+            "frames_submitted",
+            busy.submitted.into(),
+            is(sent, "frames submitted"),
+        ),
+        count("frames_sent", busy.sent.into(), is(sent, "frames sent")),
+        count("messages_sync", busy.sync, is(sync, "synchronous messages")),
+        count(
+            "messages_submitted",
+            busy.asynchronous,
+            is(2 * sent, "messages submitted"),
+        ),
+        count(
+            "messages_failed",
+            busy.errors,
+            is(0, "messages that failed"),
+        ),
+        count(
+            "wakeups_before_idle",
+            busy.wakeups_meanwhile,
+            by_caller(at_most(least - 1, before_idle)),
+        ),
+        count(
+            "preparations",
+            busy.preparations,
+            by_caller(is(least, "times the hardware was woken")),
+        ),
+    ];
+    let mut missed = Vec::new();
+    for (metric, unit, value, goal) in metrics {
+        if let Some((figure, (goal, what))) = record.value(metric, unit, value).zip(goal)
+            && let Some(value) = figure.missed(goal)
+        {
+            let (value, goal) = (grouped(value), grouped(goal.bound()));
+            missed.push(format!("{what}: {value} and not {goal}"));
+        }
+    }
+    missed
+}
+
+fn flash_faults(reports: &SpiReports) -> Vec<String> {
+    let (Some(sector), Some(inside)) = (&reports.sector, &reports.in_flash) else {
+        return vec!["flash: nothing was told of its sector".to_owned()];
+    };
+    let all = [
+        (
+            sector.before == sector.pattern,
+            "the pattern was there before",
+        ),
+        (sector.not_erased > 0, "the sector was not erased"),
+        (
+            sector.after != sector.pattern,
+            "what was read is not what was written",
+        ),
+        (
+            !sector.neighbours_kept,
+            "what is beside the sector has changed",
+        ),
+        (
+            sector.before != inside.before,
+            "what was found is not what was in it",
+        ),
+        (
+            sector.after != inside.after,
+            "what was read is not what is in it",
+        ),
+        (!inside.rest_kept, "more than the sector has changed"),
+    ];
+    let wrong = all.into_iter().filter(|(wrong, _)| *wrong);
+    wrong.map(|(_, what)| format!("flash: {what}")).collect()
+}
+
+fn card_faults(reports: &SpiReports, files: &[CardFile], hosts: &[HostEntry]) -> Vec<String> {
+    if reports.read.is_none() {
+        return vec!["card: it was not read to its end".to_owned()];
+    }
+    if files.len() != hosts.len() {
+        return vec![format!(
+            "card: {} entries in its root directory, and {} by the host",
+            files.len(),
+            hosts.len()
+        )];
+    }
+    let different = files.iter().filter(|file| !file.equal);
+    let different = different.map(|file| {
+        let name = escape_name(&file.name);
+        format!("card: {name} is not as the host reads it")
+    });
+    different.collect()
+}
+
+fn is_equal(ours: &Entry, hosts: &HostEntry) -> bool {
+    // A short name has no case, and an unknown alphabet. The guest's crate leaves out spaces
+    // in it.
+    let short = || hosts.name.replace(' ', "");
+    let same_name = match &ours.long {
+        Some(long) => *long == hosts.name,
+        None => !hosts.name.is_ascii() || short().eq_ignore_ascii_case(&ours.short),
+    };
+    let same_size = ours.directory || u64::from(ours.size) == hosts.bytes;
+    same_name && same_size && ours.directory == hosts.directory && ours.sha256 == hosts.sha256
+}
+
+/// Formats a digest as `sha256sum` prints it.
+pub fn hex(digest: &[u8; 32]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMES: u32 = 100;
+
+    /// A measurement in which all is well.
+    fn measured(strategy: Strategy) -> SpiMeasured {
+        SpiMeasured {
+            strategy,
+            received: FRAMES,
+            wrong: 0,
+            overflows: 0,
+            submitted: 10,
+            sent: 10,
+            messages: 324,
+            sync: 304,
+            sync_immediate: 304,
+            asynchronous: 20,
+            by_worker: 0,
+            errors: 0,
+            wakeups_meanwhile: 0,
+            wakeups: 1,
+            preparations: 1,
+            teardowns: 1,
+            pauses: 0,
+            ns: 1_000,
+            worker_ns: 0,
+            switches: None,
+            cross_cpu: None,
+            interrupts: None,
+        }
+    }
+
+    fn missed(busy: &SpiMeasured) -> Vec<String> {
+        let mut figures = Figures::new("spi", "model");
+        add_busy_bus(figures.record(busy.strategy.name()), busy, FRAMES)
+    }
+
+    #[test]
+    fn every_count_of_the_busy_bus_that_differs_is_a_fault() {
+        type Change = fn(&mut SpiMeasured);
+        let of_all: [(Change, &str); 10] = [
+            (|one| one.received = 99, "frames received: 99 and not 100"),
+            (|one| one.wrong = 1, "frames that were wrong: 1 and not 0"),
+            (|one| one.overflows = 1, "frames lost: 1 and not 0"),
+            (|one| one.submitted = 9, "frames submitted: 9 and not 10"),
+            (|one| one.sent = 9, "frames sent: 9 and not 10"),
+            (
+                |one| one.sync = 305,
+                "synchronous messages: 305 and not 304",
+            ),
+            (
+                |one| one.asynchronous = 19,
+                "messages submitted: 19 and not 20",
+            ),
+            (|one| one.messages = 323, "messages: 323 and not 324"),
+            (|one| one.errors = 1, "messages that failed: 1 and not 0"),
+            (
+                |one| one.teardowns = 2,
+                "times the hardware was put to sleep: 2 and not 1",
+            ),
+        ];
+        let of_caller: [(Change, &str); 4] = [
+            (
+                |one| one.by_worker = 1,
+                "messages run by the worker: 1 and not 0",
+            ),
+            (
+                |one| one.wakeups = 2,
+                "times the worker was woken: 2 and not 1",
+            ),
+            (
+                |one| one.wakeups_meanwhile = 1,
+                "times it was woken before the bus was idle: 1 and not 0",
+            ),
+            (
+                |one| (one.preparations, one.teardowns) = (2, 2),
+                "times the hardware was woken: 2 and not 1",
+            ),
+        ];
+        for strategy in Strategy::ALL {
+            assert_eq!(missed(&measured(strategy)), [""; 0]);
+            let is_caller = strategy == Strategy::Caller;
+            let changes = of_all.iter().map(|change| (change, true));
+            let changes = changes.chain(of_caller.iter().map(|change| (change, is_caller)));
+            for ((change, fault), is_judged) in changes {
+                let mut busy = measured(strategy);
+                change(&mut busy);
+                let expected: Vec<_> = is_judged.then_some(*fault).into_iter().collect();
+                assert_eq!(missed(&busy), expected, "{strategy}");
+            }
+        }
+    }
+}

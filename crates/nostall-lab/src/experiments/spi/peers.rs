@@ -1,0 +1,22 @@
+//! Rows of Linux beside nostall's.
+
+use nostall_vm::qemu::QemuBoard;
+
+use crate::experiments::peers::Part;
+use nostall_figures::table::{Column, four_decimals, time};
+
+pub const PEERS: Part = Part {
+    path: "spi",
+    second: None,
+    cpus: 2,
+    is_counted: false,
+    ours: Some(("caller", QemuBoard::SifiveU)),
+    columns: &[
+        Column::of("wake-ups/msg", "wakeups_per_message", four_decimals),
+        Column::of("teardowns/msg", "teardowns_per_message", four_decimals),
+        Column::of("time/msg", "ns_per_message", time),
+    ],
+    legend: "Linux: spi_sync of 4 bytes on a controller that completes at once; wake-ups of the\n\
+             worker thread, and calls that put the hardware to sleep. nostall: the busy bus of a\n\
+             RISC-V machine, whose times are not comparable.",
+};

@@ -1,0 +1,259 @@
+//! The text about the flash, the card and the busy bus.
+
+use comfy_table::Table;
+use nostall_work::spi::{CardKind, Fat, FoundVolume, SECTOR, Strategy};
+
+use super::card::Card;
+use super::fold::{Files, fold, hex};
+use super::run::SpiReports;
+use crate::escape::escape_name;
+use crate::experiments::experiment::Answer;
+use nostall_figures::figure::Figures;
+use nostall_figures::table::{Column, aligned, four_decimals, percent, time};
+use crate::experiments::verdict::closing;
+use nostall_figures::numbers::grouped;
+
+/// Folds the reports into the text and the figures. `on` names the machine of the devices and
+/// that of the busy bus.
+pub fn answer(
+    headline: &str,
+    on: [&'static str; 2],
+    frames: u32,
+    card: &Card,
+    reports: &SpiReports,
+) -> Answer<Files> {
+    let (figures, found, faults) = fold(on, frames, &card.entries, reports);
+    let (name, bytes) = (escape_name(&card.name), grouped(card.bytes));
+    let mut parts = vec![format!("{headline}\ncard: {name}, {bytes} bytes")];
+    parts.extend(flash(reports));
+    parts.extend(card_text(reports, &found));
+    parts.extend(table(frames, &figures));
+    let success = || success(&figures, &found);
+    parts.push(closing("Not as it should be", &faults, success));
+    Answer {
+        text: parts.join("\n\n"),
+        figures,
+        found,
+        failure: faults.into_iter().next(),
+    }
+}
+
+fn flash(reports: &SpiReports) -> Option<String> {
+    let [maker, kind, size] = reports.flash?;
+    let mut lines = vec![format!(
+        "flash: {maker:02x} {kind:02x} {size:02x}, {}{}",
+        match maker {
+            // Known makers of flash chips (JEDEC JEP106, the first bank).
+            0x9d => "ISSI, ",
+            0xef => "Winbond, ",
+            0xc2 => "Macronix, ",
+            0x20 => "Micron, ",
+            _ => "",
+        },
+        binary(1 << size.min(63)),
+    )];
+    if let Some(sector) = &reports.sector {
+        lines[0] += &format!("; the sector at {:#x}, by its SHA-256:", sector.address);
+        lines.push(format!("  found    {}", hex(&sector.before)));
+        let (erase, write) = (time(sector.erase_ns as f64), time(sector.write_ns as f64));
+        lines.push(match sector.not_erased {
+            0 => format!(
+                "  erased   to {} bytes of ones in {erase}; and written in {write}",
+                grouped(SECTOR)
+            ),
+            n => format!("  erased   but for {} bytes", grouped(n)),
+        });
+        lines.push(format!("  written  {}", hex(&sector.pattern)));
+        lines.push(format!("  read     {}", hex(&sector.after)));
+    }
+    Some(lines.join("\n"))
+}
+
+fn card_text(reports: &SpiReports, found: &Files) -> Option<String> {
+    let (kind, bytes) = reports.card?;
+    let kind = match kind {
+        CardKind::Sd1 => "SD version 1",
+        CardKind::Sd2 => "SD",
+        CardKind::Sdhc => "SDHC",
+    };
+    let mut lines = vec![format!("card: {kind}, {}", binary(bytes))];
+    if let Some(volume) = reports.volume {
+        lines[0] += &format!("; {}", words(volume));
+    }
+    if let Some(read) = reports.read {
+        lines.push(format!(
+            "{}, {}, {} bytes in {} and {} messages",
+            many(read.files, "file", "files"),
+            many(read.directories, "directory", "directories"),
+            grouped(read.bytes),
+            time(read.ns as f64),
+            grouped(read.messages),
+        ));
+    }
+    for file in &found.files {
+        let name = escape_name(&file.name);
+        if file.directory {
+            lines.push(format!("{name}/: not entered"));
+            continue;
+        }
+        let beside = match file.equal {
+            true => "the same by the host",
+            false => "not the same by the host",
+        };
+        lines.push(format!("{name}: {} bytes, {beside}", grouped(file.bytes)));
+        let digest = file.sha256.as_deref().unwrap_or("not read");
+        lines.push(format!("  {digest}"));
+    }
+    Some(lines.join("\n"))
+}
+
+fn words(volume: FoundVolume) -> String {
+    let fat = match volume.fat {
+        Fat::Fat16 => "FAT16",
+        Fat::Fat32 => "FAT32",
+    };
+    let place = match volume.partition {
+        Some(number) => format!("in partition {number}"),
+        None => "without partitions".to_owned(),
+    };
+    format!(
+        "{fat} {place}, clusters of {}",
+        binary(volume.cluster.into())
+    )
+}
+
+fn many(count: u32, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { more })
+}
+
+/// Formats a size in the largest unit that leaves no remainder.
+fn binary(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
+            return format!("{} {unit}", bytes >> shift);
+        }
+    }
+    format!("{} bytes", grouped(bytes))
+}
+
+/// Rows of the table of the busy bus, each with Linux's published figures before and with its fix.
+const ROWS: [(Column, [&str; 2]); 9] = [
+    (
+        Column::of("messages a second", "messages_per_second", rounded),
+        ["-", "-"],
+    ),
+    (
+        Column::of("messages run by the worker", "messages_by_worker", grouped),
+        ["-", "-"],
+    ),
+    (Column::of("worker woken", "wakeups", grouped), ["-", "1"]),
+    (
+        Column::of(
+            "worker woken, for each message",
+            "wakeups_per_message",
+            four_decimals,
+        ),
+        ["1", "-"],
+    ),
+    (
+        Column::of("worker's share of a CPU", "worker_cpu_share", percent),
+        ["31 %", "0 %"],
+    ),
+    (
+        Column::of("hardware put to sleep", "teardowns", grouped),
+        ["-", "-"],
+    ),
+    (
+        Column::of(
+            "context switches a second",
+            "context_switches_per_second",
+            rounded,
+        ),
+        ["59,000", "3,375"],
+    ),
+    (
+        Column::of(
+            "cross-CPU interrupts, in all",
+            "cross_cpu_interrupts",
+            grouped,
+        ),
+        ["242,371", "2,948"],
+    ),
+    (
+        Column::of("interrupts a second", "interrupts_per_second", rounded),
+        ["37,700", "9,800"],
+    ),
+];
+
+fn rounded(value: f64) -> String {
+    grouped(value.round())
+}
+
+/// Returns the table of the busy bus, with Linux's published figures beside ours.
+fn table(frames: u32, figures: &Figures) -> Option<String> {
+    let rows = Strategy::ALL.map(|strategy| figures.row(strategy.name()));
+    if rows.iter().any(|row| row.figure("frames").is_none()) {
+        return None;
+    }
+    let mut table = Table::new();
+    let what = format!("{} CAN frames received", grouped(frames));
+    table.set_header([
+        what.as_str(),
+        "pump",
+        "caller",
+        "| Linux: before",
+        "with fix",
+    ]);
+    for (column, published) in ROWS {
+        let cells = rows.iter().map(|row| column.cell(row));
+        let label = [column.header.to_owned()].into_iter();
+        table.add_row(label.chain(cells).chain(published.map(str::to_owned)));
+    }
+    let legend = "\
+        Each frame takes three messages of the interrupt's task. For every tenth frame a\n\
+        second task submits one frame, of two messages. pump: as in Linux before its\n\
+        fix, the worker is woken after every message that leaves the bus idle. caller:\n\
+        nostall-spi. -: not counted here. Linux: commit 412e60373245 of 2019, with\n\
+        100,000 frames on a Raspberry Pi 3; of its cross-CPU interrupts, the\n\
+        rescheduling ones of the busiest CPU. Compare the savings, not the speed.";
+    Some(format!("{}\n\n{legend}", aligned(table, 1)))
+}
+
+fn success(figures: &Figures, found: &Files) -> String {
+    let files = match found.files.iter().filter(|file| !file.directory).count() {
+        0 => "There is no file on the card".to_owned(),
+        1 => "The card's one file is as the host reads it".to_owned(),
+        n => format!(
+            "All {} files of the card are as the host reads them",
+            grouped(n)
+        ),
+    };
+    let times = |strategy: Strategy| figures.row(strategy.name()).get("wakeups").unwrap_or(0.0);
+    let caller = match times(Strategy::Caller) {
+        1.0 => "once, after the bus had been idle for a second".to_owned(),
+        // The host's other load delayed the tasks.
+        n => format!("{n} times, each after the bus had been idle for a second"),
+    };
+    format!(
+        "The sector was erased and holds the written bytes, which differ from the old\n\
+         ones; nothing else in the flash has changed.\n\
+         {files}.\n\
+         With each strategy every frame arrived as it was sent, and in order. With\n\
+         caller the worker ran no message, and was woken\n\
+         {caller}; with pump {} times.",
+        grouped(times(Strategy::Pump))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::binary;
+
+    #[test]
+    fn a_size_has_the_unit_that_leaves_nothing_over() {
+        assert_eq!(binary(512), "512 bytes");
+        assert_eq!(binary(4096), "4 KiB");
+        assert_eq!(binary(32 << 20), "32 MiB");
+        assert_eq!(binary((32 << 20) + 1), "33,554,433 bytes");
+    }
+}

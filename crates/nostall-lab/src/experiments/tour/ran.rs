@@ -1,0 +1,110 @@
+//! One run of the tour.
+
+use anyhow::Result;
+use clap::Command;
+use nostall_vm::Error;
+use serde_json::{Map, Value};
+
+use crate::experiments::document::Results;
+use crate::experiments::experiment::{self, Experiment};
+use nostall_figures::figure::Figure;
+use crate::experiments::on::On;
+use crate::experiments::peers::Beside;
+use crate::report::drawing::DRAWINGS;
+
+/// Makes a run of one experiment.
+pub type Make = fn(arguments: &[&str]) -> Result<Ran>;
+
+/// Result of a run.
+pub enum Ran {
+    Answered {
+        on: On,
+        /// Text for people.
+        text: String,
+        figures: Vec<Figure>,
+        /// Further lists of the experiment.
+        found: Map<String, Value>,
+        /// Peers beside it.
+        beside: Beside,
+        failure: Option<String>,
+    },
+    /// The machine is not there.
+    Lacks(String),
+}
+
+/// Makes a run of `E`.
+pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
+    let command = E::augment_args(Command::new("run").no_binary_name(true));
+    let experiment = E::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
+    if let Some(why) = experiment::lacks(&experiment) {
+        return Ok(Ran::Lacks(why));
+    }
+    match experiment::answer(&experiment) {
+        Ok((on, answer, beside)) => Ok(Ran::Answered {
+            on,
+            beside,
+            text: answer.text,
+            figures: answer.figures.to_vec(),
+            found: match serde_json::to_value(answer.found)? {
+                Value::Object(found) => found,
+                _ => Map::new(),
+            },
+            failure: answer.failure,
+        }),
+        Err(error) => match error.downcast_ref() {
+            Some(Error::NoFirmware(_)) => Ok(Ran::Lacks("no firmware (opensbi)".to_owned())),
+            _ => Err(error),
+        },
+    }
+}
+
+impl Ran {
+    /// Gives every figure the command line that measures it again.
+    pub fn set_command(&mut self, command: &str) {
+        if let Self::Answered { figures, .. } = self {
+            for figure in figures {
+                figure.command = Some(command.to_owned());
+            }
+        }
+    }
+}
+
+/// Gathers the figures of several runs. Drawings are kept once each, and other lists of the first
+/// run that has one.
+pub fn gathered<'a>(runs: impl Iterator<Item = &'a Ran>) -> Results<'a, Map<String, Value>> {
+    let mut all = Results {
+        machines: Vec::new(),
+        beside: Beside::default(),
+        figures: Vec::new(),
+        found: Map::new(),
+    };
+    for run in runs {
+        let Ran::Answered {
+            on,
+            figures,
+            found,
+            beside,
+            ..
+        } = run
+        else {
+            continue;
+        };
+        all.machines.push(on);
+        all.beside.add(beside);
+        all.figures.extend_from_slice(figures);
+        for (name, list) in found {
+            let Some(known) = all.found.get_mut(name) else {
+                all.found.insert(name.clone(), list.clone());
+                continue;
+            };
+            if let (DRAWINGS, Value::Array(known), Value::Array(new)) = (&**name, known, list) {
+                for drawing in new {
+                    if !known.contains(drawing) {
+                        known.push(drawing.clone());
+                    }
+                }
+            }
+        }
+    }
+    all
+}

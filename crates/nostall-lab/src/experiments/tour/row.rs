@@ -1,0 +1,91 @@
+//! Rows of the tour: the comparisons that experiments supply.
+
+/// Rows that an experiment supplies.
+pub struct Part {
+    /// The stall, and Linux's fix.
+    pub heading: &'static str,
+    pub rows: &'static [Row],
+}
+
+/// Comparison of strategies: one line of the table.
+pub struct Row {
+    /// Thing that is compared.
+    pub name: &'static str,
+    pub unit: Unit,
+    pub value: Value,
+    pub before: Pick,
+    /// Linux with its fix, where a run measures that.
+    pub fix: Option<Pick>,
+    pub nostall: Pick,
+    pub limit: Limit,
+}
+
+/// Computes a cell from the figures of one strategy, which it asks for by their metrics.
+pub type Value = fn(&dyn Fn(&str) -> Option<f64>) -> Option<f64>;
+
+/// Strategy of one run.
+pub struct Pick {
+    /// Arguments of `nostall-lab run`.
+    pub run: &'static str,
+    /// The port, where a run has several.
+    pub profile: Option<&'static str>,
+    pub strategy: &'static str,
+}
+
+impl Pick {
+    pub const fn new(run: &'static str, strategy: &'static str) -> Self {
+        Self {
+            run,
+            profile: None,
+            strategy,
+        }
+    }
+
+    /// The same strategy on one port of several.
+    pub const fn on_port(self, profile: &'static str) -> Self {
+        let profile = Some(profile);
+        Self { profile, ..self }
+    }
+
+    /// Key of a figure of this strategy in `bench/expected.json`.
+    pub fn key(&self, metric: &str) -> String {
+        key(self.strategy, self.profile, metric)
+    }
+}
+
+/// Returns the key of a figure in `bench/expected.json`.
+pub fn key(strategy: &str, profile: Option<&str>, metric: &str) -> String {
+    let words = [Some(strategy), profile, Some(metric)];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Value that nothing can go below.
+pub enum Limit {
+    /// Not known.
+    Unknown,
+    /// Follows from the port's timing or from the work.
+    Derived(f64),
+    /// Measured.
+    Measured(Pick, Value),
+}
+
+/// Form of a row's cells.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    Count,
+    Nanoseconds,
+    Share,
+}
+
+impl Row {
+    /// The strategies of the row.
+    pub fn picks(&self) -> impl Iterator<Item = &Pick> {
+        let limit = match &self.limit {
+            Limit::Measured(pick, _) => Some(pick),
+            _ => None,
+        };
+        let first = [Some(&self.before), self.fix.as_ref()];
+        let all = first.into_iter().chain([Some(&self.nostall), limit]);
+        all.flatten()
+    }
+}

@@ -1,0 +1,139 @@
+//! Experiment trace: the kernel records itself while it sends, and before it crashes.
+
+mod fold;
+mod model;
+mod picture;
+mod run;
+mod symbols;
+mod text;
+pub(super) mod tour;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nostall_vm::{Device, Machine};
+
+use super::args::{self, Common, Given, OnArg};
+use super::experiment::{Answer, Experiment, capture};
+use super::on::{On, on_qemu};
+use super::progress::Busy;
+use nostall_figures::table::cpus as cpus_in_words;
+use super::uart::input;
+use super::uart::model::PlannedFault;
+use run::{Recorded, run};
+
+/// Record the kernel while it sends over a slow port, crash it, and read its last calls
+///
+/// The kernel sends one byte, and then 2,500 bytes, over a slow port with each strategy, and
+/// records its calls. The graphs show where the CPU waits. Then the kernel panics. The graph of its
+/// last calls is read from the crashed machine's RAM, and again by a second boot on the same RAM.
+/// Succeeds only if both graphs are the same.
+///
+/// The built-in kernel records the accesses to the port. A kernel of `make traced-kernel`, given
+/// with --kernel, records every function.
+///
+/// `--on model` sends over a model of the port in virtual time, without a crash.
+#[derive(clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("on", args::on(OnArg::BEST)),
+    mut_arg("machine", args::boards(DEVICES)),
+    mut_arg("cpus", args::cpus(1, 1..=8)),
+)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// Make the model's port fail after N accesses (with --on model)
+    ///
+    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. The default of N is
+    /// 1000.
+    #[arg(long, value_name = "NAME[:N]", value_parser = input::fault)]
+    fault: Option<PlannedFault>,
+
+    /// Write the traces to `DIR/<strategy>-<bytes>.bin` and `DIR/crash.bin`
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+}
+
+const DEVICES: &[Device] = &[Device::Uart16550];
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall-lab run trace                 on the best machine
+  nostall-lab run trace --on model      on a model of the port, in virtual time
+  nostall-lab run trace --machine virt  a RISC-V machine
+  nostall-lab run trace --capture DIR   keep the traces, for
+                                    nostall trace report DIR/crash.bin
+  make traced-kernel                build kernels for --kernel that record every
+                                    function, and print their paths";
+
+impl Experiment for Args {
+    const BEST: &'static [OnArg] = OnArg::BEST;
+    const DEVICES: &'static [Device] = DEVICES;
+    type Input = ();
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn given(&self) -> Vec<Given> {
+        let fault = self.fault.map(|planned| planned.fault);
+        let all = [
+            Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
+            Given::with("--fault", fault, &[OnArg::Model]),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    fn read(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(&self, on: &On, note: Option<&str>, (): &()) -> Result<Answer> {
+        let busy = Busy::new("sending, crashing, reading, booting again");
+        let (recorded, headline, kernel) = self.record(on)?;
+        drop(busy);
+        if let Some(dir) = &self.capture {
+            let sendings = recorded.sendings.iter().map(|sending| {
+                let name = format!("{}-{}", sending.strategy, sending.bytes);
+                (name, &sending.trace[..])
+            });
+            let crash = recorded.crash.iter();
+            let crash = crash.map(|crash| ("crash".to_owned(), &crash.trace[..]));
+            capture(dir, sendings.chain(crash))?;
+        }
+        let heading = [Some(headline.as_str()), note];
+        let heading: Vec<_> = heading.into_iter().flatten().collect();
+        let symbols = symbols::symbols(kernel);
+        text::answer(&heading.join("\n"), on.name(), &recorded, &symbols)
+    }
+}
+
+impl Args {
+    /// Runs the experiment on the machine. Also returns a headline, and the kernel that ran.
+    fn record<'a>(&self, on: &'a On) -> Result<(Recorded, String, &'a [u8])> {
+        let in_guest = |machine: &dyn Machine, kernel| run(machine, &self.guest(kernel));
+        Ok(match on {
+            On::Qemu { qemu, kernel } => {
+                let (recorded, ran) = in_guest(qemu, kernel)?;
+                let cpus = cpus_in_words(self.cpus());
+                (recorded, on_qemu("trace", qemu, &cpus, &ran), kernel)
+            }
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            On::Kvm(on) => {
+                let (recorded, ran) = in_guest(&on.kvm, &on.kernel)?;
+                let headline = on.headline_of("trace on kvm", &ran, on.kvm.notes());
+                (recorded, headline, &on.kernel)
+            }
+            On::Model => {
+                let fault = self.fault.map_or(String::new(), |planned| {
+                    format!(", {} after {} accesses", planned.fault, planned.after)
+                });
+                let headline = format!("trace on model{fault}, virtual time; no crash");
+                (model::run(self.fault)?, headline, &[])
+            }
+        })
+    }
+}

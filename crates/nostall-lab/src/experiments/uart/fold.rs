@@ -1,0 +1,312 @@
+//! How sendings become figures, findings and captures.
+
+use std::collections::BTreeMap;
+
+use nostall_devices::uart::Profile;
+use nostall_io::Nanos;
+use nostall_vm::{Exits, MapChanges};
+use nostall_work::uart::{Driver, Job, Sent, Writes};
+
+use super::run::Sending;
+use nostall_figures::figure::{Figures, Goal};
+use crate::experiments::verdict::{Difference, compare, group};
+use nostall_figures::numbers::median;
+
+/// Everything that the sendings came to.
+#[derive(Debug)]
+pub struct Folded {
+    pub figures: Figures,
+    /// Sendings that did not arrive as they were sent, each in a line.
+    pub faults: Vec<String>,
+    /// Bytes that arrived, by strategy: those of the first faulty sending, if there is one.
+    pub captures: BTreeMap<&'static str, Vec<u8>>,
+    /// Changes of mapped memory during all sendings.
+    pub maps: MapChanges,
+}
+
+/// The end of a metric's name. Metrics of sendings line by line have their own names, because
+/// they include the cost of each write.
+pub const fn suffix(writes: Writes) -> &'static str {
+    match writes {
+        Writes::Whole => "",
+        Writes::Lines => "_by_line",
+    }
+}
+
+impl Folded {
+    pub const fn new(on: &'static str) -> Self {
+        Self {
+            figures: Figures::new("uart", on),
+            faults: Vec::new(),
+            captures: BTreeMap::new(),
+            maps: MapChanges {
+                count: 0,
+                took: Nanos::ZERO,
+            },
+        }
+    }
+
+    /// Adds sendings of a text, of which `line` should arrive.
+    pub fn add(&mut self, line: &[u8], sendings: Vec<Sending>) {
+        let len = line.len() as f64;
+        let ways = group(sendings.into_iter().map(|sending| (sending.job, sending)));
+        let time = |sendings: &[Sending]| {
+            median(sendings.iter().map(|sending| sending.sent.ns).collect()) as f64 / len
+        };
+        let times: Vec<_> = ways.iter().map(|(job, all)| (*job, time(all))).collect();
+        for (job, sendings) in &ways {
+            let alike = times.iter().filter(|(other, _)| other.writes == job.writes);
+            let slowest = alike.fold(f64::MIN_POSITIVE, |slowest, (_, ns)| slowest.max(*ns));
+            let differs = |sending: &&Sending| compare(line, &sending.arrived).is_some();
+            let faulty = sendings.iter().find(differs);
+            let shown = faulty.unwrap_or(&sendings[0]);
+            let lengths = sendings.iter().map(|one| one.arrived.len() as f64);
+            let strategy = job.driver.name();
+
+            let mut record = self.figures.record(strategy).of_part(suffix(job.writes));
+            let bytes = record.value_of("bytes*", "B", shown.arrived.len() as f64, lengths);
+            bytes.map(|bytes| bytes.missed(Goal::Exactly(len)));
+            let sent = |value: fn(&Sent) -> u64| sendings.iter().map(move |one| value(&one.sent));
+            let instructions = sent(|sent| sent.register_instructions);
+            record.median("register_instructions_per_byte*", "1/B", instructions, len);
+            let accesses = sent(|sent| sent.bus_accesses);
+            record.median("bus_accesses_per_byte*", "1/B", accesses, len);
+            record.median("ns_per_byte*", "ns/B", sent(|sent| sent.ns), len);
+            let stalled = sent(|sent| sent.stalled_ns);
+            record.median("stalled_ns_per_byte*", "ns/B", stalled, len);
+            let ratios = sent(|sent| sent.ns).map(|ns| ns as f64 / len / slowest);
+            let ratio = time(sendings) / slowest;
+            record.value_of("time_ratio_to_slowest*", "1", ratio, ratios);
+            // A machine that cannot count exits has none of these.
+            let exits = |value: fn(&Exits) -> Option<u64>| {
+                let exits = sendings.iter().filter_map(|sending| sending.exits.as_ref());
+                exits.filter_map(value)
+            };
+            record.median("exits_per_byte*", "1/B", exits(|e| Some(e.uart)), len);
+            record.median("light_exits_per_byte*", "1/B", exits(Exits::light), len);
+            let collected = exits(|exits| Some(exits.collected));
+            record.median("collected_writes_per_byte*", "1/B", collected, len);
+            record.median("map_changes*", "1", exits(|e| Some(e.maps.count)), 1.0);
+            record.median("map_change_ns*", "ns", exits(|e| Some(e.maps.took.0)), 1.0);
+
+            let exits = sendings.iter().filter_map(|sending| sending.exits);
+            self.maps = exits.fold(self.maps, |sum, exits| sum + exits.maps);
+            let captured = self.captures.entry(strategy);
+            let captured = captured.or_insert_with(|| shown.arrived.clone());
+            if let Some(difference) = compare(line, &shown.arrived) {
+                if compare(line, captured).is_none() {
+                    captured.clone_from(&shown.arrived);
+                }
+                self.faults.push(fault(*job, sendings, difference));
+            }
+        }
+    }
+
+    /// Adds sendings of `text` as one write.
+    pub fn add_single_writes(&mut self, text: &[u8], sendings: Vec<Sending>) {
+        let (bytes, len) = (text.len(), text.len() as f64);
+        for (job, sendings) in group(sendings.into_iter().map(|one| (one.job, one))) {
+            let driver = job.driver.name();
+            let mut record = self.figures.record(driver).of_part(bytes);
+            let accesses = sendings.iter().map(|one| one.sent.bus_accesses);
+            record.median(
+                "bus_accesses_per_byte_of_a_*_byte_write",
+                "1/B",
+                accesses,
+                len,
+            );
+            let ns = sendings.iter().map(|one| one.sent.ns);
+            record.median("ns_per_byte_of_a_*_byte_write", "ns/B", ns, len);
+            if sendings
+                .iter()
+                .any(|one| compare(text, &one.arrived).is_some())
+            {
+                let fault = format!("{driver}, one write of {bytes} bytes: not all arrived");
+                self.faults.push(fault);
+            }
+        }
+    }
+
+    /// Adds the times of sendings of `text` as one write, under the names of those of the test
+    /// program of Linux's fix. System time is the time that a second task did not get.
+    pub fn add_program(&mut self, driver: &'static str, text: &[u8], sendings: &[Sending]) {
+        let mut record = self.figures.record(driver).of_part(text.len());
+        let ns = sendings.iter().map(|one| one.sent.ns);
+        record.median("ns_of_a_*_byte_write", "ns", ns, 1.0);
+        let stalled = sendings.iter().map(|one| one.sent.stalled_ns);
+        record.median("system_ns_of_a_*_byte_write", "ns", stalled, 1.0);
+    }
+
+    /// Adds the model's times for the writes that were published for such a port.
+    pub fn add_published(&mut self, profile: &Profile, sendings: &[Sending]) {
+        for (published, sending) in profile.published.iter().zip(sendings) {
+            let record = self.figures.record(published.strategy.name());
+            let mut record = record.on_port(profile.name).of_part(published.bytes);
+            record.value("ns_of_a_*_byte_write", "ns", sending.sent.ns as f64);
+        }
+    }
+
+    /// The faults in one line, if there are any.
+    pub fn failure(&self) -> Option<String> {
+        let first = self.faults.first()?;
+        let times = self.figures.iter();
+        let of = times
+            .filter(|figure| figure.metric.starts_with("ns_per_byte"))
+            .count();
+        Some(format!(
+            "{} of {of} ways lost bytes: {first}",
+            self.faults.len()
+        ))
+    }
+}
+
+fn fault(job: Job, sendings: &[Sending], difference: Difference) -> String {
+    let Job { driver, writes } = job;
+    let dropped: u64 = sendings.iter().map(|one| one.sent.dropped).sum();
+    let stuck = sendings.iter().any(|one| one.sent.timed_out);
+    let why = match (dropped, stuck) {
+        (0, false) => ", unnoticed by the driver (lost on the way; or the FIFO is shallower \
+             than it says: try a smaller transmit load)"
+            .to_owned(),
+        (0, true) => ": the port never said that it was done (reset it)".to_owned(),
+        (n, true) => format!(
+            ": {n} bytes given up on a port that was stuck or held off (check the other \
+             end's flow control, or reset the port)"
+        ),
+        (n, false) => {
+            format!(": {n} bytes given up on a port that was gone (check its power and address)")
+        }
+    };
+    format!("{}, {}: {difference}{why}", driver.name(), writes.name())
+}
+
+/// The drivers of single writes.
+pub fn single_writes() -> Vec<Job> {
+    let writes = Writes::Whole;
+    Driver::all().map(|driver| Job { driver, writes }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nostall_uart::Strategy;
+
+    use super::super::table;
+    use super::*;
+
+    const WHOLE: Job = Job {
+        driver: Driver::Ours(Strategy::BytePolled),
+        writes: Writes::Whole,
+    };
+    const LINES: Job = Job {
+        driver: Driver::Ours(Strategy::FifoBurst),
+        writes: Writes::Lines,
+    };
+
+    /// Two rounds of two sendings of `abcd`.
+    fn sendings(arrived: &[u8]) -> Vec<Sending> {
+        let mut arrived = arrived.chunks(4).map(<[u8]>::to_vec);
+        let sending = |job| Sending {
+            job,
+            sent: Sent {
+                written: 4,
+                ns: 40,
+                ..Sent::default()
+            },
+            exits: None,
+            arrived: arrived.next().unwrap_or_default(),
+        };
+        [WHOLE, LINES, WHOLE, LINES].map(sending).into()
+    }
+
+    fn fold(sendings: Vec<Sending>) -> Folded {
+        let mut folded = Folded::new("model");
+        folded.add(b"abcd", sendings);
+        folded
+    }
+
+    #[test]
+    fn the_table_says_which_exits_it_counts() {
+        let mut sendings = sendings(b"abcdabcdabcdabcd");
+        let table = |sendings: &[Sending]| table::table(&fold(sendings.to_vec()));
+        assert!(!table(&sendings).contains("user space"));
+        let exits = Exits {
+            port_writes: 4,
+            uart: 4,
+            ..Exits::default()
+        };
+        for n in [0, 2] {
+            sendings[n].exits = Some(exits);
+        }
+        let text = table(&sendings);
+        assert!(text.contains("are not known here"), "{text}");
+        sendings[0].exits.as_mut().unwrap().hardware = Some(6);
+        let text = table(&sendings);
+        let header = text.lines().next().unwrap_or_default();
+        assert!(header.contains("exits/B  light/B"), "{text}");
+        assert!(text.contains("light: those that"), "{text}");
+        assert!(
+            text.ends_with("\nmap changes while sending: none."),
+            "{text}"
+        );
+        sendings[0].exits.as_mut().unwrap().maps = MapChanges {
+            count: 2,
+            took: Nanos::from_micros(50),
+        };
+        let text = table(&sendings);
+        let told = "\nmap changes while sending: 2, which took the host 50.0 us.";
+        assert!(text.ends_with(told), "{text}");
+        assert!(!text.contains("are not known here"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_of_several_rounds_has_their_smallest_and_largest_value() {
+        let mut sendings = sendings(b"abcdabcdabcdabcd");
+        sendings[2].sent.ns = 80;
+        let folded = fold(sendings);
+        let ns = folded
+            .figures
+            .row("byte-polled")
+            .figure("ns_per_byte")
+            .unwrap();
+        assert_eq!((ns.n, ns.value), (2, 10.0));
+        assert_eq!((ns.low, ns.high), (Some(10.0), Some(20.0)));
+    }
+
+    #[test]
+    fn whole_is_whole() {
+        let folded = fold(sendings(b"abcdabcdabcdabcd"));
+        assert!(folded.faults.is_empty());
+        assert!(table::success(&folded, 4).contains("4 sendings of 4 bytes"));
+        assert_eq!(folded.captures["fifo-burst"], b"abcd");
+    }
+
+    #[test]
+    fn a_byte_that_changed_is_found_and_captured() {
+        let folded = fold(sendings(b"abcdabcdabcdabXd"));
+        assert_eq!(folded.faults.len(), 1);
+        let expected = "fifo-burst, lines: byte 2 is 0x58 where 0x63 was sent, unnoticed";
+        assert!(folded.faults[0].starts_with(expected), "{folded:?}");
+        assert_eq!(folded.captures["fifo-burst"], b"abXd");
+    }
+
+    #[test]
+    fn the_first_faulty_sending_of_a_strategy_is_captured() {
+        let mut sendings = sendings(b"abXdabYd");
+        for sending in &mut sendings {
+            sending.job.driver = WHOLE.driver;
+        }
+        let folded = fold(sendings);
+        assert_eq!(folded.faults.len(), 2);
+        assert_eq!(folded.captures["byte-polled"], b"abXd");
+    }
+
+    #[test]
+    fn bytes_that_are_missing_are_faults() {
+        let failure = |arrived| fold(sendings(arrived)).failure();
+        let expected = "1 of 2 ways lost bytes: fifo-burst, lines: only 2 of 4 bytes arrived";
+        let told = failure(b"abcdabcdabcdab").unwrap();
+        assert!(told.starts_with(expected), "{told}");
+        assert_eq!(failure(b"abcdabcdabcdabcd"), None);
+        assert!(failure(b"").unwrap().starts_with("2 of 2 ways"));
+    }
+}

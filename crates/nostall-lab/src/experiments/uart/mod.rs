@@ -1,0 +1,276 @@
+//! Experiment uart: a text sent over the serial port with each strategy.
+
+mod drawing;
+mod fold;
+pub(super) mod input;
+pub mod model;
+mod peers;
+pub mod run;
+mod table;
+pub(super) mod tour;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::value_parser;
+use nostall_devices::uart::Profile;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use nostall_vm::kvm;
+use nostall_vm::{Device, Machine};
+use nostall_work::uart::Job;
+
+use super::args::{self, Common, Given, OnArg};
+use super::experiment::{Answer, Experiment, capture};
+use nostall_figures::figure::Figure;
+use super::on::{On, on_qemu};
+use super::peers::Part;
+use super::progress::Bar;
+use nostall_figures::table::cpus as cpus_in_words;
+use super::verdict::closing;
+use crate::report::drawing::Drawings;
+use fold::{Folded, single_writes};
+use input::NamedText;
+use model::PlannedFault;
+use run::{Sending, UartPlan, alphabet, run};
+
+/// Send a recorded Linux boot log over a serial port with each strategy
+///
+/// Compares the received bytes with the log, and prints the cost of each strategy. Succeeds only if
+/// every byte arrives.
+///
+/// `--on auto` takes KVM if hardware runs the guest (some KVMs interpret guest code), else QEMU if
+/// it is installed, else the model. If the machine on KVM fails, the next one is tried.
+#[derive(clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("on", args::on(OnArg::BEST)),
+    mut_arg("machine", args::boards(DEVICES)),
+    mut_arg("cpus", args::cpus(1, 1..=64)),
+)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// Access of KVM's guest to the serial port (with --on kvm)
+    ///
+    /// `ports` (the default): every access is an exit, as on other machines. `ports-coalesced`: the
+    /// host's kernel collects transmit writes while no interrupt is expected. `mmio-readonly`: the
+    /// port is in memory, and the guest reads the line status from a read-only page without an
+    /// exit. Transmit writes are collected.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[arg(long, value_name = "MODE", value_parser = super::kvm::uart_mode)]
+    uart_mode: Option<kvm::UartMode>,
+
+    /// Serial port of the model (with --on model)
+    ///
+    /// `vm` (the default) empties at once, as virtual ports do. `pc-16550a` has a line of 115,200
+    /// baud, and `fast-16550a` is another such port with a published figure. `hp-dl380-gen9` is the
+    /// slow port of a management controller.
+    #[arg(long, value_name = "NAME", value_parser = args::profile)]
+    profile: Option<Profile>,
+
+    /// Make the model's port fail after N accesses (with --on model)
+    ///
+    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. The default of N is
+    /// 1000.
+    #[arg(long, value_name = "NAME[:N]", value_parser = input::fault)]
+    fault: Option<PlannedFault>,
+
+    /// Send this file (- for standard input) instead of the boot log
+    #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
+    input: Option<PathBuf>,
+
+    /// Send N bytes of a repeating alphabet instead of the boot log
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=input::LONGEST))]
+    bytes: Option<u64>,
+
+    /// Write the received bytes to `DIR/<strategy>.bin`
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+}
+
+const DEVICES: &[Device] = &[Device::Uart16550];
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall-lab run uart                  on the best machine
+  nostall-lab run uart --input dmesg.txt
+                                    send your own log
+  nostall-lab run uart --bytes 2500     as the test of Linux's fix does
+  nostall-lab run uart --on kvm --uart-mode mmio-readonly
+                                    with almost no exits
+  nostall-lab run uart --on model --profile pc-16550a
+                                    a line of 115,200 baud, in virtual time
+  nostall-lab run uart --qemu-arg=-accel --qemu-arg=kvm
+                                    QEMU with hardware virtualization
+  nostall-lab run uart --machine virt   a RISC-V machine's serial port";
+
+impl Experiment for Args {
+    const BEST: &'static [OnArg] = OnArg::BEST;
+    const DEVICES: &'static [Device] = DEVICES;
+    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    type Input = NamedText;
+    type Found = Drawings;
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn kvm_options(&self) -> kvm::Options {
+        kvm::Options {
+            uart: self.uart_mode.unwrap_or_default(),
+            ..kvm::Options::default()
+        }
+    }
+
+    fn given(&self) -> Vec<Given> {
+        let profile = self.profile.map(|profile| profile.name);
+        let fault = self.fault.map(|planned| planned.fault);
+        let all = [
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            Given::flag("--uart-mode", self.uart_mode.is_some(), OnArg::KVM),
+            Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
+            Given::with("--profile", profile, &[OnArg::Model]),
+            Given::with("--fault", fault, &[OnArg::Model]),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    fn measure_beside(&self, on: &On, _: &NamedText) -> Result<Vec<Figure>> {
+        let mut folded = Folded::new(on.name());
+        for size in peers::SIZES {
+            let text = alphabet(size);
+            let plan = UartPlan {
+                jobs: &[peers::JOB],
+                repeat: rounds(on),
+                text: &text,
+            };
+            let (sendings, _) = self.send(on, &plan, &mut |_| {})?;
+            // The program's first write in Linux, of one byte, runs code for the first time. QEMU
+            // translates that code first. The longer writes follow it. Here, each size has its
+            // own boot.
+            let earlier = usize::from(size > 1);
+            let sending = sendings.get(earlier..=earlier).unwrap_or_default();
+            folded.add_program(peers::JOB.driver.name(), &text, sending);
+            folded.add_single_writes(&text, sendings);
+        }
+        match folded.failure() {
+            Some(failure) => bail!(failure),
+            None => Ok(folded.figures.to_vec()),
+        }
+    }
+
+    fn read(&self) -> Result<NamedText> {
+        input::read(self.input.as_deref(), self.bytes)
+    }
+
+    fn measure(&self, on: &On, note: Option<&str>, text: &NamedText) -> Result<Answer<Drawings>> {
+        let jobs: Vec<_> = Job::ours().collect();
+        let plan = UartPlan {
+            jobs: &jobs,
+            repeat: if text.bytes.len() < LONG {
+                rounds(on)
+            } else {
+                1
+            },
+            text: &text.bytes,
+        };
+        let line = plan.on_the_line();
+        let mut folded = Folded::new(on.name());
+        let headline = {
+            let bar = Bar::new(line.len() as u64 * plan.sendings().count() as u64);
+            let (sendings, headline) = self.send(on, &plan, &mut |bytes| bar.at(bytes))?;
+            folded.add(&line, sendings);
+            headline
+        };
+        let profile = self.profile.unwrap_or(Profile::VM);
+        // Single writes and published figures need a port without a fault.
+        if self.fault.is_none() {
+            let jobs = single_writes();
+            for size in table::SIZES {
+                // Without a newline: not every driver converts it.
+                let text = alphabet(size);
+                let plan = UartPlan {
+                    jobs: &jobs,
+                    repeat: rounds(on),
+                    text: &text,
+                };
+                folded.add_single_writes(&text, self.send(on, &plan, &mut |_| {})?.0);
+            }
+            if matches!(on, On::Model) {
+                folded.add_published(&profile, &model::published(profile)?);
+            }
+        }
+        if let Some(dir) = &self.capture {
+            let captures = folded.captures.iter();
+            capture(dir, captures.map(|(name, bytes)| (*name, bytes.as_slice())))?;
+        }
+        let described = text.describe(line.len(), plan.repeat);
+        let heading = [Some(headline.as_str()), note, Some(&described)];
+        let heading: Vec<_> = heading.into_iter().flatten().collect();
+        let mut parts = vec![heading.join("\n"), table::table(&folded)];
+        parts.extend(table::single_writes(&folded));
+        parts.extend(table::published(&profile, &folded));
+        let success = || table::success(&folded, line.len());
+        parts.push(closing("Not every byte arrived", &folded.faults, success));
+        Ok(Answer {
+            text: parts.join("\n\n"),
+            failure: folded.failure(),
+            figures: folded.figures,
+            found: drawing::drawings()?,
+        })
+    }
+}
+
+/// Texts from this length on are sent once.
+const LONG: usize = 1 << 20;
+
+/// Number of rounds on this machine. Virtual time is the same every time.
+fn rounds(on: &On) -> u16 {
+    const USUAL: u16 = 5;
+    match on {
+        On::Qemu { .. } => USUAL,
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(on) => on.rounds(USUAL),
+        On::Model => 1,
+    }
+}
+
+impl Args {
+    /// Sends on the machine, and describes it in a line.
+    fn send(
+        &self,
+        on: &On,
+        plan: &UartPlan<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Vec<Sending>, String)> {
+        let cpus = self.cpus();
+        let mut in_guest = |machine: &dyn Machine, kernel: &[u8]| {
+            run(machine, &self.guest(kernel), plan, progress)
+        };
+        Ok(match on {
+            On::Qemu { qemu, kernel } => {
+                let (sendings, ran) = in_guest(qemu, kernel)?;
+                (sendings, on_qemu("uart", qemu, &cpus_in_words(cpus), &ran))
+            }
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            On::Kvm(on) => {
+                let (sendings, ran) = in_guest(&on.kvm, &on.kernel)?;
+                (sendings, on.headline(&ran))
+            }
+            On::Model => {
+                let profile = self.profile.unwrap_or(Profile::VM);
+                let sendings = model::run(profile, self.fault, plan, progress)?;
+                let fault = self.fault.map_or(String::new(), |planned| {
+                    format!(", {} after {} accesses", planned.fault, planned.after)
+                });
+                let name = profile.name;
+                (
+                    sendings,
+                    format!("uart on model, profile {name}{fault}, virtual time"),
+                )
+            }
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! Rows of Linux beside nostall's.
+
+use nostall_uart::Strategy;
+use nostall_vm::qemu::QemuBoard;
+use nostall_work::uart::{Driver, Job, Writes};
+
+use super::table::single_write_columns;
+use crate::experiments::peers::{Part, Second};
+use nostall_figures::table::{Column, hundredths, time};
+
+/// Nostall's job beside the peers.
+pub const JOB: Job = Job {
+    driver: Driver::Ours(Strategy::FifoBurst),
+    writes: Writes::Whole,
+};
+
+/// Sizes of nostall's writes. Linux has the same ones.
+pub const SIZES: [usize; 5] = [1, 16, 80, 2_500, 11_500];
+
+pub const PEERS: Part = Part {
+    path: "uart",
+    cpus: 1,
+    is_counted: true,
+    ours: Some((JOB.driver.name(), QemuBoard::Q35)),
+    columns: &single_write_columns(hundredths),
+    legend: "One write of so many bytes. Linux: the write function of its 8250 console.",
+    second: Some(Second {
+        labels: ["bytes", "test program", ""],
+        parts: &["1", "2500", "11500"],
+        columns: &[
+            Column::of("real", "ns_of_a_*_byte_write", time),
+            Column::of("user", "user_ns_of_a_*_byte_write", time),
+            Column::of("system", "system_ns_of_a_*_byte_write", time),
+        ],
+        legend: "The test program of Linux's fix: one write. sertest: to a device that calls the write\n\
+                 function of the console; tty: to /dev/ttyS0. nostall has no user mode; its system\n\
+                 time is the time that a second task on the CPU did not get.",
+    }),
+};

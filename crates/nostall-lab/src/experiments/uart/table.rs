@@ -1,0 +1,183 @@
+//! The tables of the serial path.
+
+use comfy_table::Table;
+use nostall_devices::uart::Profile;
+use nostall_work::uart::{Driver, Job};
+
+use super::fold::{Folded, suffix};
+use nostall_figures::table::{
+    Column, aligned, four_decimals, hundredths, percent, table as lines, time, whole,
+};
+
+const COLUMNS: [Column; 8] = [
+    Column::of("bytes", "bytes*", whole),
+    Column::of("instr/B", "register_instructions_per_byte*", four_decimals),
+    Column::of("bus/B", "bus_accesses_per_byte*", four_decimals),
+    Column::of("exits/B", "exits_per_byte*", four_decimals),
+    Column::of(LIGHT, "light_exits_per_byte*", four_decimals),
+    Column::of("time/B", "ns_per_byte*", time),
+    Column::of("ratio", "time_ratio_to_slowest*", hundredths),
+    Column::new(
+        "stalled",
+        |row| row.per("stalled_ns_per_byte*", "ns_per_byte*"),
+        percent,
+    ),
+];
+
+/// Shown only where the machine counts them.
+const LIGHT: &str = "light/B";
+
+/// Single writes: short ones around a FIFO's size, a line of a log, and the test program's text of
+/// Linux's fix.
+pub const SIZES: [usize; 6] = [1, 4, 16, 64, 80, 2_500];
+
+/// Accesses for a byte of short writes.
+const SHORT_WRITES: [Column; 4] = [
+    Column::of(
+        "1 B",
+        "bus_accesses_per_byte_of_a_1_byte_write",
+        thousandths,
+    ),
+    Column::of(
+        "4 B",
+        "bus_accesses_per_byte_of_a_4_byte_write",
+        thousandths,
+    ),
+    Column::of(
+        "16 B",
+        "bus_accesses_per_byte_of_a_16_byte_write",
+        thousandths,
+    ),
+    Column::of(
+        "64 B",
+        "bus_accesses_per_byte_of_a_64_byte_write",
+        thousandths,
+    ),
+];
+
+/// Returns the columns of single writes. `accesses` renders the accesses for a byte.
+pub const fn single_write_columns(accesses: fn(f64) -> String) -> [Column; 6] {
+    [
+        Column::of(
+            "16 B: bus/B",
+            "bus_accesses_per_byte_of_a_16_byte_write",
+            accesses,
+        ),
+        Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
+        Column::of(
+            "80 B: bus/B",
+            "bus_accesses_per_byte_of_a_80_byte_write",
+            accesses,
+        ),
+        Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
+        Column::of(
+            "2500 B: bus/B",
+            "bus_accesses_per_byte_of_a_2500_byte_write",
+            accesses,
+        ),
+        Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
+    ]
+}
+
+fn thousandths(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// Returns the table of the sendings of the text.
+pub fn table(folded: &Folded) -> String {
+    let figures = &folded.figures;
+    let has = |metric: &str| {
+        figures
+            .iter()
+            .any(|figure| figure.metric.starts_with(metric))
+    };
+    let (exits, light) = (has("exits_per_byte"), has("light_exits_per_byte"));
+    let columns = COLUMNS.into_iter();
+    let columns: Vec<_> = columns.filter(|one| one.header != LIGHT || light).collect();
+    let rows = Job::ours().map(|Job { driver, writes }| {
+        let row = figures.row(driver.name()).of_part(suffix(writes));
+        ([driver.name(), writes.name()], row)
+    });
+    let measured = rows.filter(|(_, row)| row.figure("bytes*").is_some());
+    let mut text = lines(["strategy", "writes"], &columns, measured);
+    text += "\n\n\
+        instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
+        sent (- where this machine cannot count them); ratio: time relative to the\n\
+        slowest strategy; stalled: share that a second task on the same CPU did not get.";
+    if !exits {
+        return text;
+    }
+    text += "\nexits are those to user space, for accesses to the port; ";
+    text += match light {
+        true => "light: those that\nthe host's kernel handled itself.",
+        false => "those that the\nhost's kernel handled itself are not known here.",
+    };
+    text += &match folded.maps.count {
+        0 => "\nmap changes while sending: none.".to_owned(),
+        n => {
+            let took = time(folded.maps.took.0 as f64);
+            format!("\nmap changes while sending: {n}, which took the host {took}.")
+        }
+    };
+    text
+}
+
+/// Returns the tables of the single writes, if there are any.
+pub fn single_writes(folded: &Folded) -> Option<String> {
+    let drivers = || Driver::all().map(Driver::name);
+    let rows = || drivers().map(|driver| ([driver], folded.figures.row(driver)));
+    let has_any = folded
+        .figures
+        .row(Driver::Uart16550.name())
+        .get("ns_per_byte_of_a_16_byte_write");
+    has_any.map(|_| {
+        let all = [
+            lines(["one write of"], &single_write_columns(thousandths), rows()),
+            lines(["bus/B, one write of"], &SHORT_WRITES, rows()),
+        ];
+        all.join("\n\n")
+    })
+}
+
+/// Returns published figures beside the model's, if there are any.
+pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
+    let mut table = Table::new();
+    table.set_header(["strategy", "bytes", "published", "model", "ratio"]);
+    let mut sources = Vec::new();
+    for published in profile.published {
+        let (strategy, bytes) = (published.strategy.name(), published.bytes.to_string());
+        let row = folded
+            .figures
+            .row(strategy)
+            .on_port(profile.name)
+            .of_part(&bytes);
+        let (ours, theirs) = (row.get("ns_of_a_*_byte_write")?, published.time.0 as f64);
+        table.add_row([
+            strategy.to_owned(),
+            bytes,
+            time(theirs),
+            time(ours),
+            format!("{:.3}", ours / theirs),
+        ]);
+        sources.push(published.source);
+    }
+    sources.sort_unstable();
+    sources.dedup();
+    (!sources.is_empty()).then(|| {
+        format!(
+            "One write, as published for such a port and on the model, which was fitted to\n\
+             these figures and proves nothing about that machine:\n\n{}\n\n\
+             Published: {}",
+            aligned(table, 1),
+            sources.join(";\n           "),
+        )
+    })
+}
+
+/// Returns the end of a text without faults. Each sending should have `bytes` bytes.
+pub fn success(folded: &Folded, bytes: usize) -> String {
+    let sendings = folded.figures.iter();
+    let sendings = sendings.filter(|figure| ["bytes", "bytes_by_line"].contains(&&*figure.metric));
+    let sendings: usize = sendings.map(|figure| figure.n).sum();
+    format!("Every byte arrived: {sendings} sendings of {bytes} bytes.")
+}

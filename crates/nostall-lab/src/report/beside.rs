@@ -1,0 +1,279 @@
+//! Tables of Linux beside nostall.
+
+use std::collections::HashMap;
+
+use maud::{Markup, html};
+
+use super::group::distinct;
+use super::picture::title;
+use super::source::{Figure, Source};
+use super::text::value;
+
+/// Strategy of nostall's figures beside Linux.
+const NOSTALL: &str = "nostall";
+
+/// Maximum number of systems in a table. A foreign document's other tables have all of its systems.
+const MOST_SYSTEMS: usize = 12;
+
+/// Maximum number of rows of a path.
+const MOST_ROWS: usize = 64;
+
+/// Figures of one document, to be found by system, path, metric and way.
+pub struct Beside<'a> {
+    systems: Vec<&'a str>,
+    /// Release of each system.
+    releases: Vec<Option<&'a str>>,
+    figures: HashMap<Key<'a>, &'a Figure>,
+    /// Figures of Linux, by path.
+    of_linux: HashMap<&'a str, Vec<&'a Figure>>,
+}
+
+type Key<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
+
+/// Row of a table: a metric of one way.
+struct Row<'a> {
+    title: String,
+    cells: Vec<Option<&'a Figure>>,
+}
+
+impl<'a> Beside<'a> {
+    /// Returns the figures of the document, if it has any of Linux.
+    pub fn of(source: &'a Source) -> Option<Self> {
+        let is_system = |name: &&str| is_linux(name) || *name == NOSTALL;
+        let all = source.figures.iter().map(|figure| &*figure.strategy);
+        let mut systems = distinct(all.filter(is_system));
+        systems.truncate(MOST_SYSTEMS);
+        // Nostall is last, even if the first path has no row of it.
+        systems.sort_by_key(|name| *name == NOSTALL);
+        let release = |system: &&str| {
+            let mut peers = source.host.peers.iter();
+            peers.find_map(|peer| peer.release.as_deref().filter(|_| peer.name == *system))
+        };
+        let releases = systems.iter().map(release).collect();
+        let mut figures = HashMap::new();
+        let mut of_linux: HashMap<_, Vec<_>> = HashMap::new();
+        for figure in &source.figures {
+            if is_linux(&figure.strategy) {
+                of_linux.entry(&*figure.path).or_default().push(figure);
+            }
+            let key = (&*figure.strategy, &*figure.path);
+            let key = (key.0, key.1, &*figure.metric, figure.profile.as_deref());
+            figures.entry(key).or_insert(figure);
+        }
+        systems.iter().any(|name| is_linux(name)).then_some(Self {
+            systems,
+            releases,
+            figures,
+            of_linux,
+        })
+    }
+
+    /// Returns the table of the figures that explain the stalls, for these paths.
+    pub fn table(&self, paths: &[&'a str]) -> Markup {
+        let parts = paths.iter().map(|path| {
+            let named = |figure: &Figure| title(path, &figure.metric).map(str::to_owned);
+            (*path, self.rows(path, named, false))
+        });
+        let parts: Vec<_> = parts.filter(|(_, rows)| !rows.is_empty()).collect();
+        self.markup(&parts)
+    }
+
+    /// Returns the table of the test program's times on a path, if there are any.
+    pub fn programs(&self, path: &'a str) -> Option<Markup> {
+        let rows = self.rows(path, |figure| program(&figure.metric), true);
+        (!rows.is_empty()).then(|| self.markup(&[(path, rows)]))
+    }
+
+    /// Returns a row for each figure of Linux that `named` has a title for. A program's way is a
+    /// device of Linux, and nostall has none.
+    fn rows(
+        &self,
+        path: &'a str,
+        named: impl Fn(&Figure) -> Option<String>,
+        is_program: bool,
+    ) -> Vec<Row<'a>> {
+        let of_path = self.of_linux.get(path).into_iter().flatten().copied();
+        let titled = of_path.filter_map(|one| Some((named(one)?, one)));
+        let mut titles = HashMap::new();
+        let keys = titled.map(|(title, one)| {
+            let key = (&*one.metric, one.profile.as_deref());
+            titles.entry(key).or_insert(title);
+            key
+        });
+        let keys = distinct(keys);
+        let rows = keys.into_iter().take(MOST_ROWS).map(|key| {
+            let (metric, way) = key;
+            let cells = self.systems.iter().map(|&system| {
+                let way = way.filter(|_| !is_program || system != NOSTALL);
+                self.figures.get(&(system, path, metric, way)).copied()
+            });
+            let title = titles.remove(&key).unwrap_or_default();
+            Row {
+                title: way.map_or(title.clone(), |way| format!("{title}, {way}")),
+                cells: cells.collect(),
+            }
+        });
+        rows.collect()
+    }
+
+    fn markup(&self, parts: &[(&str, Vec<Row<'_>>)]) -> Markup {
+        html! {
+            div.wide {
+                table {
+                    thead {
+                        tr {
+                            th { "" }
+                            @for (system, release) in self.systems.iter().zip(&self.releases) {
+                                th {
+                                    (system)
+                                    @if let Some(release) = release { br; small { (release) } }
+                                }
+                            }
+                        }
+                    }
+                    @for (path, rows) in parts {
+                        tbody {
+                            @if parts.len() > 1 {
+                                tr { th.heading colspan=(self.systems.len() + 1) {
+                                    a href={"#" (path)} { (path) }
+                                } }
+                            }
+                            @for row in rows {
+                                tr {
+                                    th { (row.title) }
+                                    @for (system, cell) in self.systems.iter().zip(&row.cells) {
+                                        td.best[*system == NOSTALL] {
+                                            @if let Some(figure) = cell {
+                                                (value(figure.value, &figure.unit))
+                                            } @else { "-" }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_linux(strategy: &str) -> bool {
+    strategy.starts_with("linux-")
+}
+
+/// Returns the title of a time of the test program: its size, and the kind of time.
+fn program(metric: &str) -> Option<String> {
+    let size = metric.strip_suffix("_byte_write")?;
+    let (kind, size) = size.split_once("ns_of_a_")?;
+    let size: u64 = size.parse().ok()?;
+    let kind = match kind {
+        "" => "real",
+        "user_" => "user",
+        "system_" => "system",
+        _ => return None,
+    };
+    let bytes = if size == 1 { "byte" } else { "bytes" };
+    Some(format!("{} {bytes}, {kind}", nostall_figures::numbers::grouped(size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(figures: &[(&str, &str, Option<&str>, &str, f64)]) -> Source {
+        let figures = figures
+            .iter()
+            .map(|(path, strategy, profile, metric, value)| {
+                serde_json::json!({"path": path, "strategy": strategy, "on": "qemu",
+                "profile": profile, "metric": metric, "value": value, "unit": "1"})
+            });
+        let host = serde_json::json!({"peers": [{"name": "linux-6.1", "release": "6.1.192"}]});
+        let document = serde_json::json!(
+            {"schema": 1, "host": host, "results": figures.collect::<Vec<_>>()});
+        Source::parse("a".to_owned(), document.to_string()).unwrap()
+    }
+
+    /// Returns the table's text, a row for each line, cells separated by a bar.
+    fn text(table: Markup) -> Vec<String> {
+        let rows = table.into_string();
+        let rows = rows.split("<tr>").skip(1).map(|row| {
+            let mut text = String::new();
+            let row = row.replace("</td>", "|").replace("</th>", "|");
+            let mut is_tag = false;
+            for c in row.chars() {
+                match c {
+                    '<' => is_tag = true,
+                    '>' => is_tag = false,
+                    c if !is_tag => text.push(c),
+                    _ => {}
+                }
+            }
+            text
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn linux_before_linux_after_and_nostall_are_columns_of_one_table_for_each_path() {
+        let source = source(&[
+            ("pci", "nostall", None, "ns_per_read", 1.0),
+            ("pci", "linux-6.1-before", None, "ns_per_read", 3.0),
+            ("pci", "linux-6.1", None, "ns_per_read", 2.0),
+            ("pci", "ports", None, "ns_per_read", 9.0),
+            (
+                "console",
+                "linux-6.1",
+                Some("printed"),
+                "ns_per_printk",
+                8.0,
+            ),
+            ("console", "nostall", Some("printed"), "ns_per_printk", 7.0),
+        ]);
+        let beside = Beside::of(&source).unwrap();
+        let expected = [
+            "|linux-6.1-before|linux-6.16.1.192|nostall|",
+            "pci|",
+            "Time for each configuration read|3|2|1|",
+            "console|",
+            "Time that a log call takes from its caller, printed|-|8|7|",
+        ];
+        assert_eq!(text(beside.table(&["pci", "console", "spi"])), expected);
+        assert!(beside.programs("pci").is_none());
+    }
+
+    #[test]
+    fn the_test_programs_times_stand_beside_those_of_nostall_which_has_no_such_device() {
+        let real = "ns_of_a_2500_byte_write";
+        let source = source(&[
+            ("uart", "linux-6.1", Some("tty"), real, 5.0),
+            (
+                "uart",
+                "linux-6.1",
+                Some("tty"),
+                "user_ns_of_a_1_byte_write",
+                4.0,
+            ),
+            ("uart", "nostall", None, real, 3.0),
+        ]);
+        let rows = text(Beside::of(&source).unwrap().programs("uart").unwrap());
+        assert_eq!(rows[1], "2,500 bytes, real, tty|5|3|");
+        assert_eq!(rows[2], "1 byte, user, tty|4|-|");
+    }
+
+    #[test]
+    fn a_document_without_linux_has_no_such_table() {
+        assert!(Beside::of(&source(&[("pci", "nostall", None, "ns_per_read", 1.0)])).is_none());
+    }
+
+    #[test]
+    fn a_foreign_document_of_many_systems_and_ways_has_a_table_of_bounded_size() {
+        let names: Vec<_> = (0..300).map(|n| format!("linux-{n}")).collect();
+        let all = names
+            .iter()
+            .map(|name| ("pci", &**name, Some(&**name), "ns_per_read", 1.0));
+        let source = source(&all.collect::<Vec<_>>());
+        let table = Beside::of(&source).unwrap().table(&["pci"]).into_string();
+        assert!(table.matches("<td").count() <= MOST_SYSTEMS * MOST_ROWS);
+    }
+}

@@ -1,0 +1,40 @@
+//! Helpers that the tests with QEMU share.
+
+pub mod accesses;
+pub mod flood;
+pub mod frozen;
+pub mod kvm;
+pub mod linux;
+pub mod monitor;
+pub mod pauses;
+pub mod spi_linux;
+
+use std::io::Write;
+
+use nostall_vm::qemu::{Architecture, Qemu, QemuBoard};
+
+/// Returns the system's QEMU. Without it the test prints that it is skipped, and fails if
+/// `NOSTALL_REQUIRE_QEMU` is set.
+pub fn qemu(test: &str) -> Option<Qemu> {
+    qemu_for(test, QemuBoard::Q35)
+}
+
+/// Returns QEMU for any machine. The command must have been built with that machine's kernel.
+pub fn qemu_for(test: &str, machine: QemuBoard) -> Option<Qemu> {
+    let kernel: &[u8] = match machine.architecture() {
+        Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+        Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+    };
+    let error = match Qemu::find(machine) {
+        Ok(_) if kernel.is_empty() => format!("no kernel for {machine} was built: make setup"),
+        Ok(qemu) => return Some(qemu),
+        Err(error) => error.to_string(),
+    };
+    assert!(
+        std::env::var_os("NOSTALL_REQUIRE_QEMU").is_none(),
+        "{test}: {error}"
+    );
+    // The test harness captures the output of std's macros, so they are not used here.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
+    None
+}

@@ -1,0 +1,31 @@
+//! The integration tests of nostall-lab, in one program. Some run the command `nostall`, too.
+
+mod anywhere;
+mod circles;
+mod cli;
+mod common;
+mod console_deaths;
+mod console_in_qemu;
+mod console_model;
+mod console_on_virt;
+mod documents;
+mod drives;
+mod figures;
+mod kvm;
+mod linux_reads;
+mod machines;
+mod minimal_kernel;
+mod paced;
+mod peers;
+mod report;
+mod riscv_machines;
+mod riscv_pci;
+mod run_console;
+mod run_on_riscv;
+mod run_pci;
+mod run_pstore;
+mod run_spi;
+mod run_trace;
+mod spi_linux;
+mod spi_model;
+mod tour;

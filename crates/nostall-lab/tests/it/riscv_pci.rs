@@ -1,0 +1,168 @@
+//! PCI on QEMU's RISC-V machine, whose firmware assigns nothing: our kernel's assignment equals
+//! the view of QEMU's monitor.
+
+use crate::common;
+use crate::common::monitor;
+
+use std::ops::Range;
+
+use common::qemu_for;
+use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
+use nostall_lab::experiments::pci::run::{self, PciPlan, Strategy};
+use nostall_vm::qemu::{Guest, QemuBoard};
+use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Operation, Told};
+
+/// The ranges of the machine's device tree for PCI: I/O ports, and memory below and above 4 GiB.
+const IO: Range<u64> = 0..0x1_0000;
+const MEMORY: Range<u64> = 0x4000_0000..0x8000_0000;
+const HIGH_MEMORY: Range<u64> = 0x4_0000_0000..0x8_0000_0000;
+
+/// Functions of the machine itself: the host bridge.
+const OWN_FUNCTIONS: usize = 1;
+
+#[test]
+fn the_monitor_shows_the_assigned_addresses_and_nothing_overlaps() {
+    if qemu_for("the_monitor_shows_the_assigned_addresses", QemuBoard::Virt).is_none() {
+        return;
+    }
+    // The second assignment changes nothing.
+    let work = "pci:assign pci:assign pci:virtio-drivers pci:enumerate";
+    for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
+        let (told, shown) = monitor::both(QemuBoard::Virt, devices, &[], work);
+        let all = monitor::all_shown(&shown, devices);
+        assert_eq!(all.len(), OWN_FUNCTIONS + devices.len());
+        monitor::check(&told, &all, &[Method::Ecam, Method::Auto]);
+        monitor::check_virtio_drivers(&told);
+
+        let assigned = told.iter().filter_map(|told| match told {
+            Told::Assigned { left, .. } => Some((left, told)),
+            _ => None,
+        });
+        let [(0, first), (0, second)] = assigned.collect::<Vec<_>>()[..] else {
+            panic!("{told:x?}");
+        };
+        assert_eq!(first, second);
+
+        // Every BAR is decoded, except expansion ROMs, which are not requested.
+        for shown in all.values() {
+            let mut bars = shown.bars.iter();
+            assert!(
+                bars.all(|(register, bar)| [0x30, 0x38].contains(register)
+                    || bar.address.is_some()),
+                "{shown:x?}"
+            );
+        }
+        let found = functions(&told, Method::Ecam);
+        do_not_overlap(&found);
+        lie_in_the_windows(&found);
+    }
+}
+
+/// Returns each BAR's kind and addresses.
+fn places(found: &FoundFunction) -> impl Iterator<Item = (FoundBarKind, Range<u64>)> {
+    let bars = found.bars.iter();
+    bars.map(|bar| (bar.kind, bar.address..bar.address + bar.size))
+}
+
+fn do_not_overlap(found: &[&FoundFunction]) {
+    let all = found.iter().flat_map(|found| places(found));
+    let (mut io, mut memory): (Vec<_>, Vec<_>) =
+        all.partition(|(kind, _)| *kind == FoundBarKind::Io);
+    assert!(memory.len() > 1);
+    for places in [&mut io, &mut memory] {
+        places.sort_by_key(|(_, place)| place.start);
+        for pair in places.windows(2) {
+            assert!(pair[0].1.end <= pair[1].1.start, "{pair:x?}");
+        }
+    }
+}
+
+/// Checks that BARs lie in the windows of the machine and of each bridge above them.
+fn lie_in_the_windows(found: &[&FoundFunction]) {
+    for one in found {
+        for (kind, place) in places(one) {
+            let lies_in =
+                |window: &Range<u64>| window.start <= place.start && place.end <= window.end;
+            let of_machine = match kind {
+                FoundBarKind::Io => lies_in(&IO),
+                FoundBarKind::Memory => lies_in(&MEMORY),
+                FoundBarKind::Prefetchable | FoundBarKind::Rom => {
+                    lies_in(&MEMORY) || lies_in(&HIGH_MEMORY)
+                }
+            };
+            assert!(of_machine, "{kind:?} {place:x?}");
+            let mut bus = one.bus;
+            while bus != 0 {
+                let bridge = found
+                    .iter()
+                    .find(|bridge| bridge.buses.is_some_and(|(_, below, _)| below == bus));
+                let bridge = bridge.unwrap();
+                let [io, memory, prefetchable] = bridge.windows;
+                let ways = match kind {
+                    FoundBarKind::Io => [io, None],
+                    FoundBarKind::Memory => [memory, None],
+                    FoundBarKind::Prefetchable | FoundBarKind::Rom => [memory, prefetchable],
+                };
+                let mut ways = ways.into_iter().flatten();
+                assert!(
+                    ways.any(|(base, limit)| lies_in(&(base..limit + 1))),
+                    "{kind:?} {place:x?} behind {bridge:x?}"
+                );
+                bus = bridge.bus;
+            }
+        }
+    }
+}
+
+#[test]
+fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
+    let Some(qemu) = qemu_for("ecam_is_all_there_is", QemuBoard::Virt) else {
+        return;
+    };
+    let strategies = [
+        Strategy::Ports,
+        Strategy::Ecam,
+        Strategy::Ram,
+        Strategy::Auto,
+    ];
+    let measure = strategies.map(|by| (Operation::Read(1_000), by));
+    let plan = PciPlan {
+        measure: &measure,
+        repeat: 1,
+    };
+    let guest = Guest {
+        kernel: include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+        cpus: 1,
+        work: &[],
+        repeat: 1,
+        input: &[],
+        ram: None,
+        drives: &[],
+        qemu_args: &[],
+    };
+    let (survey, ran) = run::run(&qemu, &guest, &plan).unwrap();
+    assert!(survey.equal);
+    assert_eq!(survey.described[1], "chosen: ECAM: there are no ports");
+    assert!(survey.by(Method::Ports).is_none());
+    let accesses = survey.measurings.iter();
+    let accesses: Vec<_> = accesses
+        .map(|one| one.measured.map(|measured| measured.bus_accesses))
+        .collect();
+    assert_eq!(accesses, [None, Some(1_000), Some(1_000), Some(1_000)]);
+    let told: Vec<(usize, Told)> = ran.told().unwrap();
+    let count = |is: fn(&Told) -> bool| told.iter().filter(|(_, told)| is(told)).count();
+    assert_eq!(
+        count(|told| matches!(told, Told::Assigned { left: 0, .. })),
+        1
+    );
+    let by_ecam = |told: &Told| {
+        matches!(
+            told,
+            Told::Machine {
+                chosen: Some(Method::Ecam),
+                ..
+            }
+        )
+    };
+    assert_eq!(count(by_ecam), 1);
+}

@@ -1,0 +1,228 @@
+//! `nostall-lab run --machine virt` and `sifive_u` as their user sees them.
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use common::{qemu, qemu_for};
+use nostall_vm::qemu::QemuBoard;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BOOT_LOG: &[u8] = include_bytes!("../../fixtures/console/linux-boot.log");
+
+fn nostall(args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(cargo_bin("nostall-lab"));
+    command
+        .arg("run")
+        .args(args)
+        .current_dir(dir)
+        .env("TMPDIR", dir)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Returns the output of a command that succeeds, and the figures that it writes.
+fn succeed(args: &[&str], dir: &TempDir) -> (String, Value) {
+    let args = [args, &["--json", "figures"]].concat();
+    let output = nostall(&args, dir.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    let out = String::from_utf8(output.stdout).unwrap();
+    for line in out.lines() {
+        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
+    }
+    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
+    (out, serde_json::from_str(&document).unwrap())
+}
+
+/// Returns the one line on stderr of a command that failed.
+fn error(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
+}
+
+fn refused(args: &[&str]) -> String {
+    let dir = TempDir::new().unwrap();
+    let output = nostall(args, dir.path()).output().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    error(&output)
+}
+
+/// Returns the bus accesses of each strategy, by its name and metric.
+fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
+    let results = document["results"].as_array().unwrap().iter();
+    results
+        .map(|result| {
+            let word = |name| result[name].as_str().unwrap();
+            let value = result["value"].as_f64().unwrap();
+            ((word("strategy"), word("metric")), value)
+        })
+        .filter(|((_, metric), _)| metric.starts_with("bus_accesses_per_byte"))
+        .collect()
+}
+
+#[test]
+fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
+    let test = "the_boot_log_arrives";
+    if qemu(test).is_none() || qemu_for(test, QemuBoard::Virt).is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let (out, virt) = succeed(&["uart", "--machine", "virt", "--capture", "arrived"], &dir);
+    let version = virt["host"]["qemu"].as_str().unwrap();
+    let headline = format!("uart on qemu {version}, virt, 1 CPU; up after ");
+    assert!(out.starts_with(&headline), "{out}");
+    assert!(out.contains("\nEvery byte arrived: 40 sendings of 22454 bytes.\n"));
+    assert_eq!(virt["host"]["machine"], "virt");
+    let arrived = fs::read(dir.path().join("arrived/fifo-paced.bin")).unwrap();
+    let text = String::from_utf8(BOOT_LOG.to_vec()).unwrap();
+    assert!(arrived == text.replace('\n', "\r\n").as_bytes());
+
+    let (_, q35) = succeed(&["uart", "--on", "qemu"], &dir);
+    assert_eq!(q35["host"]["machine"], "q35");
+    let (on_virt, on_q35) = (bus_accesses(&virt), bus_accesses(&q35));
+    assert_eq!(on_virt.len(), 2 * 4 + 6 * 5, "{on_virt:?}");
+    for (way, accesses) in &on_virt {
+        // The accesses of pacing depend on time.
+        if way.0 != "fifo-paced" {
+            assert_eq!(accesses, &on_q35[way], "{way:?}");
+        }
+    }
+    let whole = |strategy| on_virt[&(strategy, "bus_accesses_per_byte")];
+    assert!((2.0..2.001).contains(&whole("byte-polled")));
+    assert!((1.0625..1.063).contains(&whole("fifo-polled")));
+    assert!((1.0625..1.063).contains(&whole("fifo-burst")));
+    assert!(whole("fifo-paced") < 1.07);
+}
+
+#[test]
+fn records_of_a_dead_guest_are_read_by_the_host_and_by_the_next_boot() {
+    if qemu_for("records_of_a_dead_guest", QemuBoard::Virt).is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let args = ["pstore", "--machine", "virt", "--capture", "."];
+    let (out, document) = succeed(&args, &dir);
+    assert!(out.starts_with("pstore on qemu "), "{out}");
+    assert!(out.contains(", virt, 4 CPUs on "), "{out}");
+    assert!(out.contains("a second boot recovered are the same."));
+    assert_eq!(document["host"]["machine"], "virt");
+    // The region alone is enough to decode it.
+    let decoded = Command::new(cargo_bin("nostall"))
+        .arg("postmortem")
+        .arg(dir.path().join("pstore.bin"))
+        .output()
+        .unwrap();
+    let decoded = String::from_utf8_lossy(&decoded.stdout).into_owned();
+    assert!(decoded.contains("Panic#1 Part1"), "{decoded}");
+}
+
+#[test]
+fn pci_devices_are_listed_and_measured_by_ecam_alone() {
+    if qemu_for("pci_devices_are_listed", QemuBoard::Virt).is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let device = ["--qemu-arg=-device", "--qemu-arg=virtio-rng-pci"];
+    let args = [&["pci", "--machine", "virt"], &device[..]].concat();
+    let (out, document) = succeed(&args, &dir);
+    assert!(out.contains(", virt, 1 CPU; up after "), "{out}");
+    assert!(
+        out.contains("\nchosen: ECAM: there are no ports\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\nThere are no ports to compare: ECAM shows 2 functions; the\n"),
+        "{out}"
+    );
+    let results = document["results"].as_array().unwrap();
+    let strategies = results.iter().map(|result| &result["strategy"]);
+    let mut strategies: Vec<_> = strategies.map(|name| name.as_str().unwrap()).collect();
+    strategies.sort_unstable();
+    strategies.dedup();
+    assert_eq!(strategies, ["auto", "ecam", "ram"]);
+    assert!(out.contains("\n  0000:00:01.0 "), "{out}");
+}
+
+#[test]
+fn options_that_a_machine_lacks_are_refused_in_one_line() {
+    for (args, says) in [
+        (
+            &["pstore", "--machine", "sifive_u", "--cpus", "5"][..],
+            "--cpus 5: sifive_u has 4 at most that run a kernel",
+        ),
+        (
+            &["uart", "--machine", "virt", "--on", "model"],
+            "--machine virt has no meaning with --on model",
+        ),
+        (
+            &["uart", "--machine", "virt", "--profile", "pc-16550a"],
+            "--profile pc-16550a has no meaning with --on qemu: it goes with --on model",
+        ),
+        (
+            &["uart", "--machine", "virt", "--fault", "no-cts"],
+            "--fault no-cts has no meaning with --on qemu: it goes with --on model",
+        ),
+    ] {
+        let error = refused(args);
+        assert!(error.contains(says), "{args:?}: {error}");
+    }
+    let dir = TempDir::new().unwrap();
+    for path in ["uart", "pci", "console"] {
+        let mut command = nostall(&[path, "--machine", "sifive_u"], dir.path());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("[possible values: q35, virt]"), "{stderr}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn kvm_is_no_other_machine() {
+    let error = refused(&["uart", "--machine", "virt", "--on", "kvm"]);
+    assert!(error.contains("--machine virt has no meaning with --on kvm"));
+    let error = refused(&["uart", "--machine", "virt", "--uart-mode", "ports"]);
+    assert!(error.contains("has no meaning with --on"));
+}
+
+#[test]
+fn a_kernel_for_other_cpus_is_refused() {
+    let dir = TempDir::new().unwrap();
+    // The header of an ELF file (64 bits, little-endian) for x86-64 (62).
+    let mut header = [0; 64];
+    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    header[18] = 62;
+    fs::write(dir.path().join("x86-64"), header).unwrap();
+    let args = ["uart", "--machine", "virt", "--kernel", "x86-64"];
+    let error = error(&nostall(&args, dir.path()).output().unwrap());
+    assert!(
+        error.contains("and this machine's CPUs are riscv64"),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_qemu_for_riscv_it_says_what_to_install() {
+    let dir = TempDir::new().unwrap();
+    let output = nostall(&["uart", "--machine", "virt"], dir.path())
+        .env("PATH", dir.path())
+        .output()
+        .unwrap();
+    let error = error(&output);
+    // A build without the kernel reports that first.
+    if !error.contains("built without its guest kernel") {
+        assert!(
+            error.contains("qemu-system-riscv64 is not installed"),
+            "{error}"
+        );
+        assert!(error.contains("qemu-system-misc and opensbi"), "{error}");
+    }
+}

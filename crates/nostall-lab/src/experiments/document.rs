@@ -4,15 +4,15 @@ use anyhow::Result;
 use nostall_vm::qemu::Qemu;
 use serde::Serialize;
 
-use nostall_figures::figure::Figure;
 use super::files::Files;
 use super::on::On;
 use super::peers::{Beside, Peer};
-use nostall_figures::table::host_cpus;
 use crate::escape::json_document;
 use crate::report::file::replace;
 use crate::report::page::{Summary, page};
 use crate::report::source::Source;
+use nostall_figures::figure::Figure;
+use nostall_figures::table::host_cpus;
 
 #[derive(Serialize)]
 struct Document<'a, F> {

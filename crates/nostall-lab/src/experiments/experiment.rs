@@ -14,11 +14,11 @@ use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
 use super::document::{self, Results};
-use nostall_figures::figure::{Figure, Figures};
 use super::files::Files;
 use super::on::{self, On};
 use super::peers::{self, Beside, PeerArg};
 use crate::report::page::Summary;
+use nostall_figures::figure::{Figure, Figures};
 
 /// An experiment, which is its own arguments.
 pub trait Experiment: clap::Args {

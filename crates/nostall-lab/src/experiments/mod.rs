@@ -107,7 +107,9 @@ impl FromArgMatches for Args {
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| {
             let run = <Self as clap::Args>::augment_args(Command::new("run"));
-            let mut run = run.bin_name("nostall-lab run").help_template("{subcommands}");
+            let mut run = run
+                .bin_name("nostall-lab run")
+                .help_template("{subcommands}");
             let list = run.render_help().to_string();
             let list = list.trim_end();
             let message = format!("there is no experiment '{name}'\n\nExperiments:\n{list}");

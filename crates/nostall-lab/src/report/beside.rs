@@ -174,7 +174,10 @@ fn program(metric: &str) -> Option<String> {
         _ => return None,
     };
     let bytes = if size == 1 { "byte" } else { "bytes" };
-    Some(format!("{} {bytes}, {kind}", nostall_figures::numbers::grouped(size)))
+    Some(format!(
+        "{} {bytes}, {kind}",
+        nostall_figures::numbers::grouped(size)
+    ))
 }
 
 #[cfg(test)]

@@ -642,7 +642,11 @@ mod tests {
                 &["a", "b"],
                 "1000",
             ),
-            run("nostall-lab run uart --peers=all", &["a", "linux-6.1"], "22454"),
+            run(
+                "nostall-lab run uart --peers=all",
+                &["a", "linux-6.1"],
+                "22454",
+            ),
         ];
         let pictures = pictures_of(&made(&[source("a.json", &results.join(","))]));
         let pictures = pictures.as_array().unwrap();

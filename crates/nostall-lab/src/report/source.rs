@@ -17,7 +17,8 @@ const LONGEST: u64 = 100 << 20;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-const HINT: &str = "`nostall-lab run EXPERIMENT --json FILE` writes figures for `nostall-lab report`";
+const HINT: &str =
+    "`nostall-lab run EXPERIMENT --json FILE` writes figures for `nostall-lab report`";
 
 /// Document of figures.
 pub struct Source {

@@ -1,7 +1,7 @@
 //! Values and names for readers of a page.
 
-use nostall_figures::table::time;
 use nostall_figures::numbers::grouped;
+use nostall_figures::table::time;
 
 /// Returns the value of a figure with its unit.
 pub fn value(value: Option<f64>, unit: &str) -> String {

@@ -28,7 +28,11 @@ fn a_port_can_be_as_slow_as_a_controllers() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("log"), log(40)).unwrap();
     let args = "run console --on qemu --input log --cpus 2 --profile hp-dl380-gen9 --json figures";
-    let output = run("nostall-lab", dir.path(), &args.split_whitespace().collect::<Vec<_>>());
+    let output = run(
+        "nostall-lab",
+        dir.path(),
+        &args.split_whitespace().collect::<Vec<_>>(),
+    );
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{out}");
     assert!(out.contains("\n\nhp-dl380-gen9\n"), "{out}");

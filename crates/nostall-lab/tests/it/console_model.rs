@@ -1,9 +1,9 @@
 //! A flood on several CPUs in virtual time, with panics during it.
 
-use nostall_lab::experiments::console::model::run;
-use nostall_lab::experiments::console::outcome::{FloodOutcome, FloodPlan};
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
+use nostall_lab::experiments::console::model::run;
+use nostall_lab::experiments::console::outcome::{FloodOutcome, FloodPlan};
 use nostall_work::console::{Hold, Strategy};
 
 /// Returns 200 lines in 0.2 s, some of them too long for one record.

@@ -612,7 +612,14 @@ fn the_readme_of_a_library_begins_with_an_example_and_says_how_to_add_the_crate_
         };
         let krate = krate.split('/').next().unwrap();
         // The commands, and the crates whose first use is a command.
-        if ["nostall", "nostall-lab", "nostall-fleet", "nostall-postmortem"].contains(&krate) {
+        if [
+            "nostall",
+            "nostall-lab",
+            "nostall-fleet",
+            "nostall-postmortem",
+        ]
+        .contains(&krate)
+        {
             continue;
         }
         let first = document.text.split("```").nth(1).unwrap();

@@ -7,8 +7,8 @@ use crate::common::kvm as common_kvm;
 use std::time::Duration;
 
 use common_kvm::kvm_with;
-use nostall_lab::experiments::uart::run::{Sending, UartPlan, run};
 use nostall_devices::uart::{Profile, Uart as Model};
+use nostall_lab::experiments::uart::run::{Sending, UartPlan, run};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 use nostall_vm::{Ending, Error, Exits, Guest, GuestRam, Limits, Machine as _, Ran, Work};

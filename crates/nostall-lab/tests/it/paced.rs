@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use nostall_lab::experiments::uart::{model, run::UartPlan};
 use nostall_devices::uart::Profile;
+use nostall_lab::experiments::uart::{model, run::UartPlan};
 use nostall_uart::{LineSettings, Strategy};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 

@@ -14,7 +14,9 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall_lab::experiments::pci::run::{self as pci, PciPlan, PciSurvey, Strategy, SurveyedFunction};
+use nostall_lab::experiments::pci::run::{
+    self as pci, PciPlan, PciSurvey, Strategy, SurveyedFunction,
+};
 use nostall_lab::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
 use nostall_vm::qemu::QemuBoard;

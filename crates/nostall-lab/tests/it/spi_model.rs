@@ -7,9 +7,9 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+use nostall_devices::spi::{CardFault, FlashFault};
 use nostall_lab::experiments::spi::model::{Broken, run as model};
 use nostall_lab::experiments::spi::run::{Image, SpiPlan, SpiReports};
-use nostall_devices::spi::{CardFault, FlashFault};
 use nostall_work::spi::{Fat, Job, Strategy as Driven};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};

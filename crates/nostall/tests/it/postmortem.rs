@@ -390,7 +390,10 @@ fn a_hole_at_the_end_of_a_file_is_memory_too() {
 fn qemus_dump_of_a_guests_memory_is_read() {
     let is_here = Command::new("qemu-system-x86_64").arg("--version").output();
     if let Err(error) = is_here {
-        assert!(std::env::var_os("NOSTALL_REQUIRE_QEMU").is_none(), "{error}");
+        assert!(
+            std::env::var_os("NOSTALL_REQUIRE_QEMU").is_none(),
+            "{error}"
+        );
         let _ = writeln!(
             std::io::stderr(),
             "SKIPPED qemus_dump_of_a_guests_memory_is_read: qemu-system-x86_64: {error}"

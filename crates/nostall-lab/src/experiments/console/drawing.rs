@@ -4,8 +4,8 @@ use nostall_work::console::{Context, What};
 
 use super::outcome::{FloodOutcome, FloodPair};
 use super::run::{Floods, Setup};
-use nostall_figures::table::time;
 use crate::report::drawing::{Bar, Drawing, Drawings, Mark};
+use nostall_figures::table::time;
 
 /// Columns of a lane. In each, a bar is as high as the share of the time that the CPU is held.
 const COLUMNS: usize = 200;

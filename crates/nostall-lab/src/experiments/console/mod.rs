@@ -25,12 +25,12 @@ use nostall_vm::Device;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
-use nostall_figures::figure::Figure;
 use super::on::On;
 use super::peers::Part;
 use crate::report::drawing::Drawings;
 pub use check::{Checked, Damage};
 use fold::Folded;
+use nostall_figures::figure::Figure;
 use outcome::RATE;
 
 /// Log a flood of messages to a slow serial console

@@ -7,9 +7,9 @@ use nostall_vm::qemu::QemuBoard;
 use nostall_vm::{Ending, Error, Guest, Limits, Machine};
 use nostall_work::{CallTimes, Example, LogCost};
 
-use nostall_figures::figure::{Figure, Figures};
 use crate::experiments::on::On;
 use crate::experiments::peers::Part;
+use nostall_figures::figure::{Figure, Figures};
 use nostall_figures::table::{Column, time};
 
 pub const PEERS: Part = Part {

@@ -4,8 +4,8 @@ use nostall_vm::MapChanges;
 use nostall_work::pci::{FoundCapability, FoundFunction, Method, Operation, PciMeasured};
 
 use super::run::{FoundTree, Mapping, Measuring, PciSurvey, Strategy, SurveyedFunction};
-use nostall_figures::figure::{Figures, Recorder};
 use crate::experiments::verdict::group;
+use nostall_figures::figure::{Figures, Recorder};
 use nostall_figures::numbers::median;
 
 /// Everything that a survey comes to.

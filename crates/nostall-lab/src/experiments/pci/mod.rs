@@ -18,9 +18,9 @@ use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
 use super::peers::Part;
 use super::progress::Busy;
-use nostall_figures::table::cpus as cpus_in_words;
 use super::verdict::closing;
 use fold::Folded;
+use nostall_figures::table::cpus as cpus_in_words;
 use run::{PciPlan, PciSurvey, Strategy};
 
 /// Read PCI configuration space with each access method

@@ -7,11 +7,11 @@ use super::boot::{Watch, boot};
 use super::linux::{Build, Linux};
 use super::report::{Key, Measured, Report};
 use super::state::{Beside, Peer, State};
-use nostall_figures::figure::{Figure, Figures, Row};
 use crate::experiments::on::On;
 use crate::experiments::progress::Busy;
-use nostall_figures::table::{Column, table};
 use crate::kernel;
+use nostall_figures::figure::{Figure, Figures, Row};
+use nostall_figures::table::{Column, table};
 
 /// Boots of each system. The second half has the reverse order of the first.
 const ROUNDS: usize = 4;

@@ -3,8 +3,8 @@
 use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, Strategy, TextKind};
 
 use super::run::Survived;
-use nostall_figures::figure::{Figures, Goal};
 use crate::experiments::verdict::group;
+use nostall_figures::figure::{Figures, Goal};
 use nostall_figures::numbers::median;
 
 /// Folds all of it into figures, and returns them with the faults, each in a line.

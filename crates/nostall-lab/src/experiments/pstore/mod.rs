@@ -14,10 +14,10 @@ use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
-use nostall_figures::figure::Figure;
 use super::on::{On, on_qemu};
 use super::peers::Part;
 use super::progress::Busy;
+use nostall_figures::figure::Figure;
 use nostall_figures::table::{cpus_on_host, host_cpus};
 
 /// Trace every function into persistent RAM, crash, and read the records back

@@ -6,8 +6,8 @@ use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, Strategy
 use super::fold::fold;
 use super::run::Survived;
 use crate::experiments::experiment::Answer;
-use nostall_figures::table::{Column, aligned, hundredths, table, tenths, whole};
 use crate::experiments::verdict::closing;
+use nostall_figures::table::{Column, aligned, hundredths, table, tenths, whole};
 
 /// The strategy that the others are compared with.
 const BEFORE: &str = "one-zone-locked";

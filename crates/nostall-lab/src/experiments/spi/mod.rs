@@ -23,8 +23,8 @@ use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
 use super::peers::Part;
 use super::progress::Busy;
-use nostall_figures::table::{cpus_on_host, host_cpus};
 use card::Card;
+use nostall_figures::table::{cpus_on_host, host_cpus};
 use run::SpiPlan;
 
 /// Use an SPI flash, an SD card and a busy bus

@@ -8,10 +8,10 @@ use super::fold::{Files, fold, hex};
 use super::run::SpiReports;
 use crate::escape::escape_name;
 use crate::experiments::experiment::Answer;
-use nostall_figures::figure::Figures;
-use nostall_figures::table::{Column, aligned, four_decimals, percent, time};
 use crate::experiments::verdict::closing;
+use nostall_figures::figure::Figures;
 use nostall_figures::numbers::grouped;
+use nostall_figures::table::{Column, aligned, four_decimals, percent, time};
 
 /// Folds the reports into the text and the figures. `on` names the machine of the devices and
 /// that of the busy bus.

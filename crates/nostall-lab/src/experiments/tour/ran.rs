@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::experiments::document::Results;
 use crate::experiments::experiment::{self, Experiment};
-use nostall_figures::figure::Figure;
 use crate::experiments::on::On;
 use crate::experiments::peers::Beside;
 use crate::report::drawing::DRAWINGS;
+use nostall_figures::figure::Figure;
 
 /// Makes a run of one experiment.
 pub type Make = fn(arguments: &[&str]) -> Result<Ran>;

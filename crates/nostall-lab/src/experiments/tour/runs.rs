@@ -15,8 +15,8 @@ use super::expected;
 use super::ran::Ran;
 use super::row::{self, Pick, Value};
 use crate::experiments::entry::Entry;
-use nostall_figures::figure::Figure;
 use crate::experiments::progress;
+use nostall_figures::figure::Figure;
 
 /// All runs, by their arguments.
 pub struct Runs(BTreeMap<&'static str, Result<Ran>>);
@@ -26,7 +26,8 @@ impl Runs {
     pub fn of(entries: &'static [Entry]) -> Self {
         let all = arguments(entries);
         let bar = ProgressBar::new(all.len() as u64);
-        let style = ProgressStyle::with_template("{bar:20} {pos} of {len}: nostall-lab run {wide_msg}");
+        let style =
+            ProgressStyle::with_template("{bar:20} {pos} of {len}: nostall-lab run {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let mut runs = BTreeMap::new();
         for run in all {
@@ -233,7 +234,10 @@ mod tests {
         let failed = faults("unknown", held(1.0, Some("a line was lost")));
         assert_eq!(failed, ["nostall-lab run unknown: a line was lost"]);
         let failed = faults(CONSOLE, Err(anyhow!("the guest hung")));
-        assert_eq!(failed, ["nostall-lab run console --on model: the guest hung"]);
+        assert_eq!(
+            failed,
+            ["nostall-lab run console --on model: the guest hung"]
+        );
         let lacks = Ran::Lacks("no KVM".to_owned());
         assert_eq!(faults("pci --on kvm", Ok(lacks)), [""; 0]);
     }

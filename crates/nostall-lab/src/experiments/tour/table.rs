@@ -6,9 +6,9 @@ use super::expected;
 use super::row::{Limit, Pick, Row, Unit, Value};
 use super::runs::{self, Runs};
 use crate::experiments::entry::Entry;
-use nostall_figures::table::{aligned, percent, time};
-use nostall_figures::numbers::grouped;
 use crate::report::page::HEADER;
+use nostall_figures::numbers::grouped;
+use nostall_figures::table::{aligned, percent, time};
 
 /// Columns of a terminal.
 const COLUMNS: usize = 80;

@@ -17,9 +17,9 @@ use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
 use super::progress::Busy;
-use nostall_figures::table::cpus as cpus_in_words;
 use super::uart::input;
 use super::uart::model::PlannedFault;
+use nostall_figures::table::cpus as cpus_in_words;
 use run::{Recorded, run};
 
 /// Record the kernel while it sends over a slow port, crash it, and read its last calls

@@ -11,8 +11,8 @@ use super::fold::fold;
 use super::picture::{beside, draw};
 use super::run::{Crash, Recorded};
 use crate::experiments::experiment::Answer;
-use nostall_figures::table::{Column, table, time, whole};
 use crate::experiments::verdict::closing;
+use nostall_figures::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
     Column::of("time", "ns_of_*", time),

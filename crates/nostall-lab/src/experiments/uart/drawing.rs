@@ -8,8 +8,8 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, LineSettings, OpenError, Strategy};
 
 use super::run::alphabet;
-use nostall_figures::table::{percent, time};
 use crate::report::drawing::{Bar, Drawing, Drawings};
+use nostall_figures::table::{percent, time};
 
 const PROFILE: Profile = Profile::PC_16550A;
 

@@ -8,8 +8,8 @@ use nostall_vm::{Exits, MapChanges};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
 use super::run::Sending;
-use nostall_figures::figure::{Figures, Goal};
 use crate::experiments::verdict::{Difference, compare, group};
+use nostall_figures::figure::{Figures, Goal};
 use nostall_figures::numbers::median;
 
 /// Everything that the sendings came to.

@@ -21,16 +21,16 @@ use nostall_work::uart::Job;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
-use nostall_figures::figure::Figure;
 use super::on::{On, on_qemu};
 use super::peers::Part;
 use super::progress::Bar;
-use nostall_figures::table::cpus as cpus_in_words;
 use super::verdict::closing;
 use crate::report::drawing::Drawings;
 use fold::{Folded, single_writes};
 use input::NamedText;
 use model::PlannedFault;
+use nostall_figures::figure::Figure;
+use nostall_figures::table::cpus as cpus_in_words;
 use run::{Sending, UartPlan, alphabet, run};
 
 /// Send a recorded Linux boot log over a serial port with each strategy

@@ -6,8 +6,8 @@ use nostall_pstore::{Params, Place, RecordFormat, ZoneKind, ZoneOrder, longest_d
 
 use super::boot;
 use super::region::{LINE, Plan, Row};
-use nostall_figures::table::{aligned, time};
 use nostall_figures::numbers::grouped;
+use nostall_figures::table::{aligned, time};
 
 /// Everything.
 pub fn all(plan: &Plan) -> String {

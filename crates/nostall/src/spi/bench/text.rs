@@ -10,8 +10,8 @@ use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
 use super::message::{Payload, hex};
 use super::ways::{Measured, Row, Way};
-use nostall_figures::table::{aligned, percent, time};
 use nostall_figures::numbers::grouped;
+use nostall_figures::table::{aligned, percent, time};
 
 /// Wake-ups for each message from which on Linux is reported to wake its worker for every one.
 const PUMPS: f64 = 0.5;

@@ -5,7 +5,6 @@ mod bars;
 mod capabilities;
 mod common;
 mod device_tree;
-mod dump_memory;
 mod lspci;
 mod machine;
 mod methods;

@@ -1,47 +1,76 @@
 //! Figures: the only form of a result after the guest's report.
 
+use std::fmt::Display;
 use std::ops::Deref;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::numbers::median;
 
-/// Result of an experiment.
-#[derive(Clone, Debug, Default, Serialize)]
+/// Result of an experiment: the form in which it is computed, written as JSON, and read again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Path of I/O that is measured.
-    pub path: &'static str,
+    pub path: String,
     /// Row of the comparison.
-    pub strategy: &'static str,
+    pub strategy: String,
     /// Machine that it was measured on.
-    pub on: &'static str,
+    pub on: String,
     /// The port, where several are measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Stable name of the thing counted.
     pub metric: String,
-    /// The value, in `unit`.
+    /// Kind of work, where one metric is measured for several: [`write_of`], [`BY_LINE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+    /// The value, in `unit`. In JSON, `null` is a ratio without a finite value.
+    #[serde(deserialize_with = "number_or_null")]
     pub value: f64,
-    /// Unit of the value: `1`, `ns`, `1/s`, `bytes`.
-    pub unit: &'static str,
+    /// Unit of the value: `1`, `ns`, `1/s`, `B`.
+    #[serde(default)]
+    pub unit: String,
     /// Number of measurements that it is the median of.
+    #[serde(default)]
     pub n: usize,
     /// Smallest of the measurements, if there is more than one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// Largest of the measurements, if there is more than one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Bound that the verdict holds it to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
     /// Command line that measures it again.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
+/// Case of a text that is sent line by line. Its figures include the cost of each write.
+pub const BY_LINE: &str = "by-line";
+
+/// Returns the case of one write of so many bytes: `2500-byte-write`.
+#[must_use]
+pub fn write_of(bytes: impl Display) -> String {
+    format!("{bytes}-byte-write")
+}
+
+/// Splits a metric's name from the case behind it: `ns 2500-byte-write`.
+#[must_use]
+pub fn metric_and_case(name: &str) -> (&str, Option<&str>) {
+    match name.split_once(' ') {
+        Some((metric, case)) => (metric, Some(case)),
+        None => (name, None),
+    }
+}
+
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
 /// Bound of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// The value is this or more.
@@ -109,7 +138,7 @@ impl Figures {
             figures: self,
             strategy,
             profile: None,
-            part: String::new(),
+            case: None,
         }
     }
 
@@ -119,16 +148,17 @@ impl Figures {
     }
 
     /// Returns the figures of one strategy.
-    pub fn row(&self, strategy: &'static str) -> Row<'_> {
+    pub fn row<'a>(&'a self, strategy: &'a str) -> Row<'a> {
         Row {
             figures: self,
             strategy,
             profile: None,
+            case: None,
             part: "",
         }
     }
 
-    /// Returns the figure of this strategy, port and metric, if there is one.
+    /// Returns the figure of this strategy, port and metric without a case, if there is one.
     pub fn find_mut(
         &mut self,
         strategy: &str,
@@ -136,7 +166,10 @@ impl Figures {
         metric: &str,
     ) -> Option<&mut Figure> {
         let mut all = self.all.iter_mut();
-        all.find(|one| (one.strategy, one.profile, &*one.metric) == (strategy, profile, metric))
+        all.find(|one| {
+            (&*one.strategy, one.profile.as_deref(), &*one.metric) == (strategy, profile, metric)
+                && one.case.is_none()
+        })
     }
 
     /// Gives every figure the command line that measures it again.
@@ -151,20 +184,22 @@ impl Figures {
 pub struct Recorder<'a> {
     figures: &'a mut Figures,
     strategy: &'static str,
-    profile: Option<&'static str>,
-    part: String,
+    profile: Option<String>,
+    case: Option<String>,
 }
 
 impl Recorder<'_> {
     /// Sets the port of the figures that follow.
-    pub const fn on_port(mut self, profile: &'static str) -> Self {
-        self.profile = Some(profile);
+    #[must_use]
+    pub fn on_port(mut self, profile: impl Into<String>) -> Self {
+        self.profile = Some(profile.into());
         self
     }
 
-    /// Replaces each `*` in the metrics' names by `part`.
-    pub fn of_part(mut self, part: impl ToString) -> Self {
-        self.part = part.to_string();
+    /// Sets the case of the figures that follow.
+    #[must_use]
+    pub fn of_case(mut self, case: Option<String>) -> Self {
+        self.case = case;
         self
     }
 
@@ -172,7 +207,7 @@ impl Recorder<'_> {
     pub fn value(
         &mut self,
         metric: &str,
-        unit: &'static str,
+        unit: &str,
         value: impl Into<Option<f64>>,
     ) -> Option<&mut Figure> {
         self.value_of(metric, unit, value, [])
@@ -182,7 +217,7 @@ impl Recorder<'_> {
     pub fn value_of(
         &mut self,
         metric: &str,
-        unit: &'static str,
+        unit: &str,
         value: impl Into<Option<f64>>,
         rounds: impl IntoIterator<Item = f64>,
     ) -> Option<&mut Figure> {
@@ -192,13 +227,14 @@ impl Recorder<'_> {
         let extreme =
             |of: fn(f64, f64) -> f64| several.and_then(|all| all.iter().copied().reduce(of));
         self.figures.all.push(Figure {
-            path: self.figures.path,
-            strategy: self.strategy,
-            on: self.figures.on,
-            profile: self.profile,
-            metric: metric.replace('*', &self.part),
+            path: self.figures.path.to_owned(),
+            strategy: self.strategy.to_owned(),
+            on: self.figures.on.to_owned(),
+            profile: self.profile.clone(),
+            metric: metric.to_owned(),
+            case: self.case.clone(),
             value,
-            unit,
+            unit: unit.to_owned(),
             n: rounds.len().max(1),
             low: extreme(f64::min),
             high: extreme(f64::max),
@@ -212,7 +248,7 @@ impl Recorder<'_> {
     pub fn median(
         &mut self,
         metric: &str,
-        unit: &'static str,
+        unit: &str,
         rounds: impl IntoIterator<Item = u64>,
         per: f64,
     ) -> Option<&mut Figure> {
@@ -223,54 +259,114 @@ impl Recorder<'_> {
     }
 }
 
-/// The figures of one row of a table.
+/// The figures of one row of a table. A metric's name may be followed by a blank and a case, which
+/// then replaces the row's.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     figures: &'a [Figure],
     /// The row's strategy.
-    pub strategy: &'static str,
-    profile: Option<&'static str>,
+    pub strategy: &'a str,
+    profile: Option<&'a str>,
+    case: Option<&'a str>,
     /// Stands for each `*` in the metrics' names.
     pub part: &'a str,
 }
 
 impl<'a> Row<'a> {
     /// Returns the same row of another strategy.
-    pub const fn of(self, strategy: &'static str) -> Self {
+    #[must_use]
+    pub const fn of(self, strategy: &'a str) -> Self {
         Self { strategy, ..self }
     }
 
-    /// Returns the row that measures `part`.
+    /// Returns the row whose metrics have `part` in their names.
+    #[must_use]
     pub const fn of_part(self, part: &'a str) -> Self {
         Self { part, ..self }
     }
 
+    /// Returns the same row of another case.
+    #[must_use]
+    pub const fn of_case(self, case: Option<&'a str>) -> Self {
+        Self { case, ..self }
+    }
+
     /// Returns the same row of another port.
-    pub const fn on_port(self, profile: &'static str) -> Self {
+    #[must_use]
+    pub const fn on_port(self, profile: &'a str) -> Self {
         let profile = Some(profile);
         Self { profile, ..self }
     }
 
     /// Returns the row's figure of this metric, if there is one.
+    #[must_use]
     pub fn figure(&self, metric: &str) -> Option<&'a Figure> {
-        let metric = metric.replace('*', self.part);
-        let key = (self.strategy, self.profile, metric);
-        let mut figures = self.figures.iter();
-        figures.find(|one| (one.strategy, one.profile, &one.metric) == (key.0, key.1, &key.2))
+        let name = metric.replace('*', self.part);
+        let (metric, case) = metric_and_case(&name);
+        let key = (self.strategy, self.profile, metric, case.or(self.case));
+        self.figures.iter().find(|one| {
+            let (profile, case) = (one.profile.as_deref(), one.case.as_deref());
+            (&*one.strategy, profile, &*one.metric, case) == key
+        })
     }
 
     /// Returns the value of this metric, if there is one.
+    #[must_use]
     pub fn get(&self, metric: &str) -> Option<f64> {
         Some(self.figure(metric)?.value)
     }
 
     /// Returns the value of this metric in units of another.
+    #[must_use]
     pub fn per(&self, metric: &str, other: &str) -> Option<f64> {
         Some(self.get(metric)? / self.get(other)?.max(f64::MIN_POSITIVE))
     }
 
     /// Returns the value of this metric in units of another strategy's.
-    pub fn to(&self, strategy: &'static str, metric: &str) -> Option<f64> {
+    #[must_use]
+    pub fn to(&self, strategy: &'a str, metric: &str) -> Option<f64> {
         Some(self.get(metric)? / self.of(strategy).get(metric)?.max(f64::MIN_POSITIVE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_without_a_finite_value_and_members_that_are_missing_are_read() {
+        let text = r#"{"path": "p", "strategy": "s", "on": "o", "metric": "m", "value": null}"#;
+        let figure: Figure = serde_json::from_str(text).unwrap();
+        assert!(figure.value.is_nan() && figure.case.is_none() && figure.goal.is_none());
+    }
+
+    #[test]
+    fn a_written_figure_is_read_again() {
+        let mut figures = Figures::new("uart", "model");
+        let mut record = figures.record("byte-polled").on_port("vm");
+        record = record.of_case(Some(write_of(2_500)));
+        let rounds = [1.0, 2.0, 3.0];
+        let figure = record.value_of("ns", "ns", 2.0, rounds).unwrap();
+        assert_eq!(figure.missed(Goal::AtMost(2.5)), Some(3.0));
+        let text = serde_json::to_string(&figures[0]).unwrap();
+        assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), figures[0]);
+        assert!(
+            text.contains(r#""metric":"ns","case":"2500-byte-write""#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_row_finds_a_metric_of_its_case_or_of_the_case_behind_it() {
+        let mut figures = Figures::new("uart", "model");
+        figures.record("a").value("ns", "ns", 1.0);
+        let case = Some(BY_LINE.to_owned());
+        figures.record("a").of_case(case).value("ns", "ns", 2.0);
+        let row = figures.row("a");
+        assert_eq!(row.get("ns"), Some(1.0));
+        assert_eq!(row.get("ns by-line"), Some(2.0));
+        assert_eq!(row.of_case(Some(BY_LINE)).get("ns"), Some(2.0));
+        assert_eq!(row.of_part("n").get("*s"), Some(1.0));
+        assert_eq!(row.get("ns other"), None);
     }
 }

@@ -25,3 +25,8 @@
 pub mod figure;
 pub mod numbers;
 pub mod table;
+
+/// The README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

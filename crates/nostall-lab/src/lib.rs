@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod experiments;
+mod host;
 mod kernel;
 mod report;
 
@@ -20,9 +21,9 @@ nostall-lab measures ways of doing I/O, and shows what a stall costs.
   report      Make a page with charts from figures of `nostall-lab run`
 
 Examples:
-  nostall-lab run                        the tour: every experiment in about a minute
-  nostall-lab run uart --on model        four ways to print on a serial port
-  nostall-lab report uart.json -o a.html a page of recorded figures
+  nostall-lab run                         every experiment in about a minute
+  nostall-lab run uart --on model         four ways to print on a serial port
+  nostall-lab report uart.json -o a.html  a page of recorded figures
 
 `nostall-lab COMMAND --help` lists options. `-q` prints only results and errors.
 ";

@@ -26,7 +26,7 @@ use nostall_postmortem::cli::{escape, output};
 
 /// The answer to a command line without a command: one screen of 22 lines and 80 columns.
 const FRONT: &str = "\
-nostall decodes crash records and traces, and examines where a machine stalls on slow I/O.
+nostall decodes crash records and traces, and examines a machine's slow I/O.
 
   postmortem  Decode the records in a crashed machine's memory
   console     Join the lines of a console's log that were cut
@@ -37,9 +37,9 @@ nostall decodes crash records and traces, and examines where a machine stalls on
   completions Print completions for a shell
 
 Examples:
-  nostall postmortem memory.elf        the last records of a crashed machine
-  nostall trace run -- ./program       a graph of its functions, also if it is killed
-  nostall pstore plan --size 1M        memory for the records of the next crash
+  nostall postmortem memory.elf           the last records of a crash
+  nostall trace report server.trace       the functions of a program
+  nostall pstore plan --size 1M --cpus 4  memory for the next crash's records
 
 `nostall COMMAND --help` lists options. `-q` prints only results and errors.
 ";

@@ -6,46 +6,23 @@ use serde::Serialize;
 
 use super::files::Files;
 use super::on::On;
-use super::peers::{Beside, Peer};
+use super::peers::Beside;
 use crate::escape::json_document;
+use crate::host::{Host, Kvm};
 use crate::report::file::replace;
 use crate::report::page::{Summary, page};
-use crate::report::source::Source;
+use crate::report::source::{SCHEMA, Source};
 use nostall_figures::figure::Figure;
 use nostall_figures::table::host_cpus;
 
 #[derive(Serialize)]
 struct Document<'a, F> {
     schema: u32,
-    host: Host<'a>,
+    host: Host,
     results: &'a [Figure],
     /// Further lists of the experiment.
     #[serde(flatten)]
     found: &'a F,
-}
-
-#[derive(Serialize)]
-struct Host<'a> {
-    nostall: &'a str,
-    os: &'a str,
-    arch: &'a str,
-    cpus: usize,
-    cpu: Option<String>,
-    /// Version of the QEMU that measured, or that booted the peers.
-    qemu: Option<&'a str>,
-    /// The machine that QEMU emulates.
-    machine: Option<&'a str>,
-    kvm: Option<Kvm>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    peers: &'a [Peer],
-}
-
-/// Times on a KVM that interprets guest code hold for it alone.
-#[derive(Serialize)]
-struct Kvm {
-    ns_per_instruction: u64,
-    interprets: bool,
-    uart: &'static str,
 }
 
 /// Results of a document.
@@ -84,18 +61,19 @@ fn document(results: &Results<'_, impl Serialize>) -> Result<String> {
     let qemu = qemus.clone().next();
     let board = qemu.map(|qemu| qemu.board().name());
     let is_only = qemus.clone().all(|qemu| Some(qemu.board().name()) == board);
+    let version = qemu.map(Qemu::version).or(results.beside.qemu.as_deref());
     let document = Document {
-        schema: 1,
+        schema: SCHEMA,
         host: Host {
-            nostall: env!("CARGO_PKG_VERSION"),
-            os: std::env::consts::OS,
-            arch: std::env::consts::ARCH,
-            cpus: host_cpus(),
+            nostall: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            os: Some(std::env::consts::OS.to_owned()),
+            arch: Some(std::env::consts::ARCH.to_owned()),
+            cpus: Some(host_cpus()),
             cpu: cpu_name(),
-            qemu: qemu.map(Qemu::version).or(results.beside.qemu.as_deref()),
-            machine: board.filter(|_| is_only),
+            qemu: version.map(str::to_owned),
+            machine: board.filter(|_| is_only).map(str::to_owned),
             kvm: on.iter().find_map(|on| kvm(on)),
-            peers: &results.beside.peers,
+            peers: results.beside.peers.clone(),
         },
         results: &results.figures,
         found: &results.found,
@@ -109,7 +87,7 @@ fn kvm(on: &On) -> Option<Kvm> {
     Some(Kvm {
         ns_per_instruction: on.speed.per_instruction().0,
         interprets: on.speed.is_interpreted(),
-        uart: on.kvm.options().uart.name(),
+        uart: on.kvm.options().uart.name().to_owned(),
     })
 }
 

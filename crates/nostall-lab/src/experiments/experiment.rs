@@ -194,7 +194,7 @@ pub fn run<E: Experiment>(experiment: &E, summary: Summary) -> Result<()> {
 
 /// Returns the command line with these arguments, for a shell. Files of figures are left out.
 pub fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
-    let mut line = "nostall".to_owned();
+    let mut line = "nostall-lab".to_owned();
     while let Some(argument) = arguments.next() {
         let option = argument.split('=').next().unwrap_or_default();
         let names_file = Files::OPTIONS.contains(&option);

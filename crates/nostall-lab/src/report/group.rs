@@ -3,10 +3,16 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use super::source::{Figure, Source};
+use super::source::Source;
+use nostall_figures::figure::{Figure, metric_and_case};
 
-/// Cells of a table for each of its figures, at most. A table of fewer figures is cut up.
-const SPARSE: usize = 16;
+/// A metric and its case.
+pub type Metric<'a> = (&'a str, Option<&'a str>);
+
+/// Returns the metric and the case of a figure.
+pub fn metric(figure: &Figure) -> Metric<'_> {
+    (&figure.metric, figure.case.as_deref())
+}
 
 /// Figures of one command on one port of one machine.
 pub struct Group<'a> {
@@ -15,10 +21,10 @@ pub struct Group<'a> {
     pub profile: Option<&'a str>,
     pub command: Option<&'a str>,
     pub strategies: Vec<&'a str>,
-    pub metrics: Vec<&'a str>,
+    pub metrics: Vec<Metric<'a>>,
     /// Numbers of the documents that have one of the figures.
     pub sources: Vec<usize>,
-    cells: HashMap<(usize, &'a str, &'a str), &'a Figure>,
+    cells: HashMap<(usize, &'a str, Metric<'a>), &'a Figure>,
     /// Figures whose cell was taken.
     pub others: Vec<&'a Figure>,
 }
@@ -32,13 +38,13 @@ impl<'a> Group<'a> {
             profile: first.profile.as_deref(),
             command: first.command.as_deref(),
             strategies: distinct(figures.iter().map(|(_, one)| &*one.strategy)),
-            metrics: distinct(figures.iter().map(|(_, one)| &*one.metric)),
+            metrics: distinct(figures.iter().map(|(_, one)| metric(one))),
             sources: distinct(figures.iter().map(|(source, _)| *source)),
             cells: HashMap::new(),
             others: Vec::new(),
         };
         for &(source, figure) in figures {
-            let key = (source, &*figure.strategy, &*figure.metric);
+            let key = (source, &*figure.strategy, metric(figure));
             match group.cells.entry(key) {
                 Entry::Vacant(cell) => {
                     cell.insert(figure);
@@ -50,13 +56,14 @@ impl<'a> Group<'a> {
     }
 
     /// Returns a figure of one of the documents.
-    pub fn get(&self, source: usize, strategy: &'a str, metric: &'a str) -> Option<&'a Figure> {
+    pub fn get(&self, source: usize, strategy: &str, metric: Metric<'_>) -> Option<&'a Figure> {
         self.cells.get(&(source, strategy, metric)).copied()
     }
 
-    /// Returns the value of a figure.
-    pub fn value(&self, source: usize, strategy: &'a str, metric: &'a str) -> Option<f64> {
-        self.get(source, strategy, metric)?.value
+    /// Returns the finite value of a figure, whose metric may have a case behind its name.
+    pub fn value(&self, source: usize, strategy: &str, name: &str) -> Option<f64> {
+        let figure = self.get(source, strategy, metric_and_case(name))?;
+        Some(figure.value).filter(|value| value.is_finite())
     }
 }
 
@@ -74,23 +81,7 @@ pub fn groups(sources: &[Source]) -> Vec<Group<'_>> {
             lists[place].push((source, figure));
         }
     }
-    let mut groups = Vec::new();
-    for figures in lists {
-        let group = Group::of(&figures);
-        if group.strategies.len() * group.metrics.len() <= SPARSE * figures.len() {
-            groups.push(group);
-            continue;
-        }
-        // Foreign documents only. One column for each table has no empty cells.
-        let mut columns: Vec<Vec<_>> = vec![Vec::new(); group.strategies.len()];
-        let strategies = group.strategies.iter().enumerate();
-        let places: HashMap<_, _> = strategies.map(|(at, name)| (*name, at)).collect();
-        for figure in figures {
-            columns[places[&*figure.1.strategy]].push(figure);
-        }
-        groups.extend(columns.iter().map(|figures| Group::of(figures)));
-    }
-    groups
+    lists.iter().map(|figures| Group::of(figures)).collect()
 }
 
 /// Returns each value once, in the order of the first ones.

@@ -6,13 +6,15 @@ use nostall_devices::uart::Profile;
 use serde::Serialize;
 
 use super::drawing::Drawing;
-use super::group::Group;
-use super::source::{Figure, Source};
+use super::group::{Group, Metric};
+use super::source::Source;
 use super::text::value;
+use nostall_figures::figure::{Figure, metric_and_case};
 
 /// Figure that explains a stall.
 struct Key {
     path: &'static str,
+    /// Its name, with its case if it has one.
     metric: &'static str,
     title: &'static str,
     /// Machines whose figures are drawn. All are in the table.
@@ -63,19 +65,19 @@ const KEYS: &[Key] = &[
     key("uart", "ns_per_byte", "Time for each byte", &[]),
     key(
         "uart",
-        "bus_accesses_per_byte_of_a_2500_byte_write",
+        "bus_accesses_per_byte 2500-byte-write",
         "Accesses to the port for each byte, one write of 2,500 bytes",
         &["qemu"],
     ),
     key(
         "uart",
-        "bus_accesses_per_byte_of_a_16_byte_write",
+        "bus_accesses_per_byte 16-byte-write",
         "Accesses to the port for each byte, one write of 16 bytes",
         &["qemu"],
     ),
     key(
         "uart",
-        "ns_per_byte_of_a_2500_byte_write",
+        "ns_per_byte 2500-byte-write",
         "Time for each byte, one write of 2,500 bytes",
         &[],
     ),
@@ -158,25 +160,23 @@ const KEYS: &[Key] = &[
     ),
     key(
         "trace",
-        "traced_polls_of_2500",
+        "traced_polls 2500-byte-write",
         "Polls of the line status, 2,500 bytes",
         EVERYWHERE,
     ),
     key(
         "trace",
-        "stalled_ns_of_2500",
+        "stalled_ns 2500-byte-write",
         "Time for which the CPU is held, 2,500 bytes",
         &[],
     ),
 ];
 
 /// Returns the plain name of a metric, if it explains a stall.
-pub fn title(path: &str, metric: &str) -> Option<&'static str> {
+pub fn title(path: &str, metric: Metric<'_>) -> Option<&'static str> {
     let mut keys = KEYS.iter();
-    Some(
-        keys.find(|key| (key.path, key.metric) == (path, metric))?
-            .title,
-    )
+    let key = keys.find(|key| (key.path, metric_and_case(key.metric)) == (path, metric))?;
+    Some(key.title)
 }
 
 /// Value that nothing can go below.
@@ -188,13 +188,12 @@ pub struct Limit {
 }
 
 /// Returns the limit of a metric in one document, if it is known.
-pub fn limit(group: &Group<'_>, source: usize, metric: &str) -> Option<Limit> {
+pub fn limit(group: &Group<'_>, source: usize, (metric, case): Metric<'_>) -> Option<Limit> {
     let of = |strategy, metric| group.value(source, strategy, metric);
     let (limit, why, unit) = match (group.path, metric) {
+        ("uart", metric) if case.is_some() && metric != "bus_accesses_per_byte" => return None,
         ("uart", "exits_per_byte") => (0.0, "no exit", "1/B"),
-        ("uart", metric) if metric.starts_with("bus_accesses_per_byte") => {
-            (1.0, "each byte is written once", "1/B")
-        }
+        ("uart", "bus_accesses_per_byte") => (1.0, "each byte is written once", "1/B"),
         ("uart", "register_instructions_per_byte") => {
             (1.0 / 16.0, "one instruction for a FIFO of 16 bytes", "1/B")
         }
@@ -231,7 +230,7 @@ pub fn limit(group: &Group<'_>, source: usize, metric: &str) -> Option<Limit> {
     let limit = Some(limit).filter(|limit| limit.is_finite())?;
     Some(Limit {
         value: limit,
-        text: value(Some(limit), unit),
+        text: value(limit, unit),
         why,
     })
 }
@@ -339,20 +338,23 @@ fn kind_of_run(group: &Group<'_>) -> String {
 }
 
 fn bars<'a>(key: &Key, sources: &'a [Source], group: &Group<'a>) -> Option<Bars<'a>> {
-    let metric = *group.metrics.iter().find(|metric| **metric == key.metric)?;
+    let wanted = metric_and_case(key.metric);
+    let metric = *group.metrics.iter().find(|metric| **metric == wanted)?;
     let mut bars = Vec::new();
     for &source in &group.sources {
         for &strategy in &group.strategies {
             let Some(figure) = group.get(source, strategy, metric) else {
                 continue;
             };
-            let Some(number) = figure.value else { continue };
+            if !figure.value.is_finite() {
+                continue;
+            }
             bars.push(Bar {
                 strategy,
                 source: &sources[source].name,
                 is_ours: is_ours(strategy),
-                value: number,
-                text: value(Some(number), &figure.unit),
+                value: figure.value,
+                text: value(figure.value, &figure.unit),
                 range: range(figure),
             });
         }
@@ -388,7 +390,7 @@ fn is_ours(strategy: &str) -> bool {
 /// Returns the spread of a figure's measurements, if there is one.
 pub fn range(figure: &Figure) -> Option<String> {
     let (low, high) = figure.low.zip(figure.high)?;
-    let text = |number| value(Some(number), &figure.unit);
+    let text = |number| value(number, &figure.unit);
     (low != high).then(|| format!("{} to {}", text(low), text(high)))
 }
 

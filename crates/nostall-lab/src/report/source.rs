@@ -1,6 +1,5 @@
 //! Documents of figures, as `--json` writes them. Every byte of one may be hostile.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,6 +10,11 @@ use serde_json::Value;
 
 use super::drawing::Drawing;
 use super::file::is_stdout;
+use crate::host::Host;
+use nostall_figures::figure::Figure;
+
+/// Version of the documents' form.
+pub const SCHEMA: u32 = 2;
 
 /// Bytes of a document, at most.
 const LONGEST: u64 = 100 << 20;
@@ -29,62 +33,6 @@ pub struct Source {
     pub host: Host,
     pub figures: Vec<Figure>,
     pub drawings: Vec<Drawing>,
-}
-
-/// Machine that measured.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Host {
-    pub nostall: Option<String>,
-    pub os: Option<String>,
-    pub arch: Option<String>,
-    pub cpus: Option<u64>,
-    pub cpu: Option<String>,
-    pub qemu: Option<String>,
-    pub machine: Option<String>,
-    pub kvm: Option<Kvm>,
-    /// Other systems that were to be measured too.
-    pub peers: Vec<Peer>,
-}
-
-/// Another system: its release, or the reason why it was not measured.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Peer {
-    pub name: String,
-    /// Experiment in which it failed.
-    pub path: Option<String>,
-    pub release: Option<String>,
-    pub missing: Option<String>,
-    pub failed: Option<String>,
-}
-
-/// Properties of the machine's KVM.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Kvm {
-    pub ns_per_instruction: u64,
-    pub interprets: bool,
-}
-
-/// Result of an experiment, of this version or another.
-#[derive(Debug, Deserialize)]
-pub struct Figure {
-    pub path: String,
-    pub strategy: String,
-    pub on: String,
-    pub profile: Option<String>,
-    pub metric: String,
-    /// `None` for a ratio without a finite value.
-    pub value: Option<f64>,
-    #[serde(default)]
-    pub unit: String,
-    pub n: Option<u64>,
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-    /// Bound, under the word for its kind.
-    pub goal: Option<BTreeMap<String, f64>>,
-    pub command: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -156,11 +104,11 @@ impl Source {
         let head: Head = serde_json::from_str(&text)
             .map_err(|error| anyhow!("{name}: not JSON: {error}: {HINT}"))?;
         match head.schema {
-            Some(Value::Number(schema)) if schema.as_u64() == Some(1) => {}
+            Some(Value::Number(schema)) if schema.as_u64() == Some(SCHEMA.into()) => {}
             Some(schema) => {
                 let schema: String = schema.to_string().chars().take(40).collect();
                 bail!(
-                    "{name}: its schema is {schema}, and this command reads 1: use the version of \
+                    "{name}: its schema is {schema}, and this command reads {SCHEMA}: use the version of \
                      nostall that wrote it, or measure again"
                 )
             }
@@ -195,10 +143,10 @@ mod tests {
             ("{\"schema\": NaN}", "a.json: not JSON: "),
             ("{", "a.json: not JSON: "),
             ("{}", "a.json: JSON without a schema, so not nostall's: "),
-            ("{\"schema\": 1}", "missing field `results`"),
-            ("{\"schema\": 1, \"results\": 7}", "a.json: not a document"),
+            ("{\"schema\": 2}", "missing field `results`"),
+            ("{\"schema\": 2, \"results\": 7}", "a.json: not a document"),
             (
-                "{\"schema\": 1, \"results\": [{\"value\": 1e999}]}",
+                "{\"schema\": 2, \"results\": [{\"value\": 1e999}]}",
                 "out of range",
             ),
         ] {
@@ -213,16 +161,16 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_before_a_document_is_passed_over() {
-        let text = "\u{feff}{\"schema\": 1, \"results\": []}";
+        let text = "\u{feff}{\"schema\": 2, \"results\": []}";
         let source = Source::of_bytes("a.json".to_owned(), text.as_bytes().to_vec()).unwrap();
         assert!(source.text.starts_with('{'), "{}", source.text);
     }
 
     #[test]
     fn another_schema_is_named_with_the_version_to_use() {
-        for schema in ["2", "\"1\"", "1.5", "-1"] {
+        for schema in ["1", "\"2\"", "2.5", "-2"] {
             let error = error(&format!("{{\"schema\": {schema}, \"results\": []}}"));
-            let start = format!("a.json: its schema is {schema}, and this command reads 1: ");
+            let start = format!("a.json: its schema is {schema}, and this command reads 2: ");
             assert!(error.starts_with(&start), "{error}");
         }
     }
@@ -237,11 +185,11 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_no_error_and_a_missing_value_is_none() {
-        let text = r#"{"schema": 1, "new": {"a": [1]}, "host": {"moon": true, "peers": [
-            {"name": "x", "new": 1}, {}]}, "results": [
+        let text = r#"{"schema": 2, "new": {"a": [1]}, "host": {"moon": true, "peers": [
+            {"name": "x", "release": "6.1", "new": 1}]}, "results": [
             {"path": "p", "strategy": "s", "on": "o", "metric": "m", "value": null, "new": 1}]}"#;
         let source = Source::parse(String::new(), text.to_owned()).unwrap();
-        assert_eq!(source.figures[0].value, None);
+        assert!(source.figures[0].value.is_nan());
         assert_eq!(source.figures[0].strategy, "s");
     }
 }

@@ -1,14 +1,13 @@
 //! Values and names for readers of a page.
 
+use nostall_figures::figure::Goal;
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::time;
 
 /// Returns the value of a figure with its unit.
-pub fn value(value: Option<f64>, unit: &str) -> String {
-    let Some(value) = value else {
-        return "-".to_owned();
-    };
+pub fn value(value: f64, unit: &str) -> String {
     match unit {
+        _ if !value.is_finite() => "-".to_owned(),
         "ns" if (0.0..1e18).contains(&value) => time(value),
         "ns/B" if (0.0..1e18).contains(&value) => format!("{}/B", time(value)),
         "1" | "1/B" | "" => number(value),
@@ -43,13 +42,12 @@ pub fn place(on: &str) -> &str {
 }
 
 /// Returns the words for the bound of a figure.
-pub fn goal(kind: &str, bound: f64, unit: &str) -> String {
-    let bound = value(Some(bound), unit);
-    match kind {
-        "at_least" => format!("at least {bound}"),
-        "at_most" => format!("at most {bound}"),
-        "exactly" => format!("exactly {bound}"),
-        kind => format!("{kind} {bound}"),
+pub fn goal(goal: Goal, unit: &str) -> String {
+    let bound = value(goal.bound(), unit);
+    match goal {
+        Goal::AtLeast(_) => format!("at least {bound}"),
+        Goal::AtMost(_) => format!("at most {bound}"),
+        Goal::Exactly(_) => format!("exactly {bound}"),
     }
 }
 
@@ -60,17 +58,17 @@ mod tests {
     #[test]
     fn any_number_has_a_short_form() {
         for (number, unit, text) in [
-            (Some(28_900.0), "ns", "28.9 us"),
-            (Some(-1.0), "ns", "-1 ns"),
-            (Some(1e300), "ns", "1.000e300 ns"),
-            (Some(1.7e3), "ns/B", "1.70 us/B"),
-            (Some(0.0625), "1/B", "0.0625"),
-            (Some(0.000_01), "1", "1.000e-5"),
-            (Some(0.0), "1", "0"),
-            (Some(46_913.0), "1", "46,913"),
-            (Some(1_234.5), "1/s", "1,235 1/s"),
-            (Some(100.0), "%", "100 %"),
-            (None, "ns", "-"),
+            (28_900.0, "ns", "28.9 us"),
+            (-1.0, "ns", "-1 ns"),
+            (1e300, "ns", "1.000e300 ns"),
+            (1.7e3, "ns/B", "1.70 us/B"),
+            (0.0625, "1/B", "0.0625"),
+            (0.000_01, "1", "1.000e-5"),
+            (0.0, "1", "0"),
+            (46_913.0, "1", "46,913"),
+            (1_234.5, "1/s", "1,235 1/s"),
+            (100.0, "%", "100 %"),
+            (f64::NAN, "ns", "-"),
         ] {
             assert_eq!(value(number, unit), text);
         }

@@ -61,7 +61,7 @@ fn crlf(text: &[u8]) -> Vec<u8> {
 fn figures(file: &Path, on: &str) -> HashMap<(String, String), f64> {
     let text = fs::read_to_string(file).unwrap();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     assert!(document["host"].is_object());
     let results = document["results"].as_array().unwrap();
     let mut figures = HashMap::new();
@@ -70,10 +70,9 @@ fn figures(file: &Path, on: &str) -> HashMap<(String, String), f64> {
         assert_eq!(result["on"], on);
         assert!(result["unit"].is_string() && result["n"].as_u64() >= Some(1));
         let key = |name: &str| result[name].as_str().unwrap().to_owned();
-        let known = figures.insert(
-            (key("strategy"), key("metric")),
-            result["value"].as_f64().unwrap(),
-        );
+        let case = result["case"].as_str();
+        let metric = case.map_or(key("metric"), |case| format!("{} {case}", key("metric")));
+        let known = figures.insert((key("strategy"), metric), result["value"].as_f64().unwrap());
         assert_eq!(known, None, "one figure a name");
     }
     figures

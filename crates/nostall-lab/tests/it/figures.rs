@@ -27,12 +27,25 @@ fn log() -> String {
     (0..60).map(line).collect()
 }
 
+/// Returns the metric's name of schema 1, in which the recorded files are. It contained the case.
+fn schema_1(path: &str, metric: &str, case: Option<&str>) -> String {
+    let bytes = case.and_then(|case| case.strip_suffix("-byte-write"));
+    match (path, case, bytes) {
+        (_, None, _) => metric.to_owned(),
+        ("uart", Some("by-line"), _) => format!("{metric}_by_line"),
+        ("uart", _, Some(bytes)) => format!("{metric}_of_a_{bytes}_byte_write"),
+        ("trace", _, Some(bytes)) => format!("{metric}_of_{bytes}"),
+        case => panic!("{case:?}"),
+    }
+}
+
 /// Returns a figure as a line of words.
 fn words(figure: &Value) -> Vec<String> {
     let word = |name: &str| figure[name].as_str().unwrap_or("-").to_owned();
     let mut words = ["path", "strategy", "on", "profile", "metric", "unit"]
         .map(word)
         .to_vec();
+    words[4] = schema_1(&words[0], &words[4], figure["case"].as_str());
     words.extend(["n", "value"].map(|name| figure[name].to_string()));
     words
 }

@@ -83,12 +83,12 @@ fn a_document_that_cannot_be_read_is_named_and_leaves_the_old_page() {
     let dir = TempDir::new().unwrap();
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     write("old.html", "old");
-    write("two.json", "{\"schema\": 2}");
+    write("old.json", "{\"schema\": 1}");
     write("text.json", "no JSON");
     for (name, fault) in [
         (
-            "two.json",
-            "two.json: its schema is 2, and this command reads 1: ",
+            "old.json",
+            "old.json: its schema is 1, and this command reads 2: ",
         ),
         ("text.json", "text.json: not a JSON object: "),
         ("none.json", "none.json: No such file"),
@@ -101,7 +101,7 @@ fn a_document_that_cannot_be_read_is_named_and_leaves_the_old_page() {
             "old"
         );
     }
-    let error = fail(dir.path(), &["report", "two.json", "-o", "two.json"]);
+    let error = fail(dir.path(), &["report", "old.json", "-o", "old.json"]);
     assert!(error.contains("would replace a document"), "{error}");
 }
 
@@ -118,7 +118,7 @@ fn a_pipe_is_refused_at_once_and_standard_input_is_read() {
     }
     fs::write(
         dir.path().join("f.json"),
-        "\u{feff}{\"schema\": 1, \"results\": []}",
+        "\u{feff}{\"schema\": 2, \"results\": []}",
     )
     .unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_nostall-lab"))

@@ -53,7 +53,7 @@ impl Figures {
     fn read(file: &Path) -> Self {
         let json: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-        assert_eq!(json["schema"], 1);
+        assert_eq!(json["schema"], 2);
         let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
         let results = json["results"].as_array().unwrap().iter().map(|result| {
             assert_eq!(result["path"], "console");

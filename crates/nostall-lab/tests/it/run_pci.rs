@@ -488,7 +488,7 @@ fn succeed(args: &[&str]) -> (String, Value) {
 
 /// Returns figures by strategy and metric.
 fn figures(document: &Value, on: &str) -> HashMap<(String, String), f64> {
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     let mut figures = HashMap::new();
     for result in document["results"].as_array().unwrap() {
         assert_eq!(

@@ -65,7 +65,7 @@ fn succeed(args: &[&str], on: &str) -> String {
 fn check_figures(file: &Path, on: &str) {
     let text = fs::read_to_string(file).unwrap();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     let mut figures = HashMap::new();
     for result in document["results"].as_array().unwrap() {
         assert_eq!(result["path"], "pstore");

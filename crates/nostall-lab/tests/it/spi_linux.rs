@@ -88,8 +88,9 @@ fn figures(document: &Value) {
     assert_eq!(host["controller"], "spi0");
     let results = document["results"].as_array().unwrap();
     let value = |strategy: &str, metric: &str, of: &str| {
-        let metric = format!("{metric}_of_{of}_threads");
-        let is_it = |figure: &&Value| figure["strategy"] == strategy && figure["metric"] == metric;
+        let is_it = |figure: &&Value| {
+            figure["strategy"] == strategy && figure["metric"] == metric && figure["case"] == of
+        };
         let figure = results.iter().find(is_it);
         let figure = figure.unwrap_or_else(|| panic!("no {metric} of {strategy}"));
         assert_eq!(figure["path"], "spi");
@@ -104,7 +105,7 @@ fn figures(document: &Value) {
         ("mutex", 4.0, 2.0),
         ("caller", 4.0, 2.0),
     ] {
-        let of = format!("{bytes}_bytes_by_{threads}");
+        let of = format!("{bytes}-bytes-{threads}-threads");
         let value = |metric| value(strategy, metric, &of);
         let messages = value("messages");
         assert!(messages > 0.0, "{strategy} {of}");

@@ -93,10 +93,11 @@ const EXAMPLES: &str = "\
 Examples:
   nostall-lab run console               a flood with and without locked-up CPUs
   nostall-lab run console --svg flood.svg
-                                    also draw it
+                                        also draw it
   nostall-lab run console --on qemu     a part of it in a kernel, in real time
-  nostall-lab run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
-                                    repeatable: 32 ns an instruction";
+  nostall-lab run console --on qemu --qemu-arg=-icount \\
+      --qemu-arg=shift=5,sleep=off
+                                        repeatable: 32 ns an instruction";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;

@@ -5,7 +5,7 @@ use nostall_work::pci::{FoundCapability, FoundFunction, Method, Operation, PciMe
 
 use super::run::{FoundTree, Mapping, Measuring, PciSurvey, Strategy, SurveyedFunction};
 use crate::experiments::verdict::group;
-use nostall_figures::figure::{Figures, Recorder};
+use nostall_figures::figure::Figures;
 use nostall_figures::numbers::median;
 
 /// Everything that a survey comes to.
@@ -90,22 +90,22 @@ pub fn fold(on: &'static str, survey: &PciSurvey, measure: &[(Operation, Strateg
 
 fn add_measurement(figures: &mut Figures, one: &Rounds, all: &[Rounds]) {
     let ((operation, strategy), rounds) = one;
-    let record = figures.record(strategy.name());
-    let mut record: Recorder<'_> = record.of_part(word(*operation));
+    let mut record = figures.record(strategy.name());
+    let word = word(*operation);
     let per = per_operation(rounds);
     let accesses = rounds.iter().map(|(once, _)| once.bus_accesses);
-    record.median("bus_accesses_per_*", "1", accesses, per);
+    record.median(&format!("bus_accesses_per_{word}"), "1", accesses, per);
     let exits = rounds.iter().filter_map(|(_, exits)| *exits);
-    record.median("exits_per_*", "1", exits, per);
+    record.median(&format!("exits_per_{word}"), "1", exits, per);
     let Some(ns) = ns(rounds) else { return };
     let times = || rounds.iter().map(|(once, _)| once.ns);
-    record.median("ns_per_*", "ns", times(), per);
+    record.median(&format!("ns_per_{word}"), "ns", times(), per);
     for other in [Strategy::Ports, Strategy::Ram] {
         let mut others = all.iter().filter(|(key, _)| *key == (*operation, other));
         let Some(other_ns) = others.next().and_then(|(_, rounds)| self::ns(rounds)) else {
             continue;
         };
-        let metric = format!("*_time_ratio_to_{}", other.name());
+        let metric = format!("{word}_time_ratio_to_{}", other.name());
         let ratios = times().map(|ns| ns as f64 / per / other_ns);
         record.value_of(&metric, "1", ns / other_ns, ratios);
     }

@@ -49,11 +49,11 @@ const EXAMPLES: &str = "\
 Examples:
   nostall-lab run pci                   read through ports and through ECAM
   nostall-lab run pci --qemu-arg=-device --qemu-arg=virtio-rng-pci
-                                    with one more device
+                                        with one more device
   nostall-lab run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
-                                    as on bare metal
+                                        as on bare metal
   nostall-lab run pci --on kvm          also from memory that the guest can read
-  nostall-lab run pci --machine virt    ECAM alone; our kernel assigns addresses";
+  nostall-lab run pci --machine virt    ECAM alone, addresses assigned";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
@@ -270,7 +270,7 @@ mod tests {
         );
         let of = |strategy, metric| {
             let mut figures = answer.figures.iter();
-            let found = figures.find(|f| (f.strategy, f.metric.as_str()) == (strategy, metric));
+            let found = figures.find(|f| (&*f.strategy, &*f.metric) == (strategy, metric));
             found.map(|figure| figure.value)
         };
         assert_eq!(of("ports", "ns_per_read"), Some(10.0));
@@ -313,8 +313,8 @@ mod tests {
         assert!(!answer.text.contains("a boot   ecam "), "{}", answer.text);
         let of = |strategy, metric| {
             let mut figures = answer.figures.iter();
-            let found = figures.find(|f| (f.strategy, f.metric.as_str()) == (strategy, metric));
-            found.map(|figure| (figure.value, figure.unit, figure.n))
+            let found = figures.find(|f| (&*f.strategy, &*f.metric) == (strategy, metric));
+            found.map(|figure| (figure.value, &*figure.unit, figure.n))
         };
         assert_eq!(of("ecam-shadow", "maps_at_start"), Some((16.0, "1", 3)));
         assert_eq!(of("ecam-shadow", "maps_at_start_ns"), Some((1e5, "ns", 3)));

@@ -64,7 +64,7 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
     });
     let mut parts = vec![table(["what", "by"], &COLUMNS, rows)];
     let strategies = figures.iter().filter(|one| one.metric == "maps_at_start");
-    let rows = strategies.map(|one| (["a boot", one.strategy], figures.row(one.strategy)));
+    let rows = strategies.map(|one| (["a boot", &*one.strategy], figures.row(&one.strategy)));
     let mapped: Vec<_> = rows
         .filter(|(_, row)| {
             row.get("maps_at_start") > Some(0.0) || row.get("map_changes") > Some(0.0)

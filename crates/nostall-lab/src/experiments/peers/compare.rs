@@ -6,9 +6,10 @@ use nostall_vm::qemu::{Qemu, QemuBoard};
 use super::boot::{Watch, boot};
 use super::linux::{Build, Linux};
 use super::report::{Key, Measured, Report};
-use super::state::{Beside, Peer, State};
+use super::state::Beside;
 use crate::experiments::on::On;
 use crate::experiments::progress::Busy;
+use crate::host::{Peer, State};
 use crate::kernel;
 use nostall_figures::figure::{Figure, Figures, Row};
 use nostall_figures::table::{Column, table};
@@ -35,12 +36,12 @@ pub struct Part {
     pub second: Option<Second>,
 }
 
-/// Table with rows for each of several parts.
+/// Table with rows for each of several cases.
 pub struct Second {
-    /// Headers of the part, the system and the way.
+    /// Headers of the case's number, the system and the way.
     pub labels: [&'static str; 3],
-    /// Each stands for `*` in the columns' metrics.
-    pub parts: &'static [&'static str],
+    /// Cases, with rows for each.
+    pub cases: &'static [&'static str],
     pub columns: &'static [Column],
     /// Lines below the table.
     pub legend: &'static str,
@@ -80,7 +81,7 @@ pub fn compare(
         match peer.find() {
             Ok(build) => systems.push(System::new(peer.name(), Some(build))),
             Err(missing) => beside.peers.push(Peer {
-                name: peer.name(),
+                name: peer.name().to_owned(),
                 path: None,
                 state: State::Missing(missing),
             }),
@@ -138,10 +139,10 @@ fn measure_beside(
 fn keep_common(systems: &mut [System]) {
     let peers = systems.iter().filter(|system| system.build.is_some());
     let known: Vec<_> = peers
-        .flat_map(|system| system.values.iter().map(|(key, _)| key.metric.clone()))
+        .flat_map(|system| system.values.iter().map(|(key, _)| key.name()))
         .collect();
     for system in systems.iter_mut().filter(|system| system.build.is_none()) {
-        system.values.retain(|(key, _)| known.contains(&key.metric));
+        system.values.retain(|(key, _)| known.contains(&key.name()));
     }
 }
 
@@ -160,15 +161,15 @@ impl System {
     }
 
     /// Returns the system's entry in the document. Nostall has one only where it failed.
-    fn state(&self, path: &'static str) -> Option<Peer> {
+    fn state(&self, path: &str) -> Option<Peer> {
         let state = match (&self.failure, &self.release) {
             (Some(why), _) => State::Failed(why.clone()),
             (None, Some(release)) => State::Release(release.clone()),
             (None, None) => return None,
         };
         Some(Peer {
-            name: self.name,
-            path: self.failure.is_some().then_some(path),
+            name: self.name.to_owned(),
+            path: self.failure.is_some().then(|| path.to_owned()),
             state,
         })
     }
@@ -215,6 +216,7 @@ fn with_strategy(
             key: Key {
                 way: figure.profile,
                 metric: figure.metric,
+                case: figure.case,
                 unit: figure.unit,
             },
             value: figure.value,
@@ -272,11 +274,11 @@ fn figures(part: &Part, systems: &[System]) -> Figures {
             let mut values = values.clone();
             values.sort_unstable_by(f64::total_cmp);
             let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
-            let mut record = figures.record(system.name);
-            if let Some(way) = key.way {
-                record = record.on_port(way);
+            let mut record = figures.record(system.name).of_case(key.case.clone());
+            if let Some(way) = &key.way {
+                record = record.on_port(&**way);
             }
-            if let Some(figure) = record.value(&key.metric, key.unit, at(2)) {
+            if let Some(figure) = record.value(&key.metric, &key.unit, at(2)) {
                 figure.n = values.len();
                 if values.len() > 1 {
                     (figure.low, figure.high) = (Some(at(1)), Some(at(3)));
@@ -291,13 +293,14 @@ fn figures(part: &Part, systems: &[System]) -> Figures {
 fn rows<'a>(
     figures: &'a Figures,
     columns: &[Column],
-    part: &'a str,
+    case: Option<&'a str>,
 ) -> Vec<([&'a str; 2], Row<'a>)> {
     let mut rows: Vec<([&str; 2], Row<'_>)> = Vec::new();
     for figure in figures.iter() {
-        let labels = [figure.strategy, figure.profile.unwrap_or("")];
-        let row = figures.row(figure.strategy).of_part(part);
-        let row = figure.profile.map_or(row, |way| row.on_port(way));
+        let way = figure.profile.as_deref();
+        let labels = [&*figure.strategy, way.unwrap_or("")];
+        let row = figures.row(&figure.strategy).of_case(case);
+        let row = way.map_or(row, |way| row.on_port(way));
         let is_new = rows.iter().all(|(known, _)| *known != labels);
         if is_new && columns.iter().any(|column| column.value(&row).is_some()) {
             rows.push((labels, row));
@@ -308,14 +311,15 @@ fn rows<'a>(
 
 fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
     let mut parts = Vec::new();
-    let lines = rows(figures, part.columns, "");
+    let lines = rows(figures, part.columns, None);
     if !lines.is_empty() {
         parts.push(table(["beside Linux", ""], part.columns, lines));
         parts.push(part.legend.to_owned());
         if let Some(second) = &part.second {
-            let lines = second.parts.iter().flat_map(|&part| {
-                let lines = rows(figures, second.columns, part).into_iter();
-                lines.map(move |([name, way], row)| ([part, name, way], row))
+            let lines = second.cases.iter().flat_map(|&case| {
+                let number = case.split('-').next().unwrap_or(case);
+                let lines = rows(figures, second.columns, Some(case)).into_iter();
+                lines.map(move |([name, way], row)| ([number, name, way], row))
             });
             parts.push(table(second.labels, second.columns, lines));
             parts.push(second.legend.to_owned());
@@ -354,7 +358,8 @@ mod tests {
             let key = Key {
                 way: None,
                 metric: "ns_per_byte".to_owned(),
-                unit: "ns/B",
+                case: None,
+                unit: "ns/B".to_owned(),
             };
             system.add(vec![Measured { key, value }]);
         }
@@ -369,7 +374,7 @@ mod tests {
         );
         let figure = &figures[0];
         assert_eq!(
-            (figure.strategy, figure.n, figure.value),
+            (&*figure.strategy, figure.n, figure.value),
             ("linux-6.1", 5, 30.0)
         );
         assert_eq!((figure.low, figure.high), (Some(20.0), Some(40.0)));

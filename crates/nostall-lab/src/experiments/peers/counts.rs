@@ -95,10 +95,9 @@ mod tests {
         let counted = count(trace.concat().as_bytes());
         assert_eq!(counted.len(), 1, "a measurement without end has no count");
         assert_eq!(counted[0].value, 1.5);
-        assert_eq!(
-            counted[0].key.metric,
-            "bus_accesses_per_byte_of_a_2_byte_write"
-        );
+        let name = counted[0].key.name();
+        let case = Some("2-byte-write".to_owned());
+        assert_eq!(name, ("bus_accesses_per_byte".to_owned(), case));
     }
 
     #[test]

@@ -14,4 +14,4 @@ mod state;
 
 pub use arg::PeerArg;
 pub use compare::{Part, Second, compare};
-pub use state::{Beside, Peer};
+pub use state::Beside;

@@ -10,9 +10,11 @@
 //! done
 //! ```
 //!
-//! `figure` has a way (`-` if there is only one), a metric, its unit, and the value as a
+//! `figure` has a way (`-` if there is only one), a metric with its case, its unit, and the value as a
 //! fraction. `begin` and `end` enclose work whose device accesses QEMU records in its trace; the
 //! number of accesses is the numerator.
+
+use nostall_figures::figure::write_of;
 
 /// Longest report that is read. The longest seen has 10 kB.
 pub const LONGEST: u64 = 1 << 20;
@@ -60,9 +62,10 @@ pub struct Measured {
 /// Name of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
-    pub way: Option<&'static str>,
+    pub way: Option<String>,
     pub metric: String,
-    pub unit: &'static str,
+    pub case: Option<String>,
+    pub unit: String,
 }
 
 /// A line of a report.
@@ -117,14 +120,25 @@ impl Key {
         let known = |all: &[&'static str], word| all.iter().copied().find(|one| *one == word);
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let is_metric = (1..=64).contains(&metric.len()) && metric.chars().all(is_name);
+        let size = metric.strip_suffix("_byte_write");
+        let (metric, case) = match size.and_then(|name| name.split_once("_of_a_")) {
+            Some((metric, bytes)) => (metric, Some(write_of(bytes))),
+            None => (metric, None),
+        };
         Some(Self {
             way: match way {
                 "-" => None,
-                way => Some(known(&WAYS, way)?),
+                way => Some(known(&WAYS, way)?.to_owned()),
             },
             metric: is_metric.then(|| metric.to_owned())?,
-            unit: known(&UNITS, unit)?,
+            case,
+            unit: known(&UNITS, unit)?.to_owned(),
         })
+    }
+
+    /// Returns the metric and the case.
+    pub fn name(&self) -> (String, Option<String>) {
+        (self.metric.clone(), self.case.clone())
     }
 }
 
@@ -177,7 +191,7 @@ mod tests {
         let values: Vec<_> = all
             .measured
             .iter()
-            .map(|one| (one.key.way, one.value))
+            .map(|one| (one.key.way.as_deref(), one.value))
             .collect();
         assert_eq!(values, [(None, 10.0), (Some("ecam"), 350.0)]);
     }

@@ -1,6 +1,6 @@
 //! State of each peer, for readers of the figures.
 
-use serde::Serialize;
+use crate::host::Peer;
 
 /// Peers of a run, and the machine that they booted on.
 #[derive(Clone, Debug, Default)]
@@ -22,48 +22,19 @@ impl Beside {
     }
 }
 
-/// A peer, as `host.peers` of a document lists it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Peer {
-    pub name: &'static str,
-    /// Experiment in which the peer failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<&'static str>,
-    #[serde(flatten)]
-    pub state: State,
-}
-
-/// Result of looking for a peer and booting it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Release of the Linux that was measured.
-    Release(String),
-    /// Text that says how to get it.
-    Missing(String),
-    /// Reason, with the last lines of the console.
-    Failed(String),
-}
-
-impl Peer {
-    /// Returns the line for a reader, unless the peer was measured.
-    pub fn note(&self) -> Option<String> {
-        match &self.state {
-            State::Release(_) => None,
-            State::Missing(why) => Some(format!("{}: {why}", self.name)),
-            State::Failed(why) => Some(format!("{}: not measured: {why}", self.name)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::State;
 
-    fn peer(name: &'static str, state: State) -> Beside {
+    fn peer(name: &str, state: State) -> Beside {
         let path = None;
         Beside {
-            peers: vec![Peer { name, path, state }],
+            peers: vec![Peer {
+                name: name.to_owned(),
+                path,
+                state,
+            }],
             qemu: Some("7.2".to_owned()),
         }
     }

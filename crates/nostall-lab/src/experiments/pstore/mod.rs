@@ -50,10 +50,10 @@ const CPUS: u16 = 4;
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall-lab run pstore                trace, crash, read the records, boot again
-  nostall-lab run pstore --on model     the same recorders on threads of the host
+  nostall-lab run pstore                trace, crash, read the records, reboot
+  nostall-lab run pstore --on model     the recorders on threads of the host
   nostall-lab run pstore --capture DIR  keep the region, for
-                                    nostall postmortem DIR/pstore.bin";
+                                        nostall postmortem DIR/pstore.bin";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
@@ -74,8 +74,8 @@ impl Experiment for Args {
     fn measure_beside(&self, on: &On, (): &()) -> Result<Vec<Figure>> {
         let figures = self.measure(on, None, &())?.figures.to_vec().into_iter();
         let beside = figures.filter_map(|mut figure| {
-            figure.profile = Some(peers::way_of_linux(figure.strategy)?);
-            figure.strategy = peers::BESIDE;
+            figure.profile = Some(peers::way_of_linux(&figure.strategy)?.to_owned());
+            figure.strategy = peers::BESIDE.to_owned();
             Some(figure)
         });
         Ok(beside.collect())

@@ -73,7 +73,7 @@ Examples:
   nostall-lab run spi                   a flash, an SD card and a busy bus
   nostall-lab run spi --sd card.img     read the image of your own card
   nostall-lab run spi --on model --frames 1000
-                                    on models and threads, in less time";
+                                        on models and threads, in less time";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;

@@ -47,15 +47,16 @@ impl Pick {
         Self { profile, ..self }
     }
 
-    /// Key of a figure of this strategy in `bench/expected.json`.
+    /// Returns the key of a figure of this strategy in `bench/expected.json`. A case may follow
+    /// the metric's name.
     pub fn key(&self, metric: &str) -> String {
-        key(self.strategy, self.profile, metric)
+        key(self.strategy, self.profile, metric, None)
     }
 }
 
 /// Returns the key of a figure in `bench/expected.json`.
-pub fn key(strategy: &str, profile: Option<&str>, metric: &str) -> String {
-    let words = [Some(strategy), profile, Some(metric)];
+pub fn key(strategy: &str, profile: Option<&str>, metric: &str, case: Option<&str>) -> String {
+    let words = [Some(strategy), profile, Some(metric), case];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 

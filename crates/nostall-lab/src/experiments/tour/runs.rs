@@ -66,11 +66,11 @@ impl Runs {
     }
 
     /// Returns the machine of the figures that `value` asks for.
-    pub fn place(&self, pick: &Pick, value: Value) -> Option<&'static str> {
+    pub fn place(&self, pick: &Pick, value: Value) -> Option<&str> {
         let on = Cell::new(None);
         value(&|metric| {
             let figure = self.figure(pick, metric)?;
-            on.set(Some(figure.on));
+            on.set(Some(&*figure.on));
             Some(figure.value)
         });
         on.get()
@@ -161,7 +161,8 @@ fn figures(ran: &Result<Ran>) -> impl Iterator<Item = &Figure> {
 }
 
 fn key(figure: &Figure) -> String {
-    row::key(figure.strategy, figure.profile, &figure.metric)
+    let (profile, case) = (figure.profile.as_deref(), figure.case.as_deref());
+    row::key(&figure.strategy, profile, &figure.metric, case)
 }
 
 #[cfg(test)]
@@ -180,8 +181,8 @@ mod tests {
     /// A run with one figure, the longest hold.
     fn held(ns: f64, failure: Option<&str>) -> Result<Ran> {
         let figure = Figure {
-            strategy: "bounded",
-            profile: Some("pc-16550a"),
+            strategy: "bounded".to_owned(),
+            profile: Some("pc-16550a".to_owned()),
             metric: "longest_hold_ns".to_owned(),
             value: ns,
             ..Figure::default()

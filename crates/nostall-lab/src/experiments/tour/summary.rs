@@ -5,7 +5,8 @@ use std::cell::Cell;
 use super::row::{Pick, Row};
 use crate::experiments::entry::Entry;
 use crate::report::page::Part;
-use crate::report::source::{Figure, Source};
+use crate::report::source::Source;
+use nostall_figures::figure::{Figure, metric_and_case};
 
 /// Returns the rows whose figures the document has.
 pub fn summary(entries: &[Entry], source: &Source) -> Vec<Part> {
@@ -23,13 +24,13 @@ pub fn summary(entries: &[Entry], source: &Source) -> Vec<Part> {
 }
 
 fn cells(row: &Row, source: &Source) -> Option<[String; 8]> {
-    let value = |pick: &Pick, metric: &str| find(source, pick, metric)?.value;
+    let value = |pick: &Pick, metric: &str| Some(find(source, pick, metric)?.value);
     // The machine of the figures that the cell is computed from. Others may have another.
     let on = Cell::new(None);
     (row.value)(&|metric| {
         let figure = find(source, &row.nostall, metric)?;
         on.set(Some(&figure.on));
-        figure.value
+        Some(figure.value)
     });
     let on = on.get()?;
     let [before, linux, nostall, limit, factor, to_linux] = row.cells(value);
@@ -53,7 +54,7 @@ fn find<'a>(source: &'a Source, pick: &Pick, metric: &str) -> Option<&'a Figure>
         let command = figure.command.as_deref().unwrap_or_default();
         figure.strategy == pick.strategy
             && figure.profile.as_deref() == pick.profile
-            && figure.metric == metric
+            && (&*figure.metric, figure.case.as_deref()) == metric_and_case(metric)
             && command.strip_prefix("nostall-lab run ") == Some(pick.run)
     })
 }
@@ -78,7 +79,7 @@ mod tests {
             figure("host-threads", "pump", "wakeups", 5),
             figure("host-threads", "pump", "messages", 10),
         ];
-        let text = format!(r#"{{"schema": 1, "results": [{}]}}"#, results.join(","));
+        let text = format!(r#"{{"schema": 2, "results": [{}]}}"#, results.join(","));
         let source = Source::parse("a.json".to_owned(), text).unwrap();
         let parts = summary(EXPERIMENTS, &source);
         assert_eq!(parts.len(), 1);

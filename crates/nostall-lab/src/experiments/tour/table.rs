@@ -196,14 +196,12 @@ fn factor(before: f64, now: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-const fn place(on: Option<&'static str>) -> &'static str {
+fn place(on: Option<&str>) -> &str {
     match on {
-        Some(on) => match on.as_bytes() {
-            b"qemu" => "QEMU",
-            b"kvm" => "KVM",
-            b"host-threads" => "host",
-            _ => on,
-        },
+        Some("qemu") => "QEMU",
+        Some("kvm") => "KVM",
+        Some("host-threads") => "host",
+        Some(on) => on,
         None => "-",
     }
 }

@@ -5,7 +5,7 @@ use nostall_work::trace::Told;
 
 use super::picture::numbers;
 use super::run::{Crash, Recorded};
-use nostall_figures::figure::{Figures, Goal};
+use nostall_figures::figure::{Figures, Goal, write_of};
 
 /// Name of the crash in the figures, in place of a strategy.
 pub const CRASH: &str = "crash";
@@ -24,20 +24,21 @@ pub fn fold(
         let (strategy, bytes, sent) = (sending.strategy.name(), sending.bytes, sending.sent);
         let numbers = numbers(&sending.trace, symbols)?;
         all_bytes += u64::from(bytes);
-        let mut record = figures.record(strategy).of_part(bytes);
-        let written = record.value("bytes_of_*", "B", sent.written as f64);
+        let mut record = figures.record(strategy);
+        record = record.of_case(Some(write_of(bytes)));
+        let written = record.value("bytes", "B", sent.written as f64);
         let missed = written.and_then(|figure| figure.missed(Goal::Exactly(bytes.into())));
         let cut = missed.map(|written| format!("only {written} of {bytes} bytes were sent"));
-        record.value("ns_of_*", "ns", sent.ns as f64);
-        record.value("stalled_ns_of_*", "ns", sent.stalled_ns as f64);
+        record.value("ns", "ns", sent.ns as f64);
+        record.value("stalled_ns", "ns", sent.stalled_ns as f64);
         let accesses = sent.register_instructions as f64;
-        record.value("register_instructions_of_*", "1", accesses);
-        record.value("traced_calls_of_*", "1", numbers.calls as f64);
-        record.value("traced_polls_of_*", "1", numbers.polls as f64);
-        record.value("traced_ns_of_*", "ns", numbers.ns.map(|ns| ns as f64));
+        record.value("register_instructions", "1", accesses);
+        record.value("traced_calls", "1", numbers.calls as f64);
+        record.value("traced_polls", "1", numbers.polls as f64);
+        record.value("traced_ns", "ns", numbers.ns.map(|ns| ns as f64));
         let write_ns = numbers.write_ns.map(|ns| ns as f64);
-        record.value("traced_write_ns_of_*", "ns", write_ns);
-        record.value("records_overwritten_of_*", "1", numbers.lost as f64);
+        record.value("traced_write_ns", "ns", write_ns);
+        record.value("records_overwritten", "1", numbers.lost as f64);
         // The trace begins before the driver's own measurement, and ends after it.
         let unseen = match numbers.ns {
             Some(ns) if ns < sent.ns => Some(format!(

@@ -64,9 +64,9 @@ Examples:
   nostall-lab run trace --on model      on a model of the port, in virtual time
   nostall-lab run trace --machine virt  a RISC-V machine
   nostall-lab run trace --capture DIR   keep the traces, for
-                                    nostall trace report DIR/crash.bin
+                                        nostall trace report DIR/crash.bin
   make traced-kernel                build kernels for --kernel that record every
-                                    function, and print their paths";
+                                        function, and print their paths";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;

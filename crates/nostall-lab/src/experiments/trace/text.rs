@@ -12,16 +12,17 @@ use super::picture::{beside, draw};
 use super::run::{Crash, Recorded};
 use crate::experiments::experiment::Answer;
 use crate::experiments::verdict::closing;
+use nostall_figures::figure::write_of;
 use nostall_figures::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
-    Column::of("time", "ns_of_*", time),
-    Column::of("CPU held", "stalled_ns_of_*", time),
-    Column::of("accesses", "register_instructions_of_*", whole),
-    Column::of("| traced calls", "traced_calls_of_*", whole),
-    Column::of("polls", "traced_polls_of_*", whole),
-    Column::of("write", "traced_write_ns_of_*", time).or("overwritten"),
-    Column::of("all", "traced_ns_of_*", time).or("overwritten"),
+    Column::of("time", "ns", time),
+    Column::of("CPU held", "stalled_ns", time),
+    Column::of("accesses", "register_instructions", whole),
+    Column::of("| traced calls", "traced_calls", whole),
+    Column::of("polls", "traced_polls", whole),
+    Column::of("write", "traced_write_ns", time).or("overwritten"),
+    Column::of("all", "traced_ns", time).or("overwritten"),
 ];
 
 const LEGEND: &str = "\
@@ -54,11 +55,11 @@ pub fn answer(
              {refused} could not be patched, and their calls are missing"
         ),
     };
-    let parts = SIZES.map(|bytes| bytes.to_string());
-    let rows = parts.iter().flat_map(|part| {
+    let sizes = SIZES.map(|bytes| (bytes.to_string(), write_of(bytes)));
+    let rows = sizes.iter().flat_map(|(bytes, case)| {
         Strategy::ALL.map(|strategy| {
-            let row = figures.row(strategy.name()).of_part(part);
-            ([strategy.name(), part.as_str()], row)
+            let row = figures.row(strategy.name()).of_case(Some(case));
+            ([strategy.name(), bytes.as_str()], row)
         })
     });
     let mut parts = vec![

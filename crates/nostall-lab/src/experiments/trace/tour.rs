@@ -7,7 +7,7 @@ pub const TOUR: Part = Part {
     rows: &[Row {
         name: "status polls, 2,500 B",
         unit: Unit::Count,
-        value: |of| of("traced_polls_of_2500"),
+        value: |of| of("traced_polls 2500-byte-write"),
         before: Pick::new(RUN, "byte-polled"),
         fix: Some(Pick::new(RUN, "fifo-polled")),
         nostall: Pick::new(RUN, "fifo-paced"),

@@ -9,7 +9,7 @@ use nostall_work::uart::{Driver, Job, Sent, Writes};
 
 use super::run::Sending;
 use crate::experiments::verdict::{Difference, compare, group};
-use nostall_figures::figure::{Figures, Goal};
+use nostall_figures::figure::{BY_LINE, Figures, Goal, write_of};
 use nostall_figures::numbers::median;
 
 /// Everything that the sendings came to.
@@ -24,12 +24,11 @@ pub struct Folded {
     pub maps: MapChanges,
 }
 
-/// The end of a metric's name. Metrics of sendings line by line have their own names, because
-/// they include the cost of each write.
-pub const fn suffix(writes: Writes) -> &'static str {
+/// Returns the case of figures of such writes.
+pub const fn case(writes: Writes) -> Option<&'static str> {
     match writes {
-        Writes::Whole => "",
-        Writes::Lines => "_by_line",
+        Writes::Whole => None,
+        Writes::Lines => Some(BY_LINE),
     }
 }
 
@@ -63,31 +62,32 @@ impl Folded {
             let lengths = sendings.iter().map(|one| one.arrived.len() as f64);
             let strategy = job.driver.name();
 
-            let mut record = self.figures.record(strategy).of_part(suffix(job.writes));
-            let bytes = record.value_of("bytes*", "B", shown.arrived.len() as f64, lengths);
+            let mut record = self.figures.record(strategy);
+            record = record.of_case(case(job.writes).map(str::to_owned));
+            let bytes = record.value_of("bytes", "B", shown.arrived.len() as f64, lengths);
             bytes.map(|bytes| bytes.missed(Goal::Exactly(len)));
             let sent = |value: fn(&Sent) -> u64| sendings.iter().map(move |one| value(&one.sent));
             let instructions = sent(|sent| sent.register_instructions);
-            record.median("register_instructions_per_byte*", "1/B", instructions, len);
+            record.median("register_instructions_per_byte", "1/B", instructions, len);
             let accesses = sent(|sent| sent.bus_accesses);
-            record.median("bus_accesses_per_byte*", "1/B", accesses, len);
-            record.median("ns_per_byte*", "ns/B", sent(|sent| sent.ns), len);
+            record.median("bus_accesses_per_byte", "1/B", accesses, len);
+            record.median("ns_per_byte", "ns/B", sent(|sent| sent.ns), len);
             let stalled = sent(|sent| sent.stalled_ns);
-            record.median("stalled_ns_per_byte*", "ns/B", stalled, len);
+            record.median("stalled_ns_per_byte", "ns/B", stalled, len);
             let ratios = sent(|sent| sent.ns).map(|ns| ns as f64 / len / slowest);
             let ratio = time(sendings) / slowest;
-            record.value_of("time_ratio_to_slowest*", "1", ratio, ratios);
+            record.value_of("time_ratio_to_slowest", "1", ratio, ratios);
             // A machine that cannot count exits has none of these.
             let exits = |value: fn(&Exits) -> Option<u64>| {
                 let exits = sendings.iter().filter_map(|sending| sending.exits.as_ref());
                 exits.filter_map(value)
             };
-            record.median("exits_per_byte*", "1/B", exits(|e| Some(e.uart)), len);
-            record.median("light_exits_per_byte*", "1/B", exits(Exits::light), len);
+            record.median("exits_per_byte", "1/B", exits(|e| Some(e.uart)), len);
+            record.median("light_exits_per_byte", "1/B", exits(Exits::light), len);
             let collected = exits(|exits| Some(exits.collected));
-            record.median("collected_writes_per_byte*", "1/B", collected, len);
-            record.median("map_changes*", "1", exits(|e| Some(e.maps.count)), 1.0);
-            record.median("map_change_ns*", "ns", exits(|e| Some(e.maps.took.0)), 1.0);
+            record.median("collected_writes_per_byte", "1/B", collected, len);
+            record.median("map_changes", "1", exits(|e| Some(e.maps.count)), 1.0);
+            record.median("map_change_ns", "ns", exits(|e| Some(e.maps.took.0)), 1.0);
 
             let exits = sendings.iter().filter_map(|sending| sending.exits);
             self.maps = exits.fold(self.maps, |sum, exits| sum + exits.maps);
@@ -104,24 +104,22 @@ impl Folded {
 
     /// Adds sendings of `text` as one write.
     pub fn add_single_writes(&mut self, text: &[u8], sendings: Vec<Sending>) {
-        let (bytes, len) = (text.len(), text.len() as f64);
+        let len = text.len() as f64;
         for (job, sendings) in group(sendings.into_iter().map(|one| (one.job, one))) {
             let driver = job.driver.name();
-            let mut record = self.figures.record(driver).of_part(bytes);
+            let mut record = self
+                .figures
+                .record(driver)
+                .of_case(Some(write_of(text.len())));
             let accesses = sendings.iter().map(|one| one.sent.bus_accesses);
-            record.median(
-                "bus_accesses_per_byte_of_a_*_byte_write",
-                "1/B",
-                accesses,
-                len,
-            );
+            record.median("bus_accesses_per_byte", "1/B", accesses, len);
             let ns = sendings.iter().map(|one| one.sent.ns);
-            record.median("ns_per_byte_of_a_*_byte_write", "ns/B", ns, len);
+            record.median("ns_per_byte", "ns/B", ns, len);
             if sendings
                 .iter()
                 .any(|one| compare(text, &one.arrived).is_some())
             {
-                let fault = format!("{driver}, one write of {bytes} bytes: not all arrived");
+                let fault = format!("{driver}, one write of {len} bytes: not all arrived");
                 self.faults.push(fault);
             }
         }
@@ -130,19 +128,24 @@ impl Folded {
     /// Adds the times of sendings of `text` as one write, under the names of those of the test
     /// program of Linux's fix. System time is the time that a second task did not get.
     pub fn add_program(&mut self, driver: &'static str, text: &[u8], sendings: &[Sending]) {
-        let mut record = self.figures.record(driver).of_part(text.len());
+        let mut record = self
+            .figures
+            .record(driver)
+            .of_case(Some(write_of(text.len())));
         let ns = sendings.iter().map(|one| one.sent.ns);
-        record.median("ns_of_a_*_byte_write", "ns", ns, 1.0);
+        record.median("ns", "ns", ns, 1.0);
         let stalled = sendings.iter().map(|one| one.sent.stalled_ns);
-        record.median("system_ns_of_a_*_byte_write", "ns", stalled, 1.0);
+        record.median("system_ns", "ns", stalled, 1.0);
     }
 
     /// Adds the model's times for the writes that were published for such a port.
     pub fn add_published(&mut self, profile: &Profile, sendings: &[Sending]) {
         for (published, sending) in profile.published.iter().zip(sendings) {
             let record = self.figures.record(published.strategy.name());
-            let mut record = record.on_port(profile.name).of_part(published.bytes);
-            record.value("ns_of_a_*_byte_write", "ns", sending.sent.ns as f64);
+            let mut record = record
+                .on_port(profile.name)
+                .of_case(Some(write_of(published.bytes)));
+            record.value("ns", "ns", sending.sent.ns as f64);
         }
     }
 

@@ -95,14 +95,14 @@ const EXAMPLES: &str = "\
 Examples:
   nostall-lab run uart                  on the best machine
   nostall-lab run uart --input dmesg.txt
-                                    send your own log
+                                        send your own log
   nostall-lab run uart --bytes 2500     as the test of Linux's fix does
   nostall-lab run uart --on kvm --uart-mode mmio-readonly
-                                    with almost no exits
+                                        with almost no exits
   nostall-lab run uart --on model --profile pc-16550a
-                                    a line of 115,200 baud, in virtual time
+                                        a line of 115,200 baud, in virtual time
   nostall-lab run uart --qemu-arg=-accel --qemu-arg=kvm
-                                    QEMU with hardware virtualization
+                                        QEMU with hardware virtualization
   nostall-lab run uart --machine virt   a RISC-V machine's serial port";
 
 impl Experiment for Args {

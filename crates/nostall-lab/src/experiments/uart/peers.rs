@@ -26,11 +26,11 @@ pub const PEERS: Part = Part {
     legend: "One write of so many bytes. Linux: the write function of its 8250 console.",
     second: Some(Second {
         labels: ["bytes", "test program", ""],
-        parts: &["1", "2500", "11500"],
+        cases: &["1-byte-write", "2500-byte-write", "11500-byte-write"],
         columns: &[
-            Column::of("real", "ns_of_a_*_byte_write", time),
-            Column::of("user", "user_ns_of_a_*_byte_write", time),
-            Column::of("system", "system_ns_of_a_*_byte_write", time),
+            Column::of("real", "ns", time),
+            Column::of("user", "user_ns", time),
+            Column::of("system", "system_ns", time),
         ],
         legend: "The test program of Linux's fix: one write. sertest: to a device that calls the write\n\
                  function of the console; tty: to /dev/ttyS0. nostall has no user mode; its system\n\

@@ -4,22 +4,23 @@ use comfy_table::Table;
 use nostall_devices::uart::Profile;
 use nostall_work::uart::{Driver, Job};
 
-use super::fold::{Folded, suffix};
+use super::fold::{Folded, case};
+use nostall_figures::figure::write_of;
 use nostall_figures::table::{
     Column, aligned, four_decimals, hundredths, percent, table as lines, time, whole,
 };
 
 const COLUMNS: [Column; 8] = [
-    Column::of("bytes", "bytes*", whole),
-    Column::of("instr/B", "register_instructions_per_byte*", four_decimals),
-    Column::of("bus/B", "bus_accesses_per_byte*", four_decimals),
-    Column::of("exits/B", "exits_per_byte*", four_decimals),
-    Column::of(LIGHT, "light_exits_per_byte*", four_decimals),
-    Column::of("time/B", "ns_per_byte*", time),
-    Column::of("ratio", "time_ratio_to_slowest*", hundredths),
+    Column::of("bytes", "bytes", whole),
+    Column::of("instr/B", "register_instructions_per_byte", four_decimals),
+    Column::of("bus/B", "bus_accesses_per_byte", four_decimals),
+    Column::of("exits/B", "exits_per_byte", four_decimals),
+    Column::of(LIGHT, "light_exits_per_byte", four_decimals),
+    Column::of("time/B", "ns_per_byte", time),
+    Column::of("ratio", "time_ratio_to_slowest", hundredths),
     Column::new(
         "stalled",
-        |row| row.per("stalled_ns_per_byte*", "ns_per_byte*"),
+        |row| row.per("stalled_ns_per_byte", "ns_per_byte"),
         percent,
     ),
 ];
@@ -33,26 +34,10 @@ pub const SIZES: [usize; 6] = [1, 4, 16, 64, 80, 2_500];
 
 /// Accesses for a byte of short writes.
 const SHORT_WRITES: [Column; 4] = [
-    Column::of(
-        "1 B",
-        "bus_accesses_per_byte_of_a_1_byte_write",
-        thousandths,
-    ),
-    Column::of(
-        "4 B",
-        "bus_accesses_per_byte_of_a_4_byte_write",
-        thousandths,
-    ),
-    Column::of(
-        "16 B",
-        "bus_accesses_per_byte_of_a_16_byte_write",
-        thousandths,
-    ),
-    Column::of(
-        "64 B",
-        "bus_accesses_per_byte_of_a_64_byte_write",
-        thousandths,
-    ),
+    Column::of("1 B", "bus_accesses_per_byte 1-byte-write", thousandths),
+    Column::of("4 B", "bus_accesses_per_byte 4-byte-write", thousandths),
+    Column::of("16 B", "bus_accesses_per_byte 16-byte-write", thousandths),
+    Column::of("64 B", "bus_accesses_per_byte 64-byte-write", thousandths),
 ];
 
 /// Returns the columns of single writes. `accesses` renders the accesses for a byte.
@@ -60,22 +45,22 @@ pub const fn single_write_columns(accesses: fn(f64) -> String) -> [Column; 6] {
     [
         Column::of(
             "16 B: bus/B",
-            "bus_accesses_per_byte_of_a_16_byte_write",
+            "bus_accesses_per_byte 16-byte-write",
             accesses,
         ),
-        Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
+        Column::of("time/B", "ns_per_byte 16-byte-write", time),
         Column::of(
             "80 B: bus/B",
-            "bus_accesses_per_byte_of_a_80_byte_write",
+            "bus_accesses_per_byte 80-byte-write",
             accesses,
         ),
-        Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
+        Column::of("time/B", "ns_per_byte 80-byte-write", time),
         Column::of(
             "2500 B: bus/B",
-            "bus_accesses_per_byte_of_a_2500_byte_write",
+            "bus_accesses_per_byte 2500-byte-write",
             accesses,
         ),
-        Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
+        Column::of("time/B", "ns_per_byte 2500-byte-write", time),
     ]
 }
 
@@ -95,10 +80,10 @@ pub fn table(folded: &Folded) -> String {
     let columns = COLUMNS.into_iter();
     let columns: Vec<_> = columns.filter(|one| one.header != LIGHT || light).collect();
     let rows = Job::ours().map(|Job { driver, writes }| {
-        let row = figures.row(driver.name()).of_part(suffix(writes));
+        let row = figures.row(driver.name()).of_case(case(writes));
         ([driver.name(), writes.name()], row)
     });
-    let measured = rows.filter(|(_, row)| row.figure("bytes*").is_some());
+    let measured = rows.filter(|(_, row)| row.figure("bytes").is_some());
     let mut text = lines(["strategy", "writes"], &columns, measured);
     text += "\n\n\
         instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
@@ -129,7 +114,7 @@ pub fn single_writes(folded: &Folded) -> Option<String> {
     let has_any = folded
         .figures
         .row(Driver::Uart16550.name())
-        .get("ns_per_byte_of_a_16_byte_write");
+        .get("ns_per_byte 16-byte-write");
     has_any.map(|_| {
         let all = [
             lines(["one write of"], &single_write_columns(thousandths), rows()),
@@ -146,12 +131,13 @@ pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
     let mut sources = Vec::new();
     for published in profile.published {
         let (strategy, bytes) = (published.strategy.name(), published.bytes.to_string());
+        let write = write_of(published.bytes);
         let row = folded
             .figures
             .row(strategy)
             .on_port(profile.name)
-            .of_part(&bytes);
-        let (ours, theirs) = (row.get("ns_of_a_*_byte_write")?, published.time.0 as f64);
+            .of_case(Some(&write));
+        let (ours, theirs) = (row.get("ns")?, published.time.0 as f64);
         table.add_row([
             strategy.to_owned(),
             bytes,
@@ -177,7 +163,7 @@ pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
 /// Returns the end of a text without faults. Each sending should have `bytes` bytes.
 pub fn success(folded: &Folded, bytes: usize) -> String {
     let sendings = folded.figures.iter();
-    let sendings = sendings.filter(|figure| ["bytes", "bytes_by_line"].contains(&&*figure.metric));
+    let sendings = sendings.filter(|figure| figure.metric == "bytes");
     let sendings: usize = sendings.map(|figure| figure.n).sum();
     format!("Every byte arrived: {sendings} sendings of {bytes} bytes.")
 }

@@ -11,7 +11,15 @@ pub mod spi_linux;
 
 use std::io::Write;
 
+use nostall_figures::figure::metric_and_case;
 use nostall_vm::qemu::{Architecture, Qemu, QemuBoard};
+use serde_json::Value;
+
+/// Returns whether a figure is one of `name`: a metric, and behind a blank the case if it has one.
+pub fn is_of(figure: &Value, name: &str) -> bool {
+    let (metric, case) = metric_and_case(name);
+    figure["metric"] == metric && figure["case"].as_str() == case
+}
 
 /// Returns the system's QEMU. Without it the test prints that it is skipped, and fails if
 /// `NOSTALL_REQUIRE_QEMU` is set.

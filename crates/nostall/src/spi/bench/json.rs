@@ -34,7 +34,7 @@ pub fn document(board: &Board, measured: &Measured) -> Result<String> {
     let name = |node: Option<&'_ Node>| node.map(|node| node.name.clone());
     let (device_name, controller_name) = (name(board.device.as_ref()), name(controller));
     let document = Document {
-        schema: 1,
+        schema: 2,
         host: Host {
             nostall: env!("CARGO_PKG_VERSION"),
             os: std::env::consts::OS,
@@ -57,7 +57,7 @@ pub fn document(board: &Board, measured: &Measured) -> Result<String> {
 
 /// Returns the figures of a row, without those that this kernel does not report.
 fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
-    let of = format!("_of_{}_bytes_by_{}_threads", row.bytes, row.threads);
+    let case = format!("{}-bytes-{}-threads", row.bytes, row.threads);
     let (strategy, n) = (row.way.name(), row.rates.len());
     let each = |count: u64| row.each(count);
     let figures = [
@@ -103,12 +103,13 @@ fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
     figures
         .chain(counted)
         .map(move |(metric, value, unit)| Figure {
-            path: "spi",
-            strategy,
-            on: "linux",
-            metric: metric + &of,
+            path: "spi".to_owned(),
+            strategy: strategy.to_owned(),
+            on: "linux".to_owned(),
+            metric,
+            case: Some(case.clone()),
             value,
-            unit,
+            unit: unit.to_owned(),
             n,
             ..Figure::default()
         })

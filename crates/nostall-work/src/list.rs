@@ -196,7 +196,7 @@ mod tests {
                 console::Strategy::ALL.map(|strategy| console::Job {
                     strategy,
                     rate: 115_200,
-                    haste: 26,
+                    speedup: 26,
                     profile,
                     panic_at,
                 })

@@ -9,9 +9,9 @@ use super::document;
 use super::entry::Entry;
 use super::experiment::command_line;
 use super::tour::Tour;
-use super::tour::ran::{Ran, gathered};
+use super::tour::run_result::{RunResult, gathered};
 use crate::output::note;
-use crate::report::page::Summary;
+use crate::report::page::MakeTour;
 
 pub const NAME: &str = "all";
 
@@ -85,7 +85,7 @@ fn options(matches: &ArgMatches) -> Vec<String> {
 
 impl All {
     /// Runs the experiments of `entries`.
-    pub fn run(self, entries: &'static [Entry], summary: Summary) -> Result<()> {
+    pub fn run(self, entries: &'static [Entry], summary: MakeTour) -> Result<()> {
         let files = &self.common.files;
         files.probe()?;
         let mut faults = Vec::new();
@@ -103,11 +103,11 @@ impl All {
                 Ok(mut ran) => {
                     ran.set_command(&command);
                     let why = match &ran {
-                        Ran::Answered { text, failure, .. } => {
+                        RunResult::Answered { text, failure, .. } => {
                             files.print(text)?;
                             failure.clone()
                         }
-                        Ran::Lacks(why) => Some(format!("not run: {why}")),
+                        RunResult::Lacks(why) => Some(format!("not run: {why}")),
                     };
                     runs.push(ran);
                     why

@@ -113,14 +113,14 @@ fn board(name: &str) -> Result<QemuBoard, String> {
 }
 
 /// An option that was given, and the machines on which it has a meaning.
-pub struct Given {
+pub struct GivenOption {
     /// The option as it was given, as in `--profile vm`.
     pub option: String,
     /// Where it has a meaning.
     pub on: &'static [OnArg],
 }
 
-impl Given {
+impl GivenOption {
     /// The option, if `is_given`.
     pub fn flag(name: &str, is_given: bool, on: &'static [OnArg]) -> Option<Self> {
         let option = name.to_owned();
@@ -136,11 +136,11 @@ impl Given {
 
 impl Common {
     /// Returns the given options of these, CPUs apart.
-    pub fn given(&self) -> Vec<Given> {
+    pub fn given(&self) -> Vec<GivenOption> {
         let all = [
-            Given::with("--machine", self.machine, &[OnArg::Qemu]),
-            Given::flag("--kernel", self.kernel.is_some(), OnArg::GUESTS),
-            Given::flag("--qemu-arg", !self.qemu_arg.is_empty(), &[OnArg::Qemu]),
+            GivenOption::with("--machine", self.machine, &[OnArg::Qemu]),
+            GivenOption::flag("--kernel", self.kernel.is_some(), OnArg::GUESTS),
+            GivenOption::flag("--qemu-arg", !self.qemu_arg.is_empty(), &[OnArg::Qemu]),
         ];
         all.into_iter().flatten().collect()
     }

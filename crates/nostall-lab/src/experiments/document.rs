@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::files::Files;
 use super::on::On;
-use super::peers::Beside;
+use super::peers::PeerStates;
 use crate::escape::json_document;
 use crate::host::{Host, Kvm};
 use crate::report::file::replace;
-use crate::report::page::{Summary, page};
+use crate::report::page::{MakeTour, page};
 use crate::report::source::{SCHEMA, Source};
 use nostall_figures::figure::Figure;
 use nostall_figures::table::host_cpus;
@@ -28,14 +28,18 @@ struct Document<'a, F> {
 /// Results of a document.
 pub struct Results<'a, F> {
     pub machines: Vec<&'a On>,
-    pub beside: Beside,
+    pub beside: PeerStates,
     pub figures: Vec<Figure>,
     /// Further lists.
     pub found: F,
 }
 
 /// Writes the results to the files that are named. An old file is replaced as a whole.
-pub fn write(files: &Files, results: &Results<'_, impl Serialize>, summary: Summary) -> Result<()> {
+pub fn write(
+    files: &Files,
+    results: &Results<'_, impl Serialize>,
+    summary: MakeTour,
+) -> Result<()> {
     if !files.are_named() {
         return Ok(());
     }

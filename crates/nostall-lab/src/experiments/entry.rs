@@ -4,16 +4,16 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 
 use super::experiment::{self, Experiment};
-use super::tour::ran::{self, Make};
-use super::tour::row::Part;
-use crate::report::page::Summary;
+use super::tour::row::TourRows;
+use super::tour::run_result::{self, Make};
+use crate::report::page::MakeTour;
 
 /// An experiment with arguments of any type.
 pub struct Entry {
     pub name: &'static str,
     pub command: fn(Command) -> Command,
-    pub parse: fn(&ArgMatches, Summary) -> Result<Run, clap::Error>,
-    pub tour: Part,
+    pub parse: fn(&ArgMatches, MakeTour) -> Result<Run, clap::Error>,
+    pub tour: TourRows,
     /// Makes a run of the tour.
     pub make: Make,
 }
@@ -21,7 +21,7 @@ pub struct Entry {
 pub type Run = Box<dyn FnOnce() -> Result<()>>;
 
 impl Entry {
-    pub const fn of<E: Experiment + 'static>(name: &'static str, tour: Part) -> Self {
+    pub const fn of<E: Experiment + 'static>(name: &'static str, tour: TourRows) -> Self {
         Self {
             name,
             command: E::augment_args,
@@ -30,7 +30,7 @@ impl Entry {
                 Ok(Box::new(move || experiment::run(&experiment, summary)))
             },
             tour,
-            make: ran::make::<E>,
+            make: run_result::make::<E>,
         }
     }
 }

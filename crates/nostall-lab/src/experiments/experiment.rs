@@ -12,12 +12,12 @@ use nostall_vm::qemu::QemuBoard;
 use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
-use super::args::{Common, Given, OnArg};
+use super::args::{Common, GivenOption, OnArg};
 use super::document::{self, Results};
 use super::files::Files;
 use super::on::{self, On};
-use super::peers::{self, Beside, PeerArg};
-use crate::report::page::Summary;
+use super::peers::{self, PeerArg, PeerStates};
+use crate::report::page::MakeTour;
 use nostall_figures::figure::{Figure, Figures};
 
 /// An experiment, which is its own arguments.
@@ -32,7 +32,7 @@ pub trait Experiment: clap::Args {
     const CPUS: u16 = 1;
 
     /// The comparison with Linux, where there is one.
-    const PEERS: Option<&'static peers::Part> = None;
+    const PEERS: Option<&'static peers::PeerComparison> = None;
 
     /// Data that is read before a machine is looked for, so that mistakes in arguments come first.
     type Input;
@@ -68,7 +68,7 @@ pub trait Experiment: clap::Args {
     }
 
     /// Options that were given, and have no meaning on some machine.
-    fn given(&self) -> Vec<Given>;
+    fn given(&self) -> Vec<GivenOption>;
 
     /// Checks the arguments, and reads the files that they name.
     fn read(&self) -> Result<Self::Input>;
@@ -116,10 +116,10 @@ fn board<E: Experiment>(experiment: &E) -> QemuBoard {
 }
 
 /// Runs an experiment on the machine that its arguments ask for, and the peers beside it.
-pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>, Beside)> {
+pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>, PeerStates)> {
     let input = experiment.read()?;
     let common = experiment.common();
-    let wish = on::Wish {
+    let wish = on::MachineRequest {
         common,
         board: board(experiment),
         need: Need {
@@ -145,16 +145,16 @@ fn add_peers<E: Experiment>(
     experiment: &E,
     input: &E::Input,
     answer: &mut Answer<E::Found>,
-) -> Beside {
+) -> PeerStates {
     let common = experiment.common();
     let linuxes = PeerArg::linuxes(&common.peers);
     if linuxes.is_empty() {
-        return Beside::default();
+        return PeerStates::default();
     }
     let (text, beside) = match E::PEERS {
         None => {
             let text = "Linux has no rows in this experiment.".to_owned();
-            (text, Beside::default())
+            (text, PeerStates::default())
         }
         Some(part) => {
             let compared = peers::compare(part, &linuxes, common.kernel.as_deref(), |on| {
@@ -170,7 +170,7 @@ fn add_peers<E: Experiment>(
 }
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
-pub fn run<E: Experiment>(experiment: &E, summary: Summary) -> Result<()> {
+pub fn run<E: Experiment>(experiment: &E, summary: MakeTour) -> Result<()> {
     let files = &experiment.common().files;
     files.probe()?;
     let (on, mut answer, beside) = answer(experiment)?;

@@ -26,7 +26,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use entry::{Entry, Run};
 use files::Files;
 
-use crate::report::page::Part;
+use crate::report::page::TourSection;
 use crate::report::source::Source;
 
 /// The experiments: one line each.
@@ -125,7 +125,7 @@ impl FromArgMatches for Args {
 }
 
 /// Returns the tour's rows of a document of figures.
-pub fn summary(source: &Source) -> Vec<Part> {
+pub fn summary(source: &Source) -> Vec<TourSection> {
     tour::summary::summary(EXPERIMENTS, source)
 }
 

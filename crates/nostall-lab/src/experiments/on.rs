@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use nostall_vm::qemu::{Qemu, QemuBoard};
 use nostall_vm::{Error, Machine, Need, Ran};
 
-use super::args::{Common, Given, OnArg};
+use super::args::{Common, GivenOption, OnArg};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use super::kvm::{self, OnKvm};
 use crate::{kernel, output};
@@ -54,7 +54,7 @@ pub fn on_qemu(path: &str, qemu: &Qemu, cpus: &str, ran: &Ran) -> String {
 }
 
 /// The machine that the arguments ask for.
-pub struct Wish<'a> {
+pub struct MachineRequest<'a> {
     pub common: &'a Common,
     /// QEMU's machine.
     pub board: QemuBoard,
@@ -62,7 +62,7 @@ pub struct Wish<'a> {
     pub need: Need<'static>,
     /// Machines that `auto` chooses from; the best comes first.
     pub best: &'static [OnArg],
-    pub given: Vec<Given>,
+    pub given: Vec<GivenOption>,
     /// Options of KVM's machine.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub kvm: nostall_vm::kvm::Options,
@@ -76,7 +76,7 @@ enum Found {
     Unused(Option<String>),
 }
 
-impl Wish<'_> {
+impl MachineRequest<'_> {
     /// Runs `measure` on the machine that the arguments ask for. A machine that `auto` chose and
     /// that is not there, or fails as a machine, is no end if there is another. A note reports it,
     /// and the other one runs. Nothing that was asked for is dropped in silence.
@@ -197,7 +197,7 @@ mod tests {
         best: &'static [OnArg],
     ) -> (Result<&'static str>, Vec<&'static str>) {
         let Arguments { common } = Arguments::parse_from(["nostall"]);
-        let wish = Wish {
+        let wish = MachineRequest {
             common: &common,
             board: QemuBoard::default(),
             need: Need {
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn the_next_machine_may_fail_as_well() {
         let Arguments { common } = Arguments::parse_from(["nostall"]);
-        let wish = Wish {
+        let wish = MachineRequest {
             common: &common,
             board: QemuBoard::default(),
             need: Need {

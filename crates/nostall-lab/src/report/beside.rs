@@ -15,7 +15,7 @@ use nostall_figures::figure::Figure;
 const NOSTALL: &str = "nostall";
 
 /// Figures of one document, to be found by system, path, metric and way.
-pub struct Beside<'a> {
+pub struct PeerTables<'a> {
     systems: Vec<&'a str>,
     /// Release of each system.
     releases: Vec<Option<&'a str>>,
@@ -32,7 +32,7 @@ struct Row<'a> {
     cells: Vec<Option<&'a Figure>>,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> PeerTables<'a> {
     /// Returns the figures of the document, if it has any of Linux.
     pub fn of(source: &'a Source) -> Option<Self> {
         let is_system = |name: &&str| is_linux(name) || *name == NOSTALL;
@@ -232,7 +232,7 @@ mod tests {
             ),
             ("console", "nostall", Some("printed"), "ns_per_printk", 7.0),
         ]);
-        let beside = Beside::of(&source).unwrap();
+        let beside = PeerTables::of(&source).unwrap();
         let expected = [
             "|linux-6.1-before|linux-6.16.1.192|nostall|",
             "pci|",
@@ -258,13 +258,13 @@ mod tests {
             ),
             ("uart", "nostall", None, real, 3.0),
         ]);
-        let rows = text(Beside::of(&source).unwrap().programs("uart").unwrap());
+        let rows = text(PeerTables::of(&source).unwrap().programs("uart").unwrap());
         assert_eq!(rows[1], "2,500 bytes, real, tty|5|3|");
         assert_eq!(rows[2], "1 byte, user, tty|4|-|");
     }
 
     #[test]
     fn a_document_without_linux_has_no_such_table() {
-        assert!(Beside::of(&source(&[("pci", "nostall", None, "ns_per_read", 1.0)])).is_none());
+        assert!(PeerTables::of(&source(&[("pci", "nostall", None, "ns_per_read", 1.0)])).is_none());
     }
 }

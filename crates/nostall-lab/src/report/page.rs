@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::beside::Beside;
+use super::beside::PeerTables;
 use super::group::{Group, Metric, distinct, groups};
 use super::picture::{Picture, limit, pictures, range, title};
 use super::source::Source;
@@ -21,7 +21,7 @@ const SCRIPTS: [&str; 3] = [
 ];
 
 /// Makes the tour's rows of a document, where it has their figures.
-pub type Summary = fn(&Source) -> Vec<Part>;
+pub type MakeTour = fn(&Source) -> Vec<TourSection>;
 
 /// Names of the columns of the tour's table.
 pub const HEADER: [&str; 8] = [
@@ -29,7 +29,7 @@ pub const HEADER: [&str; 8] = [
 ];
 
 /// Rows of one experiment in the tour's table.
-pub struct Part {
+pub struct TourSection {
     pub path: &'static str,
     pub heading: &'static str,
     /// Cells of the tour's columns.
@@ -37,7 +37,7 @@ pub struct Part {
 }
 
 /// Returns the page of these documents.
-pub fn page(sources: &[Source], summary: Summary) -> String {
+pub fn page(sources: &[Source], summary: MakeTour) -> String {
     let groups = groups(sources);
     let paths = distinct(groups.iter().map(|group| group.path));
     // No document can contain the hash of itself.
@@ -59,7 +59,7 @@ pub fn page(sources: &[Source], summary: Summary) -> String {
             of_path.push((number, drawing));
         }
     }
-    let besides: Vec<_> = sources.iter().map(Beside::of).collect();
+    let besides: Vec<_> = sources.iter().map(PeerTables::of).collect();
     let mut all = Vec::new();
     let sections = paths.iter().map(|path| {
         let groups = &of_paths[path];
@@ -235,7 +235,7 @@ fn states(host: &Host) -> HashMap<&str, Vec<String>> {
 }
 
 /// Returns the tour's table of a document that has its figures.
-fn tour(source: &Source, summary: Summary, has_name: bool) -> Markup {
+fn tour(source: &Source, summary: MakeTour, has_name: bool) -> Markup {
     let parts = summary(source);
     if parts.is_empty() {
         return html! {};
@@ -282,7 +282,7 @@ fn tour(source: &Source, summary: Summary, has_name: bool) -> Markup {
 }
 
 /// Returns the table of Linux beside nostall, under the name of its document if there are several.
-fn linux<'a>(beside: &Beside<'a>, paths: &[&'a str], name: Option<&String>) -> Markup {
+fn linux<'a>(beside: &PeerTables<'a>, paths: &[&'a str], name: Option<&String>) -> Markup {
     html! {
         section {
             h2 { "Linux before, Linux after, nostall" @if let Some(name) = name { ": " (name) } }
@@ -300,7 +300,7 @@ fn linux<'a>(beside: &Beside<'a>, paths: &[&'a str], name: Option<&String>) -> M
 fn section<'a>(
     path: &'a str,
     sources: &'a [Source],
-    besides: &[Option<Beside<'a>>],
+    besides: &[Option<PeerTables<'a>>],
     groups: &[&Group<'a>],
     (first, all): (usize, &[Picture<'a>]),
 ) -> Markup {

@@ -317,7 +317,7 @@ fn recorded(version: LinuxVersion, functions: &[u64], geometry: Geometry) -> Reg
 /// How a region's division is known.
 #[derive(Clone, Copy, Debug)]
 enum Known {
-    Given,
+    GivenOption,
     Detected,
 }
 
@@ -337,7 +337,7 @@ fn our_trace(region: &Region, linux: &Linux, division: Known) -> Vec<u8> {
         ("--cpus", CPUS),
     ];
     for (option, number) in sizes {
-        if let Known::Given = division {
+        if let Known::GivenOption = division {
             command.arg(option).arg(number.to_string());
         }
     }
@@ -375,7 +375,7 @@ fn linux_shows_the_trace_that_we_wrote_as_we_show_it() {
         .into_iter()
         .map(|ecc| recorded(version, &functions, divided(ecc)))
         .collect();
-    let lines = our_trace(&regions[0], &linux, Known::Given);
+    let lines = our_trace(&regions[0], &linux, Known::GivenOption);
     for ecc in [0, 16] {
         let version = version.to_string();
         let image = inject_for(
@@ -396,7 +396,7 @@ fn linux_shows_the_trace_that_we_wrote_as_we_show_it() {
         assert_eq!(names, expected, "region {number}");
         assert!(found["pmsg-ramoops-0"].starts_with(PMSG), "region {number}");
         let theirs = &found["ftrace-ramoops-0"];
-        let ours = our_trace(region, &linux, Known::Given);
+        let ours = our_trace(region, &linux, Known::GivenOption);
         let detected = our_trace(region, &linux, Known::Detected);
         assert!(ours == detected, "region {number}");
         let count = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();

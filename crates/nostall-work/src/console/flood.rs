@@ -44,7 +44,7 @@ pub struct Flood<'a, P> {
     /// Time of the first line.
     start: Nanos,
     /// Divisor for the time limits of Linux's detectors.
-    haste: u32,
+    speedup: u32,
     cpus: &'a [PerCpu],
     /// Delay of each line's caller in nanoseconds, by line number.
     delays: &'a [AtomicU64],
@@ -121,7 +121,7 @@ impl<'a, P: Path> Flood<'a, P> {
             path,
             log,
             start,
-            haste: 1,
+            speedup: 1,
             cpus,
             delays,
             grace: StallDetector::new(),
@@ -129,10 +129,10 @@ impl<'a, P: Path> Flood<'a, P> {
         }
     }
 
-    /// Divides the detectors' time limits by `haste`, for a log that is shorter by this factor.
+    /// Divides the detectors' time limits by `speedup`, for a log that is shorter by this factor.
     #[must_use]
-    pub const fn hasten(self, haste: u32) -> Self {
-        Self { haste, ..self }
+    pub const fn with_speedup(self, speedup: u32) -> Self {
+        Self { speedup, ..self }
     }
 
     /// Logs this CPU's share of the lines, each at its time or as soon as possible after it.
@@ -223,7 +223,7 @@ impl<'a, P: Path> Flood<'a, P> {
     }
 
     fn patience(&self, threshold: Nanos) -> Nanos {
-        threshold / u64::from(self.haste.max(1))
+        threshold / u64::from(self.speedup.max(1))
     }
 
     /// Records that this CPU could run another task now.

@@ -18,7 +18,7 @@ pub struct Job {
     /// Rate of the line in baud.
     pub rate: u32,
     /// Divisor for the time limits of Linux's detectors; at least 1.
-    pub haste: u32,
+    pub speedup: u32,
     /// Port to imitate; the default is [`Profile::PC_16550A`].
     pub profile: Profile,
     /// Time at which the last CPU panics, in milliseconds since the first line. The panic ends the
@@ -35,11 +35,11 @@ impl fmt::Display for Job {
         let Self {
             strategy,
             rate,
-            haste,
+            speedup,
             profile,
             panic_at,
         } = self;
-        write!(f, "{strategy}:{rate}:{haste}:{}", profile.name)?;
+        write!(f, "{strategy}:{rate}:{speedup}:{}", profile.name)?;
         panic_at.map_or(Ok(()), |at| write!(f, ":panic-at:{at}"))
     }
 }
@@ -57,11 +57,11 @@ impl FromStr for Job {
         let job = Self {
             strategy: part()?.parse()?,
             rate: part()?.parse().map_err(drop)?,
-            haste: part()?.parse().map_err(drop)?,
+            speedup: part()?.parse().map_err(drop)?,
             profile: parts.next().map_or(Ok(Profile::PC_16550A), str::parse)?,
             panic_at,
         };
-        let is_sound = job.rate > 0 && job.haste > 0 && parts.next().is_none();
+        let is_sound = job.rate > 0 && job.speedup > 0 && parts.next().is_none();
         is_sound.then_some(job).ok_or(())
     }
 }

@@ -122,7 +122,7 @@ pub fn by_sending(
         transmit_load: Some(probed.transmit_load),
         ..ConsoleSettings::from(line)
     };
-    let console = Console::open(registers, Dozing::new(clock), settings);
+    let console = Console::open(registers, SleepCountingClock::new(clock), settings);
     let measured = console.map_err(Fault::Open).map(|mut console| {
         let works = console.transmit_load() > 1;
         let depth = works.then(|| receive_fifo_depth(registers, clock, line.frame_time()));
@@ -146,7 +146,10 @@ pub fn by_sending(
 /// A quarter of a second's text byte by byte, a second's by bursts, and another
 /// quarter paced. In this order, so that a buffer behind the FIFO is empty when
 /// the bursts come, whose halves then show how it fills.
-fn send<R: Registers, C: Clock>(console: &mut Console<R, Dozing<C>>, line: &LineSettings) -> Sent {
+fn send<R: Registers, C: Clock>(
+    console: &mut Console<R, SleepCountingClock<C>>,
+    line: &LineSettings,
+) -> Sent {
     let frame = line.frame_time().0.max(1);
     let second = (1_000_000_000 / frame).max(8) as usize;
     let mut send = |strategy, bytes| {
@@ -284,12 +287,12 @@ impl Before {
 }
 
 /// A clock that counts the time slept: other tasks' share of the CPU.
-struct Dozing<C> {
+struct SleepCountingClock<C> {
     clock: C,
     slept: Cell<Nanos>,
 }
 
-impl<C> Dozing<C> {
+impl<C> SleepCountingClock<C> {
     const fn new(clock: C) -> Self {
         Self {
             clock,
@@ -298,7 +301,7 @@ impl<C> Dozing<C> {
     }
 }
 
-impl<C: Clock> Clock for Dozing<C> {
+impl<C: Clock> Clock for SleepCountingClock<C> {
     fn now(&self) -> Nanos {
         self.clock.now()
     }

@@ -85,7 +85,7 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
         panic_at,
     };
     let path = PATH.call_once(|| AnyPath::new(job.strategy, serial));
-    let running = RUNNING.call_once(|| Experiment::new(path, log, job.haste, setting));
+    let running = RUNNING.call_once(|| Experiment::new(path, log, job.speedup, setting));
     set_handlers(Handlers {
         timer: on_timer,
         call: on_call,
@@ -94,9 +94,9 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
 }
 
 impl Experiment {
-    fn new(path: &'static AnyPath, log: &'static [u8], haste: u32, setting: Setting) -> Self {
+    fn new(path: &'static AnyPath, log: &'static [u8], speedup: u32, setting: Setting) -> Self {
         let cpus = &STATE.cpus[..setting.cpus.into()];
-        let flood = Flood::new(path, log, setting.start, cpus, &STATE.delays).hasten(haste);
+        let flood = Flood::new(path, log, setting.start, cpus, &STATE.delays).with_speedup(speedup);
         Self {
             flood,
             path,

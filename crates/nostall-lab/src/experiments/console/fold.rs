@@ -30,7 +30,7 @@ const BACKLOG: Nanos = Nanos::from_secs(1);
 const CPUS_THAT_STALL: usize = 3;
 
 /// Figures, and whether they hold.
-pub struct Folded {
+pub struct Summary {
     pub figures: Figures,
     pub verdicts: Vec<Verdict>,
 }
@@ -42,10 +42,10 @@ pub struct Verdict {
     text: String,
 }
 
-pub fn fold(floods: &Floods) -> Folded {
+pub fn fold(floods: &Floods) -> Summary {
     let mut figures = Figures::new("console", floods.setup.name());
     for pair in &floods.runs {
-        add(&mut figures, pair, u64::from(floods.setup.haste()));
+        add(&mut figures, pair, u64::from(floods.setup.speedup()));
     }
     let mut verdicts = Vec::new();
     for pair in &floods.runs {
@@ -56,10 +56,10 @@ pub fn fold(floods: &Floods) -> Folded {
         };
         judge.judge(floods);
     }
-    Folded { figures, verdicts }
+    Summary { figures, verdicts }
 }
 
-fn add(figures: &mut Figures, pair: &FloodPair, haste: u64) {
+fn add(figures: &mut Figures, pair: &FloodPair, speedup: u64) {
     let FloodPair {
         whole, panicked, ..
     } = pair;
@@ -93,8 +93,11 @@ fn add(figures: &mut Figures, pair: &FloodPair, haste: u64) {
         ("second_task_share", "1", Some(whole.share())),
         ("second_task_least_share", "1", Some(whole.least_share())),
         count("records_lost", whole.lost),
-        span("lockup_threshold_ns", Some(Watchdog::THRESHOLD / haste)),
-        span("stall_threshold_ns", Some(StallDetector::THRESHOLD / haste)),
+        span("lockup_threshold_ns", Some(Watchdog::THRESHOLD / speedup)),
+        span(
+            "stall_threshold_ns",
+            Some(StallDetector::THRESHOLD / speedup),
+        ),
         ("line_use", "1", on_line),
         count("panic_records_unsent", panicked.unsent()),
         span(
@@ -410,7 +413,7 @@ mod tests {
         }
     }
 
-    fn folded(setup: Setup, pair: FloodPair) -> Folded {
+    fn summary(setup: Setup, pair: FloodPair) -> Summary {
         fold(&Floods {
             log: input::read(None).unwrap(),
             cpus: 4,
@@ -433,12 +436,12 @@ mod tests {
 
     /// Judges a pair in which all is well, and one for each change.
     fn each_change_fails(setup: fn() -> Setup, strategy: Strategy, changes: &[(Change, &str)]) {
-        let Folded { verdicts, .. } = folded(setup(), pair(strategy));
+        let Summary { verdicts, .. } = summary(setup(), pair(strategy));
         assert_eq!(failure(&verdicts), None, "{strategy}");
         for (change, why) in changes {
             let mut pair = pair(strategy);
             change(&mut pair);
-            let Folded { verdicts, .. } = folded(setup(), pair);
+            let Summary { verdicts, .. } = summary(setup(), pair);
             let expected = format!("pc-16550a: {strategy} {why}");
             assert_eq!(failure(&verdicts), Some(expected));
         }
@@ -521,7 +524,7 @@ mod tests {
             name: String::new(),
             part: 1,
             has_nmi: true,
-            haste: 1,
+            speedup: 1,
         };
         let changes: &[(Change, &str)] = &[
             (
@@ -545,7 +548,7 @@ mod tests {
 
     #[test]
     fn a_figure_of_the_verdict_shows_its_goal() {
-        let Folded { figures, .. } = folded(Setup::Model, pair(Strategy::Bounded));
+        let Summary { figures, .. } = summary(Setup::Model, pair(Strategy::Bounded));
         let row = figures.row("bounded").on_port("pc-16550a");
         let goal = |metric| row.figure(metric).unwrap().goal;
         assert_eq!(goal("longest_hold_ns"), Some(Goal::AtMost(100_000.0)));

@@ -54,7 +54,7 @@ pub fn part(log: &Log, profile: &Profile, rate: u32) -> u32 {
 /// Factor by which the detectors' thresholds are shorter than Linux's. It is that by which the log
 /// is shorter. But it is bounded, because the reports themselves would keep a slow line busy and
 /// cause more reports.
-pub fn haste(part: u32, profile: &Profile, rate: u32, cpus: usize) -> u32 {
+pub fn speedup(part: u32, profile: &Profile, rate: u32, cpus: usize) -> u32 {
     /// Bytes of one on the line.
     const REPORT: u64 = 300;
     let byte = match profile.line {
@@ -74,7 +74,7 @@ pub fn run_all(
     kernel: &[u8],
     qemu_args: &[OsString],
     plan: FloodPlan<'_>,
-    haste: u32,
+    speedup: u32,
 ) -> Result<Vec<FloodPair>> {
     let guest = Guest {
         qemu_args,
@@ -89,8 +89,8 @@ pub fn run_all(
         runs.push(FloodPair {
             profile: plan.profile,
             strategy,
-            whole: qemu::run(qemu, &guest, &whole, haste, strategy)?,
-            panicked: qemu::run(qemu, &guest, &plan, haste, strategy)?,
+            whole: qemu::run(qemu, &guest, &whole, speedup, strategy)?,
+            panicked: qemu::run(qemu, &guest, &plan, speedup, strategy)?,
         });
     }
     Ok(runs)

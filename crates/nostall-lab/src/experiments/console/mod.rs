@@ -23,13 +23,13 @@ use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_vm::Device;
 
-use super::args::{self, Common, Given, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
-use super::peers::Part;
+use super::peers::PeerComparison;
 use crate::report::drawing::Drawings;
 pub use check::{Checked, Damage};
-use fold::Folded;
+use fold::Summary;
 use nostall_figures::figure::Figure;
 use outcome::RATE;
 
@@ -103,7 +103,7 @@ impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
-    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = input::Log;
     type Found = Drawings;
 
@@ -111,12 +111,12 @@ impl Experiment for Args {
         &self.common
     }
 
-    fn given(&self) -> Vec<Given> {
+    fn given(&self) -> Vec<GivenOption> {
         Vec::new()
     }
 
     fn read(&self) -> Result<input::Log> {
-        let for_guest = |given: &Given| !given.on.contains(&OnArg::Model);
+        let for_guest = |given: &GivenOption| !given.on.contains(&OnArg::Model);
         let in_qemu = match self.common.on {
             OnArg::Auto => self.common.given().iter().any(for_guest),
             on => on == OnArg::Qemu,
@@ -160,7 +160,7 @@ impl Experiment for Args {
             fs::write(file, floods.picture())
                 .with_context(|| format!("--svg {}", file.display()))?;
         }
-        let Folded { figures, verdicts } = fold::fold(&floods);
+        let Summary { figures, verdicts } = fold::fold(&floods);
         let text = [
             table::heading(&floods),
             table::tables(&floods, &figures),

@@ -8,11 +8,11 @@ use nostall_vm::{Ending, Error, Guest, Limits, Machine};
 use nostall_work::{CallTimes, Example, LogCost};
 
 use crate::experiments::on::On;
-use crate::experiments::peers::Part;
+use crate::experiments::peers::PeerComparison;
 use nostall_figures::figure::{Figure, Figures};
 use nostall_figures::table::{Column, time};
 
-pub const PEERS: Part = Part {
+pub const PEERS: PeerComparison = PeerComparison {
     path: "console",
     cpus: CPUS,
     is_counted: false,

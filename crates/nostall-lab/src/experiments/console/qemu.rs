@@ -38,7 +38,7 @@ const AROUND_TEXT: u64 = 17;
 /// work, input, CPUs and RAM. The serial port is QEMU's, throttled to the profile's speed on
 /// the guest's clock.
 ///
-/// The detectors are `haste` times as impatient as Linux's.
+/// The detectors are `speedup` times as impatient as Linux's.
 ///
 /// # Errors
 ///
@@ -47,13 +47,13 @@ pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
     plan: &FloodPlan<'_>,
-    haste: u32,
+    speedup: u32,
     strategy: Strategy,
 ) -> Result<FloodOutcome, Error> {
     let job = Job {
         strategy,
         rate: plan.rate,
-        haste,
+        speedup,
         profile: plan.profile,
         panic_at: plan.panic_at.map(|at| (at.0 / 1_000_000) as u32),
     };

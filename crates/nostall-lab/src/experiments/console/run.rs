@@ -44,7 +44,7 @@ pub enum Setup {
         /// Whether a CPU that has masked interrupts can be interrupted.
         has_nmi: bool,
         /// Divisor of the detectors' thresholds.
-        haste: u32,
+        speedup: u32,
     },
 }
 
@@ -58,10 +58,10 @@ impl Setup {
     }
 
     /// Divisor of the detectors' thresholds.
-    pub const fn haste(&self) -> u32 {
+    pub const fn speedup(&self) -> u32 {
         match self {
             Self::Model => 1,
-            Self::Qemu { haste, .. } => *haste,
+            Self::Qemu { speedup, .. } => *speedup,
         }
     }
 }
@@ -112,7 +112,7 @@ pub fn measure(on: &On, args: &ConsoleArgs<'_>, mut log: Log) -> Result<Floods> 
                 name: qemu.describe(),
                 part,
                 has_nmi: qemu.board().architecture() == Architecture::X86_64,
-                haste: guest::haste(part, &profile, rate, cpus),
+                speedup: guest::speedup(part, &profile, rate, cpus),
             }
         }
         _ => Setup::Model,
@@ -120,7 +120,7 @@ pub fn measure(on: &On, args: &ConsoleArgs<'_>, mut log: Log) -> Result<Floods> 
     let frame = LineSettings::baud(rate).frame_time();
     let panic_at = args.panic_at.unwrap_or_else(|| log.middle(frame));
     let runs = match (on, &setup) {
-        (On::Qemu { qemu, kernel }, Setup::Qemu { haste, .. }) => {
+        (On::Qemu { qemu, kernel }, Setup::Qemu { speedup, .. }) => {
             let plan = FloodPlan {
                 log: &log.bytes,
                 profile,
@@ -128,7 +128,7 @@ pub fn measure(on: &On, args: &ConsoleArgs<'_>, mut log: Log) -> Result<Floods> 
                 cpus,
                 panic_at: Some(panic_at),
             };
-            guest::run_all(qemu, kernel, args.qemu_args, plan, *haste)?
+            guest::run_all(qemu, kernel, args.qemu_args, plan, *speedup)?
         }
         _ => run_all(&log, &args.profiles(), rate, cpus, panic_at)?,
     };

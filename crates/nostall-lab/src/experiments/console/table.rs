@@ -92,7 +92,7 @@ fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
 }
 
 pub fn legend(floods: &Floods) -> String {
-    let haste = u64::from(floods.setup.haste());
+    let speedup = u64::from(floods.setup.speedup());
     let mut legend = format!(
         "\
 held: longest time in which a CPU could do nothing but serve the console; median
@@ -110,8 +110,8 @@ print-inline: as Linux 4.15 to 6.x, byte by byte: the logging task prints all
 records, and hands over to the next task that logs; fifo-inline: the same, using
 the FIFO; printer-thread: as Linux's nbcon consoles: a task prints, a FIFO-full
 at a time, and a panic prints all in order; bounded: nostall-console.",
-        time((Watchdog::THRESHOLD / haste).0 as f64),
-        time((StallDetector::THRESHOLD / haste).0 as f64),
+        time((Watchdog::THRESHOLD / speedup).0 as f64),
+        time((StallDetector::THRESHOLD / speedup).0 as f64),
         floods.panic_at,
         FlushLimits::DEFAULT.total,
     );
@@ -122,7 +122,7 @@ at a time, and a panic prints all in order; bounded: nostall-console.",
         legend += &format!(
             "\n\
 In real time, only 1 line in {part} of the log is sent, and in 1/{part} of its time.\n\
-The detectors are {haste} times as impatient as Linux's (20 s and 21 s). The port is\n\
+The detectors are {speedup} times as impatient as Linux's (20 s and 21 s). The port is\n\
 QEMU's, behind a throttle that makes it as slow as the named one; task: time in\n\
 which a CPU was idle, on its clock. These figures include the host's other load,\n\
 so they are reported without a verdict."

@@ -2,9 +2,9 @@
 
 use nostall_devices::uart::Profile;
 
-use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
+use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
-pub const TOUR: Part = Part {
+pub const TOUR: TourRows = TourRows {
     heading: "a flood of messages, printed by the CPU that logs; Linux: by FIFO",
     rows: &[
         Row {

@@ -9,7 +9,7 @@ use nostall_figures::figure::Figures;
 use nostall_figures::numbers::median;
 
 /// Everything that a survey comes to.
-pub struct Folded {
+pub struct Summary {
     pub figures: Figures,
     /// Differences between the methods, each in a line.
     pub faults: Vec<String>,
@@ -27,7 +27,7 @@ pub fn word(operation: Operation) -> &'static str {
 }
 
 /// Folds the reports. `measure` is the order of the figures.
-pub fn fold(on: &'static str, survey: &PciSurvey, measure: &[(Operation, Strategy)]) -> Folded {
+pub fn fold(on: &'static str, survey: &PciSurvey, measure: &[(Operation, Strategy)]) -> Summary {
     let mut figures = Figures::new("pci", on);
     let measured = survey.measurings.iter().filter_map(|one| {
         let Measuring {
@@ -81,7 +81,7 @@ pub fn fold(on: &'static str, survey: &PciSurvey, measure: &[(Operation, Strateg
     }
     let mut faults = tree_faults(survey);
     faults.extend(rounds.iter().flat_map(|one| measured_faults(one, &rounds)));
-    Folded {
+    Summary {
         figures,
         faults,
         doubts: doubts(survey),

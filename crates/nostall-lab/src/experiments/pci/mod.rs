@@ -13,13 +13,13 @@ use anyhow::Result;
 use nostall_vm::Device;
 use nostall_work::pci::{Operation, READS, WRITES};
 
-use super::args::{self, Common, Given, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
-use super::peers::Part;
+use super::peers::PeerComparison;
 use super::progress::Busy;
 use super::verdict::closing;
-use fold::Folded;
+use fold::Summary;
 use nostall_figures::table::cpus as cpus_in_words;
 use run::{PciPlan, PciSurvey, Strategy};
 
@@ -58,7 +58,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
-    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = ();
     type Found = ();
 
@@ -66,8 +66,8 @@ impl Experiment for Args {
         &self.common
     }
 
-    fn given(&self) -> Vec<Given> {
-        let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
+    fn given(&self) -> Vec<GivenOption> {
+        let cpus = GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
         cpus.into_iter().collect()
     }
 
@@ -98,7 +98,7 @@ impl Experiment for Args {
 
 /// Folds a survey into the text and the figures.
 fn answer(headline: &str, on: &'static str, survey: &PciSurvey, plan: &PciPlan<'_>) -> Answer<()> {
-    let Folded {
+    let Summary {
         figures,
         faults,
         doubts,

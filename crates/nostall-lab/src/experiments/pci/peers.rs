@@ -2,10 +2,10 @@
 
 use nostall_vm::qemu::QemuBoard;
 
-use crate::experiments::peers::Part;
+use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, hundredths, time};
 
-pub const PEERS: Part = Part {
+pub const PEERS: PeerComparison = PeerComparison {
     path: "pci",
     second: None,
     cpus: 1,

@@ -6,7 +6,7 @@ use nostall_vm::qemu::{Qemu, QemuBoard};
 use super::boot::{Watch, boot};
 use super::linux::{Build, Linux};
 use super::report::{Key, Measured, Report};
-use super::state::Beside;
+use super::state::PeerStates;
 use crate::experiments::on::On;
 use crate::experiments::progress::Busy;
 use crate::host::{Peer, State};
@@ -18,7 +18,7 @@ use nostall_figures::table::{Column, table};
 const ROUNDS: usize = 4;
 
 /// The comparison with Linux in one experiment.
-pub struct Part {
+pub struct PeerComparison {
     /// The experiment's name, which Linux finds on its command line.
     pub path: &'static str,
     /// CPUs of Linux.
@@ -33,11 +33,11 @@ pub struct Part {
     /// Lines below the table.
     pub legend: &'static str,
     /// Another table, for figures of programs.
-    pub second: Option<Second>,
+    pub second: Option<ProgramTable>,
 }
 
 /// Table with rows for each of several cases.
-pub struct Second {
+pub struct ProgramTable {
     /// Headers of the case's number, the system and the way.
     pub labels: [&'static str; 3],
     /// Cases, with rows for each.
@@ -63,20 +63,20 @@ pub struct Compared {
     /// Table and notes.
     pub text: String,
     pub figures: Vec<Figure>,
-    pub beside: Beside,
+    pub beside: PeerStates,
 }
 
 /// Measures the peers beside nostall. `ours` runs the experiment once in QEMU.
 ///
 /// A peer that is missing or fails has a line in the text, and no rows.
 pub fn compare(
-    part: &Part,
+    part: &PeerComparison,
     peers: &[Linux],
     kernel: Option<&std::path::Path>,
     ours: impl FnMut(&On) -> Result<Vec<Figure>>,
 ) -> Compared {
     let mut systems = Vec::new();
-    let mut beside = Beside::default();
+    let mut beside = PeerStates::default();
     for peer in peers {
         match peer.find() {
             Ok(build) => systems.push(System::new(peer.name(), Some(build))),
@@ -113,7 +113,7 @@ pub fn compare(
 
 /// Measures the peers, and nostall with them. Nostall has failed if its machine is missing.
 fn measure_beside(
-    part: &Part,
+    part: &PeerComparison,
     systems: &mut Vec<System>,
     kernel: Option<&std::path::Path>,
     ours: impl FnMut(&On) -> Result<Vec<Figure>>,
@@ -226,7 +226,11 @@ fn with_strategy(
 }
 
 /// Boots every system in turn, and once more each Linux whose device accesses are counted.
-fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result<Vec<Measured>>) {
+fn measure(
+    part: &PeerComparison,
+    systems: &mut [System],
+    mut ours: impl FnMut() -> Result<Vec<Measured>>,
+) {
     let words = format!("nostall={}", part.path);
     for round in 0..ROUNDS {
         // Nostall is not measured beside nothing.
@@ -267,7 +271,7 @@ fn measure(part: &Part, systems: &mut [System], mut ours: impl FnMut() -> Result
 }
 
 /// Returns the figures: medians, with the quartiles as `low` and `high`.
-fn figures(part: &Part, systems: &[System]) -> Figures {
+fn figures(part: &PeerComparison, systems: &[System]) -> Figures {
     let mut figures = Figures::new(part.path, "qemu");
     for system in systems {
         for (key, values) in &system.values {
@@ -309,7 +313,7 @@ fn rows<'a>(
     rows
 }
 
-fn text(part: &Part, figures: &Figures, notes: &[String]) -> String {
+fn text(part: &PeerComparison, figures: &Figures, notes: &[String]) -> String {
     let mut parts = Vec::new();
     let lines = rows(figures, part.columns, None);
     if !lines.is_empty() {
@@ -342,7 +346,7 @@ mod tests {
     use super::*;
     use nostall_figures::table::whole;
 
-    const PART: Part = Part {
+    const PART: PeerComparison = PeerComparison {
         path: "uart",
         cpus: 1,
         is_counted: true,
@@ -399,7 +403,7 @@ mod tests {
             initramfs: "no initramfs".into(),
         };
         let mut systems = vec![System::new("linux-6.1", Some(build))];
-        let part = Part {
+        let part = PeerComparison {
             ours: Some(("fifo-burst", QemuBoard::Q35)),
             ..PART
         };

@@ -13,5 +13,5 @@ mod report;
 mod state;
 
 pub use arg::PeerArg;
-pub use compare::{Part, Second, compare};
-pub use state::Beside;
+pub use compare::{PeerComparison, ProgramTable, compare};
+pub use state::PeerStates;

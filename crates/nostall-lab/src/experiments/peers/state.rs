@@ -4,13 +4,13 @@ use crate::host::Peer;
 
 /// Peers of a run, and the machine that they booted on.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct PeerStates {
     pub peers: Vec<Peer>,
     /// Version of the QEMU that booted them.
     pub qemu: Option<String>,
 }
 
-impl Beside {
+impl PeerStates {
     /// Adds the peers of another experiment. Equal entries are kept once.
     pub fn add(&mut self, other: &Self) {
         for peer in &other.peers {
@@ -27,9 +27,9 @@ mod tests {
     use super::*;
     use crate::host::State;
 
-    fn peer(name: &str, state: State) -> Beside {
+    fn peer(name: &str, state: State) -> PeerStates {
         let path = None;
-        Beside {
+        PeerStates {
             peers: vec![Peer {
                 name: name.to_owned(),
                 path,
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_peer_of_several_experiments_has_one_entry_for_each_state() {
         let release = || State::Release("6.1.192".to_owned());
-        let mut all = Beside::default();
+        let mut all = PeerStates::default();
         all.add(&peer("linux-6.1", release()));
         all.add(&peer("linux-6.1", release()));
         all.add(&peer("linux-6.1", State::Failed("it hung".to_owned())));

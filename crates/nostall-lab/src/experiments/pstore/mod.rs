@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 
-use super::args::{self, Common, Given, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
-use super::peers::Part;
+use super::peers::PeerComparison;
 use super::progress::Busy;
 use nostall_figures::figure::Figure;
 use nostall_figures::table::{cpus_on_host, host_cpus};
@@ -58,7 +58,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const CPUS: u16 = CPUS;
-    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = ();
     type Found = ();
 
@@ -66,8 +66,8 @@ impl Experiment for Args {
         &self.common
     }
 
-    fn given(&self) -> Vec<Given> {
-        let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
+    fn given(&self) -> Vec<GivenOption> {
+        let cpus = GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
         cpus.into_iter().collect()
     }
 

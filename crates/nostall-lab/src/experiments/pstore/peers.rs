@@ -2,13 +2,13 @@
 
 use nostall_vm::qemu::QemuBoard;
 
-use crate::experiments::peers::Part;
+use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, time, whole};
 
 /// Strategy of nostall's kernel that stands beside Linux, without and with error correction.
 pub const BESIDE: &str = "per-cpu-counter";
 
-pub const PEERS: Part = Part {
+pub const PEERS: PeerComparison = PeerComparison {
     path: "pstore",
     second: None,
     cpus: 4,

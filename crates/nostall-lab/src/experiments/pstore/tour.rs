@@ -2,9 +2,9 @@
 
 use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
 
-use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
+use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit};
 
-pub const TOUR: Part = Part {
+pub const TOUR: TourRows = TourRows {
     heading: "one locked zone for all traces; Linux: a counter; nostall: a clock",
     rows: &[
         record("a trace record", "pstore --on model"),

@@ -18,10 +18,10 @@ use nostall_vm::Device;
 use nostall_vm::qemu::QemuBoard;
 use nostall_work::spi::FRAMES;
 
-use super::args::{self, Common, Given, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
-use super::peers::Part;
+use super::peers::PeerComparison;
 use super::progress::Busy;
 use card::Card;
 use nostall_figures::table::{cpus_on_host, host_cpus};
@@ -79,7 +79,7 @@ impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
-    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = Card;
     type Found = fold::Files;
 
@@ -91,8 +91,8 @@ impl Experiment for Args {
         QemuBoard::SifiveU
     }
 
-    fn given(&self) -> Vec<Given> {
-        let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
+    fn given(&self) -> Vec<GivenOption> {
+        let cpus = GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
         cpus.into_iter().collect()
     }
 

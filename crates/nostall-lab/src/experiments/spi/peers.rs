@@ -2,10 +2,10 @@
 
 use nostall_vm::qemu::QemuBoard;
 
-use crate::experiments::peers::Part;
+use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, four_decimals, time};
 
-pub const PEERS: Part = Part {
+pub const PEERS: PeerComparison = PeerComparison {
     path: "spi",
     second: None,
     cpus: 2,

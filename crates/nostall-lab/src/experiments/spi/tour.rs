@@ -1,8 +1,8 @@
 //! Rows of the tour.
 
-use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
+use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
-pub const TOUR: Part = Part {
+pub const TOUR: TourRows = TourRows {
     heading: "the worker was woken after messages; Linux: only once the bus is idle",
     rows: &[
         row("wake-ups per message", |of| {

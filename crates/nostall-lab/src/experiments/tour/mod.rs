@@ -3,8 +3,8 @@
 //! Each experiment supplies a [`Part`](row::Part) in its own folder.
 
 mod expected;
-pub mod ran;
 pub mod row;
+pub mod run_result;
 mod runs;
 pub mod summary;
 mod table;
@@ -15,12 +15,12 @@ use super::document;
 use super::entry::Entry;
 use super::files::Files;
 use crate::report::drawing::DRAWINGS;
-use crate::report::page::Summary;
-use ran::gathered;
+use crate::report::page::MakeTour;
+use run_result::gathered;
 use runs::Runs;
 
 /// Runs the tour, and writes its figures to `files`.
-pub fn run(entries: &'static [Entry], files: &Files, summary: Summary) -> Result<()> {
+pub fn run(entries: &'static [Entry], files: &Files, summary: MakeTour) -> Result<()> {
     // A path that cannot be written is reported before the runs take a minute.
     files.probe()?;
     let tour = Tour::of(entries);

@@ -1,7 +1,7 @@
 //! Rows of the tour: the comparisons that experiments supply.
 
 /// Rows that an experiment supplies.
-pub struct Part {
+pub struct TourRows {
     /// The stall, and Linux's fix.
     pub heading: &'static str,
     pub rows: &'static [Row],

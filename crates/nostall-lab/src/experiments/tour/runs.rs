@@ -12,14 +12,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nostall_postmortem::cli::output;
 
 use super::expected;
-use super::ran::Ran;
 use super::row::{self, Pick, Value};
+use super::run_result::RunResult;
 use crate::experiments::entry::Entry;
 use crate::experiments::progress;
 use nostall_figures::figure::Figure;
 
 /// All runs, by their arguments.
-pub struct Runs(BTreeMap<&'static str, Result<Ran>>);
+pub struct Runs(BTreeMap<&'static str, Result<RunResult>>);
 
 impl Runs {
     /// Makes every run that a row needs.
@@ -53,7 +53,7 @@ impl Runs {
     /// Returns the reason why a run was not made.
     pub fn lacks(&self, run: &str) -> Option<&str> {
         match self.0.get(run)? {
-            Ok(Ran::Lacks(why)) => Some(why),
+            Ok(RunResult::Lacks(why)) => Some(why),
             _ => None,
         }
     }
@@ -77,7 +77,7 @@ impl Runs {
     }
 
     /// The runs that were made, in the order of their arguments.
-    pub fn made(&self) -> impl Iterator<Item = &Ran> {
+    pub fn made(&self) -> impl Iterator<Item = &RunResult> {
         self.0.values().filter_map(|ran| ran.as_ref().ok())
     }
 
@@ -88,8 +88,8 @@ impl Runs {
         for (run, ran) in &self.0 {
             let found: Vec<_> = match ran {
                 Err(error) => vec![format!("{error:#}")],
-                Ok(Ran::Lacks(_)) => Vec::new(),
-                Ok(Ran::Answered { failure, .. }) => {
+                Ok(RunResult::Lacks(_)) => Vec::new(),
+                Ok(RunResult::Answered { failure, .. }) => {
                     let find = |key: &str| {
                         let same = |figure: &&Figure| self::key(figure) == key;
                         figures(ran).find(same).map(|figure| figure.value)
@@ -130,7 +130,7 @@ fn within<T>(limit: Duration, late: impl FnOnce() + Send, work: impl FnOnce() ->
     })
 }
 
-fn make_one(entries: &[Entry], run: &str) -> Result<Ran> {
+fn make_one(entries: &[Entry], run: &str) -> Result<RunResult> {
     let words: Vec<_> = run.split(' ').collect();
     let (name, arguments) = words.split_first().unwrap_or((&"", &[]));
     let entry = entries.iter().find(|one| one.name == *name);
@@ -152,9 +152,9 @@ pub fn arguments(entries: &'static [Entry]) -> Vec<&'static str> {
     all
 }
 
-fn figures(ran: &Result<Ran>) -> impl Iterator<Item = &Figure> {
+fn figures(ran: &Result<RunResult>) -> impl Iterator<Item = &Figure> {
     let figures = match ran {
-        Ok(Ran::Answered { figures, .. }) => figures.as_slice(),
+        Ok(RunResult::Answered { figures, .. }) => figures.as_slice(),
         _ => &[],
     };
     figures.iter()
@@ -174,12 +174,12 @@ mod tests {
     use crate::experiments::EXPERIMENTS;
     use crate::experiments::on::On;
 
-    fn faults(run: &'static str, ran: Result<Ran>) -> Vec<String> {
+    fn faults(run: &'static str, ran: Result<RunResult>) -> Vec<String> {
         Runs(BTreeMap::from([(run, ran)])).faults()
     }
 
     /// A run with one figure, the longest hold.
-    fn held(ns: f64, failure: Option<&str>) -> Result<Ran> {
+    fn held(ns: f64, failure: Option<&str>) -> Result<RunResult> {
         let figure = Figure {
             strategy: "bounded".to_owned(),
             profile: Some("pc-16550a".to_owned()),
@@ -187,7 +187,7 @@ mod tests {
             value: ns,
             ..Figure::default()
         };
-        Ok(Ran::Answered {
+        Ok(RunResult::Answered {
             beside: Default::default(),
             on: On::Model,
             text: String::new(),
@@ -239,7 +239,7 @@ mod tests {
             failed,
             ["nostall-lab run console --on model: the guest hung"]
         );
-        let lacks = Ran::Lacks("no KVM".to_owned());
+        let lacks = RunResult::Lacks("no KVM".to_owned());
         assert_eq!(faults("pci --on kvm", Ok(lacks)), [""; 0]);
     }
 

@@ -4,13 +4,13 @@ use std::cell::Cell;
 
 use super::row::{Pick, Row};
 use crate::experiments::entry::Entry;
-use crate::report::page::Part;
+use crate::report::page::TourSection;
 use crate::report::source::Source;
 use nostall_figures::figure::{Figure, metric_and_case};
 
 /// Returns the rows whose figures the document has.
-pub fn summary(entries: &[Entry], source: &Source) -> Vec<Part> {
-    let parts = entries.iter().map(|entry| Part {
+pub fn summary(entries: &[Entry], source: &Source) -> Vec<TourSection> {
+    let parts = entries.iter().map(|entry| TourSection {
         path: entry.name,
         heading: entry.tour.heading,
         rows: entry

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use nostall_vm::{Device, Machine};
 
-use super::args::{self, Common, Given, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
 use super::progress::Busy;
@@ -78,11 +78,11 @@ impl Experiment for Args {
         &self.common
     }
 
-    fn given(&self) -> Vec<Given> {
+    fn given(&self) -> Vec<GivenOption> {
         let fault = self.fault.map(|planned| planned.fault);
         let all = [
-            Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
-            Given::with("--fault", fault, &[OnArg::Model]),
+            GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
+            GivenOption::with("--fault", fault, &[OnArg::Model]),
         ];
         all.into_iter().flatten().collect()
     }

@@ -1,8 +1,8 @@
 //! Rows of the tour.
 
-use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
+use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit};
 
-pub const TOUR: Part = Part {
+pub const TOUR: TourRows = TourRows {
     heading: "one write, recorded as a function graph",
     rows: &[Row {
         name: "status polls, 2,500 B",

@@ -14,7 +14,7 @@ use nostall_figures::numbers::median;
 
 /// Everything that the sendings came to.
 #[derive(Debug)]
-pub struct Folded {
+pub struct Summary {
     pub figures: Figures,
     /// Sendings that did not arrive as they were sent, each in a line.
     pub faults: Vec<String>,
@@ -32,7 +32,7 @@ pub const fn case(writes: Writes) -> Option<&'static str> {
     }
 }
 
-impl Folded {
+impl Summary {
     pub const fn new(on: &'static str) -> Self {
         Self {
             figures: Figures::new("uart", on),
@@ -221,10 +221,10 @@ mod tests {
         [WHOLE, LINES, WHOLE, LINES].map(sending).into()
     }
 
-    fn fold(sendings: Vec<Sending>) -> Folded {
-        let mut folded = Folded::new("model");
-        folded.add(b"abcd", sendings);
-        folded
+    fn fold(sendings: Vec<Sending>) -> Summary {
+        let mut summary = Summary::new("model");
+        summary.add(b"abcd", sendings);
+        summary
     }
 
     #[test]
@@ -265,8 +265,8 @@ mod tests {
     fn a_figure_of_several_rounds_has_their_smallest_and_largest_value() {
         let mut sendings = sendings(b"abcdabcdabcdabcd");
         sendings[2].sent.ns = 80;
-        let folded = fold(sendings);
-        let ns = folded
+        let summary = fold(sendings);
+        let ns = summary
             .figures
             .row("byte-polled")
             .figure("ns_per_byte")
@@ -277,19 +277,19 @@ mod tests {
 
     #[test]
     fn whole_is_whole() {
-        let folded = fold(sendings(b"abcdabcdabcdabcd"));
-        assert!(folded.faults.is_empty());
-        assert!(table::success(&folded, 4).contains("4 sendings of 4 bytes"));
-        assert_eq!(folded.captures["fifo-burst"], b"abcd");
+        let summary = fold(sendings(b"abcdabcdabcdabcd"));
+        assert!(summary.faults.is_empty());
+        assert!(table::success(&summary, 4).contains("4 sendings of 4 bytes"));
+        assert_eq!(summary.captures["fifo-burst"], b"abcd");
     }
 
     #[test]
     fn a_byte_that_changed_is_found_and_captured() {
-        let folded = fold(sendings(b"abcdabcdabcdabXd"));
-        assert_eq!(folded.faults.len(), 1);
+        let summary = fold(sendings(b"abcdabcdabcdabXd"));
+        assert_eq!(summary.faults.len(), 1);
         let expected = "fifo-burst, lines: byte 2 is 0x58 where 0x63 was sent, unnoticed";
-        assert!(folded.faults[0].starts_with(expected), "{folded:?}");
-        assert_eq!(folded.captures["fifo-burst"], b"abXd");
+        assert!(summary.faults[0].starts_with(expected), "{summary:?}");
+        assert_eq!(summary.captures["fifo-burst"], b"abXd");
     }
 
     #[test]
@@ -298,9 +298,9 @@ mod tests {
         for sending in &mut sendings {
             sending.job.driver = WHOLE.driver;
         }
-        let folded = fold(sendings);
-        assert_eq!(folded.faults.len(), 2);
-        assert_eq!(folded.captures["byte-polled"], b"abXd");
+        let summary = fold(sendings);
+        assert_eq!(summary.faults.len(), 2);
+        assert_eq!(summary.captures["byte-polled"], b"abXd");
     }
 
     #[test]

@@ -19,14 +19,14 @@ use nostall_vm::kvm;
 use nostall_vm::{Device, Machine};
 use nostall_work::uart::Job;
 
-use super::args::{self, Common, Given, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::{On, on_qemu};
-use super::peers::Part;
+use super::peers::PeerComparison;
 use super::progress::Bar;
 use super::verdict::closing;
 use crate::report::drawing::Drawings;
-use fold::{Folded, single_writes};
+use fold::{Summary, single_writes};
 use input::NamedText;
 use model::PlannedFault;
 use nostall_figures::figure::Figure;
@@ -108,7 +108,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
-    const PEERS: Option<&'static Part> = Some(&peers::PEERS);
+    const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = NamedText;
     type Found = Drawings;
 
@@ -124,21 +124,21 @@ impl Experiment for Args {
         }
     }
 
-    fn given(&self) -> Vec<Given> {
+    fn given(&self) -> Vec<GivenOption> {
         let profile = self.profile.map(|profile| profile.name);
         let fault = self.fault.map(|planned| planned.fault);
         let all = [
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-            Given::flag("--uart-mode", self.uart_mode.is_some(), OnArg::KVM),
-            Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
-            Given::with("--profile", profile, &[OnArg::Model]),
-            Given::with("--fault", fault, &[OnArg::Model]),
+            GivenOption::flag("--uart-mode", self.uart_mode.is_some(), OnArg::KVM),
+            GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
+            GivenOption::with("--profile", profile, &[OnArg::Model]),
+            GivenOption::with("--fault", fault, &[OnArg::Model]),
         ];
         all.into_iter().flatten().collect()
     }
 
     fn measure_beside(&self, on: &On, _: &NamedText) -> Result<Vec<Figure>> {
-        let mut folded = Folded::new(on.name());
+        let mut summary = Summary::new(on.name());
         for size in peers::SIZES {
             let text = alphabet(size);
             let plan = UartPlan {
@@ -152,12 +152,12 @@ impl Experiment for Args {
             // own boot.
             let earlier = usize::from(size > 1);
             let sending = sendings.get(earlier..=earlier).unwrap_or_default();
-            folded.add_program(peers::JOB.driver.name(), &text, sending);
-            folded.add_single_writes(&text, sendings);
+            summary.add_program(peers::JOB.driver.name(), &text, sending);
+            summary.add_single_writes(&text, sendings);
         }
-        match folded.failure() {
+        match summary.failure() {
             Some(failure) => bail!(failure),
-            None => Ok(folded.figures.to_vec()),
+            None => Ok(summary.figures.to_vec()),
         }
     }
 
@@ -177,11 +177,11 @@ impl Experiment for Args {
             text: &text.bytes,
         };
         let line = plan.on_the_line();
-        let mut folded = Folded::new(on.name());
+        let mut summary = Summary::new(on.name());
         let headline = {
             let bar = Bar::new(line.len() as u64 * plan.sendings().count() as u64);
             let (sendings, headline) = self.send(on, &plan, &mut |bytes| bar.at(bytes))?;
-            folded.add(&line, sendings);
+            summary.add(&line, sendings);
             headline
         };
         let profile = self.profile.unwrap_or(Profile::VM);
@@ -196,28 +196,28 @@ impl Experiment for Args {
                     repeat: rounds(on),
                     text: &text,
                 };
-                folded.add_single_writes(&text, self.send(on, &plan, &mut |_| {})?.0);
+                summary.add_single_writes(&text, self.send(on, &plan, &mut |_| {})?.0);
             }
             if matches!(on, On::Model) {
-                folded.add_published(&profile, &model::published(profile)?);
+                summary.add_published(&profile, &model::published(profile)?);
             }
         }
         if let Some(dir) = &self.capture {
-            let captures = folded.captures.iter();
+            let captures = summary.captures.iter();
             capture(dir, captures.map(|(name, bytes)| (*name, bytes.as_slice())))?;
         }
         let described = text.describe(line.len(), plan.repeat);
         let heading = [Some(headline.as_str()), note, Some(&described)];
         let heading: Vec<_> = heading.into_iter().flatten().collect();
-        let mut parts = vec![heading.join("\n"), table::table(&folded)];
-        parts.extend(table::single_writes(&folded));
-        parts.extend(table::published(&profile, &folded));
-        let success = || table::success(&folded, line.len());
-        parts.push(closing("Not every byte arrived", &folded.faults, success));
+        let mut parts = vec![heading.join("\n"), table::table(&summary)];
+        parts.extend(table::single_writes(&summary));
+        parts.extend(table::published(&profile, &summary));
+        let success = || table::success(&summary, line.len());
+        parts.push(closing("Not every byte arrived", &summary.faults, success));
         Ok(Answer {
             text: parts.join("\n\n"),
-            failure: folded.failure(),
-            figures: folded.figures,
+            failure: summary.failure(),
+            figures: summary.figures,
             found: drawing::drawings()?,
         })
     }

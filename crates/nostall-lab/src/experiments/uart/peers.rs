@@ -5,7 +5,7 @@ use nostall_vm::qemu::QemuBoard;
 use nostall_work::uart::{Driver, Job, Writes};
 
 use super::table::single_write_columns;
-use crate::experiments::peers::{Part, Second};
+use crate::experiments::peers::{PeerComparison, ProgramTable};
 use nostall_figures::table::{Column, hundredths, time};
 
 /// Nostall's job beside the peers.
@@ -17,14 +17,14 @@ pub const JOB: Job = Job {
 /// Sizes of nostall's writes. Linux has the same ones.
 pub const SIZES: [usize; 5] = [1, 16, 80, 2_500, 11_500];
 
-pub const PEERS: Part = Part {
+pub const PEERS: PeerComparison = PeerComparison {
     path: "uart",
     cpus: 1,
     is_counted: true,
     ours: Some((JOB.driver.name(), QemuBoard::Q35)),
     columns: &single_write_columns(hundredths),
     legend: "One write of so many bytes. Linux: the write function of its 8250 console.",
-    second: Some(Second {
+    second: Some(ProgramTable {
         labels: ["bytes", "test program", ""],
         cases: &["1-byte-write", "2500-byte-write", "11500-byte-write"],
         columns: &[

@@ -4,7 +4,7 @@ use comfy_table::Table;
 use nostall_devices::uart::Profile;
 use nostall_work::uart::{Driver, Job};
 
-use super::fold::{Folded, case};
+use super::fold::{Summary, case};
 use nostall_figures::figure::write_of;
 use nostall_figures::table::{
     Column, aligned, four_decimals, hundredths, percent, table as lines, time, whole,
@@ -69,8 +69,8 @@ fn thousandths(value: f64) -> String {
 }
 
 /// Returns the table of the sendings of the text.
-pub fn table(folded: &Folded) -> String {
-    let figures = &folded.figures;
+pub fn table(summary: &Summary) -> String {
+    let figures = &summary.figures;
     let has = |metric: &str| {
         figures
             .iter()
@@ -97,10 +97,10 @@ pub fn table(folded: &Folded) -> String {
         true => "light: those that\nthe host's kernel handled itself.",
         false => "those that the\nhost's kernel handled itself are not known here.",
     };
-    text += &match folded.maps.count {
+    text += &match summary.maps.count {
         0 => "\nmap changes while sending: none.".to_owned(),
         n => {
-            let took = time(folded.maps.took.0 as f64);
+            let took = time(summary.maps.took.0 as f64);
             format!("\nmap changes while sending: {n}, which took the host {took}.")
         }
     };
@@ -108,10 +108,10 @@ pub fn table(folded: &Folded) -> String {
 }
 
 /// Returns the tables of the single writes, if there are any.
-pub fn single_writes(folded: &Folded) -> Option<String> {
+pub fn single_writes(summary: &Summary) -> Option<String> {
     let drivers = || Driver::all().map(Driver::name);
-    let rows = || drivers().map(|driver| ([driver], folded.figures.row(driver)));
-    let has_any = folded
+    let rows = || drivers().map(|driver| ([driver], summary.figures.row(driver)));
+    let has_any = summary
         .figures
         .row(Driver::Uart16550.name())
         .get("ns_per_byte 16-byte-write");
@@ -125,14 +125,14 @@ pub fn single_writes(folded: &Folded) -> Option<String> {
 }
 
 /// Returns published figures beside the model's, if there are any.
-pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
+pub fn published(profile: &Profile, summary: &Summary) -> Option<String> {
     let mut table = Table::new();
     table.set_header(["strategy", "bytes", "published", "model", "ratio"]);
     let mut sources = Vec::new();
     for published in profile.published {
         let (strategy, bytes) = (published.strategy.name(), published.bytes.to_string());
         let write = write_of(published.bytes);
-        let row = folded
+        let row = summary
             .figures
             .row(strategy)
             .on_port(profile.name)
@@ -161,8 +161,8 @@ pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
 }
 
 /// Returns the end of a text without faults. Each sending should have `bytes` bytes.
-pub fn success(folded: &Folded, bytes: usize) -> String {
-    let sendings = folded.figures.iter();
+pub fn success(summary: &Summary, bytes: usize) -> String {
+    let sendings = summary.figures.iter();
     let sendings = sendings.filter(|figure| figure.metric == "bytes");
     let sendings: usize = sendings.map(|figure| figure.n).sum();
     format!("Every byte arrived: {sendings} sendings of {bytes} bytes.")

@@ -2,9 +2,9 @@
 
 use nostall_devices::uart::Profile;
 
-use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
+use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
-pub const TOUR: Part = Part {
+pub const TOUR: TourRows = TourRows {
     heading: "the line status was polled before every byte; Linux: FIFO by FIFO",
     rows: &[
         held("held: 1 B, slow port", SLOW_1, 1),

@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 use crate::experiments::document::Results;
 use crate::experiments::experiment::{self, Experiment};
 use crate::experiments::on::On;
-use crate::experiments::peers::Beside;
+use crate::experiments::peers::PeerStates;
 use crate::report::drawing::DRAWINGS;
 use nostall_figures::figure::Figure;
 
 /// Makes a run of one experiment.
-pub type Make = fn(arguments: &[&str]) -> Result<Ran>;
+pub type Make = fn(arguments: &[&str]) -> Result<RunResult>;
 
 /// Result of a run.
-pub enum Ran {
+pub enum RunResult {
     Answered {
         on: On,
         /// Text for people.
@@ -25,7 +25,7 @@ pub enum Ran {
         /// Further lists of the experiment.
         found: Map<String, Value>,
         /// Peers beside it.
-        beside: Beside,
+        beside: PeerStates,
         failure: Option<String>,
     },
     /// The machine is not there.
@@ -33,14 +33,14 @@ pub enum Ran {
 }
 
 /// Makes a run of `E`.
-pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
+pub fn make<E: Experiment>(arguments: &[&str]) -> Result<RunResult> {
     let command = E::augment_args(Command::new("run").no_binary_name(true));
     let experiment = E::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
     if let Some(why) = experiment::lacks(&experiment) {
-        return Ok(Ran::Lacks(why));
+        return Ok(RunResult::Lacks(why));
     }
     match experiment::answer(&experiment) {
-        Ok((on, answer, beside)) => Ok(Ran::Answered {
+        Ok((on, answer, beside)) => Ok(RunResult::Answered {
             on,
             beside,
             text: answer.text,
@@ -52,13 +52,13 @@ pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
             failure: answer.failure,
         }),
         Err(error) => match error.downcast_ref() {
-            Some(Error::NoFirmware(_)) => Ok(Ran::Lacks("no firmware (opensbi)".to_owned())),
+            Some(Error::NoFirmware(_)) => Ok(RunResult::Lacks("no firmware (opensbi)".to_owned())),
             _ => Err(error),
         },
     }
 }
 
-impl Ran {
+impl RunResult {
     /// Gives every figure the command line that measures it again.
     pub fn set_command(&mut self, command: &str) {
         if let Self::Answered { figures, .. } = self {
@@ -71,15 +71,15 @@ impl Ran {
 
 /// Gathers the figures of several runs. Drawings are kept once each, and other lists of the first
 /// run that has one.
-pub fn gathered<'a>(runs: impl Iterator<Item = &'a Ran>) -> Results<'a, Map<String, Value>> {
+pub fn gathered<'a>(runs: impl Iterator<Item = &'a RunResult>) -> Results<'a, Map<String, Value>> {
     let mut all = Results {
         machines: Vec::new(),
-        beside: Beside::default(),
+        beside: PeerStates::default(),
         figures: Vec::new(),
         found: Map::new(),
     };
     for run in runs {
-        let Ran::Answered {
+        let RunResult::Answered {
             on,
             figures,
             found,

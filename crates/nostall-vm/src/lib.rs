@@ -44,7 +44,6 @@
 mod error;
 mod exits;
 mod guest;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
 mod machine;
 pub mod model;

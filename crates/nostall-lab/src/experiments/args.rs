@@ -59,7 +59,6 @@ pub enum OnArg {
     /// QEMU, in its own process
     Qemu,
     /// nostall's own small machine, on the host's KVM
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Kvm,
     /// No guest: drivers on device models in virtual time, or on threads of the host
     Model,
@@ -67,30 +66,17 @@ pub enum OnArg {
 
 impl OnArg {
     /// Machines that run a guest.
-    pub const GUESTS: &[Self] = &[
-        Self::Qemu,
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Self::Kvm,
-    ];
+    pub const GUESTS: &[Self] = &[Self::Qemu, Self::Kvm];
     /// KVM, where it can be.
-    pub const KVM: &[Self] = &[
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Self::Kvm,
-    ];
+    pub const KVM: &[Self] = &[Self::Kvm];
     /// All machines; the best comes first.
-    pub const BEST: &[Self] = &[
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Self::Kvm,
-        Self::Qemu,
-        Self::Model,
-    ];
+    pub const BEST: &[Self] = &[Self::Kvm, Self::Qemu, Self::Model];
 
     /// Stable word for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Qemu => "qemu",
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Self::Kvm => "kvm",
             Self::Model => "model",
         }

@@ -85,7 +85,6 @@ fn document(results: &Results<'_, impl Serialize>) -> Result<String> {
     Ok(json_document(&document)?)
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn kvm(on: &On) -> Option<Kvm> {
     let On::Kvm(on) = on else { return None };
     Some(Kvm {
@@ -93,11 +92,6 @@ fn kvm(on: &On) -> Option<Kvm> {
         interprets: on.speed.is_interpreted(),
         uart: on.kvm.options().uart.name().to_owned(),
     })
-}
-
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-const fn kvm(_: &On) -> Option<Kvm> {
-    None
 }
 
 fn cpu_name() -> Option<String> {

@@ -62,7 +62,6 @@ pub trait Experiment: clap::Args {
     }
 
     /// Returns the options of KVM's machine.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn kvm_options(&self) -> nostall_vm::kvm::Options {
         nostall_vm::kvm::Options::default()
     }
@@ -104,7 +103,6 @@ pub fn lacks<E: Experiment>(experiment: &E) -> Option<String> {
     let common = experiment.common();
     match common.on {
         OnArg::Qemu => on::lacks_qemu(common, board(experiment)),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         OnArg::Kvm => super::kvm::lacks(common.kernel.as_deref()),
         _ => None,
     }
@@ -132,7 +130,6 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>, Pe
             .into_iter()
             .chain(experiment.given())
             .collect(),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         kvm: experiment.kvm_options(),
     };
     let (on, mut answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;

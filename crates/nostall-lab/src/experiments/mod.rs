@@ -7,7 +7,6 @@ mod document;
 mod entry;
 mod experiment;
 mod files;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kvm;
 mod on;
 pub mod pci;

@@ -7,7 +7,6 @@ use nostall_vm::qemu::{Qemu, QemuBoard};
 use nostall_vm::{Error, Machine, Need, Ran};
 
 use super::args::{Common, GivenOption, OnArg};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use super::kvm::{self, OnKvm};
 use crate::{kernel, output};
 
@@ -19,7 +18,6 @@ pub enum On {
         kernel: Cow<'static, [u8]>,
     },
     /// Our own machine.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Kvm(OnKvm),
     /// No guest.
     Model,
@@ -30,7 +28,6 @@ impl On {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Qemu { .. } => OnArg::Qemu.name(),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Self::Kvm(_) => OnArg::Kvm.name(),
             Self::Model => OnArg::Model.name(),
         }
@@ -64,7 +61,6 @@ pub struct MachineRequest<'a> {
     pub best: &'static [OnArg],
     pub given: Vec<GivenOption>,
     /// Options of KVM's machine.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub kvm: nostall_vm::kvm::Options,
 }
 
@@ -72,7 +68,6 @@ pub struct MachineRequest<'a> {
 enum Found {
     Machine(On),
     /// It is not as good as the next one; in a line, if there is something to say.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Unused(Option<String>),
 }
 
@@ -104,7 +99,6 @@ impl MachineRequest<'_> {
             let is_last = n + 1 == able.len();
             let found = match self.find(on, is_last) {
                 Ok(Found::Machine(found)) => found,
-                #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
                 Ok(Found::Unused(why)) => {
                     note = why;
                     continue;
@@ -144,7 +138,6 @@ impl MachineRequest<'_> {
         }
         let offers = match on {
             OnArg::Qemu => self.board.offers(&self.need),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             OnArg::Kvm => nostall_vm::kvm::offers(&self.need),
             OnArg::Model | OnArg::Auto => Ok(()),
         };
@@ -167,9 +160,7 @@ impl MachineRequest<'_> {
                 let qemu = Qemu::find(self.board)?;
                 On::Qemu { qemu, kernel }
             }
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             OnArg::Kvm if is_last => On::Kvm(kvm::find(kernel, self.kvm)?),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             OnArg::Kvm => match kvm::find_if_good(kernel, self.kvm) {
                 Ok(found) => On::Kvm(found),
                 Err(why) => return Ok(Found::Unused(why)),
@@ -206,7 +197,6 @@ mod tests {
             },
             best,
             given: Vec::new(),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             kvm: Default::default(),
         };
         let mut tried = Vec::new();
@@ -251,7 +241,6 @@ mod tests {
             },
             best: TWO,
             given: Vec::new(),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             kvm: Default::default(),
         };
         let failed =

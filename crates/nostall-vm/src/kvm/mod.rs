@@ -60,10 +60,31 @@
 //! [`Error::Flood`](crate::Error::Flood). Every exit ends with this check. One exit and one full ring of collected writes (4,266 bytes) can exceed the
 //! limit; no byte is dropped.
 
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod absent;
+mod options;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod pc;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod run;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod speed;
 
-pub use pc::{Capabilities, Kvm, Options, PciMode, UartMode};
-pub use run::offers;
-pub use speed::Speed;
+use crate::Error;
+use crate::machine;
+use crate::need::{Device, Need};
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub use absent::Kvm;
+pub use options::{Capabilities, Options, PciMode, Speed, UartMode};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use pc::Kvm;
+
+/// Checks that KVM's machine has the required devices and CPUs.
+///
+/// # Errors
+///
+/// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
+pub fn offers(need: &Need<'_>) -> Result<(), Error> {
+    machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
+}

@@ -6,20 +6,12 @@ use std::time::{Duration, Instant};
 use kvm_ioctls::VcpuFd;
 use nostall_work::Timer;
 
+use super::offers;
 use super::pc::{self, End, Kvm, KvmMachine, RunningMachine, boot, devices, identify, stuck};
 use crate::Error;
 use crate::guest::{self, Ending, Guest, LOOK, Limits, Ran};
-use crate::machine::{self, Machine};
-use crate::need::{Device, Need};
-
-/// Checks that KVM's machine has the required devices and CPUs.
-///
-/// # Errors
-///
-/// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
-pub fn offers(need: &Need<'_>) -> Result<(), Error> {
-    machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
-}
+use crate::machine::Machine;
+use crate::need::Need;
 
 /// While `progress` runs, collected writes are only drained at exits.
 ///

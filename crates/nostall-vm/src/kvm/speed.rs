@@ -1,6 +1,5 @@
 //! The speed of guest code, which shows whether KVM interprets it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,18 +8,10 @@ use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use nostall_io::Nanos;
 
+use super::Speed;
+use super::options::ROUNDS;
 use super::pc::{CpuThread, Kvm, PAGE, SharedMemory, create_vm, failed, set_up};
 use crate::Error;
-
-/// Speed of a short loop of guest code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Speed {
-    /// Duration of the whole loop.
-    took: Nanos,
-}
-
-/// Iterations of the loop, two instructions each.
-const ROUNDS: u16 = 10_000;
 
 /// Time limit of the loop. An interpreter takes milliseconds, on a busy host many times that.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -28,21 +19,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Interval between checks for the loop's end.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Longest time per instruction on hardware. The slowest CPU with VT-x takes a nanosecond. One or
-/// two exits in the loop do not raise the average to 50.
-const HARDWARE: Nanos = Nanos(50);
-
 impl Speed {
-    /// Returns the duration of one instruction.
-    pub fn per_instruction(self) -> Nanos {
-        self.took / (2 * u64::from(ROUNDS))
-    }
-
-    /// Returns whether guest code is too slow for hardware execution.
-    pub fn is_interpreted(self) -> bool {
-        self.per_instruction() > HARDWARE
-    }
-
     /// Runs the loop three times, in a separate machine, and returns the fastest result.
     fn measure(kvm: &kvm_ioctls::Kvm) -> Result<Self, Error> {
         let mut best: Option<Nanos> = None;
@@ -64,17 +41,6 @@ impl Kvm {
     /// [`Error::Kvm`] if KVM refuses the machine, or [`Error::Cpu`] if the loop does not complete.
     pub fn speed(&self) -> Result<Speed, Error> {
         Speed::measure(&self.system)
-    }
-}
-
-impl fmt::Display for Speed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = if self.is_interpreted() {
-            "interprets guest code"
-        } else {
-            "runs guest code"
-        };
-        write!(f, "{how}, {} an instruction", self.per_instruction())
     }
 }
 

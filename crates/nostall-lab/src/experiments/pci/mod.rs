@@ -1,7 +1,6 @@
 //! Experiment pci: the cost of each method for PCI configuration space.
 
 mod fold;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
 pub mod model;
 mod peers;
@@ -81,7 +80,6 @@ impl Experiment for Args {
             measure: &measure,
             repeat: match on {
                 On::Qemu { .. } => ROUNDS,
-                #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
                 On::Kvm(on) => on.rounds(ROUNDS),
                 // The model's counts are the same every time.
                 On::Model => 1,
@@ -127,7 +125,6 @@ fn measurings(on: &On) -> Vec<(Operation, Strategy)> {
     use Strategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
     let (strategies, less): (&[Strategy], _) = match on {
         On::Qemu { .. } => (&[Ports, Ecam, Ram, Auto], 1),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         On::Kvm(on) => {
             let all = &[Ports, PortsCoalesced, Ecam, EcamShadow, Ram, Auto];
             (all, if on.speed.is_interpreted() { 10 } else { 1 })
@@ -159,7 +156,6 @@ impl Args {
                 let (survey, ran) = run::run(qemu, &self.guest(kernel), plan)?;
                 (survey, on_qemu("pci", qemu, &cpus_in_words(cpus), &ran))
             }
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             On::Kvm(on) => {
                 let guest = self.guest(&on.kernel);
                 let (survey, ran, notes) = kvm::run(&on.kvm, &guest, plan)?;

@@ -1,6 +1,5 @@
 //! PCI configuration space: the devices with every method, and the cost of each method.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_work::LONGEST_REPORT;
 use nostall_work::pci::{
     FoundCapability, FoundFunction, Job, Method, Operation, PciMeasured, Told, Tree,

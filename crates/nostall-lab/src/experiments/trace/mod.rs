@@ -121,7 +121,6 @@ impl Args {
                 let cpus = cpus_in_words(self.cpus());
                 (recorded, on_qemu("trace", qemu, &cpus, &ran), kernel)
             }
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             On::Kvm(on) => {
                 let (recorded, ran) = in_guest(&on.kvm, &on.kernel)?;
                 let headline = on.headline_of("trace on kvm", &ran, on.kvm.notes());

@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::value_parser;
 use nostall_devices::uart::Profile;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_vm::kvm;
 use nostall_vm::{Device, Machine};
 use nostall_work::uart::Job;
@@ -57,7 +56,6 @@ pub struct Args {
     /// host's kernel collects transmit writes while no interrupt is expected. `mmio-readonly`: the
     /// port is in memory, and the guest reads the line status from a read-only page without an
     /// exit. Transmit writes are collected.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[arg(long, value_name = "MODE", value_parser = super::kvm::uart_mode)]
     uart_mode: Option<kvm::UartMode>,
 
@@ -116,7 +114,6 @@ impl Experiment for Args {
         &self.common
     }
 
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn kvm_options(&self) -> kvm::Options {
         kvm::Options {
             uart: self.uart_mode.unwrap_or_default(),
@@ -128,7 +125,6 @@ impl Experiment for Args {
         let profile = self.profile.map(|profile| profile.name);
         let fault = self.fault.map(|planned| planned.fault);
         let all = [
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             GivenOption::flag("--uart-mode", self.uart_mode.is_some(), OnArg::KVM),
             GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
             GivenOption::with("--profile", profile, &[OnArg::Model]),
@@ -231,7 +227,6 @@ fn rounds(on: &On) -> u16 {
     const USUAL: u16 = 5;
     match on {
         On::Qemu { .. } => USUAL,
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         On::Kvm(on) => on.rounds(USUAL),
         On::Model => 1,
     }
@@ -254,7 +249,6 @@ impl Args {
                 let (sendings, ran) = in_guest(qemu, kernel)?;
                 (sendings, on_qemu("uart", qemu, &cpus_in_words(cpus), &ran))
             }
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             On::Kvm(on) => {
                 let (sendings, ran) = in_guest(&on.kvm, &on.kernel)?;
                 (sendings, on.headline(&ran))

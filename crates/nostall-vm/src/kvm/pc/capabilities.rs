@@ -3,34 +3,7 @@
 use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
 use kvm_ioctls::{Cap, Kvm};
 
-use super::pci::PciMode;
-use super::serial::UartMode;
-
-/// Options of a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Access to the serial port.
-    pub uart: UartMode,
-    /// Access to PCI configuration space.
-    pub pci: PciMode,
-}
-
-/// Capabilities of a KVM that this machine uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Memory that the guest reads without an exit; writes to it exit.
-    pub read_only_memory: bool,
-    /// Collecting writes to memory-mapped registers.
-    pub coalesced_mmio: bool,
-    /// Collecting writes to ports.
-    pub coalesced_ports: bool,
-    /// Interrupt controllers and a timer in the kernel.
-    pub interrupts: bool,
-    /// Reading the rate of the time stamp counter.
-    pub tsc_rate: bool,
-    /// Statistics in binary form.
-    pub statistics: bool,
-}
+use crate::kvm::{Capabilities, Options, PciMode, UartMode};
 
 const READ_ONLY_MEMORY: &str = "read-only memory (KVM_CAP_READONLY_MEM)";
 const COALESCED_MMIO: &str = "coalesced MMIO (KVM_CAP_COALESCED_MMIO)";

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::capabilities::{Capabilities, Options};
 use crate::Error;
+use crate::kvm::{Capabilities, Options};
 
 /// Path of KVM's device file.
 const PATH: &str = "/dev/kvm";

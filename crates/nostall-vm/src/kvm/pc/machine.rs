@@ -119,9 +119,9 @@ pub mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::thread::sleep;
 
-    use super::super::capabilities::Options;
     use super::super::pci::devices;
     use super::*;
+    use crate::kvm::Options;
 
     /// Returns a machine's bus without a CPU.
     pub fn bus(test: &str, limits: &Limits) -> Option<SharedBus> {

@@ -17,7 +17,6 @@ mod statistics;
 mod thread;
 mod vm;
 
-pub use capabilities::{Capabilities, Options};
 pub use cpu::{identify, set_up};
 pub use exit::End;
 pub use host::Kvm;
@@ -25,7 +24,6 @@ pub use host::Kvm;
 pub use machine::tests as machine_tests;
 pub use machine::{KvmMachine, RunningMachine, stuck};
 pub use mapping::{PAGE, SharedMemory};
-pub use pci::{PciMode, devices};
-pub use serial::UartMode;
+pub use pci::devices;
 pub use thread::CpuThread;
 pub use vm::{create_vm, failed};

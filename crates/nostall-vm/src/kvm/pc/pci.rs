@@ -8,13 +8,13 @@ use std::time::Instant;
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::pci::{Change, Contents, HostBridge, MAX_RUNS, Run, Shadow, Topology};
-use strum::{Display, IntoStaticStr};
 
 use super::mapping::SharedMemory;
 use super::ring::Place;
 use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
+use crate::kvm::PciMode;
 use crate::process::MemoryFile;
 
 /// Index and data port (PCI Local Bus 3.0, 3.2.2.3.2).
@@ -33,32 +33,6 @@ const BUS: usize = 1 << 20;
 /// are below the 509 that every KVM has.
 const FIRST_SLOT: u32 = 2;
 const _: () = assert!(FIRST_SLOT as usize + (*BUSES.end() as usize + 1) * MAX_RUNS <= 509);
-
-/// Access to PCI configuration space for the guest. Ports and ECAM always work, at different costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
-pub enum PciMode {
-    /// Every access is an exit.
-    #[default]
-    Trap,
-    /// The host's kernel collects writes to the index port, as in QEMU. An access through ports is
-    /// then one exit instead of two.
-    PortsCoalesced,
-    /// The ECAM window is memory that the guest can read. Writes exit, and the memory is updated
-    /// before the guest resumes. On AMD, a guest's uncached mapping takes effect: a read needs no
-    /// exit, but is slower than RAM. That is not tested.
-    EcamShadow,
-}
-
-impl PciMode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Trap, Self::PortsCoalesced, Self::EcamShadow];
-
-    /// Returns the stable name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
 
 /// A register of configuration space, with its access method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,13 +11,13 @@ use nostall_devices::uart::{BESIDE, Line, LineStatus, Output, Transmit, Uart as 
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::UartWindow;
-use strum::{Display, EnumString, IntoStaticStr};
 
 use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
 use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
+use crate::kvm::UartMode;
 
 /// Address and interrupt of a PC's first serial port.
 pub const COM1: u16 = 0x3f8;
@@ -55,38 +55,7 @@ const MAP_PRICE: u32 = 100;
 /// Maximum and initial credit. A driver that opens its port causes one or two errors.
 const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
 
-/// Access to the serial port for the guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
-pub enum UartMode {
-    /// Ports; every access is an exit.
-    #[default]
-    Ports,
-    /// Ports; the host's kernel collects transmit writes while they need no immediate handling. If
-    /// that state changes more often than every 1,000 writes, writes exit for a while.
-    PortsCoalesced,
-    /// Memory-mapped, one register per page. Transmit writes are collected as in the mode above.
-    /// The guest reads the line status register's page as memory, unless an error is to be
-    /// reported.
-    ///
-    /// The access that causes an error unmaps the page. The access that clears the last error maps
-    /// it again. If that happens more often than every 100 exits, reads of the line status exit for
-    /// a while.
-    ///
-    /// On AMD, a guest's uncached mapping takes effect: a read needs no exit, but is slower than
-    /// RAM. That is not tested.
-    MmioReadonly,
-}
-
 impl UartMode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Ports, Self::PortsCoalesced, Self::MmioReadonly];
-
-    /// Returns the stable name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// Returns the guest's view of the registers' location.
     pub const fn window(self) -> UartWindow {
         match self {

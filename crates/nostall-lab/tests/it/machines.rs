@@ -2,20 +2,24 @@
 
 use crate::common;
 use crate::common::accesses;
+use crate::common::tiny::{self, Tiny};
 
 use std::ffi::OsString;
 use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use common::qemu;
+use common::qemu_for;
 use nostall_devices::uart::{Profile, Uart};
-use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
+use nostall_lab::experiments::pstore::run as pstore;
+use nostall_vm::qemu::QemuBoard::{Q35, SifiveU, Virt};
+use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
 use nostall_work::{BusCheck, ConsoleCost, Example, Failure, LogCost, Report};
 use serde::de::DeserializeOwned;
-
-static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
 /// Limits that also hold on a busy machine, which takes many times as long as an idle one. For
 /// waits that must fail, see [`HANG`].
@@ -31,138 +35,279 @@ const LIMITS: Limits = Limits {
 /// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
-fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
-    Guest {
-        kernel,
-        cpus: 1,
-        work,
-        repeat: 1,
-        input: b"input",
-        ram: None,
-        drives: &[],
-        qemu_args: &[],
+const ALL: [QemuBoard; 3] = [Q35, Virt, SifiveU];
+
+/// A board in the system's QEMU.
+struct Board(Qemu);
+
+impl Board {
+    fn architecture(&self) -> Architecture {
+        self.0.board().architecture()
     }
-}
 
-fn failing(qemu: &Qemu, failure: Failure) -> Error {
-    let work = [failure.into()];
-    qemu.run(&guest(KERNEL, &work), &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err()
-}
+    fn kernel(&self) -> &'static [u8] {
+        match self.architecture() {
+            Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+            Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+        }
+    }
 
-#[test]
-fn all_cpus_start_and_tick() {
-    let Some(qemu) = qemu("all_cpus_start_and_tick") else {
-        return;
-    };
-    for cpus in [1, 4] {
+    /// Returns a guest without work.
+    fn guest(&self) -> Guest<'static> {
+        Guest {
+            kernel: self.kernel(),
+            cpus: 1,
+            work: &[],
+            repeat: 1,
+            input: b"input",
+            ram: None,
+            drives: &[],
+            qemu_args: &[],
+        }
+    }
+
+    fn run_within(&self, guest: &Guest<'_>, limits: &Limits) -> Result<Ran, Error> {
+        self.0.run(guest, limits, Ending::Done, &mut |_| {})
+    }
+
+    fn run(&self, guest: &Guest<'_>) -> Result<Ran, Error> {
+        self.run_within(guest, &LIMITS)
+    }
+
+    fn run_work(&self, work: impl Into<Work>) -> Result<Ran, Error> {
+        let work = [work.into()];
+        self.run(&Guest {
+            work: &work,
+            ..self.guest()
+        })
+    }
+
+    /// Returns the error of a guest with this work.
+    fn failing(&self, failure: Failure) -> Error {
+        self.run_work(failure).unwrap_err()
+    }
+
+    /// Returns the error of a guest on a machine with further arguments of QEMU.
+    fn fails_with(&self, args: &[&str], cpus: u16, limits: &Limits) -> Error {
+        let args: Vec<_> = args.iter().map(OsString::from).collect();
         let guest = Guest {
             cpus,
-            ..guest(KERNEL, &[])
+            qemu_args: &args,
+            ..self.guest()
         };
-        let Ran {
-            reports, serial, ..
-        } = qemu
-            .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
-            .unwrap();
-        let [
-            Report::Ready {
-                cpus: up, clock_hz, ..
-            },
-            Report::Done,
-        ] = reports[..]
-        else {
-            panic!("{reports:?}");
+        self.run_within(&guest, limits).unwrap_err()
+    }
+
+    /// Returns the error of a guest of a few instructions.
+    fn failing_tiny(&self, tiny: Tiny) -> Error {
+        let kernel = tiny::kernel(self.architecture(), tiny);
+        let guest = Guest {
+            kernel: &kernel,
+            ..self.guest()
         };
-        assert_eq!(up, cpus);
-        assert!(clock_hz > 1_000_000);
-        assert!(serial.is_empty(), "the guest's serial line is ours alone");
+        self.run(&guest).unwrap_err()
+    }
+}
+
+/// Returns those of the boards that the system's QEMU has.
+fn on<const N: usize>(boards: [QemuBoard; N], test: &str) -> impl Iterator<Item = Board> {
+    let boards = boards.into_iter();
+    boards.filter_map(move |board| qemu_for(&format!("{test} on {board}"), board).map(Board))
+}
+
+#[test]
+fn all_cpus_start_and_tick_and_the_serial_line_is_the_guests_alone() {
+    for board in on(ALL, "all_cpus_start_and_tick") {
+        for cpus in [1, 4] {
+            let guest = Guest {
+                cpus,
+                ..board.guest()
+            };
+            let Ran {
+                reports, serial, ..
+            } = board.run(&guest).unwrap();
+            let [
+                Report::Ready {
+                    cpus: up,
+                    clock_hz,
+                    timer_hz,
+                },
+                Report::Done,
+            ] = reports[..]
+            else {
+                panic!("{reports:?}");
+            };
+            assert_eq!(up, cpus);
+            assert!(clock_hz >= 1_000_000 && timer_hz >= 1_000_000);
+            assert_eq!(String::from_utf8_lossy(&serial), "");
+        }
     }
 }
 
 #[test]
-fn more_cpus_than_the_machine_has_is_the_guests_failure() {
-    let Some(qemu) = qemu("more_cpus_than_the_machine_has") else {
-        return;
-    };
-    let args = ["-smp", "1"].map(OsString::from);
-    let guest = Guest {
-        cpus: 2,
-        qemu_args: &args,
-        ..guest(KERNEL, &[])
-    };
-    let error = qemu
-        .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err();
-    assert!(error.to_string().contains("only 1 of 2 CPUs"), "{error}");
+fn fewer_cpus_than_asked_for_is_the_guests_failure() {
+    for board in on(ALL, "fewer_cpus_than_asked_for") {
+        let says = match board.0.board() {
+            Q35 => "only 2 of 3 CPUs run",
+            Virt => "only 2 of 3 CPUs are there",
+            // The other has no supervisor mode.
+            SifiveU => "only 1 of 3 CPUs are there",
+        };
+        let error = board.fails_with(&["-smp", "2"], 3, &LIMITS).to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 #[test]
-fn a_panic_is_reported_with_its_place() {
-    let Some(qemu) = qemu("a_panic_is_reported") else {
-        return;
-    };
-    let error = failing(&qemu, Failure::Panic).to_string();
-    assert!(error.contains("panic on CPU 0: on purpose (kernel/src/fail.rs:"));
+fn more_cpus_than_a_machine_can_have_are_refused() {
+    for (board, most) in on([Virt, SifiveU], "more_cpus_than_a_machine_can_have").zip([64, 4]) {
+        let machine = board.0.board();
+        for cpus in [0, most + 1] {
+            let error = board.fails_with(&[], cpus, &LIMITS).to_string();
+            let says = format!("{machine} can have 1 to {most} CPUs for the guest, not {cpus}");
+            assert_eq!(error, says);
+        }
+    }
 }
 
 #[test]
-fn exceptions_are_reported_with_their_known_details() {
-    let Some(qemu) = qemu("exceptions_are_reported") else {
-        return;
-    };
-    for (failure, told) in [
-        (Failure::NullRead, "page fault on read, not mapped (pc 0x1"),
-        (Failure::CodeWrite, "page fault on write, read-only (pc 0x1"),
-        (
-            Failure::StackOverflow,
-            "double fault, the stack is full (pc 0x1",
-        ),
-    ] {
-        let error = failing(&qemu, failure);
-        assert!(matches!(error, Error::Guest(_)));
-        assert!(error.to_string().contains(told), "{error}");
+fn panics_and_exceptions_are_reported_with_their_known_details() {
+    for board in on(ALL, "panics_and_exceptions") {
+        let [null_read, code_write, overflow] = match board.architecture() {
+            Architecture::X86_64 => [
+                "page fault on read, not mapped (pc 0x1",
+                "page fault on write, read-only (pc 0x1",
+                "double fault, the stack is full (pc 0x1",
+            ],
+            Architecture::Riscv64 => [
+                "exception 13 on CPU 0: page fault on read, not mapped (pc 0x802",
+                "exception 15 on CPU 0: page fault on write, read-only (pc 0x802",
+                "exception 15 on CPU 0: page fault, the stack is full (pc 0x802",
+            ],
+        };
+        let panic = "panic on CPU 0: on purpose (kernel/src/fail.rs:";
+        for (failure, says) in [
+            (Failure::Panic, panic),
+            (Failure::NullRead, null_read),
+            (Failure::CodeWrite, code_write),
+            (Failure::StackOverflow, overflow),
+        ] {
+            let error = board.failing(failure);
+            assert!(matches!(error, Error::Guest(_)));
+            assert!(error.to_string().contains(says), "{error}");
+        }
     }
 }
 
 #[test]
 fn a_guest_that_hangs_is_ended() {
-    let Some(qemu) = qemu("a_guest_that_hangs_is_ended") else {
-        return;
-    };
-    let work = [Failure::Hang.into()];
-    let limits = Limits {
-        silence: HANG,
-        ..LIMITS
-    };
-    let error = qemu.run(&guest(KERNEL, &work), &limits, Ending::Done, &mut |_| {});
-    let error = error.unwrap_err();
-    assert!(matches!(error, Error::Hung(HANG)));
+    for board in on(ALL, "a_guest_that_hangs") {
+        let guest = Guest {
+            work: &[Failure::Hang.into()],
+            ..board.guest()
+        };
+        let limits = Limits {
+            silence: HANG,
+            ..LIMITS
+        };
+        let error = board.run_within(&guest, &limits).unwrap_err();
+        assert!(matches!(error, Error::Hung(HANG)));
+    }
 }
 
 #[test]
 fn a_guest_that_floods_is_ended() {
-    let Some(qemu) = qemu("a_guest_that_floods_is_ended") else {
-        return;
-    };
-    assert!(matches!(
-        failing(&qemu, Failure::Flood),
-        Error::Flood(10_000)
-    ));
-    assert!(matches!(
-        failing(&qemu, Failure::ReportFlood),
-        Error::ReportFlood(10_000)
-    ));
+    for board in on(ALL, "a_guest_that_floods") {
+        let error = board.failing(Failure::ReportFlood);
+        assert!(matches!(error, Error::ReportFlood(10_000)), "{error}");
+    }
+    for board in on([Q35, Virt], "a_guest_that_floods") {
+        let error = board.failing(Failure::Flood);
+        assert!(matches!(error, Error::Flood(10_000)), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_that_never_says_a_word_is_ended() {
+    for board in on(ALL, "a_guest_that_never_says_a_word") {
+        let limits = Limits {
+            start: Duration::from_secs(1),
+            ..LIMITS
+        };
+        // The CPUs stay stopped.
+        let error = board.fails_with(&["-S"], 1, &limits);
+        assert!(matches!(error, Error::NeverStarted(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_that_ends_early_has_not_succeeded() {
+    for board in on([Q35, Virt], "a_guest_that_ends_early") {
+        for well in [true, false] {
+            let error = board.failing_tiny(Tiny::Ends { well });
+            assert!(matches!(error, Error::Undone), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_speaks_nonsense_is_quoted() {
+    for board in on([Q35, Virt], "a_guest_that_speaks_nonsense") {
+        let error = board.failing_tiny(Tiny::Nonsense);
+        assert!(
+            matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_guest_that_resets_the_machine_is_reported() {
+    for board in on(ALL, "a_guest_that_resets") {
+        let error = board.failing_tiny(Tiny::Reset);
+        assert!(matches!(error, Error::Reset), "{error}");
+    }
+}
+
+#[test]
+fn every_instruction_of_the_machines_windows_does_what_it_should() {
+    for board in on(ALL, "every_instruction") {
+        let ran = board.run_work(BusCheck).unwrap();
+        assert_eq!(ran.reports.last(), Some(&Report::Done));
+    }
+}
+
+#[test]
+fn the_drivers_example_prints_in_a_kernel() {
+    for board in on([Q35, Virt], "the_drivers_example_prints") {
+        let ran = board.run_work(Example::Console).unwrap();
+        let serial = String::from_utf8_lossy(&ran.serial);
+        // Behind each line's time.
+        let lines = serial.split("\r\n");
+        let lines = lines.map(|line| line.split_once("] ").map_or(line, |(_, text)| text));
+        let expected = ["nothing stalls, 4 times", "not even now", ""];
+        assert!(lines.eq(expected), "{serial}");
+    }
+}
+
+#[test]
+fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
+    for board in on([Q35, Virt], "the_accesses_we_count") {
+        accesses::are_the_ones_that_qemu_sees(&board.0, &board.guest());
+    }
 }
 
 #[test]
 fn a_guest_that_floods_is_ended_even_while_progress_is_not_taken() {
-    let Some(qemu) = qemu("a_guest_that_floods_is_ended_even") else {
+    let Some(board) = on([Q35], "a_guest_that_floods_is_ended_even").next() else {
         return;
     };
-    let work = [Failure::Flood.into()];
+    let guest = Guest {
+        work: &[Failure::Flood.into()],
+        ..board.guest()
+    };
     let mut seen = Vec::new();
-    let error = qemu.run(&guest(KERNEL, &work), &LIMITS, Ending::Done, &mut |bytes| {
+    let error = board.0.run(&guest, &LIMITS, Ending::Done, &mut |bytes| {
         // A stopped terminal would block like this, at the first bytes.
         if seen.is_empty() {
             std::thread::sleep(Duration::from_secs(3));
@@ -175,222 +320,61 @@ fn a_guest_that_floods_is_ended_even_while_progress_is_not_taken() {
 }
 
 #[test]
-fn a_guest_that_never_says_a_word_is_ended() {
-    let Some(qemu) = qemu("a_guest_that_never_says_a_word") else {
-        return;
-    };
-    let args = ["-S"].map(OsString::from); // the CPUs stay stopped
-    let guest = Guest {
-        qemu_args: &args,
-        ..guest(KERNEL, &[])
-    };
-    let limits = Limits {
-        start: Duration::from_secs(1),
-        ..LIMITS
-    };
-    let error = qemu
-        .run(&guest, &limits, Ending::Done, &mut |_| {})
-        .unwrap_err();
-    assert!(matches!(error, Error::NeverStarted(_)), "{error}");
-}
-
-/// Returns an ELF file with a PVH entry and the 32-bit code `code`.
-fn tiny_kernel(code: &[u8]) -> Vec<u8> {
-    const BASE: u32 = 0x10_0000;
-    const HEADERS: u32 = 52 + 2 * 32;
-    let note_len = 20;
-    let entry = BASE + HEADERS + note_len;
-    let mut elf = Vec::new();
-    let half = |elf: &mut Vec<u8>, v: u16| elf.extend(v.to_le_bytes());
-    let word = |elf: &mut Vec<u8>, v: u32| elf.extend(v.to_le_bytes());
-    elf.extend(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
-    half(&mut elf, 2); // executable
-    half(&mut elf, 3); // 386
-    for v in [1, entry, 52, 0, 0] {
-        word(&mut elf, v);
+fn arguments_that_qemu_refuses_or_that_end_it_are_reported_in_its_words() {
+    for board in on([Q35], "arguments_that_qemu_refuses") {
+        let error = board.fails_with(&["-no-such-option"], 1, &LIMITS);
+        assert!(error.to_string().contains("-no-such-option"), "{error}");
+        let error = board.fails_with(&["-version"], 1, &LIMITS);
+        assert!(
+            matches!(&error, Error::Qemu { status, said } if status.success() && said.contains("Copyright")),
+            "{error}"
+        );
+        for option in ["-daemonize", "--daemonize"] {
+            let error = board.fails_with(&[option], 1, &LIMITS);
+            assert!(matches!(error, Error::Daemonize), "{error}");
+        }
     }
-    for v in [52, 32, 2, 40, 0, 0] {
-        half(&mut elf, v);
-    }
-    let len = HEADERS + note_len + code.len() as u32;
-    for v in [1, 0, BASE, BASE, len, len, 7, 0x1000] {
-        word(&mut elf, v);
-    }
-    let note = BASE + HEADERS;
-    for v in [4, HEADERS, note, note, note_len, note_len, 4, 4] {
-        word(&mut elf, v);
-    }
-    for v in [4, 4, 18] {
-        word(&mut elf, v);
-    }
-    elf.extend(b"Xen\0");
-    word(&mut elf, entry);
-    elf.extend(code);
-    elf
-}
-
-fn run_tiny(qemu: &Qemu, code: &[u8]) -> Error {
-    let kernel = tiny_kernel(code);
-    qemu.run(&guest(&kernel, &[]), &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err()
-}
-
-/// `mov dx, port; mov al, value; out dx, al`.
-fn out(port: u16, value: u8) -> Vec<u8> {
-    let [low, high] = port.to_le_bytes();
-    vec![0x66, 0xba, low, high, 0xb0, value, 0xee]
-}
-
-#[test]
-fn a_guest_that_resets_the_machine_is_reported() {
-    let Some(qemu) = qemu("a_guest_that_resets") else {
-        return;
-    };
-    let undefined = [0x0f, 0x0b];
-    assert!(matches!(run_tiny(&qemu, &undefined), Error::Reset));
-}
-
-#[test]
-fn a_guest_that_ends_early_has_not_succeeded() {
-    let Some(qemu) = qemu("a_guest_that_ends_early") else {
-        return;
-    };
-    assert!(matches!(run_tiny(&qemu, &out(0xf4, 0x10)), Error::Undone));
-    assert!(matches!(run_tiny(&qemu, &out(0xf4, 0x11)), Error::Undone));
-}
-
-#[test]
-fn a_guest_that_speaks_nonsense_is_quoted() {
-    let Some(qemu) = qemu("a_guest_that_speaks_nonsense") else {
-        return;
-    };
-    let code = [out(0xe9, b'x'), out(0xe9, 0xff), out(0xf4, 0x10)].concat();
-    let error = run_tiny(&qemu, &code);
-    assert!(
-        matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"),
-        "{error}"
-    );
-}
-
-#[test]
-fn an_argument_that_qemu_refuses_is_reported_in_its_words() {
-    let Some(qemu) = qemu("an_argument_that_qemu_refuses") else {
-        return;
-    };
-    let args = ["-no-such-option"].map(OsString::from);
-    let guest = Guest {
-        qemu_args: &args,
-        ..guest(KERNEL, &[])
-    };
-    let error = qemu
-        .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
-        .unwrap_err();
-    assert!(error.to_string().contains("-no-such-option"), "{error}");
-}
-
-fn with_args(qemu: &Qemu, args: &[&str], limits: &Limits) -> Error {
-    let args: Vec<_> = args.iter().map(OsString::from).collect();
-    let guest = Guest {
-        qemu_args: &args,
-        ..guest(KERNEL, &[])
-    };
-    qemu.run(&guest, limits, Ending::Done, &mut |_| {})
-        .unwrap_err()
 }
 
 #[test]
 fn a_machine_without_an_interval_timer_is_refused_by_the_guest() {
-    let Some(qemu) = qemu("a_machine_without_an_interval_timer") else {
-        return;
-    };
-    let error = with_args(&qemu, &["-machine", "q35,pit=off"], &LIMITS);
-    assert!(
-        matches!(&error, Error::Guest(said) if said.contains("the interval timer (8254)")),
-        "{error}"
-    );
-}
-
-#[test]
-fn the_output_of_a_qemu_that_only_prints_help_is_shown() {
-    let Some(qemu) = qemu("the_output_of_a_qemu_that_only_prints_help") else {
-        return;
-    };
-    let error = with_args(&qemu, &["-version"], &LIMITS);
-    assert!(
-        matches!(&error, Error::Qemu { status, said } if status.success() && said.contains("Copyright")),
-        "{error}"
-    );
-}
-
-#[test]
-fn qemu_may_not_go_to_the_background() {
-    let Some(qemu) = qemu("qemu_may_not_go_to_the_background") else {
-        return;
-    };
-    for option in ["-daemonize", "--daemonize"] {
-        let error = with_args(&qemu, &[option], &LIMITS);
-        assert!(matches!(error, Error::Daemonize), "{error}");
+    for board in on([Q35], "a_machine_without_an_interval_timer") {
+        let error = board.fails_with(&["-machine", "q35,pit=off"], 1, &LIMITS);
+        assert!(
+            matches!(&error, Error::Guest(said) if said.contains("the interval timer (8254)")),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn a_qemu_that_floods_its_own_output_is_ended() {
-    let Some(qemu) = qemu("a_qemu_that_floods_its_own_output") else {
-        return;
-    };
-    let limits = Limits {
-        qemu_bytes: 100_000,
-        ..LIMITS
-    };
-    // QEMU prints every instruction to stderr.
-    let error = with_args(&qemu, &["-d", "in_asm"], &limits);
-    assert!(matches!(error, Error::QemuFlood(100_000)), "{error}");
-}
-
-#[test]
-fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
-    if let Some(qemu) = qemu("the_accesses_we_count") {
-        accesses::are_the_ones_that_qemu_sees(&qemu, &guest(KERNEL, &[]));
+    for board in on([Q35], "a_qemu_that_floods_its_own_output") {
+        let limits = Limits {
+            qemu_bytes: 100_000,
+            ..LIMITS
+        };
+        // QEMU prints every instruction to stderr.
+        let error = board.fails_with(&["-d", "in_asm"], 1, &limits);
+        assert!(matches!(error, Error::QemuFlood(100_000)), "{error}");
     }
-}
-
-#[test]
-fn the_drivers_example_prints_in_a_kernel() {
-    let Some(qemu) = qemu("the_drivers_example_prints") else {
-        return;
-    };
-    let ran = qemu
-        .run(
-            &guest(KERNEL, &[Example::Console.into()]),
-            &LIMITS,
-            Ending::Done,
-            &mut |_| {},
-        )
-        .unwrap();
-    let serial = String::from_utf8_lossy(&ran.serial);
-    // Behind each line's time.
-    let lines = serial.split("\r\n");
-    let lines = lines.map(|line| line.split_once("] ").map_or(line, |(_, text)| text));
-    let expected = ["nothing stalls, 4 times", "not even now", ""];
-    assert!(lines.eq(expected), "{serial}");
 }
 
 /// Runs an example on a machine where each instruction takes one nanosecond. Returns its cost, and
 /// the number of bytes that it sends.
-fn cost_of<T: DeserializeOwned + Debug>(qemu: &Qemu, example: Example) -> (T, usize) {
+fn cost_of<T: DeserializeOwned + Debug>(board: &Board, example: Example) -> (T, usize) {
     let args = ["-icount", "shift=0,sleep=off"].map(OsString::from);
     let work = [example.into()];
     let guest = Guest {
         qemu_args: &args,
-        ..guest(KERNEL, &work)
+        work: &work,
+        ..board.guest()
     };
     let limits = Limits {
         serial_bytes: 100_000,
         ..LIMITS
     };
-    let ran = qemu
-        .run(&guest, &limits, Ending::Done, &mut |_| {})
-        .unwrap();
+    let ran = board.run_within(&guest, &limits).unwrap();
     let [(0, cost)] = <[_; 1]>::try_from(ran.told().unwrap()).unwrap() else {
         panic!("of another example");
     };
@@ -399,10 +383,10 @@ fn cost_of<T: DeserializeOwned + Debug>(qemu: &Qemu, example: Example) -> (T, us
 
 #[test]
 fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_line_15000() {
-    let Some(qemu) = qemu("a_slice_costs_2000_instructions") else {
+    let Some(board) = on([Q35], "a_slice_costs_2000_instructions").next() else {
         return;
     };
-    let (cost, bytes): (ConsoleCost, _) = cost_of(&qemu, Example::ConsoleCost);
+    let (cost, bytes): (ConsoleCost, _) = cost_of(&board, Example::ConsoleCost);
     // Twelve lines of each length were sent, with their times and ends.
     let sent: usize = (100..116)
         .chain([100])
@@ -418,10 +402,10 @@ fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_l
 
 #[test]
 fn a_log_call_holds_its_cpu_for_20000_instructions_at_most_and_a_hidden_one_for_6000() {
-    let Some(qemu) = qemu("a_log_call_holds_its_cpu") else {
+    let Some(board) = on([Q35], "a_log_call_holds_its_cpu").next() else {
         return;
     };
-    let (cost, bytes): (LogCost, _) = cost_of(&qemu, Example::LogCost);
+    let (cost, bytes): (LogCost, _) = cost_of(&board, Example::LogCost);
     // The round that warms up, and the printed one: times, texts and line ends.
     assert_eq!(bytes, 2 * cost.messages as usize * (15 + 100 + 2));
     assert!(cost.printed.longest <= 20_000, "{cost:?}");
@@ -435,7 +419,7 @@ fn a_log_call_holds_its_cpu_for_20000_instructions_at_most_and_a_hidden_one_for_
 static UART_SCRIPT: &[u8] = include_bytes!("../../fixtures/uart-script.txt");
 
 /// Returns the values that an access script reads on QEMU's port.
-fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
+fn read_by_qemu(board: &Board, script: &[u8]) -> Vec<u8> {
     // Time counts executed instructions, so pauses and frames of the script do not depend on the
     // host's load.
     let args = ["-icount", "shift=7,sleep=off"].map(OsString::from);
@@ -443,15 +427,14 @@ fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
     let guest = Guest {
         input: script,
         qemu_args: &args,
-        ..guest(KERNEL, &work)
+        work: &work,
+        ..board.guest()
     };
     let limits = Limits {
         report_bytes: 10_000_000,
         ..LIMITS
     };
-    let ran = qemu
-        .run(&guest, &limits, Ending::Done, &mut |_| {})
-        .unwrap();
+    let ran = board.run_within(&guest, &limits).unwrap();
     let mut read = Vec::new();
     for (_, script::Told { first, values }) in ran.told().unwrap() {
         assert_eq!(first as usize, read.len());
@@ -470,10 +453,13 @@ fn read_by_model(script: &[u8]) -> Vec<u8> {
 
 #[test]
 fn qemus_port_and_our_model_read_alike() {
-    let Some(qemu) = qemu("qemus_port_and_our_model_read_alike") else {
+    let Some(board) = on([Q35], "qemus_port_and_our_model_read_alike").next() else {
         return;
     };
-    let (theirs, ours) = (read_by_qemu(&qemu, UART_SCRIPT), read_by_model(UART_SCRIPT));
+    let (theirs, ours) = (
+        read_by_qemu(&board, UART_SCRIPT),
+        read_by_model(UART_SCRIPT),
+    );
     let reads: Vec<_> = script::steps(UART_SCRIPT)
         .map(Result::unwrap)
         .filter_map(|(line, step)| match step {
@@ -495,15 +481,110 @@ fn qemus_port_and_our_model_read_alike() {
 }
 
 #[test]
-fn every_port_instruction_does_what_it_should() {
-    let Some(qemu) = qemu("every_port_instruction") else {
+fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
+    for board in on([Virt, SifiveU], "a_long_input_finds_room") {
+        for len in [1, 16 << 20] {
+            let guest = Guest {
+                input: &vec![0x5a; len],
+                ..board.guest()
+            };
+            let ran = board.run(&guest).unwrap();
+            assert_eq!(ran.reports.last(), Some(&Report::Done), "{len}");
+        }
+    }
+}
+
+/// Writes QEMU's device tree of `virt` with 256 MiB, with `old` replaced by `new`.
+fn device_tree(dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
+    let tree = dir.join("tree");
+    let dumped = Command::new(Architecture::Riscv64.program())
+        .arg("-machine")
+        .arg(format!("virt,dumpdtb={}", tree.display()))
+        .args(["-m", "256M", "-display", "none"])
+        .output()
+        .unwrap();
+    assert!(dumped.status.success(), "{dumped:?}");
+    let mut bytes = fs::read(&tree).unwrap();
+    let places = bytes.windows(old.len()).enumerate();
+    let places: Vec<_> = places.filter(|(_, at)| *at == old).collect();
+    let [(place, _)] = places[..] else {
+        panic!("{old:?} is there {} times", places.len());
+    };
+    bytes[place..][..old.len()].copy_from_slice(new);
+    fs::write(&tree, bytes).unwrap();
+    tree
+}
+
+#[test]
+fn an_impossible_device_tree_is_reported() {
+    let Some(board) = on([Virt], "a_device_tree_that_cannot_be_right").next() else {
         return;
     };
-    let ran = qemu.run(
-        &guest(KERNEL, &[BusCheck.into()]),
-        &LIMITS,
-        Ending::Done,
-        &mut |_| {},
-    );
-    assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done));
+    let cells = |cells: &[u32]| -> Vec<u8> {
+        let bytes = cells.iter().flat_map(|cell| cell.to_be_bytes());
+        bytes.collect()
+    };
+    let ram = cells(&[0, 0x8000_0000, 0, 0x1000_0000]);
+    for (old, new, says) in [
+        (
+            &ram,
+            cells(&[1, 0x8000_0000, 0, 0x1000_0000]),
+            "the device tree has no RAM at 0x80200000..0x",
+        ),
+        (
+            &ram,
+            cells(&[0, 0x8000_0000, 0, 0x0000_1000]),
+            "the device tree has no RAM at 0x80200000..0x",
+        ),
+        (
+            &cells(&[10_000_000]),
+            cells(&[0]),
+            "the device tree has no timebase-frequency below 4 GHz",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = device_tree(dir.path(), old, &new);
+        let args = ["-m", "256M", "-dtb", tree.to_str().unwrap()];
+        let error = board.fails_with(&args, 1, &LIMITS).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_hart_without_memory_protection_is_reported() {
+    for board in on([Virt], "a_hart_that_protects_no_memory") {
+        let error = board.fails_with(&["-cpu", "rv64,mmu=off"], 1, &LIMITS);
+        let error = error.to_string();
+        assert!(
+            error.contains("panic on CPU 0: this hart does not support Sv39"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn missing_firmware_is_reported_with_the_package_that_has_it() {
+    for board in on([Virt, SifiveU], "a_machine_without_firmware") {
+        let error = board.fails_with(&["-bios", "no-such-firmware"], 1, &LIMITS);
+        assert!(matches!(error, Error::NoFirmware(_)), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("opensbi"), "{error}");
+        assert!(error.contains("no-such-firmware"), "{error}");
+        assert_eq!(error.lines().count(), 1);
+    }
+}
+
+#[test]
+fn persistent_ram_outlives_a_guest_on_a_board_too() {
+    for board in on([SifiveU], "persistent_ram_outlives_a_guest") {
+        let guest = Guest {
+            cpus: 4,
+            ..board.guest()
+        };
+        let (survived, _) = pstore::run(&board.0, &guest, 1).unwrap();
+        assert_eq!(survived.host, survived.next_boot);
+        assert!(survived.host.starts_with(&survived.writer));
+        assert_eq!(survived.writer.len(), 4 + 1, "four CPUs and the merge");
+        assert!(survived.panic.is_some());
+    }
 }

@@ -18,7 +18,6 @@ mod minimal_kernel;
 mod paced;
 mod peers;
 mod report;
-mod riscv_machines;
 mod riscv_pci;
 mod run_console;
 mod run_on_riscv;

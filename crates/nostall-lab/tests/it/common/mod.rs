@@ -8,6 +8,7 @@ pub mod linux;
 pub mod monitor;
 pub mod pauses;
 pub mod spi_linux;
+pub mod tiny;
 
 use std::io::Write;
 

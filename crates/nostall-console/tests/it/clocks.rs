@@ -1,10 +1,8 @@
 //! Functions that wait or measure return in bounded time, even if the clock stops or jumps.
 
-use crate::common;
-
 use std::cell::Cell;
 
-use common::{Line, META, P, of, rejoin};
+use crate::common::{Line, META, P, of, rejoin};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, Priority, Ring, Sink, SinkOptions,
     Slot, StallDetector, UartSink, Watchdog, flush,

@@ -1,12 +1,10 @@
 //! The delay of an oops or a panic after an owner crashed with the sink and its lock.
 
-use crate::common;
-
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use common::{Looked, META, of};
+use crate::common::{Looked, META, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
     flush,

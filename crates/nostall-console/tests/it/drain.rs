@@ -1,10 +1,8 @@
 //! The bytes that sinks receive.
 
-use crate::common;
-
 use std::cell::Cell;
 
-use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
+use crate::common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{
     Caller, Drain, Level, Meta, Next, OverflowPolicy, Priority, Ring, Sink, SinkOptions, Slot,

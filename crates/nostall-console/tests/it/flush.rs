@@ -1,10 +1,8 @@
 //! Panics, and the output of a real port in virtual time.
 
-use crate::common;
-
 use std::cell::Cell;
 
-use common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
+use crate::common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, PanicOrder, Priority, Record, Ring,
     Sink, SinkOptions, Slot, UartSink, Watchdog, flush,

@@ -1,9 +1,7 @@
 //! Formats of a line: prefixes, raw records, unknown times. Also the selection of records for a
 //! sink.
 
-use crate::common;
-
-use common::{At, Line, META, P, Virtual, drain_all, of};
+use crate::common::{At, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Charset, Cursor, Drain, FlushLimits, Level, Meta, PanicOrder, Priority, Read, Ring,
     SinkOptions, Slot, flush, write_time, write_time_cpu_level,

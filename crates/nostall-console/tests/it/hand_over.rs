@@ -1,9 +1,7 @@
 //! Logging and sending in any order, with any priority, to a sink of any speed. Each line arrives
 //! once, whole, and in the order of its priority.
 
-use crate::common;
-
-use common::{At, Line, P, Virtual, of, rejoin};
+use crate::common::{At, Line, P, Virtual, of, rejoin};
 use nostall_console::{Drain, FlushLimits, Next, Priority, Ring, SinkOptions, Slot, flush};
 use proptest::prelude::*;
 

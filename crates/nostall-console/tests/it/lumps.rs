@@ -1,12 +1,10 @@
 //! A virtual machine's port whose reader takes bytes in batches: timer interrupts and rate.
 #![cfg(not(miri))] // Long runs in virtual time.
 
-use crate::common;
-
 use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
 
-use common::META;
+use crate::common::META;
 use nostall_console::{Caller, Drain, Offered, Priority, Ring, Sink, SinkOptions, Slot};
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos, Registers};

@@ -1,11 +1,9 @@
 //! The rate at which a sink is polled, and the length of a slice.
 
-use crate::common;
-
 use std::cell::Cell;
 use std::sync::Mutex;
 
-use common::{At, Line, META, P, of};
+use crate::common::{At, Line, META, P, of};
 use nostall_console::{Caller, Drain, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};

@@ -1,13 +1,11 @@
 //! A program that reads the output of a drain restores each line as it was logged, wherever lines
 //! were interrupted.
 
-use crate::common;
-
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use common::rejoin::{Joined, rejoin};
-use common::{At, P, Virtual, of};
+use crate::common::rejoin::{Joined, rejoin};
+use crate::common::{At, P, Virtual, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot, flush,
 };

@@ -1,8 +1,6 @@
 //! The ring compared with a model, and its image.
 
-use crate::common;
-
-use common::{META, of};
+use crate::common::{META, of};
 use nostall_console::layout::{HEADER_BYTES, PAYLOAD, SLOT_BYTES};
 use nostall_console::{Cursor, Meta, Priority, Read, Ring, Slot};
 use nostall_postmortem::log_ring::{self, LogEntry, NotARing};

@@ -1,10 +1,8 @@
 //! Sinks that break their contract.
 
-use crate::common;
-
 use std::cell::Cell;
 
-use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
+use crate::common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Level, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot,
     flush,

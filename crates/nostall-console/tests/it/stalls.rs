@@ -1,8 +1,6 @@
 //! Stalls of a panic's flush, compared with the time for which the model's CPU is occupied.
 
-use crate::common;
-
-use common::{LOOK, Line, META, of};
+use crate::common::{LOOK, Line, META, of};
 use std::cell::Cell;
 
 use nostall_console::{

@@ -1,10 +1,8 @@
 //! The bytes that a terminal receives for any text.
 
-use crate::common;
-
 use std::ops::RangeInclusive;
 
-use common::{At, Line, META, P, Virtual, of};
+use crate::common::{At, Line, META, P, Virtual, of};
 use nostall_console::{
     Charset, Drain, FlushLimits, Meta, Priority, Ring, SinkOptions, Slot, flush,
 };

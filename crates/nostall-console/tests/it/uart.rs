@@ -1,10 +1,8 @@
 //! The serial port as a sink, shared with direct writers and a panic.
 
-use crate::common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{At, Looked, META, P, of};
+use crate::common::{At, Looked, META, P, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
 };

@@ -1,8 +1,6 @@
 //! Received bytes, their errors and timeouts, and the modem's lines.
 
-use crate::common;
-
-use common::{FRAME, Port, running};
+use crate::common::{FRAME, Port, running};
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::*;

@@ -1,8 +1,6 @@
 //! The model, register by register, compared with the PC16550D data sheet.
 
-use crate::common;
-
-use common::{FRAME, Port, running};
+use crate::common::{FRAME, Port, running};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};

@@ -1,16 +1,14 @@
 //! The command as its user sees it.
 
-use crate::common;
-
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::pauses::pause_until;
+use crate::common::qemu;
 use assert_cmd::cargo::cargo_bin;
-use common::pauses::pause_until;
-use common::qemu;
 use tempfile::TempDir;
 
 const BOOT_LOG: &[u8] = include_bytes!("../../fixtures/console/linux-boot.log");

@@ -1,6 +1,5 @@
 //! Kernels that crash during a flood in QEMU, in every way, and the records that they leave.
 
-use crate::common;
 use crate::common::flood;
 use crate::common::frozen;
 
@@ -14,8 +13,8 @@ use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use common::pauses::pause_until;
-use common::qemu;
+use crate::common::pauses::pause_until;
+use crate::common::qemu;
 use flood::{decoded, log};
 use frozen::Machine;
 use nostall_devices::uart::Profile;

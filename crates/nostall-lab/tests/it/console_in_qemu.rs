@@ -1,13 +1,12 @@
 //! `nostall-lab run console --on qemu`, and `nostall postmortem` of a killed machine, as their user
 //! sees them.
 
-use crate::common;
 use crate::common::flood;
 
 use std::fs;
 use std::path::Path;
 
-use common::qemu;
+use crate::common::qemu;
 use flood::{log, run};
 use nostall_vm::qemu::QemuBoard;
 use tempfile::TempDir;

@@ -2,13 +2,12 @@
 //! sees them. A RISC-V machine cannot interrupt a CPU that has masked interrupts, and its
 //! firmware has used the only port before.
 
-use crate::common;
 use crate::common::flood;
 
 use std::fs;
 use std::path::Path;
 
-use common::qemu_for;
+use crate::common::qemu_for;
 use nostall_vm::qemu::QemuBoard;
 use nostall_work::FIRMWARE_DONE;
 

@@ -1,13 +1,11 @@
 //! Images behind the SPI controllers of QEMU's sifive_u: a flash, and a card that is only read.
 
-use crate::common;
-
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::time::Duration;
 
-use common::qemu_for;
+use crate::common::qemu_for;
 use nostall_vm::process::MemoryFile;
 use nostall_vm::qemu::{Drive, Error, Guest, Limits, Qemu, QemuBoard};
 use nostall_vm::{Ending, Machine as _};

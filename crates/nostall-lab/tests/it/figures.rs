@@ -1,7 +1,6 @@
 //! The figures of every experiment keep their names, order, units and exact counts. Each file
 //! below `fixtures/figures` was recorded once.
 
-use crate::common;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::common::kvm as common_kvm;
 
@@ -9,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::common::qemu_for;
 use assert_cmd::cargo::cargo_bin;
-use common::qemu_for;
 use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,6 +1,5 @@
 //! Guests in QEMU, correct and faulty: every run ends in bounded time, and reports the reason.
 
-use crate::common;
 use crate::common::accesses;
 use crate::common::tiny::{self, Tiny};
 
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::qemu_for;
+use crate::common::qemu_for;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_lab::experiments::pstore::run as pstore;
 use nostall_vm::qemu::QemuBoard::{Q35, SifiveU, Virt};

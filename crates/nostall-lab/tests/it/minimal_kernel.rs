@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use common::pauses::pause_until;
+use crate::common::pauses::pause_until;
 use nostall_vm::qemu::QemuBoard;
 use tempfile::NamedTempFile;
 

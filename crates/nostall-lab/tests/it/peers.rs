@@ -1,14 +1,12 @@
 //! `nostall-lab run --peers`: Linux beside nostall, and peers that are missing or fail.
 
-use crate::common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::pauses::pause_until;
+use crate::common::{is_of, qemu};
 use assert_cmd::cargo::cargo_bin;
-use common::pauses::pause_until;
-use common::{is_of, qemu};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,12 +1,11 @@
 //! PCI on QEMU's RISC-V machine, whose firmware assigns nothing: our kernel's assignment equals
 //! the view of QEMU's monitor.
 
-use crate::common;
 use crate::common::monitor;
 
 use std::ops::Range;
 
-use common::qemu_for;
+use crate::common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_lab::experiments::pci::run::{self, PciPlan, Strategy};
 use nostall_vm::qemu::{Guest, QemuBoard};

@@ -1,14 +1,12 @@
 //! `nostall-lab run --machine virt` and `sifive_u` as their user sees them.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::{qemu, qemu_for};
 use assert_cmd::cargo::cargo_bin;
-use common::{qemu, qemu_for};
 use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use tempfile::TempDir;

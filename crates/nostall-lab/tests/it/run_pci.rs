@@ -1,7 +1,6 @@
 //! `nostall-lab run pci`: the guest finds the machine's functions with each method, and its accesses
 //! and exits are counted.
 
-use crate::common;
 use crate::common::monitor;
 
 use std::collections::HashMap;
@@ -11,8 +10,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::qemu;
 use assert_cmd::cargo::cargo_bin;
-use common::qemu;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_lab::experiments::pci::run::{
     self as pci, PciPlan, PciSurvey, Strategy, SurveyedFunction,

@@ -1,6 +1,5 @@
 //! `nostall-lab run pstore`: the cost of recording, and the records that are left after a crash.
 
-use crate::common;
 use crate::common::frozen;
 
 use std::collections::HashMap;
@@ -11,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::common::qemu;
 use assert_cmd::cargo::cargo_bin;
-use common::qemu;
 use frozen::Machine;
 use nostall_pstore::{Layout, RecordFormat, ZoneKind};
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};

@@ -1,7 +1,5 @@
 //! `nostall-lab run spi` as its user sees it.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
@@ -10,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::common::qemu_for;
 use assert_cmd::cargo::cargo_bin;
-use common::qemu_for;
 use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -1,6 +1,5 @@
 //! `nostall-lab run trace`: the kernel's own calls while it sends, and before it crashes.
 
-use crate::common;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::common::kvm as common_kvm;
 
@@ -9,8 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::common::{is_of, qemu_for};
 use assert_cmd::cargo::cargo_bin;
-use common::{is_of, qemu_for};
 use nostall_postmortem::symbols::Symbols;
 use nostall_trace::graph::{Match, Step, walk};
 use nostall_trace::model::{EventKind, ReadError};

@@ -1,11 +1,9 @@
 //! Bus numbers and addresses, assigned on machines without firmware that has done it.
 
-use crate::common;
-
 use std::cell::Cell;
 use std::ops::Range;
 
-use common::{Fake, Tree, at, function};
+use crate::common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
     AccessError, AccessWidth, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, BarSlot,

@@ -1,10 +1,8 @@
 //! BARs: their kinds and sizes, the number of accesses, and unchanged registers afterwards.
 
-use crate::common;
-
 use std::cell::Cell;
 
-use common::{Fake, Tree, at, function};
+use crate::common::{Fake, Tree, at, function};
 use nostall_io::Counts;
 use nostall_pci::registers::*;
 use nostall_pci::{

@@ -1,8 +1,6 @@
 //! Capability lists, valid and damaged.
 
-use crate::common;
-
-use common::{Fake, Tree, at, function};
+use crate::common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,

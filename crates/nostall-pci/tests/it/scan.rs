@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Fake, Tree, at};
+use crate::common::{Fake, Tree, at};
 use nostall_io::Counts;
 use nostall_pci::registers::*;
 use nostall_pci::{

@@ -1,8 +1,6 @@
 //! A bridge's windows, read from its registers.
 
-use crate::common;
-
-use common::{Fake, Tree, at, function};
+use crate::common::{Fake, Tree, at, function};
 use nostall_pci::BridgeWindows;
 use nostall_pci::registers::*;
 

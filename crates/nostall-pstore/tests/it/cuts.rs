@@ -1,11 +1,9 @@
 //! A loss of power after each stored byte. Any remaining memory can be read, and every byte that
 //! was never written is marked.
 
-use crate::common;
-
 use std::cell::RefCell;
 
-use common::open;
+use crate::common::open;
 
 use nostall_pstore::{
     Code, DumpHeader, HEADER, LinuxVersion, Load, Matches, Memory, OwnCounter, RecordFormat,

@@ -1,9 +1,7 @@
 //! Incremental error correction: its parity equals that of encoding the memory. Bit flips during
 //! writes damage no other byte.
 
-use crate::common;
-
-use common::{Fixture, open};
+use crate::common::{Fixture, open};
 use nostall_pstore::{
     Code, Division, HEADER, LinuxVersion, Load, Memory, OwnCounter, Ram, RecordFormat, Recorder,
     Trust, Zone, ZoneKind,

@@ -1,8 +1,6 @@
 //! Zones of crashed kernels: Linux's, and damaged ones.
 
-use crate::common;
-
-use common::Fixture;
+use crate::common::Fixture;
 use nostall_pstore::{
     BLOCK, ByteOrder, Code, CorrectionPolicy, Damage, Division, HEADER, LinuxVersion, Place,
     PreviousBootZone, Reader, RecordFormat, SIGNATURE, Trust, Writer, ZoneHeader, ZoneKind,

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 #[cfg(feature = "std")]
 use std::task::{RawWaker, RawWakerVTable};
 
-use common::*;
+use crate::common::*;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{
     Bare, Bus, Completed, Config, Device, Error, Fault, HasWorker, Invalid, Platform, Settings,

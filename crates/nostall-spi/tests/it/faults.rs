@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use common::*;
+use crate::common::*;
 use nostall_devices::VirtualClock;
 use nostall_io::Nanos;
 use nostall_spi::{

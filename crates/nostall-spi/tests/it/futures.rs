@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use common::*;
+use crate::common::*;
 use embedded_hal::spi::Operation;
 use embedded_hal_async::spi::SpiDevice;
 use nostall_io::{Clock, Nanos};

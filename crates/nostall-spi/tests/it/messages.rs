@@ -1,8 +1,6 @@
 //! Effects of a message on the wires, including every edge.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use nostall_io::Nanos;
 use nostall_spi::{
     BitOrder, Capabilities, Config, Error, Fault, Invalid, Locked, MODE_0, MODE_1, MODE_3,

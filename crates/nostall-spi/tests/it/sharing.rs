@@ -4,7 +4,7 @@ use crate::common;
 
 use std::sync::Mutex;
 
-use common::*;
+use crate::common::*;
 use nostall_io::Nanos;
 use nostall_spi::{Completed, Config, Transfer};
 

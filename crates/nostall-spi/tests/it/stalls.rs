@@ -1,11 +1,9 @@
 //! Stalls that a bus reports, compared with the time for which the model's CPU is occupied.
 
-use crate::common;
-
 use std::cell::Cell;
 use std::task::Waker;
 
-use common::*;
+use crate::common::*;
 use nostall_devices::{Stalls, VirtualClock};
 use nostall_io::{Clock, Counter, Nanos, StallCondition};
 use nostall_spi::{Bus, Config, Error, HasWorker, Platform, Settings};

@@ -8,7 +8,7 @@ use nostall_io::{Nanos, Registers};
 use nostall_work::{Event, Failure};
 
 use crate::arch::MachineClock;
-use crate::{arch, crew, log, report};
+use crate::{arch, log, other_cpus, report};
 
 /// Fails in the given way, on a machine of `cpus` CPUs.
 pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
@@ -21,7 +21,7 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
         }
         Failure::PanicEverywhere => {
             let errand = |cpu: usize| panic!("on purpose, on CPU {cpu} of {cpus}");
-            crew::together(cpus, &errand, clock, Nanos::from_secs(10));
+            other_cpus::together(cpus, &errand, clock, Nanos::from_secs(10));
         }
         Failure::NullRead => {
             // SAFETY: page 0 is not mapped, so this is an exception that ends the kernel.

@@ -11,7 +11,6 @@
 mod arch;
 mod boot;
 mod cpu;
-mod crew;
 mod death;
 #[cfg(target_arch = "riscv64")]
 mod device_tree;
@@ -20,6 +19,7 @@ mod fail;
 mod functions;
 mod log;
 mod machine;
+mod other_cpus;
 mod report;
 mod trap;
 
@@ -42,7 +42,7 @@ extern "C" fn rust_entry(first: usize, second: usize, third: usize) -> ! {
         Some(boot) => main(&boot),
         None => {
             cpu::start_ticking();
-            crew::idle()
+            other_cpus::idle()
         }
     }
 }

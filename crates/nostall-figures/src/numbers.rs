@@ -13,7 +13,7 @@ pub fn grouped(number: impl ToString) -> String {
     grouped
 }
 
-/// Returns the median. Of an even count it is the lower of the two in the middle. Of none it is 0.
+/// Returns the median: the lower of the two in the middle, if the count is even, and 0 if it is 0.
 #[must_use]
 pub fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();

@@ -7,7 +7,7 @@ mod log_cost;
 mod pci;
 pub mod pstore;
 mod script;
-mod second;
+mod second_task;
 #[cfg(target_arch = "riscv64")]
 mod spi;
 mod system_console;
@@ -18,7 +18,7 @@ use nostall_uart::Console;
 use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
 
 use crate::{arch, fail, report};
-use second::SecondTask;
+use second_task::SecondTask;
 
 /// Runs an item of the list. Returns `false` for an item of another kind.
 type Run<'a> = &'a mut dyn FnMut(Item<'_>, u16) -> bool;

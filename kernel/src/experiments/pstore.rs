@@ -12,7 +12,7 @@ use spin::Mutex;
 use spin::mutex::SpinMutex;
 
 use crate::arch::{self, MachineClock};
-use crate::{cpu, crew, log, report};
+use crate::{cpu, log, other_cpus, report};
 
 /// Bound on a stage's wait for its two neighbours.
 const BOUND: Nanos = Nanos::from_secs(15);
@@ -133,7 +133,7 @@ impl Crew for PstoreCrew<'_> {
             let part = parts[cpu].lock().take();
             *results[cpu].lock() = part.map(&run);
         };
-        crew::together(3, &errand, self.clock, BOUND);
+        other_cpus::together(3, &errand, self.clock, BOUND);
         results.map(|result| result.into_inner().expect("each has done its errand"))
     }
 }

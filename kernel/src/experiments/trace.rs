@@ -11,7 +11,7 @@ use nostall_work::trace::{
     CRASH, Job, PROFILE, Scopes, Told, Traced, options, part, recover, send,
 };
 
-use super::second::SecondTask;
+use super::second_task::SecondTask;
 use crate::arch::{self, MachineClock};
 use crate::functions::{self, RECORDER};
 use crate::report;

@@ -26,6 +26,8 @@ mod controller;
 #[cfg(feature = "std")]
 mod extended;
 #[cfg(feature = "std")]
+mod line_side;
+#[cfg(feature = "std")]
 mod model;
 #[cfg(feature = "std")]
 mod modem;
@@ -33,8 +35,6 @@ mod modem;
 mod offer;
 #[cfg(feature = "std")]
 mod output;
-#[cfg(feature = "std")]
-mod outside;
 #[cfg(feature = "std")]
 mod port;
 mod profile;

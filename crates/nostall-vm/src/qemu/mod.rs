@@ -5,9 +5,9 @@ mod board;
 mod command;
 mod drive;
 mod files;
+mod program_output;
 mod qcow2;
 mod run;
-mod said;
 mod version;
 
 pub use crate::error::Error;

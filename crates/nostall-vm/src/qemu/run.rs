@@ -12,7 +12,7 @@ use nostall_work::FIRMWARE_DONE;
 use super::board::QemuBoard;
 use super::command::{command, daemonizes};
 use super::files::Files;
-use super::said::{last_words, only_warned};
+use super::program_output::{last_words, only_warned};
 use super::version::{self, version};
 use crate::Error;
 use crate::guest::{self, Ending, FAILURE, Guest, LOOK, Limits, Ran, SUCCESS};

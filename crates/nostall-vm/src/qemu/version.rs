@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::said::{LAST_WORDS, last_words};
+use super::program_output::{LAST_WORDS, last_words};
 use crate::Error;
 use crate::guest::{LOOK, QEMU_BYTES};
 use crate::process::{MemoryFile, spawn};

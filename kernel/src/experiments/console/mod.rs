@@ -1,6 +1,6 @@
 //! A flood of messages to the serial port, logged by all CPUs.
 
-mod any;
+mod any_path;
 mod cpu;
 mod outcome;
 mod state;
@@ -16,9 +16,9 @@ use spin::Once;
 
 use crate::arch::{self, MachineClock};
 use crate::cpu::{Due, Handlers, leave, set_handlers, take_part};
-use crate::crew;
 use crate::death::{die, leave_record};
-use any::AnyPath;
+use crate::other_cpus;
+use any_path::AnyPath;
 use cpu::{TICK, ThisCpu};
 use state::{Port, STATE};
 
@@ -138,7 +138,7 @@ impl Experiment {
             }
             leave();
         };
-        crew::together(self.setting.cpus, &errand, &self.setting.clock, BOUND);
+        other_cpus::together(self.setting.cpus, &errand, &self.setting.clock, BOUND);
         self.tell(None);
     }
 

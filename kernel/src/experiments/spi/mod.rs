@@ -11,7 +11,7 @@ use nostall_work::{Timer, text};
 
 use crate::arch::spi::{Controller, Found, find};
 use crate::arch::{self, Cpu, MachineClock, while_handled};
-use crate::{cpu, crew, report};
+use crate::{cpu, other_cpus, report};
 use cpus::Cpus;
 
 /// Names of a flash and of a card's slot in the device tree (Linux's bindings).
@@ -140,7 +140,7 @@ impl nostall_work::spi::CanMachine for Experiment<'_> {
             _ => Cpus::serve(bus),
         };
         interrupted(&self.found, &|| bus.on_interrupt(), || {
-            crew::together(WORKER as u16 + 1, &errand, self.clock, BOUND)
+            other_cpus::together(WORKER as u16 + 1, &errand, self.clock, BOUND)
         });
         Counted {
             worker: platform.busy(),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::board::{Board, Node};
-use super::ways::{Measured, Row};
+use super::methods::{Measured, Row};
 use crate::escape::json_document;
 use nostall_figures::figure::Figure;
 
@@ -58,7 +58,7 @@ pub fn document(board: &Board, measured: &Measured) -> Result<String> {
 /// Returns the figures of a row, without those that this kernel does not report.
 fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
     let case = format!("{}-bytes-{}-threads", row.bytes, row.threads);
-    let (strategy, n) = (row.way.name(), row.rates.len());
+    let (strategy, n) = (row.method.name(), row.rates.len());
     let each = |count: u64| row.each(count);
     let figures = [
         ("messages", Some(row.tally.messages() as f64), "1"),

@@ -2,11 +2,11 @@
 
 mod board;
 mod counters;
+mod interval;
 mod json;
 mod message;
-mod stint;
+mod methods;
 mod text;
-mod ways;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 use crate::output::{self, note, to_stdout};
 use board::{Board, Set, shown};
 use message::{Payload, hex};
-use ways::{MOST_THREADS, Measured, Row, Way, Ways};
+use methods::{MOST_THREADS, Measured, Method, Methods, Row};
 
-/// Each way's turns. A disturbance of one disturbs the others too.
+/// Each method's turns. A disturbance of one disturbs the others too.
 const ROUNDS: u32 = 5;
 
 /// Lengths that separate one cost from another, beside the longest there is.
@@ -144,10 +144,10 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<Measured> {
     let threads = args.threads as usize;
-    let ways = Ways::open(&args.device, board, what, settings, threads)?;
+    let methods = Methods::open(&args.device, board, what, settings, threads)?;
     let mut answer = None;
     for &length in lengths {
-        let message = ways.try_out(length)?;
+        let message = methods.try_out(length)?;
         if message.is_changed() {
             bail!(
                 "what was sent did not come back (of {length} bytes: sent {}, came {}): wire \
@@ -161,28 +161,28 @@ fn measure(
     let answer = answer.context("no length to be measured")?;
 
     let shortest = answer.sent.len();
-    let alone = [Way::Spidev, Way::Caller].map(|way| (way, 1));
-    let together = [Way::Spidev, Way::Mutex, Way::Caller].map(|way| (way, threads));
-    let mut parts: Vec<(usize, &[(Way, usize)])> =
+    let alone = [Method::Spidev, Method::Caller].map(|method| (method, 1));
+    let together = [Method::Spidev, Method::Mutex, Method::Caller].map(|method| (method, threads));
+    let mut parts: Vec<(usize, &[(Method, usize)])> =
         lengths.iter().map(|&length| (length, &alone[..])).collect();
     if threads > 1 {
         parts.push((shortest, &together));
     }
-    let lines: usize = parts.iter().map(|(_, ways)| ways.len()).sum();
+    let lines: usize = parts.iter().map(|(_, methods)| methods.len()).sum();
     note(format_args!(
         "measuring for {} s or a little more",
         lines as u64 * u64::from(args.seconds)
     ));
 
     let span = Duration::from_secs(args.seconds.into()) / ROUNDS;
-    let rows = ways.beside_worker(|| {
+    let rows = methods.beside_worker(|| {
         let mut rows = Vec::new();
         for (length, part) in parts {
-            let new = |&(way, threads): &(Way, usize)| Row::new(way, threads, length);
+            let new = |&(method, threads): &(Method, usize)| Row::new(method, threads, length);
             let mut part = part.iter().map(new).collect::<Result<Vec<_>>>()?;
             for _ in 0..ROUNDS {
                 for row in &mut part {
-                    ways.round(row, span, stop)?;
+                    methods.round(row, span, stop)?;
                     if stop.load(Ordering::Relaxed) {
                         bail!("interrupted; the device is set as it was");
                     }
@@ -196,8 +196,8 @@ fn measure(
         clock: settings.clock,
         rows,
         answer,
-        ours: ways.statistics(),
-        has_worker: ways.worker().is_some(),
+        ours: methods.statistics(),
+        has_worker: methods.worker().is_some(),
     })
 }
 

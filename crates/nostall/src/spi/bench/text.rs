@@ -9,7 +9,7 @@ use spidev::SpiModeFlags;
 use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
 use super::message::{Payload, hex};
-use super::ways::{Measured, Row, Way};
+use super::methods::{Measured, Method, Row};
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::{aligned, percent, time};
 
@@ -150,7 +150,7 @@ fn cells(row: &Row, clock: u32) -> [String; 12] {
     [
         grouped(row.bytes),
         row.threads.to_string(),
-        row.way.name().to_owned(),
+        row.method.name().to_owned(),
         format!("{:.0}", row.rate()),
         percent(row.of_clock(clock)),
         time(row.latency(0.5) as f64),
@@ -171,7 +171,7 @@ fn cells(row: &Row, clock: u32) -> [String; 12] {
 
 /// Describes the cost of a message besides its bytes.
 fn fit(rows: &[Row], clock: u32) -> Option<String> {
-    let alone = |row: &&Row| row.threads == 1 && row.way == Way::Spidev;
+    let alone = |row: &&Row| row.threads == 1 && row.method == Method::Spidev;
     let shortest = rows.iter().filter(alone).min_by_key(|row| row.bytes)?;
     let longest = rows.iter().filter(alone).max_by_key(|row| row.bytes)?;
     let more = longest
@@ -266,7 +266,7 @@ mod tests {
 
     /// Returns a row of `messages` of `bytes` each in a second, of `nanos` nanoseconds each.
     fn row(bytes: usize, messages: u64, nanos: u64, wakeups: u64) -> Row {
-        let mut row = Row::new(Way::Spidev, 1, bytes).unwrap();
+        let mut row = Row::new(Method::Spidev, 1, bytes).unwrap();
         row.tally.latency.record_n(nanos, messages).unwrap();
         row.took = Duration::from_secs(1);
         row.worker = Some(Done {

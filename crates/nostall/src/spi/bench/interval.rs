@@ -18,16 +18,16 @@ const DIGITS: u8 = 3;
 const LONGEST: u64 = 1_000_000_000_000;
 
 /// Function that sends one message, and returns whether it came back changed.
-pub type Sender<'a> = Box<dyn FnMut() -> Result<Came> + Send + 'a>;
+pub type Sender<'a> = Box<dyn FnMut() -> Result<Reply> + Send + 'a>;
 
 /// How a message came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
-    AsItShould,
+pub enum Reply {
+    AsSent,
     Changed,
 }
 
-/// Results of the messages of one stint, or of several.
+/// Results of the messages of one interval, or of several.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Nanoseconds from one message's end to the next one's.
@@ -140,7 +140,7 @@ fn send(
     let begun = clock.now();
     let mut last = begun;
     while !stops() {
-        if sender()? == Came::Changed {
+        if sender()? == Reply::Changed {
             tally.changed += 1;
         }
         let now = clock.now();
@@ -203,8 +203,8 @@ mod tests {
                 let number = sent.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_micros(50));
                 Ok(match changes && number.is_multiple_of(2) {
-                    true => Came::Changed,
-                    false => Came::AsItShould,
+                    true => Reply::Changed,
+                    false => Reply::AsSent,
                 })
             })
         };
@@ -230,10 +230,10 @@ mod tests {
             left -= 1;
             match left {
                 0 => Err(anyhow!("gone")),
-                _ => Ok(Came::AsItShould),
+                _ => Ok(Reply::AsSent),
             }
         });
-        let goes_on: Sender<'_> = Box::new(|| Ok(Came::AsItShould));
+        let goes_on: Sender<'_> = Box::new(|| Ok(Reply::AsSent));
         let long = Duration::from_secs(3600);
         let error = run(vec![goes_on, fails], long, &NEVER, &HostClock::new()).unwrap_err();
         assert_eq!(error.to_string(), "gone");
@@ -244,9 +244,9 @@ mod tests {
         let stop = AtomicBool::new(false);
         let tells: Sender<'_> = Box::new(|| {
             stop.store(true, Ordering::Relaxed);
-            Ok(Came::AsItShould)
+            Ok(Reply::AsSent)
         });
-        let goes_on: Sender<'_> = Box::new(|| Ok(Came::AsItShould));
+        let goes_on: Sender<'_> = Box::new(|| Ok(Reply::AsSent));
         let long = Duration::from_secs(3600);
         run(vec![tells, goes_on], long, &stop, &HostClock::new()).unwrap();
     }

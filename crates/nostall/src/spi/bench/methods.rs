@@ -1,4 +1,4 @@
-//! The ways of sending: Linux's file as it is, behind a mutex, and our bus on it.
+//! The methods of sending: Linux's file as it is, behind a mutex, and our bus on it.
 
 use std::io;
 use std::path::Path;
@@ -15,8 +15,8 @@ use spidev::{Spidev, SpidevTransfer};
 
 use super::board::{Board, shown};
 use super::counters::{Counters, Done, Worker};
+use super::interval::{self, Reply, Sender, Tally};
 use super::message::{Message, Payload};
-use super::stint::{self, Came, Sender, Tally};
 
 /// Threads at once, at most.
 pub const MOST_THREADS: usize = 64;
@@ -25,9 +25,9 @@ pub const MOST_THREADS: usize = 64;
 type OurBus = Bus<controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
 type OurDevice<'b> = Device<'b, controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
 
-/// A way of sending.
+/// A method of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Method {
     /// Each thread has opened the file for itself; Linux brings them into line.
     Spidev,
     /// One file, behind a mutex.
@@ -36,7 +36,7 @@ pub enum Way {
     Caller,
 }
 
-impl Way {
+impl Method {
     /// A stable word.
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,10 +47,10 @@ impl Way {
     }
 }
 
-/// A number of messages that were sent in a way.
+/// A number of messages that were sent with one method.
 #[derive(Clone, Debug)]
 pub struct Row {
-    pub way: Way,
+    pub method: Method,
     pub threads: usize,
     pub bytes: usize,
     pub tally: Tally,
@@ -63,9 +63,9 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new(way: Way, threads: usize, bytes: usize) -> Result<Self> {
+    pub fn new(method: Method, threads: usize, bytes: usize) -> Result<Self> {
         Ok(Self {
-            way,
+            method,
             threads,
             bytes,
             tally: Tally::new()?,
@@ -99,7 +99,7 @@ impl Row {
 }
 
 /// Everything that is opened.
-pub struct Ways<'a> {
+pub struct Methods<'a> {
     what: &'a Payload,
     board: &'a Board,
     worker: Option<Worker>,
@@ -109,7 +109,7 @@ pub struct Ways<'a> {
     bus: OurBus,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> Methods<'a> {
     /// Opens the file as often as there will be threads.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Sends a message of so many bytes, and returns it with the received bytes. It sets the
-    /// device's mode, for all ways, using our driver.
+    /// device's mode, for all methods, using our driver.
     ///
     /// # Errors
     ///
@@ -178,12 +178,12 @@ impl<'a> Ways<'a> {
     /// The first that a message met.
     pub fn round(&self, row: &mut Row, span: Duration, stop: &AtomicBool) -> Result<()> {
         let senders: Result<Vec<_>> = (0..row.threads)
-            .map(|number| self.sender(row.way, number, row.bytes))
+            .map(|number| self.sender(row.method, number, row.bytes))
             .collect();
         let look = || (self.board.counters()[1], self.worker.and_then(Worker::done));
         let senders = senders?;
         let before = look();
-        let (tally, took) = stint::run(senders, span, stop, &HostClock::new())?;
+        let (tally, took) = interval::run(senders, span, stop, &HostClock::new())?;
         let after = look();
         row.rates.push(tally.messages() as f64 / took.as_secs_f64());
         row.took += took;
@@ -202,19 +202,19 @@ impl<'a> Ways<'a> {
         Ok(self.bus.device(self.settings)?)
     }
 
-    fn sender(&self, way: Way, number: usize, bytes: usize) -> Result<Sender<'_>> {
+    fn sender(&self, method: Method, number: usize, bytes: usize) -> Result<Sender<'_>> {
         let mut message = Message::new(self.what, bytes, number);
         let clock = self.settings.clock;
-        Ok(match way {
-            Way::Spidev => {
+        Ok(match method {
+            Method::Spidev => {
                 let file = self.files.get(number).context("a file a thread")?;
                 Box::new(move || send(file, clock, &mut message))
             }
-            Way::Mutex => Box::new(move || {
+            Method::Mutex => Box::new(move || {
                 let file = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
                 send(&file, clock, &mut message)
             }),
-            Way::Caller => {
+            Method::Caller => {
                 let device = self.device()?;
                 Box::new(move || send_ours(&device, &mut message))
             }
@@ -232,7 +232,7 @@ fn sum<T: std::ops::AddAssign + std::ops::Sub<Output = T>>(
     Some(sum)
 }
 
-fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<Came> {
+fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<Reply> {
     message.next();
     let mut transfer = SpidevTransfer::read_write(&message.sent, &mut message.received);
     transfer.speed_hz = clock;
@@ -241,7 +241,7 @@ fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<Came> {
     Ok(came(message))
 }
 
-fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<Came> {
+fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<Reply> {
     message.next();
     let mut transfer = [Transfer::transfer(&message.sent, &mut message.received)];
     device.sync(&mut transfer).map_err(|error| match error {
@@ -275,10 +275,10 @@ fn gone() -> anyhow::Error {
     anyhow!("the device is gone: it was unbound from spidev, or its controller was removed")
 }
 
-fn came(message: &Message) -> Came {
+fn came(message: &Message) -> Reply {
     match message.is_changed() {
-        true => Came::Changed,
-        false => Came::AsItShould,
+        true => Reply::Changed,
+        false => Reply::AsSent,
     }
 }
 

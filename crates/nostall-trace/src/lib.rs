@@ -119,7 +119,7 @@ pub use layout::HeaderFault;
 #[cfg(all(feature = "program", target_os = "linux"))]
 pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use recorder::Recorder;
-pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
+pub use records::{Event, FunctionId, Incomplete, Missing, Record, ZoneInfo, ZoneReader};
 pub use recover::{Merged, Records, Recovered, recover};
 pub use region::{FormatError, Options, Region};
 pub use site::Site;

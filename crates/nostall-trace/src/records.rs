@@ -2,11 +2,9 @@
 
 use crate::image::Image;
 use crate::layout::{
-    FORGOTTEN, HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role,
-    SLOT, Short, UNREPORTED, ZONE_HEADER, array, lap,
+    FORGOTTEN, HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME,
+    Order, PASSED, PENDING_SINCE, Role, SLOT, Short, UNREPORTED, ZONE_HEADER, array, lap,
 };
-#[cfg(feature = "report")]
-use crate::layout::{PASSED, PENDING_SINCE};
 
 /// A record of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,12 +140,6 @@ impl ZoneInfo {
         self.word(image, OWNER_ID)
     }
 
-    /// Returns the index of the first slot that the owner may have written.
-    #[cfg(feature = "report")]
-    pub(crate) fn owned_from(&self, image: &(impl Image + ?Sized)) -> u64 {
-        self.word(image, crate::layout::OWNED_FROM)
-    }
-
     /// Returns the name of the owner.
     pub fn owner_name(&self, image: &(impl Image + ?Sized)) -> Short<OWNER> {
         let mut bytes = [0; OWNER];
@@ -159,16 +151,36 @@ impl ZoneInfo {
 }
 
 /// Buffer for slots that are read at once, without allocation.
-type Chunk = [u8; 32 * SLOT];
+pub(crate) type Chunk = [u8; 32 * SLOT];
 
 /// Number of newest slots that must agree with a head.
 const NEWEST: u64 = 32;
 
-/// Position in a zone.
+/// Reader of one zone. It borrows the image in each call only, so that one owner can have the image
+/// and the readers of all its zones. [`Records`](crate::Records) is simpler where a borrow is enough.
+///
+/// Each call needs the image of the [`ZoneInfo`].
+///
+/// ```
+/// use nostall_trace::layout::SLOT;
+/// use nostall_trace::{ZoneReader, recover};
+///
+/// # let image = vec![0; 4096];
+/// if let Ok(region) = recover(&image[..]) {
+///     for zone in region.zones() {
+///         // As many slots are read at once as the buffer has room for.
+///         let mut reader = ZoneReader::new(region.image(), zone, vec![0; 256 * SLOT]);
+///         while let Some(record) = reader.next(region.image()) {
+///             println!("{} {:?}, {} slots left", record.time, record.event, reader.left());
+///         }
+///         println!("{} slots are damaged", reader.missing().damaged);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor<C = Chunk> {
-    pub(crate) info: ZoneInfo,
-    pub(crate) missing: Missing,
+pub struct ZoneReader<B> {
+    info: ZoneInfo,
+    missing: Missing,
     /// Index of the next slot.
     next: u64,
     /// Index after the newest slot.
@@ -177,7 +189,7 @@ pub(crate) struct Cursor<C = Chunk> {
     rebuilt: bool,
     /// Number of slots in the image.
     available: u64,
-    chunk: C,
+    chunk: B,
     /// Index of the first slot of `chunk`, and the number of slots in it.
     chunk_at: (u64, u64),
     /// Missing records that are not yet reported.
@@ -192,33 +204,21 @@ pub(crate) struct Cursor<C = Chunk> {
 }
 
 /// Records of a zone that were interrupted and are not complete.
-#[cfg(feature = "report")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Incomplete {
+pub struct Incomplete {
     /// Number of their slots.
-    pub(crate) slots: u64,
+    pub slots: u64,
     /// Number of times that newer records passed such a slot.
-    pub(crate) passed: u64,
+    pub passed: u64,
     /// Time in ticks: the first of them began about then.
-    pub(crate) since: u64,
+    pub since: u64,
 }
 
-impl Cursor {
-    /// Starts at the oldest slot of a zone.
-    pub(crate) fn new(image: &(impl Image + ?Sized), info: ZoneInfo) -> Self {
-        Self::with_chunk(image, info, [0; size_of::<Chunk>()])
-    }
-}
-
-impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
-    /// Returns the index of the next slot.
-    #[cfg(feature = "report")]
-    pub(crate) const fn index(&self) -> u64 {
-        self.next
-    }
-
-    /// Starts at the oldest slot of a zone. `chunk` has room for at least one slot.
-    pub(crate) fn with_chunk(image: &(impl Image + ?Sized), info: ZoneInfo, chunk: C) -> Self {
+impl<B: AsRef<[u8]> + AsMut<[u8]>> ZoneReader<B> {
+    /// Starts at the oldest record of a zone. `buffer` receives the slots that are read at once. With
+    /// less room than a [`SLOT`], every slot counts as unwritten.
+    pub fn new(image: &(impl Image + ?Sized), zone: ZoneInfo, buffer: B) -> Self {
+        let info = zone;
         let slots = 1 << info.bits;
         let room = image.len().saturating_sub(info.at + ZONE_HEADER as u64);
         let mut cursor = Self {
@@ -228,7 +228,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
             end: info.word(image, HEAD),
             rebuilt: false,
             available: (room / SLOT as u64).min(slots),
-            chunk,
+            chunk: buffer,
             chunk_at: (0, 0),
             lost: 0,
             last_time: None,
@@ -253,13 +253,23 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
     }
 
     /// Returns the number of slots that are not yet read.
-    #[cfg(feature = "report")]
-    pub(crate) const fn left(&self) -> u64 {
+    pub const fn left(&self) -> u64 {
         self.end.saturating_sub(self.next)
     }
 
+    /// Returns the numbers of slots without a record, up to the current position.
+    pub const fn missing(&self) -> Missing {
+        self.missing
+    }
+
+    /// Returns whether the owner in the zone's header may have written the next slot. An earlier owner
+    /// of the zone wrote the slots before.
+    pub fn is_owned(&self, image: &(impl Image + ?Sized)) -> bool {
+        self.next >= self.info.word(image, OWNED_FROM)
+    }
+
     /// Returns the next record, or the gap before it.
-    pub(crate) fn next(&mut self, image: &(impl Image + ?Sized)) -> Option<Record> {
+    pub fn next(&mut self, image: &(impl Image + ?Sized)) -> Option<Record> {
         if let Some(held) = self.held.take() {
             return Some(held);
         }
@@ -454,8 +464,7 @@ impl<C: AsRef<[u8]> + AsMut<[u8]>> Cursor<C> {
     }
 
     /// Returns the zone's incomplete records among those read; `None` if there are none.
-    #[cfg(feature = "report")]
-    pub(crate) fn incomplete(&self, image: &(impl Image + ?Sized)) -> Option<Incomplete> {
+    pub fn incomplete(&self, image: &(impl Image + ?Sized)) -> Option<Incomplete> {
         let passed = self.missing.passed;
         Some(Incomplete {
             since: match passed {

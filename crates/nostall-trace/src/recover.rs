@@ -7,7 +7,7 @@ use crate::layout::{
     FILE, FILE_PATH, HeaderFault, LINE, LONGEST_NAME, REGION_HEADER, REGION_LOST, RegionHeader,
     STOP_WHEN_FULL, ZONE_HEADER, ZoneHeader, valid,
 };
-use crate::records::{Cursor, Missing, Record, ZoneInfo};
+use crate::records::{Chunk, Missing, Record, ZoneInfo, ZoneReader};
 
 /// Finds the region at the start of an image.
 ///
@@ -205,7 +205,7 @@ impl<I: Image> Recovered<I> {
     /// Returns the records of one zone, in the order of recording.
     pub fn records(&self, zone: ZoneInfo) -> Records<'_, I> {
         Records {
-            cursor: Cursor::new(&self.image, zone),
+            reader: ZoneReader::new(&self.image, zone, [0; size_of::<Chunk>()]),
             image: &self.image,
         }
     }
@@ -254,21 +254,21 @@ impl<I: Image> Recovered<I> {
 /// Records of one zone, in the order of recording.
 #[derive(Clone, Debug)]
 pub struct Records<'a, I> {
-    cursor: Cursor,
+    reader: ZoneReader<Chunk>,
     image: &'a I,
 }
 
 impl<I> Records<'_, I> {
     /// Returns the numbers of slots without a record, up to the current position.
     pub const fn missing(&self) -> Missing {
-        self.cursor.missing
+        self.reader.missing()
     }
 }
 
 impl<I: Image> Iterator for Records<'_, I> {
     type Item = Record;
     fn next(&mut self) -> Option<Record> {
-        self.cursor.next(self.image)
+        self.reader.next(self.image)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::layout::{LONGEST_NAME, SLOT, ZONES_OF_THREADS};
 use crate::model::{
     self, Catalog, EventKind, Name, Progress, ReadError, Source, Task, TaskName, TimeUnit,
 };
-use crate::records::{Cursor, Event, FunctionId, Incomplete, Missing, Record};
+use crate::records::{Event, FunctionId, Incomplete, Missing, Record, ZoneInfo, ZoneReader};
 use crate::recover::Recovered;
 
 /// Names of a kernel's or program's functions. A closure that maps an address to a name implements
@@ -73,7 +73,8 @@ pub struct ZoneEvents<'s, I> {
 }
 
 struct Lane {
-    cursor: Cursor<Box<[u8]>>,
+    zone: ZoneInfo,
+    reader: ZoneReader<Box<[u8]>>,
     next: Option<Record>,
     time: u64,
     task: Task,
@@ -185,26 +186,26 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 self.notes.push(note);
             }
             let image = self.region.image();
-            let mut cursor = Cursor::with_chunk(image, info, vec![0; each].into());
+            let mut reader = ZoneReader::new(image, info, vec![0; each].into());
             let mut task = Task::NONE;
-            let owned_from = self.by_thread.then(|| info.owned_from(image));
-            if owned_from.is_some_and(|owned| cursor.index() >= owned) {
+            if self.by_thread && reader.is_owned(image) {
                 // Records of earlier threads start without a name, or with their own `Event::Task`.
                 let name = info.owner_name(image);
                 task = self
                     .catalog
                     .task(info.owner_id(image) as i64, name.as_str());
             }
-            let left = cursor.left();
-            let next = cursor.next(image);
+            let left = reader.left();
+            let next = reader.next(image);
             self.total += left * SLOT as u64;
-            self.done += left.saturating_sub(cursor.left()) * SLOT as u64;
+            self.done += left.saturating_sub(reader.left()) * SLOT as u64;
             let time = next.map_or(0, |record| record.time);
             if next.is_some() {
                 self.next.push(Reverse((time, self.lanes.len())));
             }
             self.lanes.push(Lane {
-                cursor,
+                zone: info,
+                reader,
                 next,
                 time,
                 task,
@@ -222,9 +223,9 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         let mut first = self.next.peek_mut()?;
         let Reverse((_, index)) = *first;
         let lane = &mut self.lanes[index];
-        let left = lane.cursor.left();
-        let taken = std::mem::replace(&mut lane.next, lane.cursor.next(self.region.image()));
-        self.done += left.saturating_sub(lane.cursor.left()) * SLOT as u64;
+        let left = lane.reader.left();
+        let taken = std::mem::replace(&mut lane.next, lane.reader.next(self.region.image()));
+        self.done += left.saturating_sub(lane.reader.left()) * SLOT as u64;
         match &lane.next {
             Some(next) => {
                 // A lane's time never decreases, even if its clock does.
@@ -243,7 +244,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         }
         let mut sum = Missing::default();
         for lane in &self.lanes {
-            let missing = lane.cursor.missing;
+            let missing = lane.reader.missing();
             sum.overwritten = sum.overwritten.saturating_add(missing.overwritten);
             sum.unwritten = sum.unwritten.saturating_add(missing.unwritten);
             sum.damaged = sum.damaged.saturating_add(missing.damaged);
@@ -280,8 +281,8 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         const MOST: usize = 16;
         let image = self.region.image();
         let zones = self.lanes.iter().filter_map(|lane| {
-            let info = lane.cursor.info;
-            Some((info, lane.cursor.incomplete(image)?))
+            let info = lane.zone;
+            Some((info, lane.reader.incomplete(image)?))
         });
         let notes: Vec<_> = zones
             .map(|(info, incomplete)| {
@@ -381,7 +382,7 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
     #[cold]
     fn unknown_thread(&mut self, lane: usize) -> Task {
         let lane = &mut self.lanes[lane];
-        let id = TaskName::id_of_zone(lane.cursor.info.zone);
+        let id = TaskName::id_of_zone(lane.zone.zone);
         lane.task = self.catalog.task(id, "");
         lane.task
     }

@@ -6,7 +6,7 @@ extern crate std;
 use super::*;
 use crate::image::Image;
 use crate::layout::{Order, Role};
-use crate::records::{Cursor, Event, FunctionId, ZoneInfo};
+use crate::records::{Chunk, Event, FunctionId, ZoneInfo, ZoneReader};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
@@ -49,9 +49,9 @@ impl Zone {
             stop_when_full: false,
             whole: true,
         };
-        let mut cursor = Cursor::new(self, info);
+        let mut reader = ZoneReader::new(self, info, [0; size_of::<Chunk>()]);
         let mut found = Vec::new();
-        while let Some(record) = cursor.next(self) {
+        while let Some(record) = reader.next(self) {
             match record.event {
                 Event::Enter {
                     function: FunctionId::Address(id),
@@ -65,7 +65,7 @@ impl Zone {
             }
         }
         assert!(found.is_sorted_by_key(|it| it.1), "{found:?}");
-        assert_eq!(cursor.missing.damaged, 0);
+        assert_eq!(reader.missing().damaged, 0);
         found
     }
 }

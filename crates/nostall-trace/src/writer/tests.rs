@@ -4,7 +4,7 @@ extern crate std;
 use super::*;
 use crate::image::Image;
 use crate::layout::{Order, Role, ZoneHeader, lap};
-use crate::records::{Cursor, Event, FunctionId, Record, ZoneInfo};
+use crate::records::{Chunk, Event, FunctionId, Record, ZoneInfo, ZoneReader};
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ impl Cpu {
         self.check();
     }
 
-    fn found(&self) -> (Vec<Record>, Cursor) {
+    fn found(&self) -> (Vec<Record>, ZoneReader<Chunk>) {
         let info = ZoneInfo {
             order: Order::NATIVE,
             at: 0,
@@ -111,17 +111,17 @@ impl Cpu {
             stop_when_full: self.size.stop_when_full,
             whole: true,
         };
-        let mut cursor = Cursor::new(self, info);
+        let mut reader = ZoneReader::new(self, info, [0; size_of::<Chunk>()]);
         let mut records = Vec::new();
-        while let Some(record) = cursor.next(self) {
+        while let Some(record) = reader.next(self) {
             records.push(record);
         }
-        (records, cursor)
+        (records, reader)
     }
 
     /// Checks the result of a reader at this point.
     fn check(&self) {
-        let (found, cursor) = self.found();
+        let (found, reader) = self.found();
         let known = self.records.borrow();
         let mut ids = Vec::new();
         for record in &found {
@@ -150,10 +150,10 @@ impl Cpu {
         }
         assert!(found.is_sorted_by_key(|it| it.time), "{found:?}");
         assert!(
-            cursor.missing.unwritten <= 3 * self.writing.get(),
+            reader.missing().unwritten <= 3 * self.writing.get(),
             "{found:?}"
         );
-        assert_eq!(cursor.missing.damaged, 0, "{found:?}");
+        assert_eq!(reader.missing().damaged, 0, "{found:?}");
     }
 
     /// Checks the end of a test with `count` records.
@@ -171,7 +171,7 @@ impl Cpu {
         let written = self.records.borrow().len() as u64;
         assert_eq!(written + self.refused.get(), count);
         drop(words);
-        assert_eq!(self.found().1.missing.unwritten, 0);
+        assert_eq!(self.found().1.missing().unwritten, 0);
     }
 }
 
@@ -317,9 +317,12 @@ fn a_record_that_is_completed_laps_later_returns_its_slots_and_overwrites_no_oth
     for count in [9, 60, 8 * 15, 200] {
         at_each_step(count, false, |cpu| {
             (2_000..2_020).for_each(|id| cpu.record(id));
-            let (found, cursor) = cpu.found();
+            let (found, reader) = cpu.found();
             assert_eq!(found.len() as u64, SLOTS / 2 + 1, "{found:?}");
-            assert_eq!((cursor.missing.unwritten, cursor.missing.passed), (0, 0));
+            assert_eq!(
+                (reader.missing().unwritten, reader.missing().passed),
+                (0, 0)
+            );
         });
     }
 }
@@ -329,13 +332,12 @@ fn an_abandoned_record_costs_its_own_slots_in_each_lap_until_it_is_forgotten() {
     at_each_step(1, true, |cpu| {
         (2_000..2_400).for_each(|id| cpu.record(id));
         assert_eq!(cpu.refused.get(), 0);
-        let (found, cursor) = cpu.found();
+        let (found, reader) = cpu.found();
         // Each of both slots may leave a neighbour without a record.
         assert!(found.len() as u64 >= SLOTS / 2 - 2, "{found:?}");
-        assert!(cursor.missing.passed <= 2);
-        #[cfg(feature = "report")]
-        if cursor.missing.passed > 0 {
-            let incomplete = cursor.incomplete(&**cpu).unwrap();
+        assert!(reader.missing().passed <= 2);
+        if reader.missing().passed > 0 {
+            let incomplete = reader.incomplete(&**cpu).unwrap();
             let first_after = cpu.records.borrow()[&1_000]
                 .0
                 .min(cpu.records.borrow()[&2_000].0);
@@ -345,18 +347,21 @@ fn an_abandoned_record_costs_its_own_slots_in_each_lap_until_it_is_forgotten() {
             );
             let laps = (800 - SLOTS) / SLOTS;
             assert!(
-                incomplete.passed >= laps * cursor.missing.passed,
+                incomplete.passed >= laps * reader.missing().passed,
                 "{incomplete:?}"
             );
         }
         forget(&**cpu);
         (3_000..3_020).for_each(|id| cpu.record(id));
-        let (found, cursor) = cpu.found();
+        let (found, reader) = cpu.found();
         assert_eq!(
             found.iter().filter(|it| it.depth == 0).count() as u64,
             SLOTS / 2 + 1
         );
-        assert_eq!((cursor.missing.unwritten, cursor.missing.passed), (0, 0));
+        assert_eq!(
+            (reader.missing().unwritten, reader.missing().passed),
+            (0, 0)
+        );
     });
 }
 

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::image::Image;
 use nostall_postmortem::symbols::Symbols;
-use nostall_trace::linux::{Formats, Order};
+use nostall_tracefile::linux::{Formats, Order};
 
 const PAGES: usize = 6;
 const AREA: usize = 4096 * (1 + PAGES);

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nostall_trace::linux::{Formats, Order, fields};
+use nostall_tracefile::linux::{Formats, Order, fields};
 
 fuzz_target!(|input: &[u8]| {
     let Some((machine, rest)) = input.split_first() else {

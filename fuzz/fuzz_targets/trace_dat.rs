@@ -6,10 +6,10 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use nostall_trace::export::dat;
-use nostall_trace::graph::{self, Step};
-use nostall_trace::model::{ReadError, Source};
-use nostall_trace::read::{is_dat, open_dat};
+use nostall_tracefile::export::dat;
+use nostall_tracefile::graph::{self, Step};
+use nostall_tracefile::model::{ReadError, Source};
+use nostall_tracefile::read::{is_dat, open_dat};
 
 /// Returns the durations of the calls with an end, in ascending order.
 fn calls(source: &mut impl Source) -> Vec<u64> {

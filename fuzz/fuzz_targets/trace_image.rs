@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::image::Image;
 use nostall_postmortem::trace_region;
 use nostall_trace::layout::{Order, REGION_HEADER, RegionHeader, SLOT, ZONE_HEADER, ZoneHeader};
-use nostall_trace::model::Source;
+use nostall_tracefile::model::Source;
 
 fuzz_target!(|memory: &[u8]| {
     let mut memory = memory.to_vec();

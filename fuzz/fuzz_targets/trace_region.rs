@@ -3,8 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use nostall_trace::layout::{LONGEST_NAME, REGION_HEADER, RegionHeader};
-use nostall_trace::model::Source;
-use nostall_trace::{ZoneEvents, recover};
+use nostall_tracefile::model::Source;
+use nostall_trace::recover;
+use nostall_tracefile::ZoneEvents;
 
 fuzz_target!(|data: (bool, &[u8])| {
     let (sealed, bytes) = data;

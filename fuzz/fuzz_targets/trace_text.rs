@@ -5,9 +5,9 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use nostall_trace::graph;
-use nostall_trace::model::{Event, EventKind, ReadError, Source};
-use nostall_trace::read::{looks_like_text, open_text};
+use nostall_tracefile::graph;
+use nostall_tracefile::model::{Event, EventKind, ReadError, Source};
+use nostall_tracefile::read::{looks_like_text, open_text};
 
 #[derive(Arbitrary, Debug)]
 struct Call {

@@ -27,7 +27,7 @@ mod linux {
     use nostall_postmortem::trace_region::{self, TraceRegion};
     use nostall_postmortem::{Content, Decoded, Unpack, log_ring};
     use nostall_pstore::Writer;
-    use nostall_trace::model::Source as _;
+    use nostall_tracefile::model::Source as _;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     /// Threads of each row.

@@ -21,8 +21,8 @@ use nostall_postmortem::symbols::{Symbol, Symbols, kernel_offset};
 use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
 use nostall_pstore::{ByteOrder, Trace, Trust, Writer, ZoneKind, ZoneState};
-use nostall_trace::linux::Formats;
-use nostall_trace::model::{EventKind, Source as _, TimeUnit};
+use nostall_tracefile::linux::Formats;
+use nostall_tracefile::model::{EventKind, Source as _, TimeUnit};
 use sha2::{Digest, Sha256};
 
 use crate::crash::{self, Crash, Parser};

@@ -12,8 +12,9 @@ use nostall_trace::layout::{
     HeaderFault, LINE, LONGEST_NAME, Order, REGION_HEADER, RegionHeader, Short, ZONE_HEADER,
     ZoneHeader,
 };
-use nostall_trace::model::Source;
-use nostall_trace::{Recovered, ZoneEvents, recover};
+use nostall_trace::{Recovered, recover};
+use nostall_tracefile::ZoneEvents;
+use nostall_tracefile::model::Source;
 
 use crate::image::{Image, MAX_COPY};
 use crate::symbols::Symbols;

@@ -1,9 +1,9 @@
-//! Function graphs that survive a crash: a recorder for kernels and Linux programs, and reports
-//! on its traces and on Linux's.
+//! Function graphs that survive a crash: a recorder for kernels and Linux programs.
 //!
 //! A [`Recorder`] in a `static` writes entries, exits and samples into a [`Region`]: memory that
 //! outlives the kernel, or that a debugger reads. [`recover`] reads the region of the previous
 //! boot. `#[traced]` and [`trace_scope!`] use the recorder that was set with [`set_recorder`].
+//! Call graphs, reports and exports of the records are in the crate `nostall-tracefile`.
 //!
 //! When not to use it: for logs, and for events with many fields. A record has an address or a
 //! name, a time, and at most one argument.
@@ -64,8 +64,6 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod cells;
-#[cfg(feature = "report")]
-pub mod export;
 mod filter;
 // The stubs of x86-64 pass arguments as all systems except these two do.
 #[cfg(any(
@@ -74,37 +72,25 @@ mod filter;
 ))]
 pub mod functions;
 mod global;
-#[cfg(feature = "report")]
-pub mod graph;
 mod hooks;
 mod image;
 #[cfg(feature = "tracing")]
 mod layer;
 pub mod layout;
-#[cfg(feature = "report")]
-pub mod linux;
 mod macros;
-#[cfg(feature = "report")]
-pub mod model;
 mod names;
 #[cfg(all(feature = "program", target_os = "linux"))]
 mod program;
-#[cfg(feature = "report")]
-pub mod read;
 mod recorder;
 mod records;
 mod recover;
 mod region;
-#[cfg(feature = "report")]
-pub mod report;
 mod site;
 #[cfg(feature = "stall-hook")]
 mod stalls;
 mod ticks;
 mod wide;
 mod writer;
-#[cfg(feature = "report")]
-mod zones;
 
 #[cfg(feature = "macros")]
 pub use nostall_trace_macros::traced;
@@ -128,8 +114,6 @@ pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
-#[cfg(feature = "report")]
-pub use zones::{Symbols, ZoneEvents};
 
 /// The README's example.
 #[cfg(all(doctest, feature = "macros"))]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Error, Result, ensure};
 use nostall_pstore::{Damage, Place, Trust, ZoneState};
-use nostall_trace::linux::Formats;
+use nostall_tracefile::linux::Formats;
 
 use super::args::{Args, Format};
 use super::escape::escape_name;

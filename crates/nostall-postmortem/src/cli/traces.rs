@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use nostall_trace::graph::walk;
 use nostall_trace::layout::{STOP_WHEN_FULL, ZONES_OF_THREADS};
-use nostall_trace::model::{Catalog, Event, EventKind, Name, ReadError, Source, TimeUnit};
-use nostall_trace::report::{Graph, Look, Selection};
+use nostall_tracefile::graph::walk;
+use nostall_tracefile::model::{Catalog, Event, EventKind, Name, ReadError, Source, TimeUnit};
+use nostall_tracefile::report::{Graph, Look, Selection};
 use serde::Serialize;
 
 use super::escape::escape;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use memchr::memmem;
-use nostall_trace::linux::Order;
+use nostall_tracefile::linux::Order;
 
 use super::cpu::Cpu;
 use super::meta::Meta;

@@ -1,6 +1,6 @@
 //! Meaning of a record.
 
-use nostall_trace::linux::{Formats, Order};
+use nostall_tracefile::linux::{Formats, Order};
 
 use super::version::Version;
 

@@ -1,6 +1,6 @@
 //! Names of the kernel that wrote a ring buffer: functions and events.
 
-use nostall_trace::linux::{Formats, Names, Place};
+use nostall_tracefile::linux::{Formats, Names, Place};
 
 use super::buffer::RingBuffer;
 use super::constants::{ALIGN, Constants};

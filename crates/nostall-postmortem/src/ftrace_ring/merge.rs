@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use nostall_pstore::Trust;
-use nostall_trace::linux::{Page, PageForm};
+use nostall_tracefile::linux::{Page, PageForm};
 
 use super::buffer::RingBuffer;
 use super::page::PageState;

@@ -1,6 +1,6 @@
 //! Description of one CPU's part of a ring buffer.
 
-use nostall_trace::linux::Order;
+use nostall_tracefile::linux::Order;
 
 use super::version::{MAGIC, Version};
 use crate::image::Image;

@@ -1,6 +1,6 @@
 //! State of one sub-buffer.
 
-use nostall_trace::linux::{Page, PageForm};
+use nostall_tracefile::linux::{Page, PageForm};
 
 use crate::image::Image;
 
@@ -70,7 +70,7 @@ impl PageReport {
         };
         let page = match Page::new(&bytes, PageForm::default()) {
             Ok(page) => page,
-            Err(nostall_trace::linux::BadPage::Commit(commit)) => {
+            Err(nostall_tracefile::linux::BadPage::Commit(commit)) => {
                 report.state = PageState::Commit(commit);
                 return Some(report);
             }

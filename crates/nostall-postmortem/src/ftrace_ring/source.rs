@@ -3,8 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use nostall_trace::linux::Formats;
-use nostall_trace::model::{Catalog, Event, EventKind, Name, Progress, ReadError, Source, Task};
+use nostall_tracefile::linux::Formats;
+use nostall_tracefile::model::{
+    Catalog, Event, EventKind, Name, Progress, ReadError, Source, Task,
+};
 
 use super::buffer::RingBuffer;
 use super::entry::{Common, Entry};
@@ -254,7 +256,7 @@ impl RingBuffer {
 pub fn load_formats(path: &Path) -> io::Result<Formats> {
     /// Most files of a tree.
     const MOST: usize = 1 << 16;
-    let mut formats = Formats::new(nostall_trace::linux::Order::Little, 8);
+    let mut formats = Formats::new(nostall_tracefile::linux::Order::Little, 8);
     let read = |path: &Path| -> io::Result<String> {
         let bytes = std::fs::read(path)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

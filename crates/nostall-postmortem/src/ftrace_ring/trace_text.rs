@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
 
-use nostall_trace::linux::{EventFormat, Order, fields};
+use nostall_tracefile::linux::{EventFormat, Order, fields};
 
 use super::buffer::RingBuffer;
 use super::entry::{Common, Entry};

@@ -10,8 +10,8 @@ use nostall_postmortem::ftrace_ring::{
 };
 use nostall_postmortem::image::Image;
 use nostall_postmortem::symbols::Symbols;
-use nostall_trace::linux::Formats;
-use nostall_trace::model::{EventKind, Source};
+use nostall_tracefile::linux::Formats;
+use nostall_tracefile::model::{EventKind, Source};
 use tempfile::TempDir;
 
 fn fixtures() -> PathBuf {

@@ -4,7 +4,7 @@
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::image::Image;
 use nostall_postmortem::symbols::Symbols;
-use nostall_trace::linux::{Formats, Order};
+use nostall_tracefile::linux::{Formats, Order};
 use proptest::prelude::*;
 
 const MAP: &str = "\

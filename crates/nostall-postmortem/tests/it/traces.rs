@@ -13,8 +13,8 @@ use nostall_postmortem::image::Image;
 use nostall_postmortem::symbols::Symbols;
 use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
 use nostall_trace::layout::RegionHeader;
-use nostall_trace::model::{EventKind, Source};
 use nostall_trace::{Options, Region, Site};
+use nostall_tracefile::model::{EventKind, Source};
 use proptest::prelude::*;
 use tempfile::TempDir;
 

@@ -2,10 +2,4 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod dat;
-mod dat_export;
-mod events;
 mod hostile;
-mod print_format;
-mod report;
-mod text;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use nostall_trace::report::{Selection, Sort};
+use nostall_tracefile::report::{Selection, Sort};
 
 use super::candidate::Options;
 

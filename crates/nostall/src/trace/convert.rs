@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use nostall_trace::export::{self, Folded, Perfetto, Uftrace, Weight};
-use nostall_trace::graph::{Step, walk};
-use nostall_trace::model::{ReadError, Source, TimeUnit};
+use nostall_tracefile::export::{self, Folded, Perfetto, Uftrace, Weight};
+use nostall_tracefile::graph::{Step, walk};
+use nostall_tracefile::model::{ReadError, Source, TimeUnit};
 
 use super::input;
 use super::watched::Watched;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use inferno::flamegraph::{Options, from_lines};
-use nostall_trace::export::{Folded, Weight};
-use nostall_trace::graph::walk;
-use nostall_trace::model::{ReadError, Source, TimeUnit};
+use nostall_tracefile::export::{Folded, Weight};
+use nostall_tracefile::graph::walk;
+use nostall_tracefile::model::{ReadError, Source, TimeUnit};
 
 use super::args::Args;
 use super::input;

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nostall_postmortem::cli::read_or;
 use nostall_postmortem::image::MAX_READ;
-use nostall_trace::model::Source;
-use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
+use nostall_tracefile::model::Source;
+use nostall_tracefile::read::{is_dat, looks_like_text, open_dat, open_text};
 use tempfile::NamedTempFile;
 
 pub use super::candidate::{Candidate, Options};

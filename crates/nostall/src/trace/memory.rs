@@ -6,8 +6,8 @@ use nostall_postmortem::cli::load_symbols;
 use nostall_postmortem::ftrace_ring::{RingSource, load_formats};
 use nostall_postmortem::image::Image;
 use nostall_postmortem::trace_region;
-use nostall_trace::linux::Formats;
-use nostall_trace::model::Source;
+use nostall_tracefile::linux::Formats;
+use nostall_tracefile::model::Source;
 
 use super::candidate::Candidate;
 

@@ -11,7 +11,8 @@ use anyhow::Result;
 use nostall_postmortem::cli::load_symbols;
 use nostall_postmortem::symbols::{self, Error};
 use nostall_trace::layout::{FILE, RegionHeader};
-use nostall_trace::{Image, Recovered, Symbols};
+use nostall_trace::{Image, Recovered};
+use nostall_tracefile::Symbols;
 use rustc_demangle::demangle;
 
 use super::candidate::Options;

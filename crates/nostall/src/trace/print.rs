@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use nostall_trace::model::TimeUnit;
-use nostall_trace::report::Look;
+use nostall_tracefile::model::TimeUnit;
+use nostall_tracefile::report::Look;
 use serde::Serialize;
 use terminal_size::{Width, terminal_size_of};
 

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use anyhow::Result;
 use nostall_trace::layout::RegionHeader;
-use nostall_trace::model::Source;
-use nostall_trace::{HeaderFault, Image, Recovered, ZoneEvents, recover};
+use nostall_trace::{HeaderFault, Image, Recovered, recover};
+use nostall_tracefile::ZoneEvents;
+use nostall_tracefile::model::Source;
 
 use super::candidate::Candidate;
 use super::names::{Names, Shared};

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result, ensure};
-use nostall_trace::graph::{Step, walk};
-use nostall_trace::model::{Catalog, ReadError, Source, TimeUnit};
-use nostall_trace::report::{
+use nostall_tracefile::graph::{Step, walk};
+use nostall_tracefile::model::{Catalog, ReadError, Source, TimeUnit};
+use nostall_tracefile::report::{
     Diff, Graph, GraphLine, Histogram, Interval, Look, Rate, StallRow, Stalls, Table, TableRow,
 };
 use serde::Serialize;

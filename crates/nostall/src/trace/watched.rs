@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use nostall_trace::model::{Catalog, Event, Progress, ReadError, Source, TimeUnit};
+use nostall_tracefile::model::{Catalog, Event, Progress, ReadError, Source, TimeUnit};
 
 /// Number of events between two updates of the bar.
 const STEP: u32 = 1 << 16;

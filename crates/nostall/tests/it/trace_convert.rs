@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use flate2::read::GzDecoder;
-use nostall_trace::export::{ExportError, Perfetto, Uftrace};
-use nostall_trace::graph::{self, Match, Slice, Step};
-use nostall_trace::model::{Catalog, Event, EventKind, Events, Source, Task, TimeUnit};
-use nostall_trace::read::open_text;
+use nostall_tracefile::export::{ExportError, Perfetto, Uftrace};
+use nostall_tracefile::graph::{self, Match, Slice, Step};
+use nostall_tracefile::model::{Catalog, Event, EventKind, Events, Source, Task, TimeUnit};
+use nostall_tracefile::read::open_text;
 use serde_json::{Value, json};
 
 /// Returns a tool's path. Without it the test prints that it is skipped, and fails if
@@ -42,7 +42,7 @@ fn python(test: &str) -> Option<PathBuf> {
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../nostall-trace/tests/fixtures/text")
+        .join("../nostall-tracefile/tests/fixtures/text")
         .join(name)
 }
 

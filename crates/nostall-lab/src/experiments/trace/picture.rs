@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::io;
 
 use anyhow::Result;
-use nostall_trace::graph::{Match, Step, walk};
-use nostall_trace::model::{EventKind, Source};
-use nostall_trace::report::{Graph, Look, Selection};
-use nostall_trace::{ZoneEvents, recover};
+use nostall_trace::recover;
+use nostall_tracefile::ZoneEvents;
+use nostall_tracefile::graph::{Match, Step, walk};
+use nostall_tracefile::model::{EventKind, Source};
+use nostall_tracefile::report::{Graph, Look, Selection};
 
 /// A trace's numbers.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -138,12 +138,13 @@ check: prose spelling
 	@# The crates with features, without their features.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
 		--package nostall-pci --package nostall-spi --package nostall-console \
-		--package nostall-io --package nostall-trace -- -D warnings
+		--package nostall-io --package nostall-trace --package nostall-tracefile -- -D warnings
 	cargo clippy --locked --lib --no-default-features --package nostall-postmortem -- -D warnings
 	cargo clippy --locked --lib --no-default-features --package nostall-trace -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
 		--package nostall-devices --package nostall-pci --package nostall-spi \
-		--package nostall-console --package nostall-io --package nostall-trace
+		--package nostall-console --package nostall-io --package nostall-trace \
+		--package nostall-tracefile
 
 # Words in comments, messages, names and documents (CONTRIBUTING.md).
 .PHONY: prose
@@ -214,16 +215,21 @@ semver:
 # MUTANTS_SHARD=0/20 makes one in 20 of the faults, spread over all files.
 # A fault that makes a test endless is noticed, and cargo-mutants' status is then 3.
 MUTANTS ?= nostall-io
+# Tests that record with nostall-trace and read whole traces are those of nostall-tracefile.
+MUTANTS_TESTS = $(if $(filter nostall-trace,$(MUTANTS)),$(MUTANTS) nostall-tracefile)
 .PHONY: mutants mutants-cores
 mutants:
 	@scripts/setup cargo-tools cargo-mutants
-	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_SHARD:%=--sharding round-robin --shard %) || \
+	cargo mutants --output target $(MUTANTS:%=--package %) $(MUTANTS_TESTS:%=--test-package %) \
+			$(MUTANTS_SHARD:%=--sharding round-robin --shard %) || \
 		{ [ $$? = 3 ] && [ ! -s target/mutants.out/missed.txt ]; }
 
 # The other cores have 11,000 faults. Each day has another hundredth of them.
 mutants-cores:
-	@$(MAKE) --no-print-directory mutants MUTANTS='$(filter-out nostall-io,$(NO_STD_CRATES))' \
-		MUTANTS_SHARD=$$(($$(date +%s) / 86400 % 100))/100
+	@for mutants in '$(filter-out nostall-io nostall-trace,$(NO_STD_CRATES))' nostall-trace; do \
+		$(MAKE) --no-print-directory mutants MUTANTS="$$mutants" \
+			MUTANTS_SHARD=$$(($$(date +%s) / 86400 % 100))/100 || exit 1; \
+	done
 
 # A program that records is killed at random points. Each record that it wrote must be there.
 kills:

@@ -7,7 +7,7 @@
 //! - [`Merge`] reads the records of all CPUs in one order, with bounded memory.
 //! - [`Kernel`] has the names: functions from a `System.map`, events from their format files.
 //!   [`TraceText`] prints the body of the file `trace`, line for line as the next boot of Linux.
-//! - [`RingSource`] gives the records to the reports of nostall-trace.
+//! - [`RingSource`] gives the records to the reports of nostall-tracefile.
 //!
 //! The layout of 6.12 was compared with the kernel's own output. The word at offset 4 identifies
 //! later layouts, which are reported by name.

@@ -1,4 +1,4 @@
-//! A ring buffer as a source of events for nostall-trace's reports.
+//! A ring buffer as a source of events for nostall-tracefile's reports.
 
 use std::io;
 use std::path::Path;

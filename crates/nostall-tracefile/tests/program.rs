@@ -425,7 +425,7 @@ fn the_next_thread_of_a_zone_loses_nothing_if_the_last_one_ended_inside_a_record
 #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
 mod jump {
     use std::mem::{MaybeUninit, zeroed};
-    use std::sync::atomic::{AtomicPtr, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
     use std::time::Duration;
     use std::{ptr, thread};
 
@@ -433,7 +433,11 @@ mod jump {
 
     static BACK: AtomicPtr<libc::ucontext_t> = AtomicPtr::new(ptr::null_mut());
 
+    /// Whether the other context runs. Before, there is no context to jump back to.
+    static RUNS: AtomicBool = AtomicBool::new(false);
+
     extern "C" fn record() {
+        RUNS.store(true, Ordering::Release);
         loop {
             trace_scope!("interrupted");
         }
@@ -459,7 +463,11 @@ mod jump {
             context.uc_stack.ss_size = stack.len();
             libc::makecontext(&raw mut context, record, 0);
             let thread = libc::pthread_self();
+            RUNS.store(false, Ordering::Relaxed);
             let signal = thread::spawn(move || {
+                while !RUNS.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
                 thread::sleep(Duration::from_millis(1));
                 libc::pthread_kill(thread, libc::SIGALRM);
             });

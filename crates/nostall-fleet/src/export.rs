@@ -36,7 +36,7 @@ const AHEAD: usize = 6;
 ///
 /// Writes four tables to DIR. `dumps` has a row for each input, and `records` for each line of a
 /// log. `calls` has one for each function entry or exit, and `crashes` for each panic or oops.
-/// Their columns are in the book (docs/src/fleet-tables.md).
+/// Their columns are listed in crates/nostall-fleet/TABLES.md.
 ///
 /// The inputs are listed in DIR/manifest.jsonl first, in batches. Each batch is one set of files,
 /// the same for any --jobs. A killed export continues with its first incomplete batch when the same

@@ -166,7 +166,7 @@ Lines of a trace are stamp, CPU, function <- caller. Behind them, (suspect) mark
 be half written, because writing stopped there. (unverified) marks one whose bytes may be anything.
 
 JSON: each line is an object with a type.
-docs/src/postmortem-json.md explains every word.
+crates/nostall-postmortem/JSON.md explains every word.
   region     a decoded region: file, start, geometry, reasons and doubts
   record     kind, trust, stored_bytes, ecc; text with unverified ranges, or the
              number of calls

@@ -1,4 +1,4 @@
-//! Records as JSON lines with stable words, which the book lists.
+//! Records as JSON lines with stable words, which the crate's JSON.md lists.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -22,6 +22,9 @@
 //! assert_eq!(text.lines().nth(1), Some("byte-polled      2000  86.8 us"));
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+
 pub mod figure;
 pub mod numbers;
 pub mod table;

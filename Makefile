@@ -117,7 +117,6 @@ test:
 	@scripts/setup run
 	@scripts/setup linux
 	@scripts/setup lspci
-	@scripts/setup fat
 	@scripts/setup trace-tools
 	$(TEST) --no-run
 	RUST_TEST_THREADS=$(TEST_THREADS) $(TEST)
@@ -283,25 +282,32 @@ spi-features:
 SPI_EXAMPLES := --locked --manifest-path examples/spi/Cargo.toml --target-dir target/spi-examples
 
 # Drivers from crates.io share an SPI bus. Two programs run on models of the chips, and all
-# build for small targets.
+# build for small targets. A test reads broken SD cards.
 spi-examples:
 	@scripts/setup check
+	@scripts/setup fat
 	@scripts/setup no_std thumbv7em-none-eabihf riscv32imc-unknown-none-elf
 	cargo fmt --manifest-path examples/spi/Cargo.toml --check
-	cargo clippy $(SPI_EXAMPLES) -- -D warnings
+	cargo clippy $(SPI_EXAMPLES) --all-targets -- -D warnings
+	cargo test $(SPI_EXAMPLES) --test card
 	cargo run $(SPI_EXAMPLES) --bin threads
 	cargo run $(SPI_EXAMPLES) --bin embassy
 	cargo run $(SPI_EXAMPLES) --bin shared
 	cargo build $(SPI_EXAMPLES) --lib \
 		--target thumbv7em-none-eabihf --target riscv32imc-unknown-none-elf
 
-# The third program on a Cortex-M board of QEMU's, whose PL022 has an SD card and a display.
+# The other programs on QEMU's boards: an SD card's file on a RISC-V board, and a card and a display
+# on a Cortex-M board.
 spi-bare-metal:
-	@scripts/setup no_std thumbv6m-none-eabi
-	@scripts/setup arm
+	@scripts/setup no_std thumbv6m-none-eabi riscv64gc-unknown-none-elf
+	@scripts/setup boards
+	@scripts/setup fat
+	cargo build $(SPI_EXAMPLES) --release --target riscv64gc-unknown-none-elf \
+		--features sifive_u --bin sifive_u
 	cargo build $(SPI_EXAMPLES) --release --target thumbv6m-none-eabi \
 		--features lm3s6965evb --bin lm3s6965evb
-	scripts/spi-bare-metal target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
+	scripts/spi-bare-metal target/spi-examples/riscv64gc-unknown-none-elf/release/sifive_u \
+		target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
 
 MINIMAL_KERNEL := --manifest-path examples/kernel/Cargo.toml --target-dir target/minimal-kernel
 

@@ -10,6 +10,7 @@ use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard};
 use nostall_spi::{Bare, Bus, Completed, Config, Device, Select, Settings, Transfer};
 
 use crate::board::{self, Controller, DataCommand, Timer, controller};
+use crate::card;
 
 const CARD: Settings = Settings::new(400_000, Select::line(0));
 const DISPLAY: Settings = Settings::new(400_000, Select::line(1));
@@ -21,7 +22,7 @@ pub fn main() -> Result<[Block; 1], DisplayError> {
     let [on_card, on_display, panel] =
         [CARD, DISPLAY, DISPLAY].map(|device| BUS.device(device).expect("a line"));
     let card = SdCard::new(on_card, BUS.delay());
-    board::start_card(&card);
+    card::start(&card).expect("a card is in");
     let mut block = [Block::new()];
     card.read(&mut block, BlockIdx(0)).expect("a card is in");
     let mut display = SPIInterface::new(on_display, DataCommand);

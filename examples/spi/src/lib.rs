@@ -2,7 +2,8 @@
 //!
 //! - [`threads`]: a flash and an RFID reader, blocking; its drivers are in [`blocking`];
 //! - [`embassy`]: a flash and a display, awaited;
-//! - [`interrupt`]: an SD card and a display on bare metal; an interrupt handler submits.
+//! - [`interrupt`]: an SD card and a display on bare metal; an interrupt handler submits;
+//! - [`card`]: a file of an SD card, on bare metal.
 //!
 //! [`board`] is not part of the programs. On a host it has models of the chips. Elsewhere it
 //! is the SSI of TI's LM3S6965, whose registers stand for a HAL.
@@ -13,6 +14,7 @@
 pub mod board;
 
 pub mod blocking;
+pub mod card;
 pub mod embassy;
 #[cfg(target_os = "none")]
 pub mod interrupt;

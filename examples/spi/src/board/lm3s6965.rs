@@ -5,11 +5,8 @@ use core::cell::Cell;
 use core::convert::Infallible;
 
 use critical_section::Mutex;
-use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{self, OutputPin};
-use embedded_hal::spi::{ErrorType, MODE_0, SpiBus, SpiDevice};
-use embedded_sdmmc::embedded_sdmmc_types::sdcard::CardType;
-use embedded_sdmmc::{SdCard, SdCardError};
+use embedded_hal::spi::{ErrorType, MODE_0, SpiBus};
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::{Fixed, Hal};
 
@@ -125,20 +122,6 @@ pub fn now() -> Nanos {
 pub fn enable_button() {
     write(NVIC_ISER0, 1);
     write(NVIC_ISPR0, 1);
-}
-
-/// Initialises the card.
-///
-/// QEMU 7.2's card answers the last command, CMD58, as if it were still idle, and the driver
-/// stops there. That command only distinguishes large cards from small ones, and QEMU's is
-/// small.
-pub fn start_card<S: SpiDevice, D: DelayNs>(card: &SdCard<S, D>) {
-    if matches!(card.num_bytes(), Err(SdCardError::Cmd58Error)) {
-        // The rest of that answer, which the driver did not read.
-        let _ = card.spi(|device| device.write(&[0xff; 4]));
-        // SAFETY: the card got every command of the initialisation, and is a small one.
-        unsafe { card.mark_card_as_init(CardType::SD2) }
-    }
 }
 
 /// The board's status LED, at PF0.

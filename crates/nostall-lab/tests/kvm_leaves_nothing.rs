@@ -60,7 +60,7 @@ fn a_guest_that_had_to_be_ended_leaves_nothing_behind() {
         repeat: 1,
         input: b"input",
         ram: None,
-        drives: &[],
+        flash: None,
         qemu_args: &[],
     };
     let mut while_it_ran = before;

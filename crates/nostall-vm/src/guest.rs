@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::exits::{ExitLog, Exits};
-use crate::qemu::Drive;
+use crate::process::MemoryFile;
 use crate::{Error, GuestRam};
 
 /// Limit for QEMU's own output in bytes: enough for warnings or a short trace.
@@ -50,6 +50,9 @@ impl<J: Job> From<J> for Work {
     }
 }
 
+/// Size of the flash in bytes: 256 Mibit.
+pub const FLASH_BYTES: u64 = 32 << 20;
+
 /// Guest to run on a machine.
 #[derive(Clone, Copy)]
 pub struct Guest<'a> {
@@ -67,8 +70,9 @@ pub struct Guest<'a> {
     /// RAM that outlives the guest. With `None`, the guest gets RAM of its own, sized for its
     /// input.
     pub ram: Option<&'a GuestRam>,
-    /// Devices on the SPI controllers of QEMU's `sifive_u`, at most one of each kind.
-    pub drives: &'a [Drive<'a>],
+    /// Flash on the first SPI controller of QEMU's `sifive_u`, an is25wp256 with [`FLASH_BYTES`]. The
+    /// file contains the guest's writes after the run.
+    pub flash: Option<&'a MemoryFile>,
     /// Additional arguments for QEMU; other machines ignore them. An accelerator among them
     /// replaces the default.
     pub qemu_args: &'a [OsString],
@@ -84,7 +88,7 @@ impl<'a> Guest<'a> {
             repeat: 1,
             input: &[],
             ram: None,
-            drives: &[],
+            flash: None,
             qemu_args: &[],
         }
     }

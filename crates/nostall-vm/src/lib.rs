@@ -54,7 +54,7 @@ mod ram;
 
 pub use error::Error;
 pub use exits::{ExitLog, Exits, MapChanges};
-pub use guest::{Ending, Guest, Limits, Ran, Report, Work};
+pub use guest::{Ending, FLASH_BYTES, Guest, Limits, Ran, Report, Work};
 pub use machine::Machine;
 pub use need::{Device, Need};
 pub use ram::GuestRam;

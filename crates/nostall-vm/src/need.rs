@@ -18,6 +18,6 @@ pub enum Device {
     Uart16550,
     /// PCI configuration space.
     Pci,
-    /// SPI controllers, with a flash and a card.
+    /// SPI controllers, with a flash.
     Spi,
 }

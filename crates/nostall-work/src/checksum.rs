@@ -13,13 +13,6 @@ impl Checksum {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
     }
-
-    /// Returns the checksum of `bytes`.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        let mut sum = Self::default();
-        sum.add(bytes);
-        sum
-    }
 }
 
 impl Default for Checksum {
@@ -45,6 +38,8 @@ mod tests {
     #[test]
     fn the_checksum_is_fnv_1a() {
         // draft-eastlake-fnv, appendix C.
-        assert_eq!(Checksum::of(b"foobar").0, 0x8594_4171_f739_67e8);
+        let mut sum = Checksum::default();
+        sum.add(b"foobar");
+        assert_eq!(sum.0, 0x8594_4171_f739_67e8);
     }
 }

@@ -95,7 +95,7 @@ impl Found {
     ///
     /// Panics if none arrives, or more than one.
     pub fn check_interrupt(&self, clock: &MachineClock) {
-        const IGNORED: u32 = 0xff; // not a command for a flash or a card
+        const IGNORED: u32 = 0xff; // not a command for a flash
         let Some(interrupt) = self.interrupt else {
             return;
         };

@@ -14,8 +14,7 @@ use riscv::register::satp;
 use super::cpus::MAX_CPUS;
 use crate::device_tree as tree;
 
-/// Bytes from one CPU's stack to the next, with the guard pages below. Reading a card needs 28 KiB
-/// of stack.
+/// Bytes from one CPU's stack to the next, with the guard pages below.
 pub const STACK_STRIDE: usize = GUARD + (48 << 10);
 /// The same for the stacks of exceptions and interrupts.
 pub const TRAP_STACK_STRIDE: usize = GUARD + (16 << 10);

@@ -701,7 +701,6 @@ fn an_option_of_one_experiment_appears_in_its_help_only() {
         ("--profile", &["uart", "console"]),
         ("--input", &["uart", "console"]),
         ("--capture", &["uart", "pstore"]),
-        ("--sd", &["spi"]),
         ("--frames", &["spi"]),
         ("--baud", &["console"]),
         ("--panic-at", &["console"]),

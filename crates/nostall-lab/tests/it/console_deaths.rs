@@ -36,7 +36,7 @@ const fn guest(qemu_args: &[OsString]) -> Guest<'_> {
         repeat: 1,
         input: &[],
         ram: None,
-        drives: &[],
+        flash: None,
         qemu_args,
     }
 }

@@ -47,7 +47,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
         repeat: 1,
         input,
         ram: None,
-        drives: &[],
+        flash: None,
         qemu_args: &[],
     }
 }

@@ -60,7 +60,7 @@ impl Board {
             repeat: 1,
             input: b"input",
             ram: None,
-            drives: &[],
+            flash: None,
             qemu_args: &[],
         }
     }

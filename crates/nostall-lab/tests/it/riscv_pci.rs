@@ -136,7 +136,7 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         repeat: 1,
         input: &[],
         ram: None,
-        drives: &[],
+        flash: None,
         qemu_args: &[],
     };
     let (survey, ran) = run::run(&qemu, &guest, &plan).unwrap();

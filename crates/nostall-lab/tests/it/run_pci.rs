@@ -363,7 +363,7 @@ const GUEST: Guest<'_> = Guest {
     repeat: 1,
     input: &[],
     ram: None,
-    drives: &[],
+    flash: None,
     qemu_args: &[],
 };
 

@@ -194,7 +194,7 @@ fn guest<'a>(work: &'a [Work], ram: Option<&'a GuestRam>) -> Guest<'a> {
         repeat: 1,
         input: &[],
         ram,
-        drives: &[],
+        flash: None,
         qemu_args: &[],
     }
 }

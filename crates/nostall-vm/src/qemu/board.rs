@@ -16,7 +16,7 @@ pub enum QemuBoard {
     Q35,
     /// QEMU's generic RISC-V board with a memory-mapped 16550 and PCI Express.
     Virt,
-    /// SiFive's HiFive Unleashed of 2018, with an SPI flash and an SD card, without 16550 or PCI.
+    /// SiFive's HiFive Unleashed of 2018, with an SPI flash, without 16550 or PCI.
     SifiveU,
 }
 

@@ -6,8 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::architecture::Architecture;
 use super::board::QemuBoard;
-use super::drive::Drive;
-use super::files::{CARD, CARD_IMAGE, FLASH, Files, INPUT, KERNEL, PERSISTENT, REPORTS, SERIAL};
+use super::files::{FLASH, Files, INPUT, KERNEL, PERSISTENT, REPORTS, SERIAL};
 use crate::guest::Guest;
 use crate::process::name;
 
@@ -45,8 +44,9 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
     if !guest.input.is_empty() {
         command.args(["-initrd", &name(INPUT)]);
     }
-    for drive in guest.drives {
-        add_drive(&mut command, drive);
+    if guest.flash.is_some() {
+        let file = format!("if=mtd,id=mtd0,format=raw,file={}", name(FLASH));
+        command.args(["-drive", &file]);
     }
     if !names_accelerator(guest.qemu_args) {
         command.args(["-accel", "tcg"]);
@@ -77,21 +77,6 @@ fn channels_of_riscv(command: &mut Command) {
             "-semihosting-config",
             "enable=on,target=native,chardev=reports",
         ]);
-}
-
-fn add_drive(command: &mut Command, drive: &Drive<'_>) {
-    match drive {
-        Drive::Flash(_) => {
-            let file = format!("if=mtd,id=mtd0,format=raw,file={}", name(FLASH));
-            command.args(["-drive", &file]);
-        }
-        Drive::SdCard(_) => {
-            let file = format!("if=sd,id=sd0,format=qcow2,file={}", name(CARD));
-            command
-                .args(["-add-fd", &format!("fd={CARD_IMAGE},set=1")])
-                .args(["-drive", &file]);
-        }
-    }
 }
 
 fn to_file(id: &str, number: i32) -> String {

@@ -3,10 +3,8 @@
 mod architecture;
 mod board;
 mod command;
-mod drive;
 mod files;
 mod program_output;
-mod qcow2;
 mod run;
 mod version;
 
@@ -15,5 +13,4 @@ pub use crate::guest::{Guest, Limits, Ran};
 pub use crate::ram::GuestRam;
 pub use architecture::Architecture;
 pub use board::QemuBoard;
-pub use drive::Drive;
 pub use run::Qemu;

@@ -50,8 +50,6 @@ impl Strategy {
 pub enum Job {
     /// Identifies the flash, and erases, writes and reads back a sector: `flash`.
     Flash,
-    /// Reads every file in the root directory of an SD card's file system: `card`.
-    Card,
     /// Receives CAN frames with the strategy and measures it: `can:caller:100000`.
     Can {
         /// Strategy of the bus.
@@ -65,7 +63,7 @@ impl Job {
     /// Returns all jobs, with `frames` CAN frames each.
     pub fn all(frames: u32) -> impl Iterator<Item = Self> {
         let can = Strategy::ALL.map(|strategy| Self::Can { strategy, frames });
-        [Self::Flash, Self::Card].into_iter().chain(can)
+        [Self::Flash].into_iter().chain(can)
     }
 }
 
@@ -78,7 +76,6 @@ impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flash => f.write_str("flash"),
-            Self::Card => f.write_str("card"),
             Self::Can { strategy, frames } => write!(f, "can:{strategy}:{frames}"),
         }
     }
@@ -89,10 +86,8 @@ impl FromStr for Job {
 
     /// Parses a job. A missing count of frames means [`FRAMES`].
     fn from_str(word: &str) -> Result<Self, ()> {
-        match word {
-            "flash" => return Ok(Self::Flash),
-            "card" => return Ok(Self::Card),
-            _ => {}
+        if word == "flash" {
+            return Ok(Self::Flash);
         }
         let can = word.strip_prefix("can:").ok_or(())?;
         let (strategy, frames) = match can.split_once(':') {

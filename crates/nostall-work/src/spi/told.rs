@@ -8,9 +8,6 @@ use crate::ReportText;
 /// SHA-256 digest.
 pub type Digest = [u8; 32];
 
-/// Short file name of eight and three characters, some of which take two bytes.
-pub type ShortName = heapless::String<24>;
-
 /// Report of an SPI job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -20,42 +17,6 @@ pub enum Told {
     FlashId([u8; 3]),
     /// Result of testing a sector.
     Sector(Sector),
-    /// The card is initialised.
-    Card {
-        /// Kind of the card.
-        kind: CardKind,
-        /// Capacity in bytes.
-        bytes: u64,
-    },
-    /// A file system was found on the card.
-    Volume(FoundVolume),
-    /// Entry of the root directory.
-    Entry {
-        /// Index in the directory, from 0.
-        entry: u32,
-        /// Short name.
-        short: ShortName,
-        /// Size in bytes.
-        size: u32,
-        /// Whether it is a directory, which is not entered.
-        directory: bool,
-    },
-    /// Part of the long name of the previous entry; more may follow.
-    Name(ReportText),
-    /// A file was read to its end.
-    Read {
-        /// Index of the entry.
-        entry: u32,
-        /// SHA-256 digest of the file.
-        sha256: Digest,
-    },
-    /// Progress of reading files; sent repeatedly, because a card may be large.
-    Progress {
-        /// Total number of bytes read so far.
-        bytes: u64,
-    },
-    /// The whole root directory was read.
-    CardDone(CardRead),
     /// Result of measuring a busy bus.
     Can(SpiMeasured),
     /// Reason why the job failed.
@@ -81,54 +42,6 @@ pub struct Sector {
     pub erase_ns: u64,
     /// Duration of the write in nanoseconds.
     pub write_ns: u64,
-}
-
-/// Kind of card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CardKind {
-    /// Version 1, standard capacity.
-    Sd1,
-    /// Version 2, standard capacity.
-    Sd2,
-    /// High or extended capacity.
-    Sdhc,
-}
-
-/// FAT file system type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fat {
-    /// FAT16.
-    Fat16,
-    /// FAT32.
-    Fat32,
-}
-
-/// A file system found on a card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundVolume {
-    /// Partition number, 1 to 4; `None` if the card has no partition table.
-    pub partition: Option<u8>,
-    /// File system type.
-    pub fat: Fat,
-    /// Cluster size in bytes.
-    pub cluster: u32,
-}
-
-/// Totals of reading a whole card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CardRead {
-    /// Number of files.
-    pub files: u32,
-    /// Number of directories, which are not entered.
-    pub directories: u32,
-    /// Total size of the files in bytes.
-    pub bytes: u64,
-    /// Duration in nanoseconds, including the card's initialisation.
-    pub ns: u64,
-    /// Number of messages on the bus.
-    pub messages: u64,
 }
 
 /// Result of measuring a busy bus.
@@ -189,8 +102,6 @@ mod tests {
     fn every_result_of_spi_fits_its_line() {
         let text = longest_text();
         let (large, digest) = (u64::MAX, [u8::MAX; 32]);
-        let mut short = ShortName::new();
-        (0..12).for_each(|_| short.push('\u{ff}').unwrap());
         let measured = SpiMeasured {
             strategy: Strategy::Caller,
             received: u32::MAX,
@@ -226,34 +137,6 @@ mod tests {
                 neighbours_kept: false,
                 erase_ns: large,
                 write_ns: large,
-            }),
-            Told::Card {
-                kind: CardKind::Sdhc,
-                bytes: large,
-            },
-            Told::Volume(FoundVolume {
-                partition: Some(u8::MAX),
-                fat: Fat::Fat16,
-                cluster: u32::MAX,
-            }),
-            Told::Entry {
-                entry: u32::MAX,
-                short,
-                size: u32::MAX,
-                directory: false,
-            },
-            Told::Name(text.clone()),
-            Told::Read {
-                entry: u32::MAX,
-                sha256: digest,
-            },
-            Told::Progress { bytes: large },
-            Told::CardDone(CardRead {
-                files: u32::MAX,
-                directories: u32::MAX,
-                bytes: large,
-                ns: large,
-                messages: large,
             }),
             Told::Can(measured),
             Told::Fault(text),

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_io::{Nanos, Processor};
 use nostall_spi::{Bus, Config, Platform, Select};
-use nostall_work::spi::{CanBus, Counted, Job, Told, can, card, flash};
+use nostall_work::spi::{CanBus, Counted, Job, Told, can, flash};
 use nostall_work::{Timer, text};
 
 use crate::arch::spi::{Controller, Found, find};
@@ -14,9 +14,8 @@ use crate::arch::{self, Cpu, MachineClock, while_handled};
 use crate::{cpu, other_cpus, report};
 use cpus::Cpus;
 
-/// Names of a flash and of a card's slot in the device tree (Linux's bindings).
+/// Name of a flash in the device tree (Linux's bindings).
 const FLASH: &str = "jedec,spi-nor";
-const CARD: &str = "mmc-spi-slot";
 
 /// CPUs of the experiment: two tasks and the worker.
 const RECEIVER: usize = 0;
@@ -45,8 +44,7 @@ impl SpiJobs<'_> {
         );
         let mut tell = |told| report::tell(item, told);
         match job {
-            Job::Flash => self.with_bus(FLASH, |bus| flash(bus, Select::line(0), &mut tell)),
-            Job::Card => self.with_bus(CARD, |bus| card(bus, Select::line(0), &mut tell)),
+            Job::Flash => self.with_bus(|bus| flash(bus, Select::line(0), &mut tell)),
             Job::Can { strategy, frames } => {
                 assert!(
                     usize::from(self.cpus) > WORKER,
@@ -67,8 +65,8 @@ impl SpiJobs<'_> {
     }
 
     /// Runs `run` with a bus for this CPU alone.
-    fn with_bus(&self, drives: &str, run: impl FnOnce(&Bus<Controller, Cpus>)) {
-        let found = find(drives);
+    fn with_bus(&self, run: impl FnOnce(&Bus<Controller, Cpus>)) {
+        let found = find(FLASH);
         let platform = Cpus::new(*self.clock, Cpu.id());
         let bus = Bus::new(found.controller(), platform, Config::DEFAULT);
         interrupted(&found, &|| bus.on_interrupt(), || run(&bus));

@@ -1,80 +1,32 @@
-//! How reports about the flash, the card and the busy bus become figures and findings.
+//! How reports about the flash and the busy bus become figures and findings.
 
-use nostall_work::spi::{SpiMeasured, Strategy};
-use serde::Serialize;
+use nostall_work::spi::{Job, SpiMeasured, Strategy};
 
-use super::host::HostEntry;
-use super::run::{Entry, SpiReports};
-use crate::escape::{escape, escape_name};
+use super::run::SpiReports;
+use crate::escape::escape;
 use nostall_figures::figure::{Figures, Goal, Recorder};
 use nostall_figures::numbers::grouped;
 
-/// The root directory of the card, for programs.
-#[derive(Serialize)]
-pub struct Files {
-    pub files: Vec<CardFile>,
-}
-
-/// A file or directory on the card, for programs.
-#[derive(Serialize)]
-pub struct CardFile {
-    pub name: String,
-    pub bytes: u64,
-    pub directory: bool,
-    pub sha256: Option<String>,
-    /// Whether the host reads the same from the image.
-    pub equal: bool,
-}
-
-/// Folds the reports, and returns the figures, the card's files, and the faults in a line
-/// each. `on` names the machine of the devices and that of the busy bus.
-pub fn fold(
-    on: [&'static str; 2],
-    frames: u32,
-    hosts: &[HostEntry],
-    reports: &SpiReports,
-) -> (Figures, Files, Vec<String>) {
+/// Folds the reports, and returns the figures, and the faults in a line each. `on` names the machine
+/// of the flash and that of the busy bus.
+pub fn fold(on: [&'static str; 2], frames: u32, reports: &SpiReports) -> (Figures, Vec<String>) {
     let mut figures = Figures::new("spi", on[0]);
     let mut record = figures.record(Strategy::Caller.name());
-    let (sector, read) = (reports.sector.as_ref(), reports.read.as_ref());
-    let devices = [
-        ("flash_sector_erase_ns", "ns", sector.map(|s| s.erase_ns)),
-        ("flash_sector_write_ns", "ns", sector.map(|s| s.write_ns)),
-        ("card_files", "1", read.map(|read| read.files.into())),
-        ("card_bytes", "B", read.map(|read| read.bytes)),
-        ("card_read_ns", "ns", read.map(|read| read.ns)),
-        ("card_messages", "1", read.map(|read| read.messages)),
+    let sector = reports.sector.as_ref();
+    let times = [
+        ("flash_sector_erase_ns", sector.map(|s| s.erase_ns)),
+        ("flash_sector_write_ns", sector.map(|s| s.write_ns)),
     ];
-    for (metric, unit, value) in devices {
-        record.value(metric, unit, value.map(|value| value as f64));
+    for (metric, value) in times {
+        record.value(metric, "ns", value.map(|value| value as f64));
     }
 
     let told = reports.faults.iter();
     let told = told.map(|(_, what)| escape(what.as_bytes()).into_owned());
     let mut faults: Vec<_> = told.collect();
     // A failed job leaves out further reports. That is no fault of its own.
-    let went_well = |job: &str| !faults.iter().any(|fault| fault.starts_with(job));
-    let (flash, card) = (
-        went_well("flash") && went_well("no flash"),
-        went_well("card"),
-    );
-    let files = reports
-        .entries
-        .iter()
-        .enumerate()
-        .map(|(n, entry)| CardFile {
-            name: entry.name().to_owned(),
-            bytes: entry.size.into(),
-            directory: entry.directory,
-            sha256: entry.sha256.as_ref().map(hex),
-            equal: hosts.get(n).is_some_and(|host| is_equal(entry, host)),
-        });
-    let files: Vec<_> = files.collect();
-    if flash {
+    if !reports.faults.iter().any(|(job, _)| *job == Job::Flash) {
         faults.extend(flash_faults(reports));
-    }
-    if card {
-        faults.extend(card_faults(reports, &files, hosts));
     }
     figures.on = on[1];
     for strategy in Strategy::ALL {
@@ -88,7 +40,7 @@ pub fn fold(
             None => faults.push(format!("{strategy}: nothing was measured")),
         }
     }
-    (figures, Files { files }, faults)
+    (figures, faults)
 }
 
 /// Records one measurement, and returns the goals that it missed.
@@ -221,37 +173,6 @@ fn flash_faults(reports: &SpiReports) -> Vec<String> {
     ];
     let wrong = all.into_iter().filter(|(wrong, _)| *wrong);
     wrong.map(|(_, what)| format!("flash: {what}")).collect()
-}
-
-fn card_faults(reports: &SpiReports, files: &[CardFile], hosts: &[HostEntry]) -> Vec<String> {
-    if reports.read.is_none() {
-        return vec!["card: it was not read to its end".to_owned()];
-    }
-    if files.len() != hosts.len() {
-        return vec![format!(
-            "card: {} entries in its root directory, and {} by the host",
-            files.len(),
-            hosts.len()
-        )];
-    }
-    let different = files.iter().filter(|file| !file.equal);
-    let different = different.map(|file| {
-        let name = escape_name(&file.name);
-        format!("card: {name} is not as the host reads it")
-    });
-    different.collect()
-}
-
-fn is_equal(ours: &Entry, hosts: &HostEntry) -> bool {
-    // A short name has no case, and an unknown alphabet. The guest's crate leaves out spaces
-    // in it.
-    let short = || hosts.name.replace(' ', "");
-    let same_name = match &ours.long {
-        Some(long) => *long == hosts.name,
-        None => !hosts.name.is_ascii() || short().eq_ignore_ascii_case(&ours.short),
-    };
-    let same_size = ours.directory || u64::from(ours.size) == hosts.bytes;
-    same_name && same_size && ours.directory == hosts.directory && ours.sha256 == hosts.sha256
 }
 
 /// Formats a digest as `sha256sum` prints it.

@@ -1,16 +1,12 @@
-//! Experiment spi: a flash, an SD card, and a busy bus.
+//! Experiment spi: a flash, and a busy bus.
 
-mod card;
 mod fold;
-mod host;
 pub mod model;
 mod peers;
 pub mod run;
 mod text;
 mod threads;
 pub(super) mod tour;
-
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::value_parser;
@@ -23,19 +19,16 @@ use super::experiment::{Answer, Experiment};
 use super::on::{On, on_qemu};
 use super::peers::PeerComparison;
 use super::progress::Busy;
-use card::Card;
 use nostall_figures::table::{cpus_on_host, host_cpus};
 use run::SpiPlan;
 
-/// Use an SPI flash, an SD card and a busy bus
+/// Use an SPI flash and a busy bus
 ///
-/// Boots a RISC-V board. Identifies its flash, and erases, writes and reads a sector. Reads every
-/// file in the root directory of an SD card. Receives CAN frames over a busy bus with each
-/// strategy. Succeeds only if the host finds the same sector and files, every frame arrives, and no
-/// worker is woken without work.
+/// Boots a RISC-V board. Identifies its flash, and erases, writes and reads a sector. Receives CAN
+/// frames over a busy bus with each strategy. Succeeds only if the host finds the same sector, every
+/// frame arrives, and no worker is woken without work.
 ///
-/// `--on model` uses models of flash and card in virtual time, and threads of the host for the busy
-/// bus.
+/// `--on model` uses a model of the flash in virtual time, and threads of the host for the busy bus.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -46,12 +39,6 @@ use run::SpiPlan;
 pub struct Args {
     #[command(flatten)]
     common: Common,
-
-    /// Image of the SD card, with a FAT16 or FAT32 file system; the default is a generated one
-    ///
-    /// A partition table is optional. The image is only read.
-    #[arg(long, value_name = "IMAGE")]
-    sd: Option<PathBuf>,
 
     /// CAN frames to receive; the default is 100000
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_FRAMES))]
@@ -70,18 +57,17 @@ const DEVICES: &[Device] = &[Device::Spi];
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall-lab run spi                   a flash, an SD card and a busy bus
-  nostall-lab run spi --sd card.img     read the image of your own card
+  nostall-lab run spi                   a flash and a busy bus
   nostall-lab run spi --on model --frames 1000
-                                        on models and threads, in less time";
+                                        on a model and threads, in less time";
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
-    type Input = Card;
-    type Found = fold::Files;
+    type Input = ();
+    type Found = ();
 
     fn common(&self) -> &Common {
         &self.common
@@ -96,35 +82,33 @@ impl Experiment for Args {
         cpus.into_iter().collect()
     }
 
-    fn read(&self) -> Result<Card> {
-        Card::open(self.sd.as_deref())
+    fn read(&self) -> Result<()> {
+        Ok(())
     }
 
-    fn measure(&self, on: &On, _: Option<&str>, card: &Card) -> Result<Answer<Self::Found>> {
-        let _busy = Busy::new("trying the flash, reading the card, receiving frames");
+    fn measure(&self, on: &On, _: Option<&str>, (): &()) -> Result<Answer<()>> {
+        let _busy = Busy::new("trying the flash, receiving frames");
         let cpus = self.cpus();
         let plan = SpiPlan {
             frames: self.frames.unwrap_or(FRAMES),
             rounds: 1,
         };
-        let image = card.image()?;
         let (reports, headline, on) = match on {
             On::Qemu { qemu, kernel } => {
-                card.fits_qemu()?;
-                let (reports, ran) = run::run(qemu, &self.guest(kernel), &image, &plan)?;
+                let (reports, ran) = run::run(qemu, &self.guest(kernel), &plan)?;
                 let headline = on_qemu("spi", qemu, &cpus_on_host(cpus), &ran);
                 (reports, headline, ["qemu", "qemu"])
             }
             // KVM is not among the machines of this experiment.
             _ => {
                 let headline = format!(
-                    "spi on models, in virtual time; the busy bus on threads, 3 on {} CPUs",
+                    "spi on a model, in virtual time; the busy bus on threads, 3 on {} CPUs",
                     host_cpus()
                 );
-                let reports = model::run(image, &plan, model::Broken::default());
+                let reports = model::run(&plan, None);
                 (reports, headline, ["model", "host-threads"])
             }
         };
-        Ok(text::answer(&headline, on, plan.frames, card, &reports))
+        Ok(text::answer(&headline, on, plan.frames, &reports))
     }
 }

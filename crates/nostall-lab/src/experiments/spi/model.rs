@@ -1,35 +1,22 @@
-//! No guest: drivers on the host against models in virtual time. The busy bus runs on threads of
+//! No guest: a driver on the host against a model in virtual time. The busy bus runs on threads of
 //! the host, in real time.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use nostall_devices::VirtualClock;
-use nostall_devices::spi::{Blocks, CardFault, Flash, FlashFault, SdCard, SelectLine, Wires};
+use nostall_devices::spi::{Flash, FlashFault, SelectLine, Wires};
 use nostall_spi::controllers::{Configure, Hal};
 use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Wire};
-use nostall_work::spi::{Job, can, card, flash};
+use nostall_work::spi::{Job, can, flash};
 
 use super::run::{SpiPlan, SpiReports, flash_content};
 use super::threads::Host;
 
-/// Faults of the models' devices.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Broken {
-    /// Fault of the flash.
-    pub flash: Option<FlashFault>,
-    /// Fault of the card, after this many blocks were read.
-    pub card: Option<(CardFault, u32)>,
-    /// Whether there is no card.
-    pub card_absent: bool,
-}
-
-/// Runs `plan` on models of a flash and a card, the card's memory being `image`.
-pub fn run(image: impl Blocks + 'static, plan: &SpiPlan, broken: Broken) -> SpiReports {
+/// Runs `plan` on the model of a flash, which may have a fault.
+pub fn run(plan: &SpiPlan, fault: Option<FlashFault>) -> SpiReports {
     let mut reports = SpiReports::default();
-    try_flash(broken.flash, &mut reports);
-    read_card(image, broken, &mut reports);
+    try_flash(fault, &mut reports);
     for (strategy, frames) in plan.busy_buses() {
         let job = Job::Can { strategy, frames };
         match can(&Host, strategy, frames) {
@@ -57,33 +44,6 @@ fn try_flash(fault: Option<FlashFault>, reports: &mut SpiReports) {
         let _ = reports.add(Job::Flash, told);
     });
     reports.look_into_flash(&content, model.borrow().memory());
-}
-
-fn read_card(image: impl Blocks + 'static, broken: Broken, reports: &mut SpiReports) {
-    let clock = VirtualClock::new();
-    let wires = Wires::new(clock.clone());
-    let line = if broken.card_absent {
-        wires.unconnected()
-    } else {
-        let mut model = SdCard::new(clock.clone(), image);
-        if let Some((fault, after)) = broken.card {
-            model.set_fault(fault, after);
-        }
-        wires.connect(model)
-    };
-    let bus = bus(wires, line, clock);
-    // A panic of the crate that reads the file system ends a guest. It must not end this
-    // process.
-    let mut told = Vec::new();
-    let read = AssertUnwindSafe(|| card(&bus, Select::line(0), &mut |one| told.push(one)));
-    let panicked = catch_unwind(read).is_err();
-    for one in told {
-        let _ = reports.add(Job::Card, one);
-    }
-    if panicked {
-        let what = "card: its file system's driver panicked".to_owned();
-        reports.faults.push((Job::Card, what));
-    }
 }
 
 type OnWires = Bus<Hal<Wires, [SelectLine; 1], Rated>, Bare<VirtualClock>>;

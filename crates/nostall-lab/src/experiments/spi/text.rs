@@ -1,39 +1,34 @@
 //! The text about the flash, the card and the busy bus.
 
 use comfy_table::Table;
-use nostall_work::spi::{CardKind, Fat, FoundVolume, SECTOR, Strategy};
+use nostall_work::spi::{SECTOR, Strategy};
 
-use super::card::Card;
-use super::fold::{Files, fold, hex};
+use super::fold::{fold, hex};
 use super::run::SpiReports;
-use crate::escape::escape_name;
 use crate::experiments::experiment::Answer;
 use crate::experiments::verdict::closing;
 use nostall_figures::figure::Figures;
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::{Column, aligned, four_decimals, percent, time};
 
-/// Folds the reports into the text and the figures. `on` names the machine of the devices and
-/// that of the busy bus.
+/// Folds the reports into the text and the figures. `on` names the machine of the flash and that of
+/// the busy bus.
 pub fn answer(
     headline: &str,
     on: [&'static str; 2],
     frames: u32,
-    card: &Card,
     reports: &SpiReports,
-) -> Answer<Files> {
-    let (figures, found, faults) = fold(on, frames, &card.entries, reports);
-    let (name, bytes) = (escape_name(&card.name), grouped(card.bytes));
-    let mut parts = vec![format!("{headline}\ncard: {name}, {bytes} bytes")];
+) -> Answer<()> {
+    let (figures, faults) = fold(on, frames, reports);
+    let mut parts = vec![headline.to_owned()];
     parts.extend(flash(reports));
-    parts.extend(card_text(reports, &found));
     parts.extend(table(frames, &figures));
-    let success = || success(&figures, &found);
+    let success = || success(&figures);
     parts.push(closing("Not as it should be", &faults, success));
     Answer {
         text: parts.join("\n\n"),
         figures,
-        found,
+        found: (),
         failure: faults.into_iter().next(),
     }
 }
@@ -67,63 +62,6 @@ fn flash(reports: &SpiReports) -> Option<String> {
         lines.push(format!("  read     {}", hex(&sector.after)));
     }
     Some(lines.join("\n"))
-}
-
-fn card_text(reports: &SpiReports, found: &Files) -> Option<String> {
-    let (kind, bytes) = reports.card?;
-    let kind = match kind {
-        CardKind::Sd1 => "SD version 1",
-        CardKind::Sd2 => "SD",
-        CardKind::Sdhc => "SDHC",
-    };
-    let mut lines = vec![format!("card: {kind}, {}", binary(bytes))];
-    if let Some(volume) = reports.volume {
-        lines[0] += &format!("; {}", words(volume));
-    }
-    if let Some(read) = reports.read {
-        lines.push(format!(
-            "{}, {}, {} bytes in {} and {} messages",
-            many(read.files, "file", "files"),
-            many(read.directories, "directory", "directories"),
-            grouped(read.bytes),
-            time(read.ns as f64),
-            grouped(read.messages),
-        ));
-    }
-    for file in &found.files {
-        let name = escape_name(&file.name);
-        if file.directory {
-            lines.push(format!("{name}/: not entered"));
-            continue;
-        }
-        let beside = match file.equal {
-            true => "the same by the host",
-            false => "not the same by the host",
-        };
-        lines.push(format!("{name}: {} bytes, {beside}", grouped(file.bytes)));
-        let digest = file.sha256.as_deref().unwrap_or("not read");
-        lines.push(format!("  {digest}"));
-    }
-    Some(lines.join("\n"))
-}
-
-fn words(volume: FoundVolume) -> String {
-    let fat = match volume.fat {
-        Fat::Fat16 => "FAT16",
-        Fat::Fat32 => "FAT32",
-    };
-    let place = match volume.partition {
-        Some(number) => format!("in partition {number}"),
-        None => "without partitions".to_owned(),
-    };
-    format!(
-        "{fat} {place}, clusters of {}",
-        binary(volume.cluster.into())
-    )
-}
-
-fn many(count: u32, one: &str, more: &str) -> String {
-    format!("{} {}", grouped(count), if count == 1 { one } else { more })
 }
 
 /// Formats a size in the largest unit that leaves no remainder.
@@ -219,15 +157,7 @@ fn table(frames: u32, figures: &Figures) -> Option<String> {
     Some(format!("{}\n\n{legend}", aligned(table, 1)))
 }
 
-fn success(figures: &Figures, found: &Files) -> String {
-    let files = match found.files.iter().filter(|file| !file.directory).count() {
-        0 => "There is no file on the card".to_owned(),
-        1 => "The card's one file is as the host reads it".to_owned(),
-        n => format!(
-            "All {} files of the card are as the host reads them",
-            grouped(n)
-        ),
-    };
+fn success(figures: &Figures) -> String {
     let times = |strategy: Strategy| figures.row(strategy.name()).get("wakeups").unwrap_or(0.0);
     let caller = match times(Strategy::Caller) {
         1.0 => "once, after the bus had been idle for a second".to_owned(),
@@ -237,7 +167,6 @@ fn success(figures: &Figures, found: &Files) -> String {
     format!(
         "The sector was erased and holds the written bytes, which differ from the old\n\
          ones; nothing else in the flash has changed.\n\
-         {files}.\n\
          With each strategy every frame arrived as it was sent, and in order. With\n\
          caller the worker ran no message, and was woken\n\
          {caller}; with pump {} times.",

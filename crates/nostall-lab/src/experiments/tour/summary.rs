@@ -73,7 +73,7 @@ mod tests {
             )
         };
         let results = [
-            figure("model", "caller", "card_bytes", 7),
+            figure("model", "caller", "flash_sector_erase_ns", 7),
             figure("host-threads", "caller", "wakeups", 1),
             figure("host-threads", "caller", "messages", 10),
             figure("host-threads", "pump", "wakeups", 5),

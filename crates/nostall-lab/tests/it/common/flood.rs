@@ -142,7 +142,7 @@ pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
             repeat: 1,
             input: &[],
             ram: Some(&ram),
-            drives: &[],
+            flash: None,
             qemu_args: &[],
         };
         let ran = qemu.run(&guest, &Limits::of(1, 0), Ending::Panic, &mut |_| {});

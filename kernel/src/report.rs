@@ -13,8 +13,8 @@ use crate::arch::{self, Cpu};
 static LINE: Mutex<()> = Mutex::new(());
 
 /// Sends one result of job `item` of the list.
-pub fn tell<T: Serialize>(item: u16, told: T) {
-    send(&Report::Told { item, told });
+pub fn tell<T: Serialize>(item: u16, result: T) {
+    send(&Report::Result { item, result });
 }
 
 /// Sends one report.

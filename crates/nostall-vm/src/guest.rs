@@ -27,7 +27,7 @@ const RAM_BESIDES_INPUT: u64 = 128 << 20;
 pub(crate) const SUCCESS: i32 = 2 * 0x10 + 1;
 pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
 
-/// A guest's report with an untyped result: [`Ran::told`] converts it to the experiment's type.
+/// A guest's report with an untyped result: [`Ran::results`] converts it to the experiment's type.
 pub type Report = nostall_work::Report<Value>;
 
 /// One item of a guest's work list; converted from a [`Job`].
@@ -200,30 +200,30 @@ impl Ran {
     /// # Errors
     ///
     /// [`Error::NotAReport`] if a result is not a `T`.
-    pub fn told<T: DeserializeOwned>(&self) -> Result<Vec<(usize, T)>, Error> {
-        let all = self.told_with_exits()?;
+    pub fn results<T: DeserializeOwned>(&self) -> Result<Vec<(usize, T)>, Error> {
+        let all = self.results_with_exits()?;
         Ok(all
             .into_iter()
-            .map(|(item, told, _)| (item, told))
+            .map(|(item, result, _)| (item, result))
             .collect())
     }
 
-    /// Returns the jobs' results like [`told`](Self::told), each with the VM exits since the
+    /// Returns the jobs' results like [`results`](Self::results), each with the VM exits since the
     /// previous report. They are `None` if the machine cannot count exits.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`told`](Self::told).
-    pub fn told_with_exits<T: DeserializeOwned>(
+    /// Returns the errors of [`results`](Self::results).
+    pub fn results_with_exits<T: DeserializeOwned>(
         &self,
     ) -> Result<Vec<(usize, T, Option<Exits>)>, Error> {
         let exits = |n| self.exits.as_ref()?.before_report.get(n).copied();
         let results = self.reports.iter().enumerate().filter_map(|(n, report)| {
-            let Report::Told { item, told } = report else {
+            let Report::Result { item, result } = report else {
                 return None;
             };
-            let told = T::deserialize(told).map_err(|_| not_a_report(&told.to_string()));
-            Some(told.map(|told| (usize::from(*item), told, exits(n))))
+            let result = T::deserialize(result).map_err(|_| not_a_report(&result.to_string()));
+            Some(result.map(|result| (usize::from(*item), result, exits(n))))
         });
         results.collect()
     }

@@ -27,8 +27,8 @@
 //! let guest = Guest { work: &work, input: b"[0.000000] Linux\n", ..Guest::new(kernel, 1) };
 //! let limits = Limits::of(8, 8 * 18);
 //! let ran = qemu.run(&guest, &limits, Ending::Done, &mut |_| {})?;
-//! for (item, told) in ran.told::<Sent>()? {
-//!     println!("{}: {} bus accesses", work[item], told.bus_accesses);
+//! for (item, result) in ran.results::<Sent>()? {
+//!     println!("{}: {} bus accesses", work[item], result.bus_accesses);
 //! }
 //! # Ok(())
 //! # }

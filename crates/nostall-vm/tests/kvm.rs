@@ -213,8 +213,8 @@ fn a_cpu_that_cannot_continue_is_reported_with_the_reason() {
     };
     // `mov eax, nowhere; jmp eax`: there is no memory to fetch instructions from.
     let error = run_tiny(&kvm, &[0xb8, 0, 0, 0, 0xd8, 0xff, 0xe0], &LIMITS);
-    let told = "can neither run nor interpret the instruction at 0xd8000000";
-    assert!(error.to_string().ends_with(told), "{error}");
+    let result = "can neither run nor interpret the instruction at 0xd8000000";
+    assert!(error.to_string().ends_with(result), "{error}");
 }
 
 /// The address where [`copy`] stores the values that it reads.
@@ -580,23 +580,23 @@ fn an_unbootable_guest_is_refused_with_the_reason() {
     ] {
         assert!(refused(&Guest { kernel, ..usual }).contains("not a kernel"));
     }
-    let told = refused(&Guest { cpus: 2, ..usual });
+    let result = refused(&Guest { cpus: 2, ..usual });
     assert!(
-        told.contains("kvm can have 1 to 1 CPUs for the guest, not 2"),
-        "{told}"
+        result.contains("kvm can have 1 to 1 CPUs for the guest, not 2"),
+        "{result}"
     );
     let ram = GuestRam::new(4).unwrap();
     let input = vec![0; 4 << 20];
-    let told = refused(&Guest {
+    let result = refused(&Guest {
         ram: Some(&ram),
         input: &input,
         ..usual
     });
-    assert!(told.contains("do not fit"), "{told}");
+    assert!(result.contains("do not fit"), "{result}");
     let work = vec![Work::from(script::Job); 1_000];
-    let told = refused(&Guest {
+    let result = refused(&Guest {
         work: &work,
         ..usual
     });
-    assert!(told.contains("a command line of"), "{told}");
+    assert!(result.contains("a command line of"), "{result}");
 }

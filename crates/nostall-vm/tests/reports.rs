@@ -12,14 +12,14 @@ fn from_guest<T: Serialize>(report: &nostall_work::Report<T>) -> Report {
     serde_json::from_slice(report.encode(&mut [0; LONGEST_REPORT])).unwrap()
 }
 
-fn ran(results: [(u16, script::Told); 2]) -> Ran {
+fn ran(results: [(u16, script::JobResult); 2]) -> Ran {
     let ready = Event::Ready {
         cpus: 1,
         clock_hz: 1,
         timer_hz: 0,
     };
     let [first, second] =
-        results.map(|(item, told)| from_guest(&nostall_work::Report::Told { item, told }));
+        results.map(|(item, result)| from_guest(&nostall_work::Report::Result { item, result }));
     Ran {
         reports: vec![from_guest(&ready), first, second, from_guest(&Event::Done)],
         serial: Vec::new(),
@@ -28,8 +28,8 @@ fn ran(results: [(u16, script::Told); 2]) -> Ran {
     }
 }
 
-fn piece(first: u32) -> script::Told {
-    script::Told {
+fn piece(first: u32) -> script::JobResult {
+    script::JobResult {
         first,
         values: [7; 3].into_iter().collect(),
     }
@@ -37,14 +37,14 @@ fn piece(first: u32) -> script::Told {
 
 #[test]
 fn results_are_in_order_with_their_jobs_indexes_and_without_the_guests_events() {
-    let told = ran([(0, piece(0)), (3, piece(3))]).told().unwrap();
-    assert_eq!(told, [(0, piece(0)), (3, piece(3))]);
+    let result = ran([(0, piece(0)), (3, piece(3))]).results().unwrap();
+    assert_eq!(result, [(0, piece(0)), (3, piece(3))]);
 }
 
 #[test]
 fn a_result_of_another_experiment_is_not_a_report() {
     let error = ran([(0, piece(0)), (0, piece(3))])
-        .told::<Sent>()
+        .results::<Sent>()
         .unwrap_err();
     let Error::NotAReport(line) = error else {
         panic!("{error}");

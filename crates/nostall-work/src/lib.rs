@@ -25,12 +25,12 @@
 //!
 //! for (item, work) in list.iter().enumerate() {
 //!     let Some(job) = work.job::<uart::Job>() else { continue };
-//!     let told = uart::send(&mut console, job, b"two\nlines\n", || clock.slept());
-//!     assert_eq!((told.written, told.dropped), (12, 0));
+//!     let result = uart::send(&mut console, job, b"two\nlines\n", || clock.slept());
+//!     assert_eq!((result.written, result.dropped), (12, 0));
 //!
 //!     let mut line = [0; LONGEST_REPORT];
-//!     let line = Report::Told { item: item as u16, told }.encode(&mut line);
-//!     assert!(line.starts_with(br#"{"told":{"item":0,"#));
+//!     let line = Report::Result { item: item as u16, result }.encode(&mut line);
+//!     assert!(line.starts_with(br#"{"result":{"item":0,"#));
 //! }
 //! ```
 

@@ -13,7 +13,7 @@ pub const FIRMWARE_DONE: &str = "nostall: from here on this line is the kernel's
 
 /// A report: an event of the guest, or a result of a job.
 ///
-/// `T` is the result type of the job's experiment, such as [`spi::Told`](crate::spi::Told). A guest
+/// `T` is the result type of the job's experiment, such as [`spi::JobResult`](crate::spi::JobResult). A guest
 /// without that type can still report an [`Event`]. The host first decodes `T` as any JSON value,
 /// and as the experiment's type once it knows the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +30,11 @@ pub enum Report<T> {
         timer_hz: u64,
     },
     /// Result of a job. A job may send several.
-    Told {
+    Result {
         /// Index of the job in the work list, from 0.
         item: u16,
         /// The result.
-        told: T,
+        result: T,
     },
     /// The guest panicked. It then ends itself.
     Panic {
@@ -124,18 +124,20 @@ pub(crate) mod tests {
         );
         assert_eq!(&serde_json::from_slice::<Report<T>>(line).unwrap(), report);
         let erased: Report<serde_json::Value> = serde_json::from_slice(line).unwrap();
-        if let (Report::Told { told, .. }, Report::Told { told: value, .. }) = (report, erased) {
-            assert_eq!(&serde_json::from_value::<T>(value).unwrap(), told);
+        if let (Report::Result { result, .. }, Report::Result { result: value, .. }) =
+            (report, erased)
+        {
+            assert_eq!(&serde_json::from_value::<T>(value).unwrap(), result);
         }
     }
 
     /// Checks that encoding and decoding preserve a result.
-    pub(crate) fn result_survives<T>(told: T)
+    pub(crate) fn result_survives<T>(result: T)
     where
         T: Serialize + DeserializeOwned + PartialEq + Debug,
     {
         let item = u16::MAX;
-        survives(&Report::Told { item, told });
+        survives(&Report::Result { item, result });
     }
 
     /// Generates texts of any characters, or of those with the longest encoding.

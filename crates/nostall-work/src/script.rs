@@ -42,7 +42,7 @@ pub type Values = heapless::Vec<u8, 32>;
 
 /// Some of the values that a script read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct JobResult {
     /// Index of the first value among the script's reads, from 0.
     pub first: u32,
     /// Values of consecutive reads.
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_result_of_a_script_fits_its_line() {
-        crate::report::tests::result_survives(Told {
+        crate::report::tests::result_survives(JobResult {
             first: u32::MAX,
             values: [u8::MAX; 32].into_iter().collect(),
         });

@@ -120,7 +120,7 @@ const LONGEST: u32 = SIZES[1];
 /// Result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum JobResult {
     /// Result of sending.
     Sent {
         /// The sender's report.
@@ -181,7 +181,7 @@ pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'st
 }
 
 /// Reads a crash's trace, and reports each CPU's part to `found`.
-pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
+pub fn recover<I: Image>(image: I, mut found: impl FnMut(JobResult)) {
     let Ok(region) = nostall_trace::recover(image) else {
         return;
     };
@@ -208,7 +208,7 @@ pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
         }
         let cpu = zone.zone;
         let checksum = checksum.0;
-        found(Told::Left {
+        found(JobResult::Left {
             cpu,
             records,
             checksum,
@@ -216,8 +216,8 @@ pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
         let mut first = calls.saturating_sub(LAST);
         while first < calls {
             let end = calls.min(first + Calls::new().capacity());
-            let told: Calls = (first..end).map(|call| last[call % LAST]).collect();
-            let metas = told.iter().map(|(_, meta)| Meta(*meta));
+            let result: Calls = (first..end).map(|call| last[call % LAST]).collect();
+            let metas = result.iter().map(|(_, meta)| Meta(*meta));
             for meta in metas.filter(|meta| meta.kind() == Some(Kind::EnterName)) {
                 let number = meta.low() as u32;
                 if !names.contains(&number) {
@@ -225,13 +225,13 @@ pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
                     let mut name = [0; LONGEST_NAME];
                     let name = region.name(number, &mut name).unwrap_or_default();
                     let name = text(format_args!("{name}"));
-                    found(Told::Name { number, name });
+                    found(JobResult::Name { number, name });
                 }
             }
-            found(Told::Calls {
+            found(JobResult::Calls {
                 cpu,
                 first: first as u64,
-                calls: told,
+                calls: result,
             });
             first = end;
         }
@@ -389,22 +389,22 @@ mod tests {
 
     #[test]
     fn every_result_survives_its_line() {
-        result_survives(Told::Sent {
+        result_survives(JobResult::Sent {
             sent: Sent::default(),
             functions: u32::MAX,
             refused: u32::MAX,
         });
-        result_survives(Told::Left {
+        result_survives(JobResult::Left {
             cpu: u32::MAX,
             records: u64::MAX,
             checksum: u64::MAX,
         });
-        result_survives(Told::Calls {
+        result_survives(JobResult::Calls {
             cpu: u32::MAX,
             first: u64::MAX,
             calls: [(u64::MAX, u64::MAX); 16].into_iter().collect(),
         });
-        result_survives(Told::Name {
+        result_survives(JobResult::Name {
             number: u32::MAX,
             name: text(format_args!("{:\x01>200}", "")),
         });
@@ -433,7 +433,7 @@ mod tests {
     }
 
     /// Returns the reports of `calls` nested calls; only `returned` of them return.
-    fn told(calls: usize, returned: usize) -> Vec<Told> {
+    fn results(calls: usize, returned: usize) -> Vec<JobResult> {
         static SITE: Site = Site::new("a scope", module_path!());
         let mut memory = vec![0; 1 << 16];
         let first = memory.as_ptr().align_offset(LINE);
@@ -447,25 +447,25 @@ mod tests {
                 Scopes::exit(&recorder, entered);
             }
         }
-        let mut told = Vec::new();
-        recover(&memory[..], |one| told.push(one));
-        told
+        let mut result = Vec::new();
+        recover(&memory[..], |one| result.push(one));
+        result
     }
 
     #[test]
     fn the_last_calls_are_reported_with_their_names_and_all_are_counted() {
-        let told = told(100, 99);
+        let result = results(100, 99);
         assert!(matches!(
-            told[0],
-            Told::Left {
+            result[0],
+            JobResult::Left {
                 cpu: 0,
                 records: 199,
                 ..
             }
         ));
-        assert!(matches!(&told[1], Told::Name { name, .. } if name == "a scope"));
-        let calls = told.iter().filter_map(|one| match one {
-            Told::Calls { first, calls, .. } => Some((*first, calls)),
+        assert!(matches!(&result[1], JobResult::Name { name, .. } if name == "a scope"));
+        let calls = result.iter().filter_map(|one| match one {
+            JobResult::Calls { first, calls, .. } => Some((*first, calls)),
             _ => None,
         });
         let calls: Vec<_> = calls.collect();
@@ -478,8 +478,8 @@ mod tests {
 
     #[test]
     fn another_record_changes_the_checksum_and_no_region_reports_nothing() {
-        assert_eq!(told(3, 3), told(3, 3));
-        assert_ne!(told(3, 3)[0], told(3, 2)[0]);
-        recover(&[0; 4096][..], |told| panic!("{told:?}"));
+        assert_eq!(results(3, 3), results(3, 3));
+        assert_ne!(results(3, 3)[0], results(3, 2)[0]);
+        recover(&[0; 4096][..], |result| panic!("{result:?}"));
     }
 }

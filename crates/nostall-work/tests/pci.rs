@@ -5,7 +5,7 @@ use nostall_devices::pci::{EcamWindow, PortWindow, Topology, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
 use nostall_pci::{ConfigPorts, Ecam, Policy, Selector};
 use nostall_work::pci::{
-    Counted, FoundFunction, Method, Operation, PciMeasured, Room, Space, Told, Tree,
+    Counted, FoundFunction, JobResult, Method, Operation, PciMeasured, Room, Space, Tree,
 };
 use spin::mutex::SpinMutex;
 
@@ -76,23 +76,23 @@ fn on<T>(bus: &VirtualBus, by: &[Method], work: impl FnOnce(&OnModel<'_>) -> T) 
 
 const BOTH: &[Method] = &[Method::Ports, Method::Ecam];
 
-fn enumerate(space: &OnModel<'_>) -> Vec<Told> {
+fn enumerate(space: &OnModel<'_>) -> Vec<JobResult> {
     let mut all = Vec::new();
-    space.enumerate(&mut |told| all.push(told));
+    space.enumerate(&mut |result| all.push(result));
     all
 }
 
-fn trees(told: &[Told]) -> Vec<Tree> {
-    let trees = told.iter().filter_map(|told| match told {
-        Told::Tree(tree) => Some(*tree),
+fn trees(result: &[JobResult]) -> Vec<Tree> {
+    let trees = result.iter().filter_map(|result| match result {
+        JobResult::Tree(tree) => Some(*tree),
         _ => None,
     });
     trees.collect()
 }
 
-fn functions(told: &[Told], by: Method) -> Vec<&FoundFunction> {
-    let functions = told.iter().filter_map(|told| match told {
-        Told::Function { method, found } if *method == by => Some(found),
+fn functions(result: &[JobResult], by: Method) -> Vec<&FoundFunction> {
+    let functions = result.iter().filter_map(|result| match result {
+        JobResult::Function { method, found } if *method == by => Some(found),
         _ => None,
     });
     functions.collect()
@@ -106,12 +106,12 @@ fn bus() -> VirtualBus {
 fn a_bridge_without_bus_numbers_is_a_fault_until_they_are_assigned() {
     let bus = bus();
     on(&bus, BOTH, |space| {
-        let told = enumerate(space);
-        for tree in trees(&told) {
+        let result = enumerate(space);
+        for tree in trees(&result) {
             assert_eq!((tree.functions, tree.buses, tree.faults), (7, 1, 3));
         }
-        let faults = told.iter().filter_map(|told| match told {
-            Told::Fault { what, .. } => Some(what.as_str()),
+        let faults = result.iter().filter_map(|result| match result {
+            JobResult::Fault { what, .. } => Some(what.as_str()),
             _ => None,
         });
         let faults: Vec<_> = faults.take(1).collect();
@@ -119,9 +119,9 @@ fn a_bridge_without_bus_numbers_is_a_fault_until_they_are_assigned() {
         assert_eq!(faults, [expected]);
 
         let mut assigned = Vec::new();
-        space.assign(&space.ranges(ROOM), &mut |told| assigned.push(told));
+        space.assign(&space.ranges(ROOM), &mut |result| assigned.push(result));
         let [
-            Told::Assigned {
+            JobResult::Assigned {
                 last_bus: 6,
                 placed,
                 left: 0,
@@ -130,16 +130,16 @@ fn a_bridge_without_bus_numbers_is_a_fault_until_they_are_assigned() {
         else {
             panic!("{assigned:?}");
         };
-        let told = enumerate(space);
-        for tree in trees(&told) {
+        let result = enumerate(space);
+        for tree in trees(&result) {
             assert_eq!((tree.functions, tree.buses, tree.faults), (14, 7, 0));
         }
         // The host bridge's own BARs do not count.
-        let bars = functions(&told, Method::Auto)
+        let bars = functions(&result, Method::Auto)
             .into_iter()
             .flat_map(|found| &found.bars);
         assert_eq!(bars.count(), placed as usize);
-        assert!(told.contains(&Told::Compared { equal: true }));
+        assert!(result.contains(&JobResult::Compared { equal: true }));
     })
     .unwrap();
 }
@@ -147,27 +147,34 @@ fn a_bridge_without_bus_numbers_is_a_fault_until_they_are_assigned() {
 #[test]
 fn a_bar_without_room_is_reported_and_not_assigned() {
     on(&bus(), BOTH, |space| {
-        let mut told = Vec::new();
+        let mut result = Vec::new();
         // The largest BAR has 8 GiB.
         let room = Room {
             prefetchable: (0x4_0000_0000, 0x5_0000_0000),
             ..ROOM
         };
-        space.assign(&space.ranges(room), &mut |one| told.push(one));
-        let [Told::Fault { what, .. }, Told::Assigned { left: 1, .. }] = &told[..] else {
-            panic!("{told:?}");
+        space.assign(&space.ranges(room), &mut |one| result.push(one));
+        let [
+            JobResult::Fault { what, .. },
+            JobResult::Assigned { left: 1, .. },
+        ] = &result[..]
+        else {
+            panic!("{result:?}");
         };
         assert!(
             what.contains("no room for the 0x200000000 bytes of BAR 0x10: enlarge the range"),
             "{what}"
         );
-        told.clear();
+        result.clear();
         let upside_down = Room {
             memory: (0xc000_0000, 0x2_0000_0000),
             ..ROOM
         };
-        space.assign(&space.ranges(upside_down), &mut |one| told.push(one));
-        assert!(matches!(&told[..], [Told::Fault { .. }]), "{told:?}");
+        space.assign(&space.ranges(upside_down), &mut |one| result.push(one));
+        assert!(
+            matches!(&result[..], [JobResult::Fault { .. }]),
+            "{result:?}"
+        );
     })
     .unwrap();
 }
@@ -217,8 +224,8 @@ fn a_written_register_is_restored() {
 fn virtio_drivers_finds_the_same_functions() {
     on(&bus(), BOTH, |space| {
         space.assign(&space.ranges(ROOM), &mut |_| {});
-        let told = enumerate(space);
-        let mut ours: Vec<_> = functions(&told, Method::Auto)
+        let result = enumerate(space);
+        let mut ours: Vec<_> = functions(&result, Method::Auto)
             .iter()
             .map(|found| {
                 (
@@ -232,15 +239,15 @@ fn virtio_drivers_finds_the_same_functions() {
             .collect();
         ours.sort_unstable();
         let (mut theirs, mut done) = (Vec::new(), None);
-        space.virtio_drivers(&mut |told| match told {
-            Told::VirtioDrivers {
+        space.virtio_drivers(&mut |result| match result {
+            JobResult::VirtioDrivers {
                 bus,
                 devfn,
                 vendor,
                 device,
                 class,
             } => theirs.push((bus, devfn, vendor, device, class)),
-            Told::VirtioDriversDone { functions } => done = Some(functions),
+            JobResult::VirtioDriversDone { functions } => done = Some(functions),
             other => panic!("{other:?}"),
         });
         assert_eq!((ours, Some(14)), (theirs, done));
@@ -258,9 +265,9 @@ fn functions_that_vanish_end_a_walk_in_time_and_make_the_trees_differ() {
             space.assign(&space.ranges(ROOM), &mut |_| {});
             bus.vanish_after(accesses, switch);
             bus.vanish_after(accesses, card);
-            let told = enumerate(space);
-            let trees = trees(&told);
-            let equal = told.contains(&Told::Compared { equal: true });
+            let result = enumerate(space);
+            let trees = trees(&result);
+            let equal = result.contains(&JobResult::Compared { equal: true });
             // The function vanished during the first walk. The others agree that it is gone.
             let first = (trees[0].functions, trees[0].digest);
             assert_eq!(equal, first == (trees[1].functions, trees[1].digest));

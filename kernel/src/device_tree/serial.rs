@@ -53,12 +53,12 @@ pub fn serial_port() -> SerialPort {
 /// Returns the settings for 115,200 baud, with the input clock of the device tree, or else a PC's.
 pub fn line_settings() -> LineSettings {
     let settings = LineSettings::baud(115_200);
-    let told = match WINDOW.get() {
+    let result = match WINDOW.get() {
         None => device().number("clock-frequency"),
         Some(_) => None,
     };
     LineSettings {
-        input_clock: told
+        input_clock: result
             .and_then(|hz| u32::try_from(hz).ok())
             .unwrap_or(settings.input_clock),
         ..settings

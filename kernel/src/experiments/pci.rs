@@ -8,7 +8,7 @@ use heapless::Vec;
 use nostall_io::{Counting, Counts};
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Choice, ConfigPorts, Ecam, Known, Policy, REGISTERS, Selector};
-use nostall_work::pci::{Counted, Job, Method, RAM_AT, Room, Space, Told};
+use nostall_work::pci::{Counted, Job, JobResult, Method, RAM_AT, Room, Space};
 use nostall_work::text;
 use spin::mutex::SpinMutex;
 
@@ -140,7 +140,7 @@ pub struct ConfigurationSpace<'a, 'w> {
 impl ConfigurationSpace<'_, '_> {
     /// Runs one job of the list, number `item`.
     pub fn run(&self, job: Job, item: u16) {
-        let mut tell = |told| report::tell(item, told);
+        let mut tell = |result| report::tell(item, result);
         match job {
             Job::Enumerate => {
                 self.describe(&mut tell);
@@ -149,12 +149,12 @@ impl ConfigurationSpace<'_, '_> {
             Job::Assign(room) => self.assign(room, &mut tell),
             Job::VirtioDrivers => self.space.virtio_drivers(&mut tell),
             Job::Measure(operation, method) => {
-                tell(Told::Measured(self.space.measure(operation, method)));
+                tell(JobResult::Measured(self.space.measure(operation, method)));
             }
         }
     }
 
-    fn assign(&self, room: Option<Room>, tell: &mut impl FnMut(Told)) {
+    fn assign(&self, room: Option<Room>, tell: &mut impl FnMut(JobResult)) {
         let ranges = match room {
             Some(room) => Some(self.space.ranges(room)),
             None => machine::ranges(),
@@ -167,16 +167,16 @@ impl ConfigurationSpace<'_, '_> {
         }
     }
 
-    fn describe(&self, tell: &mut impl FnMut(Told)) {
+    fn describe(&self, tell: &mut impl FnMut(JobResult)) {
         let environment = machine::environment();
-        tell(Told::Machine {
+        tell(JobResult::Machine {
             environment: text(format_args!("{environment}")),
             ecam_first: self.policy == Policy::EcamFirst,
             chosen: Method::chosen(self.choice),
             why: text(format_args!("{}", self.choice)),
         });
         let none = machine::each_window(|segment, window| {
-            tell(Told::Window {
+            tell(JobResult::Window {
                 segment: segment.number,
                 buses: (*segment.buses.start(), *segment.buses.end()),
                 start: segment.start,
@@ -184,7 +184,7 @@ impl ConfigurationSpace<'_, '_> {
             });
         });
         if let Some(why) = none {
-            tell(Told::NoWindows(why));
+            tell(JobResult::NoWindows(why));
         }
     }
 }

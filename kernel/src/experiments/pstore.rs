@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use nostall_io::{Clock, Nanos};
 use nostall_pstore::Ram;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, REGION, Sleep, Strategy, Told,
-    measure, recover,
+    Crew, FEWEST_CPUS, Job, JobResult, LOGS, Logs, MOST_CPUS, Moved, Pipes, REGION, Sleep,
+    Strategy, measure, recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
@@ -45,7 +45,7 @@ impl PstoreCrew<'_> {
         match job {
             Job::Move(strategy) => {
                 let moved = self.move_blocks(strategy);
-                report::tell(item, Told::Moved(moved));
+                report::tell(item, JobResult::Moved(moved));
             }
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
@@ -77,7 +77,7 @@ impl PstoreCrew<'_> {
         // SAFETY: as in `move_blocks`.
         let region = unsafe { region() };
         recover(&region, self.cpus, |found| {
-            report::tell(item, Told::Recovered(found));
+            report::tell(item, JobResult::Recovered(found));
         });
     }
 }

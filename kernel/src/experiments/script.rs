@@ -1,7 +1,7 @@
 //! An access script on the port under test.
 
 use nostall_io::Clock;
-use nostall_work::script::{self, Told, Values};
+use nostall_work::script::{self, JobResult, Values};
 
 use crate::{arch, report};
 
@@ -12,7 +12,7 @@ pub fn run(script: &[u8], item: u16, clock: &impl Clock) {
     let mut flush = |values: &mut Values| {
         let values = core::mem::take(values);
         let count = values.len() as u32;
-        report::tell(item, Told { first, values });
+        report::tell(item, JobResult { first, values });
         first += count;
     };
     let made = script::run(script, &arch::serial_port(), clock, |value| {

@@ -8,7 +8,7 @@ use nostall_trace::{Entered, Region, Site};
 use nostall_uart::{Console, ConsoleSettings, Model, Strategy};
 use nostall_work::console::Throttle;
 use nostall_work::trace::{
-    CRASH, Job, PROFILE, Scopes, Told, Traced, options, part, recover, send,
+    CRASH, Job, JobResult, PROFILE, Scopes, Traced, options, part, recover, send,
 };
 
 use super::second_task::SecondTask;
@@ -108,12 +108,12 @@ impl TraceJobs<'_> {
                 let sent = send(&mut console, (strategy, bytes), &Scoped, granted);
                 RECORDER.stop();
                 functions::record(|_| false);
-                let told = Told::Sent {
+                let result = JobResult::Sent {
                     sent,
                     functions,
                     refused,
                 };
-                report::tell(item, told);
+                report::tell(item, result);
             }
             Job::Record => {
                 self.start(CRASH);
@@ -132,7 +132,7 @@ impl TraceJobs<'_> {
                 let (start, len) = memory(CRASH);
                 // SAFETY: mapped RAM, into which this boot records nothing.
                 let image = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
-                recover(image, |told| report::tell(item, told));
+                recover(image, |result| report::tell(item, result));
             }
         }
     }

@@ -97,7 +97,7 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
     };
     // The line needs 13 s for this log.
     let log = log(2_000);
-    let (tell, told) = mpsc::channel();
+    let (tell, result) = mpsc::channel();
     thread::scope(|scope| {
         let flood = scope.spawn(|| {
             tell.send(fs::read_link("/proc/thread-self").unwrap())
@@ -106,7 +106,7 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
             in_qemu::run(&qemu, &guest(&[]), &plan, 1, Strategy::Bounded)
         });
         let children = Path::new("/proc")
-            .join(told.recv().unwrap())
+            .join(result.recv().unwrap())
             .join("children");
         let child = || fs::read_to_string(&children).unwrap();
         assert!(pause_until(|| !child().is_empty()), "no QEMU");

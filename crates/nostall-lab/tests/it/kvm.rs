@@ -152,7 +152,7 @@ fn run_script(kvm: &Kvm, script: &[u8]) -> (Vec<u8>, Exits, Vec<u8>) {
         )
         .unwrap();
     let mut read = Vec::new();
-    for (_, script::Told { first, values }) in ran.told().unwrap() {
+    for (_, script::JobResult { first, values }) in ran.results().unwrap() {
         assert_eq!(first as usize, read.len());
         read.extend(values);
     }
@@ -295,7 +295,7 @@ fn a_guest_that_dies_is_quoted() {
     let Some(kvm) = kvm("a_guest_that_dies_is_quoted", UartMode::MmioReadonly) else {
         return;
     };
-    for (failure, told) in [
+    for (failure, result) in [
         (
             Failure::Panic,
             "panic on CPU 0: on purpose (kernel/src/fail.rs:",
@@ -308,7 +308,7 @@ fn a_guest_that_dies_is_quoted() {
         ),
     ] {
         let error = failing(&kvm, failure);
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(result), "{error}");
     }
 }
 

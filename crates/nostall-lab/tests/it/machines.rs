@@ -374,7 +374,7 @@ fn cost_of<T: DeserializeOwned + Debug>(board: &Board, example: Example) -> (T, 
         ..LIMITS
     };
     let ran = board.run_within(&guest, &limits).unwrap();
-    let [(0, cost)] = <[_; 1]>::try_from(ran.told().unwrap()).unwrap() else {
+    let [(0, cost)] = <[_; 1]>::try_from(ran.results().unwrap()).unwrap() else {
         panic!("of another example");
     };
     (cost, ran.serial.len())
@@ -435,7 +435,7 @@ fn read_by_qemu(board: &Board, script: &[u8]) -> Vec<u8> {
     };
     let ran = board.run_within(&guest, &limits).unwrap();
     let mut read = Vec::new();
-    for (_, script::Told { first, values }) in ran.told().unwrap() {
+    for (_, script::JobResult { first, values }) in ran.results().unwrap() {
         assert_eq!(first as usize, read.len());
         read.extend(values);
     }

@@ -9,7 +9,7 @@ use crate::common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_lab::experiments::pci::run::{self, PciPlan, Strategy};
 use nostall_vm::qemu::{Guest, QemuBoard};
-use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Operation, Told};
+use nostall_work::pci::{FoundBarKind, FoundFunction, JobResult, Method, Operation};
 
 /// The ranges of the machine's device tree for PCI: I/O ports, and memory below and above 4 GiB.
 const IO: Range<u64> = 0..0x1_0000;
@@ -27,18 +27,18 @@ fn the_monitor_shows_the_assigned_addresses_and_nothing_overlaps() {
     // The second assignment changes nothing.
     let work = "pci:assign pci:assign pci:virtio-drivers pci:enumerate";
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
-        let (told, shown) = monitor::both(QemuBoard::Virt, devices, &[], work);
+        let (result, shown) = monitor::both(QemuBoard::Virt, devices, &[], work);
         let all = monitor::all_shown(&shown, devices);
         assert_eq!(all.len(), OWN_FUNCTIONS + devices.len());
-        monitor::check(&told, &all, &[Method::Ecam, Method::Auto]);
-        monitor::check_virtio_drivers(&told);
+        monitor::check(&result, &all, &[Method::Ecam, Method::Auto]);
+        monitor::check_virtio_drivers(&result);
 
-        let assigned = told.iter().filter_map(|told| match told {
-            Told::Assigned { left, .. } => Some((left, told)),
+        let assigned = result.iter().filter_map(|result| match result {
+            JobResult::Assigned { left, .. } => Some((left, result)),
             _ => None,
         });
         let [(0, first), (0, second)] = assigned.collect::<Vec<_>>()[..] else {
-            panic!("{told:x?}");
+            panic!("{result:x?}");
         };
         assert_eq!(first, second);
 
@@ -51,7 +51,7 @@ fn the_monitor_shows_the_assigned_addresses_and_nothing_overlaps() {
                 "{shown:x?}"
             );
         }
-        let found = functions(&told, Method::Ecam);
+        let found = functions(&result, Method::Ecam);
         do_not_overlap(&found);
         lie_in_the_windows(&found);
     }
@@ -148,16 +148,16 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         .map(|one| one.measured.map(|measured| measured.bus_accesses))
         .collect();
     assert_eq!(accesses, [None, Some(1_000), Some(1_000), Some(1_000)]);
-    let told: Vec<(usize, Told)> = ran.told().unwrap();
-    let count = |is: fn(&Told) -> bool| told.iter().filter(|(_, told)| is(told)).count();
+    let result: Vec<(usize, JobResult)> = ran.results().unwrap();
+    let count = |is: fn(&JobResult) -> bool| result.iter().filter(|(_, result)| is(result)).count();
     assert_eq!(
-        count(|told| matches!(told, Told::Assigned { left: 0, .. })),
+        count(|result| matches!(result, JobResult::Assigned { left: 0, .. })),
         1
     );
-    let by_ecam = |told: &Told| {
+    let by_ecam = |result: &JobResult| {
         matches!(
-            told,
-            Told::Machine {
+            result,
+            JobResult::Machine {
                 chosen: Some(Method::Ecam),
                 ..
             }

@@ -19,7 +19,7 @@ use nostall_lab::experiments::pci::run::{
 use nostall_lab::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
 use nostall_vm::qemu::QemuBoard;
-use nostall_work::pci::{FoundBarKind, Method, Operation, Told};
+use nostall_work::pci::{FoundBarKind, JobResult, Method, Operation};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,16 +34,16 @@ const Q35: [(u8, u16); 4] = [
 ];
 
 /// Returns the guest's reports on a PC, and the monitor's view of its devices afterwards.
-fn both(devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
+fn both(devices: &[&str], more: &[&str], work: &str) -> (Vec<JobResult>, Vec<Value>) {
     monitor::both(QemuBoard::Q35, devices, more, work)
 }
 
 /// Checks that the guest's tree equals the monitor's with each method, and has every device of
 /// `devices`.
-fn check(told: &[Told], monitor: &[Value], devices: &[&str]) {
+fn check(result: &[JobResult], monitor: &[Value], devices: &[&str]) {
     let all = monitor::all_shown(monitor, devices);
     assert_eq!(all.len(), Q35.len() + devices.len());
-    monitor::check(told, &all, &[Method::Ports, Method::Ecam, Method::Auto]);
+    monitor::check(result, &all, &[Method::Ports, Method::Ecam, Method::Auto]);
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn root_ports_and_many_functions_are_found_as_the_monitor_shows_them() {
     if qemu("root_ports").is_none() {
         return;
     }
-    let (told, monitor) = both(ROOT_PORTS, &[], "pci:enumerate");
-    check(&told, &monitor, ROOT_PORTS);
+    let (result, monitor) = both(ROOT_PORTS, &[], "pci:enumerate");
+    check(&result, &monitor, ROOT_PORTS);
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn a_switch_is_found_as_the_monitor_shows_it() {
     if qemu("a_switch").is_none() {
         return;
     }
-    let (told, monitor) = both(SWITCH, &[], "pci:enumerate");
-    check(&told, &monitor, SWITCH);
+    let (result, monitor) = both(SWITCH, &[], "pci:enumerate");
+    check(&result, &monitor, SWITCH);
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn conventional_buses_are_found_as_the_monitor_shows_them() {
     if qemu("conventional_buses").is_none() {
         return;
     }
-    let (told, monitor) = both(CONVENTIONAL, &[], "pci:enumerate");
-    check(&told, &monitor, CONVENTIONAL);
+    let (result, monitor) = both(CONVENTIONAL, &[], "pci:enumerate");
+    check(&result, &monitor, CONVENTIONAL);
 }
 
 /// Returns the guest's environment and its choice of methods.
-fn choice(told: &[Told]) -> (&str, bool, Option<Method>, &str) {
-    let machine = told.iter().find_map(|told| match told {
-        Told::Machine {
+fn choice(result: &[JobResult]) -> (&str, bool, Option<Method>, &str) {
+    let machine = result.iter().find_map(|result| match result {
+        JobResult::Machine {
             environment,
             ecam_first,
             chosen,
@@ -92,11 +92,11 @@ fn under_a_hypervisor_ecam_comes_first() {
     if qemu("under_a_hypervisor").is_none() {
         return;
     }
-    let (told, _) = both(&[], &[], "pci:enumerate");
+    let (result, _) = both(&[], &[], "pci:enumerate");
     let why = "ECAM first, ports for the rest; they agree about 0000:00:00.0";
     let expected = ("hypervisor TCGTCGTCGTCG", true, Some(Method::Ecam), why);
-    assert_eq!(choice(&told), expected);
-    let found = functions(&told, Method::Auto);
+    assert_eq!(choice(&result), expected);
+    let found = functions(&result, Method::Auto);
     let found: Vec<_> = found
         .iter()
         .map(|found| (found.devfn, found.device))
@@ -110,22 +110,22 @@ fn on_bare_metal_ports_come_first_and_a_reserved_window_is_believed() {
         return;
     }
     let cpu = ["-cpu", "qemu64,-hypervisor"];
-    let (told, monitor) = both(SWITCH, &cpu, "pci:enumerate");
+    let (result, monitor) = both(SWITCH, &cpu, "pci:enumerate");
     let why = "ports first, ECAM for the rest; they agree about 0000:00:00.0";
     assert_eq!(
-        choice(&told),
+        choice(&result),
         ("bare metal", false, Some(Method::Ports), why)
     );
-    check(&told, &monitor, SWITCH);
-    let windows: Vec<_> = told
+    check(&result, &monitor, SWITCH);
+    let windows: Vec<_> = result
         .iter()
-        .filter(|told| matches!(told, Told::Window { doubt: None, .. }))
+        .filter(|result| matches!(result, JobResult::Window { doubt: None, .. }))
         .collect();
     assert_eq!(windows.len(), 1, "{windows:?}");
 }
 
 /// Runs a PC of 1996, which has no ECAM, with an MCFG table of `entries`.
-fn lie(entries: &[u8], more: &[&str]) -> Vec<Told> {
+fn lie(entries: &[u8], more: &[&str]) -> Vec<JobResult> {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("mcfg");
     fs::write(&data, [&[0; 8], entries].concat()).unwrap();
@@ -139,14 +139,14 @@ fn entry(base: u64) -> Vec<u8> {
     [&base.to_le_bytes()[..], &[0, 0, 0, 255, 0, 0, 0, 0]].concat()
 }
 
-fn falls_back(told: &[Told], why: &str) {
-    let (_, _, chosen, said) = choice(told);
+fn falls_back(result: &[JobResult], why: &str) {
+    let (_, _, chosen, said) = choice(result);
     assert_eq!((chosen, said), (Some(Method::Ports), why));
-    assert!(!functions(told, Method::Ports).is_empty());
-    assert!(functions(told, Method::Ecam).is_empty());
+    assert!(!functions(result, Method::Ports).is_empty());
+    assert!(functions(result, Method::Ecam).is_empty());
     let (ports, auto) = (
-        functions(told, Method::Ports),
-        functions(told, Method::Auto),
+        functions(result, Method::Ports),
+        functions(result, Method::Auto),
     );
     assert_eq!(ports, auto);
 }
@@ -156,10 +156,10 @@ fn a_machine_without_ecam_is_read_by_ports() {
     if qemu("a_machine_without_ecam").is_none() {
         return;
     }
-    let (told, _) = both(&[], &["-machine", "pc"], "pci:enumerate");
-    falls_back(&told, "ports: there is no ECAM");
+    let (result, _) = both(&[], &["-machine", "pc"], "pci:enumerate");
+    falls_back(&result, "ports: there is no ECAM");
     assert!(
-        told.contains(&Told::NoWindows(nostall_work::text(format_args!(
+        result.contains(&JobResult::NoWindows(nostall_work::text(format_args!(
             "ACPI has no MCFG table"
         ))))
     );
@@ -170,8 +170,8 @@ fn a_table_that_lies_is_found_out_and_ports_are_used() {
     if qemu("a_table_that_lies").is_none() {
         return;
     }
-    let told = lie(&entry(0xc000_0000), &[]);
-    falls_back(&told, "ports: ECAM disagrees about 0000:00:00.0");
+    let result = lie(&entry(0xc000_0000), &[]);
+    falls_back(&result, "ports: ECAM disagrees about 0000:00:00.0");
 }
 
 #[test]
@@ -189,9 +189,13 @@ fn a_damaged_table_is_said_to_be_damaged_and_ports_are_used() {
             "ACPI's MCFG table has an entry 1 that overlaps an earlier one",
         ),
     ] {
-        let told = lie(entries, &[]);
-        falls_back(&told, "ports: there is no ECAM");
-        assert!(told.contains(&Told::NoWindows(nostall_work::text(format_args!("{why}")))));
+        let result = lie(entries, &[]);
+        falls_back(&result, "ports: there is no ECAM");
+        assert!(
+            result.contains(&JobResult::NoWindows(nostall_work::text(format_args!(
+                "{why}"
+            ))))
+        );
     }
 }
 
@@ -223,10 +227,10 @@ fn a_window_that_cannot_be_is_doubted_and_ports_are_used() {
             "the ECAM window shares a page with RAM, or is beyond the 4 GiB that this kernel maps",
         ),
     ] {
-        let told = lie(&entry(base), more);
-        falls_back(&told, "ports: there is no ECAM");
-        let doubt = told.iter().find_map(|told| match told {
-            Told::Window { doubt, .. } => doubt.as_deref(),
+        let result = lie(&entry(base), more);
+        falls_back(&result, "ports: there is no ECAM");
+        let doubt = result.iter().find_map(|result| match result {
+            JobResult::Window { doubt, .. } => doubt.as_deref(),
             _ => None,
         });
         assert_eq!(doubt, Some(why));
@@ -241,16 +245,16 @@ fn the_monitor_shows_the_newly_assigned_addresses() {
     // Other addresses than the firmware's. The second assignment changes nothing.
     let assign = "pci:assign:c0000000:f0000000:4000000000:8000000000";
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
-        let (told, monitor) = both(devices, &[], &format!("{assign} {assign} pci:enumerate"));
-        check(&told, &monitor, devices);
-        let assigned: Vec<_> = told
+        let (result, monitor) = both(devices, &[], &format!("{assign} {assign} pci:enumerate"));
+        check(&result, &monitor, devices);
+        let assigned: Vec<_> = result
             .iter()
-            .filter(|told| matches!(told, Told::Assigned { left: 0, .. }))
+            .filter(|result| matches!(result, JobResult::Assigned { left: 0, .. }))
             .collect();
         assert_eq!(assigned.len(), 2);
         assert_eq!(assigned[0], assigned[1]);
         let places = |kind| {
-            let found = functions(&told, Method::Ecam);
+            let found = functions(&result, Method::Ecam);
             let bars = found.into_iter().flat_map(|found| &found.bars);
             let bars = bars.filter(move |bar| bar.kind == kind);
             bars.map(|bar| bar.address).collect::<Vec<_>>()
@@ -274,9 +278,9 @@ fn virtio_drivers_finds_the_same_by_our_access() {
         return;
     }
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
-        let (told, _) = both(devices, &[], "pci:virtio-drivers pci:enumerate");
-        monitor::check_virtio_drivers(&told);
-        let ours = functions(&told, Method::Auto);
+        let (result, _) = both(devices, &[], "pci:virtio-drivers pci:enumerate");
+        monitor::check_virtio_drivers(&result);
+        let ours = functions(&result, Method::Auto);
         assert_eq!(ours.len(), Q35.len() + devices.len());
     }
 }

@@ -18,7 +18,7 @@ use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::Report;
 use nostall_work::pstore::{
-    Job, REGION, Recovered, Strategy, Told, TraceSummary, Traces, params, recover,
+    Job, JobResult, REGION, Recovered, Strategy, TraceSummary, Traces, params, recover,
 };
 use tempfile::TempDir;
 
@@ -199,9 +199,9 @@ fn guest<'a>(work: &'a [Work], ram: Option<&'a GuestRam>) -> Guest<'a> {
     }
 }
 
-fn found(results: impl Iterator<Item = Told>) -> Vec<Recovered> {
-    let found = results.filter_map(|told| match told {
-        Told::Recovered(found) => Some(found),
+fn found(results: impl Iterator<Item = JobResult>) -> Vec<Recovered> {
+    let found = results.filter_map(|result| match result {
+        JobResult::Recovered(found) => Some(found),
         _ => None,
     });
     found.collect()
@@ -220,8 +220,8 @@ fn in_new_ram_there_is_nothing() {
         Ending::Done,
         &mut |_| {},
     );
-    let results = ran.unwrap().told().unwrap();
-    let found = found(results.into_iter().map(|(_, told)| told));
+    let results = ran.unwrap().results().unwrap();
+    let found = found(results.into_iter().map(|(_, result)| result));
     assert_eq!(found.len(), 4 + 1, "four CPUs and the merge: {found:?}");
     for found in found {
         let Recovered::Trace { trace, .. } = found else {
@@ -282,10 +282,10 @@ fn a_guest_that_is_killed_while_it_records_leaves_whole_records() {
     Machine::start(dir.path(), "repeat=1 pstore:recover", b"").wait();
     let reports = fs::read_to_string(dir.path().join("reports")).unwrap();
     let reports = reports.lines().map(serde_json::from_str);
-    let reports: Vec<Report<Told>> = reports.map(Result::unwrap).collect();
+    let reports: Vec<Report<JobResult>> = reports.map(Result::unwrap).collect();
     assert_eq!(reports.last(), Some(&Report::Done));
     let results = reports.into_iter().filter_map(|report| match report {
-        Report::Told { told, .. } => Some(told),
+        Report::Result { result, .. } => Some(result),
         _ => None,
     });
     assert_eq!(found(results), host);

@@ -27,7 +27,7 @@
 //! let guest = Guest { work: &work, input: text, ..Guest::new(kernel, 1) };
 //! let limits = Limits::of(8, 16 * text.len() as u64);
 //! let ran = kvm.run(&guest, &limits, Ending::Done, &mut |_| {})?;
-//! for (item, _, exits) in ran.told_with_exits::<Sent>()? {
+//! for (item, _, exits) in ran.results_with_exits::<Sent>()? {
 //!     let exits = exits.unwrap_or_default();
 //!     println!("{}: {} exits, {} writes collected", work[item], exits.uart, exits.collected);
 //! }

@@ -12,12 +12,12 @@ mod cpu;
 mod flood;
 mod inline;
 mod job;
+mod job_result;
 mod lines;
 mod position;
 mod printer;
 mod strategy;
 mod throttle;
-mod told;
 
 use nostall_console::layout::{HEADER_BYTES, SLOT_BYTES};
 
@@ -26,11 +26,11 @@ pub use cpu::{Context, Cpu, Hold};
 pub use flood::{FIRST_WORDS, Fired, Flood, LAST_WORDS, PerCpu, What};
 pub use inline::Inline;
 pub use job::Job;
+pub use job_result::{Delays, Held, JobResult, Times};
 pub use lines::{LONGEST_GAP, Lines, LogLine};
 pub use printer::PrinterThread;
 pub use strategy::{Path, Role, Strategy};
 pub use throttle::Throttle;
-pub use told::{Delays, Held, Times, Told};
 
 /// Number of slots in the ring, which is 1 MiB.
 pub const SLOTS: usize = ((1 << 20) - HEADER_BYTES) / SLOT_BYTES;

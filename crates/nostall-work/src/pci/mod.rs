@@ -2,10 +2,10 @@
 
 mod found;
 mod job;
+mod job_result;
 mod space;
-mod told;
 
 pub use found::{FoundBar, FoundBarKind, FoundCapability, FoundFunction};
 pub use job::{Job, Method, Operation, READS, Room, WRITES};
+pub use job_result::{Capabilities, JobResult, PciMeasured, Tree};
 pub use space::{Counted, RAM_AT, Space};
-pub use told::{Capabilities, PciMeasured, Told, Tree};

@@ -16,7 +16,7 @@ use virtio_drivers::transport::pci::bus::PciRoot;
 
 use super::found::{FoundCapability, FoundFunction};
 use super::job::{Method, Operation, Room};
-use super::told::{Capabilities, PciMeasured, Told, Tree};
+use super::job_result::{Capabilities, JobResult, PciMeasured, Tree};
 use crate::checksum::Checksum;
 use crate::text;
 
@@ -189,18 +189,18 @@ where
     ///
     /// Not inlined: it needs about 13 KiB of stack, which the other jobs do not.
     #[inline(never)]
-    pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(Told)) {
+    pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(JobResult)) {
         let method = Method::Auto;
         let mut fault = |what: fmt::Arguments<'_>| {
             let what = text(what);
-            tell(Told::Fault { method, what });
+            tell(JobResult::Fault { method, what });
         };
         let mut slots = [BarSlot::EMPTY; BARS];
         let assigned = assign(&self.auto, 0, ranges, Decoding::On, &mut slots, |why| {
             fault(format_args!("{why}"));
         });
         match assigned {
-            Ok(assigned) => tell(Told::Assigned {
+            Ok(assigned) => tell(JobResult::Assigned {
                 last_bus: assigned.last_bus,
                 placed: assigned.placed,
                 left: assigned.left,
@@ -221,7 +221,7 @@ where
     }
 
     /// Reports every function with each method, and whether all methods agree on segment 0.
-    pub fn enumerate(&self, tell: &mut impl FnMut(Told)) {
+    pub fn enumerate(&self, tell: &mut impl FnMut(JobResult)) {
         let trees = [
             self.ports
                 .as_ref()
@@ -236,14 +236,14 @@ where
             .flatten()
             .map(|tree| (tree.functions, tree.digest));
         let first = trees.next();
-        tell(Told::Compared {
+        tell(JobResult::Compared {
             equal: trees.all(|tree| Some(tree) == first),
         });
     }
 
     /// Reports every function that the `virtio-drivers` crate finds on the buses of segment 0, with
     /// the selected method.
-    pub fn virtio_drivers(&self, tell: &mut impl FnMut(Told)) {
+    pub fn virtio_drivers(&self, tell: &mut impl FnMut(JobResult)) {
         let mut buses = [false; 256];
         buses[0] = true;
         for function in Scan::new(&self.auto, 0, 0..=255).filter_map(Result::ok) {
@@ -256,7 +256,7 @@ where
         for (bus, _) in (0..=255).zip(buses).filter(|(_, is_there)| *is_there) {
             for (place, function) in root.enumerate_bus(bus) {
                 functions += 1;
-                tell(Told::VirtioDrivers {
+                tell(JobResult::VirtioDrivers {
                     bus: place.bus,
                     devfn: place.device << 3 | place.function,
                     vendor: function.vendor_id,
@@ -270,14 +270,14 @@ where
                 });
             }
         }
-        tell(Told::VirtioDriversDone { functions });
+        tell(JobResult::VirtioDriversDone { functions });
     }
 
     fn tree<A: ConfigAccess>(
         &self,
         method: Method,
         access: &A,
-        tell: &mut impl FnMut(Told),
+        tell: &mut impl FnMut(JobResult),
     ) -> Tree {
         let mut walk = Walk {
             method,
@@ -308,7 +308,7 @@ where
             digest: walk.digest.finish(),
             ..walk.sum
         };
-        tell(Told::Tree(tree));
+        tell(JobResult::Tree(tree));
         tree
     }
 }
@@ -321,7 +321,7 @@ struct Walk<'a, T> {
     tell: &'a mut T,
 }
 
-impl<T: FnMut(Told)> Walk<'_, T> {
+impl<T: FnMut(JobResult)> Walk<'_, T> {
     fn function<A: ConfigAccess>(&mut self, access: &A, function: &Function) {
         let address = function.address;
         let bars = bars(access, function);
@@ -339,7 +339,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         }
         self.sum.functions += 1;
         let method = self.method;
-        (self.tell)(Told::Function { method, found });
+        (self.tell)(JobResult::Function { method, found });
         for error in [bars.err(), windows.err()].into_iter().flatten() {
             self.fault(format_args!("{address}: {error}"));
         }
@@ -366,14 +366,14 @@ impl<T: FnMut(Told)> Walk<'_, T> {
             }
         }
         if !some.is_empty() {
-            (self.tell)(Told::Capabilities(some));
+            (self.tell)(JobResult::Capabilities(some));
         }
     }
 
     /// Adds `one` to `some`. Full capabilities are reported first.
     fn collect(&mut self, some: &mut Capabilities, one: FoundCapability) {
         if some.is_full() {
-            (self.tell)(Told::Capabilities(core::mem::take(some)));
+            (self.tell)(JobResult::Capabilities(core::mem::take(some)));
         }
         let _ = some.push(one); // there is room now
     }
@@ -382,7 +382,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         self.sum.faults += 1;
         if self.sum.faults <= FAULTS {
             let (method, what) = (self.method, text(what));
-            (self.tell)(Told::Fault { method, what });
+            (self.tell)(JobResult::Fault { method, what });
         }
     }
 }

@@ -25,7 +25,7 @@ pub use logs::Logs;
 pub use measure::measure;
 pub use pipe::{BLOCK, Pipe};
 pub use recover::recover;
-pub use recovered::{Recovered, TextKind, Told, TraceSummary};
+pub use recovered::{JobResult, Recovered, TextKind, TraceSummary};
 pub use region::{FEWEST_CPUS, LINUX, LOGS, MOST_CPUS, REGION, Traces, params};
 pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
 pub use strategy::{Job, Strategy};

@@ -11,7 +11,7 @@ use crate::checksum::Checksum;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator")]
-pub enum Told {
+pub enum JobResult {
     /// Result of moving the blocks.
     Moved(Moved),
     /// A finding in persistent RAM.
@@ -95,12 +95,12 @@ mod tests {
         #[test]
         fn every_result_of_pstore_survives_its_line(n: u64, message in texts()) {
             let text = crate::text(format_args!("{message}"));
-            result_survives(Told::Moved(Moved { bytes: n, records: n, ns: n }));
-            result_survives(Told::Recovered(Recovered::Trace {
+            result_survives(JobResult::Moved(Moved { bytes: n, records: n, ns: n }));
+            result_survives(JobResult::Recovered(Recovered::Trace {
                 cpu: (n % 2 == 0).then_some(n as u16),
                 trace: TraceSummary { records: n, first: n, last: n, checksum: n },
             }));
-            result_survives(Told::Recovered(Recovered::Text {
+            result_survives(JobResult::Recovered(Recovered::Text {
                 kind: TextKind::Console, bytes: n, checksum: n, text,
             }));
         }

@@ -10,7 +10,7 @@ use nostall_io::Nanos;
 use nostall_spi::{Bus, Controller, Device, Error, Invalid, Platform, Select, Settings, Transfer};
 use sha2::{Digest as _, Sha256};
 
-use super::told::{Digest, Sector, Told};
+use super::job_result::{Digest, JobResult, Sector};
 use crate::text;
 
 /// Size of an erase sector in bytes.
@@ -92,7 +92,7 @@ impl fmt::Display for Failed {
 pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
     bus: &Bus<C, P, W, S, B>,
     line: Select,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(JobResult),
 ) {
     let tried = bus
         .device(Settings::new(CLOCK, line))
@@ -102,7 +102,7 @@ pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B
             Flash { device, clock }.try_sector(tell)
         });
     if let Err(failed) = tried {
-        tell(Told::Fault(text(format_args!("{failed}"))));
+        tell(JobResult::Fault(text(format_args!("{failed}"))));
     }
 }
 
@@ -114,9 +114,9 @@ struct Flash<'b, C: Controller, P: Platform, const W: usize, const S: usize, con
 impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
     Flash<'_, C, P, W, S, B>
 {
-    fn try_sector(&self, tell: &mut dyn FnMut(Told)) -> Result<(), Failed> {
+    fn try_sector(&self, tell: &mut dyn FnMut(JobResult)) -> Result<(), Failed> {
         let id = self.identify()?;
-        tell(Told::FlashId(id));
+        tell(JobResult::FlashId(id));
         // Most makers code the size in the third byte: 0x19 for 32 MiB, 0x1a or 0x20 for 64 MiB.
         if !(0x19..=0x22).contains(&id[2]) {
             return Err(Failed::Small(id));
@@ -139,7 +139,7 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
             self.change(&[PROGRAM], ADDRESS + page * PAGE as u32, &bytes)?;
         }
         let written = self.clock.now();
-        tell(Told::Sector(Sector {
+        tell(JobResult::Sector(Sector {
             address: ADDRESS,
             before,
             not_erased,

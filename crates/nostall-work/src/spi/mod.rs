@@ -6,9 +6,9 @@
 mod can;
 mod flash;
 mod job;
-mod told;
+mod job_result;
 
 pub use can::{CanBus, CanMachine, Counted, Failed, FarEnd, IDLE_TIMEOUT, Wired, can};
 pub use flash::{SECTOR, flash};
 pub use job::{FRAMES, Job, Strategy};
-pub use told::{Digest, Sector, SpiMeasured, Told};
+pub use job_result::{Digest, JobResult, Sector, SpiMeasured};

@@ -159,10 +159,10 @@ impl Experiment {
 
     fn on_call(&self) {
         let this = ThisCpu::new(&self.setting.clock, self.setting.cpus);
-        if let Some(told) = STATE.told_to_panic()
+        if let Some(result) = STATE.told_to_panic()
             && this.id() + 1 == usize::from(self.setting.cpus)
         {
-            self.panic(&this, told);
+            self.panic(&this, result);
         }
     }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use nostall_io::Nanos;
-use nostall_work::console::{Delays, Fired, Times, Told, What};
+use nostall_work::console::{Delays, Fired, JobResult, Times, What};
 
 use super::state::{Port, STATE};
 use crate::report;
@@ -22,8 +22,8 @@ pub struct Flooded<'a> {
 /// Reports all results.
 pub fn tell(flooded: &Flooded<'_>) {
     let item = flooded.item;
-    let tell = |told: Told| report::tell(item, told);
-    tell(Told::Flood {
+    let tell = |result: JobResult| report::tell(item, result);
+    tell(JobResult::Flood {
         start: flooded.start.0,
         end: flooded.end.0,
         lost: flooded.lost,
@@ -32,20 +32,20 @@ pub fn tell(flooded: &Flooded<'_>) {
     });
     let cpus = STATE.cpus.iter().zip(&STATE.times).enumerate();
     for (cpu, (flood, times)) in cpus.take(flooded.cpus.into()) {
-        tell(Told::Cpu {
+        tell(JobResult::Cpu {
             cpu: cpu as u16,
             given_away: times.given_away.load(Ordering::Relaxed),
             ticks: flood.ticks(),
             missed: flood.missed(),
         });
     }
-    STATE.holds().for_each(|held| tell(Told::Held(held)));
+    STATE.holds().for_each(|held| tell(JobResult::Held(held)));
     STATE.each_fired(|cpu, Fired { at, what, cascaded }| {
         let (lockup, lasts) = match what {
             What::SoftLockup(stuck) => (true, stuck),
             What::Stall(lasts) => (false, lasts),
         };
-        tell(Told::Fired {
+        tell(JobResult::Fired {
             cpu: cpu as u16,
             at: at.0,
             lasts: lasts.0,
@@ -58,9 +58,13 @@ pub fn tell(flooded: &Flooded<'_>) {
         .iter()
         .map(|delay| delay.load(Ordering::Relaxed));
     let logged = delays.filter(|&delay| delay != u64::MAX);
-    batches(logged, |batch| tell(Told::Delays(Delays::clone(batch))));
+    batches(logged, |batch| {
+        tell(JobResult::Delays(Delays::clone(batch)))
+    });
     let arrivals = flooded.port.arrivals();
-    batches(arrivals, |batch| tell(Told::Arrived(Times::clone(batch))));
+    batches(arrivals, |batch| {
+        tell(JobResult::Arrived(Times::clone(batch)))
+    });
 }
 
 fn batches<T: Clone, const N: usize>(

@@ -30,7 +30,7 @@ pub struct State {
     pub cpus: [PerCpu; MAX_CPUS],
     pub times: [CpuTime; MAX_CPUS],
     /// Time at which the panicking CPU was told to panic, plus 1; 0 before.
-    told: AtomicU64,
+    result: AtomicU64,
     /// Set when a panic stops the other CPUs; `stopped` counts the stopped ones.
     pub stopping: AtomicBool,
     pub stopped: AtomicUsize,
@@ -60,7 +60,7 @@ pub static STATE: State = State {
             given_away: AtomicU64::new(0),
         }
     }; MAX_CPUS],
-    told: AtomicU64::new(0),
+    result: AtomicU64::new(0),
     stopping: AtomicBool::new(false),
     stopped: AtomicUsize::new(0),
     holds: [const { KeptHold([const { AtomicU64::new(0) }; 4]) }; HOLDS],
@@ -71,15 +71,18 @@ pub static STATE: State = State {
 impl State {
     /// Tells a CPU to panic. Returns `false` if one has been told before.
     pub fn tell_to_panic(&self, now: Nanos) -> bool {
-        let told = self
-            .told
-            .compare_exchange(0, now.0 + 1, Ordering::AcqRel, Ordering::Relaxed);
-        told.is_ok()
+        let result =
+            self.result
+                .compare_exchange(0, now.0 + 1, Ordering::AcqRel, Ordering::Relaxed);
+        result.is_ok()
     }
 
     /// Returns when a CPU was told to panic.
     pub fn told_to_panic(&self) -> Option<Nanos> {
-        self.told.load(Ordering::Acquire).checked_sub(1).map(Nanos)
+        self.result
+            .load(Ordering::Acquire)
+            .checked_sub(1)
+            .map(Nanos)
     }
 
     /// Keeps a hold of the console. Can be called in any context.

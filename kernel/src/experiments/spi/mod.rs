@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_io::{Nanos, Processor};
 use nostall_spi::{Bus, Config, Platform, Select};
-use nostall_work::spi::{CanBus, Counted, Job, Told, can, flash};
+use nostall_work::spi::{CanBus, Counted, Job, JobResult, can, flash};
 use nostall_work::{Timer, text};
 
 use crate::arch::spi::{Controller, Found, find};
@@ -42,7 +42,7 @@ impl SpiJobs<'_> {
             self.timer == Timer::PerCpu,
             "spi: without a timer, a CPU's sleep does not end"
         );
-        let mut tell = |told| report::tell(item, told);
+        let mut tell = |result| report::tell(item, result);
         match job {
             Job::Flash => self.with_bus(|bus| flash(bus, Select::line(0), &mut tell)),
             Job::Can { strategy, frames } => {
@@ -57,8 +57,8 @@ impl SpiJobs<'_> {
                     clock: self.clock,
                 };
                 match can(&machine, strategy, frames) {
-                    Ok(measured) => tell(Told::Can(measured)),
-                    Err(failed) => tell(Told::Fault(text(format_args!("{failed}")))),
+                    Ok(measured) => tell(JobResult::Can(measured)),
+                    Err(failed) => tell(JobResult::Fault(text(format_args!("{failed}")))),
                 }
             }
         }

@@ -81,7 +81,7 @@ pub struct Checked {
     /// Records that did not.
     pub missing: u64,
     /// Records that the line reports as lost.
-    pub told: u64,
+    pub result: u64,
     /// Lines that were cut by one that is more urgent, and went on after it.
     pub cut: usize,
     /// Lines of which only the beginning arrived; `None` if none begins so.
@@ -156,7 +156,7 @@ pub(super) fn check(logged: &Logged, wire: &LineOutput) -> Checked {
         } else {
             let line = cut.whole(line);
             match records_lost(&line) {
-                Some(lost) => checked.told += lost,
+                Some(lost) => checked.result += lost,
                 None => known.arrive(&line, end, wire.times[end], &mut checked),
             }
         }
@@ -190,10 +190,10 @@ fn strip_cr(line: &[u8]) -> &[u8] {
 
 /// `[12 records lost]`, `[1 record lost]`.
 fn records_lost(line: &[u8]) -> Option<u64> {
-    let told = line.strip_prefix(b"[")?.strip_suffix(b" lost]")?;
-    let number = match told.strip_suffix(b" records") {
+    let result = line.strip_prefix(b"[")?.strip_suffix(b" lost]")?;
+    let number = match result.strip_suffix(b" records") {
         Some(number) => number,
-        None => told.strip_suffix(b" record")?,
+        None => result.strip_suffix(b" record")?,
     };
     str::from_utf8(number).ok()?.parse().ok()
 }
@@ -287,10 +287,10 @@ impl<'l> Known<'l> {
         if self.recent.len() > OFFER {
             self.recent.pop_front();
         }
-        let told = String::from_utf8_lossy(line);
+        let result = String::from_utf8_lossy(line);
         let mut damage = |damage: fn(String) -> Damage| {
             if checked.damage.len() < TOLD {
-                checked.damage.push(damage(told.clone().into_owned()));
+                checked.damage.push(damage(result.clone().into_owned()));
             }
         };
         let Some(places) = self.by_text.get_mut(line) else {
@@ -416,7 +416,10 @@ mod tests {
     fn unchanged_lines_are_no_damage() {
         let checked = checked(&[ONE, TWO, URGENT, THREE, &long()]);
         assert_eq!(checked.damage, []);
-        assert_eq!((checked.arrived, checked.missing, checked.told), (5, 0, 0));
+        assert_eq!(
+            (checked.arrived, checked.missing, checked.result),
+            (5, 0, 0)
+        );
         assert_eq!(checked.times[0], (Nanos(1_000), Nanos(7)));
     }
 
@@ -482,10 +485,10 @@ mod tests {
     fn missing_records_are_counted() {
         let lost = checked(&["[2 records lost]", THREE, URGENT]);
         assert_eq!(lost.damage, []);
-        assert_eq!((lost.missing, lost.told), (4, 2));
+        assert_eq!((lost.missing, lost.result), (4, 2));
         let lost = checked(&["[1 record lost]", TWO, THREE, &long(), URGENT]);
         assert_eq!(lost.damage, []);
-        assert_eq!((lost.missing, lost.told), (1, 1));
+        assert_eq!((lost.missing, lost.result), (1, 1));
     }
 
     #[test]
@@ -493,7 +496,7 @@ mod tests {
         let rest = format!("(cont.) [    0.000004] {}", "x".repeat(150 - PAYLOAD));
         let checked = checked(&["[4 records lost]", &rest, URGENT]);
         assert_eq!(checked.damage, []);
-        assert_eq!((checked.missing, checked.told), (4, 4));
+        assert_eq!((checked.missing, checked.result), (4, 4));
     }
 
     #[test]
@@ -512,7 +515,7 @@ mod tests {
         let wire = LineOutput::new(bytes, times);
         let checked = check(&logged(), &wire);
         let faults = checked.damage.len() + checked.unfinished.len() + checked.sent_again;
-        faults == 0 && (checked.arrived, checked.missing, checked.told) == (5, 0, 0)
+        faults == 0 && (checked.arrived, checked.missing, checked.result) == (5, 0, 0)
     }
 
     #[test]

@@ -249,8 +249,8 @@ impl Judge<'_> {
     fn judge_lines_in_panic(&mut self) {
         let damage = &self.pair.panicked.checked.damage;
         let unfinished = &self.pair.panicked.checked.unfinished;
-        let told = damage.first().map(ToString::to_string);
-        let told = told.or_else(|| {
+        let result = damage.first().map(ToString::to_string);
+        let result = result.or_else(|| {
             let unknown = unfinished.iter().any(Option::is_none);
             unknown.then(|| "the last line is none that was logged".to_owned())
         });
@@ -260,8 +260,8 @@ impl Judge<'_> {
             Strategy::Bounded | Strategy::PrinterThread => 0,
             Strategy::PrintInline | Strategy::FifoInline => 1,
         };
-        let holds = damage.len() <= spoils && again <= 1 && (told.is_none() || spoils > 0);
-        let text = match &told {
+        let holds = damage.len() <= spoils && again <= 1 && (result.is_none() || spoils > 0);
+        let text = match &result {
             Some(_) if holds => "spoils the line that a panic cuts, and no other".to_owned(),
             Some(damage) => format!("spoils a line in a panic: {damage}"),
             None if again > 0 => {
@@ -299,10 +299,10 @@ fn arrival(outcome: &FloodOutcome) -> Result<String, String> {
     if checked.sent_again > 0 {
         return Err("sends a part of a line again".to_owned());
     }
-    let (missing, told, lost) = (checked.missing, checked.told, outcome.lost);
-    if missing != lost || told != lost {
+    let (missing, result, lost) = (checked.missing, checked.result, outcome.lost);
+    if missing != lost || result != lost {
         return Err(format!(
-            "loses {missing} records, where the ring lost {lost}, and told of {told}"
+            "loses {missing} records, where the ring lost {lost}, and told of {result}"
         ));
     }
     Ok(match lost {

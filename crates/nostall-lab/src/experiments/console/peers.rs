@@ -49,7 +49,7 @@ pub fn measure(on: &On, qemu_args: &[OsString]) -> Result<Vec<Figure>> {
     };
     let limits = Limits::of(1, SERIAL_BYTES);
     let ran = qemu.run(&guest, &limits, Ending::Done, &mut |_| {})?;
-    let [(0, cost)] = ran.told::<LogCost>()?[..] else {
+    let [(0, cost)] = ran.results::<LogCost>()?[..] else {
         bail!(Error::Undone);
     };
     let mut figures = Figures::new("console", on.name());

@@ -9,7 +9,8 @@ use nostall_postmortem::log_ring::{self, LogEntry, LogRing};
 use nostall_pstore::Layout;
 use nostall_uart::LineSettings;
 use nostall_work::console::{
-    Context, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, SLOTS, Strategy, Told, What,
+    Context, FIRST_WORDS, Fired, Held, Hold, Job, JobResult, LAST_WORDS, Lines, SLOTS, Strategy,
+    What,
 };
 use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 
@@ -160,17 +161,17 @@ fn outcome(
     ring: &LogRing<'_>,
 ) -> Result<FloodOutcome, Error> {
     let logged = Logged::found(records(ring));
-    let results = ran.told()?.into_iter().map(|(_, told)| told);
-    let told = Gathered::from(results.collect())?;
-    told.check(plan, ran.serial.len())?;
-    let mut wire = LineOutput::new(ran.serial, told.arrivals);
+    let results = ran.results()?.into_iter().map(|(_, result)| result);
+    let result = Gathered::from(results.collect())?;
+    result.check(plan, ran.serial.len())?;
+    let mut wire = LineOutput::new(ran.serial, result.arrivals);
     // A byte in transit when its CPU was stopped may have been counted, and not sent.
-    let last = wire.times.last().copied().unwrap_or(told.records.start);
+    let last = wire.times.last().copied().unwrap_or(result.records.start);
     wire.times.resize(wire.bytes.len(), last);
     Ok(FloodOutcome::of(
         plan,
         strategy,
-        told.records,
+        result.records,
         &logged,
         &wire,
     ))
@@ -186,10 +187,10 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn from(results: Vec<Told>) -> Result<Self, Error> {
+    fn from(results: Vec<JobResult>) -> Result<Self, Error> {
         let mut all = Self::default();
-        for told in results {
-            all.add(&told)?;
+        for result in results {
+            all.add(&result)?;
         }
         all.records.delays.sort_unstable();
         // Sorted by their end.
@@ -202,16 +203,16 @@ impl Gathered {
     fn check(&self, plan: &FloodPlan<'_>, bytes: usize) -> Result<(), Error> {
         let (cpus, panics) = (plan.cpus, plan.panic_at.is_some());
         let records = &self.records;
-        let (told, times) = (records.cpus.len(), self.arrivals.len());
+        let (result, times) = (records.cpus.len(), self.arrivals.len());
         let lines = Lines::new(plan.log).count();
         let others = records.holds.iter().map(|(cpu, _)| cpu);
         let others = others.chain(records.fired.iter().map(|(cpu, _)| cpu));
         if self.floods != 1 || records.end < records.start || records.panic.is_some() != panics {
             return Err(wrong("of a flood, not the one that was to be"));
         }
-        if told != cpus || others.into_iter().any(|&cpu| cpu >= cpus) {
+        if result != cpus || others.into_iter().any(|&cpu| cpu >= cpus) {
             return Err(wrong(&format!(
-                "of {told} CPUs or others, where {cpus} are"
+                "of {result} CPUs or others, where {cpus} are"
             )));
         }
         if times.abs_diff(bytes) > usize::from(panics) {
@@ -226,10 +227,10 @@ impl Gathered {
         Ok(())
     }
 
-    fn add(&mut self, told: &Told) -> Result<(), Error> {
+    fn add(&mut self, result: &JobResult) -> Result<(), Error> {
         let records = &mut self.records;
-        match told {
-            Told::Flood {
+        match result {
+            JobResult::Flood {
                 start,
                 end,
                 lost,
@@ -244,7 +245,7 @@ impl Gathered {
                 (records.start, records.end) = (Nanos(*start), Nanos(*end));
                 (records.lost, records.panic) = (*lost, panic.map(Nanos));
             }
-            Told::Cpu {
+            JobResult::Cpu {
                 given_away,
                 ticks,
                 missed,
@@ -254,8 +255,8 @@ impl Gathered {
                 ticks: *ticks,
                 missed: *missed,
             }),
-            Told::Held(held) => records.holds.push((held.cpu.into(), hold(held)?)),
-            Told::Fired {
+            JobResult::Held(held) => records.holds.push((held.cpu.into(), hold(held)?)),
+            JobResult::Fired {
                 cpu,
                 at,
                 lasts,
@@ -273,8 +274,8 @@ impl Gathered {
                 };
                 records.fired.push(((*cpu).into(), fired));
             }
-            Told::Delays(delays) => records.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
-            Told::Arrived(times) => {
+            JobResult::Delays(delays) => records.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
+            JobResult::Arrived(times) => {
                 let times = times.iter().map(|&us| Nanos::from_micros(us.into()));
                 self.arrivals.extend(times);
             }
@@ -320,7 +321,7 @@ mod tests {
         }
     }
 
-    const FLOOD: Told = Told::Flood {
+    const FLOOD: JobResult = JobResult::Flood {
         start: 1,
         end: 9,
         lost: 0,
@@ -337,30 +338,30 @@ mod tests {
     };
 
     /// Returns all reports about two lines, in five bytes.
-    fn all() -> Vec<Told> {
+    fn all() -> Vec<JobResult> {
         vec![
             FLOOD,
-            Told::Cpu {
+            JobResult::Cpu {
                 cpu: 0,
                 given_away: 5,
                 ticks: 1,
                 missed: 0,
             },
-            Told::Held(HELD),
-            Told::Fired {
+            JobResult::Held(HELD),
+            JobResult::Fired {
                 cpu: 0,
                 at: 5,
                 lasts: 2,
                 lockup: true,
                 cascaded: false,
             },
-            Told::Delays(Delays::from_slice(&[7, 6]).unwrap()),
-            Told::Arrived(Times::from_slice(&[1, 2, 3, 4, 5]).unwrap()),
+            JobResult::Delays(Delays::from_slice(&[7, 6]).unwrap()),
+            JobResult::Arrived(Times::from_slice(&[1, 2, 3, 4, 5]).unwrap()),
         ]
     }
 
     /// Returns the error about these results.
-    fn fault(results: &[Told], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
+    fn fault(results: &[JobResult], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
         let gathered = Gathered::from(results.to_vec());
         let checked = gathered.and_then(|all| all.check(&plan(panic_at), bytes));
         checked.err().map(|error| error.to_string())
@@ -399,7 +400,7 @@ mod tests {
             assert!(fault(&all(), None, bytes).is_some(), "{bytes}");
         }
         let mut all = all();
-        all[0] = Told::Flood {
+        all[0] = JobResult::Flood {
             start: 1,
             end: 9,
             lost: 0,
@@ -418,7 +419,7 @@ mod tests {
         let at = Some(Nanos(5));
         let mut all = all();
         assert!(fault(&all, at, 5).is_some(), "it did not panic");
-        all[0] = Told::Flood {
+        all[0] = JobResult::Flood {
             start: 1,
             end: 9,
             lost: 0,
@@ -426,7 +427,7 @@ mod tests {
             panic: Some(6),
         };
         assert!(fault(&all, None, 5).is_some(), "it panicked");
-        all[4] = Told::Delays(Delays::from_slice(&[7]).unwrap());
+        all[4] = JobResult::Delays(Delays::from_slice(&[7]).unwrap());
         assert_eq!(fault(&all, at, 5), None);
         assert_eq!(fault(&all, at, 4), None);
         assert!(fault(&all, at, 3).is_some());
@@ -436,7 +437,7 @@ mod tests {
     fn missing_cpus_and_contexts_are_reported() {
         for held in [Held { cpu: 1, ..HELD }, Held { context: 3, ..HELD }] {
             let mut all = all();
-            all[2] = Told::Held(held);
+            all[2] = JobResult::Held(held);
             assert!(fault(&all, None, 5).is_some(), "{held:?}");
         }
     }

@@ -388,8 +388,8 @@ mod tests {
             survey.trees[0].sum.faults = 3;
         });
         assert_eq!(answer.failure, None);
-        let told = "Wrong with it:\n  ports: 0000:00:01.0: odd\n  ports: and 2 more\n";
-        assert!(answer.text.contains(told), "{}", answer.text);
+        let result = "Wrong with it:\n  ports: 0000:00:01.0: odd\n  ports: and 2 more\n";
+        assert!(answer.text.contains(result), "{}", answer.text);
     }
 
     #[test]

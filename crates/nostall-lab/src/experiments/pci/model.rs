@@ -6,7 +6,7 @@ use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, TopologyFailure, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
 use nostall_pci::{BarSlot, ConfigPorts, Decoding, Ecam, Policy, Ranges, Selector, assign};
-use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
+use nostall_work::pci::{Counted, JobResult, Method, RAM_AT, Space};
 use nostall_work::text;
 use spin::mutex::SpinMutex;
 
@@ -35,10 +35,10 @@ pub fn run(plan: &PciPlan<'_>) -> Result<PciSurvey, TopologyFailure> {
     let shadowed = VirtualBus::shadowed(Topology::new(0..=255)?.bridge);
     let mut survey = PciSurvey::default();
     on(&plain, |space, why| {
-        let mut tell = |told| {
-            let _ = survey.add(told); // all reports here are about the machine
+        let mut tell = |result| {
+            let _ = survey.add(result); // all reports here are about the machine
         };
-        tell(Told::Machine {
+        tell(JobResult::Machine {
             environment: text(format_args!("a model, and no guest")),
             ecam_first: true,
             chosen: Some(Method::Ecam),
@@ -54,8 +54,8 @@ pub fn run(plan: &PciPlan<'_>) -> Result<PciSurvey, TopologyFailure> {
     let at_start = count(&shadowed);
     let mut in_shadow = PciSurvey::default();
     on(&shadowed, |space, _| {
-        space.enumerate(&mut |told| {
-            let _ = in_shadow.add(told);
+        space.enumerate(&mut |result| {
+            let _ = in_shadow.add(result);
         });
     });
     survey.mappings.push(Mapping {

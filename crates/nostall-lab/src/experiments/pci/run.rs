@@ -2,7 +2,7 @@
 
 use nostall_work::LONGEST_REPORT;
 use nostall_work::pci::{
-    FoundCapability, FoundFunction, Job, Method, Operation, PciMeasured, Told, Tree,
+    FoundCapability, FoundFunction, Job, JobResult, Method, Operation, PciMeasured, Tree,
 };
 
 use nostall_vm::qemu::Qemu;
@@ -166,23 +166,27 @@ impl PciPlan<'_> {
             ..limits
         };
         let ran = machine.run(&guest, &limits, Ending::Done, &mut |_| {})?;
-        let survey = self.survey(jobs, ran.told_with_exits()?);
+        let survey = self.survey(jobs, ran.results_with_exits()?);
         Ok((survey.ok_or(Error::Undone)?, ran))
     }
 
     /// Puts together the reports of these jobs in a guest; `None` if some are missing, or out
     /// of order.
-    fn survey(&self, jobs: &[Job], told: Vec<(usize, Told, Option<Exits>)>) -> Option<PciSurvey> {
+    fn survey(
+        &self,
+        jobs: &[Job],
+        result: Vec<(usize, JobResult, Option<Exits>)>,
+    ) -> Option<PciSurvey> {
         let mut rounds = self.rounds();
         let mut survey = PciSurvey::default();
         let (mut compared, mut turn) = (false, 0);
-        for (item, told, exits) in told {
+        for (item, result, exits) in result {
             if item < turn {
                 return None;
             }
             turn = item;
-            match (jobs.get(item)?, told) {
-                (Job::Measure(..), Told::Measured(measured)) => {
+            match (jobs.get(item)?, result) {
+                (Job::Measure(..), JobResult::Measured(measured)) => {
                     let (operation, strategy) = rounds.next()?;
                     turn += 1; // each has one
                     survey.measurings.push(Measuring {
@@ -192,9 +196,9 @@ impl PciPlan<'_> {
                         exits: exits.map(|exits| exits.pci),
                     });
                 }
-                (_, told) => {
-                    compared |= matches!(told, Told::Compared { .. });
-                    survey.add(told)?;
+                (_, result) => {
+                    compared |= matches!(result, JobResult::Compared { .. });
+                    survey.add(result)?;
                 }
             }
         }
@@ -207,9 +211,9 @@ const FUNCTIONS: [Job; 2] = [Job::Enumerate, Job::VirtioDrivers];
 
 impl PciSurvey {
     /// Adds a report about the machine; `None` if it is of another kind.
-    pub(super) fn add(&mut self, told: Told) -> Option<()> {
-        match told {
-            Told::Machine {
+    pub(super) fn add(&mut self, result: JobResult) -> Option<()> {
+        match result {
+            JobResult::Machine {
                 environment,
                 ecam_first,
                 why,
@@ -221,7 +225,7 @@ impl PciSurvey {
                     format!("chosen: {why}"),
                 ];
             }
-            Told::Window {
+            JobResult::Window {
                 segment,
                 buses: (from, to),
                 start,
@@ -233,8 +237,8 @@ impl PciSurvey {
                 let doubt = doubt.map(|doubt| format!("  not used: {doubt}"));
                 self.described.extend(doubt);
             }
-            Told::NoWindows(why) => self.described.push(format!("ECAM: none: {why}")),
-            Told::Function { method, found } => {
+            JobResult::NoWindows(why) => self.described.push(format!("ECAM: none: {why}")),
+            JobResult::Function { method, found } => {
                 let capabilities = Vec::new();
                 let functions = &mut self.tree(method).functions;
                 functions.push(SurveyedFunction {
@@ -242,18 +246,18 @@ impl PciSurvey {
                     capabilities,
                 });
             }
-            Told::Capabilities(some) => {
+            JobResult::Capabilities(some) => {
                 let function = self.trees.last_mut()?.functions.last_mut()?;
                 function.capabilities.extend(some);
             }
-            Told::Fault { method, what } => {
+            JobResult::Fault { method, what } => {
                 self.tree(method).faults.push(what.as_str().to_owned());
             }
-            Told::Tree(sum) => self.tree(sum.method).sum = sum,
-            Told::Compared { equal } => self.equal = equal,
+            JobResult::Tree(sum) => self.tree(sum.method).sum = sum,
+            JobResult::Compared { equal } => self.equal = equal,
             // Faults were reported for BARs without a place. A sum adds nothing.
-            Told::Assigned { .. } | Told::VirtioDriversDone { .. } => {}
-            Told::VirtioDrivers {
+            JobResult::Assigned { .. } | JobResult::VirtioDriversDone { .. } => {}
+            JobResult::VirtioDrivers {
                 bus,
                 devfn,
                 vendor,

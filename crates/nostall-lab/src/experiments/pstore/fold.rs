@@ -154,8 +154,8 @@ mod tests {
         change(&mut survived);
         let answer = answer_of(&survived);
         let fault = answer.failure.unwrap();
-        let told = format!("Not as it should be:\n  {fault}");
-        assert!(answer.text.ends_with(&told), "{}", answer.text);
+        let result = format!("Not as it should be:\n  {fault}");
+        assert!(answer.text.ends_with(&result), "{}", answer.text);
         fault
     }
 

@@ -1,6 +1,6 @@
 //! Recording function entries in persistent RAM, in several ways, and the crash.
 
-use nostall_work::pstore::{Job, Moved, REGION, Recovered, Strategy, Told, recover};
+use nostall_work::pstore::{Job, JobResult, Moved, REGION, Recovered, Strategy, recover};
 
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
 
@@ -74,20 +74,23 @@ pub fn run(
 }
 
 fn recovered(ran: &Ran) -> Result<Vec<Recovered>, Error> {
-    let found = ran.told()?.into_iter().filter_map(|(_, told)| match told {
-        Told::Recovered(found) => Some(found),
-        _ => None,
-    });
+    let found = ran
+        .results()?
+        .into_iter()
+        .filter_map(|(_, result)| match result {
+            JobResult::Recovered(found) => Some(found),
+            _ => None,
+        });
     Ok(found.collect())
 }
 
 /// One result for each moving of the list, in its order.
 fn moved(jobs: &[Job], ran: &Ran) -> Result<Vec<(Strategy, Moved)>, Error> {
     let mut reported = ran
-        .told()?
+        .results()?
         .into_iter()
-        .filter_map(|(item, told)| match told {
-            Told::Moved(moved) => Some((item, moved)),
+        .filter_map(|(item, result)| match result {
+            JobResult::Moved(moved) => Some((item, moved)),
             _ => None,
         });
     let mut all = Vec::new();

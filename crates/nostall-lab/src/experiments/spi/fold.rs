@@ -21,9 +21,9 @@ pub fn fold(on: [&'static str; 2], frames: u32, reports: &SpiReports) -> (Figure
         record.value(metric, "ns", value.map(|value| value as f64));
     }
 
-    let told = reports.faults.iter();
-    let told = told.map(|(_, what)| escape(what.as_bytes()).into_owned());
-    let mut faults: Vec<_> = told.collect();
+    let result = reports.faults.iter();
+    let result = result.map(|(_, what)| escape(what.as_bytes()).into_owned());
+    let mut faults: Vec<_> = result.collect();
     // A failed job leaves out further reports. That is no fault of its own.
     if !reports.faults.iter().any(|(job, _)| *job == Job::Flash) {
         faults.extend(flash_faults(reports));

@@ -39,9 +39,9 @@ fn try_flash(fault: Option<FlashFault>, reports: &mut SpiReports) {
     let wires = Wires::new(clock.clone());
     let line = wires.connect(model.clone());
     let bus = bus(wires, line, clock);
-    flash(&bus, Select::line(0), &mut |told| {
+    flash(&bus, Select::line(0), &mut |result| {
         // All reports here are about the flash.
-        let _ = reports.add(Job::Flash, told);
+        let _ = reports.add(Job::Flash, result);
     });
     reports.look_into_flash(&content, model.borrow().memory());
 }
@@ -89,8 +89,8 @@ mod tests {
         let hal = Hal::new(wires, [line], Rated);
         let bus = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
         let mut reports = SpiReports::default();
-        flash(&bus, Select::line(0), &mut |told| {
-            let _ = reports.add(Job::Flash, told);
+        flash(&bus, Select::line(0), &mut |result| {
+            let _ = reports.add(Job::Flash, result);
         });
         let (_, fault) = &reports.faults[0];
         assert!(fault.contains("still busy"), "{fault}");

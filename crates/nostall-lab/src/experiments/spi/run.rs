@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nostall_work::LONGEST_REPORT;
-use nostall_work::spi::{Digest, Job, SECTOR, Sector, SpiMeasured, Strategy, Told};
+use nostall_work::spi::{Digest, Job, JobResult, SECTOR, Sector, SpiMeasured, Strategy};
 use sha2::{Digest as _, Sha256};
 
 use nostall_vm::process::MemoryFile;
@@ -74,12 +74,14 @@ pub struct InFlash {
 
 impl SpiReports {
     /// Adds a report of `job`; `None` if it is of another job.
-    pub(super) fn add(&mut self, job: Job, told: Told) -> Option<()> {
-        match (job, told) {
-            (_, Told::Fault(what)) => self.faults.push((job, what.as_str().to_owned())),
-            (Job::Flash, Told::FlashId(id)) => self.flash = Some(id),
-            (Job::Flash, Told::Sector(sector)) => self.sector = Some(sector),
-            (Job::Can { strategy, .. }, Told::Can(measured)) if measured.strategy == strategy => {
+    pub(super) fn add(&mut self, job: Job, result: JobResult) -> Option<()> {
+        match (job, result) {
+            (_, JobResult::Fault(what)) => self.faults.push((job, what.as_str().to_owned())),
+            (Job::Flash, JobResult::FlashId(id)) => self.flash = Some(id),
+            (Job::Flash, JobResult::Sector(sector)) => self.sector = Some(sector),
+            (Job::Can { strategy, .. }, JobResult::Can(measured))
+                if measured.strategy == strategy =>
+            {
                 self.measured.push(measured);
             }
             _ => return None,
@@ -137,9 +139,9 @@ pub fn run(
     };
     let ran = machine.run(&guest, &plan.limits(), Ending::Done, &mut |_| {})?;
     let mut reports = SpiReports::default();
-    for (item, told) in ran.told()? {
+    for (item, result) in ran.results()? {
         let job = jobs.get(item);
-        let added = job.and_then(|job| reports.add(*job, told));
+        let added = job.and_then(|job| reports.add(*job, result));
         added.ok_or_else(|| Error::NotAReport(format!("item {item} tells something else")))?;
     }
     reports.look_into_flash(&content, &flash.read_from(0, FLASH_BYTES)?);

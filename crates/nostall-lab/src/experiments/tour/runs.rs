@@ -199,12 +199,12 @@ mod tests {
 
     #[test]
     fn a_run_that_does_not_end_is_given_up_and_one_that_ends_is_not() {
-        let (tell, told) = mpsc::channel();
+        let (send, received) = mpsc::channel();
         // The run ends only because it is given up.
         let given_up = within(
             Duration::from_millis(1),
-            move || tell.send(()).unwrap(),
-            || told.recv().is_ok(),
+            move || send.send(()).unwrap(),
+            || received.recv().is_ok(),
         );
         assert!(given_up);
         let unexpected = || panic!("given up");

@@ -1,7 +1,7 @@
 //! Conversion of sendings and traces to figures and findings.
 
 use anyhow::Result;
-use nostall_work::trace::Told;
+use nostall_work::trace::JobResult;
 
 use super::picture::numbers;
 use super::run::{Crash, Recorded};
@@ -56,8 +56,8 @@ pub fn fold(
         faults.push(format!("only {arrived} of {all_bytes} bytes arrived"));
     }
     if let Some(crash) = &recorded.crash {
-        let records = crash.host.iter().map(|told| match told {
-            Told::Left { records, .. } => *records,
+        let records = crash.host.iter().map(|result| match result {
+            JobResult::Left { records, .. } => *records,
             _ => 0,
         });
         let records = records.sum::<u64>() as f64;
@@ -108,38 +108,38 @@ mod tests {
     #[test]
     fn a_next_boot_that_reads_another_trace_is_reported() {
         let crash = |recorded: &mut Recorded| recorded.crash.as_mut().unwrap().next_boot.pop();
-        let told = faults(|recorded| drop(crash(recorded)));
-        assert_eq!(told, ["the second boot read another trace than the host"]);
-        let told = faults(|recorded| {
+        let result = faults(|recorded| drop(crash(recorded)));
+        assert_eq!(result, ["the second boot read another trace than the host"]);
+        let result = faults(|recorded| {
             let crash = recorded.crash.as_mut().unwrap();
             (crash.host, crash.next_boot) = (Vec::new(), Vec::new());
         });
-        assert_eq!(told, ["the host read no records"]);
+        assert_eq!(result, ["the host read no records"]);
     }
 
     #[test]
     fn bytes_not_sent_or_not_received_are_reported() {
-        let told = faults(|recorded| recorded.sendings[4].sent.written -= 1);
+        let result = faults(|recorded| recorded.sendings[4].sent.written -= 1);
         assert_eq!(
-            told,
+            result,
             ["byte-polled, 2500 bytes: only 2499 of 2500 bytes were sent"]
         );
-        let told = faults(|recorded| recorded.arrived -= 1);
-        assert_eq!(told, ["only 10003 of 10004 bytes arrived"]);
+        let result = faults(|recorded| recorded.arrived -= 1);
+        assert_eq!(result, ["only 10003 of 10004 bytes arrived"]);
     }
 
     #[test]
     fn a_trace_that_contradicts_the_driver_is_reported() {
-        let told = faults(|recorded| recorded.sendings[0].sent.ns += 1_000_000_000);
+        let result = faults(|recorded| recorded.sendings[0].sent.ns += 1_000_000_000);
         assert!(
-            told[0].starts_with("byte-polled, 1 bytes: the trace shows "),
-            "{told:?}"
+            result[0].starts_with("byte-polled, 1 bytes: the trace shows "),
+            "{result:?}"
         );
-        let told = faults(|recorded| {
+        let result = faults(|recorded| {
             recorded.sendings[0].trace = recorded.sendings[0].trace[..1024].to_vec()
         });
         assert_eq!(
-            told,
+            result,
             ["byte-polled, 1 bytes: the trace does not show the sending"]
         );
     }

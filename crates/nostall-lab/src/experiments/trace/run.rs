@@ -3,7 +3,7 @@
 use nostall_trace::layout::LINE;
 use nostall_uart::Strategy;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
-use nostall_work::trace::{CRASH, Job, SIZES, Told, part, recover};
+use nostall_work::trace::{CRASH, Job, JobResult, SIZES, part, recover};
 use nostall_work::uart::Sent;
 
 /// MiB of the guest's RAM.
@@ -30,9 +30,9 @@ pub struct Crash {
     /// The region of the trace, from the crashed guest's RAM.
     pub trace: Vec<u8>,
     /// Records that the host reads there.
-    pub host: Vec<Told>,
+    pub host: Vec<JobResult>,
     /// Records that the next kernel on this RAM reads there.
-    pub next_boot: Vec<Told>,
+    pub next_boot: Vec<JobResult>,
     /// The panic message.
     pub panic: String,
 }
@@ -78,19 +78,19 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), 
     };
     let next = machine.run(&second, &limits, Ending::Done, &mut |_| {})?;
 
-    let told = ran.told::<Told>()?;
-    let sendings = jobs.iter().zip(0..).zip(told).map(|((job, at), told)| {
+    let result = ran.results::<JobResult>()?;
+    let sendings = jobs.iter().zip(0..).zip(result).map(|((job, at), result)| {
         let Job::Send { strategy, bytes } = *job else {
             return Err(Error::Undone);
         };
         let (
             item,
-            Told::Sent {
+            JobResult::Sent {
                 sent,
                 functions,
                 refused,
             },
-        ) = told
+        ) = result
         else {
             return Err(Error::Undone);
         };
@@ -114,7 +114,11 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), 
         Some(Report::Panic { message, .. }) => message.as_str().to_owned(),
         _ => return Err(Error::Unbroken),
     };
-    let next_boot = next.told()?.into_iter().map(|(_, told)| told).collect();
+    let next_boot = next
+        .results()?
+        .into_iter()
+        .map(|(_, result)| result)
+        .collect();
     let crash = Crash {
         host: read(&trace),
         next_boot,
@@ -130,10 +134,10 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), 
 }
 
 /// Reads the trace of a crash.
-pub fn read(trace: &[u8]) -> Vec<Told> {
-    let mut told = Vec::new();
-    recover(trace, |found| told.push(found));
-    told
+pub fn read(trace: &[u8]) -> Vec<JobResult> {
+    let mut result = Vec::new();
+    recover(trace, |found| result.push(found));
+    result
 }
 
 const _: () = assert!(CRASH.start.is_multiple_of(LINE as u64));

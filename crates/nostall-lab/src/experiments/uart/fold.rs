@@ -256,8 +256,8 @@ mod tests {
             took: Nanos::from_micros(50),
         };
         let text = table(&sendings);
-        let told = "\nmap changes while sending: 2, which took the host 50.0 us.";
-        assert!(text.ends_with(told), "{text}");
+        let result = "\nmap changes while sending: 2, which took the host 50.0 us.";
+        assert!(text.ends_with(result), "{text}");
         assert!(!text.contains("are not known here"), "{text}");
     }
 
@@ -307,8 +307,8 @@ mod tests {
     fn bytes_that_are_missing_are_faults() {
         let failure = |arrived| fold(sendings(arrived)).failure();
         let expected = "1 of 2 ways lost bytes: fifo-burst, lines: only 2 of 4 bytes arrived";
-        let told = failure(b"abcdabcdabcdab").unwrap();
-        assert!(told.starts_with(expected), "{told}");
+        let result = failure(b"abcdabcdabcdab").unwrap();
+        assert!(result.starts_with(expected), "{result}");
         assert_eq!(failure(b"abcdabcdabcdabcd"), None);
         assert!(failure(b"").unwrap().starts_with("2 of 2 ways"));
     }

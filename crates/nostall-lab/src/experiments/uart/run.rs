@@ -49,14 +49,14 @@ impl UartPlan<'_> {
 
     /// Folds a guest's reports into sendings. Takes the bytes of the serial line out of `ran`.
     fn sendings_of(&self, ran: &mut Ran) -> Result<Vec<Sending>, Error> {
-        let told = ran.told_with_exits::<Sent>()?;
+        let result = ran.results_with_exits::<Sent>()?;
         let jobs: Vec<_> = self.sendings().collect();
-        if told.len() != jobs.len() {
+        if result.len() != jobs.len() {
             return Err(Error::Undone);
         }
         let serial = std::mem::take(&mut ran.serial);
         let arrived = cut(&serial, self.on_the_line().len(), jobs.len());
-        let sendings = jobs.into_iter().zip(told).zip(arrived).enumerate();
+        let sendings = jobs.into_iter().zip(result).zip(arrived).enumerate();
         let sendings = sendings.map(|(n, ((job, (item, sent, exits)), arrived))| {
             if item != n % self.jobs.len() {
                 return Err(Error::NotAReport(format!("item {item} out of turn")));

@@ -183,10 +183,10 @@ pub fn killed_in_mid_flood(kind: qemu::QemuBoard, sent: impl Fn(&Path) -> Vec<u8
     guest.kill_when(|| serial().len() > 2_000 && read(&["--all"]).0.lines().count() > LINES);
 
     let (all, _) = read(&["--all"]);
-    let (left, told) = read(&[]);
+    let (left, result) = read(&[]);
     let (all, left): (Vec<_>, Vec<_>) = (all.lines().collect(), left.lines().collect());
-    assert!(told.contains(", printed up to "), "{told}");
-    assert!(!told.contains("unfinished") && !told.contains("damaged"));
+    assert!(result.contains(", printed up to "), "{result}");
+    assert!(!result.contains("unfinished") && !result.contains("damaged"));
     // Each logged record is in the ring, once.
     let texts = |lines: &[&str]| {
         let texts = lines.iter().map(|line| line.split_once("] ").unwrap().1);

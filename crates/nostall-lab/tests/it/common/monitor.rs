@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use nostall_vm::qemu::QemuBoard;
 use nostall_work::Report;
-use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Told};
+use nostall_work::pci::{FoundBarKind, FoundFunction, JobResult, Method};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -86,7 +86,12 @@ fn machine(of: QemuBoard) -> (&'static [u8], &'static [&'static str]) {
 }
 
 /// Returns the guest's reports, and the monitor's view of its devices afterwards.
-pub fn both(of: QemuBoard, devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
+pub fn both(
+    of: QemuBoard,
+    devices: &[&str],
+    more: &[&str],
+    work: &str,
+) -> (Vec<JobResult>, Vec<Value>) {
     let dir = TempDir::new().unwrap();
     let (kernel, reports) = (dir.path().join("kernel"), dir.path().join("reports"));
     let (content, machine) = machine(of);
@@ -127,19 +132,19 @@ pub fn both(of: QemuBoard, devices: &[&str], more: &[&str], work: &str) -> (Vec<
         so_far.contains("compared") && so_far.ends_with('\n')
     });
     assert!(has_ended, "no end: {so_far}");
-    (told(&so_far), query_pci(&mut qemu.0))
+    (results(&so_far), query_pci(&mut qemu.0))
 }
 
-fn told(reports: &str) -> Vec<Told> {
+fn results(reports: &str) -> Vec<JobResult> {
     let reports = reports
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    let told = reports.filter_map(|report| match report {
-        Report::Told { told, .. } => Some(told),
+    let result = reports.filter_map(|report| match report {
+        Report::Result { result, .. } => Some(result),
         Report::Ready { .. } => None,
         other => panic!("{other:?}"),
     });
-    told.collect()
+    result.collect()
 }
 
 /// Returns the monitor's `query-pci`: the devices of all root buses.
@@ -272,9 +277,9 @@ fn as_shown(found: &FoundFunction, monitor: &Shown) -> Shown {
     }
 }
 
-pub fn functions(told: &[Told], by: Method) -> Vec<&FoundFunction> {
-    let functions = told.iter().filter_map(|told| match told {
-        Told::Function { method, found } if *method == by => Some(found),
+pub fn functions(result: &[JobResult], by: Method) -> Vec<&FoundFunction> {
+    let functions = result.iter().filter_map(|result| match result {
+        JobResult::Function { method, found } if *method == by => Some(found),
         _ => None,
     });
     functions.collect()
@@ -299,9 +304,9 @@ pub fn all_shown(monitor: &[Value], devices: &[&str]) -> BTreeMap<Place, Shown> 
 }
 
 /// Checks that the guest's tree equals the monitor's, with each of these methods.
-pub fn check(told: &[Told], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
+pub fn check(result: &[JobResult], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
     for &method in methods {
-        let found = functions(told, method);
+        let found = functions(result, method);
         let places = |found: &FoundFunction| (u64::from(found.bus), u64::from(found.devfn));
         let found: BTreeMap<_, _> = found
             .into_iter()
@@ -317,18 +322,23 @@ pub fn check(told: &[Told], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
         }
     }
     assert!(
-        told.iter()
-            .any(|told| matches!(told, Told::Compared { equal: true }))
+        result
+            .iter()
+            .any(|result| matches!(result, JobResult::Compared { equal: true }))
     );
-    assert!(!told.iter().any(|told| matches!(told, Told::Fault { .. })));
+    assert!(
+        !result
+            .iter()
+            .any(|result| matches!(result, JobResult::Fault { .. }))
+    );
 }
 
 /// Checks that the `virtio-drivers` crate finds the same functions as we do.
-pub fn check_virtio_drivers(told: &[Told]) {
-    let theirs: Vec<_> = told
+pub fn check_virtio_drivers(result: &[JobResult]) {
+    let theirs: Vec<_> = result
         .iter()
-        .filter_map(|told| match told {
-            Told::VirtioDrivers {
+        .filter_map(|result| match result {
+            JobResult::VirtioDrivers {
                 bus,
                 devfn,
                 vendor,
@@ -338,7 +348,7 @@ pub fn check_virtio_drivers(told: &[Told]) {
             _ => None,
         })
         .collect();
-    let mut ours: Vec<_> = functions(told, Method::Auto)
+    let mut ours: Vec<_> = functions(result, Method::Auto)
         .iter()
         .map(|found| {
             (

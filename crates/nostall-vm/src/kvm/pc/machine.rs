@@ -54,8 +54,8 @@ impl KvmMachine {
             give_interrupts(&vm)?;
         }
         let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
-        let told = kvm.capabilities().tsc_rate.then(|| cpu.get_tsc_khz().ok());
-        set_up(&cpu, told.flatten())?;
+        let result = kvm.capabilities().tsc_rate.then(|| cpu.get_tsc_khz().ok());
+        set_up(&cpu, result.flatten())?;
         let capabilities = kvm.capabilities();
         let collects = capabilities.coalesced_ports || capabilities.coalesced_mmio;
         let ring = collects.then(|| CoalescedRing::of(&cpu)).transpose()?;

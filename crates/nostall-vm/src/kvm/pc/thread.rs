@@ -28,11 +28,11 @@ impl<T: Send + 'static> CpuThread<T> {
     ) -> Result<Self, Error> {
         heed_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let result = stop.clone();
         let on_thread = move || {
             // The parent may have blocked the signal that stops the thread.
             unblock_signal(SIGRTMIN()).map_err(|error| io::Error::other(error.to_string()))?;
-            run(&told)
+            run(&result)
         };
         let thread = thread::Builder::new()
             .name("vcpu".to_owned())

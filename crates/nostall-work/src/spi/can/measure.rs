@@ -14,7 +14,7 @@ use super::receive::{Seen, TaskProgress, receive, set_up};
 use super::transmit::transmit;
 use super::wired::Wired;
 use crate::spi::job::Strategy;
-use crate::spi::told::SpiMeasured;
+use crate::spi::job_result::SpiMeasured;
 
 /// Upper bound for the time until a woken worker runs; far less than the idle timeout.
 const SOON: Nanos = Nanos::from_millis(250);

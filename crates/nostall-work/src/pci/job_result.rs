@@ -10,7 +10,7 @@ use crate::ReportText;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Told {
+pub enum JobResult {
     /// The guest's environment, and the method chosen for it.
     Machine {
         /// Bare metal, or the hypervisor's name.
@@ -174,38 +174,38 @@ mod tests {
             buses: u32::MAX,
         };
         let method = Method::Ports;
-        for told in [
-            Told::Machine {
+        for result in [
+            JobResult::Machine {
                 environment: text.clone(),
                 ecam_first: false,
                 chosen: Some(method),
                 why: text.clone(),
             },
-            Told::Window {
+            JobResult::Window {
                 segment: u32::MAX,
                 buses: (u8::MAX, u8::MAX),
                 start: u64::MAX,
                 doubt: Some(text.clone()),
             },
-            Told::NoWindows(text.clone()),
-            Told::Function {
+            JobResult::NoWindows(text.clone()),
+            JobResult::Function {
                 method,
                 found: largest(),
             },
-            Told::Capabilities(core::iter::repeat_n(capability, 16).collect()),
-            Told::Fault { method, what: text },
-            Told::Tree(Tree {
+            JobResult::Capabilities(core::iter::repeat_n(capability, 16).collect()),
+            JobResult::Fault { method, what: text },
+            JobResult::Tree(Tree {
                 method,
                 functions: u32::MAX,
                 buses: u32::MAX,
                 faults: u32::MAX,
                 digest: u64::MAX,
             }),
-            Told::Compared { equal: false },
-            Told::Measured(Some(measured)),
-            Told::Measured(None),
+            JobResult::Compared { equal: false },
+            JobResult::Measured(Some(measured)),
+            JobResult::Measured(None),
         ] {
-            result_survives(told);
+            result_survives(result);
         }
     }
 

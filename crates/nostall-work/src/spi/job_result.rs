@@ -12,7 +12,7 @@ pub type Digest = [u8; 32];
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Told {
+pub enum JobResult {
     /// Identification of the flash: manufacturer and two bytes of device ID.
     FlashId([u8; 3]),
     /// Result of testing a sector.
@@ -126,9 +126,9 @@ mod tests {
             cross_cpu: Some(large),
             interrupts: None,
         };
-        for told in [
-            Told::FlashId([u8::MAX; 3]),
-            Told::Sector(Sector {
+        for result in [
+            JobResult::FlashId([u8::MAX; 3]),
+            JobResult::Sector(Sector {
                 address: u32::MAX,
                 before: digest,
                 not_erased: u32::MAX,
@@ -138,10 +138,10 @@ mod tests {
                 erase_ns: large,
                 write_ns: large,
             }),
-            Told::Can(measured),
-            Told::Fault(text),
+            JobResult::Can(measured),
+            JobResult::Fault(text),
         ] {
-            result_survives(told);
+            result_survives(result);
         }
     }
 }

@@ -12,7 +12,7 @@ pub type Delays = heapless::Vec<u64, 24>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Told {
+pub enum JobResult {
     /// Summary of the flood; the first report.
     Flood {
         /// Scheduled time of the first line, in nanoseconds.
@@ -61,7 +61,7 @@ pub enum Told {
 
 /// A [`Hold`](super::Hold) with its CPU. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // Told there.
+#[allow(missing_docs)] // JobResult there.
 pub struct Held {
     pub cpu: u16,
     /// Context: 0 for a task, 1 for an interrupt handler, 2 for a panic.
@@ -79,38 +79,38 @@ mod tests {
     #[test]
     fn every_result_of_a_flood_fits_its_line() {
         let large = u64::MAX;
-        for told in [
-            Told::Flood {
+        for result in [
+            JobResult::Flood {
                 start: large,
                 end: large,
                 lost: large,
                 overrun: u32::MAX,
                 panic: Some(large),
             },
-            Told::Cpu {
+            JobResult::Cpu {
                 cpu: u16::MAX,
                 given_away: large,
                 ticks: large,
                 missed: large,
             },
-            Told::Held(Held {
+            JobResult::Held(Held {
                 cpu: u16::MAX,
                 context: u8::MAX,
                 from: large,
                 owner_from: large,
                 until: large,
             }),
-            Told::Fired {
+            JobResult::Fired {
                 cpu: u16::MAX,
                 at: large,
                 lasts: large,
                 lockup: false,
                 cascaded: false,
             },
-            Told::Delays(core::iter::repeat_n(large, 24).collect()),
-            Told::Arrived(core::iter::repeat_n(u32::MAX, 48).collect()),
+            JobResult::Delays(core::iter::repeat_n(large, 24).collect()),
+            JobResult::Arrived(core::iter::repeat_n(u32::MAX, 48).collect()),
         ] {
-            result_survives(told);
+            result_survives(result);
         }
     }
 }

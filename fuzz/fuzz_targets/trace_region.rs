@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use nostall_trace::layout::{LONGEST_NAME, REGION_HEADER, RegionHeader};
-use nostall_tracefile::model::Source;
 use nostall_trace::recover;
 use nostall_tracefile::ZoneEvents;
+use nostall_tracefile::model::Source;
 
 fuzz_target!(|data: (bool, &[u8])| {
     let (sealed, bytes) = data;

@@ -23,8 +23,8 @@ pub fn read<C: Controller, P: Platform>(
         };
         bus.device(settings).expect("the controller has this line")
     };
-    // A card needs 74 clock cycles before its first command, and a slow clock until it is ready
-    // (SD Physical Layer Simplified Specification, "Power Up" and "Clock Control").
+    // SD Physical Layer Simplified Specification, "Power Up" and "Clock Control": a card needs 74
+    // clock cycles before its first command. The clock is slow until the card is ready.
     let unselected = device(400_000, Select::None);
     unselected
         .write(&[0xff; 10])

@@ -1,12 +1,12 @@
-//! The program of the SD card on a model of the card, which may have a fault.
+//! The program of the SD card on a model of the card, which may have a fault. A flash shares the bus.
 
 use std::process::Command;
 
 use embedded_sdmmc::{Error, SdCardError};
 use nostall_devices::VirtualClock;
-use nostall_devices::spi::{CardFault, SdCard, Wires};
+use nostall_devices::spi::{CardFault, Flash, SdCard, Wires};
 use nostall_spi::controllers::{Configure, Hal};
-use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Wire};
+use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Settings, Wire};
 
 /// Returns a file's content, and a card's image with that file, made with dosfstools and mtools.
 fn image(name: &str) -> (Vec<u8>, Vec<u8>) {
@@ -35,7 +35,7 @@ impl Configure<Wires> for Rated {
 }
 
 /// Reads the file of a card with this image; `None` is no card. The fault begins after as many
-/// blocks.
+/// blocks. Identifies the flash after each piece of the file.
 fn read(
     image: Option<&[u8]>,
     fault: Option<(CardFault, u32)>,
@@ -52,9 +52,18 @@ fn read(
             wires.connect(card)
         }
     };
-    let bus = Bus::new(Hal::new(wires, [line], Rated), Bare(clock), Config::DEFAULT);
+    let lines = [line, wires.connect(Flash::new(clock.clone()))];
+    let hal = Hal::new(wires, lines, Rated);
+    let bus = Bus::new(hal, Bare(clock), Config::DEFAULT);
+    let settings = Settings::new(8_000_000, Select::line(1));
+    let flash = bus.device(settings).expect("a line");
     let mut content = Vec::new();
-    spi_examples::card::read(&bus, "CONTENT.TXT", |piece| content.extend(piece))?;
+    spi_examples::card::read(&bus, "CONTENT.TXT", |piece| {
+        let mut id = [0; 3];
+        flash.write_then_read(&[0x9f], &mut id).expect("a flash");
+        assert_eq!(id, [0x9d, 0x70, 0x19]);
+        content.extend(piece);
+    })?;
     Ok(content)
 }
 

@@ -54,16 +54,16 @@ fn refused(args: &[&str]) -> String {
     error(&output)
 }
 
-/// Returns the bus accesses of each strategy, by its name and metric.
+/// Returns the bus accesses of each strategy, by its name and the figure's case.
 fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
     let results = document["results"].as_array().unwrap().iter();
     results
+        .filter(|result| result["metric"] == "bus_accesses_per_byte")
         .map(|result| {
-            let word = |name| result[name].as_str().unwrap();
+            let case = result["case"].as_str().unwrap_or_default();
             let value = result["value"].as_f64().unwrap();
-            ((word("strategy"), word("metric")), value)
+            ((result["strategy"].as_str().unwrap(), case), value)
         })
-        .filter(|((_, metric), _)| metric.starts_with("bus_accesses_per_byte"))
         .collect()
 }
 

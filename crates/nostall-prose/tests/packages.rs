@@ -159,3 +159,66 @@ fn every_published_library_has_its_public_items_in_docs_api() {
         );
     }
 }
+
+/// Crates by their users, and the crates of this workspace that those may need.
+const HOUSES: [(&str, &[&str], &[&str]); 6] = [
+    (
+        "drivers",
+        &[
+            "io", "uart", "console", "pci", "spi", "pstore", "trace", "trace-macros",
+        ],
+        &[],
+    ),
+    ("devices", &["devices"], &["drivers"]),
+    (
+        "records",
+        &["tracefile", "postmortem", "fleet"],
+        &["drivers", "records"],
+    ),
+    ("figures", &["figures"], &[]),
+    (
+        "command",
+        &["nostall"],
+        &["drivers", "records", "figures"],
+    ),
+    (
+        "lab",
+        &["work", "vm", "bench", "lab"],
+        &["drivers", "devices", "records", "figures", "lab"],
+    ),
+];
+
+/// Dependencies of drivers on one another. Each needs registers and clocks.
+const OF_DRIVERS: [(&str, &str); 7] = [
+    ("uart", "io"),
+    ("console", "io"),
+    // With its feature `uart`.
+    ("console", "uart"),
+    ("pci", "io"),
+    ("spi", "io"),
+    ("pstore", "io"),
+    ("trace", "io"),
+];
+
+#[test]
+fn a_crate_needs_only_crates_of_the_houses_below_it() {
+    fn short(name: &str) -> &str {
+        name.strip_prefix("nostall-").unwrap_or(name)
+    }
+    let house = |name: &str| {
+        let mut houses = HOUSES.iter();
+        let found = houses.find(|(_, crates, _)| crates.contains(&short(name)));
+        found.unwrap_or_else(|| panic!("{name} is in no house"))
+    };
+    each(|package| {
+        let name = short(package.name());
+        let (own, _, below) = house(name);
+        let siblings = package.siblings().filter(|sibling| sibling["kind"] != "dev");
+        let siblings = siblings.map(|sibling| short(sibling["name"].as_str().unwrap()));
+        let is_wrong = |sibling: &&str| {
+            let is_own = OF_DRIVERS.contains(&(name, *sibling)) || *sibling == "trace-macros";
+            !below.contains(&house(sibling).0) && !(*own == "drivers" && is_own)
+        };
+        siblings.filter(is_wrong).map(str::to_owned).collect()
+    });
+}

@@ -93,8 +93,8 @@ struct Moved {
 
 fn moved(command: &str) -> anyhow::Result<()> {
     anyhow::bail!(
-        "`nostall {command}` is `nostall-lab {command}` now: `cargo install nostall-lab`, or \
-         `make run` in a checkout"
+        "`nostall {command}` is `nostall-lab {command}` now: in a checkout, \
+         `cargo install --path crates/nostall-lab` installs it"
     )
 }
 

@@ -165,7 +165,14 @@ const HOUSES: [(&str, &[&str], &[&str]); 6] = [
     (
         "drivers",
         &[
-            "io", "uart", "console", "pci", "spi", "pstore", "trace", "trace-macros",
+            "io",
+            "uart",
+            "console",
+            "pci",
+            "spi",
+            "pstore",
+            "trace",
+            "trace-macros",
         ],
         &[],
     ),
@@ -176,11 +183,7 @@ const HOUSES: [(&str, &[&str], &[&str]); 6] = [
         &["drivers", "records"],
     ),
     ("figures", &["figures"], &[]),
-    (
-        "command",
-        &["nostall"],
-        &["drivers", "records", "figures"],
-    ),
+    ("command", &["nostall"], &["drivers", "records", "figures"]),
     (
         "lab",
         &["work", "vm", "bench", "lab"],
@@ -213,7 +216,9 @@ fn a_crate_needs_only_crates_of_the_houses_below_it() {
     each(|package| {
         let name = short(package.name());
         let (own, _, below) = house(name);
-        let siblings = package.siblings().filter(|sibling| sibling["kind"] != "dev");
+        let siblings = package
+            .siblings()
+            .filter(|sibling| sibling["kind"] != "dev");
         let siblings = siblings.map(|sibling| short(sibling["name"].as_str().unwrap()));
         let is_wrong = |sibling: &&str| {
             let is_own = OF_DRIVERS.contains(&(name, *sibling)) || *sibling == "trace-macros";

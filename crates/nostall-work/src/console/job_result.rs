@@ -61,7 +61,7 @@ pub enum JobResult {
 
 /// A [`Hold`](super::Hold) with its CPU. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // JobResult there.
+#[allow(missing_docs)] // `Hold` documents them.
 pub struct Held {
     pub cpu: u16,
     /// Context: 0 for a task, 1 for an interrupt handler, 2 for a panic.

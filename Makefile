@@ -245,6 +245,7 @@ linux-peer:
 	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER) $(LINUX_VARIANTS)
 
 linux-traces: linux-peer
+	cargo build --locked --package nostall
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
 		cargo test --locked --package nostall-lab --test it linux_reads::linux_shows_the_trace
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \

@@ -57,7 +57,7 @@
 //! The guest's serial output stays in memory until the caller takes it. With
 //! [`Machine::run`](crate::Machine::run), that is at the end of the run. Above
 //! [`Limits::serial_bytes`](crate::Limits::serial_bytes) the CPU waits, and the run ends with
-//! [`Error::Flood`](crate::Error::Flood). Every exit ends with this check. One exit and one full ring of collected writes (4,266 bytes) can exceed the
+//! [`Error::Flood`]. Every exit ends with this check. One exit and one full ring of collected writes (4,266 bytes) can exceed the
 //! limit; no byte is dropped.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

@@ -78,8 +78,8 @@ report-test:
 	@mkdir -p $(REPORT_TEST)
 	cargo run --release --locked --quiet $(LAB) -- run all --on model \
 		--json $(REPORT_TEST)/model.json --report $(REPORT_TEST)/model.html >$(REPORT_TEST)/model.txt
-	$(REPORT) $(REPORT_TEST)/model.json crates/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/two.html
-	$(REPORT) crates/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
+	$(REPORT) $(REPORT_TEST)/model.json crates/lab/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/two.html
+	$(REPORT) crates/lab/nostall-lab/fixtures/report/hostile.json -o $(REPORT_TEST)/hostile.html
 	scripts/report-test $(REPORT_TEST) $(REPORT_TEST)/model.html $(REPORT_TEST)/two.html \
 		$(REPORT_TEST)/hostile.html docs/report.html
 
@@ -92,7 +92,7 @@ readme-table: setup
 
 # The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux.
 .PHONY: terminal-picture
-DUMPS := $(CURDIR)/crates/nostall-pstore/tests/fixtures
+DUMPS := $(CURDIR)/crates/drivers/pstore/tests/fixtures
 terminal-picture:
 	@scripts/setup terminal-picture
 	cargo build --release --locked --package nostall
@@ -204,7 +204,7 @@ semver:
 	git rev-parse --quiet --verify '$(BASELINE)^{commit}' >/dev/null || \
 		{ echo 'semver: there is no revision $(BASELINE)' >&2; exit 1; }; \
 	packages=; for crate in $(filter-out nostall-trace-macros,$(PUBLISHED_LIBRARIES)); do \
-		if git cat-file -e $(BASELINE):crates/$$crate/src/lib.rs 2>/dev/null; then packages="$$packages --package $$crate"; \
+		if git grep -q "^name = \"$$crate\"$$" $(BASELINE) -- '*/Cargo.toml'; then packages="$$packages --package $$crate"; \
 		else echo "semver: $$crate is newer than $(BASELINE)"; fi; \
 	done; \
 	[ -n "$$packages" ] || { echo 'SKIPPED semver: $(BASELINE) has none of the libraries'; exit 0; }; \
@@ -345,7 +345,7 @@ crate-examples:
 	cargo build --locked --all-features --example count --example functions --example virtual_time \
 		--example panic_backlog
 	$(CRATE_EXAMPLE) count
-	gzip -dc crates/nostall-pci/tests/fixtures/pc/lspci-xxxx.txt.gz | \
+	gzip -dc crates/drivers/pci/tests/fixtures/pc/lspci-xxxx.txt.gz | \
 		$(CRATE_EXAMPLE) functions -- /dev/stdin
 	$(CRATE_EXAMPLE) virtual_time
 	$(CRATE_EXAMPLE) panic_backlog
@@ -376,7 +376,8 @@ no_std:
 # The public items of the libraries, as text: a rename shows as a line of a diff.
 PUBLIC_API ?= docs/api
 # The commands' libraries are for their tests.
-PUBLISHED_LIBRARIES = $(filter-out nostall nostall-lab nostall-bench,$(patsubst crates/%/src/lib.rs,%,$(wildcard crates/*/src/lib.rs)))
+LIBRARIES = $(patsubst %/src/lib.rs,%,$(wildcard crates/*/src/lib.rs crates/*/*/src/lib.rs))
+PUBLISHED_LIBRARIES = $(filter-out nostall-nostall nostall-nostall-lab nostall-bench,$(addprefix nostall-,$(notdir $(LIBRARIES))))
 public-api:
 	@scripts/setup public-api
 	@mkdir -p $(PUBLIC_API)
@@ -447,7 +448,7 @@ FUZZ_TARGETS := console_ring ftrace_ring linux_formats pci_dump pci_mcfg pci_mod
 FUZZ_SECONDS ?= 10
 
 # First inputs, from the tests' recordings. The first byte of an input is the target's own.
-RINGS := crates/nostall-postmortem/tests/fixtures/ftrace-ring
+RINGS := crates/records/postmortem/tests/fixtures/ftrace-ring
 .PHONY: fuzz-seeds
 fuzz-seeds:
 	@mkdir -p fuzz/corpus/ftrace_ring fuzz/corpus/linux_formats
@@ -543,7 +544,7 @@ fleet: fleet-command python
 # Without a guest kernel, the command must say so and fail.
 .PHONY: no-kernel
 no-kernel: setup
-	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall-lab --root target/no-kernel
+	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/lab/nostall-lab --root target/no-kernel
 	said=$$(target/no-kernel/bin/nostall-lab run uart --on qemu 2>&1); \
 	[ $$? = 1 ] && [ "$$(echo "$$said" | wc -l)" = 1 ] && \
 	echo "$$said" | grep 'built without its guest kernel'
@@ -551,11 +552,11 @@ no-kernel: setup
 install-check: setup
 	cargo install --quiet --locked --path crates/nostall --root target/install
 	target/install/bin/nostall pstore plan --size 1M --cpus 4 >target/plan.txt
-	cargo install --quiet --locked --path crates/nostall-lab --root target/install
+	cargo install --quiet --locked --path crates/lab/nostall-lab --root target/install
 	@# Not `--on auto`, which would hide a missing guest kernel.
 	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \
 	cd / && '$(CURDIR)/target/install/bin/nostall-lab' run uart --on $$on --bytes 100
 	@scripts/setup no_std $(STATIC)
-	cargo install --quiet --locked --path crates/nostall-postmortem --target $(STATIC) --root target/install
-	target/install/bin/nostall-postmortem -q crates/nostall-pstore/tests/fixtures/ecc16/image.bin | \
+	cargo install --quiet --locked --path crates/records/postmortem --target $(STATIC) --root target/install
+	target/install/bin/nostall-postmortem -q crates/drivers/pstore/tests/fixtures/ecc16/image.bin | \
 		grep '^==> dmesg 0: .*; verified'

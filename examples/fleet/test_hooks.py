@@ -17,7 +17,7 @@ import pytest
 
 FOLDER = Path(__file__).parent
 HOOKS = FOLDER / "hooks"
-FIXTURES = FOLDER.parents[1] / "crates/nostall-pstore/tests/fixtures"
+FIXTURES = FOLDER.parents[1] / "crates/drivers/pstore/tests/fixtures"
 DUMP = FIXTURES / "plain/image.bin"
 
 PANIC = b"""Panic#1 Part1

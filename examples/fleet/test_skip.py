@@ -10,7 +10,7 @@ import duckdb
 import pyarrow.dataset
 import pytest
 
-FIXTURES = Path(__file__).parents[2] / "crates/nostall-pstore/tests/fixtures"
+FIXTURES = Path(__file__).parents[2] / "crates/drivers/pstore/tests/fixtures"
 DUMPS = [FIXTURES / name / "image.bin" for name in ["plain", "ecc16", "linux-6.12", "armv7"]]
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 import spark_decode  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-DUMP = ROOT / "crates/nostall-pstore/tests/fixtures/plain/image.bin"
+DUMP = ROOT / "crates/drivers/pstore/tests/fixtures/plain/image.bin"
 
 
 @pytest.fixture(scope="module")

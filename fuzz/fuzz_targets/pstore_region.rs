@@ -17,14 +17,14 @@ use nostall_pstore::{
 
 /// Recordings of Linux from which inputs are made, because random bytes contain no region.
 const RECORDED: [&[u8]; 8] = [
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/plain/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/ecc16/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/zstd/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/lz4/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/nocompress/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/armv7/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/armv7-ecc/image.bin"),
-    include_bytes!("../../crates/nostall-pstore/tests/fixtures/wrap/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/plain/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/ecc16/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/zstd/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/lz4/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/nocompress/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/armv7/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/armv7-ecc/image.bin"),
+    include_bytes!("../../crates/drivers/pstore/tests/fixtures/wrap/image.bin"),
 ];
 
 #[derive(Arbitrary, Debug)]

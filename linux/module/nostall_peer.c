@@ -7,7 +7,7 @@
  * that the module can be inserted again. Only `what=serco` stays: it has a device, /dev/serco,
  * whose writes go to the console's write function.
  *
- * The lines of the report: crates/nostall-lab/src/experiments/peers/report.rs.
+ * The lines of the report: crates/lab/nostall-lab/src/experiments/peers/report.rs.
  */
 #include <linux/console.h>
 #include <linux/delay.h>

@@ -16,7 +16,7 @@ import pytest
 import nostall
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "crates/nostall-pstore/tests/fixtures"
+FIXTURES = ROOT / "crates/drivers/pstore/tests/fixtures"
 PLAIN = FIXTURES / "plain/image.bin"
 NAMES = ["dumps", "records", "calls", "crashes"]
 

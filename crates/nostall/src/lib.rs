@@ -94,7 +94,7 @@ struct Moved {
 fn moved(command: &str) -> anyhow::Result<()> {
     anyhow::bail!(
         "`nostall {command}` is `nostall-lab {command}` now: in a checkout, \
-         `cargo install --path crates/nostall-lab` installs it"
+         `cargo install --path crates/lab/nostall-lab` installs it"
     )
 }
 

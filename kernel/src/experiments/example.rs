@@ -1,6 +1,6 @@
 //! Runs the UART driver's example on the port under test.
 
-#[path = "../../../crates/nostall-uart/examples/console/console.rs"]
+#[path = "../../../crates/drivers/uart/examples/console/console.rs"]
 mod console;
 
 use nostall_io::Clock as _;

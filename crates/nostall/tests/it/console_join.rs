@@ -1,6 +1,6 @@
 //! `nostall console join` on the output of a console whose lines were cut, and whose owner crashed.
 
-#[path = "../../../nostall-console/tests/common/mod.rs"]
+#[path = "../../../drivers/console/tests/common/mod.rs"]
 mod common;
 
 use std::cell::{Cell, RefCell};

@@ -88,7 +88,7 @@ fn each_shell_has_completions_with_every_command_and_option() {
 
 const IMAGE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../nostall-pstore/tests/fixtures/plain/image.bin"
+    "/../drivers/pstore/tests/fixtures/plain/image.bin"
 );
 
 #[test]

@@ -23,7 +23,7 @@ const FIXTURES: [&str; 8] = [
 ];
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-pstore/tests/fixtures")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../drivers/pstore/tests/fixtures")
 }
 
 fn image(name: &str) -> PathBuf {

@@ -9,7 +9,7 @@ use nostall_postmortem::{Content, Decoded, Geometry, Packing, Unpack};
 use nostall_pstore::{ByteOrder, Layout, Params, RecordFormat, Writer, ZoneOrder};
 use tempfile::TempDir;
 
-const BOOT_LOG: &[u8] = include_bytes!("../../../nostall-lab/fixtures/console/linux-boot.log");
+const BOOT_LOG: &[u8] = include_bytes!("../../../lab/nostall-lab/fixtures/console/linux-boot.log");
 
 /// Options that give each zone a different size, for a current kernel.
 const SIZES: &str = "--size 256K --record-size 32K --console-size 16K --ftrace-size 8K \
@@ -225,7 +225,7 @@ fn the_command_that_it_prints_reads_it() {
 
 #[test]
 fn traces_that_linux_shows_come_back_the_same_in_every_record_format() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-pstore/tests/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../drivers/pstore/tests/fixtures");
     for (name, arch, cpus) in [("plain", "64", 2), ("armv7", "arm32", 4)] {
         let shown =
             fs::read_to_string(fixtures.join(name).join("pstore/ftrace-ramoops-0")).unwrap();

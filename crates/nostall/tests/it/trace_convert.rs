@@ -42,7 +42,7 @@ fn python(test: &str) -> Option<PathBuf> {
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../nostall-tracefile/tests/fixtures/text")
+        .join("../records/tracefile/tests/fixtures/text")
         .join(name)
 }
 

@@ -1,6 +1,6 @@
 //! `nostall trace report` on memory of a crashed machine.
 
-#[path = "../../../nostall-trace/tests/common/mod.rs"]
+#[path = "../../../drivers/trace/tests/common/mod.rs"]
 mod common;
 
 use std::fs;
@@ -70,7 +70,7 @@ fn a_report_on_an_image_names_functions_at_the_load_address() {
 fn events_of_linuxs_ring_buffer_have_their_names_with_the_formats_of_that_kernel() {
     let fixture = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../nostall-postmortem/tests/fixtures/ftrace-ring/sys-2cpu"
+        "/../records/postmortem/tests/fixtures/ftrace-ring/sys-2cpu"
     );
     let fixture = Path::new(fixture);
     let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ use terminal::on_terminal;
 /// The article on the serial console: the trace of one byte, and the tail of a longer one.
 fn article() -> PathBuf {
     let fixtures =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-tracefile/tests/fixtures");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/tracefile/tests/fixtures");
     fixtures.join("text/004_640dd8fb3e5f4342.txt")
 }
 

@@ -1,0 +1,22 @@
+//! The integration tests of nostall-postmortem, in one program.
+
+#[path = "../../../../drivers/trace/tests/common/mod.rs"]
+mod recorders;
+#[path = "../../../../drivers/pstore/tests/common/mod.rs"]
+mod recordings;
+
+mod decompress;
+mod detect;
+mod detect_any;
+mod ftrace_ring;
+mod ftrace_ring_made;
+mod hostile;
+mod image;
+mod inputs;
+mod linux_files;
+mod log_rings;
+mod ordinary;
+mod output;
+mod symbols;
+mod traces;
+mod unverified;

@@ -161,7 +161,7 @@ fn every_published_library_has_its_public_items_in_docs_api() {
 }
 
 /// The folders below `crates/`, and those whose crates their own may need.
-const ROOMS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("drivers", &[]),
     ("devices", &["drivers"]),
     ("records", &["drivers", "records"]),
@@ -184,25 +184,25 @@ const OF_DRIVERS: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn a_crate_needs_only_crates_of_the_rooms_below_it() {
+fn a_crate_needs_only_crates_of_the_folders_below_it() {
     let crates = root().join("crates");
-    /// Returns the room, and the last folder.
-    fn room<'a>(crates: &Path, folder: &'a Path) -> (&'a str, &'a str) {
+    /// Returns the folder below `crates/`, and the last one.
+    fn places<'a>(crates: &Path, folder: &'a Path) -> (&'a str, &'a str) {
         let inner = folder.strip_prefix(crates).unwrap();
         let mut names = inner.iter().map(|name| name.to_str().unwrap());
-        let room = names.next().unwrap();
-        (room, names.next().unwrap_or(room))
+        let group = names.next().unwrap();
+        (group, names.next().unwrap_or(group))
     }
     each(|package| {
-        let (own, name) = room(&crates, &package.folder);
-        let known = ROOMS.iter().find(|(room, _)| *room == own);
+        let (own, name) = places(&crates, &package.folder);
+        let known = GROUPS.iter().find(|(group, _)| *group == own);
         let (_, below) = known.unwrap_or_else(|| panic!("{own} is not in the list"));
         let siblings = package
             .siblings()
             .filter(|sibling| sibling["kind"] != "dev");
         let folders = siblings.map(|sibling| Path::new(sibling["path"].as_str().unwrap()));
         let is_wrong = |folder: &&Path| {
-            let (other, sibling) = room(&crates, folder);
+            let (other, sibling) = places(&crates, folder);
             let is_of_drivers = own == other && OF_DRIVERS.contains(&(name, sibling));
             !(below.contains(&other) || is_of_drivers)
         };

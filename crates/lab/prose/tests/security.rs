@@ -10,10 +10,10 @@ fn root() -> PathBuf {
 /// Returns the folder of the crate with this name.
 fn folder(krate: &str) -> PathBuf {
     let short = krate.trim_start_matches("nostall-");
-    let rooms = ["", "drivers", "records", "lab"].map(|room| root().join("crates").join(room));
-    let mut folders = rooms
+    let groups = ["", "drivers", "records", "lab"].map(|group| root().join("crates").join(group));
+    let mut folders = groups
         .iter()
-        .flat_map(|room| [room.join(short), room.join(krate)]);
+        .flat_map(|group| [group.join(short), group.join(krate)]);
     let found = folders.find(|folder| folder.join("Cargo.toml").exists());
     found.unwrap_or_else(|| panic!("{krate} has no folder"))
 }

@@ -24,17 +24,17 @@ pub fn root() -> PathBuf {
     root.canonicalize().unwrap()
 }
 
-/// The folders of the crates: those below `crates/`, and those in its rooms.
+/// The folders of the crates: those below `crates/`, and those one folder lower.
 pub fn crate_folders() -> Vec<PathBuf> {
     let below = |folder: PathBuf| {
         fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().path())
     };
-    let (crates, rooms): (Vec<_>, Vec<_>) = below(root().join("crates"))
+    let (crates, groups): (Vec<_>, Vec<_>) = below(root().join("crates"))
         .filter(|path| path.is_dir())
         .partition(|folder| folder.join("Cargo.toml").exists());
-    let others = rooms.into_iter().flat_map(below);
+    let others = groups.into_iter().flat_map(below);
     let others = others.filter(|folder| folder.join("Cargo.toml").exists());
     crates.into_iter().chain(others).collect()
 }

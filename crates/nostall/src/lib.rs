@@ -16,7 +16,7 @@ mod uart;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Subcommand};
 use clap_complete::Shell;
 #[cfg(feature = "parquet")]
 use nostall_fleet::cli::Postmortem;
@@ -44,21 +44,14 @@ Examples:
 `nostall COMMAND --help` lists options. `-q` prints only results and errors.
 ";
 
-/// Decodes crash records and traces, and examines where a machine stalls on slow I/O.
-#[derive(Parser)]
-#[command(version, max_term_width = 100)]
-struct Cli {
-    /// Print only results and errors: no explanations and no progress
-    #[arg(long, short, global = true)]
-    quiet: bool,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
 /// Returns the command line's description.
 #[must_use]
 pub fn command() -> clap::Command {
-    output::with_color(Cli::command())
+    let command = output::Commands::<Command>::command()
+        .name("nostall")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Decodes crash records and traces, and examines where a machine stalls on slow I/O");
+    output::with_color(command)
 }
 
 #[derive(Subcommand)]
@@ -100,46 +93,27 @@ fn moved(command: &str) -> anyhow::Result<()> {
 
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
-    let Cli { quiet, command } = match output::parse(command()) {
-        Ok(cli) => cli,
-        Err(status) => return status,
-    };
-    if quiet {
-        output::be_quiet();
-    }
-    let Some(command) = command else {
-        return finish(output::to_stdout(|out| out.write_all(FRONT.as_bytes())));
-    };
-    finish(match command {
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut self::command(), "nostall", &mut script);
-            output::to_stdout(|out| out.write_all(&script))
+    output::run(command(), FRONT, |command| {
+        match command {
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut self::command(), "nostall", &mut script);
+                output::to_stdout(|out| out.write_all(&script))?;
+            }
+            Command::Console(args) => console::run(&args)?,
+            #[cfg(feature = "parquet")]
+            Command::Postmortem(command) => return Ok(command.run()),
+            #[cfg(not(feature = "parquet"))]
+            Command::Postmortem(args) => return nostall_postmortem::cli::run(&args),
+            Command::Pstore(args) => pstore::run(&args)?,
+            Command::Report(_) => moved("report")?,
+            Command::Run(_) => moved("run")?,
+            #[cfg(target_os = "linux")]
+            Command::Spi(args) => spi::run(&args)?,
+            Command::Trace(args) => return trace::run(&args),
+            #[cfg(target_os = "linux")]
+            Command::Uart(args) => uart::run(&args)?,
         }
-        Command::Console(args) => console::run(&args),
-        #[cfg(feature = "parquet")]
-        Command::Postmortem(command) => return command.run(),
-        #[cfg(not(feature = "parquet"))]
-        Command::Postmortem(args) => {
-            return nostall_postmortem::cli::run(&args)
-                .unwrap_or_else(|error| output::fail(&error));
-        }
-        Command::Pstore(args) => pstore::run(&args),
-        Command::Report(_) => moved("report"),
-        Command::Run(_) => moved("run"),
-        #[cfg(target_os = "linux")]
-        Command::Spi(args) => spi::run(&args),
-        Command::Trace(args) => {
-            return trace::run(&args).unwrap_or_else(|error| output::fail(&error));
-        }
-        #[cfg(target_os = "linux")]
-        Command::Uart(args) => uart::run(&args),
+        Ok(ExitCode::SUCCESS)
     })
-}
-
-fn finish(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::fail(&error),
-    }
 }

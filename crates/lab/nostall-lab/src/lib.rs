@@ -10,7 +10,7 @@ mod report;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Subcommand};
 use nostall_postmortem::cli::{escape, output};
 
 /// The answer to a command line without a command.
@@ -28,21 +28,14 @@ Examples:
 `nostall-lab COMMAND --help` lists options. `-q` prints only results and errors.
 ";
 
-/// Measures ways of doing I/O, on QEMU, KVM or a model.
-#[derive(Parser)]
-#[command(version, max_term_width = 100)]
-struct Cli {
-    /// Print only results and errors: no explanations and no progress
-    #[arg(long, short, global = true)]
-    quiet: bool,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
 /// Returns the command line's description.
 #[must_use]
 pub fn command() -> clap::Command {
-    output::with_color(Cli::command())
+    let command = output::Commands::<Command>::command()
+        .name("nostall-lab")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Measures ways of doing I/O, on QEMU, KVM or a model");
+    output::with_color(command)
 }
 
 #[derive(Subcommand)]
@@ -53,20 +46,11 @@ enum Command {
 
 /// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
-    let Cli { quiet, command } = match output::parse(command()) {
-        Ok(cli) => cli,
-        Err(status) => return status,
-    };
-    if quiet {
-        output::be_quiet();
-    }
-    let result = match command {
-        None => output::to_stdout(|out| out.write_all(FRONT.as_bytes())),
-        Some(Command::Report(args)) => report::run(&args),
-        Some(Command::Run(args)) => experiments::run(args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::fail(&error),
-    }
+    output::run(command(), FRONT, |command| {
+        match command {
+            Command::Report(args) => report::run(&args)?,
+            Command::Run(args) => experiments::run(args)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style as Ansi};
 use anyhow::{Context, Result};
-use clap::{Arg, Command, FromArgMatches, value_parser};
+use clap::{Arg, Command, FromArgMatches, Parser, Subcommand, value_parser};
 
 use super::escape::escape;
 
@@ -77,6 +77,37 @@ pub fn parse<P: FromArgMatches>(mut command: Command) -> Result<P, ExitCode> {
     });
     set_color(env::args_os());
     parsed.map_err(|error| usage(&error))
+}
+
+/// A command line of several commands.
+#[derive(Parser)]
+#[command(max_term_width = 100)]
+pub struct Commands<C: Subcommand> {
+    /// Print only results and errors: no explanations and no progress
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Option<C>,
+}
+
+/// Runs one of `commands` with the process's arguments. Without a command, `front` is printed.
+pub fn run<C: Subcommand>(
+    commands: Command,
+    front: &str,
+    run: impl FnOnce(C) -> Result<ExitCode>,
+) -> ExitCode {
+    let Commands { quiet, command } = match parse(commands) {
+        Ok(line) => line,
+        Err(status) => return status,
+    };
+    if quiet {
+        be_quiet();
+    }
+    let result = match command {
+        Some(command) => run(command),
+        None => to_stdout(|out| out.write_all(front.as_bytes())).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| fail(&error))
 }
 
 /// Applies `--color`, also if the other arguments are wrong.

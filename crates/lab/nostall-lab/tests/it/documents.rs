@@ -877,7 +877,9 @@ fn with_changes(program: &str, changes: &str) -> String {
 fn try_cargo(folder: &Path, arguments: &[&str]) -> Output {
     let mut cargo = Command::new(env!("CARGO"));
     // A fresh crate: nothing of this one's build is in the way.
-    cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
+    for of_this_build in ["CARGO_TARGET_DIR", "RUSTFLAGS", "RUSTC_BOOTSTRAP"] {
+        cargo.env_remove(of_this_build);
+    }
     let output = cargo.current_dir(folder).args(arguments).output();
     output.unwrap()
 }

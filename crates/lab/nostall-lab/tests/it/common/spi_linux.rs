@@ -191,6 +191,8 @@ fn build(args: &[&str]) -> PathBuf {
         .args(args)
         .args(["--locked", "--quiet", "--target", TARGET])
         .args(["--message-format", "json", "--target-dir", folder])
+        // `scripts/test-times` sets it.
+        .env_remove("RUSTC_BOOTSTRAP")
         // The guest needs no embedded kernel.
         .env("NOSTALL_KERNEL", "/dev/null")
         .env("CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER", LINKER)

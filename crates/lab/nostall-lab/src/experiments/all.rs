@@ -11,7 +11,7 @@ use super::experiment::command_line;
 use super::tour::Tour;
 use super::tour::run_result::{RunResult, gathered};
 use crate::output::note;
-use crate::report::page::MakeTour;
+use crate::report::page::Supplied;
 
 pub const NAME: &str = "all";
 
@@ -85,7 +85,7 @@ fn options(matches: &ArgMatches) -> Vec<String> {
 
 impl All {
     /// Runs the experiments of `entries`.
-    pub fn run(self, entries: &'static [Entry], summary: MakeTour) -> Result<()> {
+    pub fn run(self, entries: &'static [Entry], supplied: Supplied) -> Result<()> {
         let files = &self.common.files;
         files.probe()?;
         let mut faults = Vec::new();
@@ -122,7 +122,7 @@ impl All {
         }
         let of_tour = tour.iter().flat_map(|tour| tour.runs.made());
         let all = gathered(runs.iter().chain(of_tour));
-        let written = document::write(files, &all, summary);
+        let written = document::write(files, &all, supplied);
         faults.extend(written.err().map(|error| format!("{error:#}")));
         if !faults.is_empty() {
             bail!("not all is as it should be:\n  {}", faults.join("\n  "));

@@ -10,7 +10,7 @@ use super::peers::PeerStates;
 use crate::escape::json_document;
 use crate::host::{Host, Kvm};
 use crate::report::file::replace;
-use crate::report::page::{MakeTour, page};
+use crate::report::page::{Supplied, page};
 use crate::report::source::{SCHEMA, Source};
 use nostall_figures::figure::Figure;
 use nostall_figures::table::host_cpus;
@@ -38,7 +38,7 @@ pub struct Results<'a, F> {
 pub fn write(
     files: &Files,
     results: &Results<'_, impl Serialize>,
-    summary: MakeTour,
+    supplied: Supplied,
 ) -> Result<()> {
     if !files.are_named() {
         return Ok(());
@@ -50,7 +50,7 @@ pub fn write(
     }
     if let Some(path) = &files.report {
         let source = Source::parse("this run".to_owned(), text)?;
-        replace(report, path, &page(&[source], summary))?;
+        replace(report, path, &page(&[source], supplied))?;
     }
     Ok(())
 }

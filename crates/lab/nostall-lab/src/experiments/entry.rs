@@ -6,14 +6,16 @@ use clap::{ArgMatches, Command};
 use super::experiment::{self, Experiment};
 use super::tour::row::TourRows;
 use super::tour::run_result::{self, Make};
-use crate::report::page::MakeTour;
+use crate::report::page::Supplied;
+use crate::report::part::PagePart;
 
 /// An experiment with arguments of any type.
 pub struct Entry {
     pub name: &'static str,
     pub command: fn(Command) -> Command,
-    pub parse: fn(&ArgMatches, MakeTour) -> Result<Run, clap::Error>,
+    pub parse: fn(&ArgMatches, Supplied) -> Result<Run, clap::Error>,
     pub tour: TourRows,
+    pub page: PagePart,
     /// Makes a run of the tour.
     pub make: Make,
 }
@@ -21,15 +23,20 @@ pub struct Entry {
 pub type Run = Box<dyn FnOnce() -> Result<()>>;
 
 impl Entry {
-    pub const fn of<E: Experiment + 'static>(name: &'static str, tour: TourRows) -> Self {
+    pub const fn of<E: Experiment + 'static>(
+        name: &'static str,
+        tour: TourRows,
+        page: PagePart,
+    ) -> Self {
         Self {
             name,
             command: E::augment_args,
-            parse: |matches, summary| {
+            parse: |matches, supplied| {
                 let experiment = E::from_arg_matches(matches)?;
-                Ok(Box::new(move || experiment::run(&experiment, summary)))
+                Ok(Box::new(move || experiment::run(&experiment, supplied)))
             },
             tour,
+            page,
             make: run_result::make::<E>,
         }
     }

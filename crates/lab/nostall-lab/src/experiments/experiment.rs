@@ -17,7 +17,7 @@ use super::document::{self, Results};
 use super::files::Files;
 use super::on::{self, On};
 use super::peers::{self, PeerArg, PeerStates};
-use crate::report::page::MakeTour;
+use crate::report::page::Supplied;
 use nostall_figures::figure::{Figure, Figures};
 
 /// An experiment, which is its own arguments.
@@ -167,7 +167,7 @@ fn add_peers<E: Experiment>(
 }
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
-pub fn run<E: Experiment>(experiment: &E, summary: MakeTour) -> Result<()> {
+pub fn run<E: Experiment>(experiment: &E, supplied: Supplied) -> Result<()> {
     let files = &experiment.common().files;
     files.probe()?;
     let (on, mut answer, beside) = answer(experiment)?;
@@ -182,7 +182,7 @@ pub fn run<E: Experiment>(experiment: &E, summary: MakeTour) -> Result<()> {
         figures: answer.figures.to_vec(),
         found: answer.found,
     };
-    let written = document::write(files, &results, summary);
+    let written = document::write(files, &results, supplied);
     // The table is not lost with the file.
     files.print(&answer.text)?;
     written?;

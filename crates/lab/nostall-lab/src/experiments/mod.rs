@@ -25,17 +25,16 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use entry::{Entry, Run};
 use files::Files;
 
-use crate::report::page::TourSection;
-use crate::report::source::Source;
+use crate::report::page::Supplied;
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[
-    Entry::of::<uart::Args>("uart", uart::tour::TOUR),
-    Entry::of::<pstore::Args>("pstore", pstore::tour::TOUR),
-    Entry::of::<pci::Args>("pci", pci::tour::TOUR),
-    Entry::of::<spi::Args>("spi", spi::tour::TOUR),
-    Entry::of::<console::Args>("console", console::tour::TOUR),
-    Entry::of::<trace::Args>("trace", trace::tour::TOUR),
+    Entry::of::<uart::Args>("uart", uart::tour::TOUR, uart::page::PAGE),
+    Entry::of::<pstore::Args>("pstore", pstore::tour::TOUR, pstore::page::PAGE),
+    Entry::of::<pci::Args>("pci", pci::tour::TOUR, pci::page::PAGE),
+    Entry::of::<spi::Args>("spi", spi::tour::TOUR, spi::page::PAGE),
+    Entry::of::<console::Args>("console", console::tour::TOUR, console::page::PAGE),
+    Entry::of::<trace::Args>("trace", trace::tour::TOUR, trace::page::PAGE),
 ];
 
 /// The experiment that the arguments name, or the tour.
@@ -89,7 +88,7 @@ impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let files = Files::from_arg_matches(matches)?;
         let Some((name, matches)) = matches.subcommand() else {
-            let tour = move || tour::run(EXPERIMENTS, &files, summary);
+            let tour = move || tour::run(EXPERIMENTS, &files, SUPPLIED);
             return Ok(Self(Box::new(tour)));
         };
         let given = [files.json.is_some(), files.report.is_some()];
@@ -101,7 +100,7 @@ impl FromArgMatches for Args {
         }
         if name == all::NAME {
             let all = all::All::from_arg_matches(matches)?;
-            return Ok(Self(Box::new(move || all.run(EXPERIMENTS, summary))));
+            return Ok(Self(Box::new(move || all.run(EXPERIMENTS, SUPPLIED))));
         }
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| {
@@ -114,7 +113,7 @@ impl FromArgMatches for Args {
             let message = format!("there is no experiment '{name}'\n\nExperiments:\n{list}");
             clap::Error::raw(ErrorKind::InvalidSubcommand, message).format(&mut run)
         })?;
-        (entry.parse)(matches, summary).map(Self)
+        (entry.parse)(matches, SUPPLIED).map(Self)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -123,10 +122,15 @@ impl FromArgMatches for Args {
     }
 }
 
-/// Returns the tour's rows of a document of figures.
-pub fn summary(source: &Source) -> Vec<TourSection> {
-    tour::summary::summary(EXPERIMENTS, source)
-}
+/// The experiments' parts of a page.
+pub const SUPPLIED: Supplied = Supplied {
+    tour: |source| tour::summary::summary(EXPERIMENTS, source),
+    parts: |name| {
+        let mut entries = EXPERIMENTS.iter();
+        let entry = entries.find(|entry| entry.name == name)?;
+        Some(&entry.page)
+    },
+};
 
 /// Runs the experiment that the arguments name, or the tour if they name none.
 ///
@@ -135,4 +139,28 @@ pub fn summary(source: &Source) -> Vec<TourSection> {
 /// Any failure of the run, as one line for the user.
 pub fn run(args: Args) -> Result<()> {
     (args.0)()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strategies_of_nostall_are_known_and_so_is_its_row_beside_linux() {
+        let is_ours = |path, strategy| (SUPPLIED.parts)(path).unwrap().is_ours(strategy);
+        for (path, ours) in [
+            ("uart", "fifo-paced"),
+            ("pstore", "per-cpu-clock"),
+            ("spi", "caller"),
+            ("pci", "auto"),
+            ("console", "bounded"),
+            ("trace", "nostall"),
+        ] {
+            assert!(is_ours(path, ours), "{path} {ours}");
+        }
+        for other in ["linux-6.1", "linux-6.1-after", "byte-polled", "nostalls"] {
+            assert!(!is_ours("uart", other), "{other}");
+        }
+        assert!((SUPPLIED.parts)("moon").is_none());
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 
 use super::group::{Metric, distinct, metric};
-use super::picture::title;
+use super::part::Parts;
 use super::source::Source;
 use super::text::value;
 use crate::host::State;
@@ -67,9 +67,9 @@ impl<'a> PeerTables<'a> {
     }
 
     /// Returns the table of the figures that explain the stalls, for these paths.
-    pub fn table(&self, paths: &[&'a str]) -> Markup {
+    pub fn table(&self, paths: &[&'a str], parts: Parts) -> Markup {
         let parts = paths.iter().map(|path| {
-            let named = |figure: &Figure| title(path, metric(figure)).map(str::to_owned);
+            let named = |figure: &Figure| Some(parts(path)?.title(metric(figure))?.to_owned());
             (*path, self.rows(path, named, false))
         });
         let parts: Vec<_> = parts.filter(|(_, rows)| !rows.is_empty()).collect();
@@ -240,7 +240,9 @@ mod tests {
             "console|",
             "Time that a log call takes from its caller, printed|-|8|7|",
         ];
-        assert_eq!(text(beside.table(&["pci", "console", "spi"])), expected);
+        let parts = crate::experiments::SUPPLIED.parts;
+        let table = beside.table(&["pci", "console", "spi"], parts);
+        assert_eq!(text(table), expected);
         assert!(beside.programs("pci").is_none());
     }
 

@@ -3,8 +3,9 @@
 mod beside;
 pub mod drawing;
 pub mod file;
-mod group;
+pub mod group;
 pub mod page;
+pub mod part;
 mod picture;
 pub mod source;
 mod text;
@@ -68,6 +69,6 @@ pub fn run(args: &Args) -> Result<()> {
     file::replace(
         "--output",
         &args.output,
-        &page(&sources?, experiments::summary),
+        &page(&sources?, experiments::SUPPLIED),
     )
 }

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::beside::PeerTables;
 use super::group::{Group, Metric, distinct, groups};
-use super::picture::{Picture, limit, pictures, range, title};
+use super::part::{PagePart, Parts};
+use super::picture::{Picture, pictures, range};
 use super::source::Source;
 use super::text::{goal, place, value};
 use crate::host::{Host, Peer, State};
@@ -20,8 +21,14 @@ const SCRIPTS: [&str; 3] = [
     include_str!("page.js"),
 ];
 
-/// Makes the tour's rows of a document, where it has their figures.
-pub type MakeTour = fn(&Source) -> Vec<TourSection>;
+/// Parts of the page that the experiments supply.
+#[derive(Clone, Copy)]
+pub struct Supplied {
+    /// Makes the tour's rows of a document, where it has their figures.
+    pub tour: fn(&Source) -> Vec<TourSection>,
+    /// Finds the part of an experiment by its name.
+    pub parts: Parts,
+}
 
 /// Names of the columns of the tour's table.
 pub const HEADER: [&str; 8] = [
@@ -37,7 +44,7 @@ pub struct TourSection {
 }
 
 /// Returns the page of these documents.
-pub fn page(sources: &[Source], summary: MakeTour) -> String {
+pub fn page(sources: &[Source], supplied: Supplied) -> String {
     let groups = groups(sources);
     let paths = distinct(groups.iter().map(|group| group.path));
     // No document can contain the hash of itself.
@@ -65,8 +72,9 @@ pub fn page(sources: &[Source], summary: MakeTour) -> String {
         let groups = &of_paths[path];
         let drawn = drawn.get(path).map_or(&[][..], Vec::as_slice);
         let first = all.len();
-        all.extend(pictures(path, sources, groups, drawn));
-        section(path, sources, &besides, groups, (first, &all))
+        let part = (supplied.parts)(path);
+        all.extend(pictures(path, part, sources, groups, drawn));
+        section((path, part), sources, &besides, groups, (first, &all))
     });
     let sections: Vec<_> = sections.collect();
     let page = html! {
@@ -91,10 +99,10 @@ pub fn page(sources: &[Source], summary: MakeTour) -> String {
                 }
                 main {
                     (machines(sources))
-                    @for source in sources { (tour(source, summary, sources.len() > 1)) }
+                    @for source in sources { (tour(source, (supplied.tour)(source), sources.len() > 1)) }
                     @for (source, beside) in sources.iter().zip(&besides) {
                         @if let Some(beside) = beside {
-                            (linux(beside, &paths, (sources.len() > 1).then_some(&source.name)))
+                            (linux(beside, &paths, supplied.parts, (sources.len() > 1).then_some(&source.name)))
                         }
                     }
                     @for section in &sections { (section) }
@@ -235,8 +243,7 @@ fn states(host: &Host) -> HashMap<&str, Vec<String>> {
 }
 
 /// Returns the tour's table of a document that has its figures.
-fn tour(source: &Source, summary: MakeTour, has_name: bool) -> Markup {
-    let parts = summary(source);
+fn tour(source: &Source, parts: Vec<TourSection>, has_name: bool) -> Markup {
     if parts.is_empty() {
         return html! {};
     }
@@ -282,7 +289,12 @@ fn tour(source: &Source, summary: MakeTour, has_name: bool) -> Markup {
 }
 
 /// Returns the table of Linux beside nostall, under the name of its document if there are several.
-fn linux<'a>(beside: &PeerTables<'a>, paths: &[&'a str], name: Option<&String>) -> Markup {
+fn linux<'a>(
+    beside: &PeerTables<'a>,
+    paths: &[&'a str],
+    parts: Parts,
+    name: Option<&String>,
+) -> Markup {
     html! {
         section {
             h2 { "Linux before, Linux after, nostall" @if let Some(name) = name { ": " (name) } }
@@ -291,14 +303,14 @@ fn linux<'a>(beside: &PeerTables<'a>, paths: &[&'a str], name: Option<&String>) 
                 code { "-after" } ": with configuration space through memory first, which Linux "
                 "did not take. " code { "-rt" } ": a thread prints."
             }
-            (beside.table(paths))
+            (beside.table(paths, parts))
         }
     }
 }
 
 /// Returns the section of a path, whose pictures are those of `all` from `first` on.
 fn section<'a>(
-    path: &'a str,
+    (path, part): (&'a str, Option<&PagePart>),
     sources: &'a [Source],
     besides: &[Option<PeerTables<'a>>],
     groups: &[&Group<'a>],
@@ -307,7 +319,7 @@ fn section<'a>(
     html! {
         section id=(path) {
             h2 { (path) }
-            @if let Some(why) = stall(path) { p { (why) } }
+            @if let Some(part) = part { p { (part.stall) } }
             @for (n, picture) in all.iter().enumerate().skip(first) { (figure(n, picture)) }
             @for (source, beside) in sources.iter().zip(besides) {
                 @if let Some(programs) = beside.as_ref().and_then(|one| one.programs(path)) {
@@ -322,42 +334,9 @@ fn section<'a>(
                     (programs)
                 }
             }
-            @for group in groups { (tables(group, sources)) }
+            @for group in groups { (tables(group, part, sources)) }
         }
     }
-}
-
-/// Returns the reason why a CPU stalls on this path.
-fn stall(path: &str) -> Option<&'static str> {
-    Some(match path {
-        "uart" => {
-            "A serial port sends a byte in 87 us. A CPU that polls the line status before every \
-             byte does nothing else meanwhile, and in a virtual machine each poll is an exit. \
-             nostall fills the FIFO in one burst and yields the CPU until it should be empty."
-        }
-        "console" => {
-            "A flood of messages takes a minute on the line. Where the CPU that logs also prints, \
-             one CPU prints for all, and watchdogs fire. nostall logs to a ring, and each caller \
-             sends for a bounded time."
-        }
-        "pstore" => {
-            "A trace that survives a crash is written at every function call. With one buffer and \
-             one lock, all CPUs wait for each other. nostall gives each CPU a zone of its own."
-        }
-        "pci" => {
-            "A hypervisor emulates each access to PCI configuration space. Through ports a read is \
-             two exits, through memory one, and none from the pages that nostall's VMM maps."
-        }
-        "spi" => {
-            "A worker thread was woken after every message, only to find an empty queue. In \
-             nostall the caller drives an idle bus itself."
-        }
-        "trace" => {
-            "The kernel records its own calls while it sends. The polls of the line status are \
-             visible one by one."
-        }
-        _ => return None,
-    })
 }
 
 fn figure(n: usize, picture: &Picture<'_>) -> Markup {
@@ -384,8 +363,8 @@ fn figure(n: usize, picture: &Picture<'_>) -> Markup {
 }
 
 /// Returns the tables of a group: first the figures that explain a stall, then all others.
-fn tables(group: &Group<'_>, sources: &[Source]) -> Markup {
-    let is_key = |metric: &&Metric<'_>| title(group.path, **metric).is_some();
+fn tables(group: &Group<'_>, part: Option<&PagePart>, sources: &[Source]) -> Markup {
+    let is_key = |metric: &&Metric<'_>| part.and_then(|part| part.title(**metric)).is_some();
     let keys: Vec<_> = group.metrics.iter().filter(is_key).copied().collect();
     let metrics = group.metrics.iter().filter(|metric| !is_key(metric));
     let others: Vec<_> = metrics.copied().collect();
@@ -397,11 +376,11 @@ fn tables(group: &Group<'_>, sources: &[Source]) -> Markup {
             @if let Some(command) = group.command {
                 p { "Measure again: " code { (command) } }
             }
-            @if !keys.is_empty() { (table(group, sources, &keys)) }
+            @if !keys.is_empty() { (table(group, part, sources, &keys)) }
             @if !others.is_empty() {
                 details open[keys.is_empty()] {
                     summary { @if keys.is_empty() { "Figures" } @else { "All other figures" } }
-                    (table(group, sources, &others))
+                    (table(group, part, sources, &others))
                 }
             }
             @if !group.others.is_empty() {
@@ -420,11 +399,16 @@ fn tables(group: &Group<'_>, sources: &[Source]) -> Markup {
     }
 }
 
-fn table(group: &Group<'_>, sources: &[Source], metrics: &[Metric<'_>]) -> Markup {
+fn table(
+    group: &Group<'_>,
+    part: Option<&PagePart>,
+    sources: &[Source],
+    metrics: &[Metric<'_>],
+) -> Markup {
     let several = sources.len() > 1;
     // A limit follows from figures of one document.
     let limits = metrics.iter().map(|metric| match &*group.sources {
-        &[source] => limit(group, source, *metric),
+        &[source] => part.and_then(|part| part.limit(group, source, *metric)),
         _ => None,
     });
     let limits: Vec<_> = limits.collect();
@@ -453,7 +437,7 @@ fn table(group: &Group<'_>, sources: &[Source], metrics: &[Metric<'_>]) -> Marku
                     @for (metric, limit) in metrics.iter().zip(&limits) {
                         tr {
                             th {
-                                @if let Some(title) = title(group.path, *metric) { (title) br; }
+                                @if let Some(title) = part.and_then(|part| part.title(*metric)) { (title) br; }
                                 code { (metric.0) }
                                 @if let Some(case) = metric.1 { " " (case) }
                             }
@@ -511,7 +495,9 @@ mod tests {
     }
 
     fn made(sources: &[Source]) -> String {
-        page(sources, |_| Vec::new())
+        let parts = crate::experiments::SUPPLIED.parts;
+        let tour = |_: &Source| Vec::new();
+        page(sources, Supplied { tour, parts })
     }
 
     /// Returns the page's pictures as it carries them.

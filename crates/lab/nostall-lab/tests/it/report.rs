@@ -48,6 +48,17 @@ fn embedded(page: &str, id: &str) -> Value {
 
 const UART: [&str; 6] = ["run", "uart", "--on", "model", "--bytes", "500"];
 
+/// `make report-test` opens the page in a browser.
+#[test]
+fn words_of_a_hostile_document_are_text() {
+    let dir = TempDir::new().unwrap();
+    let hostile = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/report/hostile.json");
+    succeed(dir.path(), &["report", hostile, "-o", "page.html"]);
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
+    assert!(!page.contains("<img"));
+}
+
 #[test]
 fn a_run_with_a_report_makes_the_page_that_report_makes_of_its_figures() {
     let dir = TempDir::new().unwrap();

@@ -7,6 +7,7 @@ mod guest;
 mod input;
 pub mod model;
 pub mod outcome;
+pub(super) mod page;
 mod peers;
 mod picture;
 pub mod qemu;

@@ -3,6 +3,7 @@
 mod fold;
 pub mod kvm;
 pub mod model;
+pub(super) mod page;
 mod peers;
 pub mod run;
 mod table;

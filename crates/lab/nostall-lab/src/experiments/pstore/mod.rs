@@ -1,6 +1,7 @@
 //! Experiment pstore: records that survive a crash.
 
 mod fold;
+pub(super) mod page;
 mod peers;
 pub mod run;
 mod text;

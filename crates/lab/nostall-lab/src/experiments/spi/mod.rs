@@ -2,6 +2,7 @@
 
 mod fold;
 pub mod model;
+pub(super) mod page;
 mod peers;
 pub mod run;
 mod text;

@@ -15,19 +15,19 @@ use super::document;
 use super::entry::Entry;
 use super::files::Files;
 use crate::report::drawing::DRAWINGS;
-use crate::report::page::MakeTour;
+use crate::report::page::Supplied;
 use run_result::gathered;
 use runs::Runs;
 
 /// Runs the tour, and writes its figures to `files`.
-pub fn run(entries: &'static [Entry], files: &Files, summary: MakeTour) -> Result<()> {
+pub fn run(entries: &'static [Entry], files: &Files, supplied: Supplied) -> Result<()> {
     // A path that cannot be written is reported before the runs take a minute.
     files.probe()?;
     let tour = Tour::of(entries);
     // Files first: a reader of the output may stop reading.
     let mut all = gathered(tour.runs.made());
     all.found.retain(|name, _| name == DRAWINGS);
-    let written = document::write(files, &all, summary);
+    let written = document::write(files, &all, supplied);
     files.print(&tour.text)?;
     let mut faults = tour.faults;
     faults.extend(written.err().map(|error| format!("{error:#}")));

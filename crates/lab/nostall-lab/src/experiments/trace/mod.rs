@@ -2,6 +2,7 @@
 
 mod fold;
 mod model;
+pub(super) mod page;
 mod picture;
 mod run;
 mod symbols;

@@ -4,6 +4,7 @@ mod drawing;
 mod fold;
 pub(super) mod input;
 pub mod model;
+pub(super) mod page;
 mod peers;
 pub mod run;
 mod table;

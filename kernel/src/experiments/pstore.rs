@@ -6,7 +6,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_pstore::Ram;
 use nostall_work::pstore::{
     Crew, FEWEST_CPUS, Job, JobResult, LOGS, Logs, MOST_CPUS, Moved, Pipes, REGION, Sleep,
-    Strategy, measure, recover,
+    ZoneStrategy, measure, recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
@@ -48,7 +48,7 @@ impl PstoreCrew<'_> {
                 report::tell(item, JobResult::Moved(moved));
             }
             Job::Crash => {
-                self.move_blocks(Strategy::PerCpuClock);
+                self.move_blocks(ZoneStrategy::PerCpuClock);
                 self.recover(item);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
@@ -56,7 +56,7 @@ impl PstoreCrew<'_> {
         }
     }
 
-    fn move_blocks(&self, strategy: Strategy) -> Moved {
+    fn move_blocks(&self, strategy: ZoneStrategy) -> Moved {
         // SAFETY: the previous jobs no longer use it.
         let region = unsafe { region() };
         let moved = measure(strategy, region, self.cpus, &PIPES, self, self.clock);

@@ -193,7 +193,7 @@ mod tests {
         let panics = [None, Some(0), Some(u32::MAX)].into_iter();
         panics.flat_map(move |panic_at| {
             let on_profile = move |profile| {
-                console::Strategy::ALL.map(|strategy| console::Job {
+                console::PrintStrategy::ALL.map(|strategy| console::Job {
                     strategy,
                     rate: 115_200,
                     speedup: 26,

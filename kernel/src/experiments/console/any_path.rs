@@ -2,7 +2,9 @@
 
 use nostall_console::{Meta, UartSink};
 use nostall_io::Nanos;
-use nostall_work::console::{Bounded, Context, Cpu, Inline, Path, PrinterThread, Role, Strategy};
+use nostall_work::console::{
+    Bounded, Context, Cpu, Inline, Path, PrintStrategy, PrinterThread, Role,
+};
 
 use super::state::Port;
 use crate::arch::MachineClock;
@@ -18,13 +20,13 @@ pub enum AnyPath {
 
 impl AnyPath {
     /// Creates the path of `strategy` from the kernel's log to `serial`.
-    pub fn new(strategy: Strategy, serial: UartSink<&'static Port, MachineClock>) -> Self {
+    pub fn new(strategy: PrintStrategy, serial: UartSink<&'static Port, MachineClock>) -> Self {
         match strategy {
-            Strategy::PrintInline | Strategy::FifoInline => {
+            PrintStrategy::PrintInline | PrintStrategy::FifoInline => {
                 Self::Inline(Inline::new(&log::RING, serial))
             }
-            Strategy::PrinterThread => Self::Printer(PrinterThread::new(&log::RING, serial)),
-            Strategy::Bounded => Self::Bounded(Bounded::new(&log::RING, serial)),
+            PrintStrategy::PrinterThread => Self::Printer(PrinterThread::new(&log::RING, serial)),
+            PrintStrategy::Bounded => Self::Bounded(Bounded::new(&log::RING, serial)),
         }
     }
 }

@@ -22,7 +22,7 @@ use nostall_io::Nanos;
 use nostall_lab::experiments::console::outcome::FloodPlan;
 use nostall_lab::experiments::console::qemu as in_qemu;
 use nostall_vm::qemu::{Error, Guest};
-use nostall_work::console::{LAST_WORDS, Strategy};
+use nostall_work::console::{LAST_WORDS, PrintStrategy};
 use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
@@ -75,9 +75,9 @@ fn by_a_clock_that_counts_instructions_a_flood_is_repeated_to_the_nanosecond() {
     let log = log(40);
     let panic_at = Some(Nanos::from_millis(150));
     for (strategy, panic_at) in [
-        (Strategy::Bounded, None),
-        (Strategy::Bounded, panic_at),
-        (Strategy::PrintInline, panic_at),
+        (PrintStrategy::Bounded, None),
+        (PrintStrategy::Bounded, panic_at),
+        (PrintStrategy::PrintInline, panic_at),
     ] {
         let flood = || {
             let plan = plan(log.as_bytes(), panic_at);
@@ -103,7 +103,7 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
             tell.send(fs::read_link("/proc/thread-self").unwrap())
                 .unwrap();
             let plan = plan(log.as_bytes(), None);
-            in_qemu::run(&qemu, &guest(&[]), &plan, 1, Strategy::Bounded)
+            in_qemu::run(&qemu, &guest(&[]), &plan, 1, PrintStrategy::Bounded)
         });
         let children = Path::new("/proc")
             .join(result.recv().unwrap())

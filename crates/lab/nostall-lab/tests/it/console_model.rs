@@ -4,7 +4,7 @@ use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_lab::experiments::console::model::run;
 use nostall_lab::experiments::console::outcome::{FloodOutcome, FloodPlan};
-use nostall_work::console::{Hold, Strategy};
+use nostall_work::console::{Hold, PrintStrategy};
 
 /// Returns 200 lines in 0.2 s, some of them too long for one record.
 fn log() -> Vec<u8> {
@@ -16,7 +16,7 @@ fn log() -> Vec<u8> {
 }
 
 fn flood(
-    strategy: Strategy,
+    strategy: PrintStrategy,
     profile: Profile,
     cpus: usize,
     panic_at: Option<Nanos>,
@@ -37,7 +37,7 @@ fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
     for n in 0..200 {
         // Between two accesses, during one, in a slice, and when all CPUs are idle.
         let at = Nanos(n * 1_234_567);
-        let outcome = flood(Strategy::Bounded, Profile::PC_16550A, 3, Some(at));
+        let outcome = flood(PrintStrategy::Bounded, Profile::PC_16550A, 3, Some(at));
         let checked = &outcome.checked;
         assert_eq!(checked.damage, [], "at {at}");
         assert_eq!(checked.unfinished, [], "at {at}");
@@ -79,10 +79,10 @@ fn a_panic_in_the_drain_of_a_slow_controller_brings_every_line_once() {
 fn panics_in_a_drain(profile: Profile, bound: Nanos) {
     // The last CPU panics. The first of three CPUs drains.
     for cpus in [1, 3] {
-        let whole = flood(Strategy::Bounded, profile, cpus, None);
+        let whole = flood(PrintStrategy::Bounded, profile, cpus, None);
         let mut sent_again = 0;
         for at in moments(&whole, 40) {
-            let outcome = flood(Strategy::Bounded, profile, cpus, Some(at));
+            let outcome = flood(PrintStrategy::Bounded, profile, cpus, Some(at));
             let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
             assert_eq!(checked.damage, [], "{at}");
             assert_eq!(checked.unfinished, [], "{at}");
@@ -102,8 +102,8 @@ fn panics_in_a_drain(profile: Profile, bound: Nanos) {
 #[test]
 fn a_panic_of_a_console_that_prints_inline_spoils_a_line_at_most() {
     for (strategy, profile) in [
-        (Strategy::PrintInline, Profile::PC_16550A),
-        (Strategy::FifoInline, Profile::HP_DL380_GEN9),
+        (PrintStrategy::PrintInline, Profile::PC_16550A),
+        (PrintStrategy::FifoInline, Profile::HP_DL380_GEN9),
     ] {
         let whole = flood(strategy, profile, 3, None);
         for at in moments(&whole, 20) {
@@ -122,10 +122,10 @@ fn a_panic_of_a_console_that_prints_inline_spoils_a_line_at_most() {
 fn a_panic_of_a_printer_task_sends_at_most_one_line_again_and_loses_none() {
     for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9] {
         for cpus in [1, 3] {
-            let whole = flood(Strategy::PrinterThread, profile, cpus, None);
+            let whole = flood(PrintStrategy::PrinterThread, profile, cpus, None);
             let mut sent_again = 0;
             for at in moments(&whole, 20) {
-                let outcome = flood(Strategy::PrinterThread, profile, cpus, Some(at));
+                let outcome = flood(PrintStrategy::PrinterThread, profile, cpus, Some(at));
                 let (checked, at) = (&outcome.checked, format!("{} at {at}", profile.name));
                 assert_eq!(checked.damage, [], "{at}");
                 assert_eq!(checked.unfinished, [], "{at}");
@@ -141,7 +141,7 @@ fn a_panic_of_a_printer_task_sends_at_most_one_line_again_and_loses_none() {
 
 #[test]
 fn it_is_exact_and_the_same_every_time_on_any_number_of_cpus() {
-    for strategy in Strategy::ALL {
+    for strategy in PrintStrategy::ALL {
         for cpus in [1, 2, 3, 4, 64] {
             let one = flood(strategy, Profile::HP_DL380_GEN9, cpus, None);
             let other = flood(strategy, Profile::HP_DL380_GEN9, cpus, None);
@@ -168,7 +168,7 @@ fn it_is_exact_and_the_same_every_time_on_any_number_of_cpus() {
 
 #[test]
 fn between_two_slices_the_cpu_is_free_for_a_second_task() {
-    for strategy in [Strategy::PrinterThread, Strategy::Bounded] {
+    for strategy in [PrintStrategy::PrinterThread, PrintStrategy::Bounded] {
         for profile in Profile::ALL {
             for cpus in [1, 4] {
                 let outcome = flood(strategy, profile, cpus, None);
@@ -190,7 +190,7 @@ fn between_two_slices_the_cpu_is_free_for_a_second_task() {
 
 #[test]
 fn a_printer_task_on_a_port_without_a_speed_leaves_a_second_task_as_much_of_the_cpu() {
-    let outcome = flood(Strategy::PrinterThread, Profile::VM, 1, None);
+    let outcome = flood(PrintStrategy::PrinterThread, Profile::VM, 1, None);
     let printed: u64 = outcome
         .holds
         .iter()

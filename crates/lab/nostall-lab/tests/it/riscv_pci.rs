@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall_lab::experiments::pci::run::{self, PciPlan, Strategy};
+use nostall_lab::experiments::pci::run::{self, AccessStrategy, PciPlan};
 use nostall_vm::qemu::{Guest, QemuBoard};
 use nostall_work::pci::{FoundBarKind, FoundFunction, JobResult, Method, Operation};
 
@@ -119,10 +119,10 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         return;
     };
     let strategies = [
-        Strategy::Ports,
-        Strategy::Ecam,
-        Strategy::Ram,
-        Strategy::Auto,
+        AccessStrategy::Ports,
+        AccessStrategy::Ecam,
+        AccessStrategy::Ram,
+        AccessStrategy::Auto,
     ];
     let measure = strategies.map(|by| (Operation::Read(1_000), by));
     let plan = PciPlan {

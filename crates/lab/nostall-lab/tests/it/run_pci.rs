@@ -14,7 +14,7 @@ use crate::common::qemu;
 use assert_cmd::cargo::cargo_bin;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_lab::experiments::pci::run::{
-    self as pci, PciPlan, PciSurvey, Strategy, SurveyedFunction,
+    self as pci, AccessStrategy, PciPlan, PciSurvey, SurveyedFunction,
 };
 use nostall_lab::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
@@ -290,19 +290,24 @@ const READ: Operation = Operation::Read(1_000);
 const WRITE: Operation = Operation::Write(500);
 
 /// Returns every operation with each of these strategies, once.
-fn all(strategies: &[Strategy]) -> Vec<(Operation, Strategy)> {
+fn all(strategies: &[AccessStrategy]) -> Vec<(Operation, AccessStrategy)> {
     let operations = [READ, WRITE, Operation::Scan, Operation::Init];
     operations
         .into_iter()
         .flat_map(|operation| strategies.iter().map(move |by| (operation, *by)))
         .filter(|(operation, by)| {
-            matches!(operation, Operation::Read(_) | Operation::Write(_)) || *by != Strategy::Ram
+            matches!(operation, Operation::Read(_) | Operation::Write(_))
+                || *by != AccessStrategy::Ram
         })
         .collect()
 }
 
 /// Bus accesses, and exits where they are counted, of one measuring.
-fn counts(survey: &PciSurvey, operation: Operation, strategy: Strategy) -> (u64, Option<u64>) {
+fn counts(
+    survey: &PciSurvey,
+    operation: Operation,
+    strategy: AccessStrategy,
+) -> (u64, Option<u64>) {
     let mut measurings = survey.measurings.iter();
     let one = measurings.find(|one| (one.operation, one.strategy) == (operation, strategy));
     let one = one.unwrap();
@@ -313,7 +318,7 @@ fn counts(survey: &PciSurvey, operation: Operation, strategy: Strategy) -> (u64,
 
 /// Checks for one bus access by memory and two by ports, for every operation.
 fn check_counts(survey: &PciSurvey) {
-    use Strategy::{Ecam, Ports};
+    use AccessStrategy::{Ecam, Ports};
     assert_eq!(counts(survey, READ, Ports).0, 2_000);
     assert_eq!(counts(survey, READ, Ecam).0, 1_000);
     assert_eq!(counts(survey, WRITE, Ports).0, 1_000);
@@ -334,10 +339,10 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
         return;
     };
     let strategies = [
-        Strategy::Ports,
-        Strategy::Ecam,
-        Strategy::Ram,
-        Strategy::Auto,
+        AccessStrategy::Ports,
+        AccessStrategy::Ecam,
+        AccessStrategy::Ram,
+        AccessStrategy::Auto,
     ];
     let measure = all(&strategies);
     let plan = PciPlan {
@@ -355,8 +360,8 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
         assert_eq!(survey.measurings.len(), 2 * measure.len());
         check_counts(&survey);
         // The chosen method is the one used.
-        assert_eq!(counts(&survey, READ, Strategy::Auto), (auto, None));
-        assert_eq!(counts(&survey, READ, Strategy::Ram).0, 1_000);
+        assert_eq!(counts(&survey, READ, AccessStrategy::Auto), (auto, None));
+        assert_eq!(counts(&survey, READ, AccessStrategy::Ram).0, 1_000);
     }
 }
 
@@ -373,7 +378,11 @@ const GUEST: Guest<'_> = Guest {
 
 #[test]
 fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
-    let measure = all(&[Strategy::Ports, Strategy::Ecam, Strategy::EcamShadow]);
+    let measure = all(&[
+        AccessStrategy::Ports,
+        AccessStrategy::Ecam,
+        AccessStrategy::EcamShadow,
+    ]);
     let plan = PciPlan {
         measure: &measure,
         repeat: 1,
@@ -386,7 +395,7 @@ fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
 
 /// Every access is an exit, unless the machine maps readable registers.
 fn check_exits(survey: &PciSurvey) {
-    use Strategy::{Ecam, EcamShadow, Ports};
+    use AccessStrategy::{Ecam, EcamShadow, Ports};
     for operation in [READ, WRITE, Operation::Scan, Operation::Init] {
         for strategy in [Ports, Ecam] {
             let (accesses, exits) = counts(survey, operation, strategy);
@@ -425,7 +434,7 @@ fn on_kvm_a_read_that_is_mapped_takes_no_exit() {
             return;
         }
     };
-    use Strategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
+    use AccessStrategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
     let measure = all(&[Ports, PortsCoalesced, Ecam, EcamShadow, Ram, Auto]);
     let plan = PciPlan {
         measure: &measure,

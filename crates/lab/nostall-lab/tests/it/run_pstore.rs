@@ -18,7 +18,7 @@ use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::Report;
 use nostall_work::pstore::{
-    Job, JobResult, REGION, Recovered, Strategy, TraceSummary, Traces, params, recover,
+    Job, JobResult, REGION, Recovered, TraceSummary, Traces, ZoneStrategy, params, recover,
 };
 use tempfile::TempDir;
 
@@ -296,7 +296,7 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
     let Some(qemu) = qemu("a_machine_that_is_not_made_for_it") else {
         return;
     };
-    let work = [Job::Move(Strategy::PerCpuClock).into()];
+    let work = [Job::Move(ZoneStrategy::PerCpuClock).into()];
     let lonely = Guest {
         cpus: 2,
         ..guest(&work, None)

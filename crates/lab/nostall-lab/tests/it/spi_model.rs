@@ -3,7 +3,7 @@
 use nostall_devices::spi::FlashFault;
 use nostall_lab::experiments::spi::model::run as model;
 use nostall_lab::experiments::spi::run::{SpiPlan, SpiReports};
-use nostall_work::spi::Strategy as Driven;
+use nostall_work::spi::BusStrategy as Driven;
 
 const SOME_FRAMES: SpiPlan = SpiPlan {
     frames: 500,

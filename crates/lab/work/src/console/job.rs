@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use nostall_devices::uart::Profile;
 
-use super::Strategy;
+use super::PrintStrategy;
 
 /// A flood in a guest, as a word of a work list: `bounded:115200:26`,
 /// `bounded:115200:26:pc-16550a:panic-at:191`.
@@ -14,7 +14,7 @@ use super::Strategy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
     /// Path of messages to the line.
-    pub strategy: Strategy,
+    pub strategy: PrintStrategy,
     /// Rate of the line in baud.
     pub rate: u32,
     /// Divisor for the time limits of Linux's detectors; at least 1.

@@ -29,7 +29,7 @@ pub use job::Job;
 pub use job_result::{Delays, Held, JobResult, Times};
 pub use lines::{LONGEST_GAP, Lines, LogLine};
 pub use printer::PrinterThread;
-pub use strategy::{Path, Role, Strategy};
+pub use strategy::{Path, PrintStrategy, Role};
 pub use throttle::Throttle;
 
 /// Number of slots in the ring, which is 1 MiB.

@@ -9,7 +9,7 @@ use super::{Context, Cpu};
 /// Path of messages from the logging task to the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
-pub enum Strategy {
+pub enum PrintStrategy {
     /// The logging task prints all tasks' messages, byte by byte; see [`Inline`](super::Inline).
     PrintInline,
     /// The logging task prints as above, but waits once for each full FIFO.
@@ -20,7 +20,7 @@ pub enum Strategy {
     Bounded,
 }
 
-impl Strategy {
+impl PrintStrategy {
     /// All strategies, in historical order.
     pub const ALL: [Self; 4] = [
         Self::PrintInline,

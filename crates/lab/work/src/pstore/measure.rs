@@ -10,7 +10,7 @@ use nostall_pstore::{
 
 use super::region::{LINUX, Traces, carve};
 use super::stage::{Crew, Moved, Pipes, Stage};
-use super::{BLOCKS, Strategy, Tracer};
+use super::{BLOCKS, Tracer, ZoneStrategy};
 
 /// Moves [`BLOCKS`] blocks through `pipes` on the CPUs of `crew`. It records with `strategy` in the
 /// trace zones of `region`, which are emptied first.
@@ -21,7 +21,7 @@ use super::{BLOCKS, Strategy, Tracer};
 /// `None` for fewer than [`FEWEST_CPUS`](super::FEWEST_CPUS) or more than
 /// [`MOST_CPUS`](super::MOST_CPUS).
 pub fn measure<C: Crew>(
-    strategy: Strategy,
+    strategy: ZoneStrategy,
     region: Ram<'_>,
     cpus: u16,
     pipes: &Pipes,
@@ -32,8 +32,8 @@ pub fn measure<C: Crew>(
     let counter = Counter::default();
     let count = || SharedCounter(&counter.0);
     let traces = match strategy {
-        Strategy::OneZoneLocked => Traces::Together,
-        Strategy::PerCpuCounterEcc => Traces::PerCpuEcc,
+        ZoneStrategy::OneZoneLocked => Traces::Together,
+        ZoneStrategy::PerCpuCounterEcc => Traces::PerCpuEcc,
         _ => Traces::PerCpu,
     };
     let mut zones = carve(region, cpus, traces)?
@@ -41,22 +41,22 @@ pub fn measure<C: Crew>(
         .filter_map(|(_, memory)| empty(memory, traces));
     let moving = Moving { pipes, crew, clock };
     Some(match strategy {
-        Strategy::Untraced => {
+        ZoneStrategy::Untraced => {
             zones.for_each(drop);
             moving.run([(); 3])
         }
-        Strategy::OneLockForAll => {
+        ZoneStrategy::OneLockForAll => {
             let recorders = one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, count()));
             moving.run_locked::<C::Lock, _>(recorders)
         }
-        Strategy::OneZoneLocked => {
+        ZoneStrategy::OneZoneLocked => {
             moving.run_locked::<C::Lock, _>(Recorder::new(zones.next()?, 0, count()))
         }
-        Strategy::PerCpuClock => {
+        ZoneStrategy::PerCpuClock => {
             let by_clock = || ByClock(moving.clock.clone());
             moving.run(one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, by_clock())))
         }
-        Strategy::PerCpuCounter | Strategy::PerCpuCounterEcc => {
+        ZoneStrategy::PerCpuCounter | ZoneStrategy::PerCpuCounterEcc => {
             moving.run(one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, count())))
         }
     })

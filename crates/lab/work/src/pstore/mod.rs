@@ -28,7 +28,7 @@ pub use recover::recover;
 pub use recovered::{JobResult, Recovered, TextKind, TraceSummary};
 pub use region::{FEWEST_CPUS, LINUX, LOGS, MOST_CPUS, REGION, Traces, params};
 pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
-pub use strategy::{Job, Strategy};
+pub use strategy::{Job, ZoneStrategy};
 
 /// Number of blocks in one measurement: 8 MiB.
 pub const BLOCKS: u32 = 16_384;

@@ -8,7 +8,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 /// Strategy for recording function entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
-pub enum Strategy {
+pub enum ZoneStrategy {
     /// Entries are not recorded.
     Untraced,
     /// One zone for each CPU, with one lock for all zones.
@@ -26,7 +26,7 @@ pub enum Strategy {
     PerCpuCounterEcc,
 }
 
-impl Strategy {
+impl ZoneStrategy {
     /// All strategies: the untraced one, then from the slowest in theory to the fastest, and the one
     /// with error correction.
     pub const ALL: [Self; 6] = [
@@ -48,8 +48,8 @@ impl Strategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Moves the blocks and records with the strategy: `per-cpu-clock`.
-    Move(Strategy),
-    /// Moves the blocks once more with [`Strategy::PerCpuClock`], reports the contents of
+    Move(ZoneStrategy),
+    /// Moves the blocks once more with [`ZoneStrategy::PerCpuClock`], reports the contents of
     /// persistent RAM, and panics: `crash`.
     Crash,
     /// Reports the records that an earlier kernel left in persistent RAM: `recover`.
@@ -59,7 +59,7 @@ pub enum Job {
 impl Job {
     /// Returns all jobs.
     pub fn all() -> impl Iterator<Item = Self> {
-        let moves = Strategy::ALL.into_iter().map(Self::Move);
+        let moves = ZoneStrategy::ALL.into_iter().map(Self::Move);
         moves.chain([Self::Crash, Self::Recover])
     }
 

@@ -27,7 +27,7 @@ pub const FRAMES: u32 = 100_000;
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
-pub enum Strategy {
+pub enum BusStrategy {
     /// Linux before its patch of 2019: the worker is woken after every message.
     Pump,
     /// A task that finds the bus idle drives it. The worker is woken only once, after the idle
@@ -35,7 +35,7 @@ pub enum Strategy {
     Caller,
 }
 
-impl Strategy {
+impl BusStrategy {
     /// All strategies, the slowest first.
     pub const ALL: [Self; 2] = [Self::Pump, Self::Caller];
 
@@ -53,7 +53,7 @@ pub enum Job {
     /// Receives CAN frames with the strategy and measures it: `can:caller:100000`.
     Can {
         /// Strategy of the bus.
-        strategy: Strategy,
+        strategy: BusStrategy,
         /// Number of frames, at least 1.
         frames: u32,
     },
@@ -62,7 +62,7 @@ pub enum Job {
 impl Job {
     /// Returns all jobs, with `frames` CAN frames each.
     pub fn all(frames: u32) -> impl Iterator<Item = Self> {
-        let can = Strategy::ALL.map(|strategy| Self::Can { strategy, frames });
+        let can = BusStrategy::ALL.map(|strategy| Self::Can { strategy, frames });
         [Self::Flash].into_iter().chain(can)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::Strategy;
+use super::job::BusStrategy;
 use crate::ReportText;
 
 /// SHA-256 digest.
@@ -48,7 +48,7 @@ pub struct Sector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiMeasured {
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: BusStrategy,
     /// Number of frames received correctly and in order.
     pub received: u32,
     /// Number of frames received wrongly.
@@ -103,7 +103,7 @@ mod tests {
         let text = longest_text();
         let (large, digest) = (u64::MAX, [u8::MAX; 32]);
         let measured = SpiMeasured {
-            strategy: Strategy::Caller,
+            strategy: BusStrategy::Caller,
             received: u32::MAX,
             wrong: u32::MAX,
             overflows: u32::MAX,

@@ -10,5 +10,5 @@ mod job_result;
 
 pub use can::{CanBus, CanMachine, Counted, Failed, FarEnd, IDLE_TIMEOUT, Wired, can};
 pub use flash::{SECTOR, flash};
-pub use job::{FRAMES, Job, Strategy};
+pub use job::{BusStrategy, FRAMES, Job};
 pub use job_result::{Digest, JobResult, Sector, SpiMeasured};

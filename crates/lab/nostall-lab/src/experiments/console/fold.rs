@@ -4,7 +4,7 @@ use nostall_console::{StallDetector, Watchdog};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
-use nostall_work::console::Strategy;
+use nostall_work::console::PrintStrategy;
 
 use super::outcome::{FloodOutcome, FloodPair, RATE};
 use super::run::{Floods, Setup};
@@ -165,7 +165,7 @@ impl Judge<'_> {
         match self.pair.strategy {
             // Other work of the host shows in real time.
             _ if matches!(floods.setup, Setup::Qemu { .. }) => self.judge_panic(),
-            Strategy::Bounded => {
+            PrintStrategy::Bounded => {
                 self.judge_bounded(LineSettings::baud(floods.rate).frame_time());
                 if is_flood {
                     // The ring is large enough for it.
@@ -173,7 +173,7 @@ impl Judge<'_> {
                     self.say(holds, "loses nothing");
                 }
             }
-            Strategy::PrintInline
+            PrintStrategy::PrintInline
                 if is_flood
                     && floods.cpus >= CPUS_THAT_STALL
                     && self.pair.profile.line != Line::AtOnce =>
@@ -257,8 +257,8 @@ impl Judge<'_> {
         let again = self.pair.panicked.checked.sent_again;
         // Printing inline has no mark for a line that a panic cuts, and spoils that line.
         let spoils = match self.pair.strategy {
-            Strategy::Bounded | Strategy::PrinterThread => 0,
-            Strategy::PrintInline | Strategy::FifoInline => 1,
+            PrintStrategy::Bounded | PrintStrategy::PrinterThread => 0,
+            PrintStrategy::PrintInline | PrintStrategy::FifoInline => 1,
         };
         let holds = damage.len() <= spoils && again <= 1 && (result.is_none() || spoils > 0);
         let text = match &result {
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     /// A flood of ten seconds in which all is well, with a hold of this length.
-    fn flood(strategy: Strategy, held: Nanos) -> FloodOutcome {
+    fn flood(strategy: PrintStrategy, held: Nanos) -> FloodOutcome {
         let cpu = CpuOutcome {
             given_away: Nanos::from_secs(10),
             ticks: 0,
@@ -377,13 +377,13 @@ mod tests {
         }
     }
 
-    fn pair(strategy: Strategy) -> FloodPair {
+    fn pair(strategy: PrintStrategy) -> FloodPair {
         let held = match strategy {
-            Strategy::Bounded => Nanos::from_micros(50),
+            PrintStrategy::Bounded => Nanos::from_micros(50),
             _ => Nanos::from_secs(30),
         };
         let mut whole = flood(strategy, held);
-        if strategy != Strategy::Bounded {
+        if strategy != PrintStrategy::Bounded {
             let fired = Fired {
                 at: Nanos::ZERO,
                 what: What::SoftLockup(Nanos::ZERO),
@@ -435,7 +435,11 @@ mod tests {
     type Change = fn(&mut FloodPair);
 
     /// Judges a pair in which all is well, and one for each change.
-    fn each_change_fails(setup: fn() -> Setup, strategy: Strategy, changes: &[(Change, &str)]) {
+    fn each_change_fails(
+        setup: fn() -> Setup,
+        strategy: PrintStrategy,
+        changes: &[(Change, &str)],
+    ) {
         let Summary { verdicts, .. } = summary(setup(), pair(strategy));
         assert_eq!(failure(&verdicts), None, "{strategy}");
         for (change, why) in changes {
@@ -499,7 +503,7 @@ mod tests {
                 "sends a part of a line again",
             ),
         ];
-        each_change_fails(|| Setup::Model, Strategy::Bounded, changes);
+        each_change_fails(|| Setup::Model, PrintStrategy::Bounded, changes);
     }
 
     #[test]
@@ -515,7 +519,7 @@ mod tests {
             ),
             (|pair| pair.whole.checked.missing = 1, LOST),
         ];
-        each_change_fails(|| Setup::Model, Strategy::PrintInline, changes);
+        each_change_fails(|| Setup::Model, PrintStrategy::PrintInline, changes);
     }
 
     #[test]
@@ -541,14 +545,14 @@ mod tests {
             ),
             (|pair| pair.whole.checked.damage.push(twice()), TWICE),
         ];
-        for strategy in Strategy::ALL {
+        for strategy in PrintStrategy::ALL {
             each_change_fails(qemu, strategy, changes);
         }
     }
 
     #[test]
     fn a_figure_of_the_verdict_shows_its_goal() {
-        let Summary { figures, .. } = summary(Setup::Model, pair(Strategy::Bounded));
+        let Summary { figures, .. } = summary(Setup::Model, pair(PrintStrategy::Bounded));
         let row = figures.row("bounded").on_port("pc-16550a");
         let goal = |metric| row.figure(metric).unwrap().goal;
         assert_eq!(goal("longest_hold_ns"), Some(Goal::AtMost(100_000.0)));

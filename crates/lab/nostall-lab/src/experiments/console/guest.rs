@@ -9,7 +9,7 @@ use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_vm::Guest;
 use nostall_vm::qemu::Qemu;
-use nostall_work::console::Strategy;
+use nostall_work::console::PrintStrategy;
 
 use super::input::Log;
 use super::outcome::{FloodPair, FloodPlan, RATE};
@@ -85,7 +85,7 @@ pub fn run_all(
         ..plan
     };
     let mut runs = Vec::new();
-    for strategy in Strategy::ALL {
+    for strategy in PrintStrategy::ALL {
         runs.push(FloodPair {
             profile: plan.profile,
             strategy,

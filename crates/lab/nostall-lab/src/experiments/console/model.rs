@@ -7,7 +7,8 @@ use nostall_console::{Ring, Slot, UartSink};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError};
 use nostall_work::console::{
-    Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, PrinterThread, SLOTS, Strategy,
+    Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, PrintStrategy, PrinterThread,
+    SLOTS,
 };
 
 use nostall_vm::model::{ModelCpu, ModelMachine, ModelPort, Program};
@@ -30,7 +31,7 @@ pub enum Failure {
     Open(OpenError),
     /// Every CPU waits for another.
     #[error("every CPU waits for another: {0} has a deadlock")]
-    Deadlock(Strategy),
+    Deadlock(PrintStrategy),
 }
 
 /// Runs the flood.
@@ -38,7 +39,7 @@ pub enum Failure {
 /// # Errors
 ///
 /// [`Failure`].
-pub fn run(plan: &FloodPlan<'_>, strategy: Strategy) -> Result<FloodOutcome, Failure> {
+pub fn run(plan: &FloodPlan<'_>, strategy: PrintStrategy) -> Result<FloodOutcome, Failure> {
     run_with(plan, strategy, Looks::Together)
 }
 
@@ -54,7 +55,7 @@ enum Looks {
 
 fn run_with(
     plan: &FloodPlan<'_>,
-    strategy: Strategy,
+    strategy: PrintStrategy,
     looks: Looks,
 ) -> Result<FloodOutcome, Failure> {
     let machine = ModelMachine::new(plan.cpus);
@@ -67,7 +68,10 @@ fn run_with(
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
-    let is_inline = matches!(strategy, Strategy::PrintInline | Strategy::FifoInline);
+    let is_inline = matches!(
+        strategy,
+        PrintStrategy::PrintInline | PrintStrategy::FifoInline
+    );
     // A waiting write polls evenly at first. An offer returns at its own times.
     if looks == Looks::Together && is_inline {
         bus.polled_evenly(EVEN_LOOKS);
@@ -76,9 +80,11 @@ fn run_with(
     let mut memory = Vec::new();
     let ring = ring_in(&mut memory);
     let ran = match strategy {
-        Strategy::Bounded => Ran::of(plan, &machine, ring, &Bounded::new(ring, serial)),
-        Strategy::PrinterThread => Ran::of(plan, &machine, ring, &PrinterThread::new(ring, serial)),
-        Strategy::PrintInline | Strategy::FifoInline => {
+        PrintStrategy::Bounded => Ran::of(plan, &machine, ring, &Bounded::new(ring, serial)),
+        PrintStrategy::PrinterThread => {
+            Ran::of(plan, &machine, ring, &PrinterThread::new(ring, serial))
+        }
+        PrintStrategy::PrintInline | PrintStrategy::FifoInline => {
             Ran::of(plan, &machine, ring, &Inline::new(ring, serial))
         }
     };
@@ -387,7 +393,7 @@ mod tests {
             ..Profile::HP_DL380_GEN9
         };
         for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9, stuck] {
-            for strategy in [Strategy::PrintInline, Strategy::FifoInline] {
+            for strategy in [PrintStrategy::PrintInline, PrintStrategy::FifoInline] {
                 for (cpus, panic_at) in [(1, None), (3, None), (3, Some(Nanos(123_456_789)))] {
                     let plan = FloodPlan {
                         log: &log,

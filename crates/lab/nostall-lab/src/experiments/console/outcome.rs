@@ -3,7 +3,7 @@
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
-use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
+use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, PrintStrategy, What};
 
 use nostall_vm::model::LineOutput;
 
@@ -32,7 +32,7 @@ pub struct FloodPair {
     /// The port.
     pub profile: Profile,
     /// How messages get to the line.
-    pub strategy: Strategy,
+    pub strategy: PrintStrategy,
     /// The flood to its end.
     pub whole: FloodOutcome,
     /// The flood cut short by a panic.
@@ -43,7 +43,7 @@ pub struct FloodPair {
 #[derive(Clone, Debug)]
 pub struct FloodOutcome {
     /// How messages got to the line.
-    pub strategy: Strategy,
+    pub strategy: PrintStrategy,
     /// The port.
     pub profile: Profile,
     /// Time at which the first line was to be logged.
@@ -131,7 +131,7 @@ impl FloodOutcome {
     /// Compares the bytes that arrived with the lines that were logged.
     pub(super) fn of(
         plan: &FloodPlan<'_>,
-        strategy: Strategy,
+        strategy: PrintStrategy,
         records: FloodRecords,
         logged: &Logged,
         wire: &LineOutput,

@@ -9,8 +9,8 @@ use nostall_postmortem::log_ring::{self, LogEntry, LogRing};
 use nostall_pstore::Layout;
 use nostall_uart::LineSettings;
 use nostall_work::console::{
-    Context, FIRST_WORDS, Fired, Held, Hold, Job, JobResult, LAST_WORDS, Lines, SLOTS, Strategy,
-    What,
+    Context, FIRST_WORDS, Fired, Held, Hold, Job, JobResult, LAST_WORDS, Lines, PrintStrategy,
+    SLOTS, What,
 };
 use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 
@@ -49,7 +49,7 @@ pub fn run(
     guest: &Guest<'_>,
     plan: &FloodPlan<'_>,
     speedup: u32,
-    strategy: Strategy,
+    strategy: PrintStrategy,
 ) -> Result<FloodOutcome, Error> {
     let job = Job {
         strategy,
@@ -156,7 +156,7 @@ fn records(ring: &LogRing<'_>) -> impl Iterator<Item = Record> {
 
 fn outcome(
     plan: &FloodPlan<'_>,
-    strategy: Strategy,
+    strategy: PrintStrategy,
     ran: Ran,
     ring: &LogRing<'_>,
 ) -> Result<FloodOutcome, Error> {

@@ -11,7 +11,7 @@ use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_vm::Machine;
 use nostall_vm::qemu::Architecture;
-use nostall_work::console::Strategy;
+use nostall_work::console::PrintStrategy;
 
 use super::guest;
 use super::input::Log;
@@ -154,7 +154,7 @@ fn run_all(
 ) -> Result<Vec<FloodPair>> {
     let mut jobs = Vec::new();
     for &profile in profiles {
-        for strategy in Strategy::ALL {
+        for strategy in PrintStrategy::ALL {
             for panic_at in [None, Some(panic_at)] {
                 let plan = FloodPlan {
                     log: &log.bytes,

@@ -2,7 +2,7 @@
 
 use nostall_console::{FlushLimits, StallDetector, Watchdog};
 use nostall_devices::uart::Profile;
-use nostall_work::console::Strategy;
+use nostall_work::console::PrintStrategy;
 
 use super::fold::{LINE_USE, line_use};
 use super::run::{Floods, Setup};
@@ -75,8 +75,11 @@ pub fn tables(floods: &Floods, figures: &Figures) -> String {
 
 /// Describes the gain of the FIFO writer of Linux's patch (Costa, 2022).
 fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
-    let of = |strategy: Strategy| figures.row(strategy.name()).on_port(profile.name);
-    let (before, fifo) = (of(Strategy::PrintInline), of(Strategy::FifoInline));
+    let of = |strategy: PrintStrategy| figures.row(strategy.name()).on_port(profile.name);
+    let (before, fifo) = (
+        of(PrintStrategy::PrintInline),
+        of(PrintStrategy::FifoInline),
+    );
     let more = fifo.get("bytes_per_second")? / before.get("bytes_per_second")? - 1.0;
     let why = match *profile {
         Profile::HP_DL380_GEN9 => " The article has 25 %.",

@@ -3,7 +3,7 @@
 use nostall_vm::MapChanges;
 use nostall_work::pci::{FoundCapability, FoundFunction, Method, Operation, PciMeasured};
 
-use super::run::{FoundTree, Mapping, Measuring, PciSurvey, Strategy, SurveyedFunction};
+use super::run::{AccessStrategy, FoundTree, Mapping, Measuring, PciSurvey, SurveyedFunction};
 use crate::experiments::verdict::group;
 use nostall_figures::figure::Figures;
 use nostall_figures::numbers::median;
@@ -19,7 +19,7 @@ pub struct Summary {
 }
 
 /// All rounds of one measurement.
-type Rounds = ((Operation, Strategy), Vec<(PciMeasured, Option<u64>)>);
+type Rounds = ((Operation, AccessStrategy), Vec<(PciMeasured, Option<u64>)>);
 
 /// The stable word for an operation.
 pub fn word(operation: Operation) -> &'static str {
@@ -27,7 +27,11 @@ pub fn word(operation: Operation) -> &'static str {
 }
 
 /// Folds the reports. `measure` is the order of the figures.
-pub fn fold(on: &'static str, survey: &PciSurvey, measure: &[(Operation, Strategy)]) -> Summary {
+pub fn fold(
+    on: &'static str,
+    survey: &PciSurvey,
+    measure: &[(Operation, AccessStrategy)],
+) -> Summary {
     let mut figures = Figures::new("pci", on);
     let measured = survey.measurings.iter().filter_map(|one| {
         let Measuring {
@@ -100,7 +104,7 @@ fn add_measurement(figures: &mut Figures, one: &Rounds, all: &[Rounds]) {
     let Some(ns) = ns(rounds) else { return };
     let times = || rounds.iter().map(|(once, _)| once.ns);
     record.median(&format!("ns_per_{word}"), "ns", times(), per);
-    for other in [Strategy::Ports, Strategy::Ram] {
+    for other in [AccessStrategy::Ports, AccessStrategy::Ram] {
         let mut others = all.iter().filter(|(key, _)| *key == (*operation, other));
         let Some(other_ns) = others.next().and_then(|(_, rounds)| self::ns(rounds)) else {
             continue;

@@ -5,7 +5,7 @@ use nostall_work::pci::{Job, Room};
 use nostall_vm::kvm::{Kvm, Options, PciMode};
 use nostall_vm::{Error, Guest, Ran};
 
-use super::run::{Mapping, PciPlan, PciSurvey, Strategy};
+use super::run::{AccessStrategy, Mapping, PciPlan, PciSurvey};
 
 /// Free addresses of the machine: below its serial port and its ECAM window, and above any
 /// RAM, within 36 bits.
@@ -14,7 +14,7 @@ const ROOM: Room = Room {
     prefetchable: (0x4_0000_0000, 0x10_0000_0000),
 };
 
-impl Strategy {
+impl AccessStrategy {
     /// Returns the machine's PCI mode for it.
     const fn offer(self) -> PciMode {
         match self {
@@ -33,7 +33,7 @@ fn mappings(here: &PciPlan<'_>, ran: &Ran) -> Vec<Mapping> {
     };
     for &(_, strategy) in here.measure {
         let is_known = mappings.iter().any(|known| known.strategy == strategy);
-        if strategy != Strategy::Ram && !is_known {
+        if strategy != AccessStrategy::Ram && !is_known {
             mappings.push(Mapping {
                 strategy,
                 at_start: exits.maps_at_start,

@@ -21,7 +21,7 @@ use super::progress::Busy;
 use super::verdict::closing;
 use fold::Summary;
 use nostall_figures::table::cpus as cpus_in_words;
-use run::{PciPlan, PciSurvey, Strategy};
+use run::{AccessStrategy, PciPlan, PciSurvey};
 
 /// Read PCI configuration space with each access method
 ///
@@ -122,9 +122,9 @@ fn answer(headline: &str, on: &'static str, survey: &PciSurvey, plan: &PciPlan<'
 const ROUNDS: u16 = 5;
 
 /// Returns the measurements of a round on this machine.
-fn measurings(on: &On) -> Vec<(Operation, Strategy)> {
-    use Strategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
-    let (strategies, less): (&[Strategy], _) = match on {
+fn measurings(on: &On) -> Vec<(Operation, AccessStrategy)> {
+    use AccessStrategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
+    let (strategies, less): (&[AccessStrategy], _) = match on {
         On::Qemu { .. } => (&[Ports, Ecam, Ram, Auto], 1),
         On::Kvm(on) => {
             let all = &[Ports, PortsCoalesced, Ecam, EcamShadow, Ram, Auto];
@@ -222,7 +222,8 @@ mod tests {
     fn measured(change: impl FnOnce(&mut PciSurvey)) -> Answer<()> {
         let devices = [device(0), device(8)];
         let methods = [Method::Ports, Method::Ecam, Method::Auto];
-        let measure = [Strategy::Ports, Strategy::Ecam].map(|by| (Operation::Read(10), by));
+        let measure =
+            [AccessStrategy::Ports, AccessStrategy::Ecam].map(|by| (Operation::Read(10), by));
         let measurings = measure.iter().chain(&measure).zip(1..);
         let mut survey = PciSurvey {
             trees: methods.map(|method| tree(method, &devices)).to_vec(),
@@ -287,10 +288,10 @@ mod tests {
             took: Nanos::from_micros(us),
         };
         let boots = |us: [u64; 3]| {
-            let strategies = [Strategy::Ecam, Strategy::EcamShadow];
+            let strategies = [AccessStrategy::Ecam, AccessStrategy::EcamShadow];
             let boots = us.iter().flat_map(move |&us| strategies.map(|by| (by, us)));
             let mappings = boots.map(|(strategy, us)| match strategy {
-                Strategy::EcamShadow => Mapping {
+                AccessStrategy::EcamShadow => Mapping {
                     strategy,
                     at_start: changes(16, 100),
                     changes: changes(12, us),
@@ -398,7 +399,7 @@ mod tests {
         let answer = measured(|survey| {
             survey.trees.remove(1);
             for one in &mut survey.measurings {
-                if one.strategy == Strategy::Ecam {
+                if one.strategy == AccessStrategy::Ecam {
                     one.measured = None;
                 }
             }

@@ -12,7 +12,7 @@ use spin::mutex::SpinMutex;
 
 use nostall_vm::MapChanges;
 
-use super::run::{Mapping, Measuring, PciPlan, PciSurvey, Strategy};
+use super::run::{AccessStrategy, Mapping, Measuring, PciPlan, PciSurvey};
 
 /// Ranges that the model gives out, as a PC might.
 fn ranges() -> Ranges {
@@ -59,14 +59,14 @@ pub fn run(plan: &PciPlan<'_>) -> Result<PciSurvey, TopologyFailure> {
         });
     });
     survey.mappings.push(Mapping {
-        strategy: Strategy::EcamShadow,
+        strategy: AccessStrategy::EcamShadow,
         at_start,
         changes: count(&shadowed) - at_start,
     });
     survey.equal &= in_shadow.equal && in_shadow.trees == survey.trees;
     for (operation, strategy) in plan.rounds() {
         let bus = match strategy {
-            Strategy::EcamShadow => &shadowed,
+            AccessStrategy::EcamShadow => &shadowed,
             _ => &plain,
         };
         on(bus, |space, _| {

@@ -15,7 +15,7 @@ const REPORT_BYTES: u64 = 4096 * 3 * 4 * LONGEST_REPORT as u64;
 
 /// A way to configuration space: a method of the guest, and the machine's answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Strategy {
+pub enum AccessStrategy {
     /// Ports; the machine handles each access.
     Ports,
     /// Ports; the host's kernel collects writes of the index, as in QEMU on KVM.
@@ -30,7 +30,7 @@ pub enum Strategy {
     Auto,
 }
 
-impl Strategy {
+impl AccessStrategy {
     /// The stable word for it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Strategy {
 #[derive(Clone, Copy, Debug)]
 pub struct PciPlan<'a> {
     /// Measurements of a round, in their order.
-    pub measure: &'a [(Operation, Strategy)],
+    pub measure: &'a [(Operation, AccessStrategy)],
     /// Number of rounds. The methods alternate, so that a change in the machine's speed
     /// affects all of them alike.
     pub repeat: u16,
@@ -86,7 +86,7 @@ pub struct PciSurvey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The way that the guest was booted for.
-    pub strategy: Strategy,
+    pub strategy: AccessStrategy,
     /// Maps that are made before it starts.
     pub at_start: MapChanges,
     /// Changes as it runs: it gives out bus numbers.
@@ -124,7 +124,7 @@ pub struct Measuring {
     /// The operation.
     pub operation: Operation,
     /// The way to configuration space.
-    pub strategy: Strategy,
+    pub strategy: AccessStrategy,
     /// The guest's report; `None` if the guest has no such method.
     pub measured: Option<PciMeasured>,
     /// Its VM exits; `None` if the machine cannot count them.
@@ -133,7 +133,7 @@ pub struct Measuring {
 
 impl PciPlan<'_> {
     /// All measurements, in order.
-    pub(super) fn rounds(&self) -> impl Iterator<Item = (Operation, Strategy)> {
+    pub(super) fn rounds(&self) -> impl Iterator<Item = (Operation, AccessStrategy)> {
         (0..self.repeat).flat_map(|_| self.measure.iter().copied())
     }
 

@@ -3,7 +3,7 @@
 use nostall_work::pci::Operation;
 
 use super::fold::word;
-use super::run::{PciPlan, Strategy};
+use super::run::{AccessStrategy, PciPlan};
 use nostall_figures::figure::Figures;
 use nostall_figures::table::{Column, table, time, whole};
 
@@ -135,12 +135,15 @@ fn count(value: f64) -> String {
 
 /// Returns the end of a text without faults.
 pub fn success(figures: &Figures) -> String {
-    let functions = |strategy: Strategy| figures.row(strategy.name()).get("functions");
-    let shown = match functions(Strategy::Auto).unwrap_or(0.0) {
+    let functions = |strategy: AccessStrategy| figures.row(strategy.name()).get("functions");
+    let shown = match functions(AccessStrategy::Auto).unwrap_or(0.0) {
         1.0 => "1 function".to_owned(),
         n => format!("{n} functions"),
     };
-    let (ports, ecam) = (functions(Strategy::Ports), functions(Strategy::Ecam));
+    let (ports, ecam) = (
+        functions(AccessStrategy::Ports),
+        functions(AccessStrategy::Ecam),
+    );
     let shown = match (ports.is_some(), ecam.is_some()) {
         (true, true) => {
             format!("Ports, ECAM and the chosen method show the same {shown}; the")

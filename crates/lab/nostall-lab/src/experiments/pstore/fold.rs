@@ -1,6 +1,6 @@
 //! How movings and records become figures and findings.
 
-use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, Strategy, TextKind};
+use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, TextKind, ZoneStrategy};
 
 use super::run::Survived;
 use crate::experiments::verdict::group;
@@ -23,7 +23,7 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
         let missed = bytes.and_then(|bytes| bytes.missed(Goal::Exactly(expected as f64)));
         let lost = missed.map(|bytes| format!("only {bytes} of {expected} bytes arrived"));
         let expected = match strategy {
-            Strategy::Untraced => 0,
+            ZoneStrategy::Untraced => 0,
             _ => u64::from(BLOCKS) * ENTRIES_PER_BLOCK,
         };
         let records = rounds.iter().map(|moved| moved.records);
@@ -50,7 +50,7 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
         Recovered::Trace { cpu: None, trace } => Some(trace.records),
         _ => None,
     });
-    let mut record = figures.record(Strategy::PerCpuClock.name());
+    let mut record = figures.record(ZoneStrategy::PerCpuClock.name());
     let recovered = recovered.unwrap_or(0) as f64;
     let recovered = record.value("records_recovered", "1", recovered);
     if recovered
@@ -125,15 +125,15 @@ mod tests {
         let moved = |strategy| Moved {
             bytes: 8_388_608,
             records: match strategy {
-                Strategy::Untraced => 0,
+                ZoneStrategy::Untraced => 0,
                 _ => 737_280,
             },
             ns: match strategy {
-                Strategy::OneZoneLocked => 838_860_800,
+                ZoneStrategy::OneZoneLocked => 838_860_800,
                 _ => 83_886_080,
             },
         };
-        let round = Strategy::ALL.map(|strategy| (strategy, moved(strategy)));
+        let round = ZoneStrategy::ALL.map(|strategy| (strategy, moved(strategy)));
         let host = left(7, "[0.1] Kernel panic: why\n");
         Survived {
             moved: [round, round].concat(),

@@ -1,6 +1,6 @@
 //! Recording function entries in persistent RAM, in several ways, and the crash.
 
-use nostall_work::pstore::{Job, JobResult, Moved, REGION, Recovered, Strategy, recover};
+use nostall_work::pstore::{Job, JobResult, Moved, REGION, Recovered, ZoneStrategy, recover};
 
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
 
@@ -11,7 +11,7 @@ const RAM: u32 = 128;
 #[derive(Clone, Debug)]
 pub struct Survived {
     /// Result of each moving, round after round.
-    pub moved: Vec<(Strategy, Moved)>,
+    pub moved: Vec<(ZoneStrategy, Moved)>,
     /// The traces as their writer reported them before it panicked. The text of the panic was
     /// not written yet.
     pub writer: Vec<Recovered>,
@@ -37,7 +37,7 @@ pub fn run(
     guest: &Guest<'_>,
     rounds: u16,
 ) -> Result<(Survived, Ran), Error> {
-    let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
+    let strategies = (0..rounds).flat_map(|_| ZoneStrategy::ALL);
     let jobs: Vec<_> = strategies.map(Job::Move).chain([Job::Crash]).collect();
     let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
     let ram = GuestRam::new(RAM)?;
@@ -85,7 +85,7 @@ fn recovered(ran: &Ran) -> Result<Vec<Recovered>, Error> {
 }
 
 /// One result for each moving of the list, in its order.
-fn moved(jobs: &[Job], ran: &Ran) -> Result<Vec<(Strategy, Moved)>, Error> {
+fn moved(jobs: &[Job], ran: &Ran) -> Result<Vec<(ZoneStrategy, Moved)>, Error> {
     let mut reported = ran
         .results()?
         .into_iter()

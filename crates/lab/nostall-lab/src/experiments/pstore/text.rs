@@ -1,7 +1,7 @@
 //! The text about records that survive a crash.
 
 use comfy_table::Table;
-use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, Strategy, TextKind};
+use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, TextKind, ZoneStrategy};
 
 use super::fold::fold;
 use super::run::Survived;
@@ -46,8 +46,8 @@ const LEGEND: &str = "\
 /// Folds the reports into the text and the figures.
 pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
     let (figures, faults) = fold(on, survived);
-    let row = |strategy: Strategy| ([strategy.name()], figures.row(strategy.name()));
-    let rounds = row(Strategy::Untraced)
+    let row = |strategy: ZoneStrategy| ([strategy.name()], figures.row(strategy.name()));
+    let rounds = row(ZoneStrategy::Untraced)
         .1
         .figure("bytes")
         .map_or(0, |figure| figure.n);
@@ -63,7 +63,7 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
             "{headline}\n{BLOCKS} blocks of {BLOCK} bytes through two pipes, {ENTRIES_PER_BLOCK} \
              function entries a block;\nmedians of {rounds} rounds",
         ),
-        table(["strategy"], &COLUMNS, Strategy::ALL.map(row)),
+        table(["strategy"], &COLUMNS, ZoneStrategy::ALL.map(row)),
         LEGEND.to_owned(),
     ];
     parts.extend(recovered(&survived.host));

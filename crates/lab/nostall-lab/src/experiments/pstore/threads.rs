@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nostall_io::HostClock;
 use nostall_pstore::Ram;
-use nostall_work::pstore::{Crew, Pipes, REGION, Sleep, Strategy, measure, recover};
+use nostall_work::pstore::{Crew, Pipes, REGION, Sleep, ZoneStrategy, measure, recover};
 
 use spin::mutex::SpinMutex;
 
@@ -67,9 +67,9 @@ pub fn run(rounds: u16) -> Survived {
         let region = Ram::of(&mut region);
         measure(strategy, region, CPUS, &pipes, &threads, clock).unwrap_or_default()
     };
-    let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
+    let strategies = (0..rounds).flat_map(|_| ZoneStrategy::ALL);
     let moved = strategies.map(|s| (s, one(s))).collect();
-    one(Strategy::PerCpuClock);
+    one(ZoneStrategy::PerCpuClock);
     let mut host = Vec::new();
     recover(&region[..], CPUS, |one| host.push(one));
     Survived {
@@ -93,7 +93,7 @@ mod tests {
     fn zones_with_error_correction_hold_whole_records_and_true_parity() {
         let mut region = vec![0; (REGION.end - REGION.start) as usize];
         let moved = measure(
-            Strategy::PerCpuCounterEcc,
+            ZoneStrategy::PerCpuCounterEcc,
             Ram::of(&mut region),
             CPUS,
             &Pipes::new(),

@@ -1,6 +1,6 @@
 //! How reports about the flash and the busy bus become figures and findings.
 
-use nostall_work::spi::{Job, SpiMeasured, Strategy};
+use nostall_work::spi::{BusStrategy, Job, SpiMeasured};
 
 use super::run::SpiReports;
 use crate::escape::escape;
@@ -11,7 +11,7 @@ use nostall_figures::numbers::grouped;
 /// of the flash and that of the busy bus.
 pub fn fold(on: [&'static str; 2], frames: u32, reports: &SpiReports) -> (Figures, Vec<String>) {
     let mut figures = Figures::new("spi", on[0]);
-    let mut record = figures.record(Strategy::Caller.name());
+    let mut record = figures.record(BusStrategy::Caller.name());
     let sector = reports.sector.as_ref();
     let times = [
         ("flash_sector_erase_ns", sector.map(|s| s.erase_ns)),
@@ -29,7 +29,7 @@ pub fn fold(on: [&'static str; 2], frames: u32, reports: &SpiReports) -> (Figure
         faults.extend(flash_faults(reports));
     }
     figures.on = on[1];
-    for strategy in Strategy::ALL {
+    for strategy in BusStrategy::ALL {
         let mut measured = reports.measured.iter();
         match measured.find(|measured| measured.strategy == strategy) {
             Some(busy) => {
@@ -56,7 +56,7 @@ fn add_busy_bus(mut record: Recorder<'_>, busy: &SpiMeasured, frames: u32) -> Ve
     let worker_share = busy.worker_ns as f64 / busy.ns.max(1) as f64;
     let is = |expected: u64, what| Some((Goal::Exactly(expected as f64), what));
     let at_most = |bound: u64, what| Some((Goal::AtMost(bound as f64), what));
-    let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == Strategy::Caller);
+    let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == BusStrategy::Caller);
     let count = |metric, value: u64, goal| (metric, "1", Some(value as f64), goal);
     let rate = |metric, count: Option<u64>| (metric, "1/s", count.map(per_second), None);
     let before_idle = "times it was woken before the bus was idle";
@@ -187,7 +187,7 @@ mod tests {
     const FRAMES: u32 = 100;
 
     /// A measurement in which all is well.
-    fn measured(strategy: Strategy) -> SpiMeasured {
+    fn measured(strategy: BusStrategy) -> SpiMeasured {
         SpiMeasured {
             strategy,
             received: FRAMES,
@@ -261,9 +261,9 @@ mod tests {
                 "times the hardware was woken: 2 and not 1",
             ),
         ];
-        for strategy in Strategy::ALL {
+        for strategy in BusStrategy::ALL {
             assert_eq!(missed(&measured(strategy)), [""; 0]);
-            let is_caller = strategy == Strategy::Caller;
+            let is_caller = strategy == BusStrategy::Caller;
             let changes = of_all.iter().map(|change| (change, true));
             let changes = changes.chain(of_caller.iter().map(|change| (change, is_caller)));
             for ((change, fault), is_judged) in changes {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nostall_work::LONGEST_REPORT;
-use nostall_work::spi::{Digest, Job, JobResult, SECTOR, Sector, SpiMeasured, Strategy};
+use nostall_work::spi::{BusStrategy, Digest, Job, JobResult, SECTOR, Sector, SpiMeasured};
 use sha2::{Digest as _, Sha256};
 
 use nostall_vm::process::MemoryFile;
@@ -19,8 +19,8 @@ pub struct SpiPlan {
 }
 
 impl SpiPlan {
-    pub(super) fn busy_buses(&self) -> impl Iterator<Item = (Strategy, u32)> + use<'_> {
-        let round = |_| Strategy::ALL.map(|strategy| (strategy, self.frames));
+    pub(super) fn busy_buses(&self) -> impl Iterator<Item = (BusStrategy, u32)> + use<'_> {
+        let round = |_| BusStrategy::ALL.map(|strategy| (strategy, self.frames));
         (0..self.rounds).flat_map(round)
     }
 

@@ -1,7 +1,7 @@
 //! The text about the flash, the card and the busy bus.
 
 use comfy_table::Table;
-use nostall_work::spi::{SECTOR, Strategy};
+use nostall_work::spi::{BusStrategy, SECTOR};
 
 use super::fold::{fold, hex};
 use super::run::SpiReports;
@@ -129,7 +129,7 @@ fn rounded(value: f64) -> String {
 
 /// Returns the table of the busy bus, with Linux's published figures beside ours.
 fn table(frames: u32, figures: &Figures) -> Option<String> {
-    let rows = Strategy::ALL.map(|strategy| figures.row(strategy.name()));
+    let rows = BusStrategy::ALL.map(|strategy| figures.row(strategy.name()));
     if rows.iter().any(|row| row.figure("frames").is_none()) {
         return None;
     }
@@ -158,8 +158,8 @@ fn table(frames: u32, figures: &Figures) -> Option<String> {
 }
 
 fn success(figures: &Figures) -> String {
-    let times = |strategy: Strategy| figures.row(strategy.name()).get("wakeups").unwrap_or(0.0);
-    let caller = match times(Strategy::Caller) {
+    let times = |strategy: BusStrategy| figures.row(strategy.name()).get("wakeups").unwrap_or(0.0);
+    let caller = match times(BusStrategy::Caller) {
         1.0 => "once, after the bus had been idle for a second".to_owned(),
         // The host's other load delayed the tasks.
         n => format!("{n} times, each after the bus had been idle for a second"),
@@ -170,7 +170,7 @@ fn success(figures: &Figures) -> String {
          With each strategy every frame arrived as it was sent, and in order. With\n\
          caller the worker ran no message, and was woken\n\
          {caller}; with pump {} times.",
-        grouped(times(Strategy::Pump))
+        grouped(times(BusStrategy::Pump))
     )
 }
 

@@ -13,7 +13,7 @@ use super::pump::{Chip, IDLE_TIMEOUT, config};
 use super::receive::{Seen, TaskProgress, receive, set_up};
 use super::transmit::transmit;
 use super::wired::Wired;
-use crate::spi::job::Strategy;
+use crate::spi::job::BusStrategy;
 use crate::spi::job_result::SpiMeasured;
 
 /// Upper bound for the time until a woken worker runs; far less than the idle timeout.
@@ -42,7 +42,7 @@ impl fmt::Display for Failed {
 
 impl core::error::Error for Failed {}
 
-impl Strategy {
+impl BusStrategy {
     /// Returns the time to wait at the end. The worker then has put the hardware to sleep on a busy
     /// machine.
     const fn rest(self) -> Nanos {
@@ -61,7 +61,7 @@ impl Strategy {
 /// [`Failed`] if a message fails or the controller is unsuitable.
 pub fn can<M: CanMachine>(
     machine: &M,
-    strategy: Strategy,
+    strategy: BusStrategy,
     frames: u32,
 ) -> Result<SpiMeasured, Failed> {
     let wired = Wired::new(machine.controller(), frames);

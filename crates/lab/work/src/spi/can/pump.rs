@@ -3,21 +3,21 @@
 use nostall_io::Nanos;
 use nostall_spi::{Config, Controller, Device, Error, Pending, Platform, Submitted, Transfer};
 
-use crate::spi::job::Strategy;
+use crate::spi::job::BusStrategy;
 
 /// Idle time of the bus before the hardware is put to sleep, as in Linux. On a busy machine, a
 /// shorter time would end between two messages.
 pub const IDLE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// Returns the bus options for a strategy.
-pub(super) const fn config(strategy: Strategy) -> Config {
+pub(super) const fn config(strategy: BusStrategy) -> Config {
     let config = Config {
         idle_timeout: IDLE_TIMEOUT,
         ..Config::DEFAULT
     };
     match strategy {
-        Strategy::Caller => config,
-        Strategy::Pump => Config {
+        BusStrategy::Caller => config,
+        BusStrategy::Pump => Config {
             submitted: Submitted::ByWorker,
             idle_timeout: Nanos::ZERO,
             ..config
@@ -25,7 +25,7 @@ pub(super) const fn config(strategy: Strategy) -> Config {
     }
 }
 
-/// The CAN controller's device. With [`Strategy::Pump`], every synchronous message wakes the
+/// The CAN controller's device. With [`BusStrategy::Pump`], every synchronous message wakes the
 /// worker, which puts the hardware to sleep if the bus is still idle.
 pub(super) struct Chip<'b, C, P, const W: usize, const S: usize, const B: usize>
 where
@@ -33,7 +33,7 @@ where
     P: Platform,
 {
     device: Device<'b, C, P, W, S, B>,
-    strategy: Strategy,
+    strategy: BusStrategy,
 }
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Chip<'b, C, P, W, S, B>
@@ -41,13 +41,13 @@ where
     C: Controller,
     P: Platform,
 {
-    pub(super) const fn new(device: Device<'b, C, P, W, S, B>, strategy: Strategy) -> Self {
+    pub(super) const fn new(device: Device<'b, C, P, W, S, B>, strategy: BusStrategy) -> Self {
         Self { device, strategy }
     }
 
     pub(super) fn sync(&self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         let result = self.device.sync(transfers);
-        if self.strategy == Strategy::Pump {
+        if self.strategy == BusStrategy::Pump {
             self.device.bus().call_worker();
         }
         result

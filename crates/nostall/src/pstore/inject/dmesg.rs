@@ -33,8 +33,7 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const WRONG: &str = "not seconds such as 1700000000 or 1700000000.000042";
         let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits || fraction.len() > 6 {
+        if !(1..=6).contains(&fraction.len()) || fraction.starts_with('+') {
             return Err(WRONG);
         }
         Ok(Self {
@@ -44,21 +43,14 @@ impl FromStr for Time {
     }
 }
 
-/// Bytes of a text.
-pub struct Fitted {
-    /// In the log.
-    pub found: usize,
-    /// In the record.
-    pub kept: usize,
-}
-
-/// Replaces the zone's contents with the end of the log, as much of it as fits.
+/// Replaces the zone's contents with the end of the log, as much of it as fits. Returns the number
+/// of bytes of its text, and of those that the record has.
 pub fn write(
     zone: &mut Zone<'_, Ram<'_>>,
     log: &[u8],
     compression: DmesgCompression,
     time: Time,
-) -> Result<Fitted> {
+) -> Result<(usize, usize)> {
     let data = zone.division().data();
     let header = DmesgHeader {
         seconds: time.seconds,
@@ -74,10 +66,16 @@ pub fn write(
         DmesgCompression::Lz4 | DmesgCompression::Zstd => data,
     };
     let (title, text) = split_title(log);
-    let record = |text: &[u8]| [title, text].concat();
-    let fits = |text: &[u8]| {
-        title.len() + text.len() <= most && pack(&record(text), compression).len() <= room
+    let body = |text: &[u8]| {
+        let record = [title, text].concat();
+        match compression {
+            DmesgCompression::None => record,
+            DmesgCompression::Deflate => compress::deflate_raw(&record),
+            DmesgCompression::Lz4 => compress::lz4(&record),
+            DmesgCompression::Zstd => compress::zstd(&record),
+        }
     };
+    let fits = |text: &[u8]| title.len() + text.len() <= most && body(text).len() <= room;
     ensure!(
         fits(&[]),
         "a dmesg zone with {data} bytes of data has no room for even the first line: \
@@ -85,35 +83,19 @@ pub fn write(
     );
     // One byte more than can be kept, which shows whether a line starts there.
     let kept = longest_end(&text[text.len().saturating_sub(most + 1)..], fits);
-    let body = pack(&record(kept), compression);
-    match compression {
-        DmesgCompression::None => {
-            zone.erase();
-            zone.append_text(&header[..header_len]);
-            zone.append_text(&body);
-        }
-        _ => {
-            let words = DumpHeader {
-                seconds: time.seconds,
-                micros: time.micros,
-                ..DumpHeader::PANIC
-            };
-            zone.write_dmesg_packed(&words, &body)?;
-        }
+    if compression == DmesgCompression::None {
+        zone.erase();
+        zone.append_text(&header[..header_len]);
+        zone.append_text(&body(kept));
+    } else {
+        let words = DumpHeader {
+            seconds: time.seconds,
+            micros: time.micros,
+            ..DumpHeader::PANIC
+        };
+        zone.write_dmesg_packed(&words, &body(kept))?;
     }
-    Ok(Fitted {
-        found: text.len(),
-        kept: kept.len(),
-    })
-}
-
-fn pack(text: &[u8], compression: DmesgCompression) -> Vec<u8> {
-    match compression {
-        DmesgCompression::None => text.to_vec(),
-        DmesgCompression::Deflate => compress::deflate_raw(text),
-        DmesgCompression::Lz4 => compress::lz4(text),
-        DmesgCompression::Zstd => compress::zstd(text),
-    }
+    Ok((text.len(), kept.len()))
 }
 
 /// Returns as much of the end as fits. The empty end must fit. The result has whole lines
@@ -151,14 +133,16 @@ fn split_title(log: &[u8]) -> (&[u8], &[u8]) {
 /// Whether a line is one like `Oops#2 Part1`.
 fn is_title(line: &[u8]) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let title = || {
+    let parts = || {
         let line = str::from_utf8(line).ok()?.strip_suffix('\n')?;
         let (reason, rest) = line.split_once('#')?;
         let (count, part) = rest.split_once(" Part")?;
-        let word = !reason.is_empty() && reason.bytes().all(|byte| byte.is_ascii_alphabetic());
-        Some(word && number(count) && number(part))
+        Some((reason, count, part))
     };
-    title().unwrap_or(false)
+    parts().is_some_and(|(reason, count, part)| {
+        let is_word = !reason.is_empty() && reason.bytes().all(|byte| byte.is_ascii_alphabetic());
+        is_word && number(count) && number(part)
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The file that a region lies in.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nostall_postmortem::image::open_file;
 
 use super::args::Args;
@@ -54,11 +54,11 @@ pub fn region(image: &Path, offset: u64, size: Option<usize>) -> Result<Vec<u8>>
         "the image has only {there} of the region's {size} bytes at --offset {offset:#x}"
     );
     // No region is larger: `Layout` refuses it.
-    let size = usize::try_from(size).unwrap_or(usize::MAX);
-    if size > i32::MAX as usize {
-        bail!("{size} bytes from {offset:#x} on are no region: give its --size, less than 2G");
-    }
-    let mut bytes = vec![0; size];
+    ensure!(
+        size <= i32::MAX as u64,
+        "{size} bytes from {offset:#x} on are no region: give its --size, less than 2G"
+    );
+    let mut bytes = vec![0; size as usize];
     file.seek(SeekFrom::Start(offset))?;
     file.read_exact(&mut bytes)?;
     Ok(bytes)
@@ -73,9 +73,7 @@ pub fn write(args: &Args, region: &[u8]) -> Result<()> {
         // Not written through: it may be a link to somewhere else.
         return Err(error).with_context(|| args.out.display().to_string());
     }
-    let mut new = OpenOptions::new();
-    let written = new.write(true).create_new(true).open(&args.out);
-    let written = written.and_then(|file| {
+    let written = File::create_new(&args.out).and_then(|file| {
         fill(file, args, region).inspect_err(|_| {
             // Half an image is none.
             let _ = fs::remove_file(&args.out);

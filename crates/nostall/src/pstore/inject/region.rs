@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{
-    Code, Layout, LinuxVersion, Place, PreviousContents, Ram, SIGNATURE, Zone, ZoneHeader, ZoneKind,
+    ByteOrder, Code, HEADER, Layout, LinuxVersion, Place, PreviousContents, Ram, SIGNATURE, Zone,
+    ZoneKind,
 };
 
 /// A region in this process's memory.
@@ -14,77 +15,66 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns the region of a kernel in which nothing happened. Trace zones of no known
-    /// version are left blank.
-    pub(super) fn blank(
-        layout: Layout,
-        version: Option<LinuxVersion>,
-        code: Option<Box<Code>>,
-    ) -> Result<Self> {
-        let mut region = Self {
-            bytes: vec![0; layout.params().mem_size],
-            layout,
-            version,
-            code,
-        };
-        for place in region.layout.zones() {
-            if place.kind != ZoneKind::Ftrace || version.is_some() {
-                region.zone(place)?;
-            }
+    /// Makes all zones, as a kernel does in which nothing happened. Trace zones of no known version
+    /// are left blank.
+    pub(super) fn make_zones(&mut self) -> Result<()> {
+        let kinds = [ZoneKind::Dmesg, ZoneKind::Console, ZoneKind::Pmsg];
+        let traces = self.version.map(|_| ZoneKind::Ftrace);
+        for kind in kinds.into_iter().chain(traces) {
+            self.zones(kind).try_for_each(|zone| zone.map(|_| ()))?;
         }
-        Ok(region)
+        Ok(())
     }
 
-    /// Returns the zone that lies there, with its contents.
-    pub(super) fn zone(&mut self, place: Place) -> Result<(Zone<'_, Ram<'_>>, PreviousContents)> {
-        let bytes = &mut self.bytes[place.offset..][..place.division.zone()];
-        attach(bytes, place, self.version, self.code.as_deref())
-    }
-
-    /// The first zone of a kind that there must be.
-    pub(super) fn only(&self, kind: ZoneKind) -> Result<Place> {
-        let mut zones = self.layout.zones_of(kind);
+    /// Returns the zones of one kind, with their contents. A blank one is made; bytes that are
+    /// neither are an error.
+    pub(super) fn zones(
+        &mut self,
+        kind: ZoneKind,
+    ) -> impl Iterator<Item = Result<(Place, Zone<'_, Ram<'_>>)>> {
+        let version = self.version.unwrap_or_default();
+        let code = self.code.as_deref();
+        let zones = self.layout.split(Ram::of(&mut self.bytes));
         zones
-            .next()
-            .with_context(|| format!("the region has no {kind} zone: give --{kind}-size"))
+            .filter(move |(place, _)| place.kind == kind)
+            .map(move |(place, memory)| Ok((place, attach(memory, place, version, code)?)))
+    }
+
+    /// Returns the first zone of a kind that there must be.
+    pub(super) fn first_zone(&mut self, kind: ZoneKind) -> Result<(Place, Zone<'_, Ram<'_>>)> {
+        let zone = self.zones(kind).next();
+        zone.with_context(|| format!("the region has no {kind} zone: give --{kind}-size"))?
     }
 }
 
-/// Returns the zone in these bytes. A blank one is made; bytes that are neither are an error.
-pub(super) fn attach<'a>(
-    bytes: &'a mut [u8],
+fn attach<'a>(
+    memory: Ram<'a>,
     place: Place,
-    version: Option<LinuxVersion>,
+    version: LinuxVersion,
     code: Option<&'a Code>,
-) -> Result<(Zone<'a, Ram<'a>>, PreviousContents)> {
-    let version = version.unwrap_or_default();
-    let (zone, found) = Zone::attach(Ram::of(bytes), place.kind, version, code)?;
-    const BLANK: ZoneHeader = ZoneHeader {
-        signature: 0,
-        start: 0,
-        size: 0,
-    };
-    let PreviousContents::Nothing { header } = found else {
-        return Ok((zone, found));
-    };
-    if header == BLANK {
-        return Ok((zone, found));
+) -> Result<Zone<'a, Ram<'a>>> {
+    let Place {
+        kind,
+        index,
+        offset,
+        division,
+    } = place;
+    let (zone, found) = Zone::attach(memory, kind, version, code)?;
+    match found {
+        PreviousContents::Nothing { header } if header.encode(ByteOrder::NATIVE) != [0; HEADER] => {
+            let other = LinuxVersion(header.signature ^ SIGNATURE);
+            let is_trace = kind == ZoneKind::Ftrace && other.0 >> 24 == 0;
+            if is_trace && header.is_valid(division.data()) {
+                bail!(
+                    "ftrace zone {index} at {offset:#x} is of Linux {other}, not {version}: \
+                     give --linux-version {other}"
+                );
+            }
+            bail!(
+                "there is no {kind} zone {index} at {offset:#x} of the region: \
+                 are --offset and the sizes those of the image?"
+            );
+        }
+        _ => Ok(zone),
     }
-    let other = LinuxVersion(header.signature ^ SIGNATURE);
-    if place.kind == ZoneKind::Ftrace
-        && other.0 >> 24 == 0
-        && header.is_valid(place.division.data())
-    {
-        bail!(
-            "ftrace zone {} at {:#x} is of Linux {other}, not {version}: give --linux-version {other}",
-            place.index,
-            place.offset
-        );
-    }
-    bail!(
-        "there is no {} zone {} at {:#x} of the region: are --offset and the sizes those of the image?",
-        place.kind,
-        place.index,
-        place.offset
-    );
 }

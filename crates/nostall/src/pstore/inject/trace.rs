@@ -1,63 +1,37 @@
 //! Trace records, made from Linux's lines.
 
-use std::cell::Cell;
-
 use anyhow::{Context, Result, ensure};
-use nostall_pstore::{ByteOrder, Place, RecordFormat, Recorder, TraceRecord, ZoneKind};
+use nostall_pstore::{ByteOrder, RecordFormat, TraceRecord, ZoneKind};
 
-use super::region::{Region, attach};
+use super::region::Region;
 
 /// Records have eight bits for the CPU.
 const CPUS: usize = 256;
 
 /// Records each line in its CPU's zone. Returns the number of records.
 pub fn record(region: &mut Region, lines: &[u8], record_format: RecordFormat) -> Result<u64> {
-    let places: Vec<Place> = region
-        .layout
-        .zones_of(ZoneKind::Ftrace)
-        .take(CPUS)
-        .collect();
-    let Some(first) = places.first() else {
-        return Ok(0);
-    };
     let per_cpu = region.layout.traces_per_cpu();
-    let stamp = Cell::new(0);
-    let zones = region.bytes[first.offset..].chunks_exact_mut(first.division.zone());
-    let mut recorders = Vec::with_capacity(places.len());
-    for (place, bytes) in places.iter().zip(zones) {
-        let (zone, _) = attach(bytes, *place, region.version, region.code.as_deref())?;
-        let next = || stamp.get();
-        recorders.push(Recorder::with_record_format(
-            zone,
-            place.index as u8,
-            next,
-            record_format,
-        ));
-    }
-
+    let zones = region.zones(ZoneKind::Ftrace).take(CPUS);
+    let mut zones = zones.collect::<Result<Vec<_>>>()?;
     let mut calls = 0;
     for (line, number) in lines.split(|&byte| byte == b'\n').zip(1u64..) {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let record = parse(line).with_context(|| {
+        let mut record = parse(line).with_context(|| {
             format!("line {number} is not like CPU:0 ts:57 ffffffff81000010  ffffffff81a00000")
         })?;
-        let record = TraceRecord {
-            ip: record.ip & !record_format.cpu_bits(),
-            ..record
-        };
+        record.ip &= !record_format.cpu_bits();
         let bytes = record_format.encode(&record, ByteOrder::NATIVE);
         ensure!(
             record_format.decode(&bytes, ByteOrder::NATIVE) == Some(record),
             "line {number}: a number is too large for --arch {record_format}"
         );
-        let zone = if per_cpu { usize::from(record.cpu) } else { 0 };
-        let recorder = recorders
-            .get_mut(zone)
-            .with_context(|| format!("line {number}: CPU {zone} has no zone: give --cpus"))?;
-        stamp.set(record.stamp);
-        recorder.record_on(record.cpu, record.ip, record.parent);
+        let cpu = if per_cpu { usize::from(record.cpu) } else { 0 };
+        let (_, zone) = zones
+            .get_mut(cpu)
+            .with_context(|| format!("line {number}: CPU {cpu} has no zone: give --cpus"))?;
+        zone.append(&bytes[..record_format.len()]);
         calls += 1;
     }
     Ok(calls)

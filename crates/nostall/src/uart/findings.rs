@@ -4,7 +4,7 @@ use std::fmt;
 
 use nostall_io::Nanos;
 use nostall_uart::registers::iir;
-use nostall_uart::{LineSettings, Parity, Probed, StopBits};
+use nostall_uart::{LineSettings, Parity, Probed};
 
 use nostall_figures::numbers::grouped;
 
@@ -103,11 +103,6 @@ impl Sending {
 }
 
 impl Sent {
-    fn all(&self) -> [Sending; 4] {
-        let [first, second] = self.bursts;
-        [self.byte_by_byte, first, second, self.paced]
-    }
-
     /// For how many nanoseconds `bytes` hold a CPU, in each of the three ways.
     fn held(&self, bytes: u64) -> [f64; 3] {
         let bytes = bytes as f64;
@@ -125,8 +120,11 @@ impl Sent {
 impl Findings {
     /// Whether the port did not take every byte in time.
     pub fn lost(&self) -> bool {
-        let sent = self.sent.iter().flat_map(Sent::all);
-        sent.into_iter().any(|sending| !sending.whole)
+        self.sent.is_some_and(|sent| {
+            let [first, second] = sent.bursts;
+            let all = [sent.byte_by_byte, first, second, sent.paced];
+            all.iter().any(|sending| !sending.whole)
+        })
     }
 
     /// The same as [`Sent::held`] without having sent. It is the line's time, or the bus's where
@@ -170,24 +168,22 @@ impl Findings {
     }
 
     fn fifo(&self) -> String {
-        match self.probe {
-            Some(probe) => {
-                let receives = probe.receive_depth.map_or_else(
-                    || "not measurable".to_owned(),
-                    |depth| format!("{depth} bytes, measured"),
-                );
-                let load = probe.probed.transmit_load;
-                format!("receive {receives}; transmit {load} at once, by the model")
-            }
-            None => format!("transmit {} at once, assumed", self.load()),
-        }
+        let Some(probe) = self.probe else {
+            return format!("transmit {} at once, assumed", self.load());
+        };
+        let receives = match probe.receive_depth {
+            Some(depth) => format!("{depth} bytes, measured"),
+            None => "not measurable".to_owned(),
+        };
+        let load = probe.probed.transmit_load;
+        format!("receive {receives}; transmit {load} at once, by the model")
     }
 
     fn rate(&self) -> String {
-        let baud = grouped(u64::from(self.line.baud));
+        let baud = grouped(self.line.baud);
         match (self.probe, self.rate_known) {
             (Some(probe), true) => {
-                let clock = grouped(u64::from(self.line.input_clock));
+                let clock = grouped(self.line.input_clock);
                 let divisor = probe.probed.divisor;
                 format!("{divisor}: {baud} baud, of a clock of {clock} Hz")
             }
@@ -208,11 +204,7 @@ impl Findings {
             Parity::Mark => 'M',
             Parity::Space => 'S',
         };
-        let stop = if line.stop_bits == StopBits::One {
-            1
-        } else {
-            2
-        };
+        let stop = line.stop_bits as u8 + 1;
         let bits = line.data_bits as u8 + 5;
         let rate = grouped(self.line_rate().round() as u64);
         format!("{bits}{parity}{stop}, {}: {rate} B/s", line.frame_time())
@@ -226,10 +218,9 @@ impl Findings {
         let rate = sending.bytes_per_second();
         let percent = 100.0 * rate / self.line_rate();
         let rate = grouped(rate.round() as u64);
-        let of = if percent > 200.0 {
-            "no line holds it up".to_owned()
-        } else {
-            format!("{percent:.1} % of the line")
+        let of = match percent > 200.0 {
+            true => "no line holds it up".to_owned(),
+            false => format!("{percent:.1} % of the line"),
         };
         format!("{rate} B/s, {of} ({} bytes)", grouped(sending.bytes))
     }
@@ -285,22 +276,17 @@ impl fmt::Display for Cost {
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            lcr,
-            mcr,
-            lsr,
-            scr,
-            ier,
-            iir,
-            msr,
-        } = self;
-        write!(
-            f,
-            "LCR {lcr:#04x} MCR {mcr:#04x} LSR {lsr:#04x} SCR {scr:#04x}"
-        )?;
-        for (name, value) in [("IER", ier), ("IIR", iir), ("MSR", msr)] {
+        for (name, value) in [
+            ("LCR", Some(self.lcr)),
+            (" MCR", Some(self.mcr)),
+            (" LSR", Some(self.lsr)),
+            (" SCR", Some(self.scr)),
+            (" IER", self.ier),
+            (" IIR", self.iir),
+            (" MSR", self.msr),
+        ] {
             if let Some(value) = value {
-                write!(f, " {name} {value:#04x}")?;
+                write!(f, "{name} {value:#04x}")?;
             }
         }
         Ok(())

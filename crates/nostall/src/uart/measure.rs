@@ -76,13 +76,10 @@ pub fn by_reading(
     rate: Option<u32>,
 ) -> Result<Findings, Fault> {
     let shown = shown(registers, care)?;
+    let baud = rate.unwrap_or(USUAL_RATE);
     Ok(Findings {
         shown,
-        line: line(
-            shown.lcr,
-            rate.unwrap_or(USUAL_RATE),
-            LineSettings::PC_CLOCK,
-        ),
+        line: line(shown.lcr, baud, LineSettings::PC_CLOCK),
         rate_known: rate.is_some(),
         cost: cost(registers, clock),
         probe: None,
@@ -102,16 +99,15 @@ pub fn by_sending(
         return Err(Fault::Used);
     }
     wait_until_empty(registers, clock)?;
-    let before = Before::take(registers, &shown);
+    let ier = interrupt_enables(registers, shown.lcr);
     let probed = probe(registers).map_err(|NotFound| Fault::Absent)?;
     let line = match probed.divisor {
         // Nor is a frame set, then.
         0 => line(0b11, USUAL_RATE, input_clock),
-        divisor => line(
-            shown.lcr,
-            input_clock / 16 / u32::from(divisor),
-            input_clock,
-        ),
+        divisor => {
+            let baud = input_clock / 16 / u32::from(divisor);
+            line(shown.lcr, baud, input_clock)
+        }
     };
     if probed.divisor != 0 && line.divisor() != Ok(probed.divisor) {
         return Err(Fault::OddDivisor(probed.divisor));
@@ -122,13 +118,14 @@ pub fn by_sending(
         transmit_load: Some(probed.transmit_load),
         ..ConsoleSettings::from(line)
     };
-    let console = Console::open(registers, SleepCountingClock::new(clock), settings);
+    let slept = Cell::new(Nanos::ZERO);
+    let console = Console::open(registers, SleepCountingClock { clock, slept }, settings);
     let measured = console.map_err(Fault::Open).map(|mut console| {
         let works = console.transmit_load() > 1;
         let depth = works.then(|| receive_fifo_depth(registers, clock, line.frame_time()));
         (depth.filter(|&depth| depth > 0), send(&mut console, &line))
     });
-    before.restore(registers, probed.divisor);
+    restore(registers, &shown, ier, probed.divisor);
     let (receive_depth, sent) = measured?;
     Ok(Findings {
         shown,
@@ -185,7 +182,7 @@ fn shown(registers: &impl Registers, care: Care) -> Result<Shown, Fault> {
     if lcr == !0 && mcr == !0 {
         return Err(Fault::Absent);
     }
-    let shown = Shown {
+    let mut shown = Shown {
         lcr,
         mcr,
         lsr: registers.read8(LSR),
@@ -194,14 +191,11 @@ fn shown(registers: &impl Registers, care: Care) -> Result<Shown, Fault> {
         iir: None,
         msr: None,
     };
-    if care == Care::Used || shown.has_interrupts() {
-        return Ok(shown);
+    if care == Care::Free && !shown.has_interrupts() {
+        shown.iir = Some(registers.read8(IIR));
+        shown.msr = Some(registers.read8(MSR));
     }
-    Ok(Shown {
-        iir: Some(registers.read8(IIR)),
-        msr: Some(registers.read8(MSR)),
-        ..shown
-    })
+    Ok(shown)
 }
 
 fn cost(registers: &impl Registers, clock: &impl Clock) -> Cost {
@@ -228,15 +222,11 @@ fn wait_until_empty(registers: &impl Registers, clock: &impl Clock) -> Result<()
 
 /// The line at `baud`, with the frame that the LCR has.
 fn line(frame: u8, baud: u32, input_clock: u32) -> LineSettings {
+    use DataBits::{Eight, Five, Seven, Six};
     LineSettings {
         baud,
         input_clock,
-        data_bits: match frame & lcr::WORD_LENGTH {
-            0 => DataBits::Five,
-            1 => DataBits::Six,
-            2 => DataBits::Seven,
-            _ => DataBits::Eight,
-        },
+        data_bits: [Five, Six, Seven, Eight][usize::from(frame & lcr::WORD_LENGTH)],
         parity: match (frame & lcr::PARITY, frame & lcr::STICK, frame & lcr::EVEN) {
             (0, ..) => Parity::None,
             (_, 0, 0) => Parity::Odd,
@@ -251,54 +241,32 @@ fn line(frame: u8, baud: u32, input_clock: u32) -> LineSettings {
     }
 }
 
-/// Registers that a console changes and does not restore.
-struct Before {
-    lcr: u8,
-    mcr: u8,
-    ier: u8,
-    fifos: bool,
+/// Returns the interrupt enables, which lie under the divisor latch.
+fn interrupt_enables(registers: &impl Registers, lcr: u8) -> u8 {
+    registers.write8(LCR, lcr & !lcr::DLAB);
+    let ier = registers.read8(IER);
+    registers.write8(LCR, lcr);
+    ier
 }
 
-impl Before {
-    fn take(registers: &impl Registers, shown: &Shown) -> Self {
-        // The interrupt enables lie under the divisor latch.
-        registers.write8(LCR, shown.lcr & !lcr::DLAB);
-        let ier = registers.read8(IER);
-        registers.write8(LCR, shown.lcr);
-        Self {
-            lcr: shown.lcr,
-            mcr: shown.mcr,
-            ier,
-            fifos: shown.iir.is_some_and(|iir| iir & iir::FIFOS == iir::FIFOS),
-        }
-    }
-
-    fn restore(&self, registers: &impl Registers, divisor: u16) {
-        let [low, high] = divisor.to_le_bytes();
-        registers.write8(LCR, lcr::DLAB);
-        registers.write8(DLL, low);
-        registers.write8(DLM, high);
-        registers.write8(FCR, if self.fifos { fcr::ENABLE } else { 0 });
-        registers.write8(LCR, self.lcr & !lcr::DLAB);
-        registers.write8(MCR, self.mcr);
-        registers.write8(IER, self.ier);
-        registers.write8(LCR, self.lcr);
-    }
+/// Restores the registers that a console changes and leaves changed.
+fn restore(registers: &impl Registers, shown: &Shown, ier: u8, divisor: u16) {
+    let [low, high] = divisor.to_le_bytes();
+    let fifos = shown.iir.is_some_and(|iir| iir & iir::FIFOS == iir::FIFOS);
+    registers.write8(LCR, lcr::DLAB);
+    registers.write8(DLL, low);
+    registers.write8(DLM, high);
+    registers.write8(FCR, if fifos { fcr::ENABLE } else { 0 });
+    registers.write8(LCR, shown.lcr & !lcr::DLAB);
+    registers.write8(MCR, shown.mcr);
+    registers.write8(IER, ier);
+    registers.write8(LCR, shown.lcr);
 }
 
 /// A clock that counts the time slept: other tasks' share of the CPU.
 struct SleepCountingClock<C> {
     clock: C,
     slept: Cell<Nanos>,
-}
-
-impl<C> SleepCountingClock<C> {
-    const fn new(clock: C) -> Self {
-        Self {
-            clock,
-            slept: Cell::new(Nanos::ZERO),
-        }
-    }
 }
 
 impl<C: Clock> Clock for SleepCountingClock<C> {

@@ -2,13 +2,12 @@
 
 use std::io::ErrorKind;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use nostall_io::{DevPort, HostClock};
 use nostall_uart::LineSettings;
 
-use super::findings::Findings;
 use super::measure::{self, Care};
-use super::tty::{Linux, Tty, number};
+use super::tty::{Linux, number};
 
 /// The PC's first serial port.
 const COM1: u16 = 0x3f8;
@@ -64,24 +63,20 @@ fn address(text: &str) -> Result<u16, String> {
 /// Any failure to measure the port, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
     let linux = Linux::here();
-    let (port, tty) = match &args.tty {
-        Some(name) => {
-            let tty = linux.tty(name)?;
-            (tty.port, Some(tty))
-        }
-        None => {
-            let port = args.port.unwrap_or(COM1);
-            (port, linux.tty_at(port))
-        }
+    let port = args.port.unwrap_or(COM1);
+    let tty = match &args.tty {
+        Some(name) => Some(linux.tty(name)?),
+        None => linux.tty_at(port),
     };
+    let port = tty.as_ref().map_or(port, |tty| tty.port);
     let user = tty.as_ref().and_then(|tty| linux.user(tty));
     if args.send
         && let Some(user) = user
     {
-        return Err(anyhow!(
+        bail!(
             "port {port:#x} is used by {user}, which --send would disturb: stop that first, \
              or leave out --send"
-        ));
+        );
     }
     let registers = open(port)?;
     let clock_rate = tty.as_ref().and_then(|tty| tty.clock);
@@ -96,7 +91,10 @@ pub fn run(args: &Args) -> Result<()> {
         measure::by_reading(&registers, &clock, care, rate)
     };
     let findings = findings.map_err(|error| anyhow!("port {port:#x}: {error}"))?;
-    print(port, tty.as_ref(), &findings);
+    let name = tty.map_or_else(String::new, |tty| format!(", {}", tty.name));
+    println!("uart at {port:#x}{name}, through /dev/port");
+    println!();
+    println!("{findings}");
     if let Some(user) = user {
         println!();
         println!(
@@ -106,13 +104,6 @@ pub fn run(args: &Args) -> Result<()> {
     }
     ensure!(!findings.lost(), "the port did not take every byte in time");
     Ok(())
-}
-
-fn print(port: u16, tty: Option<&Tty>, findings: &Findings) {
-    let name = tty.map_or_else(String::new, |tty| format!(", {}", tty.name));
-    println!("uart at {port:#x}{name}, through /dev/port");
-    println!();
-    println!("{findings}");
 }
 
 fn open(port: u16) -> Result<DevPort> {

@@ -3,9 +3,9 @@
 //! The rate is not available this way. To read it, the tty must be opened, and opening a tty that
 //! no process has open writes to its port.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -120,13 +120,10 @@ impl Linux {
 
 /// A number of a tty's, decimal or after 0x; `None` if it has no such thing.
 fn attribute(dir: &Path, name: &str) -> Result<Option<u64>> {
-    let tty = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let tty = dir.file_name().unwrap_or_default().display();
     let text = match fs::read_to_string(dir.join(name)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(error).with_context(|| format!("reading {tty}'s {name}: run it as root"));
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("reading {tty}'s {name}: run it as root"))?,
     };
     let text = text.trim();
     let number = number(text).with_context(|| format!("{tty}'s {name} is {text:?}"))?;

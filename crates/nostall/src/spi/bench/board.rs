@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use spidev::{SpiModeFlags, Spidev};
 
-use super::counters::Counters;
+use super::counters::{self, Counters};
 
 /// spidev's, of old (drivers/spi/spidev.c); asked where there is no sysfs.
-const MAJOR: u64 = 153;
+const MAJOR: u32 = 153;
 
 /// Bytes each way in a message, unless spidev's parameter says otherwise.
 const BUFSIZ: usize = 4096;
@@ -61,7 +61,7 @@ impl Board {
             ErrorKind::NotFound => anyhow!("there is no {name}: {}", offer()),
             _ => anyhow!("{name}: {error}"),
         })?;
-        let (major, minor) = numbers(file.rdev());
+        let (major, minor) = (libc::major(file.rdev()), libc::minor(file.rdev()));
         let class = PathBuf::from(format!("/sys/dev/char/{major}:{minor}"));
         let subsystem = last_of(&class.join("subsystem"));
         let is_spidev = file.file_type().is_char_device()
@@ -74,9 +74,7 @@ impl Board {
         Ok(Self {
             release: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             controller: controller.and_then(|folder| Node::of(folder, &folder.join("device"))),
-            device: device
-                .as_deref()
-                .and_then(|folder| Node::of(folder, folder)),
+            device: device.as_ref().and_then(|folder| Node::of(folder, folder)),
             bufsiz: read("/sys/module/spidev/parameters/bufsiz")
                 .and_then(|bufsiz| bufsiz.parse().ok())
                 .filter(|&bufsiz| bufsiz > 0)
@@ -87,7 +85,7 @@ impl Board {
     /// Linux's counters of the device and of its controller, where it keeps them.
     pub fn counters(&self) -> [Option<Counters>; 2] {
         [&self.device, &self.controller]
-            .map(|node| Counters::read(&node.as_ref()?.folder.join("statistics")))
+            .map(|node| counters::read(&node.as_ref()?.folder.join("statistics")))
     }
 }
 
@@ -128,14 +126,6 @@ impl Set {
     }
 }
 
-/// Major and minor number, as Linux packs them for programs (linux/kdev_t.h and the C
-/// library's sys/sysmacros.h).
-const fn numbers(device: u64) -> (u64, u64) {
-    let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
-    let minor = (device & 0xff) | (device >> 12 & !0xff);
-    (major, minor & 0xffff_ffff)
-}
-
 /// A name that may have anything in it, for a terminal.
 pub fn shown(path: &Path) -> String {
     path.display().to_string().escape_debug().to_string()
@@ -174,6 +164,7 @@ mod tests {
 
     #[test]
     fn device_numbers_are_taken_apart_as_linux_packs_them() {
+        let numbers = |device| (libc::major(device), libc::minor(device));
         assert_eq!(numbers(0x9900), (153, 0));
         assert_eq!(numbers(0x9901), (153, 1));
         assert_eq!(numbers(0x103), (1, 3));

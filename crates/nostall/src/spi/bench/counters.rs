@@ -1,16 +1,16 @@
 //! Linux's counters: messages, switches between tasks, its worker's time.
 
+use std::array;
 use std::fs;
-use std::ops::{AddAssign, Sub};
 use std::path::Path;
-use std::time::Duration;
 
 /// Linux's counters of a controller or of a device, since it was found
 /// (`statistics` in sysfs).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub values: [u64; NAMES.len()],
-}
+pub type Counters = [u64; NAMES.len()];
+
+/// Counters of the kernel's thread for a controller: the times that it was woken (each time it has
+/// stopped running again), and the nanoseconds of CPU time that it had.
+pub type Worked = [u64; 2];
 
 /// Linux's own names.
 pub const NAMES: [&str; 8] = [
@@ -24,48 +24,34 @@ pub const NAMES: [&str; 8] = [
     "spi_async",
 ];
 
-impl Counters {
-    pub fn read(folder: &Path) -> Option<Self> {
-        let mut values = [0; NAMES.len()];
-        for (value, name) in values.iter_mut().zip(NAMES) {
-            *value = fs::read_to_string(folder.join(name))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()?;
-        }
-        Some(Self { values })
+/// Reads the counters in a folder of sysfs.
+pub fn read(folder: &Path) -> Option<Counters> {
+    let mut counters = [0; NAMES.len()];
+    for (value, name) in counters.iter_mut().zip(NAMES) {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        *value = text.trim().parse().ok()?;
     }
-
-    pub fn named(self) -> impl Iterator<Item = (&'static str, u64)> {
-        NAMES.into_iter().zip(self.values)
-    }
-
-    /// Returns the share of the messages with a waiting caller that Linux ran in that caller.
-    pub fn immediate(&self) -> Option<f64> {
-        let [.., sync, immediate, _] = self.values;
-        (sync > 0).then(|| immediate as f64 / sync as f64)
-    }
+    Some(counters)
 }
 
-impl Sub for Counters {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        let mut values = self.values;
-        for (value, before) in values.iter_mut().zip(before.values) {
-            *value = value.wrapping_sub(before);
-        }
-        Self { values }
-    }
+/// Returns the share of the messages with a waiting caller that Linux ran in that caller.
+pub fn immediate([.., sync, immediate, _]: Counters) -> Option<f64> {
+    (sync > 0).then(|| immediate as f64 / sync as f64)
 }
 
-impl AddAssign for Counters {
-    fn add_assign(&mut self, more: Self) {
-        for (value, more) in self.values.iter_mut().zip(more.values) {
-            *value = value.wrapping_add(more);
-        }
-    }
+/// Returns the increase of each counter.
+pub fn increase<const N: usize>(before: [u64; N], after: [u64; N]) -> [u64; N] {
+    array::from_fn(|i| after[i].wrapping_sub(before[i]))
+}
+
+/// Returns `sums` and the increase of each counter, if all are known.
+pub fn add_increase<const N: usize>(
+    sums: Option<[u64; N]>,
+    before: Option<[u64; N]>,
+    after: Option<[u64; N]>,
+) -> Option<[u64; N]> {
+    let (sums, increase) = (sums?, increase(before?, after?));
+    Some(array::from_fn(|i| sums[i].wrapping_add(increase[i])))
 }
 
 /// How often a task stopped running, of itself or not.
@@ -88,15 +74,6 @@ pub struct Worker {
     pid: u32,
 }
 
-/// Counters of a thread so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
-    /// Times that it was woken: each time it has stopped running again.
-    pub wakeups: u64,
-    /// CPU time that it had.
-    pub time: Duration,
-}
-
 impl Worker {
     pub fn of(controller: &str) -> Option<Self> {
         let tasks = fs::read_dir("/proc").ok()?.flatten();
@@ -112,50 +89,28 @@ impl Worker {
         Some(Self { pid })
     }
 
-    pub fn done(self) -> Option<Done> {
+    pub fn worked(self) -> Option<Worked> {
         let of = |file| fs::read_to_string(format!("/proc/{}/{file}", self.pid)).ok();
-        Some(Done {
-            wakeups: switches(&of("status")?)?,
-            time: of("schedstat")
-                .and_then(|text| nanoseconds(&text))
-                .or_else(|| ticks(&of("stat")?))?,
-        })
-    }
-}
-
-impl Sub for Done {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        Self {
-            wakeups: self.wakeups.wrapping_sub(before.wakeups),
-            time: self.time.saturating_sub(before.time),
-        }
-    }
-}
-
-impl AddAssign for Done {
-    fn add_assign(&mut self, more: Self) {
-        self.wakeups += more.wakeups;
-        self.time += more.time;
+        let time = of("schedstat").and_then(|text| nanoseconds(&text));
+        let time = time.or_else(|| ticks(&of("stat")?))?;
+        Some([switches(&of("status")?)?, time])
     }
 }
 
 /// The first of three numbers (Documentation/scheduler/sched-stats.rst).
-fn nanoseconds(schedstat: &str) -> Option<Duration> {
-    let first = schedstat.split_whitespace().next()?;
-    first.parse().ok().map(Duration::from_nanos)
+fn nanoseconds(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().next()?.parse().ok()
 }
 
 /// Where the kernel keeps no better time: user and system time are the 14th and 15th
 /// field (proc(5)), in hundredths of a second. The second field has brackets, and may
 /// have anything between them.
-fn ticks(stat: &str) -> Option<Duration> {
+fn ticks(stat: &str) -> Option<u64> {
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
-    Some(Duration::from_millis(10) * u32::try_from(user + system).ok()?)
+    Some((user + system) * 10_000_000)
 }
 
 #[cfg(test)]
@@ -173,12 +128,9 @@ mod tests {
 
     #[test]
     fn a_workers_time_is_read_either_way() {
-        assert_eq!(
-            nanoseconds("12345678 9 10\n"),
-            Some(Duration::from_nanos(12_345_678))
-        );
+        assert_eq!(nanoseconds("12345678 9 10\n"), Some(12_345_678));
         let stat = "126 (spi) 0) S 2 0 0 0 -1 2129984 0 0 0 0 3 31 0 0 -51 0 1 0 33 0";
-        assert_eq!(ticks(stat), Some(Duration::from_millis(340)));
+        assert_eq!(ticks(stat), Some(340_000_000));
         for nonsense in ["", "1 (a", "1 (a) S", "1 (a) S 2 3 4 5 6 7 8 9 10 11 x y"] {
             assert_eq!(ticks(nonsense), None);
         }
@@ -193,16 +145,15 @@ mod tests {
     #[test]
     fn counters_are_linuxs_own_files() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Counters::read(folder.path()), None);
+        assert_eq!(read(folder.path()), None);
         for (value, name) in NAMES.iter().enumerate() {
             fs::write(folder.path().join(name), format!("{value}\n")).unwrap();
         }
-        let read = Counters::read(folder.path()).unwrap();
-        assert_eq!(read.named().nth(5), Some(("spi_sync", 5)));
-        assert_eq!(read.immediate(), Some(6.0 / 5.0));
-        assert_eq!((read - read).immediate(), None);
-        let mut twice = read;
-        twice += read;
-        assert_eq!(twice - read, read);
+        let counters = read(folder.path()).unwrap();
+        assert_eq!((NAMES[5], counters[5]), ("spi_sync", 5));
+        assert_eq!(immediate(counters), Some(6.0 / 5.0));
+        assert_eq!(immediate(increase(counters, counters)), None);
+        let twice = add_increase(Some(counters), Some([0; 8]), Some(counters)).unwrap();
+        assert_eq!(increase(counters, twice), counters);
     }
 }

@@ -1,8 +1,9 @@
 //! Messages, one after the other, for a while: by one thread or by several at once.
 
+use std::io;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -18,14 +19,7 @@ const DIGITS: u8 = 3;
 const LONGEST: u64 = 1_000_000_000_000;
 
 /// Function that sends one message, and returns whether it came back changed.
-pub type Sender<'a> = Box<dyn FnMut() -> Result<Reply> + Send + 'a>;
-
-/// How a message came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
-    AsSent,
-    Changed,
-}
+pub type Sender<'a> = Box<dyn FnMut() -> Result<bool> + Send + 'a>;
 
 /// Results of the messages of one interval, or of several.
 #[derive(Clone, Debug)]
@@ -58,12 +52,8 @@ impl Tally {
     }
 }
 
-/// A sender's messages, with its first and its last time.
-struct Sent {
-    tally: Tally,
-    begun: Nanos,
-    ended: Nanos,
-}
+/// A sender's messages, and its first and its last time.
+type Sent = (Tally, Nanos, Nanos);
 
 /// Has each of `senders` send for `span`, all at once. Returns the time from the first sender's
 /// begin to the last one's end as well. All end soon after one fails, or once `stop` is set.
@@ -79,70 +69,57 @@ pub fn run(
     stop: &AtomicBool,
     clock: &(impl Clock + Sync),
 ) -> Result<(Tally, Duration)> {
-    let span = Nanos(span.as_nanos().try_into().unwrap_or(u64::MAX));
+    let span = Nanos(span.as_nanos() as u64);
     let start = RwLock::new(());
     let failed = AtomicBool::new(false);
-    thread::scope(|scope| {
+    // Senders begin once all have a thread.
+    let closed = start.write();
+    let sent: Vec<Result<Sent>> = thread::scope(|scope| {
         let (start, failed) = (&start, &failed);
-        // Senders begin once all have a thread.
-        let closed = start.write();
-        let mut threads = Vec::new();
-        let mut refused = None;
-        for sender in senders {
+        let spawn = |sender| {
             let body = move || {
                 drop(start.read());
-                let sent = send(sender, span, clock, &|| {
-                    stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed)
-                });
-                if sent.is_err() {
-                    failed.store(true, Ordering::Relaxed);
-                }
+                let stops = || stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+                let sent = send(sender, span, clock, stops);
+                failed.fetch_or(sent.is_err(), Ordering::Relaxed);
                 sent
             };
-            match thread::Builder::new().spawn_scoped(scope, body) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    failed.store(true, Ordering::Relaxed);
-                    refused = Some(anyhow!("no thread for it: {error}"));
-                }
-            }
-        }
+            let thread = thread::Builder::new().spawn_scoped(scope, body);
+            failed.fetch_or(thread.is_err(), Ordering::Relaxed);
+            thread
+        };
+        let threads: Vec<_> = senders.into_iter().map(spawn).collect();
         drop(closed);
-        let mut all = Tally::new()?;
-        let mut error = refused;
-        let (mut begun, mut ended) = (Nanos(u64::MAX), Nanos::ZERO);
-        for thread in threads {
-            match thread.join() {
-                Ok(Ok(sent)) => {
-                    all.add(&sent.tally)?;
-                    begun = begun.min(sent.begun);
-                    ended = ended.max(sent.ended);
-                }
-                Ok(Err(failure)) => error = error.or(Some(failure)),
-                Err(_) => error = error.or(Some(anyhow!("a sending thread panicked"))),
-            }
-        }
-        match error {
-            Some(error) => Err(error),
-            None => Ok((all, Duration::from_nanos((ended - begun).0))),
-        }
-    })
+        let join = |thread: io::Result<ScopedJoinHandle<'_, _>>| {
+            let thread = thread.map_err(|error| anyhow!("no thread for it: {error}"))?;
+            let sent = thread.join();
+            sent.unwrap_or_else(|_| Err(anyhow!("a sending thread panicked")))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let mut all = Tally::new()?;
+    let (mut begun, mut ended) = (Nanos(u64::MAX), Nanos::ZERO);
+    for sent in sent {
+        let (tally, first, last) = sent?;
+        all.add(&tally)?;
+        begun = begun.min(first);
+        ended = ended.max(last);
+    }
+    Ok((all, Duration::from_nanos((ended - begun).0)))
 }
 
 fn send(
     mut sender: Sender<'_>,
     span: Nanos,
     clock: &impl Clock,
-    stops: &dyn Fn() -> bool,
+    stops: impl Fn() -> bool,
 ) -> Result<Sent> {
     let mut tally = Tally::new()?;
     let switches = own_switches();
     let begun = clock.now();
     let mut last = begun;
     while !stops() {
-        if sender()? == Reply::Changed {
-            tally.changed += 1;
-        }
+        tally.changed += u64::from(sender()?);
         let now = clock.now();
         tally.latency.saturating_record((now - last).0);
         last = now;
@@ -150,14 +127,9 @@ fn send(
             break;
         }
     }
-    tally.switches = switches
-        .zip(own_switches())
-        .map(|(before, after)| after.wrapping_sub(before));
-    Ok(Sent {
-        tally,
-        begun,
-        ended: last,
-    })
+    let switches = switches.zip(own_switches());
+    tally.switches = switches.map(|(before, after)| after.wrapping_sub(before));
+    Ok((tally, begun, last))
 }
 
 #[cfg(test)]
@@ -202,10 +174,7 @@ mod tests {
             Box::new(move || {
                 let number = sent.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_micros(50));
-                Ok(match changes && number.is_multiple_of(2) {
-                    true => Reply::Changed,
-                    false => Reply::AsSent,
-                })
+                Ok(changes && number.is_multiple_of(2))
             })
         };
         let span = Duration::from_millis(20);
@@ -230,10 +199,10 @@ mod tests {
             left -= 1;
             match left {
                 0 => Err(anyhow!("gone")),
-                _ => Ok(Reply::AsSent),
+                _ => Ok(false),
             }
         });
-        let goes_on: Sender<'_> = Box::new(|| Ok(Reply::AsSent));
+        let goes_on: Sender<'_> = Box::new(|| Ok(false));
         let long = Duration::from_secs(3600);
         let error = run(vec![goes_on, fails], long, &NEVER, &HostClock::new()).unwrap_err();
         assert_eq!(error.to_string(), "gone");
@@ -244,9 +213,9 @@ mod tests {
         let stop = AtomicBool::new(false);
         let tells: Sender<'_> = Box::new(|| {
             stop.store(true, Ordering::Relaxed);
-            Ok(Reply::AsSent)
+            Ok(false)
         });
-        let goes_on: Sender<'_> = Box::new(|| Ok(Reply::AsSent));
+        let goes_on: Sender<'_> = Box::new(|| Ok(false));
         let long = Duration::from_secs(3600);
         run(vec![tells, goes_on], long, &stop, &HostClock::new()).unwrap();
     }

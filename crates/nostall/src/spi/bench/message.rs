@@ -1,7 +1,5 @@
 //! Sent messages, and the check of the received ones.
 
-use std::fmt::Write;
-
 /// Bytes that the user allows to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
@@ -34,17 +32,14 @@ impl Message {
     /// Creates a message of `bytes` bytes. Each `sender` has other bytes, as far as a byte can
     /// differ.
     pub fn new(what: &Payload, bytes: usize, sender: usize) -> Self {
-        let sent = match what {
-            Payload::Bytes(given) => {
-                let mut sent = given.clone();
-                sent.resize(bytes, 0);
-                sent
-            }
+        let mut sent = match what {
+            Payload::Bytes(given) => given.clone(),
             // Neighbours differ, and none is like those of another length.
             Payload::Loopback => (0..bytes)
                 .map(|i| (i * 167 + (i >> 8) * 13 + sender * 59 + bytes) as u8)
                 .collect(),
         };
+        sent.resize(bytes, 0);
         Self {
             received: vec![0; bytes],
             sent,
@@ -72,40 +67,24 @@ impl Message {
 /// Bytes as `9f 00 00`; of many, the first.
 pub fn hex(bytes: &[u8]) -> String {
     const SHOWN: usize = 16;
-    let mut text = String::new();
-    for (i, byte) in bytes.iter().take(SHOWN).enumerate() {
-        let space = if i == 0 { "" } else { " " };
-        let _ = write!(text, "{space}{byte:02x}");
-    }
-    if bytes.len() > SHOWN {
-        text += " ...";
-    }
-    text
+    let shown = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}"));
+    let more = (bytes.len() > SHOWN).then(|| "...".to_owned());
+    shown.chain(more).collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes that were given as an argument.
-#[derive(Clone, Debug)]
-pub struct Bytes(pub Vec<u8>);
-
 /// For the command line.
-pub fn bytes_of(text: &str) -> Result<Bytes, String> {
-    bytes(text).map(Bytes)
+pub fn payload(text: &str) -> Result<Payload, String> {
+    bytes(text).map(Payload::Bytes)
 }
 
 /// `9f000000`, `9f 00 00 00`.
 fn bytes(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Vec<u8> = text.bytes().filter(|c| *c != b' ').collect();
-    let byte = |pair: &[u8]| {
-        let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
-        match *pair {
-            [high, low] => Some(digit(high)? << 4 | digit(low)?),
-            _ => None,
-        }
-    };
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    bytes
-        .filter(|bytes| !bytes.is_empty())
-        .ok_or_else(|| "not bytes in hexadecimal, two digits each: 9f000000".to_owned())
+    let digits = text.replace(' ', "");
+    let is_hex = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    let bytes = is_hex.then(|| (0..digits.len()).step_by(2).map(byte).collect());
+    let wrong = "not bytes in hexadecimal, two digits each: 9f000000";
+    bytes.flatten().ok_or_else(|| wrong.to_owned())
 }
 
 #[cfg(test)]

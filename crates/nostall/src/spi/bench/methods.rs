@@ -14,8 +14,8 @@ use nostall_spi::{Bus, Config, Device, Error, Fault, Settings, Statistics, Threa
 use spidev::{Spidev, SpidevTransfer};
 
 use super::board::{Board, shown};
-use super::counters::{Counters, Done, Worker};
-use super::interval::{self, Reply, Sender, Tally};
+use super::counters::{Counters, Worked, Worker, add_increase};
+use super::interval::{self, Sender, Tally};
 use super::message::{Message, Payload};
 
 /// Threads at once, at most.
@@ -59,7 +59,7 @@ pub struct Row {
     pub took: Duration,
     /// Linux's counters for the controller. They include other devices' messages.
     pub linux: Option<Counters>,
-    pub worker: Option<Done>,
+    pub worker: Option<Worked>,
 }
 
 impl Row {
@@ -72,7 +72,7 @@ impl Row {
             rates: Vec::new(),
             took: Duration::ZERO,
             linux: Some(Counters::default()),
-            worker: Some(Done::default()),
+            worker: Some(Worked::default()),
         })
     }
 
@@ -84,17 +84,24 @@ impl Row {
     }
 
     /// Nanoseconds within which so large a share of the messages was through.
-    pub fn latency(&self, share: f64) -> u64 {
-        self.tally.latency.value_at_quantile(share)
+    pub fn latency(&self, share: f64) -> f64 {
+        self.tally.latency.value_at_quantile(share) as f64
     }
 
     /// Returns the share of the clock's full rate, which leaves no time for anything but bits.
     pub fn of_clock(&self, hertz: u32) -> f64 {
-        self.rate() * 8.0 * self.bytes as f64 / f64::from(hertz.max(1))
+        self.rate() * 8.0 * self.bytes as f64 / f64::from(hertz)
     }
 
     pub fn each(&self, count: u64) -> f64 {
         count as f64 / self.tally.messages().max(1) as f64
+    }
+
+    /// Returns how often Linux's worker was woken for a message, and its share of a CPU.
+    pub fn worked(&self) -> Option<(f64, f64)> {
+        let [wakeups, nanos] = self.worker?;
+        let time = Duration::from_nanos(nanos).as_secs_f64();
+        Some((self.each(wakeups), time / self.took.as_secs_f64()))
     }
 }
 
@@ -102,11 +109,11 @@ impl Row {
 pub struct Methods<'a> {
     what: &'a Payload,
     board: &'a Board,
-    worker: Option<Worker>,
+    pub worker: Option<Worker>,
     settings: Settings,
     files: Vec<Spidev>,
     shared: Mutex<Spidev>,
-    bus: OurBus,
+    pub bus: OurBus,
 }
 
 impl<'a> Methods<'a> {
@@ -123,23 +130,17 @@ impl<'a> Methods<'a> {
         threads: usize,
     ) -> Result<Self> {
         let open = || Spidev::open(path).context(shown(path));
-        let controller = controllers::Spidev::open(path).context(shown(path))?;
+        let ours = controllers::Spidev::open(path).context(shown(path))?;
+        let controller = board.controller.as_ref();
         Ok(Self {
             what,
             board,
-            worker: board
-                .controller
-                .as_ref()
-                .and_then(|controller| Worker::of(&controller.name)),
+            worker: controller.and_then(|controller| Worker::of(&controller.name)),
             settings,
             files: (0..threads).map(|_| open()).collect::<Result<_>>()?,
             shared: Mutex::new(open()?),
-            bus: Bus::sized(controller, Threads::new(), Config::DEFAULT),
+            bus: Bus::sized(ours, Threads::new(), Config::DEFAULT),
         })
-    }
-
-    pub const fn worker(&self) -> Option<Worker> {
-        self.worker
     }
 
     /// Does it while a thread serves as our bus's worker. Once.
@@ -177,25 +178,23 @@ impl<'a> Methods<'a> {
     ///
     /// The first that a message met.
     pub fn round(&self, row: &mut Row, span: Duration, stop: &AtomicBool) -> Result<()> {
-        let senders: Result<Vec<_>> = (0..row.threads)
-            .map(|number| self.sender(row.method, number, row.bytes))
-            .collect();
-        let look = || (self.board.counters()[1], self.worker.and_then(Worker::done));
-        let senders = senders?;
+        let senders = (0..row.threads).map(|number| self.sender(row.method, number, row.bytes));
+        let senders = senders.collect::<Result<_>>()?;
+        let look = || {
+            (
+                self.board.counters()[1],
+                self.worker.and_then(Worker::worked),
+            )
+        };
         let before = look();
         let (tally, took) = interval::run(senders, span, stop, &HostClock::new())?;
         let after = look();
         row.rates.push(tally.messages() as f64 / took.as_secs_f64());
         row.took += took;
         row.tally.add(&tally)?;
-        row.linux = sum(row.linux, before.0, after.0);
-        row.worker = sum(row.worker, before.1, after.1);
+        row.linux = add_increase(row.linux, before.0, after.0);
+        row.worker = add_increase(row.worker, before.1, after.1);
         Ok(())
-    }
-
-    /// Returns our bus's statistics.
-    pub fn statistics(&self) -> Statistics {
-        self.bus.statistics()
     }
 
     fn device(&self) -> Result<OurDevice<'_>> {
@@ -207,7 +206,7 @@ impl<'a> Methods<'a> {
         let clock = self.settings.clock;
         Ok(match method {
             Method::Spidev => {
-                let file = self.files.get(number).context("a file a thread")?;
+                let file = &self.files[number];
                 Box::new(move || send(file, clock, &mut message))
             }
             Method::Mutex => Box::new(move || {
@@ -222,26 +221,16 @@ impl<'a> Methods<'a> {
     }
 }
 
-fn sum<T: std::ops::AddAssign + std::ops::Sub<Output = T>>(
-    sum: Option<T>,
-    before: Option<T>,
-    after: Option<T>,
-) -> Option<T> {
-    let (mut sum, before, after) = (sum?, before?, after?);
-    sum += after - before;
-    Some(sum)
-}
-
-fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<Reply> {
+fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<bool> {
     message.next();
     let mut transfer = SpidevTransfer::read_write(&message.sent, &mut message.received);
     transfer.speed_hz = clock;
     transfer.bits_per_word = 8;
     file.transfer(&mut transfer).map_err(|error| why(&error))?;
-    Ok(came(message))
+    Ok(message.is_changed())
 }
 
-fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<Reply> {
+fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<bool> {
     message.next();
     let mut transfer = [Transfer::transfer(&message.sent, &mut message.received)];
     device.sync(&mut transfer).map_err(|error| match error {
@@ -254,7 +243,7 @@ fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<Reply> {
         } => gone(),
         other => anyhow!(other),
     })?;
-    Ok(came(message))
+    Ok(message.is_changed())
 }
 
 /// Linux's errors in a person's words.
@@ -275,19 +264,19 @@ fn gone() -> anyhow::Error {
     anyhow!("the device is gone: it was unbound from spidev, or its controller was removed")
 }
 
-fn came(message: &Message) -> Reply {
-    match message.is_changed() {
-        true => Reply::Changed,
-        false => Reply::AsSent,
-    }
+/// Results of a bench.
+pub struct Measured {
+    pub clock: u32,
+    pub rows: Vec<Row>,
+    /// The first message that came in.
+    pub answer: Message,
+    pub ours: Statistics,
+    pub has_worker: bool,
 }
 
-/// Results of a bench.
-pub(super) struct Measured {
-    pub(super) clock: u32,
-    pub(super) rows: Vec<Row>,
-    /// The first message that came in.
-    pub(super) answer: Message,
-    pub(super) ours: nostall_spi::Statistics,
-    pub(super) has_worker: bool,
+impl Measured {
+    /// Returns the number of messages that came back changed.
+    pub fn changed(&self) -> u64 {
+        self.rows.iter().map(|row| row.tally.changed).sum()
+    }
 }

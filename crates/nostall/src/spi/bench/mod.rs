@@ -2,8 +2,8 @@
 
 mod board;
 mod counters;
+mod figures;
 mod interval;
-mod json;
 mod message;
 mod methods;
 mod text;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nostall_spi::{BitOrder, MODE_0, MODE_1, MODE_2, MODE_3, Polarity, Select, Settings, Wires};
+use nostall_spi::{BitOrder, MODE_0, MODE_1, MODE_2, MODE_3, Polarity, Select, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
@@ -51,8 +51,8 @@ pub struct Args {
     device: PathBuf,
 
     /// Send these bytes (hexadecimal), followed by zeros up to the length of the message
-    #[arg(long, value_name = "HEX", value_parser = message::bytes_of, group = "what")]
-    send: Option<message::Bytes>,
+    #[arg(long, value_name = "HEX", value_parser = message::payload, group = "what")]
+    send: Option<Payload>,
 
     /// Send a pattern and compare the returned bytes (MOSI wired to MISO)
     #[arg(long, group = "what")]
@@ -123,10 +123,10 @@ pub fn run(args: &Args) -> Result<()> {
         text::counters(out, &board, before, after)
     })?;
     if let Some(file) = &args.json {
-        let document = json::document(&board, &measured)?;
+        let document = figures::document(&board, &measured)?;
         fs::write(file, document).with_context(|| file.display().to_string())?;
     }
-    let changed: u64 = measured.rows.iter().map(|row| row.tally.changed).sum();
+    let changed = measured.changed();
     ensure!(
         changed == 0,
         "{changed} messages did not come back as they were sent: a slower clock (--clock), \
@@ -196,18 +196,15 @@ fn measure(
         clock: settings.clock,
         rows,
         answer,
-        ours: methods.statistics(),
-        has_worker: methods.worker().is_some(),
+        ours: methods.bus.statistics(),
+        has_worker: methods.worker.is_some(),
     })
 }
 
 impl Args {
     fn what(&self) -> Option<Payload> {
-        match (&self.send, self.loopback) {
-            (Some(bytes), _) => Some(Payload::Bytes(bytes.0.clone())),
-            (None, true) => Some(Payload::Loopback),
-            (None, false) => None,
-        }
+        let loopback = self.loopback.then_some(Payload::Loopback);
+        self.send.clone().or(loopback)
     }
 
     /// The device's, as far as nothing else was asked for.
@@ -226,11 +223,9 @@ impl Args {
             true => Select::None,
             false => Select::Line(0, polarity),
         };
-        let number =
-            usize::from(has(SpiModeFlags::SPI_CPOL)) * 2 + usize::from(has(SpiModeFlags::SPI_CPHA));
+        let mode = self.mode.map_or(set.mode.bits() & 3, u32::from);
         let mut settings = Settings::new(clock, select);
-        let modes = [MODE_0, MODE_1, MODE_2, MODE_3];
-        settings.mode = modes[self.mode.map_or(number, usize::from)];
+        settings.mode = [MODE_0, MODE_1, MODE_2, MODE_3][mode as usize];
         if has(SpiModeFlags::SPI_LSB_FIRST) {
             settings.order = BitOrder::LsbFirst;
         }
@@ -238,22 +233,17 @@ impl Args {
             !has(SpiModeFlags::SPI_3WIRE),
             "the device has one wire for both directions, and a message here goes both ways"
         );
-        settings.wires = Wires::Four;
         Ok(settings)
     }
 
     /// Returns the lengths of the messages, the shortest first.
     fn lengths(&self, what: &Payload, bufsiz: usize) -> Result<Vec<usize>> {
         let least = what.least();
-        let mut lengths: Vec<usize> = if self.bytes.is_empty() {
-            let usual = LENGTHS.iter().map(|&length| length.max(least));
-            usual
-                .chain([bufsiz])
-                .map(|length| length.min(bufsiz))
-                .collect()
-        } else {
-            self.bytes.iter().map(|&length| length as usize).collect()
-        };
+        let mut lengths: Vec<usize> = self.bytes.iter().map(|&length| length as usize).collect();
+        if lengths.is_empty() {
+            let usual = LENGTHS.map(|length| length.max(least).min(bufsiz));
+            lengths.extend(usual.into_iter().chain([bufsiz]));
+        }
         lengths.sort_unstable();
         lengths.dedup();
         let in_range = |length: &usize| (least..=bufsiz).contains(length);
@@ -318,7 +308,7 @@ fn hertz(text: &str) -> Result<u32, String> {
         Some(b'M') => (&text[..text.len() - 1], 1_000_000),
         _ => (text, 1),
     };
-    let number: Option<u32> = digits.parse().ok();
+    let number = digits.parse::<u32>().ok();
     number
         .and_then(|number| number.checked_mul(unit))
         .filter(|&hertz| hertz > 0 && !digits.starts_with('+'))

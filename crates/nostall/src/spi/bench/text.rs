@@ -7,7 +7,8 @@ use comfy_table::Table;
 use spidev::SpiModeFlags;
 
 use super::board::{Board, Node, Set, shown};
-use super::counters::{Counters, NAMES};
+use super::counters::{Counters, NAMES, increase};
+use super::figures;
 use super::message::{Payload, hex};
 use super::methods::{Measured, Method, Row};
 use nostall_figures::numbers::grouped;
@@ -17,8 +18,7 @@ use nostall_figures::table::{aligned, percent, time};
 const PUMPS: f64 = 0.5;
 
 pub fn board(out: &mut dyn Write, path: &Path, board: &Board, set: &Set) -> io::Result<()> {
-    writeln!(out, "spi at {}, Linux {}", shown(path), board.release)?;
-    writeln!(out)?;
+    writeln!(out, "spi at {}, Linux {}\n", shown(path), board.release)?;
     let node = |node: &Option<Node>| {
         let Some(node) = node else {
             return "not known: there is no sysfs".to_owned();
@@ -30,8 +30,7 @@ pub fn board(out: &mut dyn Write, path: &Path, board: &Board, set: &Set) -> io::
     writeln!(out, "device      {}", node(&board.device))?;
     writeln!(out, "controller  {}", node(&board.controller))?;
     writeln!(out, "mode        {}", mode(set.mode))?;
-    let clock = grouped(set.clock);
-    writeln!(out, "clock       {clock} Hz at most")?;
+    writeln!(out, "clock       {} Hz at most", grouped(set.clock))?;
     writeln!(out, "word        {} bits", set.bits)?;
     let bufsiz = grouped(board.bufsiz);
     writeln!(
@@ -41,8 +40,7 @@ pub fn board(out: &mut dyn Write, path: &Path, board: &Board, set: &Set) -> io::
 }
 
 fn mode(mode: SpiModeFlags) -> String {
-    let number = mode.bits() & 3;
-    let mut text = format!("{number}");
+    let mut text = (mode.bits() & 3).to_string();
     for (flag, is) in [
         (SpiModeFlags::SPI_CS_HIGH, "selected by a high level"),
         (SpiModeFlags::SPI_LSB_FIRST, "least significant bit first"),
@@ -63,10 +61,10 @@ fn mode(mode: SpiModeFlags) -> String {
 }
 
 pub fn nothing_sent(out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out)?;
     writeln!(
         out,
-        "Nothing was sent, because only you know the effect on the chip. Use --send 9f,
+        "
+Nothing was sent, because only you know the effect on the chip. Use --send 9f,
 which reads the identity of a serial flash, or --loopback if MOSI is wired to
 MISO."
     )
@@ -78,37 +76,10 @@ pub fn measured(
     what: &Payload,
     measured: &Measured,
 ) -> io::Result<()> {
-    let Measured {
-        clock,
-        rows,
-        answer,
-        ours,
-        has_worker,
-    } = measured;
-    writeln!(out)?;
+    let Measured { rows, answer, .. } = measured;
     let (sent, came) = (hex(&answer.sent), hex(&answer.received));
-    writeln!(out, "sent {sent}; came {came}")?;
-    writeln!(out)?;
-    let mut table = Table::new();
-    table.set_header([
-        "bytes",
-        "threads",
-        "by",
-        "messages/s",
-        "of clock",
-        "median",
-        "99.9 %",
-        "longest",
-        "switches",
-        "at once",
-        "woken",
-        "its CPU",
-    ]);
-    for row in rows {
-        table.add_row(cells(row, *clock));
-    }
-    writeln!(out, "{}", aligned(table, 0))?;
-    writeln!(out)?;
+    writeln!(out, "\nsent {sent}; came {came}\n")?;
+    writeln!(out, "{}\n", figures::table(measured))?;
     let worker = board.controller.as_ref().map_or("spi", |node| &node.name);
     writeln!(
         out,
@@ -118,24 +89,20 @@ without a gap between bits. median, 99.9 %, longest: time from the end of one
 message to the end of the next. switches: context switches of the sending
 thread, per message. at once: messages that Linux ran in their caller's
 context. woken, its CPU: wake-ups of Linux's worker {worker} per message, and
-its share of a CPU (- if this kernel does not report it).",
-        grouped(*clock)
+its share of a CPU (- if this kernel does not report it).\n",
+        grouped(measured.clock)
     )?;
-    writeln!(out)?;
-    for line in [
-        fit(rows, *clock),
-        pump(rows, worker, *has_worker),
-        shared(rows, ours.by_worker, ours.wakeups),
-    ]
-    .into_iter()
-    .flatten()
-    {
+    let lines = [
+        fit(rows, measured.clock),
+        pump(rows, worker, measured.has_worker),
+        shared(rows, measured.ours.by_worker, measured.ours.wakeups),
+    ];
+    for line in lines.iter().flatten() {
         writeln!(out, "{line}")?;
     }
     if *what == Payload::Loopback {
         let messages: u64 = rows.iter().map(|row| row.tally.messages()).sum();
-        let changed: u64 = rows.iter().map(|row| row.tally.changed).sum();
-        let messages = grouped(messages);
+        let (messages, changed) = (grouped(messages), measured.changed());
         writeln!(
             out,
             "Of {messages} messages, {changed} did not come back as they were sent."
@@ -144,41 +111,16 @@ its share of a CPU (- if this kernel does not report it).",
     Ok(())
 }
 
-fn cells(row: &Row, clock: u32) -> [String; 12] {
-    let dash = || "-".to_owned();
-    let worker = row.worker;
-    [
-        grouped(row.bytes),
-        row.threads.to_string(),
-        row.method.name().to_owned(),
-        format!("{:.0}", row.rate()),
-        percent(row.of_clock(clock)),
-        time(row.latency(0.5) as f64),
-        time(row.latency(0.999) as f64),
-        time(row.tally.latency.max() as f64),
-        row.tally
-            .switches
-            .map_or_else(dash, |switches| format!("{:.2}", row.each(switches))),
-        row.linux
-            .and_then(|linux| linux.immediate())
-            .map_or_else(dash, percent),
-        worker.map_or_else(dash, |worker| format!("{:.2}", row.each(worker.wakeups))),
-        worker.map_or_else(dash, |worker| {
-            percent(worker.time.as_secs_f64() / row.took.as_secs_f64())
-        }),
-    ]
-}
-
 /// Describes the cost of a message besides its bytes.
 fn fit(rows: &[Row], clock: u32) -> Option<String> {
     let alone = |row: &&Row| row.threads == 1 && row.method == Method::Spidev;
     let shortest = rows.iter().filter(alone).min_by_key(|row| row.bytes)?;
     let longest = rows.iter().filter(alone).max_by_key(|row| row.bytes)?;
-    let more = longest
-        .bytes
-        .checked_sub(shortest.bytes)
-        .filter(|&more| more > 0)?;
-    let (short, long) = (shortest.latency(0.5) as f64, longest.latency(0.5) as f64);
+    let more = longest.bytes - shortest.bytes;
+    if more == 0 {
+        return None;
+    }
+    let (short, long) = (shortest.latency(0.5), longest.latency(0.5));
     let byte = (long - short).max(0.0) / more as f64;
     let besides = (short - byte * shortest.bytes as f64).max(0.0);
     let by_clock = 8e9 / f64::from(clock);
@@ -202,9 +144,8 @@ fn pump(rows: &[Row], worker: &str, there: bool) -> Option<String> {
             "No thread of Linux's named {worker} is to be seen: whether it pumps is not known."
         ));
     }
-    let done = row.worker?;
-    let woken = row.each(done.wakeups);
-    let cpu = percent(done.time.as_secs_f64() / row.took.as_secs_f64());
+    let (woken, cpu) = row.worked()?;
+    let cpu = percent(cpu);
     Some(if woken >= PUMPS {
         format!(
             "Linux pumps: it woke its worker {woken:.2} times a message, for {cpu} of a CPU.\n\
@@ -230,37 +171,29 @@ pub fn counters(
     before: [Option<Counters>; 2],
     after: [Option<Counters>; 2],
 ) -> io::Result<()> {
-    let nodes = [&board.device, &board.controller];
-    let seen = nodes.into_iter().zip(before.into_iter().zip(after));
-    let seen: Vec<_> = seen
-        .filter_map(|(node, (before, after))| Some((node.as_ref()?, before?, after?)))
-        .collect();
-    if seen.is_empty() {
+    let mut header = vec!["Linux counted".to_owned()];
+    let mut columns = Vec::new();
+    for (i, node) in [&board.device, &board.controller].into_iter().enumerate() {
+        if let (Some(node), Some(before), Some(after)) = (node, before[i], after[i]) {
+            header.push(format!("{} before", node.name));
+            header.extend(["after", "so"].map(str::to_owned));
+            columns.extend([before, after, increase(before, after)]);
+        }
+    }
+    if columns.is_empty() {
         return Ok(());
     }
     let mut table = Table::new();
-    let mut header = vec!["Linux counted".to_owned()];
-    for (node, ..) in &seen {
-        header.extend([
-            format!("{} before", node.name),
-            "after".to_owned(),
-            "so".to_owned(),
-        ]);
-    }
     table.set_header(header);
     for (i, name) in NAMES.into_iter().enumerate() {
-        let counts = seen.iter().flat_map(|&(_, before, after)| {
-            [before, after, after - before].map(|counters| grouped(counters.values[i]))
-        });
+        let counts = columns.iter().map(|counters| grouped(counters[i]));
         table.add_row([name.to_owned()].into_iter().chain(counts));
     }
-    writeln!(out)?;
-    writeln!(out, "{}", aligned(table, 1))
+    writeln!(out, "\n{}", aligned(table, 1))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::counters::Done;
     use super::*;
     use std::time::Duration;
 
@@ -269,10 +202,7 @@ mod tests {
         let mut row = Row::new(Method::Spidev, 1, bytes).unwrap();
         row.tally.latency.record_n(nanos, messages).unwrap();
         row.took = Duration::from_secs(1);
-        row.worker = Some(Done {
-            wakeups,
-            time: Duration::from_millis(310),
-        });
+        row.worker = Some([wakeups, 310_000_000]);
         row
     }
 

@@ -1,15 +1,15 @@
 //! Finding out about a port, by reading alone or by sending.
 
 use std::cell::Cell;
-use std::fmt;
 
+use anyhow::{Result, ensure};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{
     DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, fcr, iir, lcr, lsr,
 };
 use nostall_uart::{
-    Console, ConsoleSettings, DataBits, LineSettings, NotFound, OpenError, Parity, StopBits,
-    Strategy, probe, receive_fifo_depth,
+    Console, ConsoleSettings, DataBits, LineSettings, NotFound, Parity, StopBits, Strategy, probe,
+    receive_fifo_depth,
 };
 
 use super::findings::{Cost, Findings, Probe, Sending, Sent, Shown};
@@ -34,39 +34,6 @@ pub enum Care {
     Used,
 }
 
-/// Reason why nothing was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    Absent,
-    /// Its interrupts are enabled.
-    Used,
-    /// It holds bytes that it does not send.
-    NeverEmpty,
-    /// A divisor that no usual rate gives.
-    OddDivisor(u16),
-    Open(OpenError),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => NotFound.fmt(f),
-            Self::Used => f.write_str(
-                "its interrupts are enabled, so a driver uses it, which --send would disturb: \
-                 stop that first, or leave out --send",
-            ),
-            Self::NeverEmpty => f.write_str(
-                "the transmitter does not become empty within a second: is it held off, or stuck?",
-            ),
-            Self::OddDivisor(divisor) => write!(
-                f,
-                "its divisor, {divisor}, is of no usual rate: set one first, for example with stty"
-            ),
-            Self::Open(error) => error.fmt(f),
-        }
-    }
-}
-
 /// Returns the findings of reading. Writes nothing, and takes no received byte. `rate` is the
 /// line's, if it is known.
 pub fn by_reading(
@@ -74,7 +41,7 @@ pub fn by_reading(
     clock: &impl Clock,
     care: Care,
     rate: Option<u32>,
-) -> Result<Findings, Fault> {
+) -> Result<Findings> {
     let shown = shown(registers, care)?;
     let baud = rate.unwrap_or(USUAL_RATE);
     Ok(Findings {
@@ -93,14 +60,16 @@ pub fn by_sending(
     registers: &impl Registers,
     clock: &impl Clock,
     input_clock: u32,
-) -> Result<Findings, Fault> {
+) -> Result<Findings> {
     let shown = shown(registers, Care::Free)?;
-    if shown.has_interrupts() {
-        return Err(Fault::Used);
-    }
+    ensure!(
+        !shown.has_interrupts(),
+        "its interrupts are enabled, so a driver uses it, which --send would disturb: \
+         stop that first, or leave out --send"
+    );
     wait_until_empty(registers, clock)?;
     let ier = interrupt_enables(registers, shown.lcr);
-    let probed = probe(registers).map_err(|NotFound| Fault::Absent)?;
+    let probed = probe(registers)?;
     let line = match probed.divisor {
         // Nor is a frame set, then.
         0 => line(0b11, USUAL_RATE, input_clock),
@@ -109,9 +78,11 @@ pub fn by_sending(
             line(shown.lcr, baud, input_clock)
         }
     };
-    if probed.divisor != 0 && line.divisor() != Ok(probed.divisor) {
-        return Err(Fault::OddDivisor(probed.divisor));
-    }
+    ensure!(
+        probed.divisor == 0 || line.divisor() == Ok(probed.divisor),
+        "its divisor, {}, is of no usual rate: set one first, for example with stty",
+        probed.divisor
+    );
     let cost = cost(registers, clock);
     let settings = ConsoleSettings {
         model: Some(probed.model),
@@ -120,7 +91,7 @@ pub fn by_sending(
     };
     let slept = Cell::new(Nanos::ZERO);
     let console = Console::open(registers, SleepCountingClock { clock, slept }, settings);
-    let measured = console.map_err(Fault::Open).map(|mut console| {
+    let measured = console.map(|mut console| {
         let works = console.transmit_load() > 1;
         let depth = works.then(|| receive_fifo_depth(registers, clock, line.frame_time()));
         (depth.filter(|&depth| depth > 0), send(&mut console, &line))
@@ -176,12 +147,10 @@ fn text(bytes: usize) -> Vec<u8> {
     lines.into_iter().cycle().take(bytes).collect()
 }
 
-fn shown(registers: &impl Registers, care: Care) -> Result<Shown, Fault> {
+fn shown(registers: &impl Registers, care: Care) -> Result<Shown> {
     let (lcr, mcr) = (registers.read8(LCR), registers.read8(MCR));
     // No model has all these bits set.
-    if lcr == !0 && mcr == !0 {
-        return Err(Fault::Absent);
-    }
+    ensure!(lcr != !0 || mcr != !0, NotFound);
     let mut shown = Shown {
         lcr,
         mcr,
@@ -209,12 +178,13 @@ fn cost(registers: &impl Registers, clock: &impl Clock) -> Cost {
     Cost::of(looks)
 }
 
-fn wait_until_empty(registers: &impl Registers, clock: &impl Clock) -> Result<(), Fault> {
+fn wait_until_empty(registers: &impl Registers, clock: &impl Clock) -> Result<()> {
     let deadline = clock.now() + EMPTYING;
     while registers.read8(LSR) & lsr::TEMT == 0 {
-        if clock.now() >= deadline {
-            return Err(Fault::NeverEmpty);
-        }
+        ensure!(
+            clock.now() < deadline,
+            "the transmitter does not become empty within a second: is it held off, or stuck?"
+        );
         clock.sleep_until(clock.now() + Nanos::from_millis(1));
     }
     Ok(())
@@ -337,7 +307,7 @@ mod tests {
             let counting = Counting::new(&port);
             by_reading(&counting, &clock, care, None).unwrap();
             let error = by_sending(&counting, &clock, LineSettings::PC_CLOCK).unwrap_err();
-            assert_eq!(error, Fault::Used);
+            assert!(error.to_string().contains("a driver uses it"), "{error}");
             assert_eq!(counting.counts().writes, 0);
             assert_eq!(port.read8(IIR) & !iir::FIFOS, iir::TRANSMITTER_EMPTY);
         }
@@ -447,10 +417,11 @@ mod tests {
                     let _ = findings.to_string();
                 }
                 if (after, fault) == (0, Broken::AllOnes) {
-                    assert_eq!(reading.unwrap_err(), Fault::Absent);
-                    assert_eq!(sending.unwrap_err(), Fault::Absent);
+                    assert!(reading.unwrap_err().is::<NotFound>());
+                    assert!(sending.unwrap_err().is::<NotFound>());
                 } else if (after, fault) == (0, Broken::StuckStatus) {
-                    assert_eq!(sending.unwrap_err(), Fault::NeverEmpty);
+                    let error = sending.unwrap_err().to_string();
+                    assert!(error.contains("does not become empty"), "{error}");
                 }
             }
         }
@@ -464,7 +435,7 @@ mod tests {
         port.write8(DLM, 0x9c);
         port.write8(LCR, 0b11);
         let error = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap_err();
-        assert_eq!(error, Fault::OddDivisor(0x9c01));
+        assert!(error.to_string().contains("divisor, 39937"), "{error}");
         port.write8(LCR, lcr::DLAB);
         assert_eq!((port.read8(DLL), port.read8(DLM)), (1, 0x9c));
     }

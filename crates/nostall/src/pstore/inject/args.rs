@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use nostall_postmortem::cli::Sizes;
-use nostall_pstore::{LinuxVersion, RecordFormat};
+use nostall_pstore::{DumpHeader, LinuxVersion, RecordFormat};
 
 use super::super::number;
-use super::dmesg::{DmesgCompression, Time};
+use super::dmesg::{self, DmesgCompression};
 
 /// Make an image of persistent memory (Linux's ramoops) from files
 ///
@@ -77,8 +77,9 @@ pub(super) struct Contents {
     pub(super) compression: DmesgCompression,
 
     /// Time of the dmesg records, in seconds since 1970; 0 is a clock that was never set
-    #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0")]
-    pub(super) time: Time,
+    #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0",
+          value_parser = dmesg::at_time)]
+    pub(super) time: DumpHeader<'static>,
 
     /// Console output
     #[arg(long, value_name = "FILE")]

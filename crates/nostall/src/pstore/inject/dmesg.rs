@@ -1,7 +1,5 @@
 //! A dmesg record, made from a text.
 
-use std::str::FromStr;
-
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use nostall_pstore::{DmesgHeader, DumpHeader, Ram, Zone, compress, longest_deflated};
@@ -20,27 +18,18 @@ pub enum DmesgCompression {
     Zstd,
 }
 
-/// When a record was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time {
-    seconds: i64,
-    micros: u32,
-}
-
-impl FromStr for Time {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "not seconds such as 1700000000 or 1700000000.000042";
-        let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        if !(1..=6).contains(&fraction.len()) || fraction.starts_with('+') {
-            return Err(WRONG);
-        }
-        Ok(Self {
-            seconds: seconds.parse().map_err(|_| WRONG)?,
-            micros: format!("{fraction:0<6}").parse().map_err(|_| WRONG)?,
-        })
+/// Parses the time of a record.
+pub fn at_time(text: &str) -> Result<DumpHeader<'static>, &'static str> {
+    const WRONG: &str = "not seconds such as 1700000000 or 1700000000.000042";
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !(1..=6).contains(&fraction.len()) || fraction.starts_with('+') {
+        return Err(WRONG);
     }
+    Ok(DumpHeader {
+        seconds: seconds.parse().map_err(|_| WRONG)?,
+        micros: format!("{fraction:0<6}").parse().map_err(|_| WRONG)?,
+        ..DumpHeader::PANIC
+    })
 }
 
 /// Replaces the zone's contents with the end of the log, as much of it as fits. Returns the number
@@ -49,7 +38,7 @@ pub fn write(
     zone: &mut Zone<'_, Ram<'_>>,
     log: &[u8],
     compression: DmesgCompression,
-    time: Time,
+    time: &DumpHeader<'_>,
 ) -> Result<(usize, usize)> {
     let data = zone.division().data();
     let header = DmesgHeader {
@@ -88,12 +77,7 @@ pub fn write(
         zone.append_text(&header[..header_len]);
         zone.append_text(&body(kept));
     } else {
-        let words = DumpHeader {
-            seconds: time.seconds,
-            micros: time.micros,
-            ..DumpHeader::PANIC
-        };
-        zone.write_dmesg_packed(&words, &body(kept))?;
+        zone.write_dmesg_packed(time, &body(kept))?;
     }
     Ok((text.len(), kept.len()))
 }
@@ -168,13 +152,13 @@ mod tests {
 
     #[test]
     fn times_are_seconds_and_micros() {
-        let time = |seconds, micros| Ok(Time { seconds, micros });
-        assert_eq!("0.0".parse(), time(0, 0));
-        assert_eq!("17".parse(), time(17, 0));
-        assert_eq!("17.000042".parse(), time(17, 42));
-        assert_eq!("17.5".parse(), time(17, 500_000));
+        let time = |text| at_time(text).map(|time| (time.seconds, time.micros));
+        assert_eq!(time("0.0"), Ok((0, 0)));
+        assert_eq!(time("17"), Ok((17, 0)));
+        assert_eq!(time("17.000042"), Ok((17, 42)));
+        assert_eq!(time("17.5"), Ok((17, 500_000)));
         for wrong in ["", ".", "1.", ".5", "1.0000001", "1.-1", "1.+1", "x"] {
-            assert!(wrong.parse::<Time>().is_err(), "{wrong}");
+            assert!(time(wrong).is_err(), "{wrong}");
         }
     }
 

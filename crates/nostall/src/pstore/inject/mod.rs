@@ -105,7 +105,7 @@ fn fill(region: &mut Region, contents: &Contents, report: &mut Report) -> Result
             )
         })??;
         let log = read_file(file, MAX_READ)?;
-        let (found, kept) = dmesg::write(&mut zone, &log, contents.compression, contents.time)
+        let (found, kept) = dmesg::write(&mut zone, &log, contents.compression, &contents.time)
             .with_context(|| file.display().to_string())?;
         let line = format!("{kept} bytes of text, {} stored", zone.len());
         report.add(place, &line, found, kept);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use nostall_io::HostClock;
 use nostall_spi::controllers;
 use nostall_spi::{Bus, Config, Device, Error, Fault, Settings, Statistics, Threads, Transfer};
@@ -16,7 +16,7 @@ use spidev::{Spidev, SpidevTransfer};
 use super::board::{Board, shown};
 use super::counters::{Counters, Worked, Worker, add_increase};
 use super::interval::{self, Sender, Tally};
-use super::message::{Message, Payload};
+use super::message::{Message, Payload, hex};
 
 /// Threads at once, at most.
 pub const MOST_THREADS: usize = 64;
@@ -80,7 +80,7 @@ impl Row {
     pub fn rate(&self) -> f64 {
         let mut rates = self.rates.clone();
         rates.sort_unstable_by(f64::total_cmp);
-        rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+        rates[rates.len() / 2]
     }
 
     /// Nanoseconds within which so large a share of the messages was through.
@@ -164,11 +164,18 @@ impl<'a> Methods<'a> {
     ///
     /// # Errors
     ///
-    /// Linux's error.
+    /// Linux's error, or that the message came back changed.
     pub fn try_out(&self, bytes: usize) -> Result<Message> {
         let mut message = Message::new(self.what, bytes, 0);
         message.next();
-        send_ours(&self.device()?, &mut message)?;
+        let is_changed = send_ours(&self.device()?, &mut message)?;
+        ensure!(
+            !is_changed,
+            "what was sent did not come back (of {bytes} bytes: sent {}, came {}): wire \
+             MOSI to MISO, or try a slower clock (--clock)",
+            hex(&message.sent),
+            hex(&message.received)
+        );
         Ok(message)
     }
 
@@ -180,21 +187,17 @@ impl<'a> Methods<'a> {
     pub fn round(&self, row: &mut Row, span: Duration, stop: &AtomicBool) -> Result<()> {
         let senders = (0..row.threads).map(|number| self.sender(row.method, number, row.bytes));
         let senders = senders.collect::<Result<_>>()?;
-        let look = || {
-            (
-                self.board.counters()[1],
-                self.worker.and_then(Worker::worked),
-            )
-        };
-        let before = look();
+        let (linux, worked) = (self.board.counters()[1], self.worked());
         let (tally, took) = interval::run(senders, span, stop, &HostClock::new())?;
-        let after = look();
+        row.linux = add_increase(row.linux, linux, self.board.counters()[1]);
+        row.worker = add_increase(row.worker, worked, self.worked());
         row.rates.push(tally.messages() as f64 / took.as_secs_f64());
         row.took += took;
-        row.tally.add(&tally)?;
-        row.linux = add_increase(row.linux, before.0, after.0);
-        row.worker = add_increase(row.worker, before.1, after.1);
-        Ok(())
+        row.tally.add(&tally)
+    }
+
+    fn worked(&self) -> Option<Worked> {
+        self.worker?.worked()
     }
 
     fn device(&self) -> Result<OurDevice<'_>> {
@@ -205,10 +208,7 @@ impl<'a> Methods<'a> {
         let mut message = Message::new(self.what, bytes, number);
         let clock = self.settings.clock;
         Ok(match method {
-            Method::Spidev => {
-                let file = &self.files[number];
-                Box::new(move || send(file, clock, &mut message))
-            }
+            Method::Spidev => Box::new(move || send(&self.files[number], clock, &mut message)),
             Method::Mutex => Box::new(move || {
                 let file = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
                 send(&file, clock, &mut message)

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nostall_spi::{BitOrder, MODE_0, MODE_1, MODE_2, MODE_3, Polarity, Select, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
 use crate::output::{self, note, to_stdout};
 use board::{Board, Set, shown};
-use message::{Payload, hex};
+use message::Payload;
 use methods::{MOST_THREADS, Measured, Method, Methods, Row};
 
 /// Each method's turns. A disturbance of one disturbs the others too.
@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<()> {
         .with_context(|| format!("{} does not answer as spidev does", shown(path)))?;
     to_stdout(|out| text::board(out, path, &board, &set))?;
     let Some(what) = args.what() else {
-        return to_stdout(|out| text::nothing_sent(out));
+        return to_stdout(|out| writeln!(out, "{}", text::NOTHING_SENT));
     };
     let settings = args.settings(&set)?;
     let lengths = args.lengths(&what, board.bufsiz)?;
@@ -145,57 +145,41 @@ fn measure(
 ) -> Result<Measured> {
     let threads = args.threads as usize;
     let methods = Methods::open(&args.device, board, what, settings, threads)?;
-    let mut answer = None;
-    for &length in lengths {
-        let message = methods.try_out(length)?;
-        if message.is_changed() {
-            bail!(
-                "what was sent did not come back (of {length} bytes: sent {}, came {}): wire \
-                 MOSI to MISO, or try a slower clock (--clock)",
-                hex(&message.sent),
-                hex(&message.received)
-            );
-        }
-        answer = answer.or(Some(message));
-    }
-    let answer = answer.context("no length to be measured")?;
+    let tried = lengths.iter().map(|&length| methods.try_out(length));
+    let mut tried = tried.collect::<Result<Vec<_>>>()?;
 
-    let shortest = answer.sent.len();
-    let alone = [Method::Spidev, Method::Caller].map(|method| (method, 1));
-    let together = [Method::Spidev, Method::Mutex, Method::Caller].map(|method| (method, threads));
-    let mut parts: Vec<(usize, &[(Method, usize)])> =
-        lengths.iter().map(|&length| (length, &alone[..])).collect();
+    let part = |methods: &[Method], threads, length| -> Result<Vec<Row>> {
+        let new = |&method| Row::new(method, threads, length);
+        methods.iter().map(new).collect()
+    };
+    let alone = |&length| part(&[Method::Spidev, Method::Caller], 1, length);
+    let mut parts = lengths.iter().map(alone).collect::<Result<Vec<_>>>()?;
     if threads > 1 {
-        parts.push((shortest, &together));
+        let all = [Method::Spidev, Method::Mutex, Method::Caller];
+        parts.push(part(&all, threads, lengths[0])?);
     }
-    let lines: usize = parts.iter().map(|(_, methods)| methods.len()).sum();
     note(format_args!(
         "measuring for {} s or a little more",
-        lines as u64 * u64::from(args.seconds)
+        parts.iter().flatten().count() as u64 * u64::from(args.seconds)
     ));
 
     let span = Duration::from_secs(args.seconds.into()) / ROUNDS;
-    let rows = methods.beside_worker(|| {
-        let mut rows = Vec::new();
-        for (length, part) in parts {
-            let new = |&(method, threads): &(Method, usize)| Row::new(method, threads, length);
-            let mut part = part.iter().map(new).collect::<Result<Vec<_>>>()?;
+    methods.beside_worker(|| -> Result<()> {
+        for part in &mut parts {
             for _ in 0..ROUNDS {
-                for row in &mut part {
+                for row in &mut *part {
                     methods.round(row, span, stop)?;
-                    if stop.load(Ordering::Relaxed) {
-                        bail!("interrupted; the device is set as it was");
-                    }
+                    let is_stopped = stop.load(Ordering::Relaxed);
+                    ensure!(!is_stopped, "interrupted; the device is set as it was");
                 }
             }
-            rows.append(&mut part);
         }
-        Ok(rows)
+        Ok(())
     })?;
     Ok(Measured {
         clock: settings.clock,
-        rows,
-        answer,
+        rows: parts.into_iter().flatten().collect(),
+        answer: tried.swap_remove(0),
         ours: methods.bus.statistics(),
         has_worker: methods.worker.is_some(),
     })

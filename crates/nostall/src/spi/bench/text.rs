@@ -60,15 +60,11 @@ fn mode(mode: SpiModeFlags) -> String {
     text
 }
 
-pub fn nothing_sent(out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "
+/// The text without bytes to send.
+pub const NOTHING_SENT: &str = "
 Nothing was sent, because only you know the effect on the chip. Use --send 9f,
 which reads the identity of a serial flash, or --loopback if MOSI is wired to
-MISO."
-    )
-}
+MISO.";
 
 pub fn measured(
     out: &mut dyn Write,

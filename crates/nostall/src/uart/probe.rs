@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
     let port = tty.as_ref().map_or(port, |tty| tty.port);
     let user = tty.as_ref().and_then(|tty| linux.user(tty));
     if args.send
-        && let Some(user) = user
+        && let Some(user) = &user
     {
         bail!(
             "port {port:#x} is used by {user}, which --send would disturb: stop that first, \
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
     let findings = if args.send {
         measure::by_sending(&registers, &clock, clock_rate)
     } else {
-        let care = user.map_or(Care::Free, |_| Care::Used);
+        let care = user.as_ref().map_or(Care::Free, |_| Care::Used);
         let rate = args.baud.or_else(|| linux.console_rate(tty.as_ref()?));
         measure::by_reading(&registers, &clock, care, rate)
     };

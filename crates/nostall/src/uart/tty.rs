@@ -3,7 +3,6 @@
 //! The rate is not available this way. To read it, the tty must be opened, and opening a tty that
 //! no process has open writes to its port.
 
-use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,22 +22,6 @@ pub struct Tty {
     pub port: u16,
     /// In hertz; `None` if Linux does not say.
     pub clock: Option<u32>,
-}
-
-/// User of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum User {
-    Console,
-    Process(u32),
-}
-
-impl fmt::Display for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Console => f.write_str("Linux's console"),
-            Self::Process(id) => write!(f, "process {id}"),
-        }
-    }
 }
 
 impl Linux {
@@ -89,19 +72,19 @@ impl Linux {
     }
 
     /// Returns its user, as far as the caller may read that.
-    pub fn user(&self, tty: &Tty) -> Option<User> {
+    pub fn user(&self, tty: &Tty) -> Option<String> {
         let consoles = fs::read_to_string(self.proc.join("consoles")).unwrap_or_default();
         let mut names = consoles.lines().filter_map(|l| l.split_whitespace().next());
         if names.any(|name| name == tty.name) {
-            return Some(User::Console);
+            return Some("Linux's console".to_owned());
         }
         let device = Path::new("/dev").join(&tty.name);
         let processes = fs::read_dir(&self.proc).ok()?;
         processes.flatten().find_map(|process| {
-            let id = process.file_name().to_str()?.parse().ok()?;
+            let id: u32 = process.file_name().to_str()?.parse().ok()?;
             let mut files = fs::read_dir(process.path().join("fd")).ok()?.flatten();
             let has = files.any(|file| fs::read_link(file.path()).is_ok_and(|to| to == device));
-            has.then_some(User::Process(id))
+            has.then(|| format!("process {id}"))
         })
     }
 
@@ -199,10 +182,10 @@ mod tests {
         symlink("/dev/ttyS01", files.join("0")).unwrap();
         assert_eq!(linux.user(&tty), None);
         symlink("/dev/ttyS0", files.join("1")).unwrap();
-        assert_eq!(linux.user(&tty), Some(User::Process(42)));
+        assert_eq!(linux.user(&tty).as_deref(), Some("process 42"));
         let line = "ttyS0                -W- (EC  p a)    4:64\n";
         fs::write(linux.proc.join("consoles"), line).unwrap();
-        assert_eq!(linux.user(&tty), Some(User::Console));
+        assert_eq!(linux.user(&tty).as_deref(), Some("Linux's console"));
     }
 
     #[test]

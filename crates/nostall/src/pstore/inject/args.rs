@@ -78,7 +78,7 @@ pub(super) struct Contents {
 
     /// Time of the dmesg records, in seconds since 1970; 0 is a clock that was never set
     #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0",
-          value_parser = dmesg::at_time)]
+          value_parser = dmesg::parse_time)]
     pub(super) time: DumpHeader<'static>,
 
     /// Console output

@@ -18,8 +18,8 @@ pub enum DmesgCompression {
     Zstd,
 }
 
-/// Parses the time of a record.
-pub fn at_time(text: &str) -> Result<DumpHeader<'static>, &'static str> {
+/// Parses a record's time, and returns the header of a panic at that time.
+pub fn parse_time(text: &str) -> Result<DumpHeader<'static>, &'static str> {
     const WRONG: &str = "not seconds such as 1700000000 or 1700000000.000042";
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if !(1..=6).contains(&fraction.len()) || fraction.starts_with('+') {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn times_are_seconds_and_micros() {
-        let time = |text| at_time(text).map(|time| (time.seconds, time.micros));
+        let time = |text| parse_time(text).map(|time| (time.seconds, time.micros));
         assert_eq!(time("0.0"), Ok((0, 0)));
         assert_eq!(time("17"), Ok((17, 0)));
         assert_eq!(time("17.000042"), Ok((17, 42)));

@@ -62,13 +62,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let (out, offset) = (args.out.display(), args.offset);
     let options = region_options(offset, layout.params(), args.contents.arch);
-    to_stdout(|out_stream| {
-        writeln!(out_stream, "{out}: a region of {size} bytes at {offset:#x}")?;
-        write!(out_stream, "{}", report.written)?;
-        writeln!(
-            out_stream,
-            "To read it:\n  nostall postmortem {out} {options}"
-        )
+    let read = format!("To read it:\n  nostall postmortem {out} {options}");
+    to_stdout(|stdout| {
+        writeln!(stdout, "{out}: a region of {size} bytes at {offset:#x}")?;
+        writeln!(stdout, "{}{read}", report.written)
     })
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 /// (`statistics` in sysfs).
 pub type Counters = [u64; NAMES.len()];
 
-/// Counters of the kernel's thread for a controller: the times that it was woken (each time it has
-/// stopped running again), and the nanoseconds of CPU time that it had.
+/// Counters of the kernel's thread for a controller: its wake-ups, and the nanoseconds of CPU time
+/// that it had. After each wake-up it has stopped running again.
 pub type Worked = [u64; 2];
 
 /// Linux's own names.

@@ -233,15 +233,15 @@ fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<bool> {
 fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<bool> {
     message.next();
     let mut transfer = [Transfer::transfer(&message.sent, &mut message.received)];
-    device.sync(&mut transfer).map_err(|error| match error {
-        Error::Failed {
-            fault: Fault::System(number),
-            ..
-        } => why(&io::Error::from_raw_os_error(number)),
-        Error::Failed {
-            fault: Fault::Gone, ..
-        } => gone(),
-        other => anyhow!(other),
+    device.sync(&mut transfer).map_err(|error| {
+        let Error::Failed { fault, .. } = error else {
+            return anyhow!(error);
+        };
+        match fault {
+            Fault::System(number) => why(&io::Error::from_raw_os_error(number)),
+            Fault::Gone => why(&io::Error::from_raw_os_error(libc::ENODEV)),
+            _ => anyhow!(error),
+        }
     })?;
     Ok(message.is_changed())
 }
@@ -249,7 +249,9 @@ fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<bool> {
 /// Linux's errors in a person's words.
 fn why(error: &io::Error) -> anyhow::Error {
     match error.raw_os_error() {
-        Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN) => gone(),
+        Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN) => {
+            anyhow!("the device is gone: it was unbound from spidev, or its controller was removed")
+        }
         Some(libc::EINVAL) => anyhow!(
             "Linux refuses the message: the controller cannot have this mode, clock or chip \
              select (dmesg tells which)"
@@ -258,10 +260,6 @@ fn why(error: &io::Error) -> anyhow::Error {
         Some(libc::ETIMEDOUT) => anyhow!("the controller did not finish a message in time"),
         _ => anyhow!("{error}"),
     }
-}
-
-fn gone() -> anyhow::Error {
-    anyhow!("the device is gone: it was unbound from spidev, or its controller was removed")
 }
 
 /// Results of a bench.

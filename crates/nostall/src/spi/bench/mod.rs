@@ -199,13 +199,11 @@ impl Args {
             clock > 0,
             "Linux knows no clock for this device: give one with --clock"
         );
-        let polarity = match has(SpiModeFlags::SPI_CS_HIGH) {
-            true => Polarity::ActiveHigh,
-            false => Polarity::ActiveLow,
-        };
-        let select = match self.no_cs || has(SpiModeFlags::SPI_NO_CS) {
-            true => Select::None,
-            false => Select::Line(0, polarity),
+        let has_no_select = self.no_cs || has(SpiModeFlags::SPI_NO_CS);
+        let select = match (has_no_select, has(SpiModeFlags::SPI_CS_HIGH)) {
+            (true, _) => Select::None,
+            (false, true) => Select::Line(0, Polarity::ActiveHigh),
+            (false, false) => Select::Line(0, Polarity::ActiveLow),
         };
         let mode = self.mode.map_or(set.mode.bits() & 3, u32::from);
         let mut settings = Settings::new(clock, select);

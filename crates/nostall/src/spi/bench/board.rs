@@ -160,8 +160,6 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn device_numbers_are_taken_apart_as_linux_packs_them() {
         let numbers = |device| (libc::major(device), libc::minor(device));
@@ -169,17 +167,5 @@ mod tests {
         assert_eq!(numbers(0x9901), (153, 1));
         assert_eq!(numbers(0x103), (1, 3));
         assert_eq!(numbers(0x0010_0800), (8, 0x100));
-    }
-
-    #[test]
-    fn a_file_that_is_no_spi_device_is_not_opened() {
-        for (path, says) in [
-            ("/dev/null", "is no SPI device"),
-            ("/", "is no SPI device"),
-            ("/dev/there-is-none", "there is no /dev/there-is-none"),
-        ] {
-            let error = Board::of(Path::new(path)).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
-        }
     }
 }

@@ -184,8 +184,11 @@ where
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let platform = bus.platform();
-        platform.state().worker = platform.current();
+        // An earlier worker that ends clears both under this lock.
+        let mut state = platform.state();
+        state.worker = platform.current();
         platform.serves.store(1, Ordering::Release);
+        drop(state);
         Ok(Self(bus))
     }
 
@@ -221,12 +224,13 @@ where
     /// worker. The messages of its earlier calls are handled here.
     fn drop(&mut self) {
         let platform = self.0.platform();
-        platform.serves.store(0, Ordering::Release);
         let mut state = platform.state();
         // A request to stop was for this worker.
         (state.worker, state.stop) = (None, false);
-        drop(state);
+        // In this order: a bus that is not served may have another worker at once.
         self.0.served.fetch_and(!THREAD, Ordering::AcqRel);
+        platform.serves.store(0, Ordering::Release);
+        drop(state);
         match thread::panicking() {
             false => self.0.work(),
             true => self.0.call_worker(),

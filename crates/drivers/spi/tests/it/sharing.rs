@@ -740,6 +740,23 @@ mod on_threads {
         assert!(pin!(bus.serve()).poll(&mut context).is_pending());
     }
 
+    #[test]
+    fn a_bus_whose_worker_no_longer_serves_may_have_another_at_once() {
+        const ROUNDS: usize = if cfg!(miri) { 5 } else { 500 };
+        let (bus, _) = shared(Config::DEFAULT.lock_timeout);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..ROUNDS {
+            let worker = Worker::start(bus).unwrap();
+            bus.platform().stop();
+            while bus.platform().serves() {
+                std::hint::spin_loop();
+            }
+            // A future, because it begins without the pause of a new thread.
+            assert!(pin!(bus.serve()).poll(&mut context).is_pending());
+            drop(worker);
+        }
+    }
+
     /// Keeps its thread in its last destructor until the other end is dropped.
     struct Lasting(mpsc::Receiver<()>);
 

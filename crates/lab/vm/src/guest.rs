@@ -27,7 +27,8 @@ const RAM_BESIDES_INPUT: u64 = 128 << 20;
 pub(crate) const SUCCESS: i32 = 2 * 0x10 + 1;
 pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
 
-/// A guest's report with an untyped result: [`Ran::results`] converts it to the experiment's type.
+/// A guest's report with an untyped result: [`GuestRun::results`] converts it to the experiment's
+/// type.
 pub type Report = nostall_work::Report<Value>;
 
 /// One item of a guest's work list; converted from a [`Job`].
@@ -181,7 +182,7 @@ impl Limits {
 
 /// Result of a run that ended as intended.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct GuestRun {
     /// The guest's reports, in order.
     pub reports: Vec<Report>,
     /// Bytes received from the serial line.
@@ -192,7 +193,7 @@ pub struct Ran {
     pub exits: Option<ExitLog>,
 }
 
-impl Ran {
+impl GuestRun {
     /// Returns the jobs' results in order, each with its job's index in the work list.
     ///
     /// All jobs must belong to the experiment with the result type `T`.

@@ -36,7 +36,7 @@
 //!
 //! # Looking inside
 //!
-//! [`Ran`] contains every report and every byte of the serial line. The errors contain the last
+//! [`GuestRun`] contains every report and every byte of the serial line. The errors contain the last
 //! output of QEMU or the guest.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -54,7 +54,7 @@ mod ram;
 
 pub use error::Error;
 pub use exits::{ExitLog, Exits, MapChanges};
-pub use guest::{Ending, FLASH_BYTES, Guest, Limits, Ran, Report, Work};
+pub use guest::{Ending, FLASH_BYTES, Guest, GuestRun, Limits, Report, Work};
 pub use machine::Machine;
 pub use need::{Device, Need};
 pub use ram::GuestRam;

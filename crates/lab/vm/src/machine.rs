@@ -1,7 +1,7 @@
 //! The trait of machines that run guests.
 
 use crate::Error;
-use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::guest::{Ending, Guest, GuestRun, Limits};
 use crate::need::{Device, Need};
 
 /// A machine that runs guests: [`Qemu`](crate::qemu::Qemu) or KVM's. The model in virtual time has
@@ -33,7 +33,7 @@ pub trait Machine {
         limits: &Limits,
         ending: Ending,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error>;
+    ) -> Result<GuestRun, Error>;
 }
 
 /// Checks `need` against a machine with these devices and CPUs.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nostall_vm::{Error, Ran, Report};
+use nostall_vm::{Error, GuestRun, Report};
 use nostall_work::uart::Sent;
 use nostall_work::{Event, LONGEST_REPORT, script};
 use serde::Serialize;
@@ -12,7 +12,7 @@ fn from_guest<T: Serialize>(report: &nostall_work::Report<T>) -> Report {
     serde_json::from_slice(report.encode(&mut [0; LONGEST_REPORT])).unwrap()
 }
 
-fn ran(results: [(u16, script::JobResult); 2]) -> Ran {
+fn ran(results: [(u16, script::JobResult); 2]) -> GuestRun {
     let ready = Event::Ready {
         cpus: 1,
         clock_hz: 1,
@@ -20,7 +20,7 @@ fn ran(results: [(u16, script::JobResult); 2]) -> Ran {
     };
     let [first, second] =
         results.map(|(item, result)| from_guest(&nostall_work::Report::Result { item, result }));
-    Ran {
+    GuestRun {
         reports: vec![from_guest(&ready), first, second, from_guest(&Event::Done)],
         serial: Vec::new(),
         first_report: Duration::ZERO,

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use nostall_vm::kvm::{Kvm, Options, PciMode, Speed, UartMode};
 use nostall_vm::qemu::Architecture;
-use nostall_vm::{Error, Exits, Ran};
+use nostall_vm::{Error, Exits, GuestRun};
 
 use crate::kernel;
 
@@ -94,7 +94,7 @@ impl OnKvm {
     }
 
     /// Describes the machine that the serial port was measured on.
-    pub fn headline(&self, ran: &Ran) -> String {
+    pub fn headline(&self, ran: &GuestRun) -> String {
         let what = format!("uart on kvm, {}", self.kvm.options().uart);
         let exits = ran.exits.as_ref().map(|exits| exits.total);
         let mut notes = self.kvm.notes().to_vec();
@@ -106,7 +106,7 @@ impl OnKvm {
     }
 
     /// Describes the machine that the experiment was measured on, with `notes` on it.
-    pub fn headline_of(&self, what: &str, ran: &Ran, notes: &[String]) -> String {
+    pub fn headline_of(&self, what: &str, ran: &GuestRun, notes: &[String]) -> String {
         let up = ran.first_report.as_secs_f64();
         let mut lines = vec![format!("{what}, 1 CPU; up after {up:.2} s")];
         if self.speed.is_interpreted() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use nostall_vm::qemu::{Qemu, QemuBoard};
-use nostall_vm::{Error, Machine, Need, Ran};
+use nostall_vm::{Error, GuestRun, Machine, Need};
 
 use super::args::{Common, GivenOption, OnArg};
 use super::kvm::{self, OnKvm};
@@ -45,7 +45,7 @@ pub fn lacks_qemu(common: &Common, board: QemuBoard) -> Option<String> {
 }
 
 /// Describes the machine of a run in QEMU, on CPUs as described.
-pub fn on_qemu(path: &str, qemu: &Qemu, cpus: &str, ran: &Ran) -> String {
+pub fn on_qemu(path: &str, qemu: &Qemu, cpus: &str, ran: &GuestRun) -> String {
     let up = ran.first_report.as_secs_f64();
     format!("{path} on {}, {cpus}; up after {up:.2} s", qemu.describe())
 }

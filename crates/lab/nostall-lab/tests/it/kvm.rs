@@ -11,7 +11,7 @@ use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_lab::experiments::uart::run::{Sending, UartPlan, run};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
-use nostall_vm::{Ending, Error, Exits, Guest, GuestRam, Limits, Machine as _, Ran, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, GuestRam, GuestRun, Limits, Machine as _, Work};
 use nostall_work::script;
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, Failure, Report};
@@ -359,7 +359,7 @@ fn ram_outlives_the_guest_and_the_next_one_finds_its_own_memory_clean() {
             ram: Some(&ram),
             ..guest(KERNEL, &[], &[])
         };
-        let Ran { reports, .. } = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
+        let GuestRun { reports, .. } = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
         assert!(matches!(
             reports[..],
             [Report::Ready { cpus: 1, .. }, Report::Done]

@@ -14,7 +14,7 @@ use crate::common::qemu_for;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_lab::experiments::pstore::run as pstore;
 use nostall_vm::qemu::QemuBoard::{Q35, SifiveU, Virt};
-use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
+use nostall_vm::qemu::{Architecture, Error, Guest, GuestRun, Limits, Qemu, QemuBoard};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
 use nostall_work::{BusCheck, ConsoleCost, Example, Failure, LogCost, Report};
@@ -65,15 +65,15 @@ impl Board {
         }
     }
 
-    fn run_within(&self, guest: &Guest<'_>, limits: &Limits) -> Result<Ran, Error> {
+    fn run_within(&self, guest: &Guest<'_>, limits: &Limits) -> Result<GuestRun, Error> {
         self.0.run(guest, limits, Ending::Done, &mut |_| {})
     }
 
-    fn run(&self, guest: &Guest<'_>) -> Result<Ran, Error> {
+    fn run(&self, guest: &Guest<'_>) -> Result<GuestRun, Error> {
         self.run_within(guest, &LIMITS)
     }
 
-    fn run_work(&self, work: impl Into<Work>) -> Result<Ran, Error> {
+    fn run_work(&self, work: impl Into<Work>) -> Result<GuestRun, Error> {
         let work = [work.into()];
         self.run(&Guest {
             work: &work,
@@ -122,7 +122,7 @@ fn all_cpus_start_and_tick_and_the_serial_line_is_the_guests_alone() {
                 cpus,
                 ..board.guest()
             };
-            let Ran {
+            let GuestRun {
                 reports, serial, ..
             } = board.run(&guest).unwrap();
             let [

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Capabilities, Options, Speed};
-use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::guest::{Ending, Guest, GuestRun, Limits};
 use crate::{Error, Machine, Need};
 
 /// The host's KVM, which x86-64 Linux alone has here.
@@ -63,7 +63,7 @@ impl Machine for Kvm {
         _: &Limits,
         _: Ending,
         _: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error> {
+    ) -> Result<GuestRun, Error> {
         match *self {}
     }
 }

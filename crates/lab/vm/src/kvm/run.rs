@@ -9,7 +9,7 @@ use nostall_work::Timer;
 use super::offers;
 use super::pc::{self, End, Kvm, KvmMachine, RunningMachine, boot, devices, identify, stuck};
 use crate::Error;
-use crate::guest::{self, Ending, Guest, LOOK, Limits, Ran};
+use crate::guest::{self, Ending, Guest, GuestRun, LOOK, Limits};
 use crate::machine::Machine;
 use crate::need::Need;
 
@@ -32,7 +32,7 @@ impl Machine for Kvm {
         limits: &Limits,
         ending: Ending,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error> {
+    ) -> Result<GuestRun, Error> {
         self.offers(&Need {
             devices: &[],
             cpus: guest.cpus,
@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
     }
 
     /// Watches the run until it ends or must be ended.
-    fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
+    fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<GuestRun, Error> {
         let mut first_report = None;
         let mut seen = (0, 0);
         let mut changed = self.start;
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
         Ok(Some((bus.serial.sent().bytes().len() as u64, reports)))
     }
 
-    fn judge(&self, end: End, first_report: Option<Duration>) -> Result<Ran, Error> {
+    fn judge(&self, end: End, first_report: Option<Duration>) -> Result<GuestRun, Error> {
         let mut bus = self.running.bus().ok_or_else(stuck)?;
         let reports = guest::reports(&bus.reports)?;
         match end {
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
             End::Reset => return Err(Error::Reset),
             End::Stopped => return Err(Error::Undone),
         }
-        Ok(Ran {
+        Ok(GuestRun {
             reports,
             serial: bus.serial.sent().take(),
             first_report: first_report.unwrap_or_default(),

@@ -9,7 +9,7 @@ mod run;
 mod version;
 
 pub use crate::error::Error;
-pub use crate::guest::{Guest, Limits, Ran};
+pub use crate::guest::{Guest, GuestRun, Limits};
 pub use crate::ram::GuestRam;
 pub use architecture::Architecture;
 pub use board::QemuBoard;

@@ -15,7 +15,7 @@ use super::files::Files;
 use super::program_output::{last_words, only_warned};
 use super::version::{self, version};
 use crate::Error;
-use crate::guest::{self, Ending, FAILURE, Guest, LOOK, Limits, Ran, SUCCESS};
+use crate::guest::{self, Ending, FAILURE, Guest, GuestRun, LOOK, Limits, SUCCESS};
 use crate::machine::Machine;
 use crate::need::Need;
 use crate::process::{Running, spawn};
@@ -72,7 +72,7 @@ impl Machine for Qemu {
         limits: &Limits,
         ending: Ending,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error> {
+    ) -> Result<GuestRun, Error> {
         if daemonizes(guest.qemu_args) {
             return Err(Error::Daemonize);
         }
@@ -136,7 +136,7 @@ impl Run<'_> {
     }
 
     /// Watches the run until it ends or must be ended.
-    fn watch(&self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
+    fn watch(&self, progress: &mut dyn FnMut(u64)) -> Result<GuestRun, Error> {
         let mut first_report = None;
         let mut seen = (0, 0);
         let mut changed = self.start;
@@ -176,7 +176,7 @@ impl Run<'_> {
     }
 
     /// Returns the result of a run that ended without a kill.
-    fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
+    fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<GuestRun, Error> {
         let reports = guest::reports(&self.files.reports.read_from(0, self.limits.report_bytes)?)?;
         match (status.code(), first_report) {
             (Some(code @ (SUCCESS | FAILURE)), first_report) => {
@@ -187,7 +187,7 @@ impl Run<'_> {
                 if serial.len() as u64 > self.limits.serial_bytes {
                     return Err(Error::Flood(self.limits.serial_bytes));
                 }
-                Ok(Ran {
+                Ok(GuestRun {
                     reports,
                     serial,
                     first_report: first_report.unwrap_or_default(),

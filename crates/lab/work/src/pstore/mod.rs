@@ -27,7 +27,7 @@ pub use pipe::{BLOCK, Pipe};
 pub use recover::recover;
 pub use recovered::{JobResult, Recovered, TextKind, TraceSummary};
 pub use region::{FEWEST_CPUS, LINUX, LOGS, MOST_CPUS, REGION, Traces, params};
-pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
+pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Stage, StageRun};
 pub use strategy::{Job, ZoneStrategy};
 
 /// Number of blocks in one measurement: 8 MiB.

@@ -50,7 +50,7 @@ pub struct Pipes([Pipe; 2]);
 
 /// Result of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct StageRun {
     /// Start time, on the stage's clock.
     pub start: Nanos,
     /// End time, on the stage's clock.
@@ -72,7 +72,7 @@ pub struct Moved {
 
 impl Moved {
     /// Combines the results of the stages, which wrote `records` records in all.
-    pub fn by(stages: &[Ran], records: u64) -> Self {
+    pub fn by(stages: &[StageRun], records: u64) -> Self {
         let start = stages.iter().map(|ran| ran.start).min();
         let end = stages.iter().map(|ran| ran.end).max();
         let bytes = stages.iter().map(|ran| ran.bytes).min();
@@ -105,7 +105,7 @@ impl Pipes {
         trace: impl Tracer,
         clock: impl Clock,
         sleep: impl Sleep,
-    ) -> Ran {
+    ) -> StageRun {
         let [first, second] = &self.0;
         let (from, to) = match stage {
             Stage::Reader => (File::Zero, File::Pipe(first)),
@@ -118,7 +118,7 @@ impl Pipes {
         let _ = pass_on(&mut task, from, to, blocks);
         // The last blocks may be too few to wake a sleeper.
         sleep.wake_others();
-        Ran {
+        StageRun {
             start,
             end: clock.now(),
             bytes: task.written,

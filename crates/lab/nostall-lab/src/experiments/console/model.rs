@@ -80,12 +80,12 @@ fn run_with(
     let mut memory = Vec::new();
     let ring = ring_in(&mut memory);
     let ran = match strategy {
-        PrintStrategy::Bounded => Ran::of(plan, &machine, ring, &Bounded::new(ring, serial)),
+        PrintStrategy::Bounded => ModelRun::of(plan, &machine, ring, &Bounded::new(ring, serial)),
         PrintStrategy::PrinterThread => {
-            Ran::of(plan, &machine, ring, &PrinterThread::new(ring, serial))
+            ModelRun::of(plan, &machine, ring, &PrinterThread::new(ring, serial))
         }
         PrintStrategy::PrintInline | PrintStrategy::FifoInline => {
-            Ran::of(plan, &machine, ring, &Inline::new(ring, serial))
+            ModelRun::of(plan, &machine, ring, &Inline::new(ring, serial))
         }
     };
     let ran = ran.ok_or(Failure::Deadlock(strategy))?;
@@ -124,7 +124,7 @@ fn ring_in(memory: &mut Vec<u8>) -> &Ring {
 }
 
 /// Records of the run when the machine has stopped.
-struct Ran {
+struct ModelRun {
     logged: Logged,
     holds: Vec<(usize, Hold)>,
     fired: Vec<(usize, Fired)>,
@@ -133,7 +133,7 @@ struct Ran {
     lost: u64,
 }
 
-impl Ran {
+impl ModelRun {
     /// Returns `None` for a deadlock.
     fn of(
         plan: &FloodPlan<'_>,

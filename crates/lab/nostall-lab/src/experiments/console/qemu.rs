@@ -15,7 +15,7 @@ use nostall_work::console::{
 use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 
 use nostall_vm::model::LineOutput;
-use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
+use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine};
 
 use super::check::Logged;
 use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords, PanicRecord};
@@ -157,7 +157,7 @@ fn records(ring: &LogRing<'_>) -> impl Iterator<Item = Record> {
 fn outcome(
     plan: &FloodPlan<'_>,
     strategy: PrintStrategy,
-    ran: Ran,
+    ran: GuestRun,
     ring: &LogRing<'_>,
 ) -> Result<FloodOutcome, Error> {
     let logged = Logged::found(records(ring));

@@ -3,7 +3,7 @@
 use nostall_work::pci::{Job, Room};
 
 use nostall_vm::kvm::{Kvm, Options, PciMode};
-use nostall_vm::{Error, Guest, Ran};
+use nostall_vm::{Error, Guest, GuestRun};
 
 use super::run::{AccessStrategy, Mapping, PciPlan, PciSurvey};
 
@@ -26,7 +26,7 @@ impl AccessStrategy {
 }
 
 /// Returns the cost of mapping in this boot, for each of its ways to configuration space.
-fn mappings(here: &PciPlan<'_>, ran: &Ran) -> Vec<Mapping> {
+fn mappings(here: &PciPlan<'_>, ran: &GuestRun) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     let Some(exits) = &ran.exits else {
         return mappings;
@@ -57,9 +57,9 @@ pub fn run(
     kvm: &Kvm,
     guest: &Guest<'_>,
     plan: &PciPlan<'_>,
-) -> Result<(PciSurvey, Ran, Vec<String>), Error> {
+) -> Result<(PciSurvey, GuestRun, Vec<String>), Error> {
     let mut notes = Vec::new();
-    let mut first: Option<(PciSurvey, Ran)> = None;
+    let mut first: Option<(PciSurvey, GuestRun)> = None;
     for round in 0..plan.repeat {
         for pci in PciMode::ALL {
             let all = plan.measure.iter().copied();

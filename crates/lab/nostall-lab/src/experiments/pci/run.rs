@@ -6,7 +6,7 @@ use nostall_work::pci::{
 };
 
 use nostall_vm::qemu::Qemu;
-use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, MapChanges, Ran, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, GuestRun, Limits, Machine, MapChanges, Work};
 
 /// Bytes of reports for each function that a guest can find with three methods, with the most
 /// capabilities. Some hundred functions are a large machine, a few thousand are more than there
@@ -150,7 +150,7 @@ impl PciPlan<'_> {
         jobs: &[Job],
         machine: &dyn Machine,
         guest: &Guest<'_>,
-    ) -> Result<(PciSurvey, Ran), Error> {
+    ) -> Result<(PciSurvey, GuestRun), Error> {
         let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
         let guest = Guest {
             work: &work,
@@ -317,7 +317,11 @@ impl SurveyedFunction {
 /// # Errors
 ///
 /// Returns the errors of [`Machine::run`].
-pub fn run(qemu: &Qemu, guest: &Guest<'_>, plan: &PciPlan<'_>) -> Result<(PciSurvey, Ran), Error> {
+pub fn run(
+    qemu: &Qemu,
+    guest: &Guest<'_>,
+    plan: &PciPlan<'_>,
+) -> Result<(PciSurvey, GuestRun), Error> {
     let unassigned = qemu.board().leaves_pci_unassigned();
     let jobs = plan.jobs(unassigned.then_some(Job::Assign(None)));
     plan.run_jobs(&jobs, qemu, guest)

@@ -2,7 +2,7 @@
 
 use nostall_work::pstore::{Job, JobResult, Moved, REGION, Recovered, ZoneStrategy, recover};
 
-use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
+use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine, Report, Work};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -36,7 +36,7 @@ pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
     rounds: u16,
-) -> Result<(Survived, Ran), Error> {
+) -> Result<(Survived, GuestRun), Error> {
     let strategies = (0..rounds).flat_map(|_| ZoneStrategy::ALL);
     let jobs: Vec<_> = strategies.map(Job::Move).chain([Job::Crash]).collect();
     let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
@@ -73,7 +73,7 @@ pub fn run(
     Ok((survived, ran))
 }
 
-fn recovered(ran: &Ran) -> Result<Vec<Recovered>, Error> {
+fn recovered(ran: &GuestRun) -> Result<Vec<Recovered>, Error> {
     let found = ran
         .results()?
         .into_iter()
@@ -85,7 +85,7 @@ fn recovered(ran: &Ran) -> Result<Vec<Recovered>, Error> {
 }
 
 /// One result for each moving of the list, in its order.
-fn moved(jobs: &[Job], ran: &Ran) -> Result<Vec<(ZoneStrategy, Moved)>, Error> {
+fn moved(jobs: &[Job], ran: &GuestRun) -> Result<Vec<(ZoneStrategy, Moved)>, Error> {
     let mut reported = ran
         .results()?
         .into_iter()

@@ -7,7 +7,7 @@ use nostall_work::spi::{BusStrategy, Digest, Job, JobResult, SECTOR, Sector, Spi
 use sha2::{Digest as _, Sha256};
 
 use nostall_vm::process::MemoryFile;
-use nostall_vm::{Ending, Error, FLASH_BYTES, Guest, Limits, Machine, Ran, Work};
+use nostall_vm::{Ending, Error, FLASH_BYTES, Guest, GuestRun, Limits, Machine, Work};
 
 /// The measurements, beside the test of the flash.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +126,7 @@ pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
     plan: &SpiPlan,
-) -> Result<(SpiReports, Ran), Error> {
+) -> Result<(SpiReports, GuestRun), Error> {
     let jobs = plan.jobs();
     let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
     let content = flash_content();

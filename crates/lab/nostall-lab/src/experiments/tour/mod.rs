@@ -1,6 +1,6 @@
 //! The tour: a short form of every experiment, and one table of their figures.
 //!
-//! Each experiment supplies a [`Part`](row::Part) in its own folder.
+//! Each experiment supplies a [`TourRows`](row::TourRows) in its own folder.
 
 mod expected;
 pub mod row;

@@ -2,7 +2,7 @@
 
 use nostall_trace::layout::LINE;
 use nostall_uart::Strategy;
-use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, Work};
+use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine, Report, Work};
 use nostall_work::trace::{CRASH, Job, JobResult, SIZES, part, recover};
 use nostall_work::uart::Sent;
 
@@ -55,7 +55,7 @@ const LAST_WORDS: u64 = 32;
 /// # Errors
 ///
 /// Returns the errors of [`Machine::run`] in either boot.
-pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, Ran), Error> {
+pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, GuestRun), Error> {
     let jobs: Vec<_> = Job::sendings().collect();
     let with_crash = jobs.iter().copied().chain([Job::Crash]);
     let work: Vec<_> = with_crash.map(Work::from).collect();

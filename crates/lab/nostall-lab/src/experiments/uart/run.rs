@@ -1,6 +1,6 @@
 //! Sending a text over a serial port with several strategies, one after the other.
 
-use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, Ran, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, GuestRun, Limits, Machine, Work};
 use nostall_work::uart::{Job, Sent};
 
 /// The text to send, and its jobs.
@@ -48,7 +48,7 @@ impl UartPlan<'_> {
     }
 
     /// Folds a guest's reports into sendings. Takes the bytes of the serial line out of `ran`.
-    fn sendings_of(&self, ran: &mut Ran) -> Result<Vec<Sending>, Error> {
+    fn sendings_of(&self, ran: &mut GuestRun) -> Result<Vec<Sending>, Error> {
         let result = ran.results_with_exits::<Sent>()?;
         let jobs: Vec<_> = self.sendings().collect();
         if result.len() != jobs.len() {
@@ -82,7 +82,7 @@ pub fn run(
     guest: &Guest<'_>,
     plan: &UartPlan<'_>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Vec<Sending>, Ran), Error> {
+) -> Result<(Vec<Sending>, GuestRun), Error> {
     let work: Vec<_> = plan.jobs.iter().copied().map(Work::from).collect();
     let guest = Guest {
         work: &work,

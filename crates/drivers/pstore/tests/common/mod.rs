@@ -39,7 +39,7 @@ impl Fixture {
         // Tests of nostall-postmortem also use this file.
         let fixtures = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../nostall-pstore/tests/fixtures"
+            "/../../drivers/pstore/tests/fixtures"
         );
         let path = PathBuf::from(fixtures).join(name);
         let given = fs::read_to_string(path.join("params.txt")).unwrap();

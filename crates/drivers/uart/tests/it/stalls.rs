@@ -49,7 +49,7 @@ fn stalls_of_a_write_are_the_time_for_which_the_cpu_is_occupied_with_each_strate
         assert_eq!(held == Nanos::ZERO, strategy == Strategy::FifoPaced);
         for (&(condition, _), file) in stalls.stalls.iter().zip(&stalls.files) {
             assert_eq!(condition, StallCondition::Transmitter);
-            assert!(file.ends_with("nostall-uart/src/console/wait.rs"), "{file}");
+            assert!(file.ends_with("uart/src/console/wait.rs"), "{file}");
         }
         assert_eq!(stalls.counted(Counter::UartBytes), 2_500, "{strategy}");
     }

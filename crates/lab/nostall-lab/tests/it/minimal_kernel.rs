@@ -44,7 +44,8 @@ fn cargo(command: &str, target: &str) -> Command {
         )
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("RUSTC_BOOTSTRAP");
     cargo
 }
 

@@ -41,7 +41,7 @@ pub fn immediate([.., sync, immediate, _]: Counters) -> Option<f64> {
 
 /// Returns the increase of each counter.
 pub fn increase<const N: usize>(before: [u64; N], after: [u64; N]) -> [u64; N] {
-    array::from_fn(|i| after[i].wrapping_sub(before[i]))
+    array::from_fn(|i| after[i].saturating_sub(before[i]))
 }
 
 /// Returns `sums` and the increase of each counter, if all are known.
@@ -51,7 +51,7 @@ pub fn add_increase<const N: usize>(
     after: Option<[u64; N]>,
 ) -> Option<[u64; N]> {
     let (sums, increase) = (sums?, increase(before?, after?));
-    Some(array::from_fn(|i| sums[i].wrapping_add(increase[i])))
+    Some(array::from_fn(|i| sums[i].saturating_add(increase[i])))
 }
 
 /// How often a task stopped running, of itself or not.

@@ -7,10 +7,9 @@ use nostall_figures::numbers::grouped;
 use nostall_figures::table::{Column, aligned, host_cpus, hundredths, percent, time, whole};
 use serde::Serialize;
 
-use super::ROUNDS;
 use super::board::{Board, Node};
 use super::counters::{NAMES, immediate};
-use super::methods::{Measured, Row};
+use super::methods::{Measured, ROUNDS, Row};
 use crate::escape::json_document;
 
 const COLUMNS: [Column; 9] = [

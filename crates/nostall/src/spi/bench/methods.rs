@@ -21,6 +21,9 @@ use super::message::{Message, Payload, hex};
 /// Threads at once, at most.
 pub const MOST_THREADS: usize = 64;
 
+/// Each method's turns. A disturbance of one disturbs the others too.
+pub const ROUNDS: u32 = 5;
+
 /// One place for each thread that may want the bus.
 type OurBus = Bus<controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
 type OurDevice<'b> = Device<'b, controllers::Spidev, Threads, MOST_THREADS, 0, 0>;

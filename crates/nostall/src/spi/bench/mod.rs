@@ -22,10 +22,7 @@ use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 use crate::output::{self, note, to_stdout};
 use board::{Board, Set, shown};
 use message::Payload;
-use methods::{MOST_THREADS, Measured, Method, Methods, Row};
-
-/// Each method's turns. A disturbance of one disturbs the others too.
-const ROUNDS: u32 = 5;
+use methods::{MOST_THREADS, Measured, Method, Methods, ROUNDS, Row};
 
 /// Lengths that separate one cost from another, beside the longest there is.
 const LENGTHS: [usize; 3] = [4, 64, 1024];

@@ -16,9 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
         let registers = (0..4096).filter(|register| dump.reaches(*address, *register));
         assert!(registers.clone().count() > 0);
         for register in registers {
-            dump.read8(*address, register).unwrap();
+            dump.at(*address).read8(register).unwrap();
         }
-        let Ok(Some(function)) = Function::read_listed(&dump, *address) else {
+        let Ok(Some(function)) = Function::read_listed(dump.at(*address)) else {
             continue;
         };
         let _ = BridgeWindows::read(&dump, &function);

@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pci::{
     AccessError, Address, AssignFault, Capabilities, ConfigAccess, Decoding, ExtendedCapabilities,
-    Function, Ranges, Scan, BarSlot, AccessWidth, assign, bars, bars_as_set,
+    Function, Ranges, Scan, BarSlot, Register, assign, bars, bars_as_set,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -94,9 +94,9 @@ impl ConfigAccess for Space {
         address.bus() <= LAST_BUS && register < 4096
     }
 
-    fn read(&self, address: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        let (register, width) = (register.number(), register.width());
         assert!(self.reaches(address, register));
-        assert!(register.is_multiple_of(width.bytes()));
         let (at, len) = (usize::from(register), usize::from(width.bytes()));
         let value = self.with(address, |device| {
             let mut word = [0; 4];
@@ -106,9 +106,9 @@ impl ConfigAccess for Space {
         Ok(value.unwrap_or(width.all_ones()))
     }
 
-    fn write(&self, address: Address, at: u16, width: AccessWidth, v: u32) -> Result<(), AccessError> {
+    fn write(&self, address: Address, register: Register, v: u32) -> Result<(), AccessError> {
+        let (at, width) = (register.number(), register.width());
         assert!(self.reaches(address, at));
-        assert!(at.is_multiple_of(width.bytes()));
         self.with(address, |device| {
             let bytes = v.to_le_bytes();
             for (n, byte) in bytes[..usize::from(width.bytes())].iter().enumerate() {

@@ -72,7 +72,7 @@ fn tables(effort: Effort) {
     let ours = Address::new(0, 0, 0).expect("it exists");
     table.row("nostall, Ecam", None, |times| {
         for _ in 0..times {
-            let _ = black_box(ecam.read32(black_box(ours), 0));
+            let _ = black_box(ecam.at(black_box(ours)).read32(0));
         }
     });
     table.row(
@@ -114,7 +114,7 @@ fn tables(effort: Effort) {
     });
     table.row("nostall, ConfigPorts", None, |times| {
         for _ in 0..times {
-            let _ = black_box(ports.read32(black_box(ours), 0));
+            let _ = black_box(ports.at(black_box(ours)).read32(0));
         }
     });
     table.print(effort);

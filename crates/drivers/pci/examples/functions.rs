@@ -45,7 +45,7 @@ pub fn list(
 ) -> io::Result<()> {
     let names = Names::of_the_system();
     for &address in addresses {
-        let function = match Function::read_listed(access, address) {
+        let function = match Function::read_listed(access.at(address)) {
             Ok(Some(function)) => function,
             Ok(None) => continue,
             Err(error) => {

@@ -102,6 +102,53 @@ pub enum AccessError {
     Failed,
 }
 
+/// One register of a function, and the width of an access to it. It is within a function's
+/// registers, and a multiple of the width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Register {
+    number: u16,
+    width: AccessWidth,
+}
+
+impl Register {
+    /// Creates a register from its number, 0 to 4095.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Unaligned`] or [`AccessError::NoSuchRegister`].
+    #[inline]
+    pub const fn new(number: u16, width: AccessWidth) -> Result<Self, AccessError> {
+        if !number.is_multiple_of(width.bytes()) {
+            Err(AccessError::Unaligned {
+                register: number,
+                width,
+            })
+        } else if number >= REGISTERS {
+            Err(AccessError::NoSuchRegister(number))
+        } else {
+            Ok(Self { number, width })
+        }
+    }
+
+    /// Returns its number.
+    pub const fn number(self) -> u16 {
+        self.number
+    }
+
+    /// Returns the width of the access.
+    pub const fn width(self) -> AccessWidth {
+        self.width
+    }
+
+    /// Returns the error of a method that does not reach the register.
+    pub const fn out_of_reach(self, address: Address) -> AccessError {
+        AccessError::OutOfReach {
+            address,
+            register: self.number,
+        }
+    }
+}
+
 /// Method of access to configuration space.
 ///
 /// Methods take `&self`; an implementation that needs a lock contains it. Accesses keep their
@@ -116,80 +163,134 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was read then.
-    fn read(&self, address: Address, register: u16, width: AccessWidth)
-    -> Result<u32, AccessError>;
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError>;
 
     /// Writes the low bits of `value` to one register.
     ///
     /// # Errors
     ///
     /// [`AccessError`]; nothing was written then.
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError>;
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError>;
+
+    /// Returns the registers of the function at `address`. Take `(&access).at(address)` for an
+    /// `access: &dyn ConfigAccess`.
+    #[inline]
+    fn at(&self, address: Address) -> At<'_, Self>
+    where
+        Self: Sized,
+    {
+        At {
+            access: self,
+            address,
+        }
+    }
+}
+
+/// Registers of one function: an access method, and the function's address.
+///
+/// ```
+/// use nostall_devices::pci::{Topology, VirtualBus};
+/// use nostall_pci::{Address, ConfigAccess, Ecam, registers};
+///
+/// let machine = VirtualBus::new(Topology::new(0..=7)?.bridge);
+/// let ecam = Ecam::new(machine.ecam(), 0, 0..=7);
+/// let bridge = ecam.at(Address::from_devfn(0, 0, 0));
+/// assert_eq!(bridge.read16(registers::VENDOR_ID)?, 0x1af4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct At<'a, A> {
+    /// The access method.
+    pub access: &'a A,
+    /// The function's address.
+    pub address: Address,
+}
+
+impl<A> Clone for At<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for At<'_, A> {}
+
+impl<A: ConfigAccess> At<'_, A> {
+    #[inline]
+    fn read(self, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
+        self.access
+            .read(self.address, Register::new(register, width)?)
+    }
+
+    #[inline]
+    fn write(self, register: u16, width: AccessWidth, value: u32) -> Result<(), AccessError> {
+        self.access
+            .write(self.address, Register::new(register, width)?, value)
+    }
+
+    /// Returns whether the method reaches this register.
+    #[inline]
+    pub fn reaches(self, register: u16) -> bool {
+        self.access.reaches(self.address, register)
+    }
 
     /// Reads 8 bits.
     ///
     /// # Errors
     ///
-    /// The same as [`read`](Self::read).
+    /// [`AccessError`]; nothing was read then.
     #[inline]
-    fn read8(&self, address: Address, register: u16) -> Result<u8, AccessError> {
-        Ok(self.read(address, register, AccessWidth::Byte)? as u8)
+    pub fn read8(self, register: u16) -> Result<u8, AccessError> {
+        Ok(self.read(register, AccessWidth::Byte)? as u8)
     }
 
     /// Reads 16 bits at an even register.
     ///
     /// # Errors
     ///
-    /// The same as [`read`](Self::read).
+    /// [`AccessError`]; nothing was read then.
     #[inline]
-    fn read16(&self, address: Address, register: u16) -> Result<u16, AccessError> {
-        Ok(self.read(address, register, AccessWidth::Word)? as u16)
+    pub fn read16(self, register: u16) -> Result<u16, AccessError> {
+        Ok(self.read(register, AccessWidth::Word)? as u16)
     }
 
     /// Reads 32 bits at a multiple of 4.
     ///
     /// # Errors
     ///
-    /// The same as [`read`](Self::read).
+    /// [`AccessError`]; nothing was read then.
     #[inline]
-    fn read32(&self, address: Address, register: u16) -> Result<u32, AccessError> {
-        self.read(address, register, AccessWidth::Dword)
+    pub fn read32(self, register: u16) -> Result<u32, AccessError> {
+        self.read(register, AccessWidth::Dword)
     }
 
     /// Writes 8 bits.
     ///
     /// # Errors
     ///
-    /// The same as [`write`](Self::write).
+    /// [`AccessError`]; nothing was written then.
     #[inline]
-    fn write8(&self, address: Address, register: u16, value: u8) -> Result<(), AccessError> {
-        self.write(address, register, AccessWidth::Byte, value.into())
+    pub fn write8(self, register: u16, value: u8) -> Result<(), AccessError> {
+        self.write(register, AccessWidth::Byte, value.into())
     }
 
     /// Writes 16 bits at an even register.
     ///
     /// # Errors
     ///
-    /// The same as [`write`](Self::write).
+    /// [`AccessError`]; nothing was written then.
     #[inline]
-    fn write16(&self, address: Address, register: u16, value: u16) -> Result<(), AccessError> {
-        self.write(address, register, AccessWidth::Word, value.into())
+    pub fn write16(self, register: u16, value: u16) -> Result<(), AccessError> {
+        self.write(register, AccessWidth::Word, value.into())
     }
 
     /// Writes 32 bits at a multiple of 4.
     ///
     /// # Errors
     ///
-    /// The same as [`write`](Self::write).
+    /// [`AccessError`]; nothing was written then.
     #[inline]
-    fn write32(&self, address: Address, register: u16, value: u32) -> Result<(), AccessError> {
-        self.write(address, register, AccessWidth::Dword, value)
+    pub fn write32(self, register: u16, value: u32) -> Result<(), AccessError> {
+        self.write(register, AccessWidth::Dword, value)
     }
 }
 
@@ -200,24 +301,13 @@ impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
     }
 
     #[inline]
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        (**self).read(address, register, width)
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        (**self).read(address, register)
     }
 
     #[inline]
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        (**self).write(address, register, width, value)
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
+        (**self).write(address, register, value)
     }
 }
 
@@ -230,58 +320,32 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
     }
 
     #[inline]
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
         self.iter()
-            .find(|one| one.reaches(address, register))
-            .ok_or(AccessError::OutOfReach { address, register })?
-            .read(address, register, width)
+            .find(|one| one.reaches(address, register.number))
+            .ok_or(register.out_of_reach(address))?
+            .read(address, register)
     }
 
     #[inline]
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
         self.iter()
-            .find(|one| one.reaches(address, register))
-            .ok_or(AccessError::OutOfReach { address, register })?
-            .write(address, register, width, value)
+            .find(|one| one.reaches(address, register.number))
+            .ok_or(register.out_of_reach(address))?
+            .write(address, register, value)
     }
 }
 
-/// Checks that an access is aligned and within a function's registers.
+/// Checks that `access` reaches the register.
 #[inline]
-pub(crate) fn check_register(register: u16, width: AccessWidth) -> Result<(), AccessError> {
-    if !register.is_multiple_of(width.bytes()) {
-        Err(AccessError::Unaligned { register, width })
-    } else if register >= REGISTERS {
-        Err(AccessError::NoSuchRegister(register))
-    } else {
-        Ok(())
-    }
-}
-
-/// Checks that an access is aligned and within a function's registers, and that `access` reaches
-/// the register.
-#[inline]
-pub(crate) fn check<A: ConfigAccess + ?Sized>(
+pub(crate) fn check<A: ConfigAccess>(
     access: &A,
     address: Address,
-    register: u16,
-    width: AccessWidth,
+    register: Register,
 ) -> Result<(), AccessError> {
-    check_register(register, width)?;
-    if access.reaches(address, register) {
+    if access.reaches(address, register.number) {
         Ok(())
     } else {
-        Err(AccessError::OutOfReach { address, register })
+        Err(register.out_of_reach(address))
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum Ari {
 
 /// Returns the next function of the device after `function`, 0 for none; `None` if the function has
 /// no ARI.
-pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
+pub(crate) fn next_function<A: ConfigAccess>(
     access: &A,
     function: &Function,
 ) -> Result<Option<u8>, CapabilityFault> {
@@ -26,7 +26,7 @@ pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
         let capability = capability?;
         if capability.id == ExtendedCapability::ARI {
             let at = capability.register + ARI_CAPABILITY;
-            let word = access.read16(function.address, at)?;
+            let word = access.at(function.address).read16(at)?;
             return Ok(Some((word >> 8) as u8));
         }
     }
@@ -35,7 +35,7 @@ pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
 
 /// Returns whether `port`, with the capability `express`, forwards all function numbers to the bus
 /// `secondary`. Enables forwarding if `ari` requires it.
-pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
+pub(crate) fn forwarding<A: ConfigAccess>(
     access: &A,
     port: &Function,
     express: &Express,
@@ -47,36 +47,34 @@ pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
     if express.version < 2 || control > 0xfe {
         return Ok(false);
     }
-    let set = access.read16(port.address, control)?;
+    let at = access.at(port.address);
+    let set = at.read16(control)?;
     if set == 0xffff {
         return Err(CapabilityFault::Vanished);
     }
     if set & EXPRESS_ARI_ENABLE != 0 || ari == Ari::AsFound {
         return Ok(set & EXPRESS_ARI_ENABLE != 0);
     }
-    let can = access.read32(
-        port.address,
-        express.register + EXPRESS_DEVICE_CAPABILITIES_2,
-    )?;
+    let can = at.read32(express.register + EXPRESS_DEVICE_CAPABILITIES_2)?;
     if can & EXPRESS_ARI_SUPPORTED == 0 || !wanted(access, port, secondary)? {
         return Ok(false);
     }
-    access.write16(port.address, control, set | EXPRESS_ARI_ENABLE)?;
+    at.write16(control, set | EXPRESS_ARI_ENABLE)?;
     Ok(true)
 }
 
 /// Returns whether function 0 below `port` has the ARI capability. Forwarding may be enabled only
 /// then (PCI Express Base, 6.13).
-fn wanted<A: ConfigAccess + ?Sized>(
+fn wanted<A: ConfigAccess>(
     access: &A,
     port: &Function,
     secondary: u8,
 ) -> Result<bool, CapabilityFault> {
-    let below = Address::from_devfn(port.address.segment(), secondary, 0);
-    if !access.reaches(below, 0) {
+    let below = access.at(Address::from_devfn(port.address.segment(), secondary, 0));
+    if !below.reaches(0) {
         return Ok(false);
     }
-    match Function::read(access, below) {
+    match Function::read(below) {
         // The scan reports the fault when it reaches the device.
         Ok(None) | Err(_) => Ok(false),
         Ok(Some(device)) => {

@@ -7,7 +7,7 @@ use crate::registers::{
     BRIDGE_EXPANSION_ROM, COMMAND, COMMAND_IO, COMMAND_MEMORY, EXPANSION_ROM, ROM_ADDRESS,
     ROM_ENABLE,
 };
-use crate::{AccessError, Address, ConfigAccess, Function, Header};
+use crate::{AccessError, At, ConfigAccess, Function, Header};
 
 /// A Base Address Register: one register, two that form 64 bits, or that of an expansion ROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,26 +97,23 @@ impl IntoIterator for Bars {
 /// # Errors
 ///
 /// [`AccessError`] if an access could not be made; as much as possible was restored.
-pub fn bars<A: ConfigAccess + ?Sized>(
-    access: &A,
-    function: &Function,
-) -> Result<Bars, AccessError> {
-    let address = function.address;
+pub fn bars<A: ConfigAccess>(access: &A, function: &Function) -> Result<Bars, AccessError> {
+    let at = access.at(function.address);
     let layout = Layout::of(function);
     let command = match layout {
         Layout { slots: 0, .. } => return Ok(Bars::default()),
         _ if function.is_host_bridge() => None,
-        _ => Some(access.read16(address, COMMAND)?),
+        _ => Some(at.read16(COMMAND)?),
     };
     let decoding = COMMAND_IO | COMMAND_MEMORY;
     // All ones: the function is gone, and its BARs will show it.
     let command = command.filter(|on| *on != 0xffff && on & decoding != 0);
     let Some(on) = command else {
-        return walk(access, address, layout, size_word);
+        return walk(at, layout, size_word);
     };
-    access.write16(address, COMMAND, on & !decoding)?;
-    let sized = walk(access, address, layout, size_word);
-    access.write16(address, COMMAND, on)?;
+    at.write16(COMMAND, on & !decoding)?;
+    let sized = walk(at, layout, size_word);
+    at.write16(COMMAND, on)?;
     sized
 }
 
@@ -128,70 +125,46 @@ pub fn bars<A: ConfigAccess + ?Sized>(
 /// # Errors
 ///
 /// [`AccessError`] if an access could not be made.
-pub fn bars_as_set<A: ConfigAccess + ?Sized>(
-    access: &A,
-    function: &Function,
-) -> Result<Bars, AccessError> {
-    walk(
-        access,
-        function.address,
-        Layout::of(function),
-        |access, address, register, _| {
-            let set = access.read32(address, register)?;
-            Ok(Word { set, mask: None })
-        },
-    )
+pub fn bars_as_set<A: ConfigAccess>(access: &A, function: &Function) -> Result<Bars, AccessError> {
+    let at = access.at(function.address);
+    walk(at, Layout::of(function), |at, register, _| {
+        let set = at.read32(register)?;
+        Ok(Word { set, mask: None })
+    })
 }
 
-/// Writes ones to the BARs at `address`, with decoding disabled, and leaves them there. Then
+/// Writes ones to a function's BARs, with decoding disabled, and leaves them there. Then
 /// [`bars_left`] can read the sizes.
-pub(crate) fn fill<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
-    layout: Layout,
-) -> Result<(), AccessError> {
+pub(crate) fn fill<A: ConfigAccess>(at: At<'_, A>, layout: Layout) -> Result<(), AccessError> {
     for register in layout.registers() {
         let ones = if layout.rom == Some(register) {
             ROM_ADDRESS
         } else {
             !0
         };
-        access.write32(address, register, ones)?;
+        at.write32(register, ones)?;
     }
     Ok(())
 }
 
 /// Reads the BARs after [`fill`]. Their addresses are meaningless.
-pub(crate) fn bars_left<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+pub(crate) fn bars_left<A: ConfigAccess>(
+    at: At<'_, A>,
     layout: Layout,
 ) -> Result<Bars, AccessError> {
-    walk(access, address, layout, |access, address, register, _| {
-        left(access, address, register)
-    })
-}
-
-fn left<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
-    register: u16,
-) -> Result<Word, AccessError> {
-    let mask = access.read32(address, register)?;
-    Ok(Word {
-        set: mask & BAR_MEMORY_FLAGS, // hard-wired bits
-        mask: Some(mask),
+    walk(at, layout, |at, register, _| {
+        let mask = at.read32(register)?;
+        Ok(Word {
+            set: mask & BAR_MEMORY_FLAGS, // hard-wired bits
+            mask: Some(mask),
+        })
     })
 }
 
 /// Clears all BARs.
-pub(crate) fn clear<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
-    layout: Layout,
-) -> Result<(), AccessError> {
+pub(crate) fn clear<A: ConfigAccess>(at: At<'_, A>, layout: Layout) -> Result<(), AccessError> {
     for register in layout.registers() {
-        access.write32(address, register, 0)?;
+        at.write32(register, 0)?;
     }
     Ok(())
 }
@@ -249,34 +222,32 @@ impl Word {
 }
 
 /// Writes `ones`, reads the result, and restores the previous value.
-fn size_word<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+fn size_word<A: ConfigAccess>(
+    at: At<'_, A>,
     register: u16,
     ones: u32,
 ) -> Result<Word, AccessError> {
-    let set = access.read32(address, register)?;
-    access.write32(address, register, ones)?;
-    let mask = access.read32(address, register);
-    access.write32(address, register, set)?;
+    let set = at.read32(register)?;
+    at.write32(register, ones)?;
+    let mask = at.read32(register);
+    at.write32(register, set)?;
     Ok(Word {
         set,
         mask: Some(mask?),
     })
 }
 
-fn walk<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+fn walk<A: ConfigAccess>(
+    at: At<'_, A>,
     layout: Layout,
-    word: impl Fn(&A, Address, u16, u32) -> Result<Word, AccessError>,
+    word: impl Fn(At<'_, A>, u16, u32) -> Result<Word, AccessError>,
 ) -> Result<Bars, AccessError> {
     let mut bars = Bars::default();
     let mut slot = 0;
     while slot < layout.slots {
         let register = BASE_ADDRESS + 4 * u16::from(slot);
         let place = &mut bars.list[usize::from(slot)];
-        let low = word(access, address, register, !0)?;
+        let low = word(at, register, !0)?;
         slot += 1;
         *place = match Type::of(low) {
             Type::Absent => None,
@@ -287,10 +258,10 @@ fn walk<A: ConfigAccess + ?Sized>(
                 Some(Err(BarFault::NoUpperHalf { register }))
             }
             Type::Memory { kind, bits: 64 } => {
-                let high = word(access, address, register + 4, !0)?;
+                let high = word(at, register + 4, !0)?;
                 slot += 1;
                 // All ones may be a valid value. A function that has vanished also reads all ones.
-                let gone = high.set == !0 && access.read32(address, register)? == !0;
+                let gone = high.set == !0 && at.read32(register)? == !0;
                 Some(match gone {
                     true => Err(BarFault::DoesNotSize { register }),
                     false => wide(register, kind, low, high),
@@ -300,7 +271,7 @@ fn walk<A: ConfigAccess + ?Sized>(
         };
     }
     if let Some(register) = layout.rom {
-        let found = word(access, address, register, ROM_ADDRESS)?;
+        let found = word(at, register, ROM_ADDRESS)?;
         bars.list[MOST - 1] = rom(register, found);
     }
     Ok(bars)

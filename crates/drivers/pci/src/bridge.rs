@@ -6,7 +6,7 @@ use crate::registers::{
     BRIDGE_CONTROL, BRIDGE_CONTROL_ISA, COMMAND, IO_BASE, IO_BASE_UPPER, MEMORY_BASE,
     PREFETCHABLE_BASE, PREFETCHABLE_BASE_UPPER, PREFETCHABLE_LIMIT_UPPER, PRIMARY_BUS,
 };
-use crate::{AccessError, Address, ConfigAccess, Function, Header};
+use crate::{AccessError, At, ConfigAccess, Function, Header};
 
 /// The three windows of a bridge as they are set (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.6 to
 /// 3.2.5.11). `None` means that nothing is forwarded.
@@ -27,14 +27,12 @@ impl BridgeWindows {
     /// # Errors
     ///
     /// [`AccessError`] if an access could not be made.
-    pub fn read<A: ConfigAccess + ?Sized>(
-        access: &A,
-        function: &Function,
-    ) -> Result<Self, AccessError> {
+    pub fn read<A: ConfigAccess>(access: &A, function: &Function) -> Result<Self, AccessError> {
         let Header::Bridge(_) = function.header else {
             return Ok(Self::default());
         };
-        let read = |register| access.read32(function.address, register);
+        let at = access.at(function.address);
+        let read = |register| at.read32(register);
         let halves = |word: u32| (u64::from(word & 0xffff), u64::from(word >> 16));
 
         let [base, limit, ..] = read(IO_BASE)?.to_le_bytes();
@@ -75,49 +73,43 @@ impl BridgeWindows {
 const WIDE: u8 = 1;
 
 /// Clears and sets bits of the Command register. Writes only if they change.
-pub(crate) fn command<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+pub(crate) fn command<A: ConfigAccess>(
+    at: At<'_, A>,
     off: u16,
     on: u16,
 ) -> Result<(), AccessError> {
-    switch(access, address, COMMAND, off, on)
+    switch(at, COMMAND, off, on)
 }
 
 /// Makes a bridge forward its whole I/O window, without the gaps of the ISA bit.
-pub(crate) fn pass_all_io<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
-) -> Result<(), AccessError> {
-    switch(access, address, BRIDGE_CONTROL, BRIDGE_CONTROL_ISA, 0)
+pub(crate) fn pass_all_io<A: ConfigAccess>(at: At<'_, A>) -> Result<(), AccessError> {
+    switch(at, BRIDGE_CONTROL, BRIDGE_CONTROL_ISA, 0)
 }
 
-fn switch<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+fn switch<A: ConfigAccess>(
+    at: At<'_, A>,
     register: u16,
     off: u16,
     on: u16,
 ) -> Result<(), AccessError> {
-    let was = access.read16(address, register)?;
+    let was = at.read16(register)?;
     let new = was & !off | on;
     if new == was {
         return Ok(());
     }
-    access.write16(address, register, new)
+    at.write16(register, new)
 }
 
 /// Sets a bridge's bus numbers. Keeps its latency timer, in the same word.
-pub(crate) fn number<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+pub(crate) fn number<A: ConfigAccess>(
+    at: At<'_, A>,
     primary: u8,
     secondary: u8,
     subordinate: u8,
 ) -> Result<(), AccessError> {
-    let [_, _, _, latency] = access.read32(address, PRIMARY_BUS)?.to_le_bytes();
+    let [_, _, _, latency] = at.read32(PRIMARY_BUS)?.to_le_bytes();
     let word = u32::from_le_bytes([primary, secondary, subordinate, latency]);
-    access.write32(address, PRIMARY_BUS, word)
+    at.write32(PRIMARY_BUS, word)
 }
 
 /// Returns whether the bridge has windows for I/O, memory and prefetchable memory up to the given
@@ -125,15 +117,14 @@ pub(crate) fn number<A: ConfigAccess + ?Sized>(
 ///
 /// A missing I/O window is hard-wired to 0 (Bridge Architecture 1.2, 3.2.5.6), and so is a missing
 /// prefetchable one (3.2.5.9). The low bits give the width.
-pub(crate) fn windows<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+pub(crate) fn windows<A: ConfigAccess>(
+    at: At<'_, A>,
     ends: [u64; 3],
 ) -> Result<[bool; 3], AccessError> {
-    close(access, address)?;
+    close(at)?;
     // A closed window has ones in its base register, if the register exists.
-    let io = access.read8(address, IO_BASE)?;
-    let prefetchable = access.read16(address, PREFETCHABLE_BASE)?;
+    let io = at.read8(IO_BASE)?;
+    let prefetchable = at.read16(PREFETCHABLE_BASE)?;
     let wide = prefetchable & 0xf == 1 || ends[2] <= 1 << 32;
     Ok([
         io & 0xf0 != 0 && (io & 0xf == 1 || ends[0] <= 1 << 16),
@@ -143,26 +134,21 @@ pub(crate) fn windows<A: ConfigAccess + ?Sized>(
 }
 
 /// Closes all windows.
-pub(crate) fn close<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
-) -> Result<(), AccessError> {
-    open(access, address, &[0..0, 0..0, 0..0])
+pub(crate) fn close<A: ConfigAccess>(at: At<'_, A>) -> Result<(), AccessError> {
+    open(at, &[0..0, 0..0, 0..0])
 }
 
 /// Sets the windows for I/O, memory and prefetchable memory. Closes empty ones.
-pub(crate) fn open<A: ConfigAccess + ?Sized>(
-    access: &A,
-    address: Address,
+pub(crate) fn open<A: ConfigAccess>(
+    at: At<'_, A>,
     windows: &[Range<u64>; 3],
 ) -> Result<(), AccessError> {
     let [io, memory, prefetchable] = windows;
     let (base, limit) = granules(io, 12);
     let low = |granule: u64| (granule as u16 & 0xf) << 4;
-    access.write16(address, IO_BASE, low(base) | low(limit) << 8)?;
+    at.write16(IO_BASE, low(base) | low(limit) << 8)?;
     let high = |granule: u64| (granule >> 4) as u32 & 0xffff;
-    access.write32(
-        address,
+    at.write32(
         IO_BASE_UPPER,
         closed_is_0(io, high(base)) | high(limit) << 16,
     )?;
@@ -171,13 +157,13 @@ pub(crate) fn open<A: ConfigAccess + ?Sized>(
         let low = |granule: u64| (granule as u32 & 0xfff) << 4;
         low(base) | low(limit) << 16
     };
-    access.write32(address, MEMORY_BASE, word(granules(memory, 20)))?;
-    access.write32(address, PREFETCHABLE_BASE, word(granules(prefetchable, 20)))?;
+    at.write32(MEMORY_BASE, word(granules(memory, 20)))?;
+    at.write32(PREFETCHABLE_BASE, word(granules(prefetchable, 20)))?;
     let (base, limit) = granules(prefetchable, 20);
     let high = |granule: u64| (granule >> 12) as u32;
     let base = closed_is_0(prefetchable, high(base));
-    access.write32(address, PREFETCHABLE_BASE_UPPER, base)?;
-    access.write32(address, PREFETCHABLE_LIMIT_UPPER, high(limit))
+    at.write32(PREFETCHABLE_BASE_UPPER, base)?;
+    at.write32(PREFETCHABLE_LIMIT_UPPER, high(limit))
 }
 
 /// Returns base and limit in granules of `1 << shift` bytes. A limit below the base closes a

@@ -8,7 +8,7 @@ use crate::registers::{
     CAPABILITIES_POINTER, CARDBUS_CAPABILITIES_POINTER, FIRST_CAPABILITY,
     FIRST_EXTENDED_CAPABILITY, STATUS, STATUS_CAPABILITIES,
 };
-use crate::{AccessError, Address, ConfigAccess, Function, Header};
+use crate::{AccessError, At, ConfigAccess, Function, Header};
 
 /// A capability with its own registers (PCI 3.0, 6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,40 +56,65 @@ impl Capability {
     }
 }
 
+/// Registers of a list that were visited, and the next one. `WORDS` words hold a bit for each
+/// register that is a multiple of 4.
+#[derive(Clone, Debug)]
+struct List<const WORDS: usize> {
+    /// Next register; 0 at the end.
+    next: u16,
+    visited: [u32; WORDS],
+}
+
+impl<const WORDS: usize> List<WORDS> {
+    const fn new(next: u16) -> Self {
+        Self {
+            next,
+            visited: [0; WORDS],
+        }
+    }
+
+    /// Takes the next register, which is `first` or later; `None` at the end.
+    fn take(&mut self, first: u16) -> Result<Option<u16>, CapabilityFault> {
+        let at = core::mem::take(&mut self.next);
+        if at == 0 {
+            return Ok(None);
+        }
+        if at < first {
+            return Err(CapabilityFault::InHeader(at));
+        }
+        let (word, bit) = (usize::from(at / 128), 1 << (at / 4 % 32));
+        if self.visited[word] & bit != 0 {
+            return Err(CapabilityFault::Loop(at));
+        }
+        self.visited[word] |= bit;
+        Ok(Some(at))
+    }
+}
+
 /// Iterator over a function's capabilities, in the order of the list.
 ///
 /// Takes two accesses, and one for each capability. A list that cannot be followed ends with a
 /// fault.
 #[derive(Clone, Debug)]
-pub struct Capabilities<'a, A: ?Sized> {
-    access: &'a A,
-    address: Address,
-    next: Next,
-    /// Bit n is set if register 4n was visited.
-    visited: u64,
+pub struct Capabilities<'a, A> {
+    at: At<'a, A>,
+    /// Register that holds the start of the list, before the first step.
+    pointer: Option<u16>,
+    /// List in the first 256 registers.
+    list: List<2>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Next {
-    /// This register holds the start of the list.
-    Head(u16),
-    At(u16),
-    End,
-}
-
-impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
+impl<'a, A: ConfigAccess> Capabilities<'a, A> {
     /// Creates an iterator over the capabilities of `function`. Makes no access.
     pub fn new(access: &'a A, function: &Function) -> Self {
-        let next = match function.header {
-            Header::Endpoint(_) | Header::Bridge(_) => Next::Head(CAPABILITIES_POINTER),
-            Header::CardBus { .. } => Next::Head(CARDBUS_CAPABILITIES_POINTER),
-            Header::Unknown(_) => Next::End,
-        };
         Self {
-            access,
-            address: function.address,
-            next,
-            visited: 0,
+            at: access.at(function.address),
+            pointer: match function.header {
+                Header::Endpoint(_) | Header::Bridge(_) => Some(CAPABILITIES_POINTER),
+                Header::CardBus { .. } => Some(CARDBUS_CAPABILITIES_POINTER),
+                Header::Unknown(_) => None,
+            },
+            list: List::new(0),
         }
     }
 
@@ -98,8 +123,9 @@ impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
         self.find_map(|one| one.ok().filter(|one| one.id == id))
     }
 
+    /// Reads the start of the list; 0 if there is none.
     fn head(&self, pointer: u16) -> Result<u16, CapabilityFault> {
-        let status = self.access.read16(self.address, STATUS)?;
+        let status = self.at.read16(STATUS)?;
         if status == 0xffff {
             return Err(CapabilityFault::Vanished);
         }
@@ -107,41 +133,31 @@ impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
             return Ok(0);
         }
         // The lower two bits are reserved (PCI 3.0, 6.7).
-        Ok((self.access.read8(self.address, pointer)? & 0xfc).into())
+        Ok((self.at.read8(pointer)? & 0xfc).into())
     }
 
     fn step(&mut self) -> Result<Option<Capability>, CapabilityFault> {
-        let at = match core::mem::replace(&mut self.next, Next::End) {
-            Next::Head(pointer) => self.head(pointer)?,
-            Next::At(at) => at,
-            Next::End => 0,
-        };
-        if at == 0 {
+        if let Some(pointer) = self.pointer.take() {
+            self.list.next = self.head(pointer)?;
+        }
+        let Some(register) = self.list.take(FIRST_CAPABILITY)? else {
             return Ok(None);
-        }
-        if at < FIRST_CAPABILITY {
-            return Err(CapabilityFault::InHeader(at));
-        }
-        let bit = 1 << (at / 4);
-        if self.visited & bit != 0 {
-            return Err(CapabilityFault::Loop(at));
-        }
-        self.visited |= bit;
-        let word = self.access.read32(self.address, at)?;
+        };
+        let word = self.at.read32(register)?;
         if word == !0 {
             return Err(CapabilityFault::Vanished);
         }
         let [id, next, ..] = word.to_le_bytes();
-        self.next = Next::At((next & 0xfc).into());
+        self.list.next = (next & 0xfc).into();
         Ok(Some(Capability {
             id,
-            register: at,
+            register,
             word: (word >> 16) as u16,
         }))
     }
 }
 
-impl<A: ConfigAccess + ?Sized> Iterator for Capabilities<'_, A> {
+impl<A: ConfigAccess> Iterator for Capabilities<'_, A> {
     type Item = Result<Capability, CapabilityFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -230,31 +246,26 @@ impl ExtendedCapability {
 /// There are none if the method does not reach register 256, if nothing answers there, or if an old
 /// bridge repeats the header there.
 #[derive(Clone, Debug)]
-pub struct ExtendedCapabilities<'a, A: ?Sized> {
-    access: &'a A,
-    address: Address,
+pub struct ExtendedCapabilities<'a, A> {
+    at: At<'a, A>,
     /// Value of register 0, to identify an old bridge.
     id: u32,
-    /// Next register; 0 at the end.
-    next: u16,
-    /// Bit for each of the 1024 words: set if it was visited.
-    visited: [u32; 32],
+    list: List<32>,
 }
 
-impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
+impl<'a, A: ConfigAccess> ExtendedCapabilities<'a, A> {
     /// Creates an iterator over the extended capabilities of `function`. Makes no access.
     pub fn new(access: &'a A, function: &Function) -> Self {
-        let first = FIRST_EXTENDED_CAPABILITY;
+        let at = access.at(function.address);
+        let is_there = at.reaches(FIRST_EXTENDED_CAPABILITY);
         Self {
-            access,
-            address: function.address,
+            at,
             id: u32::from(function.device) << 16 | u32::from(function.vendor),
-            next: if access.reaches(function.address, first) {
-                first
+            list: List::new(if is_there {
+                FIRST_EXTENDED_CAPABILITY
             } else {
                 0
-            },
-            visited: [0; 32],
+            }),
         }
     }
 
@@ -264,20 +275,11 @@ impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
     }
 
     fn step(&mut self) -> Result<Option<ExtendedCapability>, CapabilityFault> {
-        let at = core::mem::take(&mut self.next);
-        if at == 0 {
+        let Some(register) = self.list.take(FIRST_EXTENDED_CAPABILITY)? else {
             return Ok(None);
-        }
-        if at < FIRST_EXTENDED_CAPABILITY {
-            return Err(CapabilityFault::InHeader(at));
-        }
-        let (word, bit) = (usize::from(at / 128), 1 << (at / 4 % 32));
-        if self.visited[word] & bit != 0 {
-            return Err(CapabilityFault::Loop(at));
-        }
-        self.visited[word] |= bit;
-        let header = self.access.read32(self.address, at)?;
-        let none = at == FIRST_EXTENDED_CAPABILITY && (header == !0 || header == self.id);
+        };
+        let header = self.at.read32(register)?;
+        let none = register == FIRST_EXTENDED_CAPABILITY && (header == !0 || header == self.id);
         // A zero word ends a list anywhere: no capability, and no next one.
         if none || header == 0 {
             return Ok(None);
@@ -286,16 +288,16 @@ impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
             return Err(CapabilityFault::Vanished);
         }
         // The lower two bits of the pointer are reserved (PCI Express Base, 7.6.3).
-        self.next = (header >> 20) as u16 & 0xffc;
+        self.list.next = (header >> 20) as u16 & 0xffc;
         Ok(Some(ExtendedCapability {
             id: header as u16,
             version: (header >> 16) as u8 & 0xf,
-            register: at,
+            register,
         }))
     }
 }
 
-impl<A: ConfigAccess + ?Sized> Iterator for ExtendedCapabilities<'_, A> {
+impl<A: ConfigAccess> Iterator for ExtendedCapabilities<'_, A> {
     type Item = Result<ExtendedCapability, CapabilityFault>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -4,7 +4,7 @@ use lock_api::{Mutex, MutexGuard, RawMutex};
 use nostall_io::{Held, Processor, Registers, StallCondition};
 
 use crate::Address;
-use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
+use crate::access::{AccessError, ConfigAccess, Register, check};
 
 /// First of the eight ports (PCI 3.0, 3.2.2.3.2, "Software Generation of Configuration
 /// Transactions").
@@ -73,8 +73,13 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
     }
 
     #[inline]
-    fn pair<T>(&self, address: Address, register: u16, data: impl FnOnce(&R, usize) -> T) -> T {
-        let register = usize::from(register);
+    fn pair<T>(
+        &self,
+        address: Address,
+        register: Register,
+        data: impl FnOnce(&R, usize) -> T,
+    ) -> T {
+        let register = usize::from(register.number());
         let index = ENABLE
             | u32::from(address.bus()) << 16
             | u32::from(address.devfn()) << 8
@@ -94,27 +99,18 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for ConfigPorts<L, R,
     }
 
     #[inline]
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        check(self, address, register, width)?;
-        Ok(self.pair(address, register, |ports, data| width.read_in(ports, data)))
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        check(self, address, register)?;
+        Ok(self.pair(address, register, |ports, data| {
+            register.width().read_in(ports, data)
+        }))
     }
 
     #[inline]
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        check(self, address, register, width)?;
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
+        check(self, address, register)?;
         self.pair(address, register, |ports, data| {
-            width.write_in(ports, data, value);
+            register.width().write_in(ports, data, value);
         });
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use thiserror::Error;
 
-use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
+use crate::access::{AccessError, ConfigAccess, REGISTERS, Register};
 use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
 use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
@@ -120,14 +120,18 @@ impl Dump {
             if beside.peek().is_none() {
                 continue;
             }
-            let Ok(Some(function)) = Function::read(&self, *physical) else {
+            let Ok(Some(function)) = Function::read(self.at(*physical)) else {
                 continue;
             };
             let capabilities = ExtendedCapabilities::new(&self, &function);
             let Some(at) = capabilities.find(ExtendedCapability::SR_IOV) else {
                 continue;
             };
-            let field = |register| self.read16(*physical, at.register + register).unwrap_or(0);
+            let field = |register| {
+                self.at(*physical)
+                    .read16(at.register + register)
+                    .unwrap_or(0)
+            };
             let [vendor, device] = [function.vendor, field(SR_IOV_VF_DEVICE)].map(u16::to_le_bytes);
             let ids = [vendor[0], vendor[1], device[0], device[1]];
             let start = routing_id(*physical).wrapping_add(field(SR_IOV_FIRST_VF));
@@ -156,35 +160,23 @@ impl ConfigAccess for Dump {
         register < REGISTERS && (!self.has(address) || self.byte(address, register).is_some())
     }
 
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        check_register(register, width)?;
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        let (number, width) = (register.number(), register.width());
         if !self.has(address) {
             return Ok(width.all_ones());
         }
         let mut bytes = [0; 4];
-        for (byte, register) in bytes.iter_mut().zip(register..register + width.bytes()) {
+        for (byte, register) in bytes.iter_mut().zip(number..number + width.bytes()) {
             *byte = self
                 .byte(address, register)
                 .ok_or(AccessError::NotRecorded(register))?;
         }
         let read = &mut bytes[..width.bytes().into()];
-        put_virtual_id(register, read, || self.told.get(&address).copied());
+        put_virtual_id(number, read, || self.told.get(&address).copied());
         Ok(u32::from_le_bytes(bytes))
     }
 
-    fn write(
-        &self,
-        _: Address,
-        register: u16,
-        width: AccessWidth,
-        _: u32,
-    ) -> Result<(), AccessError> {
-        check_register(register, width)?;
+    fn write(&self, _: Address, _: Register, _: u32) -> Result<(), AccessError> {
         Err(AccessError::ReadOnly)
     }
 }

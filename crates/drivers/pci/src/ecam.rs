@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use nostall_io::Registers;
 
 use crate::Address;
-use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
+use crate::access::{AccessError, ConfigAccess, Register, check};
 
 /// Size of one bus in an ECAM window, in bytes.
 pub const ECAM_BUS_SIZE: usize = 1 << 20;
@@ -83,26 +83,19 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
     }
 
     #[inline]
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        check(self, address, register, width)?;
-        Ok(width.read_in(&self.window, self.offset(address, register)))
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        check(self, address, register)?;
+        Ok(register
+            .width()
+            .read_in(&self.window, self.offset(address, register.number())))
     }
 
     #[inline]
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        check(self, address, register, width)?;
-        width.write_in(&self.window, self.offset(address, register), value);
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
+        check(self, address, register)?;
+        register
+            .width()
+            .write_in(&self.window, self.offset(address, register.number()), value);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::registers::{
     CACHE_LINE_SIZE, CARDBUS_SUBSYSTEM_VENDOR_ID, HEADER_MULTI_FUNCTION, INTERRUPT_LINE,
     PRIMARY_BUS, REVISION_ID, SUBSYSTEM_VENDOR_ID, VENDOR_ID,
 };
-use crate::{AccessError, Address, ConfigAccess};
+use crate::{AccessError, Address, At, ConfigAccess};
 
 /// A present function, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Reads the header of the function at `address` in five accesses, that of a CardBus bridge in
+    /// Reads the header of the function at an address in five accesses, that of a CardBus bridge in
     /// six. One more access checks a value of all ones. Returns `None` after one access if the
     /// function is absent.
     ///
@@ -42,15 +42,12 @@ impl Function {
     /// # Errors
     ///
     /// [`Unread`] if a function may exist but its header could not be read.
-    pub fn read<A: ConfigAccess + ?Sized>(
-        access: &A,
-        address: Address,
-    ) -> Result<Option<Self>, Unread> {
-        let id = access.read32(address, VENDOR_ID)?;
+    pub fn read<A: ConfigAccess>(at: At<'_, A>) -> Result<Option<Self>, Unread> {
+        let id = at.read32(VENDOR_ID)?;
         if !Self::is_there(id) {
             return Ok(None);
         }
-        Self::read_header(access, address, id).map(Some)
+        Self::read_header(at, id).map(Some)
     }
 
     /// Reads the header of a function from a list, such as a host's or a dump's.
@@ -62,40 +59,33 @@ impl Function {
     /// # Errors
     ///
     /// [`Unread`] if a function may exist but its header could not be read.
-    pub fn read_listed<A: ConfigAccess + ?Sized>(
-        access: &A,
-        address: Address,
-    ) -> Result<Option<Self>, Unread> {
-        let id = access.read32(address, VENDOR_ID)?;
-        let is_virtual = id == !0 && access.read32(address, REVISION_ID)? != !0;
+    pub fn read_listed<A: ConfigAccess>(at: At<'_, A>) -> Result<Option<Self>, Unread> {
+        let id = at.read32(VENDOR_ID)?;
+        let is_virtual = id == !0 && at.read32(REVISION_ID)? != !0;
         if !is_virtual && !Self::is_there(id) {
             return Ok(None);
         }
-        Self::read_header(access, address, id).map(Some)
+        Self::read_header(at, id).map(Some)
     }
 
-    fn read_header<A: ConfigAccess + ?Sized>(
-        access: &A,
-        address: Address,
-        id: u32,
-    ) -> Result<Self, Unread> {
+    fn read_header<A: ConfigAccess>(at: At<'_, A>, id: u32) -> Result<Self, Unread> {
         // The rest of the word is all ones in this case (PCI Express Base, 2.3.2).
         if id as u16 == 0x0001 {
             return Err(Unread::NotReady);
         }
-        let class = access.read32(address, REVISION_ID)?;
-        let kind = access.read32(address, CACHE_LINE_SIZE)?;
-        let interrupt = access.read32(address, INTERRUPT_LINE)?;
+        let class = at.read32(REVISION_ID)?;
+        let kind = at.read32(CACHE_LINE_SIZE)?;
+        let interrupt = at.read32(INTERRUPT_LINE)?;
         let [_, _, kind_byte, _] = kind.to_le_bytes();
-        let (header, own) = Header::read(access, address, kind_byte & !HEADER_MULTI_FUNCTION)?;
+        let (header, own) = Header::read(at, kind_byte & !HEADER_MULTI_FUNCTION)?;
         // The function answered the first access. Later all ones may be values or a missing answer.
         let doubtful = [class, kind, interrupt, own].contains(&!0);
-        if doubtful && access.read32(address, VENDOR_ID)? != id {
+        if doubtful && at.read32(VENDOR_ID)? != id {
             return Err(Unread::Vanished);
         }
         let [line, pin, ..] = interrupt.to_le_bytes();
         Ok(Self {
-            address,
+            address: at.address,
             vendor: id as u16,
             device: (id >> 16) as u16,
             revision: class as u8,
@@ -208,23 +198,19 @@ pub enum Header {
 
 impl Header {
     /// Reads the fields of a header type. Also returns the word that was read.
-    fn read<A: ConfigAccess + ?Sized>(
-        access: &A,
-        address: Address,
-        kind: u8,
-    ) -> Result<(Self, u32), AccessError> {
+    fn read<A: ConfigAccess>(at: At<'_, A>, kind: u8) -> Result<(Self, u32), AccessError> {
         Ok(match kind {
             0 => {
-                let own = access.read32(address, SUBSYSTEM_VENDOR_ID)?;
+                let own = at.read32(SUBSYSTEM_VENDOR_ID)?;
                 (Self::Endpoint(Subsystem::of(own)), own)
             }
             1 => {
-                let own = access.read32(address, PRIMARY_BUS)?;
+                let own = at.read32(PRIMARY_BUS)?;
                 (Self::Bridge(Buses::of(own)), own)
             }
             2 => {
-                let own = access.read32(address, PRIMARY_BUS)?;
-                let subsystem = access.read32(address, CARDBUS_SUBSYSTEM_VENDOR_ID)?;
+                let own = at.read32(PRIMARY_BUS)?;
+                let subsystem = at.read32(CARDBUS_SUBSYSTEM_VENDOR_ID)?;
                 let header = Self::CardBus {
                     buses: Buses::of(own),
                     subsystem: Subsystem::of(subsystem),

@@ -135,7 +135,7 @@ pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
 
-pub use access::{AccessError, AccessWidth, ConfigAccess, REGISTERS};
+pub use access::{AccessError, AccessWidth, At, ConfigAccess, REGISTERS, Register};
 pub use address::{Address, BadAddress};
 pub use assign::{AssignFault, Assigned, BadRanges, BarSlot, Decoding, Ranges, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};

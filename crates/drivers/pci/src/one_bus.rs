@@ -26,13 +26,13 @@ impl OneBus {
     }
 
     /// Returns the next present function or its fault, and a fault of the way to the next one.
-    pub(crate) fn next<A: ConfigAccess + ?Sized>(
+    pub(crate) fn next<A: ConfigAccess>(
         &mut self,
         access: &A,
     ) -> Option<(Result<Function, ScanFault>, Option<ScanFault>)> {
         loop {
             let address = self.next.take()?;
-            match Function::read(access, address) {
+            match Function::read(access.at(address)) {
                 Ok(Some(function)) => {
                     let fault = self.pass(access, &function);
                     return Some((Ok(function), fault));
@@ -46,11 +46,7 @@ impl OneBus {
         }
     }
 
-    fn pass<A: ConfigAccess + ?Sized>(
-        &mut self,
-        access: &A,
-        function: &Function,
-    ) -> Option<ScanFault> {
+    fn pass<A: ConfigAccess>(&mut self, access: &A, function: &Function) -> Option<ScanFault> {
         let address = function.address;
         let mut fault = None;
         if self.ari || address.devfn() == 0 && self.link == Link::Forwarding {
@@ -134,7 +130,7 @@ impl Link {
 
     /// Returns the connection to the bus `secondary`, to which `bridge` leads from a bus of this
     /// kind. Also returns faults of the bridge's type and capabilities.
-    pub(crate) fn below<A: ConfigAccess + ?Sized>(
+    pub(crate) fn below<A: ConfigAccess>(
         self,
         access: &A,
         bridge: &Function,

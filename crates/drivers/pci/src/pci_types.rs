@@ -35,12 +35,12 @@ pub struct PciTypes<A>(pub A);
 )]
 impl<A: ConfigAccess> ConfigRegionAccess for PciTypes<A> {
     unsafe fn read(&self, address: PciAddress, offset: u16) -> u32 {
-        self.0.read32(here(address), offset).unwrap_or(!0)
+        self.0.at(here(address)).read32(offset).unwrap_or(!0)
     }
 
     unsafe fn write(&self, address: PciAddress, offset: u16, value: u32) {
         // The trait cannot return an error.
-        let _ = self.0.write32(here(address), offset, value);
+        let _ = self.0.at(here(address)).write32(offset, value);
     }
 }
 

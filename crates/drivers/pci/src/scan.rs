@@ -21,7 +21,7 @@ use crate::{Address, BusFault, Buses, ConfigAccess, Function, ScanFault};
 ///
 /// Whatever the devices answer, it visits a bus at most once, with at most 256 steps.
 #[derive(Clone, Debug)]
-pub struct Scan<'a, A: ?Sized> {
+pub struct Scan<'a, A> {
     access: &'a A,
     segment: u32,
     ari: Ari,
@@ -37,7 +37,7 @@ pub struct Scan<'a, A: ?Sized> {
     faults: [Option<ScanFault>; 4],
 }
 
-impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
+impl<'a, A: ConfigAccess> Scan<'a, A> {
     /// Creates a scan of `segment` from the first of `buses`, which is the root bus, to the last at
     /// most.
     ///
@@ -141,7 +141,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
     }
 }
 
-impl<A: ConfigAccess + ?Sized> Iterator for Scan<'_, A> {
+impl<A: ConfigAccess> Iterator for Scan<'_, A> {
     type Item = Result<Function, ScanFault>;
 
     fn next(&mut self) -> Option<Self::Item> {

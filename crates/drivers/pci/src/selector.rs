@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{AccessError, AccessWidth, Address, ConfigAccess, Environment, Function, Signature};
+use crate::{AccessError, Address, ConfigAccess, Environment, Function, Register, Signature};
 
 /// Preferred access method for reads and writes. The other method serves the registers that it
 /// cannot reach.
@@ -135,108 +135,60 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         (self.ports.as_ref(), self.ecam.as_ref())
     }
 
-    const fn other(&self) -> Policy {
-        match self.policy {
-            Policy::PortsFirst => Policy::EcamFirst,
-            Policy::EcamFirst => Policy::PortsFirst,
-        }
-    }
-
-    /// Reads with one method, which checks the access once.
+    /// Makes an access with the first method that reaches its register. Each method checks the
+    /// access itself.
     #[inline]
-    fn read_by(
+    fn first<T>(
         &self,
-        first: Policy,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        match (first, &self.ports, &self.ecam) {
-            (Policy::EcamFirst, _, Some(ecam)) => ecam.read(address, register, width),
-            (Policy::PortsFirst, Some(ports), _) => ports.read(address, register, width),
-            _ => Err(AccessError::OutOfReach { address, register }),
+        out_of_reach: AccessError,
+        ports: impl Fn(&P) -> Result<T, AccessError>,
+        ecam: impl Fn(&E) -> Result<T, AccessError>,
+    ) -> Result<T, AccessError> {
+        let by_ports = || self.ports.as_ref().map_or(Err(out_of_reach), &ports);
+        let by_ecam = || self.ecam.as_ref().map_or(Err(out_of_reach), &ecam);
+        let done = match self.policy {
+            Policy::PortsFirst => by_ports(),
+            Policy::EcamFirst => by_ecam(),
+        };
+        match (done, self.policy) {
+            (Err(AccessError::OutOfReach { .. }), Policy::PortsFirst) => cold(by_ecam),
+            (Err(AccessError::OutOfReach { .. }), Policy::EcamFirst) => cold(by_ports),
+            (done, _) => done,
         }
     }
+}
 
-    #[inline]
-    fn write_by(
-        &self,
-        first: Policy,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        match (first, &self.ports, &self.ecam) {
-            (Policy::EcamFirst, _, Some(ecam)) => ecam.write(address, register, width, value),
-            (Policy::PortsFirst, Some(ports), _) => ports.write(address, register, width, value),
-            _ => Err(AccessError::OutOfReach { address, register }),
-        }
-    }
-
-    /// Reads with the other method. Cold, to keep the fast path of the first method short.
-    #[cold]
-    #[inline(never)]
-    fn read_by_other(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        self.read_by(self.other(), address, register, width)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_by_other(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        self.write_by(self.other(), address, register, width, value)
-    }
+/// Calls `other`. Cold, to keep the fast path of the first method short.
+#[cold]
+#[inline(never)]
+fn cold<T>(other: impl FnOnce() -> T) -> T {
+    other()
 }
 
 impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
     fn reaches(&self, address: Address, register: u16) -> bool {
-        self.ports
-            .as_ref()
-            .is_some_and(|p| p.reaches(address, register))
-            || self
-                .ecam
-                .as_ref()
-                .is_some_and(|e| e.reaches(address, register))
+        let ports = self.ports.as_ref();
+        let ecam = self.ecam.as_ref();
+        ports.is_some_and(|ports| ports.reaches(address, register))
+            || ecam.is_some_and(|ecam| ecam.reaches(address, register))
     }
 
     #[inline]
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        match self.read_by(self.policy, address, register, width) {
-            Err(AccessError::OutOfReach { .. }) => self.read_by_other(address, register, width),
-            done => done,
-        }
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        self.first(
+            register.out_of_reach(address),
+            |ports| ports.read(address, register),
+            |ecam| ecam.read(address, register),
+        )
     }
 
     #[inline]
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        match self.write_by(self.policy, address, register, width, value) {
-            Err(AccessError::OutOfReach { .. }) => {
-                self.write_by_other(address, register, width, value)
-            }
-            done => done,
-        }
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
+        self.first(
+            register.out_of_reach(address),
+            |ports| ports.write(address, register, value),
+            |ecam| ecam.write(address, register, value),
+        )
     }
 }
 
@@ -249,8 +201,8 @@ fn compare<P: ConfigAccess, E: ConfigAccess>(ports: &P, ecam: &E, policy: Policy
     let everywhere =
         (0..=255).flat_map(|bus| (0..32).filter_map(move |device| Address::new(bus, device, 0)));
     for address in everywhere.filter(|at| ports.reaches(*at, 0) && ecam.reaches(*at, 0)) {
-        let by_ports = IDENTITY.map(|register| ports.read32(address, register));
-        let by_ecam = IDENTITY.map(|register| ecam.read32(address, register));
+        let by_ports = IDENTITY.map(|register| ports.at(address).read32(register));
+        let by_ecam = IDENTITY.map(|register| ecam.at(address).read32(register));
         if by_ports != by_ecam {
             return Choice::Disagree(address);
         }

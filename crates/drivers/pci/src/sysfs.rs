@@ -10,7 +10,7 @@ use std::vec::Vec;
 use thiserror::Error;
 
 use crate::Address;
-use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
+use crate::access::{AccessError, ConfigAccess, REGISTERS, Register};
 use crate::dump::put_virtual_id;
 
 /// Linux's directory of PCI devices.
@@ -170,25 +170,20 @@ impl ConfigAccess for Sysfs {
         }
     }
 
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
-        check_register(register, width)?;
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        let (number, width) = (register.number(), register.width());
         let Some(file) = self.config(address)? else {
             return Ok(width.all_ones());
         };
         let mut bytes = [0; 4];
         let wanted = &mut bytes[..usize::from(width.bytes())];
-        match file.read_exact_at(wanted, register.into()) {
+        match file.read_exact_at(wanted, number.into()) {
             Ok(()) => {
-                put_virtual_id(register, wanted, || self.virtual_id(address));
+                put_virtual_id(number, wanted, || self.virtual_id(address));
                 Ok(u32::from_le_bytes(bytes))
             }
             Err(error) => match error.kind() {
-                ErrorKind::UnexpectedEof => Err(AccessError::NotRecorded(register)),
+                ErrorKind::UnexpectedEof => Err(AccessError::NotRecorded(number)),
                 // Linux's answer for a device that has vanished after the file was opened.
                 ErrorKind::NotFound => Ok(width.all_ones()),
                 _ if error.raw_os_error() == Some(NO_DEVICE) => Ok(width.all_ones()),
@@ -197,14 +192,7 @@ impl ConfigAccess for Sysfs {
         }
     }
 
-    fn write(
-        &self,
-        _: Address,
-        register: u16,
-        width: AccessWidth,
-        _: u32,
-    ) -> Result<(), AccessError> {
-        check_register(register, width)?;
+    fn write(&self, _: Address, _: Register, _: u32) -> Result<(), AccessError> {
         Err(AccessError::ReadOnly)
     }
 }

@@ -34,14 +34,18 @@ impl<A: ConfigAccess> VirtioDrivers<A> {
 impl<A: ConfigAccess + Clone> ConfigurationAccess for VirtioDrivers<A> {
     fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
         let address = self.here(function);
-        self.access.read32(address, register.into()).unwrap_or(!0)
+        self.access
+            .at(address)
+            .read32(register.into())
+            .unwrap_or(!0)
     }
 
     fn write_word(&mut self, function: DeviceFunction, register: u8, value: u32) {
         // The trait cannot return an error.
         let _ = self
             .access
-            .write32(self.here(function), register.into(), value);
+            .at(self.here(function))
+            .write32(register.into(), value);
     }
 
     unsafe fn unsafe_clone(&self) -> Self {

@@ -55,6 +55,6 @@ fn a_dump_uses_memory_only_for_its_functions_and_not_for_claimed_virtual_ones() 
     );
     for address in dump.functions() {
         let ids = [0x10c9_8086, 0x10ca_8086][usize::from(address.function())];
-        assert_eq!(dump.read32(*address, 0), Ok(ids), "{address}");
+        assert_eq!(dump.at(*address).read32(0), Ok(ids), "{address}");
     }
 }

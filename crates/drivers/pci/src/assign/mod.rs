@@ -73,7 +73,7 @@ pub struct Assigned {
 /// # Errors
 ///
 /// [`BadRanges`], before the first access.
-pub fn assign<A: ConfigAccess + ?Sized>(
+pub fn assign<A: ConfigAccess>(
     access: &A,
     segment: u32,
     ranges: &Ranges,
@@ -112,7 +112,7 @@ pub fn assign<A: ConfigAccess + ?Sized>(
 }
 
 /// Part of the assignment that makes accesses; [`Plan`] does the arithmetic.
-struct Work<'a, A: ?Sized, F> {
+struct Work<'a, A, F> {
     access: &'a A,
     segment: u32,
     report: F,
@@ -121,7 +121,7 @@ struct Work<'a, A: ?Sized, F> {
     done: Assigned,
 }
 
-impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
+impl<A: ConfigAccess, F: FnMut(AssignFault)> Work<'_, A, F> {
     /// Writes the addresses, function by function.
     fn write(&mut self, plan: &Plan) {
         for bus in plan.all_buses() {
@@ -144,6 +144,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         slots: &[BarSlot],
         windows: Option<[Range<u64>; SPACES]>,
     ) -> Result<(), AccessError> {
+        let at = self.access.at(address);
         let (mut has, mut lacks) = (0, 0);
         for slot in slots {
             let place = slot.place;
@@ -152,11 +153,11 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 continue; // its fault was reported
             }
             let register = slot.register.into();
-            self.access.write32(address, register, place as u32)?;
+            at.write32(register, place as u32)?;
             // Otherwise the upper half, if any, is hard-wired to 0.
             if slot.bits > 32 {
                 let upper = (place >> 32) as u32;
-                self.access.write32(address, register + 4, upper)?;
+                at.write32(register + 4, upper)?;
             }
             if place == 0 {
                 let bar = slot.bar();
@@ -167,14 +168,14 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             }
         }
         if let Some(windows) = &windows {
-            bridge::open(self.access, address, windows)?;
+            bridge::open(at, windows)?;
             has |= COMMAND_MEMORY | COMMAND_BUS_MASTER;
             if !windows[IO].is_empty() {
                 has |= COMMAND_IO;
             }
         }
         if windows.is_some() || self.decoding == Decoding::On {
-            bridge::command(self.access, address, 0, has & !lacks)?;
+            bridge::command(at, 0, has & !lacks)?;
         }
         Ok(())
     }
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_stack_use_is_as_documented() {
-        type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
+        type AsUsed = Work<'static, &'static dyn ConfigAccess, fn(AssignFault)>;
         let most = size_of::<AsUsed>() + size_of::<Plan>() + size_of::<Unnumbered>();
         assert!(most <= 9 << 10, "{most}");
         assert_eq!(size_of::<BarSlot>(), 16);

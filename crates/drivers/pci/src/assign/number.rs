@@ -32,7 +32,7 @@ impl Unnumbered {
     }
 }
 
-impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
+impl<A: ConfigAccess, F: FnMut(AssignFault)> Work<'_, A, F> {
     /// Assigns bus numbers up to `last` below the root bus, depth first.
     pub(super) fn number(&mut self, plan: &mut Plan, last: u8) {
         let mut unnumbered = Unnumbered {
@@ -61,7 +61,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 return;
             };
             let bridge = self.address(above, devfn);
-            let numbered = bridge::number(self.access, bridge, above, bus, used);
+            let numbered = bridge::number(self.access.at(bridge), above, bus, used);
             self.note(bridge, numbered);
             bus = above;
         }
@@ -87,7 +87,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             match function.header {
                 Header::CardBus { .. } => (self.report)(AssignFault::CardBus(address)),
                 Header::Bridge(_) if kept == Ok(false) => {
-                    self.note(address, bridge::close(self.access, address));
+                    self.note(address, bridge::close(self.access.at(address)));
                 }
                 Header::Bridge(_) if !unnumbered.push(bus, address.devfn()) => {
                     (self.report)(AssignFault::NoBus(address));
@@ -102,10 +102,10 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
 
     fn silence(&self, function: &Function) -> Result<(), AccessError> {
         let address = function.address;
-        bridge::command(self.access, address, COMMAND_IO | COMMAND_MEMORY, 0)?;
+        bridge::command(self.access.at(address), COMMAND_IO | COMMAND_MEMORY, 0)?;
         match function.buses() {
             Some(buses) if buses != Buses::default() => {
-                bridge::number(self.access, address, 0, 0, 0)
+                bridge::number(self.access.at(address), 0, 0, 0)
             }
             _ => Ok(()),
         }
@@ -114,12 +114,13 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
     /// Sizes the BARs of a disabled function and stores them. Returns `false` without enough slots.
     fn keep_bars(&mut self, plan: &mut Plan, function: &Function) -> Result<bool, AccessError> {
         let (address, layout) = (function.address, Layout::of(function));
+        let at = self.access.at(address);
         let (Header::Endpoint(_) | Header::Bridge(_)) = function.header else {
-            clear(self.access, address, layout)?;
+            clear(at, layout)?;
             return Ok(true);
         };
-        fill(self.access, address, layout)?;
-        let bars = bars_left(self.access, address, layout)?;
+        fill(at, layout)?;
+        let bars = bars_left(at, layout)?;
         let slots = bars.into_iter().filter_map(|bar| BarSlot::of(address, bar));
         self.done.slots += slots.clone().count() as u32;
         let kept = plan.keep(slots);
@@ -128,7 +129,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             self.done.left += bars.iter().count() as u32;
         }
         if !kept || bars.iter().any(|bar| bar.is_err()) {
-            clear(self.access, address, layout)?;
+            clear(at, layout)?;
         }
         for fault in bars.iter().filter_map(Result::err).filter(|_| kept) {
             (self.report)(AssignFault::Bar { address, fault });
@@ -145,7 +146,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         next: Option<u8>,
         last: u8,
     ) -> Result<Option<u8>, AccessError> {
-        let function = match Function::read(self.access, address) {
+        let at = self.access.at(address);
+        let function = match Function::read(at) {
             Ok(Some(function)) => function,
             other => {
                 let why = other.err().unwrap_or(Unread::Vanished);
@@ -155,13 +157,13 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         };
         let Some(below) = next.filter(|bus| self.access.reaches(self.address(*bus, 0), 0)) else {
             (self.report)(AssignFault::NoBus(address));
-            bridge::close(self.access, address)?;
+            bridge::close(at)?;
             return Ok(None);
         };
-        bridge::number(self.access, address, address.bus(), below, last)?;
-        bridge::pass_all_io(self.access, address)?;
+        bridge::number(at, address.bus(), below, last)?;
+        bridge::pass_all_io(at)?;
         let ends = plan.spaces.each_ref().map(|space| space.end);
-        let can = bridge::windows(self.access, address, ends)?;
+        let can = bridge::windows(at, ends)?;
         for (passes, can) in plan.passes.iter_mut().zip(can) {
             if can && passes.contains(address.bus()) {
                 passes.insert(below);

@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
-    AccessError, AccessWidth, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, BarSlot,
-    ConfigAccess, Decoding, Function, Header, PortType, Ranges, Scan, ScanFault, assign, bars,
+    AccessError, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, BarSlot, ConfigAccess,
+    Decoding, Function, Header, PortType, Ranges, Register, Scan, ScanFault, assign, bars,
 };
 use proptest::prelude::*;
 
@@ -90,7 +90,7 @@ fn buses_are_numbered_depth_first() {
     ];
     assert_eq!(buses, expected);
     // A register in the same word as the bus numbers is not changed.
-    assert_eq!(ecam.read8(at(0, 1, 0), 0x1b), Ok(0x40));
+    assert_eq!(ecam.at(at(0, 1, 0)).read8(0x1b), Ok(0x40));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_bridge_forwards_all_of_its_io_window_and_keeps_its_other_controls() {
         port.mask16(BRIDGE_CONTROL, VGA | BRIDGE_CONTROL_ISA);
     }
     run(&tree, &ranges(), Decoding::On);
-    assert_eq!(tree.ecam().read16(at(0, 1, 0), BRIDGE_CONTROL), Ok(VGA));
+    assert_eq!(tree.ecam().at(at(0, 1, 0)).read16(BRIDGE_CONTROL), Ok(VGA));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn functions_decode_only_if_the_caller_requests_it() {
     let tree = nested();
     tree.functions.borrow_mut()[0].fake.set16(COMMAND, 7);
     tree.functions.borrow_mut()[2].fake.set16(COMMAND, 7);
-    let command = |address| tree.ecam().read16(address, COMMAND).unwrap();
+    let command = |address| tree.ecam().at(address).read16(COMMAND).unwrap();
     run(&tree, &ranges(), Decoding::Off);
     assert_eq!(command(at(0, 0, 0)), 7); // the host bridge keeps its own
     assert_eq!(command(at(1, 0, 0)), COMMAND_BUS_MASTER); // unchanged
@@ -174,7 +174,7 @@ fn functions_decode_only_if_the_caller_requests_it() {
     assert_eq!(command(at(0, 3, 0)), COMMAND_IO | COMMAND_MEMORY);
     // Expansion ROMs stay disabled in any case.
     assert_eq!(
-        tree.ecam().read32(at(1, 0, 0), EXPANSION_ROM).unwrap() & 1,
+        tree.ecam().at(at(1, 0, 0)).read32(EXPANSION_ROM).unwrap() & 1,
         0
     );
 }
@@ -246,10 +246,10 @@ fn the_largest_fitting_bar_is_placed_first_and_the_rest_is_reported() {
     );
     // The BAR stays 0. Memory decoding is off, I/O decoding is on.
     let ecam = tree.ecam();
-    assert_eq!(ecam.read32(at(0, 5, 0), BASE_ADDRESS), Ok(0));
-    assert_eq!(ecam.read16(at(0, 5, 0), COMMAND), Ok(COMMAND_IO));
+    assert_eq!(ecam.at(at(0, 5, 0)).read32(BASE_ADDRESS), Ok(0));
+    assert_eq!(ecam.at(at(0, 5, 0)).read16(COMMAND), Ok(COMMAND_IO));
     assert_eq!(
-        ecam.read16(at(0, 4, 0), COMMAND),
+        ecam.at(at(0, 4, 0)).read16(COMMAND),
         Ok(COMMAND_IO | COMMAND_MEMORY)
     );
     check(&tree, &ranges);
@@ -268,9 +268,9 @@ impl ConfigAccess for Fickle<'_> {
     fn reaches(&self, _: Address, _: u16) -> bool {
         true
     }
-    fn read(&self, at: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
-        let value = self.tree.ecam().read(at, register, width)?;
-        if (at, register) != (self.address, BASE_ADDRESS + 4) {
+    fn read(&self, at: Address, register: Register) -> Result<u32, AccessError> {
+        let value = self.tree.ecam().read(at, register)?;
+        if (at, register.number()) != (self.address, BASE_ADDRESS + 4) {
             return Ok(value);
         }
         self.reads.set(self.reads.get() + 1);
@@ -279,8 +279,8 @@ impl ConfigAccess for Fickle<'_> {
             false => value,
         })
     }
-    fn write(&self, at: Address, reg: u16, width: AccessWidth, v: u32) -> Result<(), AccessError> {
-        self.tree.ecam().write(at, reg, width, v)
+    fn write(&self, at: Address, register: Register, value: u32) -> Result<(), AccessError> {
+        self.tree.ecam().write(at, register, value)
     }
 }
 
@@ -311,7 +311,7 @@ fn a_device_with_changing_sizes_gets_no_address_of_another_device() {
             // With the reported size and with its true size: the BAR's range begins at the reported
             // address, and overlaps no other.
             let ecam = tree.ecam();
-            let register = |device, slot| ecam.read32(at(0, device, 0), slot).unwrap();
+            let register = |device, slot| ecam.at(at(0, device, 0)).read32(slot).unwrap();
             let mut starts = Vec::new();
             for device in 1..4 {
                 for slot in [0x10, 0x14] {
@@ -537,8 +537,8 @@ fn functions_whose_bars_get_no_slot_are_reported_and_disabled_and_the_rest_gets_
         assert!(done.placed as usize <= lent && done.slots > lent as u32);
         let ecam = tree.ecam();
         for address in silent {
-            assert_eq!(ecam.read16(address, COMMAND), Ok(0), "{lent} {address}");
-            assert_eq!(ecam.read32(address, BASE_ADDRESS + 4), Ok(0));
+            assert_eq!(ecam.at(address).read16(COMMAND), Ok(0), "{lent} {address}");
+            assert_eq!(ecam.at(address).read32(BASE_ADDRESS + 4), Ok(0));
         }
         check(&tree, &ranges());
     }
@@ -652,8 +652,8 @@ fn a_bar_that_cannot_be_placed_is_reported_and_its_function_disabled() {
     let (done, faults) = run(&tree, &ranges(), Decoding::On);
     assert_eq!((done.placed, done.left), (3, 1));
     assert!(matches!(faults[..], [AssignFault::Bar { .. }]));
-    assert_eq!(tree.ecam().read16(at(0, 1, 0), COMMAND), Ok(0));
-    assert_eq!(tree.ecam().read32(at(0, 1, 0), 0x14), Ok(0));
+    assert_eq!(tree.ecam().at(at(0, 1, 0)).read16(COMMAND), Ok(0));
+    assert_eq!(tree.ecam().at(at(0, 1, 0)).read32(0x14), Ok(0));
 }
 
 #[test]
@@ -671,7 +671,7 @@ fn without_a_free_bus_number_the_bridge_is_reported_and_leads_nowhere() {
     ];
     assert_eq!(faults, expected);
     assert_eq!(
-        tree.ecam().read32(at(3, 0, 0), PRIMARY_BUS),
+        tree.ecam().at(at(3, 0, 0)).read32(PRIMARY_BUS),
         Ok(0x4000_0000)
     );
     for window in windows(&tree.ecam(), at(3, 0, 0)) {
@@ -703,8 +703,8 @@ fn a_bridge_to_cardbus_is_disabled_reported_and_leads_nowhere() {
     assert_eq!(faults, [AssignFault::CardBus(at(0, 4, 0))]);
     assert_eq!((done.last_bus, tree.disputed.get()), (5, 0));
     let ecam = tree.ecam();
-    assert_eq!(ecam.read16(at(0, 4, 0), COMMAND), Ok(0));
-    assert_eq!(ecam.read32(at(0, 4, 0), PRIMARY_BUS), Ok(0x4000_0000));
+    assert_eq!(ecam.at(at(0, 4, 0)).read16(COMMAND), Ok(0));
+    assert_eq!(ecam.at(at(0, 4, 0)).read32(PRIMARY_BUS), Ok(0x4000_0000));
 }
 
 #[test]
@@ -736,7 +736,7 @@ fn impossible_ranges_are_refused_before_any_access() {
 
 /// Returns a bridge's windows for I/O, memory and prefetchable memory, from its registers.
 fn windows(access: &impl ConfigAccess, bridge: Address) -> [Range<u64>; 3] {
-    let word = |register| u64::from(access.read32(bridge, register).unwrap());
+    let word = |register| u64::from(access.at(bridge).read32(register).unwrap());
     let range = |base, limit, granule| match base > limit {
         true => 0..0,
         false => base..limit + granule,

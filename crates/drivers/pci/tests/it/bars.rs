@@ -6,7 +6,7 @@ use crate::common::{Fake, Tree, at, function};
 use nostall_io::Counts;
 use nostall_pci::registers::*;
 use nostall_pci::{
-    AccessError, AccessWidth, Address, Bar, BarFault, BarKind, ConfigAccess, bars, bars_as_set,
+    AccessError, Address, Bar, BarFault, BarKind, ConfigAccess, Register, bars, bars_as_set,
 };
 use proptest::prelude::*;
 
@@ -226,22 +226,16 @@ fn decoding_is_disabled_while_a_bar_has_all_ones() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, at: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
-            self.0.ecam().read(at, register, width)
+        fn read(&self, at: Address, register: Register) -> Result<u32, AccessError> {
+            self.0.ecam().read(at, register)
         }
-        fn write(
-            &self,
-            at: Address,
-            reg: u16,
-            width: AccessWidth,
-            v: u32,
-        ) -> Result<(), AccessError> {
-            if reg >= BASE_ADDRESS {
-                let command = self.0.ecam().read16(at, COMMAND)?;
+        fn write(&self, at: Address, register: Register, value: u32) -> Result<(), AccessError> {
+            if register.number() >= BASE_ADDRESS {
+                let command = self.0.ecam().at(at).read16(COMMAND)?;
                 assert_eq!(command & 7, COMMAND_BUS_MASTER);
                 self.1.set(self.1.get() + 1);
             }
-            self.0.ecam().write(at, reg, width, v)
+            self.0.ecam().write(at, register, value)
         }
     }
     let tree = one(full());
@@ -276,23 +270,17 @@ fn all_registers_are_restored_also_after_a_failed_access() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, at: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
-            if register >= BASE_ADDRESS {
+        fn read(&self, at: Address, register: Register) -> Result<u32, AccessError> {
+            if register.number() >= BASE_ADDRESS {
                 self.1.set(self.1.get().wrapping_sub(1));
                 if self.1.get() == 0 {
                     return Err(AccessError::Failed);
                 }
             }
-            self.0.ecam().read(at, register, width)
+            self.0.ecam().read(at, register)
         }
-        fn write(
-            &self,
-            at: Address,
-            reg: u16,
-            width: AccessWidth,
-            v: u32,
-        ) -> Result<(), AccessError> {
-            self.0.ecam().write(at, reg, width, v)
+        fn write(&self, at: Address, register: Register, value: u32) -> Result<(), AccessError> {
+            self.0.ecam().write(at, register, value)
         }
     }
     let tree = one(full());

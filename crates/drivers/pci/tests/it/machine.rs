@@ -231,7 +231,7 @@ fn decoding_is_enabled_where_requested() {
     let (bus, ..) = machine();
     let ecam = ecam(&bus);
     for function in functions(&ecam) {
-        let command = ecam.read16(function.address, COMMAND).unwrap() & 7;
+        let command = ecam.at(function.address).read16(COMMAND).unwrap() & 7;
         let expected = match function.header {
             _ if function.class.is_host_bridge() => 0,
             Header::Bridge(_) if function.address.device() == 4 => 7, // forwards I/O

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use nostall_devices::pci::{Topology, VirtualBus};
 use nostall_io::{Counting, Processor, Registers};
 use nostall_pci::{
-    AccessError, AccessWidth, Address, ConfigAccess, ConfigPorts, ECAM_BUS_SIZE, Ecam,
+    AccessError, AccessWidth, Address, ConfigAccess, ConfigPorts, ECAM_BUS_SIZE, Ecam, Register,
 };
 use proptest::prelude::*;
 use spin::mutex::SpinMutex;
@@ -65,8 +65,8 @@ fn at(bus: u8, device: u8, function: u8) -> Address {
 fn index_and_data_are_one_critical_section() {
     let events = RefCell::new(Vec::new());
     let ports = ConfigPorts::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
-    ports.read32(at(0x12, 0x1f, 7), 0xfc).unwrap();
-    ports.write8(at(0, 0, 1), 0x3d, 0xaa).unwrap();
+    ports.at(at(0x12, 0x1f, 7)).read32(0xfc).unwrap();
+    ports.at(at(0, 0, 1)).write8(0x3d, 0xaa).unwrap();
     let expected = [
         Event::Mask,
         Event::Write(0, 0x8012_fffc),
@@ -105,38 +105,36 @@ fn a_method_does_not_access_unreachable_registers() {
     let there = at(0, 0, 0);
     let elsewhere = there.in_segment(1);
     let out = |address, register| Err(AccessError::OutOfReach { address, register });
-    assert_eq!(ports.read32(there, 0x100), out(there, 0x100));
+    assert_eq!(ports.at(there).read32(0x100), out(there, 0x100));
     assert_eq!(
-        ports.read32(there, 0x100).unwrap_err().to_string(),
+        ports.at(there).read32(0x100).unwrap_err().to_string(),
         "register 0x100 of 0000:00:00.0 cannot be reached in this way: ports end at register \
          0xff of segment 0, ECAM at the buses of its windows"
     );
-    assert_eq!(ports.read32(elsewhere, 0), out(elsewhere, 0));
-    assert_eq!(ports.write32(elsewhere, 0, 1), out(elsewhere, 0).map(drop));
+    assert_eq!(ports.at(elsewhere).read32(0), out(elsewhere, 0));
+    assert_eq!(
+        ports.at(elsewhere).write32(0, 1),
+        out(elsewhere, 0).map(drop)
+    );
     let ecam = Ecam::new(Noting(&events), 1, 2..=3);
     for address in [
         at(2, 0, 0),
         at(1, 0, 0).in_segment(1),
         at(4, 0, 0).in_segment(1),
     ] {
-        assert_eq!(ecam.read8(address, 0), out(address, 0).map(|_: u32| 0));
+        assert_eq!(ecam.at(address).read8(0), out(address, 0).map(|_: u32| 0));
     }
     for method in [&ports as &dyn ConfigAccess, &ecam] {
         for address in [there, at(2, 0, 0).in_segment(1)] {
+            let unaligned = |register, width| AccessError::Unaligned { register, width };
             let (word, dword) = (AccessWidth::Word, AccessWidth::Dword);
-            let unaligned = |register, width| Err(AccessError::Unaligned { register, width });
-            assert_eq!(method.read(address, 1, word), unaligned(1, word));
-            assert_eq!(method.read(address, 2, dword), unaligned(2, dword));
-            assert_eq!(
-                method.write(address, 3, dword, 0),
-                unaligned(3, dword).map(|_: u32| ())
-            );
-            let beyond = AccessError::NoSuchRegister(4096);
-            assert_eq!(method.read8(address, 4096), Err(beyond));
-            assert_eq!(
-                method.read32(address, u16::MAX - 3),
-                Err(AccessError::NoSuchRegister(65532))
-            );
+            let function = (&method).at(address);
+            assert_eq!(function.read16(1), Err(unaligned(1, word)));
+            assert_eq!(function.read32(2), Err(unaligned(2, dword)));
+            assert_eq!(function.write32(3, 0), Err(unaligned(3, dword)));
+            let beyond = AccessError::NoSuchRegister;
+            assert_eq!(function.read8(4096), Err(beyond(4096)));
+            assert_eq!(function.read32(u16::MAX - 3), Err(beyond(65532)));
         }
     }
     assert_eq!(events.into_inner(), []);
@@ -146,8 +144,8 @@ fn a_method_does_not_access_unreachable_registers() {
 fn a_window_begins_with_its_first_bus() {
     let events = RefCell::new(Vec::new());
     let ecam = Ecam::new(Noting(&events), 1, 2..=3);
-    ecam.read8(at(2, 0, 0).in_segment(1), 0).unwrap();
-    ecam.read32(at(3, 31, 7).in_segment(1), 4092).unwrap();
+    ecam.at(at(2, 0, 0).in_segment(1)).read8(0).unwrap();
+    ecam.at(at(3, 31, 7).in_segment(1)).read32(4092).unwrap();
     let expected = [Event::Read(0), Event::Read(2 * ECAM_BUS_SIZE - 4)];
     assert_eq!(events.into_inner(), expected);
 }
@@ -163,8 +161,8 @@ fn an_access_takes_two_with_ports_one_with_ecam_and_no_exit_when_shadowed() {
     let before = bus.exits();
     for register in (0..256).step_by(4) {
         let (a, b) = (
-            by_ports.read32(at(0, 1, 0), register),
-            by_ecam.read32(at(0, 1, 0), register),
+            by_ports.at(at(0, 1, 0)).read32(register),
+            by_ecam.at(at(0, 1, 0)).read32(register),
         );
         assert_eq!(a, b, "{register:#x}");
     }
@@ -186,16 +184,16 @@ proptest! {
         let by_ecam = Ecam::new(buses[1].ecam(), 0, 0..=3);
         for (bus, device, function, register, width, value) in accesses {
             let width = [AccessWidth::Byte, AccessWidth::Word, AccessWidth::Dword][width];
-            let register = register - register % width.bytes();
+            let register = Register::new(register - register % width.bytes(), width).unwrap();
             let address = at(bus, device, function);
             match value {
                 None => prop_assert_eq!(
-                    by_ports.read(address, register, width),
-                    by_ecam.read(address, register, width)
+                    by_ports.read(address, register),
+                    by_ecam.read(address, register)
                 ),
                 Some(value) => prop_assert_eq!(
-                    by_ports.write(address, register, width, value),
-                    by_ecam.write(address, register, width, value)
+                    by_ports.write(address, register, value),
+                    by_ecam.write(address, register, value)
                 ),
             }
         }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use nostall_devices::pci::{Topology, VirtualBus};
 use nostall_pci::{
-    AccessError, AccessWidth, Address, ConfigAccess, Ecam, PciTypes, Scan, VirtioDrivers,
+    AccessError, Address, ConfigAccess, Ecam, PciTypes, Register, Scan, VirtioDrivers,
 };
 use pci_types::{PciAddress, PciHeader};
 use virtio_drivers::transport::pci::bus::PciRoot;
@@ -19,24 +19,13 @@ impl<A: ConfigAccess> ConfigAccess for Reads<A> {
         self.0.reaches(address, register)
     }
 
-    fn read(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-    ) -> Result<u32, AccessError> {
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
         self.1.set(self.1.get() + 1);
-        self.0.read(address, register, width)
+        self.0.read(address, register)
     }
 
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        width: AccessWidth,
-        value: u32,
-    ) -> Result<(), AccessError> {
-        self.0.write(address, register, width, value)
+    fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
+        self.0.write(address, register, value)
     }
 }
 

@@ -13,7 +13,7 @@ use nostall_pci::dump::{BadDump, LONGEST, Oddities};
 use nostall_pci::sysfs::NoDevices;
 use nostall_pci::{
     AccessError, AccessWidth, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess,
-    Dump, Function, Names, Scan, Sysfs,
+    Dump, Function, Names, Register, Scan, Sysfs,
 };
 use proptest::prelude::*;
 
@@ -44,8 +44,8 @@ fn at(text: &str) -> Address {
 }
 
 /// Returns all registers of a function.
-fn registers(access: &dyn ConfigAccess, address: Address) -> Vec<u8> {
-    let bytes = (0..4096).map_while(|register| access.read8(address, register).ok());
+fn registers(access: &impl ConfigAccess, address: Address) -> Vec<u8> {
+    let bytes = (0..4096).map_while(|register| access.at(address).read8(register).ok());
     bytes.collect()
 }
 
@@ -73,7 +73,7 @@ fn a_dump_has_the_functions_that_lspci_finds_in_it() {
         assert_eq!(dump.functions().len(), truth.lines().count());
         for (address, line) in dump.functions().iter().zip(truth.lines()) {
             assert_eq!(&address.to_string()[5..], &line[..7]);
-            let function = Function::read(&dump, *address).unwrap().unwrap();
+            let function = Function::read(dump.at(*address)).unwrap().unwrap();
             let ids = format!("[{:04x}:{:04x}]", function.vendor, function.device);
             assert!(line.contains(&ids), "{line}: {ids}");
             assert!(line.contains(&format!(" [{}]: ", function.class)), "{line}");
@@ -109,8 +109,8 @@ fn a_copy_of_sysfs_reads_like_its_dump() {
             assert!(matches!(registers.len(), 256 | 4096));
             for register in (0..4096).step_by(4) {
                 let (a, b) = (
-                    files.read32(address, register),
-                    dump.read32(address, register),
+                    files.at(address).read32(register),
+                    dump.at(address).read32(register),
                 );
                 assert_eq!(a, b, "{address} {register:#x}");
                 let there = usize::from(register) < registers.len();
@@ -118,13 +118,13 @@ fn a_copy_of_sysfs_reads_like_its_dump() {
                 assert_eq!(files.reaches(address, register), there);
                 assert_eq!(dump.reaches(address, register), there);
             }
-            assert_eq!(files.read16(address, 2), dump.read16(address, 2));
-            assert_eq!(files.read8(address, 11), dump.read8(address, 11));
+            assert_eq!(files.at(address).read16(2), dump.at(address).read16(2));
+            assert_eq!(files.at(address).read8(11), dump.at(address).read8(11));
         }
     }
 }
 
-fn refuses_invalid_accesses(access: &dyn ConfigAccess, there: Address) {
+fn refuses_invalid_accesses(access: &impl ConfigAccess, there: Address) {
     let absent = at("00:1e.7");
     assert!(access.reaches(absent, 0xffc));
     for (width, ones) in [
@@ -132,21 +132,24 @@ fn refuses_invalid_accesses(access: &dyn ConfigAccess, there: Address) {
         (AccessWidth::Word, 0xffff),
         (AccessWidth::Dword, 0xffff_ffff),
     ] {
-        assert_eq!(access.read(absent, 0xffc, width), Ok(ones));
+        assert_eq!(
+            access.read(absent, Register::new(0xffc, width).unwrap()),
+            Ok(ones)
+        );
     }
     for address in [absent, there] {
         let unaligned = AccessError::Unaligned {
             register: 2,
             width: AccessWidth::Dword,
         };
-        assert_eq!(access.read32(address, 2), Err(unaligned));
+        assert_eq!(access.at(address).read32(2), Err(unaligned));
         assert_eq!(
-            access.read8(address, 4096),
+            access.at(address).read8(4096),
             Err(AccessError::NoSuchRegister(4096))
         );
         assert!(!access.reaches(address, 4096));
-        assert_eq!(access.write8(address, 4, 0), Err(AccessError::ReadOnly));
-        assert_eq!(access.write32(address, 2, 0), Err(unaligned));
+        assert_eq!(access.at(address).write8(4, 0), Err(AccessError::ReadOnly));
+        assert_eq!(access.at(address).write32(2, 0), Err(unaligned));
     }
 }
 
@@ -170,10 +173,10 @@ fn registers_that_lspci_did_not_print_are_not_recorded() {
     let dump = dump(&short.join("\n"));
     let bridge = at("00:02.0");
     assert_eq!(registers(&dump, bridge).len(), 64);
-    let error = dump.read32(bridge, 0x40).unwrap_err();
+    let error = dump.at(bridge).read32(0x40).unwrap_err();
     assert_eq!(error, AccessError::NotRecorded(0x40));
     assert_eq!(error.to_string(), "register 0x40 is not in this record");
-    let function = Function::read(&dump, bridge).unwrap().unwrap();
+    let function = Function::read(dump.at(bridge)).unwrap().unwrap();
     let mut capabilities = Capabilities::new(&dump, &function);
     let fault = CapabilityFault::Access(AccessError::NotRecorded(0x54));
     assert_eq!(capabilities.next(), Some(Err(fault)));
@@ -193,7 +196,7 @@ fn assert_is_two(dump: &Dump) {
     let addresses = [at("00:00.0"), at("01:02.3")];
     assert_eq!(dump.functions(), addresses);
     assert_eq!(registers(dump, addresses[0]).len(), 32);
-    assert_eq!(dump.read32(addresses[0], 0x18), Ok(0x0b0a_0908));
+    assert_eq!(dump.at(addresses[0]).read32(0x18), Ok(0x0b0a_0908));
     assert_eq!(registers(dump, addresses[1]), [0x34, 0x12, 0x78, 0x56]);
 }
 
@@ -267,7 +270,7 @@ fn oddities_are_counted_and_the_rest_is_read() {
     let stray = stray.replace("01 02 03\n", "01 02 03 04 05 06 07 08 09\n");
     let dump = dump(&stray);
     assert_eq!(dump.oddities().stray_lines, 2);
-    assert_eq!(dump.read32(at("01:02.3"), 0xffc), Ok(0x0807_0605));
+    assert_eq!(dump.at(at("01:02.3")).read32(0xffc), Ok(0x0807_0605));
 }
 
 #[test]
@@ -309,7 +312,7 @@ fn a_list_that_loops_ends() {
     bridge[0x41] = 0x54;
     bridge[0x14b] = 0x10;
     let dump = dump(&write(&functions, false));
-    let function = Function::read(&dump, at("00:02.0")).unwrap().unwrap();
+    let function = Function::read(dump.at(at("00:02.0"))).unwrap().unwrap();
     let list: Vec<_> = Capabilities::new(&dump, &function).collect();
     assert_eq!(list.len(), 4);
     assert_eq!(list[3], Err(CapabilityFault::Loop(0x54)));
@@ -363,7 +366,7 @@ proptest! {
     fn any_text_is_read_or_refused(text in "([0-9a-f]{1,6}:?[ .\r\n]|00:00.0 a\n|[0-9a-f]{2}:( [0-9a-fx]{1,3}){1,20}\n)*") {
         if let Ok(dump) = Dump::read(text.as_bytes()) {
             for address in dump.functions() {
-                let _ = Function::read(&dump, *address);
+                let _ = Function::read(dump.at(*address));
             }
         }
     }
@@ -376,7 +379,7 @@ fn a_bridges_windows_equal_those_of_linux() {
         let dump = dump(&lspci(machine));
         let root = with_resources(machine, &dump);
         for function in dump.functions() {
-            let function = Function::read(&dump, *function).unwrap().unwrap();
+            let function = Function::read(dump.at(*function)).unwrap().unwrap();
             let windows = BridgeWindows::read(&dump, &function).unwrap();
             // The windows are in line 14 and later, if Linux lists them.
             let file = root.path().join(function.address.to_string());
@@ -458,7 +461,7 @@ fn entries_without_an_address_are_counted() {
     let sysfs = Sysfs::open(root.path()).unwrap();
     assert_eq!(sysfs.functions(), [at("00:00.0"), at(short)]);
     assert_eq!(sysfs.unrecognized(), 1);
-    assert_eq!(sysfs.read32(at(short), 0), Ok(0x5678_1234));
+    assert_eq!(sysfs.at(at(short)).read32(0), Ok(0x5678_1234));
 }
 
 #[test]
@@ -478,11 +481,11 @@ fn a_function_that_vanishes_reads_all_ones_and_an_unreadable_file_fails() {
     let (one, other) = (at("00:00.0"), at("01:02.3"));
     let config = |at: Address| root.path().join(at.to_string()).join("config");
     fs::remove_file(config(one)).unwrap();
-    assert_eq!(sysfs.read32(one, 0), Ok(!0));
-    assert_eq!(Function::read(&sysfs, one), Ok(None));
+    assert_eq!(sysfs.at(one).read32(0), Ok(!0));
+    assert_eq!(Function::read(sysfs.at(one)), Ok(None));
     fs::remove_file(config(other)).unwrap();
     fs::create_dir(config(other)).unwrap();
-    assert_eq!(sysfs.read32(other, 0), Err(AccessError::Failed));
+    assert_eq!(sysfs.at(other).read32(0), Err(AccessError::Failed));
     assert!(!sysfs.reaches(other, 0));
 }
 
@@ -499,15 +502,15 @@ fn a_virtual_function_has_the_name_that_linux_gives_it() {
     }
     let sysfs = Sysfs::open(root.path()).unwrap();
     // In a scan, a virtual function appears absent.
-    assert_eq!(Function::read(&sysfs, vf), Ok(None));
+    assert_eq!(Function::read(sysfs.at(vf)), Ok(None));
     // An entry of a list is found.
-    let listed = Function::read_listed(&sysfs, vf).unwrap().unwrap();
+    let listed = Function::read_listed(sysfs.at(vf)).unwrap().unwrap();
     assert_eq!((listed.vendor, listed.class.base()), (0xffff, 0x02));
     std::os::unix::fs::symlink("../0000:00:01.0", folder.join("physfn")).unwrap();
-    assert_eq!(sysfs.read32(vf, 0), Ok(0x10ca_8086));
-    assert_eq!(sysfs.read16(vf, 2), Ok(0x10ca));
-    assert_eq!(sysfs.read8(vf, 1), Ok(0x80));
-    let function = Function::read(&sysfs, vf).unwrap().unwrap();
+    assert_eq!(sysfs.at(vf).read32(0), Ok(0x10ca_8086));
+    assert_eq!(sysfs.at(vf).read16(2), Ok(0x10ca));
+    assert_eq!(sysfs.at(vf).read8(1), Ok(0x80));
+    let function = Function::read(sysfs.at(vf)).unwrap().unwrap();
     assert_eq!((function.vendor, function.device), (0x8086, 0x10ca));
 }
 
@@ -534,7 +537,7 @@ fn all_ones_in_the_line_of_a_virtual_function_are_not_its_numbers() {
     ] {
         let text = format!("01:00.0 physical\n{device}{sriov}\n01:10.0 {name}\n{registers}\n");
         assert_eq!(
-            dump(&text).read32(at("01:10.0"), 0),
+            dump(&text).at(at("01:10.0")).read32(0),
             Ok(0x10ca_1234),
             "{name}"
         );

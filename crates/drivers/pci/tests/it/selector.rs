@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use nostall_pci::{
-    AccessError, AccessWidth, Address, Choice, ConfigAccess, Environment, Known, Policy, Selector,
+    AccessError, Address, Choice, ConfigAccess, Environment, Known, Policy, Register, Selector,
     Signature,
 };
 
@@ -41,23 +41,17 @@ impl ConfigAccess for Way {
         address.segment() < self.segments && register < self.registers
     }
 
-    fn read(&self, address: Address, register: u16, _: AccessWidth) -> Result<u32, AccessError> {
-        if !self.reaches(address, register) {
-            return Err(AccessError::OutOfReach { address, register });
+    fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        if !self.reaches(address, register.number()) {
+            return Err(register.out_of_reach(address));
         }
         self.uses.set(self.uses.get() + 1);
         let there = address == self.function;
         Ok(if there { self.identity } else { !0 })
     }
 
-    fn write(
-        &self,
-        address: Address,
-        register: u16,
-        _: AccessWidth,
-        _: u32,
-    ) -> Result<(), AccessError> {
-        self.read(address, register, AccessWidth::Byte).map(drop)
+    fn write(&self, address: Address, register: Register, _: u32) -> Result<(), AccessError> {
+        self.read(address, register).map(drop)
     }
 }
 
@@ -79,12 +73,12 @@ fn used(
         _ => None,
     };
     let before = uses();
-    let read = selector.read32(address, register);
+    let read = selector.at(address).read32(register);
     let reader = method(before);
     assert_eq!(read.is_ok(), reader.is_some());
     assert_eq!(read.is_ok(), selector.reaches(address, register));
     let before = uses();
-    let _ = selector.write16(address, register, 0);
+    let _ = selector.at(address).write16(register, 0);
     [reader, method(before)]
 }
 
@@ -153,10 +147,10 @@ fn equal_failures_are_not_an_agreement() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, _: Address, _: u16, _: AccessWidth) -> Result<u32, AccessError> {
+        fn read(&self, _: Address, _: Register) -> Result<u32, AccessError> {
             Err(AccessError::Failed)
         }
-        fn write(&self, _: Address, _: u16, _: AccessWidth, _: u32) -> Result<(), AccessError> {
+        fn write(&self, _: Address, _: Register, _: u32) -> Result<(), AccessError> {
             Err(AccessError::Failed)
         }
     }

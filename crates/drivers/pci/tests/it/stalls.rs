@@ -51,10 +51,10 @@ fn waiting_for_the_lock_of_the_ports_is_a_stall_and_a_free_lock_is_none() {
     let span = Nanos::from_micros(9);
     let host = Address::new(0, 0, 0).unwrap();
     let (_, stalls) = Stalls::during(&clock, || {
-        assert!(ports.read32(host, 0).is_ok());
+        assert!(ports.at(host).read32(0).is_ok());
         HELD_FOR.set(span);
-        assert!(ports.read32(host, 0).is_ok());
-        assert!(ports.read32(host, 0).is_ok());
+        assert!(ports.at(host).read32(0).is_ok());
+        assert!(ports.at(host).read32(0).is_ok());
     });
     assert_eq!(stalls.stalls, [(StallCondition::Lock, span)]);
 }

@@ -80,8 +80,8 @@ where
         let first = Scan::new(&auto, 0, 0..=255).find_map(Result::ok)?;
         let at = first.address;
         for register in (0..FIRST_OUT_OF_REACH).step_by(4) {
-            let value = auto.read32(at, register).unwrap_or(!0);
-            let _ = ram.write32(RAM_AT, register, value); // reads all ones then
+            let value = auto.at(at).read32(register).unwrap_or(!0);
+            let _ = ram.at(RAM_AT).write32(register, value); // reads all ones then
         }
         let (ports, ecam) = auto.methods();
         Some(Self {
@@ -393,7 +393,7 @@ fn read<A: ConfigAccess>(access: &A, at: Address, n: u32) -> PciMeasured {
         ..PciMeasured::default()
     };
     for _ in 0..n {
-        match access.read32(at, VENDOR_ID) {
+        match access.at(at).read32(VENDOR_ID) {
             Ok(value) => done.value = black_box(value),
             Err(_) => done.faults += 1,
         }
@@ -409,7 +409,7 @@ fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> PciMea
     };
     for left in (0..n).rev() {
         let value = if left == 0 { before } else { left as u8 };
-        if access.write8(at, INTERRUPT_LINE, value).is_err() {
+        if access.at(at).write8(INTERRUPT_LINE, value).is_err() {
             done.faults += 1;
         }
     }

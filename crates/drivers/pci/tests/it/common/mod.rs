@@ -301,7 +301,7 @@ pub fn at(bus: u8, device: u8, function: u8) -> Address {
 
 /// Returns the function at `address`, which must exist.
 pub fn function(access: &impl ConfigAccess, address: Address) -> nostall_pci::Function {
-    nostall_pci::Function::read(access, address)
+    nostall_pci::Function::read(access.at(address))
         .unwrap()
         .unwrap()
 }

@@ -4,8 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use nostall_pci::{
-    BridgeWindows, Capabilities, ConfigAccess, Dump, ExtendedCapabilities, Function, bars_as_set,
+    BridgeWindows, Capabilities, ConfigAccess, ExtendedCapabilities, Function, bars_as_set,
 };
+
+#[path = "../../crates/drivers/pci/examples/functions/dump.rs"]
+#[allow(dead_code, reason = "it is a module of an example")]
+mod dump;
+
+use dump::Dump;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(dump) = Dump::read(bytes) else {

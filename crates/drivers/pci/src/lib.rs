@@ -14,12 +14,12 @@
 //! - Enumeration: [`Scan`], [`Function`], [`bars`], [`Capabilities`], [`ExtendedCapabilities`].
 //! - Assignment of bus numbers, bridge windows and BARs: [`assign`]. If CPUs use other addresses
 //!   than the bus, [`device_tree::Host::cpu_address`] translates.
-//! - With `std`: the devices of a Linux host, lspci's dumps, names.
 //! - Adapters for other crates' traits: `PciTypes` and `VirtioDrivers`. Their features have the
 //!   names of those crates.
 //!
 //! When not to use it: for one device at a fixed address on a machine with ports, use `pci_types`
-//! and two `out` instructions. On Linux, processes have libpci.
+//! and two `out` instructions. On Linux, processes have libpci; the example `functions` lists a
+//! host's functions, or those in an lspci dump.
 //!
 //! # Example
 //!
@@ -98,9 +98,6 @@
 // Two adapters implement traits that have unsafe methods.
 #![deny(unsafe_code)]
 
-#[cfg(feature = "std")]
-extern crate std;
-
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -115,14 +112,10 @@ mod byte_set;
 mod capability;
 mod config_ports;
 pub mod device_tree;
-#[cfg(feature = "std")]
-pub mod dump;
 mod ecam;
 mod environment;
 mod function;
 pub mod mcfg;
-#[cfg(feature = "std")]
-mod names;
 mod one_bus;
 #[cfg(feature = "pci_types")]
 mod pci_types;
@@ -130,8 +123,6 @@ pub mod registers;
 mod scan;
 mod scan_fault;
 mod selector;
-#[cfg(all(feature = "std", unix))]
-pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
 
@@ -145,18 +136,12 @@ pub use capability::{
     PortType, WrongPort,
 };
 pub use config_ports::{ConfigPorts, PORT, PORTS};
-#[cfg(feature = "std")]
-pub use dump::Dump;
 pub use ecam::{ECAM_BUS_SIZE, Ecam};
 pub use environment::{Environment, Signature};
 pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread};
-#[cfg(feature = "std")]
-pub use names::Names;
 pub use scan::Scan;
 pub use scan_fault::{BusFault, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};
-#[cfg(all(feature = "std", unix))]
-pub use sysfs::Sysfs;
 
 #[cfg(feature = "pci_types")]
 pub use self::pci_types::PciTypes;

@@ -1,10 +1,16 @@
 //! Peak memory for reading a dump, measured in a separate process.
-#![cfg(all(feature = "std", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 use std::fmt::Write;
 use std::fs;
 
-use nostall_pci::{ConfigAccess, Dump};
+use nostall_pci::ConfigAccess;
+
+#[path = "../examples/functions/dump.rs"]
+#[allow(dead_code, reason = "it is a module of an example")]
+mod dump;
+
+use dump::Dump;
 
 /// Returns the process's peak memory in KiB.
 fn peak() -> u64 {

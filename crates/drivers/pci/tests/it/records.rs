@@ -1,6 +1,6 @@
 //! Records of machines: lspci's dumps, and the files of Linux's sysfs.
 
-#![cfg(all(feature = "std", unix))]
+#![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,13 +9,14 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use nostall_pci::dump::{BadDump, LONGEST, Oddities};
-use nostall_pci::sysfs::NoDevices;
 use nostall_pci::{
     AccessError, AccessWidth, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess,
-    Dump, Function, Names, Register, Scan, Sysfs,
+    Function, Register, Scan,
 };
 use proptest::prelude::*;
+
+use crate::lspci::functions::dump::{BadDump, Dump, LONGEST};
+use crate::lspci::functions::sysfs::{NoDevices, Sysfs};
 
 pub const MACHINES: [&str; 3] = ["nested", "pc", "roots"];
 
@@ -78,7 +79,6 @@ fn a_dump_has_the_functions_that_lspci_finds_in_it() {
             assert!(line.contains(&ids), "{line}: {ids}");
             assert!(line.contains(&format!(" [{}]: ", function.class)), "{line}");
         }
-        assert_eq!(*dump.oddities(), Oddities::default());
     }
 }
 
@@ -103,8 +103,6 @@ fn a_copy_of_sysfs_reads_like_its_dump() {
         let root = sysfs(&functions);
         let files = Sysfs::open(root.path()).unwrap();
         assert_eq!(files.functions(), dump.functions());
-        assert_eq!(files.folder(), root.path());
-        assert!(!files.is_restricted());
         for (address, registers) in functions {
             assert!(matches!(registers.len(), 256 | 4096));
             for register in (0..4096).step_by(4) {
@@ -217,9 +215,7 @@ fn text_around_the_registers_does_not_matter() {
         TWO.replace('\n', "\r\n"),
         TWO.trim_end().to_owned(),
     ] {
-        let dump = dump(&text);
-        assert_is_two(&dump);
-        assert_eq!(*dump.oddities(), Oddities::default(), "{text}");
+        assert_is_two(&dump(&text));
     }
     assert_is_two(&dump(&indented));
 }
@@ -232,44 +228,18 @@ fn registers_may_come_in_any_order() {
 }
 
 #[test]
-fn oddities_are_counted_and_the_rest_is_read() {
-    let counted = |text: &str| {
-        let dump = dump(text);
-        assert_is_two(&dump);
-        *dump.oddities()
-    };
-    let none = Oddities::default();
-    let cut = TWO.replace("0e 0f\n", "0e 0f 1\n20: 0g");
-    let one = Oddities {
-        cut_lines: 1,
-        ..none
-    };
-    assert_eq!(counted(&cut.replace("20: 0g", "")), one);
-    let two = Oddities {
-        cut_lines: 2,
-        ..none
-    };
-    assert_eq!(counted(&cut.replace("20: 0g", "20: 0g\n")), two);
-
+fn what_a_damaged_dump_still_has_is_read() {
+    let cut = TWO.replace("0e 0f\n", "0e 0f 1\n20: 0g\n");
+    // The last of repeated functions counts.
     let again = TWO.replace("01:02.3", "00:00.0 first\n00: ff\n30: 01\n\n01:02.3");
     let again = format!("{again}\n{}", &TWO[..TWO.find("01:02.3").unwrap()]);
-    let repeated = Oddities {
-        repeated: 2,
-        ..none
-    };
-    assert_eq!(counted(&again), repeated);
-
     let empty = format!("00:01.0 nothing known\n\n{TWO}\n00:01.1 nor of this one\n");
-    let without_registers = Oddities {
-        without_registers: 2,
-        ..none
-    };
-    assert_eq!(counted(&empty), without_registers);
-
-    let stray = format!("20: 01\n\n{TWO}ffe: 01 02 03\n").replace("ffe", "ff8");
-    let stray = stray.replace("01 02 03\n", "01 02 03 04 05 06 07 08 09\n");
+    for text in [&cut, &again, &empty] {
+        assert_is_two(&dump(text));
+    }
+    // Registers without a function, and registers beyond the last.
+    let stray = format!("20: 01\n\n{TWO}ff8: 01 02 03 04 05 06 07 08 09\n");
     let dump = dump(&stray);
-    assert_eq!(dump.oddities().stray_lines, 2);
     assert_eq!(dump.at(at("01:02.3")).read32(0xffc), Ok(0x0807_0605));
 }
 
@@ -413,46 +383,7 @@ fn with_resources(machine: &str, dump: &Dump) -> tempfile::TempDir {
 }
 
 #[test]
-fn sizes_equal_those_of_linux() {
-    let root = with_resources("nested", &dump(&lspci("nested")));
-    let sysfs = Sysfs::open(root.path()).unwrap();
-    let net = sysfs.resources(at("00:05.0")).unwrap();
-    let sizes: Vec<_> = (0..7).map(|bar| net.bar(bar)).collect();
-    let expected = [Some(32), Some(4096), None, None, Some(16 << 10), None, None];
-    assert_eq!(sizes, expected);
-    assert_eq!(net.rom(), Some(256 << 10));
-    let bridge = sysfs.resources(at("00:02.0")).unwrap();
-    assert_eq!((bridge.bar(0), bridge.rom()), (Some(4096), None));
-
-    let file = root.path().join("0000:00:05.0/resource");
-    for text in ["0x0 0x1\n", "0 1 2\n", "0x0 0x1 0x2 0x3\n", "\u{fffd}"] {
-        fs::write(&file, text).unwrap();
-        assert!(sysfs.resources(at("00:05.0")).is_err(), "{text}");
-    }
-    fs::write(&file, "0x0 0xffffffffffffffff 0x200\n0x2 0x1 0x200\n").unwrap();
-    let strange = sysfs.resources(at("00:05.0")).unwrap();
-    assert_eq!((strange.bar(0), strange.bar(1)), (None, None));
-    assert!(sysfs.resources(at("00:1e.0")).is_err());
-}
-
-#[test]
-fn a_folder_is_found_in_a_copy_of_sys() {
-    let functions = functions(&dump(TWO));
-    let flat = sysfs(&functions);
-    let sys = tempfile::tempdir().unwrap();
-    let devices = sys.path().join("bus/pci/devices");
-    fs::create_dir_all(devices.parent().unwrap()).unwrap();
-    std::os::unix::fs::symlink(flat.path(), &devices).unwrap();
-    fs::create_dir(sys.path().join("devices")).unwrap();
-    for root in [sys.path(), &sys.path().join("bus/pci"), &devices] {
-        let sysfs = Sysfs::open(root).unwrap();
-        assert_eq!(sysfs.functions().len(), 2);
-        assert_eq!(sysfs.folder(), devices);
-    }
-}
-
-#[test]
-fn entries_without_an_address_are_counted() {
+fn entries_without_an_address_are_left_out() {
     let root = sysfs(&functions(&dump(TWO)));
     fs::create_dir(root.path().join("100000000:e1:00.0")).unwrap();
     // Possible names in a copy.
@@ -460,7 +391,6 @@ fn entries_without_an_address_are_counted() {
     fs::rename(root.path().join(long), root.path().join(short)).unwrap();
     let sysfs = Sysfs::open(root.path()).unwrap();
     assert_eq!(sysfs.functions(), [at("00:00.0"), at(short)]);
-    assert_eq!(sysfs.unrecognized(), 1);
     assert_eq!(sysfs.at(at(short)).read32(0), Ok(0x5678_1234));
 }
 
@@ -542,61 +472,4 @@ fn all_ones_in_the_line_of_a_virtual_function_are_not_its_numbers() {
             "{name}"
         );
     }
-}
-
-const LIST: &str = "\
-# A remark
-8086  Intel Corporation
-\t29c0  Express DRAM Controller
-# another
-\t\t1af4 1100  QEMU Virtual Machine
-\t2922  SATA Controller
-\t\t1af4 1100  A board
-1af4  Red Hat, Inc.
-\t29c0  Something else
-
-C 01  Mass storage controller
-\t06  SATA controller
-\t\t01  AHCI 1.0
-C 06  Bridge
-\t00  Host bridge
-";
-
-fn check_names(names: &Names) {
-    let (intel, q35) = (0x8086, 0x29c0);
-    assert!(names.vendor(intel).unwrap().contains("Intel"));
-    assert!(names.device(intel, q35).unwrap().contains("DRAM"));
-    assert_eq!(names.device(intel, 0xffff), None);
-    assert_eq!(names.vendor(0xfff0), None);
-    assert_eq!(names.device(0xfff0, 0), None);
-    let board = names.subsystem((intel, q35), (0x1af4, 0x1100));
-    assert_eq!(board.unwrap(), "QEMU Virtual Machine");
-    assert_eq!(names.subsystem((intel, q35), (0x1af4, 0xffff)), None);
-    assert_eq!(names.class(0x06).unwrap(), "Bridge");
-    assert_eq!(names.subclass(0x01, 0x06).unwrap(), "SATA controller");
-    assert_eq!(names.interface(0x01, 0x06, 0x01).unwrap(), "AHCI 1.0");
-    assert_eq!(names.interface(0x01, 0x06, 0xfe), None);
-    assert_eq!(names.subclass(0x06, 0x7f), None);
-}
-
-#[test]
-fn names_come_from_a_list_or_are_built_in() {
-    check_names(&Names::bundled());
-    check_names(&Names::of_the_system());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pci.ids");
-    fs::write(&file, LIST).unwrap();
-    let names = Names::from_file(&file).unwrap();
-    check_names(&names);
-    // Devices of the next entry do not count.
-    assert_eq!(names.device(0x1af4, 0x2922), None);
-    assert_eq!(names.device(0x1af4, 0x29c0).unwrap(), "Something else");
-    let board = |device| names.subsystem((0x8086, device), (0x1af4, 0x1100));
-    assert_eq!(board(0x2922).unwrap(), "A board");
-    assert!(Names::from_file(folder.path()).is_none());
-    fs::write(&file, "no list").unwrap();
-    assert!(Names::from_file(&file).is_none());
-    fs::write(&file, b"8086  Intel\xff\xe9\n").unwrap();
-    let names = Names::from_file(&file).unwrap();
-    assert_eq!(names.vendor(0x8086).unwrap(), "Intel\u{fffd}\u{fffd}");
 }

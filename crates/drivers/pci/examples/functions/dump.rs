@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::mem;
-use std::vec::Vec;
 
+use nostall_pci::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
+use nostall_pci::{
+    AccessError, Address, ConfigAccess, ExtendedCapabilities, ExtendedCapability, Function,
+    REGISTERS, Register,
+};
 use thiserror::Error;
-
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Register};
-use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
-use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
 /// Largest number of bytes to read. A dump of a thousand functions with all registers has 14 MB.
 pub const LONGEST: u64 = 64 << 20;
@@ -37,7 +37,6 @@ pub struct Dump {
     lines: BTreeMap<(Address, u16), Registers>,
     /// Vendor and device from the functions' own lines or from their physical functions.
     told: BTreeMap<Address, [u8; 4]>,
-    oddities: Oddities,
 }
 
 /// Sixteen registers, with a bit for each known one.
@@ -45,20 +44,6 @@ pub struct Dump {
 struct Registers {
     values: [u8; LINE as usize],
     known: u16,
-}
-
-/// Counters of irregularities in a [`Dump`] that did not prevent reading it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oddities {
-    /// Number of functions with an address but no registers. They are left out.
-    pub without_registers: usize,
-    /// Number of lines of registers that end in other text. The registers before it are used.
-    pub cut_lines: usize,
-    /// Number of repeated functions. The last one is used.
-    pub repeated: usize,
-    /// Number of lines of registers without a function, or with register numbers beyond 4095. They
-    /// are left out.
-    pub stray_lines: usize,
 }
 
 impl Dump {
@@ -85,11 +70,6 @@ impl Dump {
     /// Returns the functions with registers, in order.
     pub fn functions(&self) -> &[Address] {
         &self.functions
-    }
-
-    /// Returns the irregularities.
-    pub const fn oddities(&self) -> &Oddities {
-        &self.oddities
     }
 
     fn byte(&self, address: Address, register: u16) -> Option<u8> {
@@ -182,11 +162,7 @@ impl ConfigAccess for Dump {
 }
 
 /// Replaces all ones in `read`, a virtual function's registers from `register`, with its known IDs.
-pub(crate) fn put_virtual_id(
-    register: u16,
-    read: &mut [u8],
-    known: impl FnOnce() -> Option<[u8; 4]>,
-) {
+pub fn put_virtual_id(register: u16, read: &mut [u8], known: impl FnOnce() -> Option<[u8; 4]>) {
     let first = usize::from(register);
     if first + read.len() <= 4
         && read.iter().all(|byte| *byte == 0xff)
@@ -227,7 +203,6 @@ impl Reader {
         self.dump.told.remove(&address);
         self.dump.told.extend(numbers.map(|ids| (address, ids)));
         if self.named.insert(address, false).is_some() {
-            self.dump.oddities.repeated += 1;
             let lines = self.dump.lines.range((address, 0)..=(address, u16::MAX));
             let lines: Vec<_> = lines.map(|(line, _)| *line).collect();
             for line in lines {
@@ -238,17 +213,14 @@ impl Reader {
 
     fn registers(&mut self, offset: u16, numbers: &[u8]) {
         let Some(address) = self.current else {
-            self.dump.oddities.stray_lines += 1;
             return;
         };
         let numbers = numbers.split(|byte| *byte == b' ').skip(1);
         for (register, number) in (offset..).zip(numbers) {
             let Some(value) = byte(number) else {
-                self.dump.oddities.cut_lines += 1;
                 return;
             };
             if register >= REGISTERS {
-                self.dump.oddities.stray_lines += 1;
                 return;
             }
             let line = self.dump.lines.entry((address, register / LINE));
@@ -262,7 +234,6 @@ impl Reader {
     fn finish(mut self) -> Result<Dump, BadDump> {
         let with_registers = self.named.iter().filter(|(_, has)| **has);
         self.dump.functions = with_registers.map(|(address, _)| *address).collect();
-        self.dump.oddities.without_registers = self.named.len() - self.dump.functions.len();
         match (self.named.len(), self.dump.functions.len()) {
             (0, _) => Err(BadDump::NotOne),
             (_, 0) => Err(BadDump::NoRegisters),

@@ -4,14 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::string::{String, ToString};
-use std::vec::Vec;
 
+use nostall_pci::{AccessError, Address, ConfigAccess, REGISTERS, Register};
 use thiserror::Error;
 
-use crate::Address;
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Register};
-use crate::dump::put_virtual_id;
+use super::dump::put_virtual_id;
 
 /// Linux's directory of PCI devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
@@ -32,40 +29,32 @@ const UNPRIVILEGED: u16 = 64;
 pub struct Sysfs {
     devices: PathBuf,
     functions: Vec<Address>,
-    unrecognized: usize,
+    /// The system restricts registers for this user, as Linux does for users other than root.
     restricted: bool,
 }
 
 impl Sysfs {
-    /// Opens the functions in `root`: [`DEVICES`], a copy of it, or a directory that contains
-    /// `bus/pci/devices` or `devices`, such as a copy of `/sys`.
+    /// Opens the functions in `devices`: [`DEVICES`], or a copy of it.
     ///
     /// # Errors
     ///
     /// [`NoDevices`] if the directory cannot be read, or no entry has the name of a function.
-    pub fn open(root: &Path) -> Result<Self, NoDevices> {
-        let inside = ["bus/pci/devices", "devices"].map(|folder| root.join(folder));
-        let devices = inside.into_iter().find(|folder| folder.is_dir());
-        let devices = devices.unwrap_or_else(|| root.to_path_buf());
-        let failed = |error| NoDevices::Io(devices.clone(), error);
-        let (mut functions, mut unrecognized) = (Vec::new(), 0);
-        for entry in fs::read_dir(&devices).map_err(failed)? {
+    pub fn open(devices: &Path) -> Result<Self, NoDevices> {
+        let failed = |error| NoDevices::Io(devices.to_path_buf(), error);
+        let mut functions = Vec::new();
+        for entry in fs::read_dir(devices).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
-            match name.to_str().and_then(|name| name.parse().ok()) {
-                Some(address) => functions.push(address),
-                None => unrecognized += 1,
-            }
+            functions.extend(name.to_str().and_then(|name| name.parse::<Address>().ok()));
         }
         if functions.is_empty() {
-            return Err(NoDevices::Empty(devices));
+            return Err(NoDevices::Empty(devices.to_path_buf()));
         }
         functions.sort_unstable();
         // A copy may hold a function twice: with and without its segment.
         functions.dedup();
         let mut sysfs = Self {
-            devices,
+            devices: devices.to_path_buf(),
             functions,
-            unrecognized,
             restricted: false,
         };
         sysfs.restricted = sysfs.functions.iter().any(|at| sysfs.is_kept_from_us(*at));
@@ -75,38 +64,6 @@ impl Sysfs {
     /// Returns the functions, in order.
     pub fn functions(&self) -> &[Address] {
         &self.functions
-    }
-
-    /// Returns the directory of the devices.
-    pub fn folder(&self) -> &Path {
-        &self.devices
-    }
-
-    /// Returns the number of entries without a function's name.
-    pub const fn unrecognized(&self) -> usize {
-        self.unrecognized
-    }
-
-    /// Returns whether the system restricts registers for this user, as Linux does for users other
-    /// than root.
-    pub const fn is_restricted(&self) -> bool {
-        self.restricted
-    }
-
-    /// Returns Linux's address ranges of a function, from its `resource` file.
-    ///
-    /// # Errors
-    ///
-    /// The system's error, or [`ErrorKind::InvalidData`] for other contents.
-    pub fn resources(&self, address: Address) -> io::Result<Resources> {
-        /// Largest file to read. Linux's has 57 bytes a line, and a line for each of up to 17
-        /// ranges.
-        const LONGEST: u64 = 16 << 10;
-        let mut text = String::new();
-        let file = File::open(self.file(address, "resource"))?;
-        file.take(LONGEST).read_to_string(&mut text)?;
-        let invalid = || io::Error::new(ErrorKind::InvalidData, "not a list of ranges");
-        Resources::parse(&text).ok_or_else(invalid)
     }
 
     fn file(&self, address: Address, name: &str) -> PathBuf {
@@ -199,54 +156,6 @@ impl ConfigAccess for Sysfs {
 
 /// Linux's ENODEV (`errno-base.h`).
 const NO_DEVICE: i32 = 19;
-
-/// Address ranges of a function: BARs 0 to 5, the ROM, and those that drivers or bridges add.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resources(Vec<Resource>);
-
-/// A range of addresses in Linux's format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Resource {
-    first: u64,
-    last: u64,
-    flags: u64,
-}
-
-impl Resources {
-    /// Parses one line for each range: first and last address, flags.
-    fn parse(text: &str) -> Option<Self> {
-        let line = |line: &str| {
-            let mut numbers = line
-                .split_ascii_whitespace()
-                .map(|number| u64::from_str_radix(number.strip_prefix("0x")?, 16).ok());
-            let resource = Resource {
-                first: numbers.next()??,
-                last: numbers.next()??,
-                flags: numbers.next()??,
-            };
-            numbers.next().is_none().then_some(resource)
-        };
-        text.lines().map(line).collect::<Option<_>>().map(Self)
-    }
-
-    /// Returns the size of a BAR, 0 to 5; `None` if Linux does not report it.
-    pub fn bar(&self, index: u8) -> Option<u64> {
-        (index < 6).then(|| self.size(index.into()))?
-    }
-
-    /// Returns the size of the expansion ROM; `None` if Linux does not report it.
-    pub fn rom(&self) -> Option<u64> {
-        self.size(6)
-    }
-
-    fn size(&self, index: usize) -> Option<u64> {
-        let range = self.0.get(index).filter(|range| range.flags != 0)?;
-        // Linux represents an empty range as last = first - 1.
-        let size = range.last.checked_sub(range.first)?.checked_add(1)?;
-        // An upper half has no flags and is not a BAR. A range from 0 to 0 is unused.
-        (range.last != 0).then_some(size)
-    }
-}
 
 /// Reason for which the devices cannot be opened.
 #[derive(Debug, Error)]

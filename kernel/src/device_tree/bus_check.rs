@@ -33,9 +33,7 @@ fn check_burst() {
     port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT);
     let sent = *b"\x00burst \xff";
     port.write_burst(THR, &sent);
-    let mut echoed = [0; 8];
-    port.read_burst(RBR, &mut echoed);
-    assert_eq!(echoed, sent, "{port:?}");
+    assert_eq!(sent.map(|_| port.read8(RBR)), sent, "{port:?}");
     port.write8(FCR, 0);
     port.write8(MCR, 0);
 }

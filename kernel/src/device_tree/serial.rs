@@ -119,10 +119,6 @@ impl Registers for SerialPort {
         self.0.write_burst(offset, values);
     }
 
-    fn read_burst(&self, offset: usize, values: &mut [u8]) {
-        self.0.read_burst(offset, values);
-    }
-
     fn burst_instructions(&self, values: usize) -> usize {
         self.0.burst_instructions(values)
     }

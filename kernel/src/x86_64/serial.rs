@@ -83,13 +83,6 @@ impl Registers for SerialPort {
         }
     }
 
-    fn read_burst(&self, offset: usize, values: &mut [u8]) {
-        match self {
-            Self::Ports(ports) => ports.read_burst(offset, values),
-            Self::Mmio(mmio) => mmio.read_burst(offset, values),
-        }
-    }
-
     fn burst_instructions(&self, values: usize) -> usize {
         match self {
             Self::Ports(ports) => ports.burst_instructions(values),

@@ -152,7 +152,7 @@ fn an_overrun_is_shown_once_and_keeps_the_older_bytes() {
     assert_eq!(port.read8(LSR) & lsr::OVERRUN, lsr::OVERRUN);
     assert_eq!(port.read8(LSR) & lsr::OVERRUN, 0);
     let mut received = [0; 16];
-    port.read_burst(RBR, &mut received);
+    received.fill_with(|| port.read8(RBR));
     assert_eq!(received, core::array::from_fn(|i| i as u8));
     assert_eq!(port.read8(LSR) & lsr::DATA_READY, 0);
 }
@@ -163,7 +163,7 @@ fn loopback_brings_bytes_back_and_outputs_to_inputs() {
     port.write8(MCR, mcr::LOOP | mcr::RTS | mcr::OUT2);
     port.write_burst(THR, b"echo");
     let mut back = [0; 4];
-    port.read_burst(RBR, &mut back);
+    back.fill_with(|| port.read8(RBR));
     assert_eq!(&back, b"echo");
     assert_eq!(port.read8(MSR) & 0xf0, msr::CTS | msr::DCD);
     assert_eq!(port.into_sink(), b"", "nothing on the line");

@@ -67,13 +67,12 @@ mod offered;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
-#[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
-mod rate;
 #[cfg(target_arch = "riscv64")]
 mod rdtime;
 mod registers;
 mod stall;
 mod text;
+mod tick_clock;
 mod time;
 mod timeout;
 #[cfg(target_arch = "x86_64")]
@@ -92,16 +91,17 @@ pub use offered::Offered;
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;
 #[cfg(target_arch = "riscv64")]
-pub use rdtime::Rdtime;
+pub use rdtime::{Rdtime, TimeCounter};
 pub use registers::Registers;
 #[cfg(feature = "stall-hook")]
 pub use stall::set_stall_hook;
 pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
 pub use text::line_feed_in;
+pub use tick_clock::{TickClock, TickSource};
 pub use time::{Clock, Nanos};
 pub use timeout::Timeout;
 #[cfg(target_arch = "x86_64")]
-pub use tsc::Tsc;
+pub use tsc::{TimeStampCounter, Tsc};
 
 /// The README's example.
 #[cfg(all(doctest, target_arch = "x86_64"))]

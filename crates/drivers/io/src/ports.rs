@@ -7,7 +7,7 @@ use crate::Registers;
 /// Implementation of bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringIo {
-    /// One `rep outsb` or `rep insb`.
+    /// One `rep outsb`.
     Rep,
     /// A loop of `out` or `in`. Some confidential guests need it (SEV-ES, TDX): the guest itself
     /// emulates port accesses, and its handler may not support string instructions.
@@ -94,24 +94,6 @@ impl Registers for Ports {
         }
     }
 
-    fn read_burst(&self, offset: usize, values: &mut [u8]) {
-        let port = match (self.string_io, self.port(offset, 1)) {
-            (StringIo::Rep, Some(port)) => port,
-            _ => return values.iter_mut().for_each(|v| *v = self.read8(offset)),
-        };
-        // SAFETY: as in `read8`. The instruction writes exactly the bytes of `values`, and the ABI
-        // keeps the direction flag clear.
-        unsafe {
-            asm!(
-                "rep insb",
-                in("dx") port,
-                inout("rcx") values.len() => _,
-                inout("rdi") values.as_mut_ptr() => _,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
     fn burst_instructions(&self, values: usize) -> usize {
         match self.string_io {
             StringIo::Rep => 1,
@@ -178,9 +160,6 @@ mod tests {
         assert_eq!(none.read8(0), !0);
         assert_eq!(none.read16(0), !0);
         assert_eq!(none.read32(usize::MAX), !0);
-        let mut burst = [0; 3];
-        none.read_burst(8, &mut burst);
-        assert_eq!(burst, [!0; 3]);
         // SAFETY: as for `none`.
         let top = unsafe { Ports::new(0xffff, 8) };
         assert_eq!(top.read8(1), !0, "there is no port 0x10000");

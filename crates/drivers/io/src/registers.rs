@@ -24,15 +24,7 @@ pub trait Registers {
         }
     }
 
-    /// Fills `values`, in order, from the one register at `offset`.
-    fn read_burst(&self, offset: usize, values: &mut [u8]) {
-        for value in values {
-            *value = self.read8(offset);
-        }
-    }
-
-    /// Returns the number of register instructions for a burst of `values` values, in either
-    /// direction.
+    /// Returns the number of register instructions for a burst of `values` values.
     fn burst_instructions(&self, values: usize) -> usize {
         values
     }
@@ -75,9 +67,6 @@ impl<R: Registers + ?Sized> Registers for &R {
     }
     fn write_burst(&self, offset: usize, values: &[u8]) {
         (**self).write_burst(offset, values);
-    }
-    fn read_burst(&self, offset: usize, values: &mut [u8]) {
-        (**self).read_burst(offset, values);
     }
     fn burst_instructions(&self, values: usize) -> usize {
         (**self).burst_instructions(values)
@@ -127,10 +116,6 @@ pub(crate) mod tests {
         fn write_burst(&self, offset: usize, values: &[u8]) {
             self.record(format!("write_burst {offset} {values:?}"));
         }
-        fn read_burst(&self, offset: usize, values: &mut [u8]) {
-            self.record(format!("read_burst {offset} {}", values.len()));
-            values.fill(0x1b);
-        }
         fn burst_instructions(&self, values: usize) -> usize {
             values + 10
         }
@@ -150,8 +135,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Results of `read8`, `read16`, `read32`, `read_burst` and `burst_instructions`.
-    type Answers = (u8, u16, u32, [u8; 2], usize);
+    /// Results of `read8`, `read16`, `read32` and `burst_instructions`.
+    type Answers = (u8, u16, u32, usize);
 
     /// Makes one access of each kind.
     pub(crate) fn use_every_access(window: impl Registers) -> Answers {
@@ -159,20 +144,17 @@ pub(crate) mod tests {
         window.write16(2, 102);
         window.write32(3, 103);
         window.write_burst(4, &[104, 105]);
-        let mut burst = [0; 2];
-        window.read_burst(5, &mut burst);
         (
             window.read8(6),
             window.read16(7),
             window.read32(8),
-            burst,
             window.burst_instructions(3),
         )
     }
 
     /// Returns the results that `use_every_access` has from a `Recorded`.
     pub(crate) fn answers() -> Answers {
-        (0x18, 0x1616, 0x3232_3232, [0x1b; 2], 13)
+        (0x18, 0x1616, 0x3232_3232, 13)
     }
 
     /// Returns the accesses that `use_every_access` makes.
@@ -182,7 +164,6 @@ pub(crate) mod tests {
             "write16 2 102",
             "write32 3 103",
             "write_burst 4 [104, 105]",
-            "read_burst 5 2",
             "read8 6",
             "read16 7",
             "read32 8",

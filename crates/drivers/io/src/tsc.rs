@@ -2,8 +2,7 @@
 
 use core::arch::x86_64::{__cpuid, _rdtsc, CpuidResult};
 
-use crate::rate::Rate;
-use crate::{Clock, Nanos};
+use crate::tick_clock::{TickClock, TickSource};
 
 /// Time stamp counter of x86-64 CPUs, as a clock for a `static`.
 ///
@@ -20,40 +19,27 @@ use crate::{Clock, Nanos};
 /// assert!(CLOCK.now().is_known());
 /// ```
 ///
-/// # Before the rate is known
-///
-/// [`now`](Clock::now) returns [`Nanos::UNKNOWN`], so log records have no time instead of a wrong
-/// one. For drivers it is a stopped clock: [`Timeout`](crate::Timeout) and [`Clock::wait_until`]
-/// count polls, so that each wait ends.
-///
-/// # CPUs
-///
-/// All CPUs have the same time. The clock does not correct an offset for each CPU, because then
-/// each read would need the CPU's number, with pre-emption off. Processors with an invariant
-/// counter (from about 2008) start it on all CPUs with one reset, and hypervisors keep it equal.
+/// Processors with an invariant counter (from about 2008) start it on all CPUs with one reset, and
+/// hypervisors keep it equal.
 ///
 /// Firmware may leave the counters of several sockets different. Then a kernel sets
 /// `IA32_TSC_ADJUST` on each CPU during its start (Intel SDM volume 3, "Time-Stamp Counter
-/// Adjustment"). This clock needs no change. Time 0 is the start of the counter, usually the
-/// machine's reset.
+/// Adjustment"). This clock needs no change. Time 0 is usually the machine's reset.
+pub type Tsc = TickClock<TimeStampCounter>;
+
+/// Source of [`Tsc`].
 #[derive(Debug)]
-pub struct Tsc {
-    rate: Rate,
+pub enum TimeStampCounter {}
+
+impl TickSource for TimeStampCounter {
+    #[inline]
+    fn ticks() -> u64 {
+        // SAFETY: every x86-64 CPU has the instruction, and a kernel may always use it.
+        unsafe { _rdtsc() }
+    }
 }
 
-impl Tsc {
-    /// Creates a clock without a rate.
-    pub const fn new() -> Self {
-        Self {
-            rate: Rate::unknown(),
-        }
-    }
-
-    /// Sets the rate in hertz, for all CPUs. A rate of 0 is unknown.
-    pub fn set_rate(&self, hz: u64) {
-        self.rate.set(hz);
-    }
-
+impl TickClock<TimeStampCounter> {
     /// Returns the rate in hertz that the hypervisor or the processor reports.
     ///
     /// Reads the hypervisor's timing leaf (4000_0010h: VMware, and KVM's users on request), then
@@ -61,32 +47,6 @@ impl Tsc {
     /// QEMU report none: measure the rate with another timer.
     pub fn reported_rate() -> Option<u64> {
         reported_rate(cpuid)
-    }
-
-    /// Returns the counter's value.
-    #[inline]
-    pub fn ticks() -> u64 {
-        // SAFETY: every x86-64 CPU has the instruction, and a kernel may always use it.
-        unsafe { _rdtsc() }
-    }
-
-    /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for a timer
-    /// with a deadline. Returns `None` if the rate or `at` is unknown.
-    pub fn ticks_at(&self, at: Nanos) -> Option<u64> {
-        self.rate.ticks_at(at)
-    }
-}
-
-impl Default for Tsc {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for Tsc {
-    #[inline]
-    fn now(&self) -> Nanos {
-        self.rate.time(Self::ticks())
     }
 }
 
@@ -140,6 +100,7 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use crate::{Clock, Nanos};
     use std::vec::Vec;
 
     /// Number of a leaf, and EAX, EBX and ECX of its answer.

@@ -1,28 +1,45 @@
-//! Rate of a counter, which is set after the first reads.
+//! Counters of a processor as clocks.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Nanos;
+use crate::{Clock, Nanos};
 
 /// Nanoseconds in a second, times 2^32.
 const SECOND: u64 = 1_000_000_000 << 32;
 
-/// Rate of a counter shared by all CPUs.
-#[derive(Debug)]
-pub(crate) struct Rate {
-    /// Nanoseconds for each step, times 2^32; 0 while the rate is unknown.
-    scale: AtomicU64,
+/// Counter of a processor: it starts at a reset, has one rate, and is the same on all CPUs.
+pub trait TickSource {
+    /// Returns the counter's value.
+    fn ticks() -> u64;
 }
 
-impl Rate {
-    pub(crate) const fn unknown() -> Self {
+/// Clock for a `static`, from a counter whose rate is set after the first reads.
+///
+/// Until [`set_rate`](Self::set_rate), [`now`](Clock::now) returns [`Nanos::UNKNOWN`], so log
+/// records have no time instead of a wrong one. For drivers it is a stopped clock:
+/// [`Timeout`](crate::Timeout) and [`Clock::wait_until`] count polls, so that each wait ends.
+///
+/// All CPUs have the same time. The clock does not correct an offset for each CPU, because then
+/// each read would need the CPU's number, with pre-emption off. Time 0 is the counter's start.
+#[derive(Debug)]
+pub struct TickClock<T> {
+    /// Nanoseconds for each step, times 2^32; 0 while the rate is unknown.
+    scale: AtomicU64,
+    source: PhantomData<fn() -> T>,
+}
+
+impl<T> TickClock<T> {
+    /// Creates a clock without a rate.
+    pub const fn new() -> Self {
         Self {
             scale: AtomicU64::new(0),
+            source: PhantomData,
         }
     }
 
-    /// Sets the rate in hertz. A rate of 0, or of more than 2^32 GHz, is unknown.
-    pub(crate) fn set(&self, hz: u64) {
+    /// Sets the rate in hertz, for all CPUs. A rate of 0, or of more than 2^32 GHz, is unknown.
+    pub fn set_rate(&self, hz: u64) {
         let scale = SECOND.checked_div(hz).unwrap_or(0);
         // One word, so a reader sees either the old or the new rate.
         self.scale.store(scale, Ordering::Relaxed);
@@ -30,7 +47,7 @@ impl Rate {
 
     /// Returns the time after `ticks` steps.
     #[inline]
-    pub(crate) fn time(&self, ticks: u64) -> Nanos {
+    fn time(&self, ticks: u64) -> Nanos {
         let scale = self.scale.load(Ordering::Relaxed);
         if scale == 0 {
             return Nanos::UNKNOWN;
@@ -39,8 +56,9 @@ impl Rate {
         Nanos(time.min(i64::MAX as u128) as u64)
     }
 
-    /// Returns the first number of steps at which the time is at least `at`.
-    pub(crate) fn ticks_at(&self, at: Nanos) -> Option<u64> {
+    /// Returns the first counter value at which [`now`](Clock::now) is at least `at`, for a timer
+    /// with a deadline. Returns `None` if the rate or `at` is unknown.
+    pub fn ticks_at(&self, at: Nanos) -> Option<u64> {
         let scale = self.scale.load(Ordering::Relaxed);
         if scale == 0 || !at.is_known() {
             return None;
@@ -50,20 +68,41 @@ impl Rate {
     }
 }
 
+impl<T: TickSource> TickClock<T> {
+    /// Returns the counter's value.
+    #[inline]
+    pub fn ticks() -> u64 {
+        T::ticks()
+    }
+}
+
+impl<T> Default for TickClock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: TickSource> Clock for TickClock<T> {
+    #[inline]
+    fn now(&self) -> Nanos {
+        self.time(T::ticks())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rate(hz: u64) -> Rate {
-        let rate = Rate::unknown();
-        rate.set(hz);
-        rate
+    fn rate(hz: u64) -> TickClock<()> {
+        let clock = TickClock::new();
+        clock.set_rate(hz);
+        clock
     }
 
     #[test]
     fn without_a_rate_no_time_is_known() {
-        for rate in [Rate::unknown(), rate(0), rate(u64::MAX)] {
+        for rate in [TickClock::new(), rate(0), rate(u64::MAX)] {
             assert_eq!(rate.time(0), Nanos::UNKNOWN);
             assert_eq!(rate.time(u64::MAX), Nanos::UNKNOWN);
             assert_eq!(rate.ticks_at(Nanos(1)), None);

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::metric::Metric;
 use crate::numbers::median;
 
 /// Result of an experiment: the form in which it is computed, written as JSON, and read again.
@@ -21,7 +22,8 @@ pub struct Figure {
     pub profile: Option<String>,
     /// Stable name of the thing counted.
     pub metric: String,
-    /// Kind of work, where one metric is measured for several: [`write_of`], [`BY_LINE`].
+    /// Kind of work, where one metric is measured for several and its name has none of them:
+    /// [`write_of`], [`BY_LINE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
     /// The value, in `unit`. In JSON, `null` is a ratio without a finite value.
@@ -54,15 +56,6 @@ pub const BY_LINE: &str = "by-line";
 #[must_use]
 pub fn write_of(bytes: impl Display) -> String {
     format!("{bytes}-byte-write")
-}
-
-/// Splits a metric's name from the case behind it: `ns 2500-byte-write`.
-#[must_use]
-pub fn metric_and_case(name: &str) -> (&str, Option<&str>) {
-    match name.split_once(' ') {
-        Some((metric, case)) => (metric, Some(case)),
-        None => (name, None),
-    }
 }
 
 fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
@@ -154,7 +147,6 @@ impl Figures {
             strategy,
             profile: None,
             case: None,
-            part: "",
         }
     }
 
@@ -163,11 +155,12 @@ impl Figures {
         &mut self,
         strategy: &str,
         profile: Option<&str>,
-        metric: &str,
+        metric: &Metric,
     ) -> Option<&mut Figure> {
         let mut all = self.all.iter_mut();
         all.find(|one| {
-            (&*one.strategy, one.profile.as_deref(), &*one.metric) == (strategy, profile, metric)
+            (&*one.strategy, one.profile.as_deref(), &*one.metric)
+                == (strategy, profile, metric.name)
                 && one.case.is_none()
         })
     }
@@ -204,20 +197,14 @@ impl Recorder<'_> {
     }
 
     /// Records one value, or none if the machine cannot count it.
-    pub fn value(
-        &mut self,
-        metric: &str,
-        unit: &str,
-        value: impl Into<Option<f64>>,
-    ) -> Option<&mut Figure> {
-        self.value_of(metric, unit, value, [])
+    pub fn value(&mut self, metric: &Metric, value: impl Into<Option<f64>>) -> Option<&mut Figure> {
+        self.value_of(metric, value, [])
     }
 
     /// Records a value that was derived from the values of `rounds`.
     pub fn value_of(
         &mut self,
-        metric: &str,
-        unit: &str,
+        metric: &Metric,
         value: impl Into<Option<f64>>,
         rounds: impl IntoIterator<Item = f64>,
     ) -> Option<&mut Figure> {
@@ -226,13 +213,14 @@ impl Recorder<'_> {
         let several = (rounds.len() > 1).then_some(&rounds);
         let extreme =
             |of: fn(f64, f64) -> f64| several.and_then(|all| all.iter().copied().reduce(of));
+        let (metric, unit) = (metric.key(self.case.as_deref()), metric.unit);
         self.figures.all.push(Figure {
             path: self.figures.path.to_owned(),
             strategy: self.strategy.to_owned(),
             on: self.figures.on.to_owned(),
             profile: self.profile.clone(),
-            metric: metric.to_owned(),
-            case: self.case.clone(),
+            metric: metric.0.into_owned(),
+            case: metric.1.map(str::to_owned),
             value,
             unit: unit.to_owned(),
             n: rounds.len().max(1),
@@ -247,29 +235,26 @@ impl Recorder<'_> {
     /// Records the median of `rounds`, in units of `per`; nothing if there are none.
     pub fn median(
         &mut self,
-        metric: &str,
-        unit: &str,
+        metric: &Metric,
         rounds: impl IntoIterator<Item = u64>,
         per: f64,
     ) -> Option<&mut Figure> {
         let rounds: Vec<_> = rounds.into_iter().collect();
         let value = (!rounds.is_empty()).then(|| median(rounds.clone()) as f64 / per);
         let rounds = rounds.into_iter().map(|one| one as f64 / per);
-        self.value_of(metric, unit, value, rounds)
+        self.value_of(metric, value, rounds)
     }
 }
 
-/// The figures of one row of a table. A metric's name may be followed by a blank and a case, which
-/// then replaces the row's.
+/// The figures of one row of a table.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     figures: &'a [Figure],
     /// The row's strategy.
     pub strategy: &'a str,
     profile: Option<&'a str>,
-    case: Option<&'a str>,
-    /// Stands for each `*` in the metrics' names.
-    pub part: &'a str,
+    /// The row's case, if it has one.
+    pub case: Option<&'a str>,
 }
 
 impl<'a> Row<'a> {
@@ -277,12 +262,6 @@ impl<'a> Row<'a> {
     #[must_use]
     pub const fn of(self, strategy: &'a str) -> Self {
         Self { strategy, ..self }
-    }
-
-    /// Returns the row whose metrics have `part` in their names.
-    #[must_use]
-    pub const fn of_part(self, part: &'a str) -> Self {
-        Self { part, ..self }
     }
 
     /// Returns the same row of another case.
@@ -300,10 +279,9 @@ impl<'a> Row<'a> {
 
     /// Returns the row's figure of this metric, if there is one.
     #[must_use]
-    pub fn figure(&self, metric: &str) -> Option<&'a Figure> {
-        let name = metric.replace('*', self.part);
-        let (metric, case) = metric_and_case(&name);
-        let key = (self.strategy, self.profile, metric, case.or(self.case));
+    pub fn figure(&self, metric: &Metric) -> Option<&'a Figure> {
+        let (name, case) = metric.key(self.case);
+        let key = (self.strategy, self.profile, &*name, case);
         self.figures.iter().find(|one| {
             let (profile, case) = (one.profile.as_deref(), one.case.as_deref());
             (&*one.strategy, profile, &*one.metric, case) == key
@@ -312,19 +290,19 @@ impl<'a> Row<'a> {
 
     /// Returns the value of this metric, if there is one.
     #[must_use]
-    pub fn get(&self, metric: &str) -> Option<f64> {
+    pub fn get(&self, metric: &Metric) -> Option<f64> {
         Some(self.figure(metric)?.value)
     }
 
     /// Returns the value of this metric in units of another.
     #[must_use]
-    pub fn per(&self, metric: &str, other: &str) -> Option<f64> {
+    pub fn per(&self, metric: &Metric, other: &Metric) -> Option<f64> {
         Some(self.get(metric)? / self.get(other)?.max(f64::MIN_POSITIVE))
     }
 
     /// Returns the value of this metric in units of another strategy's.
     #[must_use]
-    pub fn to(&self, strategy: &'a str, metric: &str) -> Option<f64> {
+    pub fn to(&self, strategy: &'a str, metric: &Metric) -> Option<f64> {
         Some(self.get(metric)? / self.of(strategy).get(metric)?.max(f64::MIN_POSITIVE))
     }
 }
@@ -332,6 +310,8 @@ impl<'a> Row<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NS: Metric = Metric::new("ns", "ns");
 
     #[test]
     fn a_figure_without_a_finite_value_and_members_that_are_missing_are_read() {
@@ -346,7 +326,7 @@ mod tests {
         let mut record = figures.record("byte-polled").on_port("vm");
         record = record.of_case(Some(write_of(2_500)));
         let rounds = [1.0, 2.0, 3.0];
-        let figure = record.value_of("ns", "ns", 2.0, rounds).unwrap();
+        let figure = record.value_of(&NS, 2.0, rounds).unwrap();
         assert_eq!(figure.missed(Goal::AtMost(2.5)), Some(3.0));
         let text = serde_json::to_string(&figures[0]).unwrap();
         assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), figures[0]);
@@ -357,16 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn a_row_finds_a_metric_of_its_case_or_of_the_case_behind_it() {
+    fn a_row_finds_the_metrics_of_its_case() {
         let mut figures = Figures::new("uart", "model");
-        figures.record("a").value("ns", "ns", 1.0);
-        let case = Some(BY_LINE.to_owned());
-        figures.record("a").of_case(case).value("ns", "ns", 2.0);
+        figures.record("a").value(&NS, 1.0);
+        let by_line = || Some(BY_LINE.to_owned());
+        let named = Metric::new("ns_*", "ns");
+        let mut record = figures.record("a").of_case(by_line());
+        record.value(&NS, 2.0);
+        record.value(&named, 3.0);
+        assert_eq!(
+            (&*figures[2].metric, figures[2].case.as_deref()),
+            ("ns_by-line", None)
+        );
         let row = figures.row("a");
-        assert_eq!(row.get("ns"), Some(1.0));
-        assert_eq!(row.get("ns by-line"), Some(2.0));
-        assert_eq!(row.of_case(Some(BY_LINE)).get("ns"), Some(2.0));
-        assert_eq!(row.of_part("n").get("*s"), Some(1.0));
-        assert_eq!(row.get("ns other"), None);
+        assert_eq!((row.get(&NS), row.get(&named)), (Some(1.0), None));
+        let row = row.of_case(Some(BY_LINE));
+        assert_eq!((row.get(&NS), row.get(&named)), (Some(2.0), Some(3.0)));
+        assert_eq!(row.of_case(Some("other")).get(&NS), None);
     }
 }

@@ -3,12 +3,14 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::figure::Row;
+use crate::metric::Metric;
 
 /// A column of a table over figures.
 pub struct Column {
     /// The column's heading.
     pub header: &'static str,
     value: Value,
+    case: Option<&'static str>,
     show: fn(f64) -> String,
     missing: &'static str,
 }
@@ -17,20 +19,19 @@ pub struct Column {
 #[derive(Clone, Copy)]
 enum Value {
     /// The row's figure of this metric.
-    Metric(&'static str),
+    Metric(&'static Metric),
     /// A value that is derived from the row's figures.
     Derived(fn(&Row<'_>) -> Option<f64>),
 }
 
 impl Column {
     /// Shows the figures of `metric`.
-    pub const fn of(header: &'static str, metric: &'static str, show: fn(f64) -> String) -> Self {
-        Self {
-            header,
-            value: Value::Metric(metric),
-            show,
-            missing: "-",
-        }
+    pub const fn of(
+        header: &'static str,
+        metric: &'static Metric,
+        show: fn(f64) -> String,
+    ) -> Self {
+        Self::with(header, Value::Metric(metric), show)
     }
 
     /// Shows a value that is derived from each row.
@@ -39,10 +40,24 @@ impl Column {
         value: fn(&Row<'_>) -> Option<f64>,
         show: fn(f64) -> String,
     ) -> Self {
+        Self::with(header, Value::Derived(value), show)
+    }
+
+    const fn with(header: &'static str, value: Value, show: fn(f64) -> String) -> Self {
         Self {
-            value: Value::Derived(value),
-            ..Self::of(header, "", show)
+            header,
+            value,
+            case: None,
+            show,
+            missing: "-",
         }
+    }
+
+    /// Shows the figures of this case, and not those of the row's.
+    #[must_use]
+    pub const fn of_case(mut self, case: &'static str) -> Self {
+        self.case = Some(case);
+        self
     }
 
     /// Shows this where there is no value.
@@ -54,7 +69,7 @@ impl Column {
     /// Returns the row's value, if it has one.
     pub fn value(&self, row: &Row<'_>) -> Option<f64> {
         match self.value {
-            Value::Metric(metric) => row.get(metric),
+            Value::Metric(metric) => row.of_case(self.case.or(row.case)).get(metric),
             Value::Derived(value) => value(row),
         }
     }

@@ -1,58 +1,25 @@
 //! Manifests and licences of the crates that are published.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod common;
 
+use std::fs;
+use std::path::Path;
+
+use common::{Package, packages, root};
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    root.canonicalize().unwrap()
-}
-
-/// A published crate: its directory, and its entry in the workspace's metadata.
-struct Package {
-    folder: PathBuf,
-    metadata: Value,
-}
-
-impl Package {
-    fn name(&self) -> &str {
-        self.metadata["name"].as_str().unwrap()
-    }
-
-    /// Returns the dependencies on crates of this workspace.
-    fn siblings(&self) -> impl Iterator<Item = &Value> {
-        let dependencies = self.metadata["dependencies"].as_array().unwrap();
-        dependencies
-            .iter()
-            .filter(|found| found["path"].is_string())
-    }
+/// Returns the dependencies of a crate on crates of this workspace.
+fn siblings(package: &Package) -> impl Iterator<Item = &Value> {
+    let dependencies = package.metadata["dependencies"].as_array().unwrap();
+    dependencies
+        .iter()
+        .filter(|found| found["path"].is_string())
 }
 
 fn published() -> Vec<Package> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "metadata",
-        "--no-deps",
-        "--offline",
-        "--format-version",
-        "1",
-    ]);
-    let output = cargo.current_dir(root()).output().unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap().iter();
     // An empty list stands for `publish = false`.
-    let packages = packages.filter(|package| package["publish"].is_null());
-    let packages = packages.map(|metadata| Package {
-        folder: Path::new(metadata["manifest_path"].as_str().unwrap())
-            .parent()
-            .unwrap()
-            .to_owned(),
-        metadata: metadata.clone(),
-    });
-    let packages = packages.collect::<Vec<_>>();
+    let mut packages = packages();
+    packages.retain(|package| package.metadata["publish"].is_null());
     assert!(packages.len() > 10, "{}", packages.len());
     packages
 }
@@ -124,8 +91,7 @@ fn every_published_crate_has_the_licences_of_the_repository() {
 #[test]
 fn a_published_crate_needs_its_siblings_in_tests_by_path_only_and_else_by_version() {
     each(|package| {
-        package
-            .siblings()
+        siblings(package)
             .filter(|sibling| (sibling["kind"] == "dev") != (sibling["req"] == "*"))
             .map(|sibling| format!("{} {}", sibling["kind"], sibling["name"]))
             .collect()
@@ -197,9 +163,7 @@ fn a_crate_needs_only_crates_of_the_folders_below_it() {
         let (own, name) = places(&crates, &package.folder);
         let known = GROUPS.iter().find(|(group, _)| *group == own);
         let (_, below) = known.unwrap_or_else(|| panic!("{own} is not in the list"));
-        let siblings = package
-            .siblings()
-            .filter(|sibling| sibling["kind"] != "dev");
+        let siblings = siblings(package).filter(|sibling| sibling["kind"] != "dev");
         let folders = siblings.map(|sibling| Path::new(sibling["path"].as_str().unwrap()));
         let is_wrong = |folder: &&Path| {
             let (other, sibling) = places(&crates, folder);

@@ -1,22 +1,11 @@
 //! The threat model's claims and their tests.
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
-}
-
-/// Returns the folder of the crate with this name.
-fn folder(krate: &str) -> PathBuf {
-    let short = krate.trim_start_matches("nostall-");
-    let groups = ["", "drivers", "records", "lab"].map(|group| root().join("crates").join(group));
-    let mut folders = groups
-        .iter()
-        .flat_map(|group| [group.join(short), group.join(krate)]);
-    let found = folders.find(|folder| folder.join("Cargo.toml").exists());
-    found.unwrap_or_else(|| panic!("{krate} has no folder"))
-}
+use common::{packages, root};
 
 /// Returns the text of all Rust files below `folder`.
 fn sources(folder: &Path) -> String {
@@ -38,6 +27,7 @@ fn every_claim_of_the_threat_model_names_tests_of_its_crate() {
     let document = fs::read_to_string(root().join("SECURITY.md")).unwrap();
     let rows = document.lines().filter(|line| line.starts_with("| "));
     let rows = rows.filter(|row| !row.contains("---") && !row.starts_with("| claim "));
+    let packages = packages();
     let mut claims = 0;
     for row in rows {
         let names = row.split('`').skip(1).step_by(2).collect::<Vec<_>>();
@@ -45,7 +35,12 @@ fn every_claim_of_the_threat_model_names_tests_of_its_crate() {
             panic!("no test: {row}");
         };
         assert!(!tests.is_empty(), "no test: {row}");
-        let code = sources(&folder(krate));
+        let short = |name: &str| name.trim_start_matches("nostall-").to_owned();
+        let package = packages
+            .iter()
+            .find(|one| short(one.name()) == short(krate));
+        let package = package.unwrap_or_else(|| panic!("there is no crate {krate}"));
+        let code = sources(&package.folder);
         for test in tests {
             assert!(code.contains(&format!("fn {test}(")), "{krate}: {test}");
         }

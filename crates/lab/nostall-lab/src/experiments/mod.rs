@@ -29,12 +29,12 @@ use crate::report::page::Supplied;
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[
-    Entry::of::<uart::Args>("uart", uart::tour::TOUR, uart::page::PAGE),
-    Entry::of::<pstore::Args>("pstore", pstore::tour::TOUR, pstore::page::PAGE),
-    Entry::of::<pci::Args>("pci", pci::tour::TOUR, pci::page::PAGE),
-    Entry::of::<spi::Args>("spi", spi::tour::TOUR, spi::page::PAGE),
-    Entry::of::<console::Args>("console", console::tour::TOUR, console::page::PAGE),
-    Entry::of::<trace::Args>("trace", trace::tour::TOUR, trace::page::PAGE),
+    Entry::of::<uart::Args>("uart", uart::tour::TOUR, uart::metrics::PAGE),
+    Entry::of::<pstore::Args>("pstore", pstore::tour::TOUR, pstore::metrics::PAGE),
+    Entry::of::<pci::Args>("pci", pci::tour::TOUR, pci::metrics::PAGE),
+    Entry::of::<spi::Args>("spi", spi::tour::TOUR, spi::metrics::PAGE),
+    Entry::of::<console::Args>("console", console::tour::TOUR, console::metrics::PAGE),
+    Entry::of::<trace::Args>("trace", trace::tour::TOUR, trace::metrics::PAGE),
 ];
 
 /// The experiment that the arguments name, or the tour.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
-use super::group::{Metric, distinct, metric};
+use super::group::{MetricKey, distinct, metric};
 use super::part::Parts;
 use super::source::Source;
 use super::text::value;
@@ -24,7 +24,7 @@ pub struct PeerTables<'a> {
     of_linux: HashMap<&'a str, Vec<&'a Figure>>,
 }
 
-type Key<'a> = (&'a str, &'a str, Metric<'a>, Option<&'a str>);
+type Key<'a> = (&'a str, &'a str, MetricKey<'a>, Option<&'a str>);
 
 /// Row of a table: a metric of one way.
 struct Row<'a> {
@@ -69,7 +69,8 @@ impl<'a> PeerTables<'a> {
     /// Returns the table of the figures that explain the stalls, for these paths.
     pub fn table(&self, paths: &[&'a str], parts: Parts) -> Markup {
         let parts = paths.iter().map(|path| {
-            let named = |figure: &Figure| Some(parts(path)?.title(metric(figure))?.to_owned());
+            let named =
+                |figure: &Figure| Some(parts(path)?.shown(metric(figure))?.title.to_owned());
             (*path, self.rows(path, named, false))
         });
         let parts: Vec<_> = parts.filter(|(_, rows)| !rows.is_empty()).collect();
@@ -180,15 +181,14 @@ fn program(figure: &Figure) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nostall_figures::figure::metric_and_case;
 
     fn source(figures: &[(&str, &str, Option<&str>, &str, f64)]) -> Source {
         let figures = figures
             .iter()
             .map(|(path, strategy, profile, metric, value)| {
                 serde_json::json!({"path": path, "strategy": strategy, "on": "qemu",
-                "profile": profile, "metric": metric_and_case(metric).0,
-                "case": metric_and_case(metric).1, "value": value, "unit": "1"})
+                "profile": profile, "metric": metric.split(' ').next(),
+                "case": metric.split(' ').nth(1), "value": value, "unit": "1"})
             });
         let host = serde_json::json!({"peers": [{"name": "linux-6.1", "release": "6.1.192"}]});
         let document = serde_json::json!(

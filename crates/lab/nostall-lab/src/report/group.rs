@@ -4,13 +4,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use super::source::Source;
-use nostall_figures::figure::{Figure, metric_and_case};
+use nostall_figures::figure::Figure;
 
 /// A metric and its case.
-pub type Metric<'a> = (&'a str, Option<&'a str>);
+pub type MetricKey<'a> = (&'a str, Option<&'a str>);
 
 /// Returns the metric and the case of a figure.
-pub fn metric(figure: &Figure) -> Metric<'_> {
+pub fn metric(figure: &Figure) -> MetricKey<'_> {
     (&figure.metric, figure.case.as_deref())
 }
 
@@ -21,10 +21,10 @@ pub struct Group<'a> {
     pub profile: Option<&'a str>,
     pub command: Option<&'a str>,
     pub strategies: Vec<&'a str>,
-    pub metrics: Vec<Metric<'a>>,
+    pub metrics: Vec<MetricKey<'a>>,
     /// Numbers of the documents that have one of the figures.
     pub sources: Vec<usize>,
-    cells: HashMap<(usize, &'a str, Metric<'a>), &'a Figure>,
+    cells: HashMap<(usize, &'a str, MetricKey<'a>), &'a Figure>,
     /// Figures whose cell was taken.
     pub others: Vec<&'a Figure>,
 }
@@ -56,14 +56,21 @@ impl<'a> Group<'a> {
     }
 
     /// Returns a figure of one of the documents.
-    pub fn get(&self, source: usize, strategy: &str, metric: Metric<'_>) -> Option<&'a Figure> {
+    pub fn get(&self, source: usize, strategy: &str, metric: MetricKey<'_>) -> Option<&'a Figure> {
         self.cells.get(&(source, strategy, metric)).copied()
     }
 
-    /// Returns the finite value of a figure, whose metric may have a case behind its name.
+    /// Returns the finite value of a figure without a case.
     pub fn value(&self, source: usize, strategy: &str, name: &str) -> Option<f64> {
-        let figure = self.get(source, strategy, metric_and_case(name))?;
+        let figure = self.get(source, strategy, (name, None))?;
         Some(figure.value).filter(|value| value.is_finite())
+    }
+
+    /// Returns the value of an option in the group's command.
+    pub fn option(&self, name: &str) -> Option<&'a str> {
+        let mut words = self.command?.split([' ', '=']);
+        words.find(|word| *word == name)?;
+        words.next()
     }
 }
 

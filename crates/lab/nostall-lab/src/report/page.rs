@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::beside::PeerTables;
-use super::group::{Group, Metric, distinct, groups};
+use super::group::{Group, MetricKey, distinct, groups};
 use super::part::{PagePart, Parts};
 use super::picture::{Picture, pictures, range};
 use super::source::Source;
@@ -364,7 +364,7 @@ fn figure(n: usize, picture: &Picture<'_>) -> Markup {
 
 /// Returns the tables of a group: first the figures that explain a stall, then all others.
 fn tables(group: &Group<'_>, part: Option<&PagePart>, sources: &[Source]) -> Markup {
-    let is_key = |metric: &&Metric<'_>| part.and_then(|part| part.title(**metric)).is_some();
+    let is_key = |metric: &&MetricKey<'_>| part.and_then(|part| part.shown(**metric)).is_some();
     let keys: Vec<_> = group.metrics.iter().filter(is_key).copied().collect();
     let metrics = group.metrics.iter().filter(|metric| !is_key(metric));
     let others: Vec<_> = metrics.copied().collect();
@@ -403,7 +403,7 @@ fn table(
     group: &Group<'_>,
     part: Option<&PagePart>,
     sources: &[Source],
-    metrics: &[Metric<'_>],
+    metrics: &[MetricKey<'_>],
 ) -> Markup {
     let several = sources.len() > 1;
     // A limit follows from figures of one document.
@@ -437,7 +437,7 @@ fn table(
                     @for (metric, limit) in metrics.iter().zip(&limits) {
                         tr {
                             th {
-                                @if let Some(title) = part.and_then(|part| part.title(*metric)) { (title) br; }
+                                @if let Some(shown) = part.and_then(|part| part.shown(*metric)) { (shown.title) br; }
                                 code { (metric.0) }
                                 @if let Some(case) = metric.1 { " " (case) }
                             }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::group::{Group, Metric};
+use super::group::{Group, MetricKey};
 use super::text::value;
-use nostall_figures::figure::metric_and_case;
+use nostall_figures::metric::{LimitScope, Metric, Shown};
 
 /// An experiment's part of the page.
 pub struct PagePart {
@@ -15,55 +15,45 @@ pub struct PagePart {
     /// Starts of the names of nostall's own strategies. The others are those of Linux and of other
     /// crates, and the ways that cause a stall.
     pub ours: &'static [&'static str],
-    /// Figures that explain a stall, in the order of the page.
-    pub metrics: &'static [MetricPart],
-    /// Returns the bound of a metric in the document with this number, if it is known.
-    pub bound: fn(&Group<'_>, usize, Metric<'_>) -> Option<Bound>,
-}
-
-/// A figure that explains a stall.
-pub struct MetricPart {
-    /// Its name, with its case if it has one.
-    pub name: &'static str,
-    pub title: &'static str,
-    /// Machines whose figures are drawn. All are in the table.
-    pub drawn: &'static [&'static str],
-}
-
-impl MetricPart {
-    pub const fn new(
-        name: &'static str,
-        title: &'static str,
-        drawn: &'static [&'static str],
-    ) -> Self {
-        Self { name, title, drawn }
-    }
+    /// Its metrics, those that explain a stall in the order of the page.
+    pub metrics: &'static [Metric],
 }
 
 /// Machines of figures that are drawn wherever they were measured.
 pub const EVERYWHERE: &[&str] = &["kvm", "qemu", "model", "host-threads"];
 
-/// Value that nothing can go below, the reason, and the unit.
-pub type Bound = (f64, &'static str, &'static str);
-
 /// Returns the part of the experiment with this name, if there is one.
 pub type Parts = fn(&str) -> Option<&'static PagePart>;
 
 impl PagePart {
-    /// Returns the plain name of a metric, if it explains a stall.
-    pub fn title(&self, metric: Metric<'_>) -> Option<&'static str> {
+    /// Returns a metric and the case of its figures, if the experiment has it.
+    fn metric<'a>(&self, (name, case): MetricKey<'a>) -> Option<(&'static Metric, &'a str)> {
         let mut metrics = self.metrics.iter();
-        let found = metrics.find(|one| metric_and_case(one.name) == metric)?;
-        Some(found.title)
+        metrics.find_map(|one| Some((one, one.case_of(name, case)?)))
+    }
+
+    /// Returns the place of a metric on the page, if it explains a stall.
+    pub fn shown(&self, key: MetricKey<'_>) -> Option<&'static Shown> {
+        let (metric, case) = self.metric(key)?;
+        metric.shown.iter().find(|one| one.case == case)
     }
 
     /// Returns the limit of a metric in the document with this number, if it is known.
-    pub fn limit(&self, group: &Group<'_>, source: usize, metric: Metric<'_>) -> Option<Limit> {
-        let (bound, why, unit) = (self.bound)(group, source, metric)?;
-        bound.is_finite().then(|| Limit {
+    pub fn limit(&self, group: &Group<'_>, source: usize, key: MetricKey<'_>) -> Option<Limit> {
+        let (metric, case) = self.metric(key)?;
+        let limit = metric.limit.as_ref()?;
+        let scope = LimitScope {
+            on: group.on,
+            port: group.profile.or_else(|| group.option("--profile")),
+            case,
+            strategies: &group.strategies,
+            find: &|strategy, name| group.value(source, strategy, name),
+        };
+        let bound = (limit.value)(&scope).filter(|bound| bound.is_finite())?;
+        Some(Limit {
             value: bound,
-            text: value(bound, unit),
-            why,
+            text: value(bound, metric.unit),
+            why: limit.why,
         })
     }
 

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::drawing::Drawing;
-use super::group::Group;
-use super::part::{Limit, MetricPart, PagePart};
+use super::group::{Group, MetricKey};
+use super::part::{Limit, PagePart};
 use super::source::Source;
 use super::text::value;
-use nostall_figures::figure::{Figure, metric_and_case};
+use nostall_figures::figure::Figure;
+use nostall_figures::metric::{Metric, Shown};
 
 /// Picture of a page.
 #[derive(Serialize)]
@@ -60,15 +61,16 @@ pub fn pictures<'a>(
 ) -> Vec<Picture<'a>> {
     let mut all = lanes(part.map_or(path, |part| part.lanes), sources, drawings);
     let metrics = part.into_iter().flat_map(|part| {
-        let metrics = part.metrics.iter();
-        metrics.map(move |metric| (part, metric))
+        let shown = |metric: &'static Metric| metric.shown.iter().map(move |one| (metric, one));
+        let metrics = part.metrics.iter().flat_map(shown);
+        metrics.map(move |(metric, shown)| (part, metric, shown))
     });
-    for (part, metric) in metrics {
-        let drawn = |group: &&&Group<'_>| metric.drawn.contains(&group.on);
+    for (part, metric, shown) in metrics {
+        let drawn = |group: &&&Group<'_>| shown.drawn.contains(&group.on);
         let mut places = HashMap::new();
         let mut best: Vec<(f64, Bars<'a>)> = Vec::new();
         for group in groups.iter().filter(drawn) {
-            let Some(bars) = bars(part, metric, sources, group) else {
+            let Some(bars) = bars(part, (metric, shown), sources, group) else {
                 continue;
             };
             // Runs that differ in their length are one comparison; the longest is drawn.
@@ -106,12 +108,12 @@ fn kind_of_run(group: &Group<'_>) -> String {
 
 fn bars<'a>(
     part: &PagePart,
-    drawn: &MetricPart,
+    (metric, shown): (&Metric, &Shown),
     sources: &'a [Source],
     group: &Group<'a>,
 ) -> Option<Bars<'a>> {
-    let wanted = metric_and_case(drawn.name);
-    let metric = *group.metrics.iter().find(|metric| **metric == wanted)?;
+    let is_it = |key: &&MetricKey<'_>| metric.case_of(key.0, key.1) == Some(shown.case);
+    let metric = *group.metrics.iter().find(is_it)?;
     let mut bars = Vec::new();
     for &source in &group.sources {
         for &strategy in &group.strategies {
@@ -135,7 +137,7 @@ fn bars<'a>(
         .profile
         .map_or(String::new(), |port| format!(", {port}"));
     (bars.len() > 1).then(|| Bars {
-        title: format!("{}{port}", drawn.title),
+        title: format!("{}{port}", shown.title),
         on: group.on,
         command: group.command,
         limit: part.limit(group, group.sources[0], metric),

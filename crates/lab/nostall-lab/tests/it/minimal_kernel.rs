@@ -1,7 +1,7 @@
 //! The minimal kernel that a newcomer copies (examples/kernel), as its README runs it. It is built
 //! for both architectures, booted in QEMU, and used on its serial port.
 
-use crate::common;
+use crate::common::{self, root};
 
 use std::fs;
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ const PASTED: &str = "forty-nine bytes, all of which come in one burst.";
 const PASTES: usize = 5;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/kernel")
+    root().join("examples/kernel")
 }
 
 /// Runs cargo in the kernel's folder, with its flags and not those of this test.

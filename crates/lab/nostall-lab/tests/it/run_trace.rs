@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{is_of, qemu_for};
+use crate::common::{is_of, qemu_for, root};
 use assert_cmd::cargo::cargo_bin;
 use nostall_postmortem::symbols::Symbols;
 use nostall_trace::recover;
@@ -199,7 +199,7 @@ fn a_port_that_fails_is_reported_and_ends_with_a_status() {
 /// Builds the kernel whose every function can be recorded. Without the pinned nightly the test
 /// prints that it is skipped, and fails if `NOSTALL_REQUIRE_TOOLS` is set.
 fn traced_kernel(test: &str, target: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let root = root();
     let nightly = Command::new(root.join("scripts/setup"))
         .arg("print-nightly")
         .output()

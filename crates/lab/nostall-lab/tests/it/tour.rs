@@ -4,9 +4,9 @@
 //! With `NOSTALL_RECORD` set, the file is written and not compared (`make expected`).
 #![cfg(unix)]
 
-use crate::common;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::common::kvm as common_kvm;
+use crate::common::{self, root};
 
 use std::collections::BTreeMap;
 use std::env;
@@ -28,12 +28,6 @@ type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// Two tests write the same file.
 static FILE: Mutex<()> = Mutex::new(());
-
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../..")
-        .join(name)
-}
 
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nostall-lab"));
@@ -111,7 +105,7 @@ fn is_exact(figure: &Value, run: &str) -> bool {
 /// Compares `found` with a part of the file, or records it.
 fn compare(part: &str, found: Figures, holds: impl Fn(f64, f64) -> bool) {
     let _only = FILE.lock().unwrap();
-    let file = path("bench/expected.json");
+    let file = root().join("bench/expected.json");
     let text = fs::read_to_string(&file).unwrap();
     let mut expected: BTreeMap<String, Figures> = serde_json::from_str(&text).unwrap();
     if env::var_os("NOSTALL_RECORD").is_some() {
@@ -331,7 +325,7 @@ fn instruction_counts_stay_below_their_bounds() {
     if common::qemu_for(test, QemuBoard::Q35).is_none() {
         return;
     }
-    let toolchain = fs::read_to_string(path("rust-toolchain.toml")).unwrap();
+    let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
     let (_, pinned) = toolchain.split_once("channel = \"").unwrap();
     let pinned = pinned.split('"').next().unwrap();
     let rustc = env::var_os("RUSTC").unwrap_or("rustc".into());
@@ -381,7 +375,7 @@ fn instruction_counts_stay_below_their_bounds() {
 fn make_run_without_arguments_is_the_tour() {
     let Ok(output) = Command::new("make")
         .args(["--no-print-directory", "--dry-run", "run", "ARGS="])
-        .current_dir(path("."))
+        .current_dir(root())
         .output()
     else {
         let _ = writeln!(std::io::stderr(), "SKIPPED make_run: there is no make");

@@ -4,30 +4,35 @@ use std::array;
 use std::fs;
 use std::path::Path;
 
+use nostall_figures::metric::Metric;
+
 /// Linux's counters of a controller or of a device, since it was found
 /// (`statistics` in sysfs).
-pub type Counters = [u64; NAMES.len()];
+pub type Counters = [u64; COUNTERS.len()];
 
 /// Counters of the kernel's thread for a controller: its wake-ups, and the nanoseconds of CPU time
 /// that it had. After each wake-up it has stopped running again.
 pub type Worked = [u64; 2];
 
-/// Linux's own names.
-pub const NAMES: [&str; 8] = [
-    "messages",
-    "transfers",
-    "bytes",
-    "errors",
-    "timedout",
-    "spi_sync",
-    "spi_sync_immediate",
-    "spi_async",
+/// Linux's own names, and those of the figures.
+pub const COUNTERS: [(&str, Metric); 8] = [
+    ("messages", Metric::new("linux_messages", "1")),
+    ("transfers", Metric::new("linux_transfers", "1")),
+    ("bytes", Metric::new("linux_bytes", "1")),
+    ("errors", Metric::new("linux_errors", "1")),
+    ("timedout", Metric::new("linux_timedout", "1")),
+    ("spi_sync", Metric::new("linux_spi_sync", "1")),
+    (
+        "spi_sync_immediate",
+        Metric::new("linux_spi_sync_immediate", "1"),
+    ),
+    ("spi_async", Metric::new("linux_spi_async", "1")),
 ];
 
 /// Reads the counters in a folder of sysfs.
 pub fn read(folder: &Path) -> Option<Counters> {
-    let mut counters = [0; NAMES.len()];
-    for (value, name) in counters.iter_mut().zip(NAMES) {
+    let mut counters = [0; COUNTERS.len()];
+    for (value, (name, _)) in counters.iter_mut().zip(COUNTERS) {
         let text = fs::read_to_string(folder.join(name)).ok()?;
         *value = text.trim().parse().ok()?;
     }
@@ -146,11 +151,11 @@ mod tests {
     fn counters_are_linuxs_own_files() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()), None);
-        for (value, name) in NAMES.iter().enumerate() {
+        for (value, (name, _)) in COUNTERS.iter().enumerate() {
             fs::write(folder.path().join(name), format!("{value}\n")).unwrap();
         }
         let counters = read(folder.path()).unwrap();
-        assert_eq!((NAMES[5], counters[5]), ("spi_sync", 5));
+        assert_eq!((COUNTERS[5].0, counters[5]), ("spi_sync", 5));
         assert_eq!(immediate(counters), Some(6.0 / 5.0));
         assert_eq!(immediate(increase(counters, counters)), None);
         let twice = add_increase(Some(counters), Some([0; 8]), Some(counters)).unwrap();

@@ -3,25 +3,39 @@
 use anyhow::Result;
 use comfy_table::Table;
 use nostall_figures::figure::{Figure, Figures};
+use nostall_figures::metric::Metric;
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::{Column, aligned, host_cpus, hundredths, percent, time, whole};
 use serde::Serialize;
 
 use super::board::{Board, Node};
-use super::counters::{NAMES, immediate};
+use super::counters::{COUNTERS, immediate};
 use super::methods::{Measured, ROUNDS, Row};
 use crate::escape::json_document;
 
+nostall_figures::metrics! {
+    MESSAGES = Metric::new("messages", "1");
+    MESSAGES_PER_SECOND = Metric::new("messages_per_second", "1/s");
+    SHARE_OF_CLOCK = Metric::new("share_of_clock", "1");
+    MEDIAN_LATENCY_NS = Metric::new("median_latency_ns", "ns");
+    P999_LATENCY_NS = Metric::new("p999_latency_ns", "ns");
+    LONGEST_LATENCY_NS = Metric::new("longest_latency_ns", "ns");
+    CONTEXT_SWITCHES_PER_MESSAGE = Metric::new("context_switches_per_message", "1");
+    LINUX_SYNC_IMMEDIATE_SHARE = Metric::new("linux_sync_immediate_share", "1");
+    LINUX_WORKER_WAKEUPS_PER_MESSAGE = Metric::new("linux_worker_wakeups_per_message", "1");
+    LINUX_WORKER_CPU_SHARE = Metric::new("linux_worker_cpu_share", "1");
+}
+
 const COLUMNS: [Column; 9] = [
-    Column::of("messages/s", "messages_per_second", whole),
-    Column::of("of clock", "share_of_clock", percent),
-    Column::of("median", "median_latency_ns", time),
-    Column::of("99.9 %", "p999_latency_ns", time),
-    Column::of("longest", "longest_latency_ns", time),
-    Column::of("switches", "context_switches_per_message", hundredths),
-    Column::of("at once", "linux_sync_immediate_share", percent),
-    Column::of("woken", "linux_worker_wakeups_per_message", hundredths),
-    Column::of("its CPU", "linux_worker_cpu_share", percent),
+    Column::of("messages/s", &MESSAGES_PER_SECOND, whole),
+    Column::of("of clock", &SHARE_OF_CLOCK, percent),
+    Column::of("median", &MEDIAN_LATENCY_NS, time),
+    Column::of("99.9 %", &P999_LATENCY_NS, time),
+    Column::of("longest", &LONGEST_LATENCY_NS, time),
+    Column::of("switches", &CONTEXT_SWITCHES_PER_MESSAGE, hundredths),
+    Column::of("at once", &LINUX_SYNC_IMMEDIATE_SHARE, percent),
+    Column::of("woken", &LINUX_WORKER_WAKEUPS_PER_MESSAGE, hundredths),
+    Column::of("its CPU", &LINUX_WORKER_CPU_SHARE, percent),
 ];
 
 fn case(row: &Row) -> String {
@@ -29,38 +43,37 @@ fn case(row: &Row) -> String {
 }
 
 /// Returns the figures of all rows, without those that this kernel does not report.
-fn figures(measured: &Measured) -> Figures {
+pub fn figures(measured: &Measured) -> Figures {
     let mut figures = Figures::new("spi", "linux");
     for row in &measured.rows {
         let tally = &row.tally;
         let switches = tally.switches.map(|switches| row.each(switches));
         let (wakeups, cpu) = row.worked().unzip();
         let mut record = figures.record(row.method.name()).of_case(Some(case(row)));
-        record.value("messages", "1", tally.messages() as f64);
-        record.value("messages_per_second", "1/s", row.rate());
-        record.value("share_of_clock", "1", row.of_clock(measured.clock));
-        record.value("median_latency_ns", "ns", row.latency(0.5));
-        record.value("p999_latency_ns", "ns", row.latency(0.999));
-        record.value("longest_latency_ns", "ns", tally.latency.max() as f64);
-        record.value("context_switches_per_message", "1", switches);
+        record.value(&MESSAGES, tally.messages() as f64);
+        record.value(&MESSAGES_PER_SECOND, row.rate());
+        record.value(&SHARE_OF_CLOCK, row.of_clock(measured.clock));
+        record.value(&MEDIAN_LATENCY_NS, row.latency(0.5));
+        record.value(&P999_LATENCY_NS, row.latency(0.999));
+        record.value(&LONGEST_LATENCY_NS, tally.latency.max() as f64);
+        record.value(&CONTEXT_SWITCHES_PER_MESSAGE, switches);
         let at_once = row.linux.and_then(immediate);
-        record.value("linux_sync_immediate_share", "1", at_once);
-        record.value("linux_worker_wakeups_per_message", "1", wakeups);
-        record.value("linux_worker_cpu_share", "1", cpu);
-        for (name, count) in NAMES.iter().zip(row.linux.into_iter().flatten()) {
-            record.value(&format!("linux_{name}"), "1", count as f64);
+        record.value(&LINUX_SYNC_IMMEDIATE_SHARE, at_once);
+        record.value(&LINUX_WORKER_WAKEUPS_PER_MESSAGE, wakeups);
+        record.value(&LINUX_WORKER_CPU_SHARE, cpu);
+        for ((_, metric), count) in COUNTERS.iter().zip(row.linux.into_iter().flatten()) {
+            record.value(metric, count as f64);
         }
     }
     figures
 }
 
-/// Returns the table's lines.
-pub fn table(measured: &Measured) -> String {
-    let figures = figures(measured);
+/// Returns the table's lines, one for each of `rows`.
+pub fn table(rows: &[Row], figures: &Figures) -> String {
     let mut table = Table::new();
     let headers = COLUMNS.iter().map(|column| column.header);
     table.set_header(["bytes", "threads", "by"].into_iter().chain(headers));
-    for row in &measured.rows {
+    for row in rows {
         let (name, case) = (row.method.name(), case(row));
         let labels = [grouped(row.bytes), row.threads.to_string(), name.to_owned()];
         let figures = figures.row(name).of_case(Some(&case));
@@ -91,9 +104,8 @@ struct Host<'a> {
 }
 
 /// Returns the document, with a line's end.
-pub fn document<'a>(board: &'a Board, measured: &Measured) -> Result<String> {
+pub fn document<'a>(board: &'a Board, clock: u32, figures: &Figures) -> Result<String> {
     let name = |node: &'a Option<Node>| node.as_ref().map(|node| &*node.name);
-    let figures = figures(measured);
     let of_all_rounds = |figure: &Figure| Figure {
         n: ROUNDS as usize,
         ..figure.clone()
@@ -112,7 +124,7 @@ pub fn document<'a>(board: &'a Board, measured: &Measured) -> Result<String> {
                 .controller
                 .as_ref()
                 .and_then(|node| node.driver.as_deref()),
-            clock: measured.clock,
+            clock,
         },
         results: figures.iter().map(of_all_rounds).collect(),
     };

@@ -115,12 +115,13 @@ pub fn run(args: &Args) -> Result<()> {
     let measured =
         measure(args, &board, &what, settings, &lengths, &stop).with_context(|| shown(path))?;
     let after = board.counters();
+    let figures = figures::figures(&measured);
     to_stdout(|out| {
-        text::measured(out, &board, &what, &measured)?;
+        text::measured(out, &board, &what, &measured, &figures)?;
         text::counters(out, &board, before, after)
     })?;
     if let Some(file) = &args.json {
-        let document = figures::document(&board, &measured)?;
+        let document = figures::document(&board, measured.clock, &figures)?;
         fs::write(file, document).with_context(|| file.display().to_string())?;
     }
     let changed = measured.changed();

@@ -7,10 +7,11 @@ use comfy_table::Table;
 use spidev::SpiModeFlags;
 
 use super::board::{Board, Node, Set, shown};
-use super::counters::{Counters, NAMES, increase};
+use super::counters::{COUNTERS, Counters, increase};
 use super::figures;
 use super::message::{Payload, hex};
 use super::methods::{Measured, Method, Row};
+use nostall_figures::figure::Figures;
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::{aligned, percent, time};
 
@@ -71,11 +72,12 @@ pub fn measured(
     board: &Board,
     what: &Payload,
     measured: &Measured,
+    figures: &Figures,
 ) -> io::Result<()> {
     let Measured { rows, answer, .. } = measured;
     let (sent, came) = (hex(&answer.sent), hex(&answer.received));
     writeln!(out, "\nsent {sent}; came {came}\n")?;
-    writeln!(out, "{}\n", figures::table(measured))?;
+    writeln!(out, "{}\n", figures::table(rows, figures))?;
     let worker = board.controller.as_ref().map_or("spi", |node| &node.name);
     writeln!(
         out,
@@ -181,7 +183,7 @@ pub fn counters(
     }
     let mut table = Table::new();
     table.set_header(header);
-    for (i, name) in NAMES.into_iter().enumerate() {
+    for (i, (name, _)) in COUNTERS.into_iter().enumerate() {
         let counts = columns.iter().map(|counters| grouped(counters[i]));
         table.add_row([name.to_owned()].into_iter().chain(counts));
     }

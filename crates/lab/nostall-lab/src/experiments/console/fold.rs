@@ -6,9 +6,11 @@ use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_work::console::PrintStrategy;
 
+use super::metrics;
 use super::outcome::{FloodOutcome, FloodPair, RATE};
 use super::run::{Floods, Setup};
 use nostall_figures::figure::{Figures, Goal, Row};
+use nostall_figures::metric::Metric;
 use nostall_figures::table::{percent, time};
 
 /// A slice: a look, a FIFO-full, and slow accesses among them.
@@ -67,65 +69,71 @@ fn add(figures: &mut Figures, pair: &FloodPair, speedup: u64) {
     let mut record = figures
         .record(pair.strategy.name())
         .on_port(pair.profile.name);
-    record.value("longest_hold_ns", "ns", ns(whole.longest_hold()));
+    record.value(&metrics::LONGEST_HOLD_NS, ns(whole.longest_hold()));
     for (metric, of_thousand) in [
-        ("delay_median_ns", 500),
-        ("delay_p999_ns", 999),
-        ("delay_max_ns", 1000),
+        (&metrics::DELAY_MEDIAN_NS, 500),
+        (&metrics::DELAY_P999_NS, 999),
+        (&metrics::DELAY_MAX_NS, 1000),
     ] {
         let delays = whole.delays.iter().map(|delay| ns(*delay));
-        record.value_of(metric, "ns", ns(whole.delay(of_thousand)), delays);
+        record.value_of(metric, ns(whole.delay(of_thousand)), delays);
     }
     let panic = panicked.panic;
     let on_line = (pair.profile.line != Line::AtOnce).then(|| whole.line_use());
     let left = panic
         .and_then(|panic| panic.record)
         .map(|record| record.bytes as f64);
-    let count = |metric, count: u64| (metric, "1", Some(count as f64));
-    let span = |metric, span: Option<Nanos>| (metric, "ns", span.map(ns));
+    let count = |metric: &'static Metric, count: u64| (metric, Some(count as f64));
+    let span = |metric: &'static Metric, span: Option<Nanos>| (metric, span.map(ns));
     let metrics = [
-        count("ticks_missed", whole.missed()),
-        count("lockup_reports", whole.lockups() as u64),
-        count("stall_reports", whole.stalls() as u64),
-        count("cascades", whole.cascades() as u64),
-        ("bytes", "B", Some(whole.bytes as f64)),
-        ("bytes_per_second", "B/s", Some(whole.bytes_per_second())),
-        ("second_task_share", "1", Some(whole.share())),
-        ("second_task_least_share", "1", Some(whole.least_share())),
-        count("records_lost", whole.lost),
-        span("lockup_threshold_ns", Some(Watchdog::THRESHOLD / speedup)),
+        count(&metrics::TICKS_MISSED, whole.missed()),
+        count(&metrics::LOCKUP_REPORTS, whole.lockups() as u64),
+        count(&metrics::STALL_REPORTS, whole.stalls() as u64),
+        count(&metrics::CASCADES, whole.cascades() as u64),
+        (&metrics::BYTES, Some(whole.bytes as f64)),
+        (&metrics::BYTES_PER_SECOND, Some(whole.bytes_per_second())),
+        (&metrics::SECOND_TASK_SHARE, Some(whole.share())),
+        (&metrics::SECOND_TASK_LEAST_SHARE, Some(whole.least_share())),
+        count(&metrics::RECORDS_LOST, whole.lost),
         span(
-            "stall_threshold_ns",
+            &metrics::LOCKUP_THRESHOLD_NS,
+            Some(Watchdog::THRESHOLD / speedup),
+        ),
+        span(
+            &metrics::STALL_THRESHOLD_NS,
             Some(StallDetector::THRESHOLD / speedup),
         ),
-        ("line_use", "1", on_line),
-        count("panic_records_unsent", panicked.unsent()),
+        (&metrics::LINE_USE, on_line),
+        count(&metrics::PANIC_RECORDS_UNSENT, panicked.unsent()),
         span(
-            "panic_first_byte_ns",
+            &metrics::PANIC_FIRST_BYTE_NS,
             panic.and_then(|panic| panic.first_byte),
         ),
         span(
-            "panic_last_byte_ns",
+            &metrics::PANIC_LAST_BYTE_NS,
             panic.and_then(|panic| panic.last_byte),
         ),
-        ("panic_record_bytes", "B", left),
-        span("panic_longest_hold_ns", Some(panicked.longest_hold())),
-        span("duration_ns", Some(whole.span())),
+        (&metrics::PANIC_RECORD_BYTES, left),
+        span(
+            &metrics::PANIC_LONGEST_HOLD_NS,
+            Some(panicked.longest_hold()),
+        ),
+        span(&metrics::DURATION_NS, Some(whole.span())),
     ];
-    for (metric, unit, value) in metrics {
-        record.value(metric, unit, value);
+    for (metric, value) in metrics {
+        record.value(metric, value);
     }
 }
 
 /// How long there was something to send, in nanoseconds.
 fn backlog(row: &Row<'_>) -> Option<f64> {
-    Some(row.per("bytes", "bytes_per_second")? * 1e9)
+    Some(row.per(&metrics::BYTES, &metrics::BYTES_PER_SECOND)? * 1e9)
 }
 
 /// The use of a line that had enough to send.
 pub fn line_use(row: &Row<'_>) -> Option<f64> {
     let is_long = backlog(row)? >= BACKLOG.0 as f64;
-    row.get("line_use").filter(|_| is_long)
+    row.get(&metrics::LINE_USE).filter(|_| is_long)
 }
 
 /// Judges the figures of one pair of floods.
@@ -141,7 +149,7 @@ impl Judge<'_> {
         row.on_port(self.pair.profile.name)
     }
 
-    fn get(&self, metric: &str) -> f64 {
+    fn get(&self, metric: &Metric) -> f64 {
         self.row().get(metric).unwrap_or(0.0)
     }
 
@@ -154,7 +162,7 @@ impl Judge<'_> {
     }
 
     /// Whether the figure is there and meets `goal`.
-    fn meets(&mut self, metric: &str, goal: Goal) -> bool {
+    fn meets(&mut self, metric: &Metric, goal: Goal) -> bool {
         let (strategy, profile) = (self.pair.strategy.name(), self.pair.profile.name);
         let figure = self.figures.find_mut(strategy, Some(profile), metric);
         figure.is_some_and(|figure| figure.missed(goal).is_none())
@@ -169,7 +177,7 @@ impl Judge<'_> {
                 self.judge_bounded(LineSettings::baud(floods.rate).frame_time());
                 if is_flood {
                     // The ring is large enough for it.
-                    let holds = self.meets("records_lost", Goal::Exactly(0.0));
+                    let holds = self.meets(&metrics::RECORDS_LOST, Goal::Exactly(0.0));
                     self.say(holds, "loses nothing");
                 }
             }
@@ -178,9 +186,10 @@ impl Judge<'_> {
                     && floods.cpus >= CPUS_THAT_STALL
                     && self.pair.profile.line != Line::AtOnce =>
             {
-                let is_held = self.meets("longest_hold_ns", Goal::AtLeast(STALLED.0 as f64));
-                let fired = self.get("lockup_reports") + self.get("stall_reports");
-                let held = time(self.get("longest_hold_ns"));
+                let is_held =
+                    self.meets(&metrics::LONGEST_HOLD_NS, Goal::AtLeast(STALLED.0 as f64));
+                let fired = self.get(&metrics::LOCKUP_REPORTS) + self.get(&metrics::STALL_REPORTS);
+                let held = time(self.get(&metrics::LONGEST_HOLD_NS));
                 self.say(
                     is_held && fired > 0.0,
                     format!("holds a CPU for {held}, and the watchdogs fire {fired} times"),
@@ -194,7 +203,7 @@ impl Judge<'_> {
 
     /// Judges that all of a panic's text arrives, and is left in persistent RAM.
     fn judge_panic(&mut self) {
-        match self.row().get("panic_last_byte_ns") {
+        match self.row().get(&metrics::PANIC_LAST_BYTE_NS) {
             Some(_) => self.say(true, "brings all of a panic's text"),
             None => self.say(false, "does not bring a panic's text"),
         }
@@ -212,28 +221,31 @@ impl Judge<'_> {
     }
 
     fn judge_bounded(&mut self, frame: Nanos) {
-        let holds = ["longest_hold_ns", "panic_longest_hold_ns"];
+        let holds = [&metrics::LONGEST_HOLD_NS, &metrics::PANIC_LONGEST_HOLD_NS];
         let bound = Goal::AtMost(LONGEST_HOLD.0 as f64);
         let is_short = holds.map(|metric| self.meets(metric, bound)) == [true; 2];
         let held = holds.map(|metric| self.get(metric));
         let held = time(held[0].max(held[1]));
         self.say(is_short, format!("holds a CPU for {held} at most"));
         if let Some(line_use) = line_use(&self.row()) {
-            let holds = self.meets("line_use", Goal::AtLeast(LINE_USE));
+            let holds = self.meets(&metrics::LINE_USE, Goal::AtLeast(LINE_USE));
             let text = format!("sends {} of the line's rate", percent(line_use));
             self.say(holds, text);
         }
-        if self.get("duration_ns") >= BACKLOG.0 as f64 {
-            let holds = self.meets("second_task_least_share", Goal::AtLeast(SECOND_TASK));
-            let share = percent(self.get("second_task_least_share"));
+        if self.get(&metrics::DURATION_NS) >= BACKLOG.0 as f64 {
+            let holds = self.meets(
+                &metrics::SECOND_TASK_LEAST_SHARE,
+                Goal::AtLeast(SECOND_TASK),
+            );
+            let share = percent(self.get(&metrics::SECOND_TASK_LEAST_SHARE));
             self.say(
                 holds,
                 format!("leaves a second task {share} of each CPU at least"),
             );
         }
         let bound = drain_time(&self.pair.profile, frame).0 as f64;
-        let holds = self.meets("panic_first_byte_ns", Goal::AtMost(bound));
-        let text = match self.row().get("panic_first_byte_ns") {
+        let holds = self.meets(&metrics::PANIC_FIRST_BYTE_NS, Goal::AtMost(bound));
+        let text = match self.row().get(&metrics::PANIC_FIRST_BYTE_NS) {
             Some(first) => format!(
                 "brings a panic's text after {}, within one FIFO ({})",
                 time(first),
@@ -554,11 +566,20 @@ mod tests {
     fn a_figure_of_the_verdict_shows_its_goal() {
         let Summary { figures, .. } = summary(Setup::Model, pair(PrintStrategy::Bounded));
         let row = figures.row("bounded").on_port("pc-16550a");
-        let goal = |metric| row.figure(metric).unwrap().goal;
-        assert_eq!(goal("longest_hold_ns"), Some(Goal::AtMost(100_000.0)));
-        assert_eq!(goal("panic_longest_hold_ns"), Some(Goal::AtMost(100_000.0)));
-        assert_eq!(goal("line_use"), Some(Goal::AtLeast(0.99)));
-        assert_eq!(goal("second_task_least_share"), Some(Goal::AtLeast(0.9)));
-        assert_eq!(goal("records_lost"), Some(Goal::Exactly(0.0)));
+        let goal = |metric: &Metric| row.figure(metric).unwrap().goal;
+        assert_eq!(
+            goal(&metrics::LONGEST_HOLD_NS),
+            Some(Goal::AtMost(100_000.0))
+        );
+        assert_eq!(
+            goal(&metrics::PANIC_LONGEST_HOLD_NS),
+            Some(Goal::AtMost(100_000.0))
+        );
+        assert_eq!(goal(&metrics::LINE_USE), Some(Goal::AtLeast(0.99)));
+        assert_eq!(
+            goal(&metrics::SECOND_TASK_LEAST_SHARE),
+            Some(Goal::AtLeast(0.9))
+        );
+        assert_eq!(goal(&metrics::RECORDS_LOST), Some(Goal::Exactly(0.0)));
     }
 }

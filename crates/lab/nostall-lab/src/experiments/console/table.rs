@@ -5,35 +5,36 @@ use nostall_devices::uart::Profile;
 use nostall_work::console::PrintStrategy;
 
 use super::fold::{LINE_USE, line_use};
+use super::metrics;
 use super::run::{Floods, Setup};
 use nostall_figures::figure::Figures;
 use nostall_figures::table::{Column, cpus as in_words, host_cpus, percent, table, time, whole};
 
 /// Columns about the CPUs, and the callers that log.
 const CPUS: [Column; 7] = [
-    Column::of("held", "longest_hold_ns", time),
-    Column::of("median", "delay_median_ns", time),
-    Column::of("99.9 %", "delay_p999_ns", time),
-    Column::of("max", "delay_max_ns", time),
-    Column::of("missed", "ticks_missed", whole),
+    Column::of("held", &metrics::LONGEST_HOLD_NS, time),
+    Column::of("median", &metrics::DELAY_MEDIAN_NS, time),
+    Column::of("99.9 %", &metrics::DELAY_P999_NS, time),
+    Column::of("max", &metrics::DELAY_MAX_NS, time),
+    Column::of("missed", &metrics::TICKS_MISSED, whole),
     Column::new(
         "fired",
-        |row| Some(row.get("lockup_reports")? + row.get("stall_reports")?),
+        |row| Some(row.get(&metrics::LOCKUP_REPORTS)? + row.get(&metrics::STALL_REPORTS)?),
         whole,
     ),
-    Column::of("casc.", "cascades", whole),
+    Column::of("casc.", &metrics::CASCADES, whole),
 ];
 
 /// Columns about the line, and a panic.
 const LINE: [Column; 8] = [
-    Column::of("task", "second_task_share", percent),
-    Column::of("least", "second_task_least_share", percent),
-    Column::of("B/s", "bytes_per_second", whole),
+    Column::of("task", &metrics::SECOND_TASK_SHARE, percent),
+    Column::of("least", &metrics::SECOND_TASK_LEAST_SHARE, percent),
+    Column::of("B/s", &metrics::BYTES_PER_SECOND, whole),
     Column::new("line", line_use, percent),
-    Column::of("lost", "records_lost", whole),
-    Column::of("first", "panic_first_byte_ns", time).or("never"),
-    Column::of("last", "panic_last_byte_ns", time).or("never"),
-    Column::of("unsent", "panic_records_unsent", whole),
+    Column::of("lost", &metrics::RECORDS_LOST, whole),
+    Column::of("first", &metrics::PANIC_FIRST_BYTE_NS, time).or("never"),
+    Column::of("last", &metrics::PANIC_LAST_BYTE_NS, time).or("never"),
+    Column::of("unsent", &metrics::PANIC_RECORDS_UNSENT, whole),
 ];
 
 pub fn heading(floods: &Floods) -> String {
@@ -80,17 +81,18 @@ fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
         of(PrintStrategy::PrintInline),
         of(PrintStrategy::FifoInline),
     );
-    let more = fifo.get("bytes_per_second")? / before.get("bytes_per_second")? - 1.0;
+    let more =
+        fifo.get(&metrics::BYTES_PER_SECOND)? / before.get(&metrics::BYTES_PER_SECOND)? - 1.0;
     let why = match *profile {
         Profile::HP_DL380_GEN9 => " The article has 25 %.",
-        _ if before.get("line_use") >= Some(LINE_USE) => " The line was full before.",
+        _ if before.get(&metrics::LINE_USE) >= Some(LINE_USE) => " The line was full before.",
         _ => "",
     };
     Some(format!(
         "fifo-inline sends {:.0} % more bytes a second than print-inline, and still\n\
          holds a CPU for {}.{why}",
         more * 100.0,
-        time(fifo.get("longest_hold_ns")?),
+        time(fifo.get(&metrics::LONGEST_HOLD_NS)?),
     ))
 }
 

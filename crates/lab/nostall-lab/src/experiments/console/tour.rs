@@ -2,6 +2,7 @@
 
 use nostall_devices::uart::Profile;
 
+use super::metrics;
 use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
 pub const TOUR: TourRows = TourRows {
@@ -17,11 +18,15 @@ pub const TOUR: TourRows = TourRows {
             ..row("held: flood, slow", SLOW, HELD)
         },
         // The bytes that are in the FIFO at the panic are sent first, so the limit varies.
-        row("panic's first byte", FAST, |of| of("panic_first_byte_ns")),
+        row("panic's first byte", FAST, |of| {
+            of(&metrics::PANIC_FIRST_BYTE_NS)
+        }),
         // The price: the backlog waits behind the panic's text, and the flush has a limit.
         Row {
             unit: Unit::Count,
-            ..row("unsent at a panic", FAST, |of| of("panic_records_unsent"))
+            ..row("unsent at a panic", FAST, |of| {
+                of(&metrics::PANIC_RECORDS_UNSENT)
+            })
         },
     ],
 };
@@ -33,7 +38,7 @@ const SLOW: Profile = Profile::HP_DL380_GEN9;
 /// Nanoseconds of an access to a register, the same on both ports.
 const ACCESS: f64 = FAST.access.0 as f64;
 
-const HELD: Value = |of| of("longest_hold_ns");
+const HELD: Value = |of| of(&metrics::LONGEST_HOLD_NS);
 
 const fn row(name: &'static str, port: Profile, value: Value) -> Row {
     Row {

@@ -3,6 +3,7 @@
 use nostall_vm::MapChanges;
 use nostall_work::pci::{FoundCapability, FoundFunction, Method, Operation, PciMeasured};
 
+use super::metrics;
 use super::run::{AccessStrategy, FoundTree, Mapping, Measuring, PciSurvey, SurveyedFunction};
 use crate::experiments::verdict::group;
 use nostall_figures::figure::Figures;
@@ -52,35 +53,36 @@ pub fn fold(
         let mut record = figures.record(strategy.name());
         let at_start: fn(&Mapping) -> MapChanges = |boot| boot.at_start;
         let both = [
-            ("maps_at_start", "maps_at_start_ns", at_start),
-            ("map_changes", "map_change_ns", |boot| boot.changes),
+            (
+                &metrics::MAPS_AT_START,
+                &metrics::MAPS_AT_START_NS,
+                at_start,
+            ),
+            (&metrics::MAP_CHANGES, &metrics::MAP_CHANGE_NS, |boot| {
+                boot.changes
+            }),
         ];
         for (metric, _, changes) in both {
-            record.median(
-                metric,
-                "1",
-                boots.iter().map(|boot| changes(boot).count),
-                1.0,
-            );
+            record.median(metric, boots.iter().map(|boot| changes(boot).count), 1.0);
         }
         for (_, metric, changes) in both {
             let took = || boots.iter().map(|boot| changes(boot).took.0);
             let counts = boots.iter().map(|boot| changes(boot).count);
             // Where no time passes there is none to show.
             if median(took().collect()) > 0 || median(counts.collect()) == 0 {
-                record.median(metric, "ns", took(), 1.0);
+                record.median(metric, took(), 1.0);
             }
         }
     }
     for FoundTree { method, sum, .. } in &survey.trees {
         let mut record = figures.record(method.name());
         let counts = [
-            ("functions", sum.functions),
-            ("buses", sum.buses),
-            ("faults", sum.faults),
+            (&metrics::FUNCTIONS, sum.functions),
+            (&metrics::BUSES, sum.buses),
+            (&metrics::FAULTS, sum.faults),
         ];
         for (metric, count) in counts {
-            record.value(metric, "1", f64::from(count));
+            record.value(metric, f64::from(count));
         }
     }
     let mut faults = tree_faults(survey);
@@ -94,24 +96,27 @@ pub fn fold(
 
 fn add_measurement(figures: &mut Figures, one: &Rounds, all: &[Rounds]) {
     let ((operation, strategy), rounds) = one;
-    let mut record = figures.record(strategy.name());
-    let word = word(*operation);
+    let mut record = figures
+        .record(strategy.name())
+        .of_case(Some(word(*operation).to_owned()));
     let per = per_operation(rounds);
     let accesses = rounds.iter().map(|(once, _)| once.bus_accesses);
-    record.median(&format!("bus_accesses_per_{word}"), "1", accesses, per);
+    record.median(&metrics::BUS_ACCESSES, accesses, per);
     let exits = rounds.iter().filter_map(|(_, exits)| *exits);
-    record.median(&format!("exits_per_{word}"), "1", exits, per);
+    record.median(&metrics::EXITS, exits, per);
     let Some(ns) = ns(rounds) else { return };
     let times = || rounds.iter().map(|(once, _)| once.ns);
-    record.median(&format!("ns_per_{word}"), "ns", times(), per);
-    for other in [AccessStrategy::Ports, AccessStrategy::Ram] {
+    record.median(&metrics::NS, times(), per);
+    for (metric, other) in [
+        (&metrics::TIME_RATIO_TO_PORTS, AccessStrategy::Ports),
+        (&metrics::TIME_RATIO_TO_RAM, AccessStrategy::Ram),
+    ] {
         let mut others = all.iter().filter(|(key, _)| *key == (*operation, other));
         let Some(other_ns) = others.next().and_then(|(_, rounds)| self::ns(rounds)) else {
             continue;
         };
-        let metric = format!("{word}_time_ratio_to_{}", other.name());
         let ratios = times().map(|ns| ns as f64 / per / other_ns);
-        record.value_of(&metric, "1", ns / other_ns, ratios);
+        record.value_of(metric, ns / other_ns, ratios);
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod fold;
 pub mod kvm;
+pub(super) mod metrics;
 pub mod model;
-pub(super) mod page;
 mod peers;
 pub mod run;
 mod table;

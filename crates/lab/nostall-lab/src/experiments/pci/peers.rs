@@ -2,6 +2,7 @@
 
 use nostall_vm::qemu::QemuBoard;
 
+use super::metrics;
 use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, hundredths, time};
 
@@ -12,8 +13,8 @@ pub const PEERS: PeerComparison = PeerComparison {
     is_counted: true,
     ours: Some(("auto", QemuBoard::Q35)),
     columns: &[
-        Column::of("read: bus", "bus_accesses_per_read", hundredths),
-        Column::of("time", "ns_per_read", time),
+        Column::of("read: bus", &metrics::BUS_ACCESSES, hundredths).of_case("read"),
+        Column::of("time", &metrics::NS, time).of_case("read"),
     ],
     legend: "A read of 32 bits. Linux: as its drivers read (pci_bus_read_config_dword), and its\n\
              functions for ports and for ECAM alone.",

@@ -3,23 +3,24 @@
 use nostall_work::pci::Operation;
 
 use super::fold::word;
+use super::metrics;
 use super::run::{AccessStrategy, PciPlan};
-use nostall_figures::figure::Figures;
+use nostall_figures::figure::{Figures, Row};
 use nostall_figures::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
-    Column::of("bus", "bus_accesses_per_*", count),
-    Column::of("exits", "exits_per_*", count),
-    Column::of("time", "ns_per_*", time),
-    Column::of("/ports", "*_time_ratio_to_ports", ratio),
-    Column::of("/ram", "*_time_ratio_to_ram", ratio),
-    Column::new("| Linux", |row| published(row.part, row.strategy), time),
+    Column::of("bus", &metrics::BUS_ACCESSES, count),
+    Column::of("exits", &metrics::EXITS, count),
+    Column::of("time", &metrics::NS, time),
+    Column::of("/ports", &metrics::TIME_RATIO_TO_PORTS, ratio),
+    Column::of("/ram", &metrics::TIME_RATIO_TO_RAM, ratio),
+    Column::new("| Linux", |row| published(row, row.strategy), time),
     Column::new(
         "/ports",
         |row| {
             // The ratio is shown only on a machine that has ports.
-            row.of("ports").figure("bus_accesses_per_*")?;
-            Some(published(row.part, row.strategy)? / published(row.part, "ports")?)
+            row.of("ports").figure(&metrics::BUS_ACCESSES)?;
+            Some(published(row, row.strategy)? / published(row, "ports")?)
         },
         ratio,
     ),
@@ -27,16 +28,16 @@ const COLUMNS: [Column; 7] = [
 
 /// Costs of mapping, which no row of the other table includes.
 const MAPPING: [Column; 4] = [
-    Column::of("maps", "maps_at_start", whole),
+    Column::of("maps", &metrics::MAPS_AT_START, whole),
     Column::new(
         "time",
-        |row| row.get("maps_at_start_ns").filter(is_timed),
+        |row| row.get(&metrics::MAPS_AT_START_NS).filter(is_timed),
         time,
     ),
-    Column::of("| changes", "map_changes", whole),
+    Column::of("| changes", &metrics::MAP_CHANGES, whole),
     Column::new(
         "time",
-        |row| row.get("map_change_ns").filter(is_timed),
+        |row| row.get(&metrics::MAP_CHANGE_NS).filter(is_timed),
         time,
     ),
 ];
@@ -55,19 +56,22 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
     let mut before = None;
     let rows = plan.measure.iter().filter_map(|(operation, strategy)| {
         let word = word(*operation);
-        let row = figures.row(strategy.name()).of_part(word);
+        let row = figures.row(strategy.name()).of_case(Some(word));
         // The machine may lack a way to configuration space.
-        row.figure("bus_accesses_per_*")?;
+        row.figure(&metrics::BUS_ACCESSES)?;
         let label = if before == Some(word) { "" } else { word };
         before = Some(word);
         Some(([label, strategy.name()], row))
     });
     let mut parts = vec![table(["what", "by"], &COLUMNS, rows)];
-    let strategies = figures.iter().filter(|one| one.metric == "maps_at_start");
+    let strategies = figures
+        .iter()
+        .filter(|one| one.metric == metrics::MAPS_AT_START.name);
     let rows = strategies.map(|one| (["a boot", &*one.strategy], figures.row(&one.strategy)));
     let mapped: Vec<_> = rows
         .filter(|(_, row)| {
-            row.get("maps_at_start") > Some(0.0) || row.get("map_changes") > Some(0.0)
+            row.get(&metrics::MAPS_AT_START) > Some(0.0)
+                || row.get(&metrics::MAP_CHANGES) > Some(0.0)
         })
         .collect();
     if !mapped.is_empty() {
@@ -105,8 +109,8 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
 }
 
 /// Returns Linux's published time of one operation, in nanoseconds.
-fn published(word: &str, strategy: &str) -> Option<f64> {
-    match (word, strategy) {
+fn published(row: &Row<'_>, strategy: &str) -> Option<f64> {
+    match (row.case?, strategy) {
         ("read", "ports") => Some(12.809e9 / 1e5),
         ("read", "ecam") => Some(8.517e9 / 1e5),
         ("read", "ecam-shadow") => Some(0.010e9 / 1e5),
@@ -135,7 +139,8 @@ fn count(value: f64) -> String {
 
 /// Returns the end of a text without faults.
 pub fn success(figures: &Figures) -> String {
-    let functions = |strategy: AccessStrategy| figures.row(strategy.name()).get("functions");
+    let functions =
+        |strategy: AccessStrategy| figures.row(strategy.name()).get(&metrics::FUNCTIONS);
     let shown = match functions(AccessStrategy::Auto).unwrap_or(0.0) {
         1.0 => "1 function".to_owned(),
         n => format!("{n} functions"),

@@ -272,24 +272,31 @@ fn measure(
 
 /// Returns the figures: medians, with the quartiles as `low` and `high`.
 fn figures(part: &PeerComparison, systems: &[System]) -> Figures {
-    let mut figures = Figures::new(part.path, "qemu");
+    let mut all = Vec::new();
     for system in systems {
         for (key, values) in &system.values {
             let mut values = values.clone();
             values.sort_unstable_by(f64::total_cmp);
             let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
-            let mut record = figures.record(system.name).of_case(key.case.clone());
-            if let Some(way) = &key.way {
-                record = record.on_port(&**way);
-            }
-            if let Some(figure) = record.value(&key.metric, &key.unit, at(2)) {
-                figure.n = values.len();
-                if values.len() > 1 {
-                    (figure.low, figure.high) = (Some(at(1)), Some(at(3)));
-                }
-            }
+            let quartile = |quarter| (values.len() > 1).then(|| at(quarter));
+            all.push(Figure {
+                path: part.path.to_owned(),
+                strategy: system.name.to_owned(),
+                on: "qemu".to_owned(),
+                profile: key.way.clone(),
+                metric: key.metric.clone(),
+                case: key.case.clone(),
+                value: at(2),
+                unit: key.unit.clone(),
+                n: values.len(),
+                low: quartile(1),
+                high: quartile(3),
+                ..Figure::default()
+            });
         }
     }
+    let mut figures = Figures::new(part.path, "qemu");
+    figures.add(all);
     figures
 }
 
@@ -344,6 +351,7 @@ fn text(part: &PeerComparison, figures: &Figures, notes: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::uart::metrics::NS_PER_BYTE;
     use nostall_figures::table::whole;
 
     const PART: PeerComparison = PeerComparison {
@@ -351,7 +359,7 @@ mod tests {
         cpus: 1,
         is_counted: true,
         ours: None,
-        columns: &[Column::of("time", "ns_per_byte", whole)],
+        columns: &[Column::of("time", &NS_PER_BYTE, whole)],
         legend: "time: of a byte.",
         second: None,
     };

@@ -1,7 +1,7 @@
 //! Experiment pstore: records that survive a crash.
 
 mod fold;
-pub(super) mod page;
+pub(super) mod metrics;
 mod peers;
 pub mod run;
 mod text;

@@ -4,6 +4,7 @@ use comfy_table::Table;
 use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Recovered, TextKind, ZoneStrategy};
 
 use super::fold::fold;
+use super::metrics;
 use super::run::Survived;
 use crate::experiments::experiment::Answer;
 use crate::experiments::verdict::closing;
@@ -13,10 +14,14 @@ use nostall_figures::table::{Column, aligned, hundredths, table, tenths, whole};
 const BEFORE: &str = "one-zone-locked";
 
 const COLUMNS: [Column; 6] = [
-    Column::of("records", "records", whole),
-    Column::of("ns/rec", "ns_per_record", whole),
-    Column::of("MB/s", "mb_per_s", tenths),
-    Column::new("times", |row| row.to(BEFORE, "mb_per_s"), hundredths),
+    Column::of("records", &metrics::RECORDS, whole),
+    Column::of("ns/rec", &metrics::NS_PER_RECORD, whole),
+    Column::of("MB/s", &metrics::MB_PER_S, tenths),
+    Column::new(
+        "times",
+        |row| row.to(BEFORE, &metrics::MB_PER_S),
+        hundredths,
+    ),
     Column::new("| Linux MB/s", |row| published(row.strategy), tenths),
     Column::new(
         "times",
@@ -49,7 +54,7 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
     let row = |strategy: ZoneStrategy| ([strategy.name()], figures.row(strategy.name()));
     let rounds = row(ZoneStrategy::Untraced)
         .1
-        .figure("bytes")
+        .figure(&metrics::BYTES)
         .map_or(0, |figure| figure.n);
     let success = || match survived.panic {
         Some(_) => {

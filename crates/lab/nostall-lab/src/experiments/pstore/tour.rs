@@ -2,6 +2,7 @@
 
 use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
 
+use super::metrics;
 use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit};
 
 pub const TOUR: TourRows = TourRows {
@@ -17,12 +18,12 @@ const fn record(name: &'static str, run: &'static str) -> Row {
     Row {
         name,
         unit: Unit::Nanoseconds,
-        value: |of| of("ns_per_record"),
+        value: |of| of(&metrics::NS_PER_RECORD),
         before: Pick::new(run, "one-zone-locked"),
         fix: Some(Pick::new(run, "per-cpu-counter")),
         nostall: Pick::new(run, "per-cpu-clock"),
         limit: Limit::Measured(Pick::new(run, "untraced"), |of| {
-            Some(of("bytes")? * 1e3 / of("mb_per_s")? / RECORDS)
+            Some(of(&metrics::BYTES)? * 1e3 / of(&metrics::MB_PER_S)? / RECORDS)
         }),
     }
 }

@@ -2,9 +2,11 @@
 
 use nostall_work::spi::{BusStrategy, Job, SpiMeasured};
 
+use super::metrics;
 use super::run::SpiReports;
 use crate::escape::escape;
 use nostall_figures::figure::{Figures, Goal, Recorder};
+use nostall_figures::metric::Metric;
 use nostall_figures::numbers::grouped;
 
 /// Folds the reports, and returns the figures, and the faults in a line each. `on` names the machine
@@ -14,11 +16,11 @@ pub fn fold(on: [&'static str; 2], frames: u32, reports: &SpiReports) -> (Figure
     let mut record = figures.record(BusStrategy::Caller.name());
     let sector = reports.sector.as_ref();
     let times = [
-        ("flash_sector_erase_ns", sector.map(|s| s.erase_ns)),
-        ("flash_sector_write_ns", sector.map(|s| s.write_ns)),
+        (&metrics::FLASH_SECTOR_ERASE_NS, sector.map(|s| s.erase_ns)),
+        (&metrics::FLASH_SECTOR_WRITE_NS, sector.map(|s| s.write_ns)),
     ];
     for (metric, value) in times {
-        record.value(metric, "ns", value.map(|value| value as f64));
+        record.value(metric, value.map(|value| value as f64));
     }
 
     let result = reports.faults.iter();
@@ -57,83 +59,97 @@ fn add_busy_bus(mut record: Recorder<'_>, busy: &SpiMeasured, frames: u32) -> Ve
     let is = |expected: u64, what| Some((Goal::Exactly(expected as f64), what));
     let at_most = |bound: u64, what| Some((Goal::AtMost(bound as f64), what));
     let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == BusStrategy::Caller);
-    let count = |metric, value: u64, goal| (metric, "1", Some(value as f64), goal);
-    let rate = |metric, count: Option<u64>| (metric, "1/s", count.map(per_second), None);
+    let count = |metric: &'static Metric, value: u64, goal| (metric, Some(value as f64), goal);
+    let rate = |metric: &'static Metric, count: Option<u64>| (metric, count.map(per_second), None);
     let before_idle = "times it was woken before the bus was idle";
     let asleep = "times the hardware was put to sleep";
     let metrics = [
         count(
-            "frames",
+            &metrics::FRAMES,
             busy.received.into(),
             is(frames.into(), "frames received"),
         ),
-        count("messages", busy.messages, is(messages, "messages")),
-        rate("messages_per_second", Some(busy.messages)),
+        count(&metrics::MESSAGES, busy.messages, is(messages, "messages")),
+        rate(&metrics::MESSAGES_PER_SECOND, Some(busy.messages)),
         count(
-            "messages_by_worker",
+            &metrics::MESSAGES_BY_WORKER,
             busy.by_worker,
             by_caller(is(0, "messages run by the worker")),
         ),
         count(
-            "wakeups",
+            &metrics::WAKEUPS,
             busy.wakeups,
             by_caller(is(least, "times the worker was woken")),
         ),
-        ("wakeups_per_message", "1", Some(per_message), None),
-        count("teardowns", busy.teardowns, is(busy.preparations, asleep)),
+        (&metrics::WAKEUPS_PER_MESSAGE, Some(per_message), None),
+        count(
+            &metrics::TEARDOWNS,
+            busy.teardowns,
+            is(busy.preparations, asleep),
+        ),
         (
-            "teardowns_per_message",
-            "1",
+            &metrics::TEARDOWNS_PER_MESSAGE,
             Some(busy.teardowns as f64 / busy.messages.max(1) as f64),
             None,
         ),
-        ("worker_cpu_share", "1", Some(worker_share), None),
-        rate("context_switches_per_second", busy.switches),
+        (&metrics::WORKER_CPU_SHARE, Some(worker_share), None),
+        rate(&metrics::CONTEXT_SWITCHES_PER_SECOND, busy.switches),
         (
-            "cross_cpu_interrupts",
-            "1",
+            &metrics::CROSS_CPU_INTERRUPTS,
             busy.cross_cpu.map(|count| count as f64),
             None,
         ),
-        rate("cross_cpu_interrupts_per_second", busy.cross_cpu),
-        rate("interrupts_per_second", busy.interrupts),
+        rate(&metrics::CROSS_CPU_INTERRUPTS_PER_SECOND, busy.cross_cpu),
+        rate(&metrics::INTERRUPTS_PER_SECOND, busy.interrupts),
         count(
-            "frames_wrong",
+            &metrics::FRAMES_WRONG,
             busy.wrong.into(),
             is(0, "frames that were wrong"),
         ),
-        count("frames_lost", busy.overflows.into(), is(0, "frames lost")),
         count(
-            "frames_submitted",
+            &metrics::FRAMES_LOST,
+            busy.overflows.into(),
+            is(0, "frames lost"),
+        ),
+        count(
+            &metrics::FRAMES_SUBMITTED,
             busy.submitted.into(),
             is(sent, "frames submitted"),
         ),
-        count("frames_sent", busy.sent.into(), is(sent, "frames sent")),
-        count("messages_sync", busy.sync, is(sync, "synchronous messages")),
         count(
-            "messages_submitted",
+            &metrics::FRAMES_SENT,
+            busy.sent.into(),
+            is(sent, "frames sent"),
+        ),
+        count(
+            &metrics::MESSAGES_SYNC,
+            busy.sync,
+            is(sync, "synchronous messages"),
+        ),
+        count(
+            &metrics::MESSAGES_SUBMITTED,
             busy.asynchronous,
             is(2 * sent, "messages submitted"),
         ),
         count(
-            "messages_failed",
+            &metrics::MESSAGES_FAILED,
             busy.errors,
             is(0, "messages that failed"),
         ),
         count(
-            "wakeups_before_idle",
+            &metrics::WAKEUPS_BEFORE_IDLE,
             busy.wakeups_meanwhile,
             by_caller(at_most(least - 1, before_idle)),
         ),
         count(
-            "preparations",
+            &metrics::PREPARATIONS,
             busy.preparations,
             by_caller(is(least, "times the hardware was woken")),
         ),
     ];
     let mut missed = Vec::new();
-    for (metric, unit, value, goal) in metrics {
-        if let Some((figure, (goal, what))) = record.value(metric, unit, value).zip(goal)
+    for (metric, value, goal) in metrics {
+        if let Some((figure, (goal, what))) = record.value(metric, value).zip(goal)
             && let Some(value) = figure.missed(goal)
         {
             let (value, goal) = (grouped(value), grouped(goal.bound()));

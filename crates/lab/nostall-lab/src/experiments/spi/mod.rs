@@ -1,8 +1,8 @@
 //! Experiment spi: a flash, and a busy bus.
 
 mod fold;
+pub(super) mod metrics;
 pub mod model;
-pub(super) mod page;
 mod peers;
 pub mod run;
 mod text;

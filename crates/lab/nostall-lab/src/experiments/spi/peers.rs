@@ -2,6 +2,7 @@
 
 use nostall_vm::qemu::QemuBoard;
 
+use super::metrics;
 use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, four_decimals, time};
 
@@ -12,9 +13,13 @@ pub const PEERS: PeerComparison = PeerComparison {
     is_counted: false,
     ours: Some(("caller", QemuBoard::SifiveU)),
     columns: &[
-        Column::of("wake-ups/msg", "wakeups_per_message", four_decimals),
-        Column::of("teardowns/msg", "teardowns_per_message", four_decimals),
-        Column::of("time/msg", "ns_per_message", time),
+        Column::of("wake-ups/msg", &metrics::WAKEUPS_PER_MESSAGE, four_decimals),
+        Column::of(
+            "teardowns/msg",
+            &metrics::TEARDOWNS_PER_MESSAGE,
+            four_decimals,
+        ),
+        Column::of("time/msg", &metrics::NS_PER_MESSAGE, time),
     ],
     legend: "Linux: spi_sync of 4 bytes on a controller that completes at once; wake-ups of the\n\
              worker thread, and calls that put the hardware to sleep. nostall: the busy bus of a\n\

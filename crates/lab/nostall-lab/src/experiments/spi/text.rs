@@ -4,6 +4,7 @@ use comfy_table::Table;
 use nostall_work::spi::{BusStrategy, SECTOR};
 
 use super::fold::{fold, hex};
+use super::metrics;
 use super::run::SpiReports;
 use crate::experiments::experiment::Answer;
 use crate::experiments::verdict::closing;
@@ -77,34 +78,45 @@ fn binary(bytes: u64) -> String {
 /// Rows of the table of the busy bus, each with Linux's published figures before and with its fix.
 const ROWS: [(Column, [&str; 2]); 9] = [
     (
-        Column::of("messages a second", "messages_per_second", rounded),
+        Column::of("messages a second", &metrics::MESSAGES_PER_SECOND, rounded),
         ["-", "-"],
     ),
     (
-        Column::of("messages run by the worker", "messages_by_worker", grouped),
+        Column::of(
+            "messages run by the worker",
+            &metrics::MESSAGES_BY_WORKER,
+            grouped,
+        ),
         ["-", "-"],
     ),
-    (Column::of("worker woken", "wakeups", grouped), ["-", "1"]),
+    (
+        Column::of("worker woken", &metrics::WAKEUPS, grouped),
+        ["-", "1"],
+    ),
     (
         Column::of(
             "worker woken, for each message",
-            "wakeups_per_message",
+            &metrics::WAKEUPS_PER_MESSAGE,
             four_decimals,
         ),
         ["1", "-"],
     ),
     (
-        Column::of("worker's share of a CPU", "worker_cpu_share", percent),
+        Column::of(
+            "worker's share of a CPU",
+            &metrics::WORKER_CPU_SHARE,
+            percent,
+        ),
         ["31 %", "0 %"],
     ),
     (
-        Column::of("hardware put to sleep", "teardowns", grouped),
+        Column::of("hardware put to sleep", &metrics::TEARDOWNS, grouped),
         ["-", "-"],
     ),
     (
         Column::of(
             "context switches a second",
-            "context_switches_per_second",
+            &metrics::CONTEXT_SWITCHES_PER_SECOND,
             rounded,
         ),
         ["59,000", "3,375"],
@@ -112,13 +124,17 @@ const ROWS: [(Column, [&str; 2]); 9] = [
     (
         Column::of(
             "cross-CPU interrupts, in all",
-            "cross_cpu_interrupts",
+            &metrics::CROSS_CPU_INTERRUPTS,
             grouped,
         ),
         ["242,371", "2,948"],
     ),
     (
-        Column::of("interrupts a second", "interrupts_per_second", rounded),
+        Column::of(
+            "interrupts a second",
+            &metrics::INTERRUPTS_PER_SECOND,
+            rounded,
+        ),
         ["37,700", "9,800"],
     ),
 ];
@@ -130,7 +146,10 @@ fn rounded(value: f64) -> String {
 /// Returns the table of the busy bus, with Linux's published figures beside ours.
 fn table(frames: u32, figures: &Figures) -> Option<String> {
     let rows = BusStrategy::ALL.map(|strategy| figures.row(strategy.name()));
-    if rows.iter().any(|row| row.figure("frames").is_none()) {
+    if rows
+        .iter()
+        .any(|row| row.figure(&metrics::FRAMES).is_none())
+    {
         return None;
     }
     let mut table = Table::new();
@@ -158,7 +177,12 @@ fn table(frames: u32, figures: &Figures) -> Option<String> {
 }
 
 fn success(figures: &Figures) -> String {
-    let times = |strategy: BusStrategy| figures.row(strategy.name()).get("wakeups").unwrap_or(0.0);
+    let times = |strategy: BusStrategy| {
+        figures
+            .row(strategy.name())
+            .get(&metrics::WAKEUPS)
+            .unwrap_or(0.0)
+    };
     let caller = match times(BusStrategy::Caller) {
         1.0 => "once, after the bus had been idle for a second".to_owned(),
         // The host's other load delayed the tasks.

@@ -1,15 +1,16 @@
 //! Rows of the tour.
 
+use super::metrics;
 use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
 pub const TOUR: TourRows = TourRows {
     heading: "the worker was woken after messages; Linux: only once the bus is idle",
     rows: &[
         row("wake-ups per message", |of| {
-            Some(of("wakeups")? / of("messages")?)
+            Some(of(&metrics::WAKEUPS)? / of(&metrics::MESSAGES)?)
         }),
         row("teardowns per message", |of| {
-            Some(of("teardowns")? / of("messages")?)
+            Some(of(&metrics::TEARDOWNS)? / of(&metrics::MESSAGES)?)
         }),
     ],
 };

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::row::Pick;
+use nostall_figures::metric::Metric;
 
 /// A link, so that the published crate carries the file.
 const FILE: &str = include_str!("../../../fixtures/expected.json");
@@ -28,7 +29,7 @@ pub fn of(run: &str) -> Option<&'static Exact> {
 }
 
 /// Returns an exact figure of a strategy; `None` if it differs from run to run.
-pub fn figure(pick: &Pick, metric: &str) -> Option<f64> {
+pub fn figure(pick: &Pick, metric: &Metric) -> Option<f64> {
     of(pick.run)?.get(&pick.key(metric)).copied()
 }
 

@@ -1,5 +1,7 @@
 //! Rows of the tour: the comparisons that experiments supply.
 
+use nostall_figures::metric::Metric;
+
 /// Rows that an experiment supplies.
 pub struct TourRows {
     /// The stall, and Linux's fix.
@@ -21,7 +23,7 @@ pub struct Row {
 }
 
 /// Computes a cell from the figures of one strategy, which it asks for by their metrics.
-pub type Value = fn(&dyn Fn(&str) -> Option<f64>) -> Option<f64>;
+pub type Value = fn(&dyn Fn(&Metric) -> Option<f64>) -> Option<f64>;
 
 /// Strategy of one run.
 pub struct Pick {
@@ -30,6 +32,8 @@ pub struct Pick {
     /// The port, where a run has several.
     pub profile: Option<&'static str>,
     pub strategy: &'static str,
+    /// Kind of work, where a run has several.
+    pub case: Option<&'static str>,
 }
 
 impl Pick {
@@ -38,6 +42,7 @@ impl Pick {
             run,
             profile: None,
             strategy,
+            case: None,
         }
     }
 
@@ -47,10 +52,16 @@ impl Pick {
         Self { profile, ..self }
     }
 
-    /// Returns the key of a figure of this strategy in `bench/expected.json`. A case may follow
-    /// the metric's name.
-    pub fn key(&self, metric: &str) -> String {
-        key(self.strategy, self.profile, metric, None)
+    /// The same strategy in one kind of work.
+    pub const fn of_case(self, case: &'static str) -> Self {
+        let case = Some(case);
+        Self { case, ..self }
+    }
+
+    /// Returns the key of a figure of this strategy in `bench/expected.json`.
+    pub fn key(&self, metric: &Metric) -> String {
+        let (name, case) = metric.key(self.case);
+        key(self.strategy, self.profile, &name, case)
     }
 }
 

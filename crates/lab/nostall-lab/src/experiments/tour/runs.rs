@@ -17,6 +17,7 @@ use super::run_result::RunResult;
 use crate::experiments::entry::Entry;
 use crate::experiments::progress;
 use nostall_figures::figure::Figure;
+use nostall_figures::metric::Metric;
 
 /// All runs, by their arguments.
 pub struct Runs(BTreeMap<&'static str, Result<RunResult>>);
@@ -59,7 +60,7 @@ impl Runs {
     }
 
     /// Returns the figure of a strategy.
-    pub fn figure(&self, pick: &Pick, metric: &str) -> Option<&Figure> {
+    pub fn figure(&self, pick: &Pick, metric: &Metric) -> Option<&Figure> {
         let key = pick.key(metric);
         let mut figures = figures(self.0.get(pick.run)?);
         figures.find(|figure| self::key(figure) == key)

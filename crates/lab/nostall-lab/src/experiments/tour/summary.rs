@@ -6,7 +6,8 @@ use super::row::{Pick, Row};
 use crate::experiments::entry::Entry;
 use crate::report::page::TourSection;
 use crate::report::source::Source;
-use nostall_figures::figure::{Figure, metric_and_case};
+use nostall_figures::figure::Figure;
+use nostall_figures::metric::Metric;
 
 /// Returns the rows whose figures the document has.
 pub fn summary(entries: &[Entry], source: &Source) -> Vec<TourSection> {
@@ -24,7 +25,7 @@ pub fn summary(entries: &[Entry], source: &Source) -> Vec<TourSection> {
 }
 
 fn cells(row: &Row, source: &Source) -> Option<[String; 8]> {
-    let value = |pick: &Pick, metric: &str| Some(find(source, pick, metric)?.value);
+    let value = |pick: &Pick, metric: &Metric| Some(find(source, pick, metric)?.value);
     // The machine of the figures that the cell is computed from. Others may have another.
     let on = Cell::new(None);
     (row.value)(&|metric| {
@@ -48,13 +49,14 @@ fn cells(row: &Row, source: &Source) -> Option<[String; 8]> {
 }
 
 /// Returns a figure of a strategy in its run.
-fn find<'a>(source: &'a Source, pick: &Pick, metric: &str) -> Option<&'a Figure> {
+fn find<'a>(source: &'a Source, pick: &Pick, metric: &Metric) -> Option<&'a Figure> {
+    let (name, case) = metric.key(pick.case);
     let mut figures = source.figures.iter();
     figures.find(|figure| {
         let command = figure.command.as_deref().unwrap_or_default();
         figure.strategy == pick.strategy
             && figure.profile.as_deref() == pick.profile
-            && (&*figure.metric, figure.case.as_deref()) == metric_and_case(metric)
+            && (&*figure.metric, figure.case.as_deref()) == (&*name, case)
             && command.strip_prefix("nostall-lab run ") == Some(pick.run)
     })
 }

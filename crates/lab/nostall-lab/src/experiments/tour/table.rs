@@ -7,6 +7,7 @@ use super::row::{Limit, Pick, Row, Unit, Value};
 use super::runs::{self, Runs};
 use crate::experiments::entry::Entry;
 use crate::report::page::HEADER;
+use nostall_figures::metric::Metric;
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::{aligned, percent, time};
 
@@ -27,7 +28,7 @@ pub fn text(entries: &'static [Entry], runs: &Runs) -> String {
     for row in rows(entries) {
         let mut cells = vec![row.name.to_owned()];
         if lacks(row, runs).is_none() {
-            let find = |pick: &Pick, metric: &str| Some(runs.figure(pick, metric)?.value);
+            let find = |pick: &Pick, metric: &Metric| Some(runs.figure(pick, metric)?.value);
             cells.extend(
                 row.cells(find)
                     .map(|cell| cell.unwrap_or("missing".to_owned())),
@@ -125,7 +126,10 @@ fn shared(lines: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
 
 impl Row {
     /// Returns the cells from `before` to `/Linux`; `None` where a figure is missing.
-    pub(super) fn cells(&self, find: impl Fn(&Pick, &str) -> Option<f64>) -> [Option<String>; 6] {
+    pub(super) fn cells(
+        &self,
+        find: impl Fn(&Pick, &Metric) -> Option<f64>,
+    ) -> [Option<String>; 6] {
         let of = |pick: &Pick, value: Value| value(&|metric| find(pick, metric));
         let cell = |value: Option<f64>| Some(self.unit.text(value?));
         let none = || Some("-".to_owned());

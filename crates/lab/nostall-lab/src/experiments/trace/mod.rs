@@ -1,8 +1,8 @@
 //! Experiment trace: the kernel records itself while it sends, and before it crashes.
 
 mod fold;
+pub(super) mod metrics;
 mod model;
-pub(super) mod page;
 mod picture;
 mod run;
 mod symbols;

@@ -8,6 +8,7 @@ use nostall_work::trace::{PROFILE, SIZES};
 use terminal_size::{Width, terminal_size_of};
 
 use super::fold::fold;
+use super::metrics;
 use super::picture::{beside, draw};
 use super::run::{Crash, Recorded};
 use crate::experiments::experiment::Answer;
@@ -16,13 +17,13 @@ use nostall_figures::figure::write_of;
 use nostall_figures::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
-    Column::of("time", "ns", time),
-    Column::of("CPU held", "stalled_ns", time),
-    Column::of("accesses", "register_instructions", whole),
-    Column::of("| traced calls", "traced_calls", whole),
-    Column::of("polls", "traced_polls", whole),
-    Column::of("write", "traced_write_ns", time).or("overwritten"),
-    Column::of("all", "traced_ns", time).or("overwritten"),
+    Column::of("time", &metrics::NS, time),
+    Column::of("CPU held", &metrics::STALLED_NS, time),
+    Column::of("accesses", &metrics::REGISTER_INSTRUCTIONS, whole),
+    Column::of("| traced calls", &metrics::TRACED_CALLS, whole),
+    Column::of("polls", &metrics::TRACED_POLLS, whole),
+    Column::of("write", &metrics::TRACED_WRITE_NS, time).or("overwritten"),
+    Column::of("all", &metrics::TRACED_NS, time).or("overwritten"),
 ];
 
 const LEGEND: &str = "\

@@ -1,5 +1,6 @@
 //! Rows of the tour.
 
+use super::metrics;
 use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit};
 
 pub const TOUR: TourRows = TourRows {
@@ -7,12 +8,14 @@ pub const TOUR: TourRows = TourRows {
     rows: &[Row {
         name: "status polls, 2,500 B",
         unit: Unit::Count,
-        value: |of| of("traced_polls 2500-byte-write"),
-        before: Pick::new(RUN, "byte-polled"),
-        fix: Some(Pick::new(RUN, "fifo-polled")),
-        nostall: Pick::new(RUN, "fifo-paced"),
+        value: |of| of(&metrics::TRACED_POLLS),
+        before: pick("byte-polled"),
+        fix: Some(pick("fifo-polled")),
+        nostall: pick("fifo-paced"),
         limit: Limit::Unknown,
     }],
 };
 
-const RUN: &str = "trace --on model";
+const fn pick(strategy: &'static str) -> Pick {
+    Pick::new("trace --on model", strategy).of_case("2500-byte-write")
+}

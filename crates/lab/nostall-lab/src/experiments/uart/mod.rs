@@ -3,8 +3,8 @@
 mod drawing;
 mod fold;
 pub(super) mod input;
+pub(super) mod metrics;
 pub mod model;
-pub(super) mod page;
 mod peers;
 pub mod run;
 mod table;

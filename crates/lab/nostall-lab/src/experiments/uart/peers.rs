@@ -4,6 +4,7 @@ use nostall_uart::Strategy;
 use nostall_vm::qemu::QemuBoard;
 use nostall_work::uart::{Driver, Job, Writes};
 
+use super::metrics;
 use super::table::single_write_columns;
 use crate::experiments::peers::{PeerComparison, ProgramTable};
 use nostall_figures::table::{Column, hundredths, time};
@@ -28,9 +29,9 @@ pub const PEERS: PeerComparison = PeerComparison {
         labels: ["bytes", "test program", ""],
         cases: &["1-byte-write", "2500-byte-write", "11500-byte-write"],
         columns: &[
-            Column::of("real", "ns", time),
-            Column::of("user", "user_ns", time),
-            Column::of("system", "system_ns", time),
+            Column::of("real", &metrics::NS, time),
+            Column::of("user", &metrics::USER_NS, time),
+            Column::of("system", &metrics::SYSTEM_NS, time),
         ],
         legend: "The test program of Linux's fix: one write. sertest: to a device that calls the write\n\
                  function of the console; tty: to /dev/ttyS0. nostall has no user mode; its system\n\

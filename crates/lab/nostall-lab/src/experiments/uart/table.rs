@@ -5,22 +5,28 @@ use nostall_devices::uart::Profile;
 use nostall_work::uart::{Driver, Job};
 
 use super::fold::{Summary, case};
+use super::metrics;
 use nostall_figures::figure::write_of;
+use nostall_figures::metric::Metric;
 use nostall_figures::table::{
     Column, aligned, four_decimals, hundredths, percent, table as lines, time, whole,
 };
 
 const COLUMNS: [Column; 8] = [
-    Column::of("bytes", "bytes", whole),
-    Column::of("instr/B", "register_instructions_per_byte", four_decimals),
-    Column::of("bus/B", "bus_accesses_per_byte", four_decimals),
-    Column::of("exits/B", "exits_per_byte", four_decimals),
-    Column::of(LIGHT, "light_exits_per_byte", four_decimals),
-    Column::of("time/B", "ns_per_byte", time),
-    Column::of("ratio", "time_ratio_to_slowest", hundredths),
+    Column::of("bytes", &metrics::BYTES, whole),
+    Column::of(
+        "instr/B",
+        &metrics::REGISTER_INSTRUCTIONS_PER_BYTE,
+        four_decimals,
+    ),
+    Column::of("bus/B", &metrics::BUS_ACCESSES_PER_BYTE, four_decimals),
+    Column::of("exits/B", &metrics::EXITS_PER_BYTE, four_decimals),
+    Column::of(LIGHT, &metrics::LIGHT_EXITS_PER_BYTE, four_decimals),
+    Column::of("time/B", &metrics::NS_PER_BYTE, time),
+    Column::of("ratio", &metrics::TIME_RATIO_TO_SLOWEST, hundredths),
     Column::new(
         "stalled",
-        |row| row.per("stalled_ns_per_byte", "ns_per_byte"),
+        |row| row.per(&metrics::STALLED_NS_PER_BYTE, &metrics::NS_PER_BYTE),
         percent,
     ),
 ];
@@ -34,33 +40,24 @@ pub const SIZES: [usize; 6] = [1, 4, 16, 64, 80, 2_500];
 
 /// Accesses for a byte of short writes.
 const SHORT_WRITES: [Column; 4] = [
-    Column::of("1 B", "bus_accesses_per_byte 1-byte-write", thousandths),
-    Column::of("4 B", "bus_accesses_per_byte 4-byte-write", thousandths),
-    Column::of("16 B", "bus_accesses_per_byte 16-byte-write", thousandths),
-    Column::of("64 B", "bus_accesses_per_byte 64-byte-write", thousandths),
+    Column::of("1 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("1-byte-write"),
+    Column::of("4 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("4-byte-write"),
+    Column::of("16 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("16-byte-write"),
+    Column::of("64 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("64-byte-write"),
 ];
 
 /// Returns the columns of single writes. `accesses` renders the accesses for a byte.
 pub const fn single_write_columns(accesses: fn(f64) -> String) -> [Column; 6] {
     [
-        Column::of(
-            "16 B: bus/B",
-            "bus_accesses_per_byte 16-byte-write",
-            accesses,
-        ),
-        Column::of("time/B", "ns_per_byte 16-byte-write", time),
-        Column::of(
-            "80 B: bus/B",
-            "bus_accesses_per_byte 80-byte-write",
-            accesses,
-        ),
-        Column::of("time/B", "ns_per_byte 80-byte-write", time),
-        Column::of(
-            "2500 B: bus/B",
-            "bus_accesses_per_byte 2500-byte-write",
-            accesses,
-        ),
-        Column::of("time/B", "ns_per_byte 2500-byte-write", time),
+        Column::of("16 B: bus/B", &metrics::BUS_ACCESSES_PER_BYTE, accesses)
+            .of_case("16-byte-write"),
+        Column::of("time/B", &metrics::NS_PER_BYTE, time).of_case("16-byte-write"),
+        Column::of("80 B: bus/B", &metrics::BUS_ACCESSES_PER_BYTE, accesses)
+            .of_case("80-byte-write"),
+        Column::of("time/B", &metrics::NS_PER_BYTE, time).of_case("80-byte-write"),
+        Column::of("2500 B: bus/B", &metrics::BUS_ACCESSES_PER_BYTE, accesses)
+            .of_case("2500-byte-write"),
+        Column::of("time/B", &metrics::NS_PER_BYTE, time).of_case("2500-byte-write"),
     ]
 }
 
@@ -71,19 +68,18 @@ fn thousandths(value: f64) -> String {
 /// Returns the table of the sendings of the text.
 pub fn table(summary: &Summary) -> String {
     let figures = &summary.figures;
-    let has = |metric: &str| {
-        figures
-            .iter()
-            .any(|figure| figure.metric.starts_with(metric))
-    };
-    let (exits, light) = (has("exits_per_byte"), has("light_exits_per_byte"));
+    let has = |metric: &Metric| figures.iter().any(|figure| figure.metric == metric.name);
+    let (exits, light) = (
+        has(&metrics::EXITS_PER_BYTE),
+        has(&metrics::LIGHT_EXITS_PER_BYTE),
+    );
     let columns = COLUMNS.into_iter();
     let columns: Vec<_> = columns.filter(|one| one.header != LIGHT || light).collect();
     let rows = Job::ours().map(|Job { driver, writes }| {
         let row = figures.row(driver.name()).of_case(case(writes));
         ([driver.name(), writes.name()], row)
     });
-    let measured = rows.filter(|(_, row)| row.figure("bytes").is_some());
+    let measured = rows.filter(|(_, row)| row.figure(&metrics::BYTES).is_some());
     let mut text = lines(["strategy", "writes"], &columns, measured);
     text += "\n\n\
         instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
@@ -114,7 +110,8 @@ pub fn single_writes(summary: &Summary) -> Option<String> {
     let has_any = summary
         .figures
         .row(Driver::Uart16550.name())
-        .get("ns_per_byte 16-byte-write");
+        .of_case(Some("16-byte-write"))
+        .get(&metrics::NS_PER_BYTE);
     has_any.map(|_| {
         let all = [
             lines(["one write of"], &single_write_columns(thousandths), rows()),
@@ -137,7 +134,7 @@ pub fn published(profile: &Profile, summary: &Summary) -> Option<String> {
             .row(strategy)
             .on_port(profile.name)
             .of_case(Some(&write));
-        let (ours, theirs) = (row.get("ns")?, published.time.0 as f64);
+        let (ours, theirs) = (row.get(&metrics::NS)?, published.time.0 as f64);
         table.add_row([
             strategy.to_owned(),
             bytes,
@@ -163,7 +160,7 @@ pub fn published(profile: &Profile, summary: &Summary) -> Option<String> {
 /// Returns the end of a text without faults. Each sending should have `bytes` bytes.
 pub fn success(summary: &Summary, bytes: usize) -> String {
     let sendings = summary.figures.iter();
-    let sendings = sendings.filter(|figure| figure.metric == "bytes");
+    let sendings = sendings.filter(|figure| figure.metric == metrics::BYTES.name);
     let sendings: usize = sendings.map(|figure| figure.n).sum();
     format!("Every byte arrived: {sendings} sendings of {bytes} bytes.")
 }

@@ -2,6 +2,7 @@
 
 use nostall_devices::uart::Profile;
 
+use super::metrics;
 use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
 pub const TOUR: TourRows = TourRows {
@@ -16,7 +17,7 @@ pub const TOUR: TourRows = TourRows {
         Row {
             name: "held at full rate",
             unit: Unit::Share,
-            value: |of| Some(of("stalled_ns_per_byte")? / of("ns_per_byte")?),
+            value: |of| Some(of(&metrics::STALLED_NS_PER_BYTE)? / of(&metrics::NS_PER_BYTE)?),
             before: Pick::new(FAST_11500, "byte-polled"),
             fix: Some(Pick::new(FAST_11500, "fifo-polled")),
             nostall: Pick::new(FAST_11500, "fifo-paced"),
@@ -25,7 +26,7 @@ pub const TOUR: TourRows = TourRows {
         Row {
             name: "instructions/byte",
             unit: Unit::Count,
-            value: |of| of("register_instructions_per_byte"),
+            value: |of| of(&metrics::REGISTER_INSTRUCTIONS_PER_BYTE),
             before: Pick::new(IN_QEMU, "byte-polled"),
             fix: Some(Pick::new(IN_QEMU, "fifo-polled")),
             nostall: Pick::new(IN_QEMU, "fifo-burst"),
@@ -34,7 +35,7 @@ pub const TOUR: TourRows = TourRows {
         Row {
             name: "VM exits per byte",
             unit: Unit::Count,
-            value: |of| of("exits_per_byte"),
+            value: |of| of(&metrics::EXITS_PER_BYTE),
             before: Pick::new(ON_KVM, "byte-polled"),
             fix: Some(Pick::new(ON_KVM, "fifo-polled")),
             nostall: Pick::new(MAPPED, "fifo-burst"),
@@ -62,7 +63,7 @@ const ACCESS: f64 = Profile::FAST_16550A.access.0 as f64;
 /// Rate of the line: 115,200 baud, 10 bits a byte.
 const BYTES_PER_NS: f64 = 115_200.0 / 10.0 / 1e9;
 
-const HELD: Value = |of| Some(of("stalled_ns_per_byte")? * of("bytes")?);
+const HELD: Value = |of| Some(of(&metrics::STALLED_NS_PER_BYTE)? * of(&metrics::BYTES)?);
 
 /// Time for which one write holds the CPU. Every byte has to be written once.
 const fn held(name: &'static str, run: &'static str, bytes: u32) -> Row {

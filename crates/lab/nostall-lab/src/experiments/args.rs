@@ -130,6 +130,12 @@ impl Common {
         ];
         all.into_iter().flatten().collect()
     }
+
+    /// Returns the number of CPUs, if it was given and has a meaning only in a guest.
+    pub fn given_cpus(&self) -> Vec<GivenOption> {
+        let cpus = GivenOption::flag("--cpus", self.cpus.is_some(), OnArg::GUESTS);
+        cpus.into_iter().collect()
+    }
 }
 
 /// Narrows `--on` to `auto` and these.

@@ -23,20 +23,16 @@ pub struct Entry {
 pub type Run = Box<dyn FnOnce() -> Result<()>>;
 
 impl Entry {
-    pub const fn of<E: Experiment + 'static>(
-        name: &'static str,
-        tour: TourRows,
-        page: PagePart,
-    ) -> Self {
+    pub const fn of<E: Experiment + 'static>() -> Self {
         Self {
-            name,
+            name: E::NAME,
             command: E::augment_args,
             parse: |matches, supplied| {
                 let experiment = E::from_arg_matches(matches)?;
                 Ok(Box::new(move || experiment::run(&experiment, supplied)))
             },
-            tour,
-            page,
+            tour: E::TOUR,
+            page: E::PAGE,
             make: run_result::make::<E>,
         }
     }

@@ -9,19 +9,33 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use nostall_vm::qemu::QemuBoard;
-use nostall_vm::{Device, Guest, Need};
+use nostall_vm::{Device, Guest, GuestRun, Need};
 use serde::Serialize;
 
 use super::args::{Common, GivenOption, OnArg};
 use super::document::{self, Results};
 use super::files::Files;
+use super::kvm::OnKvm;
 use super::on::{self, On};
 use super::peers::{self, PeerArg, PeerStates};
+use super::tour::row::TourRows;
+use super::verdict::closing;
 use crate::report::page::Supplied;
+use crate::report::part::PagePart;
 use nostall_figures::figure::{Figure, Figures};
+use nostall_figures::table::cpus;
 
 /// An experiment, which is its own arguments.
 pub trait Experiment: clap::Args {
+    /// Its name on the command line and in documents.
+    const NAME: &'static str;
+
+    /// Its rows of the tour.
+    const TOUR: TourRows;
+
+    /// Its part of a page, with its metrics.
+    const PAGE: PagePart;
+
     /// Machines that `auto` chooses from; the best comes first.
     const BEST: &'static [OnArg];
 
@@ -66,8 +80,20 @@ pub trait Experiment: clap::Args {
         nostall_vm::kvm::Options::default()
     }
 
+    /// Describes the CPUs of a guest in QEMU.
+    fn cpus_in_words(&self) -> String {
+        cpus(self.cpus())
+    }
+
+    /// Describes the machine that a guest ran on, in KVM.
+    fn headline_on_kvm(&self, on: &OnKvm, ran: &GuestRun) -> String {
+        on.headline_of(&format!("{} on kvm", Self::NAME), ran, on.kvm.notes())
+    }
+
     /// Options that were given, and have no meaning on some machine.
-    fn given(&self) -> Vec<GivenOption>;
+    fn given(&self) -> Vec<GivenOption> {
+        self.common().given_cpus()
+    }
 
     /// Checks the arguments, and reads the files that they name.
     fn read(&self) -> Result<Self::Input>;
@@ -96,6 +122,28 @@ pub struct Answer<F = ()> {
     pub found: F,
     /// In one line, if it is not as it should be.
     pub failure: Option<String>,
+}
+
+impl<F> Answer<F> {
+    /// Ends a text of `parts` with the faults, or else with `success`. The first fault is the
+    /// failure.
+    pub fn of(
+        mut parts: Vec<String>,
+        figures: Figures,
+        found: F,
+        faults: Vec<String>,
+        success: impl FnOnce(&Figures) -> String,
+    ) -> Self {
+        parts.push(closing("Not as it should be", &faults, || {
+            success(&figures)
+        }));
+        Self {
+            text: parts.join("\n\n"),
+            figures,
+            found,
+            failure: faults.into_iter().next(),
+        }
+    }
 }
 
 /// Returns the reason why the machine that the arguments name is not there, if it is not.
@@ -154,9 +202,10 @@ fn add_peers<E: Experiment>(
             (text, PeerStates::default())
         }
         Some(part) => {
-            let compared = peers::compare(part, &linuxes, common.kernel.as_deref(), |on| {
-                experiment.measure_beside(on, input)
-            });
+            let compared =
+                peers::compare((E::NAME, part), &linuxes, common.kernel.as_deref(), |on| {
+                    experiment.measure_beside(on, input)
+                });
             answer.figures.add(compared.figures);
             (compared.text, compared.beside)
         }

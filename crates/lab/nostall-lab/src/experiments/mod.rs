@@ -13,6 +13,7 @@ pub mod pci;
 mod peers;
 mod progress;
 pub mod pstore;
+mod runner;
 pub mod spi;
 mod tour;
 pub mod trace;
@@ -29,12 +30,12 @@ use crate::report::page::Supplied;
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[
-    Entry::of::<uart::Args>("uart", uart::tour::TOUR, uart::metrics::PAGE),
-    Entry::of::<pstore::Args>("pstore", pstore::tour::TOUR, pstore::metrics::PAGE),
-    Entry::of::<pci::Args>("pci", pci::tour::TOUR, pci::metrics::PAGE),
-    Entry::of::<spi::Args>("spi", spi::tour::TOUR, spi::metrics::PAGE),
-    Entry::of::<console::Args>("console", console::tour::TOUR, console::metrics::PAGE),
-    Entry::of::<trace::Args>("trace", trace::tour::TOUR, trace::metrics::PAGE),
+    Entry::of::<uart::Args>(),
+    Entry::of::<pstore::Args>(),
+    Entry::of::<pci::Args>(),
+    Entry::of::<spi::Args>(),
+    Entry::of::<console::Args>(),
+    Entry::of::<trace::Args>(),
 ];
 
 /// The experiment that the arguments name, or the tour.

@@ -32,6 +32,33 @@ impl On {
             Self::Model => OnArg::Model.name(),
         }
     }
+
+    /// Returns the kernel that a guest boots; empty without a guest.
+    pub fn kernel(&self) -> &[u8] {
+        match self {
+            Self::Qemu { kernel, .. } | Self::Kvm(OnKvm { kernel, .. }) => kernel,
+            Self::Model => &[],
+        }
+    }
+
+    /// Returns the machine that runs a guest, if there is one.
+    pub fn machine(&self) -> Option<&dyn Machine> {
+        match self {
+            Self::Qemu { qemu, .. } => Some(qemu),
+            Self::Kvm(on) => Some(&on.kvm),
+            Self::Model => None,
+        }
+    }
+
+    /// Returns how often everything is measured, where `usual` is for real time. Virtual time is
+    /// the same every time.
+    pub fn rounds(&self, usual: u16) -> u16 {
+        match self {
+            Self::Qemu { .. } => usual,
+            Self::Kvm(on) => on.rounds(usual),
+            Self::Model => 1,
+        }
+    }
 }
 
 /// Returns the reason why there is no such machine in QEMU, if there is none.

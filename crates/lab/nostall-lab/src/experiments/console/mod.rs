@@ -28,7 +28,9 @@ use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
 use super::peers::PeerComparison;
+use super::tour::row::TourRows;
 use crate::report::drawing::Drawings;
+use crate::report::part::PagePart;
 pub use check::{Checked, Damage};
 use fold::Summary;
 use nostall_figures::figure::Figure;
@@ -101,6 +103,9 @@ Examples:
                                         repeatable: 32 ns an instruction";
 
 impl Experiment for Args {
+    const NAME: &'static str = "console";
+    const TOUR: TourRows = tour::TOUR;
+    const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;

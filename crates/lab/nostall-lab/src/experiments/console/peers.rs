@@ -14,7 +14,6 @@ use nostall_figures::figure::{Figure, Figures};
 use nostall_figures::table::{Column, time};
 
 pub const PEERS: PeerComparison = PeerComparison {
-    path: "console",
     cpus: CPUS,
     is_counted: false,
     ours: Some((BOUNDED, QemuBoard::Q35)),

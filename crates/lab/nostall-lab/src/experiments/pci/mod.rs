@@ -13,14 +13,15 @@ use anyhow::Result;
 use nostall_vm::Device;
 use nostall_work::pci::{Operation, READS, WRITES};
 
-use super::args::{self, Common, GivenOption, OnArg};
+use super::args::{self, Common, OnArg};
 use super::experiment::{Answer, Experiment};
-use super::on::{On, on_qemu};
+use super::on::On;
 use super::peers::PeerComparison;
 use super::progress::Busy;
-use super::verdict::closing;
+use super::runner;
+use super::tour::row::TourRows;
+use crate::report::part::PagePart;
 use fold::Summary;
-use nostall_figures::table::cpus as cpus_in_words;
 use run::{AccessStrategy, PciPlan, PciSurvey};
 
 /// Read PCI configuration space with each access method
@@ -56,6 +57,9 @@ Examples:
   nostall-lab run pci --machine virt    ECAM alone, addresses assigned";
 
 impl Experiment for Args {
+    const NAME: &'static str = "pci";
+    const TOUR: TourRows = tour::TOUR;
+    const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
@@ -66,11 +70,6 @@ impl Experiment for Args {
         &self.common
     }
 
-    fn given(&self) -> Vec<GivenOption> {
-        let cpus = GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
-        cpus.into_iter().collect()
-    }
-
     fn read(&self) -> Result<()> {
         Ok(())
     }
@@ -79,19 +78,13 @@ impl Experiment for Args {
         let measure = measurings(on);
         let plan = PciPlan {
             measure: &measure,
-            repeat: match on {
-                On::Qemu { .. } => ROUNDS,
-                On::Kvm(on) => on.rounds(ROUNDS),
-                // The model's counts are the same every time.
-                On::Model => 1,
-            },
+            repeat: on.rounds(ROUNDS),
         };
         let busy = Busy::new("reading configuration space");
         let (survey, headline) = self.survey(on, &plan)?;
         drop(busy);
-        let headline = [Some(headline.as_str()), note].into_iter().flatten();
-        let headline = headline.collect::<Vec<_>>().join("\n");
-        Ok(answer(&headline, on.name(), &survey, &plan))
+        let heading = runner::heading(&headline, note);
+        Ok(answer(&heading, on.name(), &survey, &plan))
     }
 }
 
@@ -108,14 +101,7 @@ fn answer(headline: &str, on: &'static str, survey: &PciSurvey, plan: &PciPlan<'
     if !doubts.is_empty() {
         parts.push(format!("Wrong with it:\n  {}", doubts.join("\n  ")));
     }
-    let success = || table::success(&figures);
-    parts.push(closing("Not as it should be", &faults, success));
-    Answer {
-        text: parts.join("\n\n"),
-        figures,
-        found: (),
-        failure: faults.into_iter().next(),
-    }
+    Answer::of(parts, figures, (), faults, table::success)
 }
 
 /// Number of rounds, where time is real.
@@ -151,11 +137,10 @@ fn measurings(on: &On) -> Vec<(Operation, AccessStrategy)> {
 impl Args {
     /// Runs `plan` on the machine, and describes the machine.
     fn survey(&self, on: &On, plan: &PciPlan<'_>) -> Result<(PciSurvey, String)> {
-        let cpus = self.cpus();
         Ok(match on {
             On::Qemu { qemu, kernel } => {
                 let (survey, ran) = run::run(qemu, &self.guest(kernel), plan)?;
-                (survey, on_qemu("pci", qemu, &cpus_in_words(cpus), &ran))
+                (survey, runner::headline(self, on, &ran))
             }
             On::Kvm(on) => {
                 let guest = self.guest(&on.kernel);

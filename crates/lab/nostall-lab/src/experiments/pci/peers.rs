@@ -7,7 +7,6 @@ use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, hundredths, time};
 
 pub const PEERS: PeerComparison = PeerComparison {
-    path: "pci",
     second: None,
     cpus: 1,
     is_counted: true,

@@ -6,7 +6,9 @@ use nostall_work::pci::{
 };
 
 use nostall_vm::qemu::Qemu;
-use nostall_vm::{Ending, Error, Exits, Guest, GuestRun, Limits, Machine, MapChanges, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, GuestRun, Limits, Machine, MapChanges};
+
+use crate::experiments::runner::run_jobs;
 
 /// Bytes of reports for each function that a guest can find with three methods, with the most
 /// capabilities. Some hundred functions are a large machine, a few thousand are more than there
@@ -151,12 +153,6 @@ impl PciPlan<'_> {
         machine: &dyn Machine,
         guest: &Guest<'_>,
     ) -> Result<(PciSurvey, GuestRun), Error> {
-        let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
-        let guest = Guest {
-            work: &work,
-            repeat: 1,
-            ..*guest
-        };
         let limits = Limits::of(jobs.len() as u64, 0);
         let limits = Limits {
             report_bytes: REPORT_BYTES,
@@ -165,7 +161,14 @@ impl PciPlan<'_> {
             total: limits.total * 10,
             ..limits
         };
-        let ran = machine.run(&guest, &limits, Ending::Done, &mut |_| {})?;
+        let ran = run_jobs(
+            machine,
+            guest,
+            (jobs, 1),
+            &limits,
+            Ending::Done,
+            &mut |_| {},
+        )?;
         let survey = self.survey(jobs, ran.results_with_exits()?);
         Ok((survey.ok_or(Error::Undone)?, ran))
     }

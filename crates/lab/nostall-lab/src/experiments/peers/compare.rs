@@ -19,8 +19,6 @@ const ROUNDS: usize = 4;
 
 /// The comparison with Linux in one experiment.
 pub struct PeerComparison {
-    /// The experiment's name, which Linux finds on its command line.
-    pub path: &'static str,
     /// CPUs of Linux.
     pub cpus: u16,
     /// Whether accesses of Linux to the device are counted, in a boot of their own.
@@ -68,9 +66,9 @@ pub struct Compared {
 
 /// Measures the peers beside nostall. `ours` runs the experiment once in QEMU.
 ///
-/// A peer that is missing or fails has a line in the text, and no rows.
+/// Linux finds the experiment's name on its command line. A peer that is missing or fails has a line in the text, and no rows.
 pub fn compare(
-    part: &PeerComparison,
+    (path, part): (&'static str, &PeerComparison),
     peers: &[Linux],
     kernel: Option<&std::path::Path>,
     ours: impl FnMut(&On) -> Result<Vec<Figure>>,
@@ -90,7 +88,7 @@ pub fn compare(
     // Without a peer, nothing stands beside nostall.
     if !systems.is_empty() {
         let busy = Busy::new("booting Linux and nostall in turn");
-        measure_beside(part, &mut systems, kernel, ours);
+        measure_beside(path, part, &mut systems, kernel, ours);
         drop(busy);
         let qemu = Qemu::find(QemuBoard::Q35).ok();
         beside.qemu = qemu.map(|qemu| qemu.version().to_owned());
@@ -99,10 +97,10 @@ pub fn compare(
         if system.failure.is_some() {
             system.values.clear();
         }
-        beside.peers.extend(system.state(part.path));
+        beside.peers.extend(system.state(path));
     }
     keep_common(&mut systems);
-    let figures = figures(part, &systems);
+    let figures = figures(path, &systems);
     let notes: Vec<_> = beside.peers.iter().filter_map(Peer::note).collect();
     Compared {
         text: text(part, &figures, &notes),
@@ -113,24 +111,25 @@ pub fn compare(
 
 /// Measures the peers, and nostall with them. Nostall has failed if its machine is missing.
 fn measure_beside(
+    path: &str,
     part: &PeerComparison,
     systems: &mut Vec<System>,
     kernel: Option<&std::path::Path>,
     ours: impl FnMut(&On) -> Result<Vec<Figure>>,
 ) {
     let Some((strategy, board)) = part.ours else {
-        return measure(part, systems, || Ok(Vec::new()));
+        return measure(path, part, systems, || Ok(Vec::new()));
     };
     let mut nostall = System::new(NOSTALL, None);
     match machine(board, kernel) {
         Ok(on) => {
             systems.push(nostall);
-            measure(part, systems, with_strategy(strategy, on, ours));
+            measure(path, part, systems, with_strategy(strategy, on, ours));
         }
         Err(missing) => {
             nostall.failure = Some(format!("{missing:#}"));
             systems.push(nostall);
-            measure(part, systems, || Ok(Vec::new()));
+            measure(path, part, systems, || Ok(Vec::new()));
         }
     }
 }
@@ -227,11 +226,12 @@ fn with_strategy(
 
 /// Boots every system in turn, and once more each Linux whose device accesses are counted.
 fn measure(
+    path: &str,
     part: &PeerComparison,
     systems: &mut [System],
     mut ours: impl FnMut() -> Result<Vec<Measured>>,
 ) {
-    let words = format!("nostall={}", part.path);
+    let words = format!("nostall={path}");
     for round in 0..ROUNDS {
         // Nostall is not measured beside nothing.
         if systems.iter().all(System::has_no_peer) {
@@ -271,7 +271,7 @@ fn measure(
 }
 
 /// Returns the figures: medians, with the quartiles as `low` and `high`.
-fn figures(part: &PeerComparison, systems: &[System]) -> Figures {
+fn figures(path: &'static str, systems: &[System]) -> Figures {
     let mut all = Vec::new();
     for system in systems {
         for (key, values) in &system.values {
@@ -280,7 +280,7 @@ fn figures(part: &PeerComparison, systems: &[System]) -> Figures {
             let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
             let quartile = |quarter| (values.len() > 1).then(|| at(quarter));
             all.push(Figure {
-                path: part.path.to_owned(),
+                path: path.to_owned(),
                 strategy: system.name.to_owned(),
                 on: "qemu".to_owned(),
                 profile: key.way.clone(),
@@ -295,7 +295,7 @@ fn figures(part: &PeerComparison, systems: &[System]) -> Figures {
             });
         }
     }
-    let mut figures = Figures::new(part.path, "qemu");
+    let mut figures = Figures::new(path, "qemu");
     figures.add(all);
     figures
 }
@@ -355,7 +355,6 @@ mod tests {
     use nostall_figures::table::whole;
 
     const PART: PeerComparison = PeerComparison {
-        path: "uart",
         cpus: 1,
         is_counted: true,
         ours: None,
@@ -381,7 +380,7 @@ mod tests {
     #[test]
     fn a_peers_figure_is_a_median_between_its_quartiles() {
         let figures = figures(
-            &PART,
+            "uart",
             &[system("linux-6.1", &[50.0, 10.0, 30.0, 20.0, 40.0])],
         );
         let figure = &figures[0];
@@ -395,13 +394,13 @@ mod tests {
     #[test]
     fn nostall_is_not_booted_without_a_peer() {
         let mut systems = [system("nostall", &[])];
-        measure(&PART, &mut systems, || panic!("booted"));
+        measure("uart", &PART, &mut systems, || panic!("booted"));
         let failed = System {
             failure: Some("it hung".to_owned()),
             ..system("linux-6.1", &[])
         };
         let mut systems = [failed, system("nostall", &[])];
-        measure(&PART, &mut systems, || panic!("booted"));
+        measure("uart", &PART, &mut systems, || panic!("booted"));
     }
 
     #[test]
@@ -416,7 +415,7 @@ mod tests {
             ..PART
         };
         let kernel = Some(std::path::Path::new("no kernel"));
-        measure_beside(&part, &mut systems, kernel, |_| panic!("booted"));
+        measure_beside("uart", &part, &mut systems, kernel, |_| panic!("booted"));
         let states = systems.iter().filter_map(|system| system.state("uart"));
         let notes: Vec<_> = states.filter_map(|peer| peer.note()).collect();
         assert!(
@@ -446,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_table_without_rows_is_its_notes() {
-        let none = figures(&PART, &[]);
+        let none = figures("uart", &[]);
         assert_eq!(
             text(&PART, &none, &["linux-6.1: not built".to_owned()]),
             "linux-6.1: not built"

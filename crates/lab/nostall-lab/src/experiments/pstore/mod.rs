@@ -11,13 +11,17 @@ pub(super) mod tour;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use nostall_vm::{Guest, Machine};
 use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 
-use super::args::{self, Common, GivenOption, OnArg};
+use super::args::{self, Common, OnArg};
 use super::experiment::{Answer, Experiment, capture};
-use super::on::{On, on_qemu};
+use super::on::On;
 use super::peers::PeerComparison;
 use super::progress::Busy;
+use super::runner;
+use super::tour::row::TourRows;
+use crate::report::part::PagePart;
 use nostall_figures::figure::Figure;
 use nostall_figures::table::{cpus_on_host, host_cpus};
 
@@ -57,6 +61,9 @@ Examples:
                                         nostall postmortem DIR/pstore.bin";
 
 impl Experiment for Args {
+    const NAME: &'static str = "pstore";
+    const TOUR: TourRows = tour::TOUR;
+    const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = BEST;
     const CPUS: u16 = CPUS;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
@@ -65,11 +72,6 @@ impl Experiment for Args {
 
     fn common(&self) -> &Common {
         &self.common
-    }
-
-    fn given(&self) -> Vec<GivenOption> {
-        let cpus = GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
-        cpus.into_iter().collect()
     }
 
     fn measure_beside(&self, on: &On, (): &()) -> Result<Vec<Figure>> {
@@ -82,21 +84,20 @@ impl Experiment for Args {
         Ok(beside.collect())
     }
 
+    fn cpus_in_words(&self) -> String {
+        cpus_on_host(self.cpus())
+    }
+
     fn read(&self) -> Result<()> {
         Ok(())
     }
 
     fn measure(&self, on: &On, _: Option<&str>, (): &()) -> Result<Answer> {
         let busy = Busy::new("moving bytes, crashing, reading, booting again");
-        let cpus = self.cpus();
-        let (survived, headline, name) = match on {
-            On::Qemu { qemu, kernel } => {
-                let (survived, ran) = run::run(qemu, &self.guest(kernel), ROUNDS)?;
-                let headline = on_qemu("pstore", qemu, &cpus_on_host(cpus), &ran);
-                (survived, headline, on.name())
-            }
-            // KVM is not among the machines of this experiment.
-            _ => {
+        let run = |machine: &dyn Machine, guest: &Guest<'_>| run::run(machine, guest, ROUNDS);
+        let (survived, headline, name) = match runner::in_guest(self, on, run)? {
+            Some((survived, headline)) => (survived, headline, on.name()),
+            None => {
                 let cpus = host_cpus();
                 let headline = format!(
                     "pstore on threads of this host, 3 on {cpus} CPUs; nothing modelled, no crash"

@@ -10,7 +10,6 @@ use nostall_figures::table::{Column, time, whole};
 pub const BESIDE: &str = "per-cpu-counter";
 
 pub const PEERS: PeerComparison = PeerComparison {
-    path: "pstore",
     second: None,
     cpus: 4,
     is_counted: false,

@@ -2,7 +2,9 @@
 
 use nostall_work::pstore::{Job, JobResult, Moved, REGION, Recovered, ZoneStrategy, recover};
 
-use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine, Report, Work};
+use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine, Report};
+
+use crate::experiments::runner::{one_each, run_jobs};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -39,22 +41,23 @@ pub fn run(
 ) -> Result<(Survived, GuestRun), Error> {
     let strategies = (0..rounds).flat_map(|_| ZoneStrategy::ALL);
     let jobs: Vec<_> = strategies.map(Job::Move).chain([Job::Crash]).collect();
-    let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
     let ram = GuestRam::new(RAM)?;
     let first = Guest {
-        work: &work,
-        repeat: 1,
         ram: Some(&ram),
         ..*guest
     };
-    let limits = Limits::of(work.len() as u64 + 16, 0);
-    let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {})?;
+    let limits = Limits::of(jobs.len() as u64 + 16, 0);
+    let ran = run_jobs(
+        machine,
+        &first,
+        (&jobs, 1),
+        &limits,
+        Ending::Panic,
+        &mut |_| {},
+    )?;
     let image = ram.read(REGION)?;
-    let second = Guest {
-        work: &[Job::Recover.into()],
-        ..first
-    };
-    let next = machine.run(&second, &limits, Ending::Done, &mut |_| {})?;
+    let again = (&[Job::Recover][..], 1);
+    let next = run_jobs(machine, &first, again, &limits, Ending::Done, &mut |_| {})?;
 
     let mut host = Vec::new();
     recover(&image[..], guest.cpus, |found| host.push(found));
@@ -86,23 +89,17 @@ fn recovered(ran: &GuestRun) -> Result<Vec<Recovered>, Error> {
 
 /// One result for each moving of the list, in its order.
 fn moved(jobs: &[Job], ran: &GuestRun) -> Result<Vec<(ZoneStrategy, Moved)>, Error> {
-    let mut reported = ran
+    let moved = ran
         .results()?
         .into_iter()
         .filter_map(|(item, result)| match result {
             JobResult::Moved(moved) => Some((item, moved)),
             _ => None,
         });
-    let mut all = Vec::new();
-    for (item, job) in jobs.iter().enumerate() {
-        let Job::Move(strategy) = job else {
-            continue;
-        };
-        match reported.next() {
-            Some((n, moved)) if n == item => all.push((*strategy, moved)),
-            Some((n, _)) => return Err(Error::NotAReport(format!("item {n} out of turn"))),
-            None => return Err(Error::Undone),
-        }
-    }
-    Ok(all)
+    let movings = jobs.iter().enumerate();
+    let movings = movings.filter_map(|(item, job)| match job {
+        Job::Move(strategy) => Some((item, *strategy)),
+        _ => None,
+    });
+    one_each(movings, moved)
 }

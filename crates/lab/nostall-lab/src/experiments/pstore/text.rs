@@ -7,7 +7,6 @@ use super::fold::fold;
 use super::metrics;
 use super::run::Survived;
 use crate::experiments::experiment::Answer;
-use crate::experiments::verdict::closing;
 use nostall_figures::table::{Column, aligned, hundredths, table, tenths, whole};
 
 /// The strategy that the others are compared with.
@@ -56,7 +55,7 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
         .1
         .figure(&metrics::BYTES)
         .map_or(0, |figure| figure.n);
-    let success = || match survived.panic {
+    let success = match survived.panic {
         Some(_) => {
             "The kernel panicked. Its own report of the traces, the host's copy from the\n\
              crashed machine's RAM, and the copy that a second boot recovered are the same."
@@ -72,15 +71,7 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
         LEGEND.to_owned(),
     ];
     parts.extend(recovered(&survived.host));
-    parts.push(closing("Not as it should be", &faults, || {
-        success().to_owned()
-    }));
-    Answer {
-        text: parts.join("\n\n"),
-        figures,
-        found: (),
-        failure: faults.into_iter().next(),
-    }
+    Answer::of(parts, figures, (), faults, |_| success.to_owned())
 }
 
 /// Returns the table of the host's findings, and excerpts of it.

@@ -11,15 +11,18 @@ pub(super) mod tour;
 
 use anyhow::Result;
 use clap::value_parser;
-use nostall_vm::Device;
 use nostall_vm::qemu::QemuBoard;
+use nostall_vm::{Device, Guest, Machine};
 use nostall_work::spi::FRAMES;
 
-use super::args::{self, Common, GivenOption, OnArg};
+use super::args::{self, Common, OnArg};
 use super::experiment::{Answer, Experiment};
-use super::on::{On, on_qemu};
+use super::on::On;
 use super::peers::PeerComparison;
 use super::progress::Busy;
+use super::runner;
+use super::tour::row::TourRows;
+use crate::report::part::PagePart;
 use nostall_figures::table::{cpus_on_host, host_cpus};
 use run::SpiPlan;
 
@@ -63,6 +66,9 @@ Examples:
                                         on a model and threads, in less time";
 
 impl Experiment for Args {
+    const NAME: &'static str = "spi";
+    const TOUR: TourRows = tour::TOUR;
+    const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
@@ -78,9 +84,8 @@ impl Experiment for Args {
         QemuBoard::SifiveU
     }
 
-    fn given(&self) -> Vec<GivenOption> {
-        let cpus = GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
-        cpus.into_iter().collect()
+    fn cpus_in_words(&self) -> String {
+        cpus_on_host(self.cpus())
     }
 
     fn read(&self) -> Result<()> {
@@ -89,19 +94,14 @@ impl Experiment for Args {
 
     fn measure(&self, on: &On, _: Option<&str>, (): &()) -> Result<Answer<()>> {
         let _busy = Busy::new("trying the flash, receiving frames");
-        let cpus = self.cpus();
         let plan = SpiPlan {
             frames: self.frames.unwrap_or(FRAMES),
             rounds: 1,
         };
-        let (reports, headline, on) = match on {
-            On::Qemu { qemu, kernel } => {
-                let (reports, ran) = run::run(qemu, &self.guest(kernel), &plan)?;
-                let headline = on_qemu("spi", qemu, &cpus_on_host(cpus), &ran);
-                (reports, headline, ["qemu", "qemu"])
-            }
-            // KVM is not among the machines of this experiment.
-            _ => {
+        let run = |machine: &dyn Machine, guest: &Guest<'_>| run::run(machine, guest, &plan);
+        let (reports, headline, on) = match runner::in_guest(self, on, run)? {
+            Some((reports, headline)) => (reports, headline, [on.name(); 2]),
+            None => {
                 let headline = format!(
                     "spi on a model, in virtual time; the busy bus on threads, 3 on {} CPUs",
                     host_cpus()

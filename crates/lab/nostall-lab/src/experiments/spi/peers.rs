@@ -7,7 +7,6 @@ use crate::experiments::peers::PeerComparison;
 use nostall_figures::table::{Column, four_decimals, time};
 
 pub const PEERS: PeerComparison = PeerComparison {
-    path: "spi",
     second: None,
     cpus: 2,
     is_counted: false,

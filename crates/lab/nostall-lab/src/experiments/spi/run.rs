@@ -7,7 +7,9 @@ use nostall_work::spi::{BusStrategy, Digest, Job, JobResult, SECTOR, Sector, Spi
 use sha2::{Digest as _, Sha256};
 
 use nostall_vm::process::MemoryFile;
-use nostall_vm::{Ending, Error, FLASH_BYTES, Guest, GuestRun, Limits, Machine, Work};
+use nostall_vm::{Ending, Error, FLASH_BYTES, Guest, GuestRun, Limits, Machine};
+
+use crate::experiments::runner::run_jobs;
 
 /// The measurements, beside the test of the flash.
 #[derive(Clone, Copy, Debug)]
@@ -128,16 +130,21 @@ pub fn run(
     plan: &SpiPlan,
 ) -> Result<(SpiReports, GuestRun), Error> {
     let jobs = plan.jobs();
-    let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
     let content = flash_content();
     let flash = MemoryFile::new(&content)?;
     let guest = Guest {
-        work: &work,
-        repeat: 1,
         flash: Some(&flash),
         ..*guest
     };
-    let ran = machine.run(&guest, &plan.limits(), Ending::Done, &mut |_| {})?;
+    let limits = plan.limits();
+    let ran = run_jobs(
+        machine,
+        &guest,
+        (&jobs, 1),
+        &limits,
+        Ending::Done,
+        &mut |_| {},
+    )?;
     let mut reports = SpiReports::default();
     for (item, result) in ran.results()? {
         let job = jobs.get(item);

@@ -7,7 +7,6 @@ use super::fold::{fold, hex};
 use super::metrics;
 use super::run::SpiReports;
 use crate::experiments::experiment::Answer;
-use crate::experiments::verdict::closing;
 use nostall_figures::figure::Figures;
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::{Column, aligned, four_decimals, percent, time};
@@ -24,14 +23,7 @@ pub fn answer(
     let mut parts = vec![headline.to_owned()];
     parts.extend(flash(reports));
     parts.extend(table(frames, &figures));
-    let success = || success(&figures);
-    parts.push(closing("Not as it should be", &faults, success));
-    Answer {
-        text: parts.join("\n\n"),
-        figures,
-        found: (),
-        failure: faults.into_iter().next(),
-    }
+    Answer::of(parts, figures, (), faults, success)
 }
 
 fn flash(reports: &SpiReports) -> Option<String> {

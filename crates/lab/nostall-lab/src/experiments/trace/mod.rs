@@ -12,16 +12,18 @@ pub(super) mod tour;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nostall_vm::{Device, Machine};
+use nostall_vm::{Device, Guest, Machine};
 
 use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment, capture};
-use super::on::{On, on_qemu};
+use super::on::On;
 use super::progress::Busy;
+use super::runner;
+use super::tour::row::TourRows;
 use super::uart::input;
 use super::uart::model::PlannedFault;
-use nostall_figures::table::cpus as cpus_in_words;
-use run::{Recorded, run};
+use crate::report::part::PagePart;
+use run::run;
 
 /// Record the kernel while it sends over a slow port, crash it, and read its last calls
 ///
@@ -70,6 +72,9 @@ Examples:
                                         function, and print their paths";
 
 impl Experiment for Args {
+    const NAME: &'static str = "trace";
+    const TOUR: TourRows = tour::TOUR;
+    const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
     type Input = ();
@@ -81,11 +86,8 @@ impl Experiment for Args {
 
     fn given(&self) -> Vec<GivenOption> {
         let fault = self.fault.map(|planned| planned.fault);
-        let all = [
-            GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
-            GivenOption::with("--fault", fault, &[OnArg::Model]),
-        ];
-        all.into_iter().flatten().collect()
+        let fault = GivenOption::with("--fault", fault, &[OnArg::Model]);
+        fault.into_iter().chain(self.common.given_cpus()).collect()
     }
 
     fn read(&self) -> Result<()> {
@@ -94,7 +96,15 @@ impl Experiment for Args {
 
     fn measure(&self, on: &On, note: Option<&str>, (): &()) -> Result<Answer> {
         let busy = Busy::new("sending, crashing, reading, booting again");
-        let (recorded, headline, kernel) = self.record(on)?;
+        let run = |machine: &dyn Machine, guest: &Guest<'_>| run(machine, guest);
+        let (recorded, headline) = match runner::in_guest(self, on, run)? {
+            Some(recorded) => recorded,
+            None => {
+                let fault = PlannedFault::described(self.fault);
+                let headline = format!("trace on model{fault}, virtual time; no crash");
+                (model::run(self.fault)?, headline)
+            }
+        };
         drop(busy);
         if let Some(dir) = &self.capture {
             let sendings = recorded.sendings.iter().map(|sending| {
@@ -105,35 +115,8 @@ impl Experiment for Args {
             let crash = crash.map(|crash| ("crash".to_owned(), &crash.trace[..]));
             capture(dir, sendings.chain(crash))?;
         }
-        let heading = [Some(headline.as_str()), note];
-        let heading: Vec<_> = heading.into_iter().flatten().collect();
-        let symbols = symbols::symbols(kernel);
-        text::answer(&heading.join("\n"), on.name(), &recorded, &symbols)
-    }
-}
-
-impl Args {
-    /// Runs the experiment on the machine. Also returns a headline, and the kernel that ran.
-    fn record<'a>(&self, on: &'a On) -> Result<(Recorded, String, &'a [u8])> {
-        let in_guest = |machine: &dyn Machine, kernel| run(machine, &self.guest(kernel));
-        Ok(match on {
-            On::Qemu { qemu, kernel } => {
-                let (recorded, ran) = in_guest(qemu, kernel)?;
-                let cpus = cpus_in_words(self.cpus());
-                (recorded, on_qemu("trace", qemu, &cpus, &ran), kernel)
-            }
-            On::Kvm(on) => {
-                let (recorded, ran) = in_guest(&on.kvm, &on.kernel)?;
-                let headline = on.headline_of("trace on kvm", &ran, on.kvm.notes());
-                (recorded, headline, &on.kernel)
-            }
-            On::Model => {
-                let fault = self.fault.map_or(String::new(), |planned| {
-                    format!(", {} after {} accesses", planned.fault, planned.after)
-                });
-                let headline = format!("trace on model{fault}, virtual time; no crash");
-                (model::run(self.fault)?, headline, &[])
-            }
-        })
+        let symbols = symbols::symbols(on.kernel());
+        let heading = runner::heading(&headline, note);
+        text::answer(&heading, on.name(), &recorded, &symbols)
     }
 }

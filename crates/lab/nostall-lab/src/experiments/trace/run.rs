@@ -2,9 +2,11 @@
 
 use nostall_trace::layout::LINE;
 use nostall_uart::Strategy;
-use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine, Report, Work};
+use nostall_vm::{Ending, Error, Guest, GuestRam, GuestRun, Limits, Machine, Report};
 use nostall_work::trace::{CRASH, Job, JobResult, SIZES, part, recover};
 use nostall_work::uart::Sent;
+
+use crate::experiments::runner::{one_each, run_jobs};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -58,11 +60,9 @@ const LAST_WORDS: u64 = 32;
 pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, GuestRun), Error> {
     let jobs: Vec<_> = Job::sendings().collect();
     let with_crash = jobs.iter().copied().chain([Job::Crash]);
-    let work: Vec<_> = with_crash.map(Work::from).collect();
+    let work: Vec<_> = with_crash.collect();
     let ram = GuestRam::new(RAM)?;
     let first = Guest {
-        work: &work,
-        repeat: 1,
         ram: Some(&ram),
         ..*guest
     };
@@ -70,45 +70,40 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>) -> Result<(Recorded, GuestR
     let mut limits = Limits::of(1_000, bytes + LAST_WORDS);
     // A KVM that interprets guest code is slow at each access.
     limits.total *= 10;
-    let ran = machine.run(&first, &limits, Ending::Panic, &mut |_| {})?;
+    let ran = run_jobs(
+        machine,
+        &first,
+        (&work, 1),
+        &limits,
+        Ending::Panic,
+        &mut |_| {},
+    )?;
     let trace = ram.read(CRASH)?;
-    let second = Guest {
-        work: &[Job::Recover.into()],
-        ..first
-    };
-    let next = machine.run(&second, &limits, Ending::Done, &mut |_| {})?;
+    let again = (&[Job::Recover][..], 1);
+    let next = run_jobs(machine, &first, again, &limits, Ending::Done, &mut |_| {})?;
 
-    let result = ran.results::<JobResult>()?;
-    let sendings = jobs.iter().zip(0..).zip(result).map(|((job, at), result)| {
-        let Job::Send { strategy, bytes } = *job else {
-            return Err(Error::Undone);
-        };
+    let mut sendings = Vec::new();
+    let results = one_each(jobs.into_iter().enumerate(), ran.results()?)?;
+    for (at, (job, result)) in (0..).zip(results) {
         let (
-            item,
+            Job::Send { strategy, bytes },
             JobResult::Sent {
                 sent,
                 functions,
                 refused,
             },
-        ) = result
+        ) = (job, result)
         else {
             return Err(Error::Undone);
         };
-        if item != usize::from(at) {
-            return Err(Error::NotAReport(format!("item {item} out of turn")));
-        }
-        Ok(Sending {
+        sendings.push(Sending {
             strategy,
             bytes,
             sent,
             functions,
             refused,
             trace: ram.read(part(at))?,
-        })
-    });
-    let sendings: Vec<_> = sendings.collect::<Result<_, _>>()?;
-    if sendings.len() < jobs.len() {
-        return Err(Error::Undone);
+        });
     }
     let panic = match ran.reports.last() {
         Some(Report::Panic { message, .. }) => message.as_str().to_owned(),

@@ -16,21 +16,24 @@ use anyhow::{Result, bail};
 use clap::value_parser;
 use nostall_devices::uart::Profile;
 use nostall_vm::kvm;
-use nostall_vm::{Device, Machine};
+use nostall_vm::{Device, GuestRun};
 use nostall_work::uart::Job;
 
 use super::args::{self, Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment, capture};
-use super::on::{On, on_qemu};
+use super::kvm::OnKvm;
+use super::on::On;
 use super::peers::PeerComparison;
 use super::progress::Bar;
+use super::runner;
+use super::tour::row::TourRows;
 use super::verdict::closing;
 use crate::report::drawing::Drawings;
+use crate::report::part::PagePart;
 use fold::{Summary, single_writes};
 use input::NamedText;
 use model::PlannedFault;
 use nostall_figures::figure::Figure;
-use nostall_figures::table::cpus as cpus_in_words;
 use run::{Sending, UartPlan, alphabet, run};
 
 /// Send a recorded Linux boot log over a serial port with each strategy
@@ -105,6 +108,9 @@ Examples:
   nostall-lab run uart --machine virt   a RISC-V machine's serial port";
 
 impl Experiment for Args {
+    const NAME: &'static str = "uart";
+    const TOUR: TourRows = tour::TOUR;
+    const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
@@ -127,11 +133,17 @@ impl Experiment for Args {
         let fault = self.fault.map(|planned| planned.fault);
         let all = [
             GivenOption::flag("--uart-mode", self.uart_mode.is_some(), OnArg::KVM),
-            GivenOption::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS),
             GivenOption::with("--profile", profile, &[OnArg::Model]),
             GivenOption::with("--fault", fault, &[OnArg::Model]),
         ];
-        all.into_iter().flatten().collect()
+        all.into_iter()
+            .flatten()
+            .chain(self.common.given_cpus())
+            .collect()
+    }
+
+    fn headline_on_kvm(&self, on: &OnKvm, ran: &GuestRun) -> String {
+        on.headline(ran)
     }
 
     fn measure_beside(&self, on: &On, _: &NamedText) -> Result<Vec<Figure>> {
@@ -140,7 +152,7 @@ impl Experiment for Args {
             let text = alphabet(size);
             let plan = UartPlan {
                 jobs: &[peers::JOB],
-                repeat: rounds(on),
+                repeat: on.rounds(ROUNDS),
                 text: &text,
             };
             let (sendings, _) = self.send(on, &plan, &mut |_| {})?;
@@ -167,7 +179,7 @@ impl Experiment for Args {
         let plan = UartPlan {
             jobs: &jobs,
             repeat: if text.bytes.len() < LONG {
-                rounds(on)
+                on.rounds(ROUNDS)
             } else {
                 1
             },
@@ -190,7 +202,7 @@ impl Experiment for Args {
                 let text = alphabet(size);
                 let plan = UartPlan {
                     jobs: &jobs,
-                    repeat: rounds(on),
+                    repeat: on.rounds(ROUNDS),
                     text: &text,
                 };
                 summary.add_single_writes(&text, self.send(on, &plan, &mut |_| {})?.0);
@@ -204,9 +216,8 @@ impl Experiment for Args {
             capture(dir, captures.map(|(name, bytes)| (*name, bytes.as_slice())))?;
         }
         let described = text.describe(line.len(), plan.repeat);
-        let heading = [Some(headline.as_str()), note, Some(&described)];
-        let heading: Vec<_> = heading.into_iter().flatten().collect();
-        let mut parts = vec![heading.join("\n"), table::table(&summary)];
+        let heading = runner::heading(&headline, note);
+        let mut parts = vec![format!("{heading}\n{described}"), table::table(&summary)];
         parts.extend(table::single_writes(&summary));
         parts.extend(table::published(&profile, &summary));
         let success = || table::success(&summary, line.len());
@@ -223,15 +234,8 @@ impl Experiment for Args {
 /// Texts from this length on are sent once.
 const LONG: usize = 1 << 20;
 
-/// Number of rounds on this machine. Virtual time is the same every time.
-fn rounds(on: &On) -> u16 {
-    const USUAL: u16 = 5;
-    match on {
-        On::Qemu { .. } => USUAL,
-        On::Kvm(on) => on.rounds(USUAL),
-        On::Model => 1,
-    }
-}
+/// Number of rounds, where time is real.
+const ROUNDS: u16 = 5;
 
 impl Args {
     /// Sends on the machine, and describes it in a line.
@@ -241,31 +245,16 @@ impl Args {
         plan: &UartPlan<'_>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Vec<Sending>, String)> {
-        let cpus = self.cpus();
-        let mut in_guest = |machine: &dyn Machine, kernel: &[u8]| {
-            run(machine, &self.guest(kernel), plan, progress)
-        };
-        Ok(match on {
-            On::Qemu { qemu, kernel } => {
-                let (sendings, ran) = in_guest(qemu, kernel)?;
-                (sendings, on_qemu("uart", qemu, &cpus_in_words(cpus), &ran))
-            }
-            On::Kvm(on) => {
-                let (sendings, ran) = in_guest(&on.kvm, &on.kernel)?;
-                (sendings, on.headline(&ran))
-            }
-            On::Model => {
-                let profile = self.profile.unwrap_or(Profile::VM);
-                let sendings = model::run(profile, self.fault, plan, progress)?;
-                let fault = self.fault.map_or(String::new(), |planned| {
-                    format!(", {} after {} accesses", planned.fault, planned.after)
-                });
-                let name = profile.name;
-                (
-                    sendings,
-                    format!("uart on model, profile {name}{fault}, virtual time"),
-                )
-            }
-        })
+        let sent = runner::in_guest(self, on, |machine, guest| {
+            run(machine, guest, plan, progress)
+        })?;
+        if let Some(sent) = sent {
+            return Ok(sent);
+        }
+        let profile = self.profile.unwrap_or(Profile::VM);
+        let sendings = model::run(profile, self.fault, plan, progress)?;
+        let (name, fault) = (profile.name, PlannedFault::described(self.fault));
+        let headline = format!("uart on model, profile {name}{fault}, virtual time");
+        Ok((sendings, headline))
     }
 }

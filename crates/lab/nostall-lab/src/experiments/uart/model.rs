@@ -17,6 +17,15 @@ pub struct PlannedFault {
     pub after: u64,
 }
 
+impl PlannedFault {
+    /// Describes a fault behind a comma, if there is one.
+    pub(in crate::experiments) fn described(planned: Option<Self>) -> String {
+        planned.map_or(String::new(), |Self { fault, after }| {
+            format!(", {fault} after {after} accesses")
+        })
+    }
+}
+
 /// Runs `plan` on the model of a 16550A at 115,200 baud. Each sending has a new port, so that
 /// none finds bytes of the one before.
 ///

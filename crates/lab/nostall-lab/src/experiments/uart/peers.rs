@@ -19,7 +19,6 @@ pub const JOB: Job = Job {
 pub const SIZES: [usize; 5] = [1, 16, 80, 2_500, 11_500];
 
 pub const PEERS: PeerComparison = PeerComparison {
-    path: "uart",
     cpus: 1,
     is_counted: true,
     ours: Some((JOB.driver.name(), QemuBoard::Q35)),

@@ -1,7 +1,9 @@
 //! Sending a text over a serial port with several strategies, one after the other.
 
-use nostall_vm::{Ending, Error, Exits, Guest, GuestRun, Limits, Machine, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, GuestRun, Limits, Machine};
 use nostall_work::uart::{Job, Sent};
+
+use crate::experiments::runner::{one_each, run_jobs};
 
 /// The text to send, and its jobs.
 #[derive(Clone, Copy, Debug)]
@@ -49,26 +51,24 @@ impl UartPlan<'_> {
 
     /// Folds a guest's reports into sendings. Takes the bytes of the serial line out of `ran`.
     fn sendings_of(&self, ran: &mut GuestRun) -> Result<Vec<Sending>, Error> {
-        let result = ran.results_with_exits::<Sent>()?;
-        let jobs: Vec<_> = self.sendings().collect();
-        if result.len() != jobs.len() {
+        let results = ran.results_with_exits::<Sent>()?;
+        if results.len() != self.sendings().count() {
             return Err(Error::Undone);
         }
+        let results = results.into_iter();
+        let results = results.map(|(item, sent, exits)| (item, (sent, exits)));
+        let jobs = (0..self.repeat).flat_map(|_| self.jobs.iter().copied().enumerate());
+        let sent = one_each(jobs, results)?;
         let serial = std::mem::take(&mut ran.serial);
-        let arrived = cut(&serial, self.on_the_line().len(), jobs.len());
-        let sendings = jobs.into_iter().zip(result).zip(arrived).enumerate();
-        let sendings = sendings.map(|(n, ((job, (item, sent, exits)), arrived))| {
-            if item != n % self.jobs.len() {
-                return Err(Error::NotAReport(format!("item {item} out of turn")));
-            }
-            Ok(Sending {
-                job,
-                sent,
-                exits,
-                arrived,
-            })
+        let arrived = cut(&serial, self.on_the_line().len(), sent.len());
+        let sendings = sent.into_iter().zip(arrived);
+        let sendings = sendings.map(|((job, (sent, exits)), arrived)| Sending {
+            job,
+            sent,
+            exits,
+            arrived,
         });
-        sendings.collect()
+        Ok(sendings.collect())
     }
 }
 
@@ -83,10 +83,7 @@ pub fn run(
     plan: &UartPlan<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Vec<Sending>, GuestRun), Error> {
-    let work: Vec<_> = plan.jobs.iter().copied().map(Work::from).collect();
     let guest = Guest {
-        work: &work,
-        repeat: plan.repeat,
         input: plan.text,
         ..*guest
     };
@@ -95,7 +92,8 @@ pub fn run(
     let mut limits = Limits::of(sendings, sendings * bytes);
     // A KVM that interprets takes some 100 us a byte where it sends byte by byte.
     limits.total *= 10;
-    let mut ran = machine.run(&guest, &limits, Ending::Done, progress)?;
+    let jobs = (plan.jobs, plan.repeat);
+    let mut ran = run_jobs(machine, &guest, jobs, &limits, Ending::Done, progress)?;
     Ok((plan.sendings_of(&mut ran)?, ran))
 }
 

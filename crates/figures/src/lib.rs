@@ -16,12 +16,12 @@
 //!
 //! let mut figures = Figures::new("uart", "model");
 //! let mut polled = figures.record("byte-polled");
-//! polled.value(&ACCESSES, 2_000.0);
-//! polled.value(&NS_PER_BYTE, 86_805.0);
+//! polled.value(ACCESSES, 2_000.0);
+//! polled.value(NS_PER_BYTE, 86_805.0);
 //!
 //! const COLUMNS: &[Column] = &[
-//!     Column::of("accesses", &ACCESSES, whole),
-//!     Column::of("a byte", &NS_PER_BYTE, time),
+//!     Column::of("accesses", ACCESSES, whole),
+//!     Column::of("a byte", NS_PER_BYTE, time),
 //! ];
 //! let rows = ["byte-polled"].map(|name| ([name], figures.row(name)));
 //! let text = table(["strategy"], COLUMNS, rows);

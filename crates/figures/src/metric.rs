@@ -9,6 +9,8 @@ pub struct Metric {
     pub name: &'static str,
     /// Unit of its values: `1`, `ns`, `1/s`, `B`.
     pub unit: &'static str,
+    /// Thing that is counted, for a line about a fault.
+    pub thing: &'static str,
     /// Its figures that explain a stall.
     pub shown: &'static [Shown],
     /// Value that nothing can go below.
@@ -70,9 +72,16 @@ impl Metric {
         Self {
             name,
             unit,
+            thing: "",
             shown,
             limit: None,
         }
+    }
+
+    /// The same metric with the name of the thing that is counted.
+    #[must_use]
+    pub const fn of(self, thing: &'static str) -> Self {
+        Self { thing, ..self }
     }
 
     /// The same metric, whose figures explain a stall.
@@ -129,10 +138,10 @@ impl Shown {
 #[macro_export]
 macro_rules! metrics {
     ($($name:ident = $metric:expr;)*) => {
-        $(pub const $name: $crate::metric::Metric = $metric;)*
+        $(pub const $name: &$crate::metric::Metric = &$metric;)*
 
         /// All metrics of the experiment.
-        pub const METRICS: &[$crate::metric::Metric] = &[$($name),*];
+        pub const METRICS: &[&$crate::metric::Metric] = &[$($name),*];
     };
 }
 

@@ -14,8 +14,8 @@ use nostall_vm::qemu::QemuBoard;
 use super::files::Files;
 use super::peers::PeerArg;
 
-/// Arguments of every experiment. Each narrows `--on`, `--machine` and `--cpus` to the values
-/// that it can take, using [`on`], [`boards`] and [`cpus`].
+/// Arguments of every experiment. `--on`, `--machine` and `--cpus` are narrowed to the values that it
+/// can take, using [`on`], [`boards`] and [`cpus`].
 #[derive(clap::Args)]
 pub struct Common {
     /// Machine to run on

@@ -26,7 +26,7 @@ impl Entry {
     pub const fn of<E: Experiment + 'static>() -> Self {
         Self {
             name: E::NAME,
-            command: E::augment_args,
+            command: experiment::command::<E>,
             parse: |matches, supplied| {
                 let experiment = E::from_arg_matches(matches)?;
                 Ok(Box::new(move || experiment::run(&experiment, supplied)))

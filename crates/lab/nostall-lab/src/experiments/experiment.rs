@@ -5,14 +5,16 @@ use std::env;
 use std::fmt::Display;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::Command;
 use nostall_vm::qemu::QemuBoard;
 use nostall_vm::{Device, Guest, GuestRun, Need};
 use serde::Serialize;
 
-use super::args::{Common, GivenOption, OnArg};
+use super::args::{self, Common, GivenOption, OnArg};
 use super::document::{self, Results};
 use super::files::Files;
 use super::kvm::OnKvm;
@@ -44,6 +46,9 @@ pub trait Experiment: clap::Args {
 
     /// CPUs of the guest, if `--cpus` names no number.
     const CPUS: u16 = 1;
+
+    /// Numbers that `--cpus` may name.
+    const CPU_RANGE: RangeInclusive<u16>;
 
     /// The comparison with Linux, where there is one.
     const PEERS: Option<&'static peers::PeerComparison> = None;
@@ -110,6 +115,14 @@ pub trait Experiment: clap::Args {
     fn measure_beside(&self, on: &On, input: &Self::Input) -> Result<Vec<Figure>> {
         Ok(self.measure(on, None, input)?.figures.to_vec())
     }
+}
+
+/// Adds the arguments of an experiment, narrowed to the values that it can take.
+pub fn command<E: Experiment>(command: Command) -> Command {
+    E::augment_args(command)
+        .mut_arg("on", args::on(E::BEST))
+        .mut_arg("machine", args::boards(E::DEVICES))
+        .mut_arg("cpus", args::cpus(E::CPUS, E::CPU_RANGE))
 }
 
 /// Result of an experiment.

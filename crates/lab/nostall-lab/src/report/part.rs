@@ -16,7 +16,7 @@ pub struct PagePart {
     /// crates, and the ways that cause a stall.
     pub ours: &'static [&'static str],
     /// Its metrics, those that explain a stall in the order of the page.
-    pub metrics: &'static [Metric],
+    pub metrics: &'static [&'static Metric],
 }
 
 /// Machines of figures that are drawn wherever they were measured.
@@ -28,7 +28,7 @@ pub type Parts = fn(&str) -> Option<&'static PagePart>;
 impl PagePart {
     /// Returns a metric and the case of its figures, if the experiment has it.
     fn metric<'a>(&self, (name, case): MetricKey<'a>) -> Option<(&'static Metric, &'a str)> {
-        let mut metrics = self.metrics.iter();
+        let mut metrics = self.metrics.iter().copied();
         metrics.find_map(|one| Some((one, one.case_of(name, case)?)))
     }
 

@@ -62,7 +62,7 @@ pub fn pictures<'a>(
     let mut all = lanes(part.map_or(path, |part| part.lanes), sources, drawings);
     let metrics = part.into_iter().flat_map(|part| {
         let shown = |metric: &'static Metric| metric.shown.iter().map(move |one| (metric, one));
-        let metrics = part.metrics.iter().flat_map(shown);
+        let metrics = part.metrics.iter().copied().flat_map(shown);
         metrics.map(move |(metric, shown)| (part, metric, shown))
     });
     for (part, metric, shown) in metrics {

@@ -27,15 +27,15 @@ nostall_figures::metrics! {
 }
 
 const COLUMNS: [Column; 9] = [
-    Column::of("messages/s", &MESSAGES_PER_SECOND, whole),
-    Column::of("of clock", &SHARE_OF_CLOCK, percent),
-    Column::of("median", &MEDIAN_LATENCY_NS, time),
-    Column::of("99.9 %", &P999_LATENCY_NS, time),
-    Column::of("longest", &LONGEST_LATENCY_NS, time),
-    Column::of("switches", &CONTEXT_SWITCHES_PER_MESSAGE, hundredths),
-    Column::of("at once", &LINUX_SYNC_IMMEDIATE_SHARE, percent),
-    Column::of("woken", &LINUX_WORKER_WAKEUPS_PER_MESSAGE, hundredths),
-    Column::of("its CPU", &LINUX_WORKER_CPU_SHARE, percent),
+    Column::of("messages/s", MESSAGES_PER_SECOND, whole),
+    Column::of("of clock", SHARE_OF_CLOCK, percent),
+    Column::of("median", MEDIAN_LATENCY_NS, time),
+    Column::of("99.9 %", P999_LATENCY_NS, time),
+    Column::of("longest", LONGEST_LATENCY_NS, time),
+    Column::of("switches", CONTEXT_SWITCHES_PER_MESSAGE, hundredths),
+    Column::of("at once", LINUX_SYNC_IMMEDIATE_SHARE, percent),
+    Column::of("woken", LINUX_WORKER_WAKEUPS_PER_MESSAGE, hundredths),
+    Column::of("its CPU", LINUX_WORKER_CPU_SHARE, percent),
 ];
 
 fn case(row: &Row) -> String {
@@ -50,17 +50,17 @@ pub fn figures(measured: &Measured) -> Figures {
         let switches = tally.switches.map(|switches| row.each(switches));
         let (wakeups, cpu) = row.worked().unzip();
         let mut record = figures.record(row.method.name()).of_case(Some(case(row)));
-        record.value(&MESSAGES, tally.messages() as f64);
-        record.value(&MESSAGES_PER_SECOND, row.rate());
-        record.value(&SHARE_OF_CLOCK, row.of_clock(measured.clock));
-        record.value(&MEDIAN_LATENCY_NS, row.latency(0.5));
-        record.value(&P999_LATENCY_NS, row.latency(0.999));
-        record.value(&LONGEST_LATENCY_NS, tally.latency.max() as f64);
-        record.value(&CONTEXT_SWITCHES_PER_MESSAGE, switches);
+        record.value(MESSAGES, tally.messages() as f64);
+        record.value(MESSAGES_PER_SECOND, row.rate());
+        record.value(SHARE_OF_CLOCK, row.of_clock(measured.clock));
+        record.value(MEDIAN_LATENCY_NS, row.latency(0.5));
+        record.value(P999_LATENCY_NS, row.latency(0.999));
+        record.value(LONGEST_LATENCY_NS, tally.latency.max() as f64);
+        record.value(CONTEXT_SWITCHES_PER_MESSAGE, switches);
         let at_once = row.linux.and_then(immediate);
-        record.value(&LINUX_SYNC_IMMEDIATE_SHARE, at_once);
-        record.value(&LINUX_WORKER_WAKEUPS_PER_MESSAGE, wakeups);
-        record.value(&LINUX_WORKER_CPU_SHARE, cpu);
+        record.value(LINUX_SYNC_IMMEDIATE_SHARE, at_once);
+        record.value(LINUX_WORKER_WAKEUPS_PER_MESSAGE, wakeups);
+        record.value(LINUX_WORKER_CPU_SHARE, cpu);
         for ((_, metric), count) in COUNTERS.iter().zip(row.linux.into_iter().flatten()) {
             record.value(metric, count as f64);
         }

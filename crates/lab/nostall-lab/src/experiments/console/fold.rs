@@ -69,71 +69,55 @@ fn add(figures: &mut Figures, pair: &FloodPair, speedup: u64) {
     let mut record = figures
         .record(pair.strategy.name())
         .on_port(pair.profile.name);
-    record.value(&metrics::LONGEST_HOLD_NS, ns(whole.longest_hold()));
+    record.value(metrics::LONGEST_HOLD_NS, ns(whole.longest_hold()));
     for (metric, of_thousand) in [
-        (&metrics::DELAY_MEDIAN_NS, 500),
-        (&metrics::DELAY_P999_NS, 999),
-        (&metrics::DELAY_MAX_NS, 1000),
+        (metrics::DELAY_MEDIAN_NS, 500),
+        (metrics::DELAY_P999_NS, 999),
+        (metrics::DELAY_MAX_NS, 1000),
     ] {
         let delays = whole.delays.iter().map(|delay| ns(*delay));
         record.value_of(metric, ns(whole.delay(of_thousand)), delays);
     }
-    let panic = panicked.panic;
+    record.value(metrics::TICKS_MISSED, whole.missed() as f64);
+    record.value(metrics::LOCKUP_REPORTS, whole.lockups() as f64);
+    record.value(metrics::STALL_REPORTS, whole.stalls() as f64);
+    record.value(metrics::CASCADES, whole.cascades() as f64);
+    record.value(metrics::BYTES, whole.bytes as f64);
+    record.value(metrics::BYTES_PER_SECOND, whole.bytes_per_second());
+    record.value(metrics::SECOND_TASK_SHARE, whole.share());
+    record.value(metrics::SECOND_TASK_LEAST_SHARE, whole.least_share());
+    record.value(metrics::RECORDS_LOST, whole.lost as f64);
+    let lockup = Watchdog::THRESHOLD / speedup;
+    record.value(metrics::LOCKUP_THRESHOLD_NS, ns(lockup));
+    let stall = StallDetector::THRESHOLD / speedup;
+    record.value(metrics::STALL_THRESHOLD_NS, ns(stall));
     let on_line = (pair.profile.line != Line::AtOnce).then(|| whole.line_use());
-    let left = panic
-        .and_then(|panic| panic.record)
-        .map(|record| record.bytes as f64);
-    let count = |metric: &'static Metric, count: u64| (metric, Some(count as f64));
-    let span = |metric: &'static Metric, span: Option<Nanos>| (metric, span.map(ns));
-    let metrics = [
-        count(&metrics::TICKS_MISSED, whole.missed()),
-        count(&metrics::LOCKUP_REPORTS, whole.lockups() as u64),
-        count(&metrics::STALL_REPORTS, whole.stalls() as u64),
-        count(&metrics::CASCADES, whole.cascades() as u64),
-        (&metrics::BYTES, Some(whole.bytes as f64)),
-        (&metrics::BYTES_PER_SECOND, Some(whole.bytes_per_second())),
-        (&metrics::SECOND_TASK_SHARE, Some(whole.share())),
-        (&metrics::SECOND_TASK_LEAST_SHARE, Some(whole.least_share())),
-        count(&metrics::RECORDS_LOST, whole.lost),
-        span(
-            &metrics::LOCKUP_THRESHOLD_NS,
-            Some(Watchdog::THRESHOLD / speedup),
-        ),
-        span(
-            &metrics::STALL_THRESHOLD_NS,
-            Some(StallDetector::THRESHOLD / speedup),
-        ),
-        (&metrics::LINE_USE, on_line),
-        count(&metrics::PANIC_RECORDS_UNSENT, panicked.unsent()),
-        span(
-            &metrics::PANIC_FIRST_BYTE_NS,
-            panic.and_then(|panic| panic.first_byte),
-        ),
-        span(
-            &metrics::PANIC_LAST_BYTE_NS,
-            panic.and_then(|panic| panic.last_byte),
-        ),
-        (&metrics::PANIC_RECORD_BYTES, left),
-        span(
-            &metrics::PANIC_LONGEST_HOLD_NS,
-            Some(panicked.longest_hold()),
-        ),
-        span(&metrics::DURATION_NS, Some(whole.span())),
-    ];
-    for (metric, value) in metrics {
-        record.value(metric, value);
-    }
+    record.value(metrics::LINE_USE, on_line);
+    record.value(metrics::PANIC_RECORDS_UNSENT, panicked.unsent() as f64);
+    let panic = panicked.panic;
+    let first = panic.and_then(|panic| panic.first_byte);
+    record.value(metrics::PANIC_FIRST_BYTE_NS, first.map(ns));
+    let last = panic.and_then(|panic| panic.last_byte);
+    record.value(metrics::PANIC_LAST_BYTE_NS, last.map(ns));
+    let left = panic.and_then(|panic| panic.record);
+    record.value(
+        metrics::PANIC_RECORD_BYTES,
+        left.map(|record| record.bytes as f64),
+    );
+    let panics_hold = ns(panicked.longest_hold());
+    record.value(metrics::PANIC_LONGEST_HOLD_NS, panics_hold);
+    record.value(metrics::DURATION_NS, ns(whole.span()));
 }
 
 /// How long there was something to send, in nanoseconds.
 fn backlog(row: &Row<'_>) -> Option<f64> {
-    Some(row.per(&metrics::BYTES, &metrics::BYTES_PER_SECOND)? * 1e9)
+    Some(row.per(metrics::BYTES, metrics::BYTES_PER_SECOND)? * 1e9)
 }
 
 /// The use of a line that had enough to send.
 pub fn line_use(row: &Row<'_>) -> Option<f64> {
     let is_long = backlog(row)? >= BACKLOG.0 as f64;
-    row.get(&metrics::LINE_USE).filter(|_| is_long)
+    row.get(metrics::LINE_USE).filter(|_| is_long)
 }
 
 /// Judges the figures of one pair of floods.
@@ -177,7 +161,7 @@ impl Judge<'_> {
                 self.judge_bounded(LineSettings::baud(floods.rate).frame_time());
                 if is_flood {
                     // The ring is large enough for it.
-                    let holds = self.meets(&metrics::RECORDS_LOST, Goal::Exactly(0.0));
+                    let holds = self.meets(metrics::RECORDS_LOST, Goal::Exactly(0.0));
                     self.say(holds, "loses nothing");
                 }
             }
@@ -186,10 +170,9 @@ impl Judge<'_> {
                     && floods.cpus >= CPUS_THAT_STALL
                     && self.pair.profile.line != Line::AtOnce =>
             {
-                let is_held =
-                    self.meets(&metrics::LONGEST_HOLD_NS, Goal::AtLeast(STALLED.0 as f64));
-                let fired = self.get(&metrics::LOCKUP_REPORTS) + self.get(&metrics::STALL_REPORTS);
-                let held = time(self.get(&metrics::LONGEST_HOLD_NS));
+                let is_held = self.meets(metrics::LONGEST_HOLD_NS, Goal::AtLeast(STALLED.0 as f64));
+                let fired = self.get(metrics::LOCKUP_REPORTS) + self.get(metrics::STALL_REPORTS);
+                let held = time(self.get(metrics::LONGEST_HOLD_NS));
                 self.say(
                     is_held && fired > 0.0,
                     format!("holds a CPU for {held}, and the watchdogs fire {fired} times"),
@@ -203,7 +186,7 @@ impl Judge<'_> {
 
     /// Judges that all of a panic's text arrives, and is left in persistent RAM.
     fn judge_panic(&mut self) {
-        match self.row().get(&metrics::PANIC_LAST_BYTE_NS) {
+        match self.row().get(metrics::PANIC_LAST_BYTE_NS) {
             Some(_) => self.say(true, "brings all of a panic's text"),
             None => self.say(false, "does not bring a panic's text"),
         }
@@ -221,31 +204,28 @@ impl Judge<'_> {
     }
 
     fn judge_bounded(&mut self, frame: Nanos) {
-        let holds = [&metrics::LONGEST_HOLD_NS, &metrics::PANIC_LONGEST_HOLD_NS];
+        let holds = [metrics::LONGEST_HOLD_NS, metrics::PANIC_LONGEST_HOLD_NS];
         let bound = Goal::AtMost(LONGEST_HOLD.0 as f64);
         let is_short = holds.map(|metric| self.meets(metric, bound)) == [true; 2];
         let held = holds.map(|metric| self.get(metric));
         let held = time(held[0].max(held[1]));
         self.say(is_short, format!("holds a CPU for {held} at most"));
         if let Some(line_use) = line_use(&self.row()) {
-            let holds = self.meets(&metrics::LINE_USE, Goal::AtLeast(LINE_USE));
+            let holds = self.meets(metrics::LINE_USE, Goal::AtLeast(LINE_USE));
             let text = format!("sends {} of the line's rate", percent(line_use));
             self.say(holds, text);
         }
-        if self.get(&metrics::DURATION_NS) >= BACKLOG.0 as f64 {
-            let holds = self.meets(
-                &metrics::SECOND_TASK_LEAST_SHARE,
-                Goal::AtLeast(SECOND_TASK),
-            );
-            let share = percent(self.get(&metrics::SECOND_TASK_LEAST_SHARE));
+        if self.get(metrics::DURATION_NS) >= BACKLOG.0 as f64 {
+            let holds = self.meets(metrics::SECOND_TASK_LEAST_SHARE, Goal::AtLeast(SECOND_TASK));
+            let share = percent(self.get(metrics::SECOND_TASK_LEAST_SHARE));
             self.say(
                 holds,
                 format!("leaves a second task {share} of each CPU at least"),
             );
         }
         let bound = drain_time(&self.pair.profile, frame).0 as f64;
-        let holds = self.meets(&metrics::PANIC_FIRST_BYTE_NS, Goal::AtMost(bound));
-        let text = match self.row().get(&metrics::PANIC_FIRST_BYTE_NS) {
+        let holds = self.meets(metrics::PANIC_FIRST_BYTE_NS, Goal::AtMost(bound));
+        let text = match self.row().get(metrics::PANIC_FIRST_BYTE_NS) {
             Some(first) => format!(
                 "brings a panic's text after {}, within one FIFO ({})",
                 time(first),
@@ -568,18 +548,18 @@ mod tests {
         let row = figures.row("bounded").on_port("pc-16550a");
         let goal = |metric: &Metric| row.figure(metric).unwrap().goal;
         assert_eq!(
-            goal(&metrics::LONGEST_HOLD_NS),
+            goal(metrics::LONGEST_HOLD_NS),
             Some(Goal::AtMost(100_000.0))
         );
         assert_eq!(
-            goal(&metrics::PANIC_LONGEST_HOLD_NS),
+            goal(metrics::PANIC_LONGEST_HOLD_NS),
             Some(Goal::AtMost(100_000.0))
         );
-        assert_eq!(goal(&metrics::LINE_USE), Some(Goal::AtLeast(0.99)));
+        assert_eq!(goal(metrics::LINE_USE), Some(Goal::AtLeast(0.99)));
         assert_eq!(
-            goal(&metrics::SECOND_TASK_LEAST_SHARE),
+            goal(metrics::SECOND_TASK_LEAST_SHARE),
             Some(Goal::AtLeast(0.9))
         );
-        assert_eq!(goal(&metrics::RECORDS_LOST), Some(Goal::Exactly(0.0)));
+        assert_eq!(goal(metrics::RECORDS_LOST), Some(Goal::Exactly(0.0)));
     }
 }

@@ -16,6 +16,7 @@ mod table;
 pub(super) mod tour;
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -43,12 +44,7 @@ use outcome::RATE;
 /// lost line is reported and nostall's strategy holds no CPU. With --on qemu, the reference kernel
 /// does it in real time, with a part of the flood. It leaves the text of a panic in persistent RAM.
 #[derive(clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    mut_arg("on", args::on(BEST)),
-    mut_arg("machine", args::boards(DEVICES)),
-    mut_arg("cpus", args::cpus(CPUS, 1..=64)),
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
@@ -81,16 +77,8 @@ pub struct Args {
     svg: Option<PathBuf>,
 }
 
-/// The model comes first: it is exact, and sooner through.
-const BEST: &[OnArg] = &[OnArg::Model, OnArg::Qemu];
-
-/// CPUs that log, if not given.
-const CPUS: u16 = 4;
-
 /// A slower line does not bring a panic's text in the time that a panic may take.
 const SLOWEST: u32 = 300;
-
-const DEVICES: &[Device] = &[Device::Uart16550];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,9 +94,12 @@ impl Experiment for Args {
     const NAME: &'static str = "console";
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
-    const BEST: &'static [OnArg] = BEST;
-    const DEVICES: &'static [Device] = DEVICES;
-    const CPUS: u16 = CPUS;
+    // The model comes first: it is exact, and sooner through.
+    const BEST: &'static [OnArg] = &[OnArg::Model, OnArg::Qemu];
+    const DEVICES: &'static [Device] = &[Device::Uart16550];
+    // CPUs that log, if not given.
+    const CPUS: u16 = 4;
+    const CPU_RANGE: RangeInclusive<u16> = 1..=64;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = input::Log;
     type Found = Drawings;

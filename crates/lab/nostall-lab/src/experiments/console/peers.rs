@@ -18,8 +18,8 @@ pub const PEERS: PeerComparison = PeerComparison {
     is_counted: false,
     ours: Some((BOUNDED, QemuBoard::Q35)),
     columns: &[
-        Column::of("time/message", &metrics::NS_PER_PRINTK, time),
-        Column::of("longest", &metrics::LONGEST_PRINTK_NS, time),
+        Column::of("time/message", metrics::NS_PER_PRINTK, time),
+        Column::of("longest", metrics::LONGEST_PRINTK_NS, time),
     ],
     legend: "Linux: printk of 100 bytes to QEMU's serial port, which has no line: time for the\n\
              caller. hidden: by the log level. On a line of 115,200 baud, 100 bytes take 8.7 ms.\n\
@@ -56,8 +56,8 @@ pub fn measure(on: &On, qemu_args: &[OsString]) -> Result<Vec<Figure>> {
     for (way, CallTimes { sum, longest }) in [("hidden", cost.hidden), ("printed", cost.printed)] {
         let mut record = figures.record(BOUNDED).on_port(way);
         let messages = f64::from(cost.messages.max(1));
-        record.value(&metrics::NS_PER_PRINTK, sum as f64 / messages);
-        record.value(&metrics::LONGEST_PRINTK_NS, longest as f64);
+        record.value(metrics::NS_PER_PRINTK, sum as f64 / messages);
+        record.value(metrics::LONGEST_PRINTK_NS, longest as f64);
     }
     Ok(figures.to_vec())
 }

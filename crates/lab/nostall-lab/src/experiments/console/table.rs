@@ -12,29 +12,29 @@ use nostall_figures::table::{Column, cpus as in_words, host_cpus, percent, table
 
 /// Columns about the CPUs, and the callers that log.
 const CPUS: [Column; 7] = [
-    Column::of("held", &metrics::LONGEST_HOLD_NS, time),
-    Column::of("median", &metrics::DELAY_MEDIAN_NS, time),
-    Column::of("99.9 %", &metrics::DELAY_P999_NS, time),
-    Column::of("max", &metrics::DELAY_MAX_NS, time),
-    Column::of("missed", &metrics::TICKS_MISSED, whole),
+    Column::of("held", metrics::LONGEST_HOLD_NS, time),
+    Column::of("median", metrics::DELAY_MEDIAN_NS, time),
+    Column::of("99.9 %", metrics::DELAY_P999_NS, time),
+    Column::of("max", metrics::DELAY_MAX_NS, time),
+    Column::of("missed", metrics::TICKS_MISSED, whole),
     Column::new(
         "fired",
-        |row| Some(row.get(&metrics::LOCKUP_REPORTS)? + row.get(&metrics::STALL_REPORTS)?),
+        |row| Some(row.get(metrics::LOCKUP_REPORTS)? + row.get(metrics::STALL_REPORTS)?),
         whole,
     ),
-    Column::of("casc.", &metrics::CASCADES, whole),
+    Column::of("casc.", metrics::CASCADES, whole),
 ];
 
 /// Columns about the line, and a panic.
 const LINE: [Column; 8] = [
-    Column::of("task", &metrics::SECOND_TASK_SHARE, percent),
-    Column::of("least", &metrics::SECOND_TASK_LEAST_SHARE, percent),
-    Column::of("B/s", &metrics::BYTES_PER_SECOND, whole),
+    Column::of("task", metrics::SECOND_TASK_SHARE, percent),
+    Column::of("least", metrics::SECOND_TASK_LEAST_SHARE, percent),
+    Column::of("B/s", metrics::BYTES_PER_SECOND, whole),
     Column::new("line", line_use, percent),
-    Column::of("lost", &metrics::RECORDS_LOST, whole),
-    Column::of("first", &metrics::PANIC_FIRST_BYTE_NS, time).or("never"),
-    Column::of("last", &metrics::PANIC_LAST_BYTE_NS, time).or("never"),
-    Column::of("unsent", &metrics::PANIC_RECORDS_UNSENT, whole),
+    Column::of("lost", metrics::RECORDS_LOST, whole),
+    Column::of("first", metrics::PANIC_FIRST_BYTE_NS, time).or("never"),
+    Column::of("last", metrics::PANIC_LAST_BYTE_NS, time).or("never"),
+    Column::of("unsent", metrics::PANIC_RECORDS_UNSENT, whole),
 ];
 
 pub fn heading(floods: &Floods) -> String {
@@ -81,18 +81,17 @@ fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
         of(PrintStrategy::PrintInline),
         of(PrintStrategy::FifoInline),
     );
-    let more =
-        fifo.get(&metrics::BYTES_PER_SECOND)? / before.get(&metrics::BYTES_PER_SECOND)? - 1.0;
+    let more = fifo.get(metrics::BYTES_PER_SECOND)? / before.get(metrics::BYTES_PER_SECOND)? - 1.0;
     let why = match *profile {
         Profile::HP_DL380_GEN9 => " The article has 25 %.",
-        _ if before.get(&metrics::LINE_USE) >= Some(LINE_USE) => " The line was full before.",
+        _ if before.get(metrics::LINE_USE) >= Some(LINE_USE) => " The line was full before.",
         _ => "",
     };
     Some(format!(
         "fifo-inline sends {:.0} % more bytes a second than print-inline, and still\n\
          holds a CPU for {}.{why}",
         more * 100.0,
-        time(fifo.get(&metrics::LONGEST_HOLD_NS)?),
+        time(fifo.get(metrics::LONGEST_HOLD_NS)?),
     ))
 }
 

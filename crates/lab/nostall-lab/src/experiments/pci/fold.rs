@@ -53,12 +53,8 @@ pub fn fold(
         let mut record = figures.record(strategy.name());
         let at_start: fn(&Mapping) -> MapChanges = |boot| boot.at_start;
         let both = [
-            (
-                &metrics::MAPS_AT_START,
-                &metrics::MAPS_AT_START_NS,
-                at_start,
-            ),
-            (&metrics::MAP_CHANGES, &metrics::MAP_CHANGE_NS, |boot| {
+            (metrics::MAPS_AT_START, metrics::MAPS_AT_START_NS, at_start),
+            (metrics::MAP_CHANGES, metrics::MAP_CHANGE_NS, |boot| {
                 boot.changes
             }),
         ];
@@ -77,9 +73,9 @@ pub fn fold(
     for FoundTree { method, sum, .. } in &survey.trees {
         let mut record = figures.record(method.name());
         let counts = [
-            (&metrics::FUNCTIONS, sum.functions),
-            (&metrics::BUSES, sum.buses),
-            (&metrics::FAULTS, sum.faults),
+            (metrics::FUNCTIONS, sum.functions),
+            (metrics::BUSES, sum.buses),
+            (metrics::FAULTS, sum.faults),
         ];
         for (metric, count) in counts {
             record.value(metric, f64::from(count));
@@ -101,15 +97,15 @@ fn add_measurement(figures: &mut Figures, one: &Rounds, all: &[Rounds]) {
         .of_case(Some(word(*operation).to_owned()));
     let per = per_operation(rounds);
     let accesses = rounds.iter().map(|(once, _)| once.bus_accesses);
-    record.median(&metrics::BUS_ACCESSES, accesses, per);
+    record.median(metrics::BUS_ACCESSES, accesses, per);
     let exits = rounds.iter().filter_map(|(_, exits)| *exits);
-    record.median(&metrics::EXITS, exits, per);
+    record.median(metrics::EXITS, exits, per);
     let Some(ns) = ns(rounds) else { return };
     let times = || rounds.iter().map(|(once, _)| once.ns);
-    record.median(&metrics::NS, times(), per);
+    record.median(metrics::NS, times(), per);
     for (metric, other) in [
-        (&metrics::TIME_RATIO_TO_PORTS, AccessStrategy::Ports),
-        (&metrics::TIME_RATIO_TO_RAM, AccessStrategy::Ram),
+        (metrics::TIME_RATIO_TO_PORTS, AccessStrategy::Ports),
+        (metrics::TIME_RATIO_TO_RAM, AccessStrategy::Ram),
     ] {
         let mut others = all.iter().filter(|(key, _)| *key == (*operation, other));
         let Some(other_ns) = others.next().and_then(|(_, rounds)| self::ns(rounds)) else {

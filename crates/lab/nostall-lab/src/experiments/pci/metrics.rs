@@ -18,7 +18,7 @@ nostall_figures::metrics! {
         .limit("one access reads 32 bits", |scope| (scope.case == "read").then_some(1.0));
     NS = Metric::new("ns_per_*", "ns")
         .shown(&[Shown::of("read", "Time for each configuration read", &["qemu"])])
-        .limit("a read of RAM", |scope| scope.get("ram", &NS).filter(|_| scope.case == "read"));
+        .limit("a read of RAM", |scope| scope.get("ram", NS).filter(|_| scope.case == "read"));
     TIME_RATIO_TO_PORTS = Metric::new("*_time_ratio_to_ports", "1");
     TIME_RATIO_TO_RAM = Metric::new("*_time_ratio_to_ram", "1");
     MAPS_AT_START = Metric::new("maps_at_start", "1");

@@ -9,11 +9,13 @@ pub mod run;
 mod table;
 pub(super) mod tour;
 
+use std::ops::RangeInclusive;
+
 use anyhow::Result;
 use nostall_vm::Device;
 use nostall_work::pci::{Operation, READS, WRITES};
 
-use super::args::{self, Common, OnArg};
+use super::args::{Common, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
 use super::peers::PeerComparison;
@@ -33,18 +35,11 @@ use run::{AccessStrategy, PciPlan, PciSurvey};
 /// `--on auto` takes KVM if hardware runs the guest (some KVMs interpret guest code), else QEMU if
 /// it is installed, else the model. If the machine on KVM fails, the next one is tried.
 #[derive(clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    mut_arg("on", args::on(OnArg::BEST)),
-    mut_arg("machine", args::boards(DEVICES)),
-    mut_arg("cpus", args::cpus(1, 1..=64)),
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
 }
-
-const DEVICES: &[Device] = &[Device::Pci];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,8 +56,9 @@ impl Experiment for Args {
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
-    const DEVICES: &'static [Device] = DEVICES;
+    const DEVICES: &'static [Device] = &[Device::Pci];
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
+    const CPU_RANGE: RangeInclusive<u16> = 1..=64;
     type Input = ();
     type Found = ();
 

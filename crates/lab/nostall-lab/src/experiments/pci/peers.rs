@@ -12,8 +12,8 @@ pub const PEERS: PeerComparison = PeerComparison {
     is_counted: true,
     ours: Some(("auto", QemuBoard::Q35)),
     columns: &[
-        Column::of("read: bus", &metrics::BUS_ACCESSES, hundredths).of_case("read"),
-        Column::of("time", &metrics::NS, time).of_case("read"),
+        Column::of("read: bus", metrics::BUS_ACCESSES, hundredths).of_case("read"),
+        Column::of("time", metrics::NS, time).of_case("read"),
     ],
     legend: "A read of 32 bits. Linux: as its drivers read (pci_bus_read_config_dword), and its\n\
              functions for ports and for ECAM alone.",

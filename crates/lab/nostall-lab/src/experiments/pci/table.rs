@@ -9,17 +9,17 @@ use nostall_figures::figure::{Figures, Row};
 use nostall_figures::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
-    Column::of("bus", &metrics::BUS_ACCESSES, count),
-    Column::of("exits", &metrics::EXITS, count),
-    Column::of("time", &metrics::NS, time),
-    Column::of("/ports", &metrics::TIME_RATIO_TO_PORTS, ratio),
-    Column::of("/ram", &metrics::TIME_RATIO_TO_RAM, ratio),
+    Column::of("bus", metrics::BUS_ACCESSES, count),
+    Column::of("exits", metrics::EXITS, count),
+    Column::of("time", metrics::NS, time),
+    Column::of("/ports", metrics::TIME_RATIO_TO_PORTS, ratio),
+    Column::of("/ram", metrics::TIME_RATIO_TO_RAM, ratio),
     Column::new("| Linux", |row| published(row, row.strategy), time),
     Column::new(
         "/ports",
         |row| {
             // The ratio is shown only on a machine that has ports.
-            row.of("ports").figure(&metrics::BUS_ACCESSES)?;
+            row.of("ports").figure(metrics::BUS_ACCESSES)?;
             Some(published(row, row.strategy)? / published(row, "ports")?)
         },
         ratio,
@@ -28,16 +28,16 @@ const COLUMNS: [Column; 7] = [
 
 /// Costs of mapping, which no row of the other table includes.
 const MAPPING: [Column; 4] = [
-    Column::of("maps", &metrics::MAPS_AT_START, whole),
+    Column::of("maps", metrics::MAPS_AT_START, whole),
     Column::new(
         "time",
-        |row| row.get(&metrics::MAPS_AT_START_NS).filter(is_timed),
+        |row| row.get(metrics::MAPS_AT_START_NS).filter(is_timed),
         time,
     ),
-    Column::of("| changes", &metrics::MAP_CHANGES, whole),
+    Column::of("| changes", metrics::MAP_CHANGES, whole),
     Column::new(
         "time",
-        |row| row.get(&metrics::MAP_CHANGE_NS).filter(is_timed),
+        |row| row.get(metrics::MAP_CHANGE_NS).filter(is_timed),
         time,
     ),
 ];
@@ -58,7 +58,7 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
         let word = word(*operation);
         let row = figures.row(strategy.name()).of_case(Some(word));
         // The machine may lack a way to configuration space.
-        row.figure(&metrics::BUS_ACCESSES)?;
+        row.figure(metrics::BUS_ACCESSES)?;
         let label = if before == Some(word) { "" } else { word };
         before = Some(word);
         Some(([label, strategy.name()], row))
@@ -70,8 +70,7 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
     let rows = strategies.map(|one| (["a boot", &*one.strategy], figures.row(&one.strategy)));
     let mapped: Vec<_> = rows
         .filter(|(_, row)| {
-            row.get(&metrics::MAPS_AT_START) > Some(0.0)
-                || row.get(&metrics::MAP_CHANGES) > Some(0.0)
+            row.get(metrics::MAPS_AT_START) > Some(0.0) || row.get(metrics::MAP_CHANGES) > Some(0.0)
         })
         .collect();
     if !mapped.is_empty() {
@@ -139,8 +138,7 @@ fn count(value: f64) -> String {
 
 /// Returns the end of a text without faults.
 pub fn success(figures: &Figures) -> String {
-    let functions =
-        |strategy: AccessStrategy| figures.row(strategy.name()).get(&metrics::FUNCTIONS);
+    let functions = |strategy: AccessStrategy| figures.row(strategy.name()).get(metrics::FUNCTIONS);
     let shown = match functions(AccessStrategy::Auto).unwrap_or(0.0) {
         1.0 => "1 function".to_owned(),
         n => format!("{n} functions"),

@@ -358,7 +358,7 @@ mod tests {
         cpus: 1,
         is_counted: true,
         ours: None,
-        columns: &[Column::of("time", &NS_PER_BYTE, whole)],
+        columns: &[Column::of("time", NS_PER_BYTE, whole)],
         legend: "time: of a byte.",
         second: None,
     };

@@ -20,7 +20,7 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
 
         let mut record = figures.record(strategy.name());
         let expected = u64::from(BLOCKS) * BLOCK as u64;
-        let bytes = record.median(&metrics::BYTES, rounds.iter().map(|moved| moved.bytes), 1.0);
+        let bytes = record.median(metrics::BYTES, rounds.iter().map(|moved| moved.bytes), 1.0);
         let missed = bytes.and_then(|bytes| bytes.missed(Goal::Exactly(expected as f64)));
         let lost = missed.map(|bytes| format!("only {bytes} of {expected} bytes arrived"));
         let expected = match strategy {
@@ -28,7 +28,7 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
             _ => u64::from(BLOCKS) * ENTRIES_PER_BLOCK,
         };
         let records = rounds.iter().map(|moved| moved.records);
-        let records = record.median(&metrics::RECORDS, records, 1.0);
+        let records = record.median(metrics::RECORDS, records, 1.0);
         let missed = records.and_then(|records| records.missed(Goal::Exactly(expected as f64)));
         let unwritten = missed.map(|records| format!("{records} records, not {expected}"));
         let fault = lost.or(unwritten);
@@ -38,13 +38,13 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
         let speeds = rounds
             .iter()
             .map(|moved| speed(moved.bytes as f64, moved.ns as f64));
-        record.value_of(&metrics::MB_PER_S, speed(all_bytes, ns), speeds);
+        record.value_of(metrics::MB_PER_S, speed(all_bytes, ns), speeds);
         // The time of a record is a share of the whole run.
         let each = (all_records > 0.0).then(|| ns / all_records);
         let times = rounds
             .iter()
             .map(|moved| moved.ns as f64 / moved.records.max(1) as f64);
-        record.value_of(&metrics::NS_PER_RECORD, each, times);
+        record.value_of(metrics::NS_PER_RECORD, each, times);
     }
     let host = &survived.host;
     let recovered = host.iter().find_map(|found| match found {
@@ -53,7 +53,7 @@ pub fn fold(on: &'static str, survived: &Survived) -> (Figures, Vec<String>) {
     });
     let mut record = figures.record(ZoneStrategy::PerCpuClock.name());
     let recovered = recovered.unwrap_or(0) as f64;
-    let recovered = record.value(&metrics::RECORDS_RECOVERED, recovered);
+    let recovered = record.value(metrics::RECORDS_RECOVERED, recovered);
     if recovered
         .and_then(|records| records.missed(Goal::AtLeast(1.0)))
         .is_some()

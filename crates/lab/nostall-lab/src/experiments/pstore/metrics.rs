@@ -27,7 +27,7 @@ pub const PAGE: PagePart = PagePart {
 
 fn untraced(scope: &LimitScope<'_>) -> Option<f64> {
     let mut records = scope.strategies.iter();
-    let records = records.find_map(|one| scope.get(one, &RECORDS).filter(|count| *count > 0.0));
+    let records = records.find_map(|one| scope.get(one, RECORDS).filter(|count| *count > 0.0));
     let of = |metric| scope.get("untraced", metric);
-    Some(of(&BYTES)? * 1e3 / of(&MB_PER_S)? / records?)
+    Some(of(BYTES)? * 1e3 / of(MB_PER_S)? / records?)
 }

@@ -8,13 +8,14 @@ mod text;
 mod threads;
 pub(super) mod tour;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use nostall_vm::{Guest, Machine};
 use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 
-use super::args::{self, Common, OnArg};
+use super::args::{Common, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::On;
 use super::peers::PeerComparison;
@@ -33,12 +34,7 @@ use nostall_figures::table::{cpus_on_host, host_cpus};
 ///
 /// `--on model` runs the recorders on threads of the host, without a crash.
 #[derive(clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    mut_arg("on", args::on(BEST)),
-    mut_arg("machine", args::boards(&[])),
-    mut_arg("cpus", args::cpus(CPUS, FEWEST_CPUS..=MOST_CPUS)),
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
@@ -47,11 +43,6 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 }
-
-const BEST: &[OnArg] = &[OnArg::Qemu, OnArg::Model];
-
-/// Number of CPUs, as in Linux's measurement: three run a stage each, and the fourth is idle.
-const CPUS: u16 = 4;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,8 +55,10 @@ impl Experiment for Args {
     const NAME: &'static str = "pstore";
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
-    const BEST: &'static [OnArg] = BEST;
-    const CPUS: u16 = CPUS;
+    const BEST: &'static [OnArg] = &[OnArg::Qemu, OnArg::Model];
+    // Number of CPUs, as in Linux's measurement: three run a stage each, and the fourth is idle.
+    const CPUS: u16 = 4;
+    const CPU_RANGE: RangeInclusive<u16> = FEWEST_CPUS..=MOST_CPUS;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = ();
     type Found = ();

@@ -15,9 +15,9 @@ pub const PEERS: PeerComparison = PeerComparison {
     is_counted: false,
     ours: Some((BESIDE, QemuBoard::Q35)),
     columns: &[
-        Column::of("records", &metrics::RECORDS, whole),
-        Column::of("time/record", &metrics::NS_PER_RECORD, time),
-        Column::of("time/block", &metrics::NS_PER_BLOCK, time),
+        Column::of("records", metrics::RECORDS, whole),
+        Column::of("time/record", metrics::NS_PER_RECORD, time),
+        Column::of("time/block", metrics::NS_PER_BLOCK, time),
     ],
     legend: "Linux: dd copies blocks of 512 bytes on one CPU, or on three at once (-3cpu), while\n\
              ramoops records each function of its system calls, with 0 and 16 bytes of ECC.\n\

@@ -13,14 +13,10 @@ use nostall_figures::table::{Column, aligned, hundredths, table, tenths, whole};
 const BEFORE: &str = "one-zone-locked";
 
 const COLUMNS: [Column; 6] = [
-    Column::of("records", &metrics::RECORDS, whole),
-    Column::of("ns/rec", &metrics::NS_PER_RECORD, whole),
-    Column::of("MB/s", &metrics::MB_PER_S, tenths),
-    Column::new(
-        "times",
-        |row| row.to(BEFORE, &metrics::MB_PER_S),
-        hundredths,
-    ),
+    Column::of("records", metrics::RECORDS, whole),
+    Column::of("ns/rec", metrics::NS_PER_RECORD, whole),
+    Column::of("MB/s", metrics::MB_PER_S, tenths),
+    Column::new("times", |row| row.to(BEFORE, metrics::MB_PER_S), hundredths),
     Column::new("| Linux MB/s", |row| published(row.strategy), tenths),
     Column::new(
         "times",
@@ -53,7 +49,7 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
     let row = |strategy: ZoneStrategy| ([strategy.name()], figures.row(strategy.name()));
     let rounds = row(ZoneStrategy::Untraced)
         .1
-        .figure(&metrics::BYTES)
+        .figure(metrics::BYTES)
         .map_or(0, |figure| figure.n);
     let success = match survived.panic {
         Some(_) => {

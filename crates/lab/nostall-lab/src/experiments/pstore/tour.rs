@@ -3,7 +3,7 @@
 use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
 
 use super::metrics;
-use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit};
+use crate::experiments::tour::row::{Limit, Pick, Row, TourRows, Unit, Value};
 
 pub const TOUR: TourRows = TourRows {
     heading: "one locked zone for all traces; Linux: a counter; nostall: a clock",
@@ -15,17 +15,13 @@ pub const TOUR: TourRows = TourRows {
 
 /// Time of the whole run for each record. The limit is the same run without records.
 const fn record(name: &'static str, run: &'static str) -> Row {
-    Row {
-        name,
-        unit: Unit::Nanoseconds,
-        value: |of| of(&metrics::NS_PER_RECORD),
-        before: Pick::new(run, "one-zone-locked"),
-        fix: Some(Pick::new(run, "per-cpu-counter")),
-        nostall: Pick::new(run, "per-cpu-clock"),
-        limit: Limit::Measured(Pick::new(run, "untraced"), |of| {
-            Some(of(&metrics::BYTES)? * 1e3 / of(&metrics::MB_PER_S)? / RECORDS)
-        }),
-    }
+    let run = Pick::of(run);
+    let time: Value = |of| of(metrics::NS_PER_RECORD);
+    let strategies = ["one-zone-locked", "per-cpu-counter", "per-cpu-clock"];
+    let untraced = Limit::Measured(run.by("untraced"), |of| {
+        Some(of(metrics::BYTES)? * 1e3 / of(metrics::MB_PER_S)? / RECORDS)
+    });
+    Row::new((name, Unit::Nanoseconds, time), run, strategies).limit(untraced)
 }
 
 /// Records of a run that is traced.

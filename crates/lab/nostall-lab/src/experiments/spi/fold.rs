@@ -16,8 +16,8 @@ pub fn fold(on: [&'static str; 2], frames: u32, reports: &SpiReports) -> (Figure
     let mut record = figures.record(BusStrategy::Caller.name());
     let sector = reports.sector.as_ref();
     let times = [
-        (&metrics::FLASH_SECTOR_ERASE_NS, sector.map(|s| s.erase_ns)),
-        (&metrics::FLASH_SECTOR_WRITE_NS, sector.map(|s| s.write_ns)),
+        (metrics::FLASH_SECTOR_ERASE_NS, sector.map(|s| s.erase_ns)),
+        (metrics::FLASH_SECTOR_WRITE_NS, sector.map(|s| s.write_ns)),
     ];
     for (metric, value) in times {
         record.value(metric, value.map(|value| value as f64));
@@ -53,109 +53,93 @@ fn add_busy_bus(mut record: Recorder<'_>, busy: &SpiMeasured, frames: u32) -> Ve
     // The worker may also be woken where no frame came for a second.
     let least = busy.preparations.min(u64::from(busy.pauses) + 1).max(1);
 
-    let per_second = |count: u64| count as f64 * 1e9 / busy.ns.max(1) as f64;
-    let per_message = busy.wakeups as f64 / busy.messages.max(1) as f64;
-    let worker_share = busy.worker_ns as f64 / busy.ns.max(1) as f64;
-    let is = |expected: u64, what| Some((Goal::Exactly(expected as f64), what));
-    let at_most = |bound: u64, what| Some((Goal::AtMost(bound as f64), what));
-    let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == BusStrategy::Caller);
-    let count = |metric: &'static Metric, value: u64, goal| (metric, Some(value as f64), goal);
-    let rate = |metric: &'static Metric, count: Option<u64>| (metric, count.map(per_second), None);
-    let before_idle = "times it was woken before the bus was idle";
-    let asleep = "times the hardware was put to sleep";
-    let metrics = [
-        count(
-            &metrics::FRAMES,
-            busy.received.into(),
-            is(frames.into(), "frames received"),
-        ),
-        count(&metrics::MESSAGES, busy.messages, is(messages, "messages")),
-        rate(&metrics::MESSAGES_PER_SECOND, Some(busy.messages)),
-        count(
-            &metrics::MESSAGES_BY_WORKER,
-            busy.by_worker,
-            by_caller(is(0, "messages run by the worker")),
-        ),
-        count(
-            &metrics::WAKEUPS,
-            busy.wakeups,
-            by_caller(is(least, "times the worker was woken")),
-        ),
-        (&metrics::WAKEUPS_PER_MESSAGE, Some(per_message), None),
-        count(
-            &metrics::TEARDOWNS,
-            busy.teardowns,
-            is(busy.preparations, asleep),
-        ),
-        (
-            &metrics::TEARDOWNS_PER_MESSAGE,
-            Some(busy.teardowns as f64 / busy.messages.max(1) as f64),
-            None,
-        ),
-        (&metrics::WORKER_CPU_SHARE, Some(worker_share), None),
-        rate(&metrics::CONTEXT_SWITCHES_PER_SECOND, busy.switches),
-        (
-            &metrics::CROSS_CPU_INTERRUPTS,
-            busy.cross_cpu.map(|count| count as f64),
-            None,
-        ),
-        rate(&metrics::CROSS_CPU_INTERRUPTS_PER_SECOND, busy.cross_cpu),
-        rate(&metrics::INTERRUPTS_PER_SECOND, busy.interrupts),
-        count(
-            &metrics::FRAMES_WRONG,
-            busy.wrong.into(),
-            is(0, "frames that were wrong"),
-        ),
-        count(
-            &metrics::FRAMES_LOST,
-            busy.overflows.into(),
-            is(0, "frames lost"),
-        ),
-        count(
-            &metrics::FRAMES_SUBMITTED,
-            busy.submitted.into(),
-            is(sent, "frames submitted"),
-        ),
-        count(
-            &metrics::FRAMES_SENT,
-            busy.sent.into(),
-            is(sent, "frames sent"),
-        ),
-        count(
-            &metrics::MESSAGES_SYNC,
-            busy.sync,
-            is(sync, "synchronous messages"),
-        ),
-        count(
-            &metrics::MESSAGES_SUBMITTED,
-            busy.asynchronous,
-            is(2 * sent, "messages submitted"),
-        ),
-        count(
-            &metrics::MESSAGES_FAILED,
-            busy.errors,
-            is(0, "messages that failed"),
-        ),
-        count(
-            &metrics::WAKEUPS_BEFORE_IDLE,
-            busy.wakeups_meanwhile,
-            by_caller(at_most(least - 1, before_idle)),
-        ),
-        count(
-            &metrics::PREPARATIONS,
-            busy.preparations,
-            by_caller(is(least, "times the hardware was woken")),
-        ),
-    ];
+    let of_messages = |count: u64| Some(count as f64 / busy.messages.max(1) as f64);
+    let rate = |count: Option<u64>| Some(count? as f64 * 1e9 / busy.ns.max(1) as f64);
     let mut missed = Vec::new();
-    for (metric, value, goal) in metrics {
-        if let Some((figure, (goal, what))) = record.value(metric, value).zip(goal)
+    let mut put = |metric: &Metric, value: Option<f64>, goal: Option<Goal>| {
+        if let Some((figure, goal)) = record.value(metric, value).zip(goal)
             && let Some(value) = figure.missed(goal)
         {
             let (value, goal) = (grouped(value), grouped(goal.bound()));
-            missed.push(format!("{what}: {value} and not {goal}"));
+            missed.push(format!("{}: {value} and not {goal}", metric.thing));
         }
-    }
+    };
+    let count = |count: u64| Some(count as f64);
+    let is = |expected: u64| Some(Goal::Exactly(expected as f64));
+    let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == BusStrategy::Caller);
+    let before_idle = Some(Goal::AtMost((least - 1) as f64));
+    put(
+        metrics::FRAMES,
+        count(busy.received.into()),
+        is(frames.into()),
+    );
+    put(metrics::MESSAGES, count(busy.messages), is(messages));
+    put(
+        metrics::MESSAGES_PER_SECOND,
+        rate(Some(busy.messages)),
+        None,
+    );
+    put(
+        metrics::MESSAGES_BY_WORKER,
+        count(busy.by_worker),
+        by_caller(is(0)),
+    );
+    put(metrics::WAKEUPS, count(busy.wakeups), by_caller(is(least)));
+    put(
+        metrics::WAKEUPS_PER_MESSAGE,
+        of_messages(busy.wakeups),
+        None,
+    );
+    put(
+        metrics::TEARDOWNS,
+        count(busy.teardowns),
+        is(busy.preparations),
+    );
+    put(
+        metrics::TEARDOWNS_PER_MESSAGE,
+        of_messages(busy.teardowns),
+        None,
+    );
+    let worker_share = busy.worker_ns as f64 / busy.ns.max(1) as f64;
+    put(metrics::WORKER_CPU_SHARE, Some(worker_share), None);
+    put(
+        metrics::CONTEXT_SWITCHES_PER_SECOND,
+        rate(busy.switches),
+        None,
+    );
+    put(
+        metrics::CROSS_CPU_INTERRUPTS,
+        busy.cross_cpu.and_then(count),
+        None,
+    );
+    put(
+        metrics::CROSS_CPU_INTERRUPTS_PER_SECOND,
+        rate(busy.cross_cpu),
+        None,
+    );
+    put(metrics::INTERRUPTS_PER_SECOND, rate(busy.interrupts), None);
+    put(metrics::FRAMES_WRONG, count(busy.wrong.into()), is(0));
+    put(metrics::FRAMES_LOST, count(busy.overflows.into()), is(0));
+    put(
+        metrics::FRAMES_SUBMITTED,
+        count(busy.submitted.into()),
+        is(sent),
+    );
+    put(metrics::FRAMES_SENT, count(busy.sent.into()), is(sent));
+    put(metrics::MESSAGES_SYNC, count(busy.sync), is(sync));
+    put(
+        metrics::MESSAGES_SUBMITTED,
+        count(busy.asynchronous),
+        is(2 * sent),
+    );
+    put(metrics::MESSAGES_FAILED, count(busy.errors), is(0));
+    let early = count(busy.wakeups_meanwhile);
+    put(metrics::WAKEUPS_BEFORE_IDLE, early, by_caller(before_idle));
+    put(
+        metrics::PREPARATIONS,
+        count(busy.preparations),
+        by_caller(is(least)),
+    );
     missed
 }
 

@@ -9,13 +9,15 @@ mod text;
 mod threads;
 pub(super) mod tour;
 
+use std::ops::RangeInclusive;
+
 use anyhow::Result;
 use clap::value_parser;
 use nostall_vm::qemu::QemuBoard;
 use nostall_vm::{Device, Guest, Machine};
 use nostall_work::spi::FRAMES;
 
-use super::args::{self, Common, OnArg};
+use super::args::{Common, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
 use super::peers::PeerComparison;
@@ -34,12 +36,7 @@ use run::SpiPlan;
 ///
 /// `--on model` uses a model of the flash in virtual time, and threads of the host for the busy bus.
 #[derive(clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    mut_arg("on", args::on(BEST)),
-    mut_arg("machine", args::boards(DEVICES)),
-    mut_arg("cpus", args::cpus(CPUS, CPUS..=4)),
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
@@ -49,15 +46,8 @@ pub struct Args {
     frames: Option<u32>,
 }
 
-const BEST: &[OnArg] = &[OnArg::Qemu, OnArg::Model];
-
-/// CPUs of the guest: two tasks and the worker.
-const CPUS: u16 = 3;
-
 /// The most frames that can be asked for: they take a quarter of an hour on the model.
 const MOST_FRAMES: i64 = 10_000_000;
-
-const DEVICES: &[Device] = &[Device::Spi];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,9 +59,11 @@ impl Experiment for Args {
     const NAME: &'static str = "spi";
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
-    const BEST: &'static [OnArg] = BEST;
-    const DEVICES: &'static [Device] = DEVICES;
-    const CPUS: u16 = CPUS;
+    const BEST: &'static [OnArg] = &[OnArg::Qemu, OnArg::Model];
+    const DEVICES: &'static [Device] = &[Device::Spi];
+    // CPUs of the guest: two tasks and the worker.
+    const CPUS: u16 = 3;
+    const CPU_RANGE: RangeInclusive<u16> = 3..=4;
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     type Input = ();
     type Found = ();

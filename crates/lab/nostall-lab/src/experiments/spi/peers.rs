@@ -12,13 +12,13 @@ pub const PEERS: PeerComparison = PeerComparison {
     is_counted: false,
     ours: Some(("caller", QemuBoard::SifiveU)),
     columns: &[
-        Column::of("wake-ups/msg", &metrics::WAKEUPS_PER_MESSAGE, four_decimals),
+        Column::of("wake-ups/msg", metrics::WAKEUPS_PER_MESSAGE, four_decimals),
         Column::of(
             "teardowns/msg",
-            &metrics::TEARDOWNS_PER_MESSAGE,
+            metrics::TEARDOWNS_PER_MESSAGE,
             four_decimals,
         ),
-        Column::of("time/msg", &metrics::NS_PER_MESSAGE, time),
+        Column::of("time/msg", metrics::NS_PER_MESSAGE, time),
     ],
     legend: "Linux: spi_sync of 4 bytes on a controller that completes at once; wake-ups of the\n\
              worker thread, and calls that put the hardware to sleep. nostall: the busy bus of a\n\

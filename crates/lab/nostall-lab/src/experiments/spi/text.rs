@@ -70,25 +70,25 @@ fn binary(bytes: u64) -> String {
 /// Rows of the table of the busy bus, each with Linux's published figures before and with its fix.
 const ROWS: [(Column, [&str; 2]); 9] = [
     (
-        Column::of("messages a second", &metrics::MESSAGES_PER_SECOND, rounded),
+        Column::of("messages a second", metrics::MESSAGES_PER_SECOND, rounded),
         ["-", "-"],
     ),
     (
         Column::of(
             "messages run by the worker",
-            &metrics::MESSAGES_BY_WORKER,
+            metrics::MESSAGES_BY_WORKER,
             grouped,
         ),
         ["-", "-"],
     ),
     (
-        Column::of("worker woken", &metrics::WAKEUPS, grouped),
+        Column::of("worker woken", metrics::WAKEUPS, grouped),
         ["-", "1"],
     ),
     (
         Column::of(
             "worker woken, for each message",
-            &metrics::WAKEUPS_PER_MESSAGE,
+            metrics::WAKEUPS_PER_MESSAGE,
             four_decimals,
         ),
         ["1", "-"],
@@ -96,19 +96,19 @@ const ROWS: [(Column, [&str; 2]); 9] = [
     (
         Column::of(
             "worker's share of a CPU",
-            &metrics::WORKER_CPU_SHARE,
+            metrics::WORKER_CPU_SHARE,
             percent,
         ),
         ["31 %", "0 %"],
     ),
     (
-        Column::of("hardware put to sleep", &metrics::TEARDOWNS, grouped),
+        Column::of("hardware put to sleep", metrics::TEARDOWNS, grouped),
         ["-", "-"],
     ),
     (
         Column::of(
             "context switches a second",
-            &metrics::CONTEXT_SWITCHES_PER_SECOND,
+            metrics::CONTEXT_SWITCHES_PER_SECOND,
             rounded,
         ),
         ["59,000", "3,375"],
@@ -116,7 +116,7 @@ const ROWS: [(Column, [&str; 2]); 9] = [
     (
         Column::of(
             "cross-CPU interrupts, in all",
-            &metrics::CROSS_CPU_INTERRUPTS,
+            metrics::CROSS_CPU_INTERRUPTS,
             grouped,
         ),
         ["242,371", "2,948"],
@@ -124,7 +124,7 @@ const ROWS: [(Column, [&str; 2]); 9] = [
     (
         Column::of(
             "interrupts a second",
-            &metrics::INTERRUPTS_PER_SECOND,
+            metrics::INTERRUPTS_PER_SECOND,
             rounded,
         ),
         ["37,700", "9,800"],
@@ -138,10 +138,7 @@ fn rounded(value: f64) -> String {
 /// Returns the table of the busy bus, with Linux's published figures beside ours.
 fn table(frames: u32, figures: &Figures) -> Option<String> {
     let rows = BusStrategy::ALL.map(|strategy| figures.row(strategy.name()));
-    if rows
-        .iter()
-        .any(|row| row.figure(&metrics::FRAMES).is_none())
-    {
+    if rows.iter().any(|row| row.figure(metrics::FRAMES).is_none()) {
         return None;
     }
     let mut table = Table::new();
@@ -172,7 +169,7 @@ fn success(figures: &Figures) -> String {
     let times = |strategy: BusStrategy| {
         figures
             .row(strategy.name())
-            .get(&metrics::WAKEUPS)
+            .get(metrics::WAKEUPS)
             .unwrap_or(0.0)
     };
     let caller = match times(BusStrategy::Caller) {

@@ -7,10 +7,10 @@ pub const TOUR: TourRows = TourRows {
     heading: "the worker was woken after messages; Linux: only once the bus is idle",
     rows: &[
         row("wake-ups per message", |of| {
-            Some(of(&metrics::WAKEUPS)? / of(&metrics::MESSAGES)?)
+            Some(of(metrics::WAKEUPS)? / of(metrics::MESSAGES)?)
         }),
         row("teardowns per message", |of| {
-            Some(of(&metrics::TEARDOWNS)? / of(&metrics::MESSAGES)?)
+            Some(of(metrics::TEARDOWNS)? / of(metrics::MESSAGES)?)
         }),
     ],
 };
@@ -22,13 +22,7 @@ const RUN: &str = "spi --on model --frames 1000";
 const MESSAGES: f64 = 3_204.0;
 
 const fn row(name: &'static str, value: Value) -> Row {
-    Row {
-        name,
-        unit: Unit::Count,
-        value,
-        before: Pick::new(RUN, "pump"),
-        fix: None,
-        nostall: Pick::new(RUN, "caller"),
-        limit: Limit::Derived(1.0 / MESSAGES),
-    }
+    let strategies = ["pump", "", "caller"];
+    let row = Row::new((name, Unit::Count, value), Pick::of(RUN), strategies);
+    Row { fix: None, ..row }.limit(Limit::Derived(1.0 / MESSAGES))
 }

@@ -26,6 +26,7 @@ pub struct Row {
 pub type Value = fn(&dyn Fn(&Metric) -> Option<f64>) -> Option<f64>;
 
 /// Strategy of one run.
+#[derive(Clone, Copy)]
 pub struct Pick {
     /// Arguments of `nostall-lab run`.
     pub run: &'static str,
@@ -37,13 +38,19 @@ pub struct Pick {
 }
 
 impl Pick {
-    pub const fn new(run: &'static str, strategy: &'static str) -> Self {
+    /// The run, without a strategy.
+    pub const fn of(run: &'static str) -> Self {
         Self {
             run,
             profile: None,
-            strategy,
+            strategy: "",
             case: None,
         }
+    }
+
+    /// A strategy of the run.
+    pub const fn by(self, strategy: &'static str) -> Self {
+        Self { strategy, ..self }
     }
 
     /// The same strategy on one port of several.
@@ -90,6 +97,28 @@ pub enum Unit {
 }
 
 impl Row {
+    /// Compares three strategies of one run: before, Linux with its fix, and nostall.
+    pub const fn new(
+        (name, unit, value): (&'static str, Unit, Value),
+        run: Pick,
+        [before, fix, nostall]: [&'static str; 3],
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            value,
+            before: run.by(before),
+            fix: Some(run.by(fix)),
+            nostall: run.by(nostall),
+            limit: Limit::Unknown,
+        }
+    }
+
+    /// The same row with a limit.
+    pub const fn limit(self, limit: Limit) -> Self {
+        Self { limit, ..self }
+    }
+
     /// The strategies of the row.
     pub fn picks(&self) -> impl Iterator<Item = &Pick> {
         let limit = match &self.limit {

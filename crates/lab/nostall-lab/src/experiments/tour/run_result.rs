@@ -34,7 +34,7 @@ pub enum RunResult {
 
 /// Makes a run of `E`.
 pub fn make<E: Experiment>(arguments: &[&str]) -> Result<RunResult> {
-    let command = E::augment_args(Command::new("run").no_binary_name(true));
+    let command = experiment::command::<E>(Command::new("run").no_binary_name(true));
     let experiment = E::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
     if let Some(why) = experiment::lacks(&experiment) {
         return Ok(RunResult::Lacks(why));

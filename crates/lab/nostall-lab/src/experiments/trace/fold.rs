@@ -27,19 +27,19 @@ pub fn fold(
         all_bytes += u64::from(bytes);
         let mut record = figures.record(strategy);
         record = record.of_case(Some(write_of(bytes)));
-        let written = record.value(&metrics::BYTES, sent.written as f64);
+        let written = record.value(metrics::BYTES, sent.written as f64);
         let missed = written.and_then(|figure| figure.missed(Goal::Exactly(bytes.into())));
         let cut = missed.map(|written| format!("only {written} of {bytes} bytes were sent"));
-        record.value(&metrics::NS, sent.ns as f64);
-        record.value(&metrics::STALLED_NS, sent.stalled_ns as f64);
+        record.value(metrics::NS, sent.ns as f64);
+        record.value(metrics::STALLED_NS, sent.stalled_ns as f64);
         let accesses = sent.register_instructions as f64;
-        record.value(&metrics::REGISTER_INSTRUCTIONS, accesses);
-        record.value(&metrics::TRACED_CALLS, numbers.calls as f64);
-        record.value(&metrics::TRACED_POLLS, numbers.polls as f64);
-        record.value(&metrics::TRACED_NS, numbers.ns.map(|ns| ns as f64));
+        record.value(metrics::REGISTER_INSTRUCTIONS, accesses);
+        record.value(metrics::TRACED_CALLS, numbers.calls as f64);
+        record.value(metrics::TRACED_POLLS, numbers.polls as f64);
+        record.value(metrics::TRACED_NS, numbers.ns.map(|ns| ns as f64));
         let write_ns = numbers.write_ns.map(|ns| ns as f64);
-        record.value(&metrics::TRACED_WRITE_NS, write_ns);
-        record.value(&metrics::RECORDS_OVERWRITTEN, numbers.lost as f64);
+        record.value(metrics::TRACED_WRITE_NS, write_ns);
+        record.value(metrics::RECORDS_OVERWRITTEN, numbers.lost as f64);
         // The trace begins before the driver's own measurement, and ends after it.
         let unseen = match numbers.ns {
             Some(ns) if ns < sent.ns => Some(format!(
@@ -63,7 +63,7 @@ pub fn fold(
         });
         let records = records.sum::<u64>() as f64;
         let mut record = figures.record(CRASH);
-        let recovered = record.value(&metrics::RECORDS_RECOVERED, records);
+        let recovered = record.value(metrics::RECORDS_RECOVERED, records);
         let missed = recovered.and_then(|figure| figure.missed(Goal::AtLeast(1.0)));
         faults.extend(missed.map(|_| "the host read no records".to_owned()));
         faults.extend(disagreement(crash));

@@ -9,12 +9,13 @@ mod symbols;
 mod text;
 pub(super) mod tour;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use nostall_vm::{Device, Guest, Machine};
 
-use super::args::{self, Common, GivenOption, OnArg};
+use super::args::{Common, GivenOption, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::On;
 use super::progress::Busy;
@@ -37,12 +38,7 @@ use run::run;
 ///
 /// `--on model` sends over a model of the port in virtual time, without a crash.
 #[derive(clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    mut_arg("on", args::on(OnArg::BEST)),
-    mut_arg("machine", args::boards(DEVICES)),
-    mut_arg("cpus", args::cpus(1, 1..=8)),
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
@@ -59,8 +55,6 @@ pub struct Args {
     capture: Option<PathBuf>,
 }
 
-const DEVICES: &[Device] = &[Device::Uart16550];
-
 const EXAMPLES: &str = "\
 Examples:
   nostall-lab run trace                 on the best machine
@@ -76,7 +70,8 @@ impl Experiment for Args {
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
-    const DEVICES: &'static [Device] = DEVICES;
+    const DEVICES: &'static [Device] = &[Device::Uart16550];
+    const CPU_RANGE: RangeInclusive<u16> = 1..=8;
     type Input = ();
     type Found = ();
 

@@ -16,13 +16,13 @@ use nostall_figures::figure::write_of;
 use nostall_figures::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
-    Column::of("time", &metrics::NS, time),
-    Column::of("CPU held", &metrics::STALLED_NS, time),
-    Column::of("accesses", &metrics::REGISTER_INSTRUCTIONS, whole),
-    Column::of("| traced calls", &metrics::TRACED_CALLS, whole),
-    Column::of("polls", &metrics::TRACED_POLLS, whole),
-    Column::of("write", &metrics::TRACED_WRITE_NS, time).or("overwritten"),
-    Column::of("all", &metrics::TRACED_NS, time).or("overwritten"),
+    Column::of("time", metrics::NS, time),
+    Column::of("CPU held", metrics::STALLED_NS, time),
+    Column::of("accesses", metrics::REGISTER_INSTRUCTIONS, whole),
+    Column::of("| traced calls", metrics::TRACED_CALLS, whole),
+    Column::of("polls", metrics::TRACED_POLLS, whole),
+    Column::of("write", metrics::TRACED_WRITE_NS, time).or("overwritten"),
+    Column::of("all", metrics::TRACED_NS, time).or("overwritten"),
 ];
 
 const LEGEND: &str = "\

@@ -65,30 +65,30 @@ impl Summary {
 
             let mut record = self.figures.record(strategy);
             record = record.of_case(case(job.writes).map(str::to_owned));
-            let bytes = record.value_of(&metrics::BYTES, shown.arrived.len() as f64, lengths);
+            let bytes = record.value_of(metrics::BYTES, shown.arrived.len() as f64, lengths);
             bytes.map(|bytes| bytes.missed(Goal::Exactly(len)));
             let sent = |value: fn(&Sent) -> u64| sendings.iter().map(move |one| value(&one.sent));
             let instructions = sent(|sent| sent.register_instructions);
-            record.median(&metrics::REGISTER_INSTRUCTIONS_PER_BYTE, instructions, len);
+            record.median(metrics::REGISTER_INSTRUCTIONS_PER_BYTE, instructions, len);
             let accesses = sent(|sent| sent.bus_accesses);
-            record.median(&metrics::BUS_ACCESSES_PER_BYTE, accesses, len);
-            record.median(&metrics::NS_PER_BYTE, sent(|sent| sent.ns), len);
+            record.median(metrics::BUS_ACCESSES_PER_BYTE, accesses, len);
+            record.median(metrics::NS_PER_BYTE, sent(|sent| sent.ns), len);
             let stalled = sent(|sent| sent.stalled_ns);
-            record.median(&metrics::STALLED_NS_PER_BYTE, stalled, len);
+            record.median(metrics::STALLED_NS_PER_BYTE, stalled, len);
             let ratios = sent(|sent| sent.ns).map(|ns| ns as f64 / len / slowest);
             let ratio = time(sendings) / slowest;
-            record.value_of(&metrics::TIME_RATIO_TO_SLOWEST, ratio, ratios);
+            record.value_of(metrics::TIME_RATIO_TO_SLOWEST, ratio, ratios);
             // A machine that cannot count exits has none of these.
             let exits = |value: fn(&Exits) -> Option<u64>| {
                 let exits = sendings.iter().filter_map(|sending| sending.exits.as_ref());
                 exits.filter_map(value)
             };
-            record.median(&metrics::EXITS_PER_BYTE, exits(|e| Some(e.uart)), len);
-            record.median(&metrics::LIGHT_EXITS_PER_BYTE, exits(Exits::light), len);
+            record.median(metrics::EXITS_PER_BYTE, exits(|e| Some(e.uart)), len);
+            record.median(metrics::LIGHT_EXITS_PER_BYTE, exits(Exits::light), len);
             let collected = exits(|exits| Some(exits.collected));
-            record.median(&metrics::COLLECTED_WRITES_PER_BYTE, collected, len);
-            record.median(&metrics::MAP_CHANGES, exits(|e| Some(e.maps.count)), 1.0);
-            record.median(&metrics::MAP_CHANGE_NS, exits(|e| Some(e.maps.took.0)), 1.0);
+            record.median(metrics::COLLECTED_WRITES_PER_BYTE, collected, len);
+            record.median(metrics::MAP_CHANGES, exits(|e| Some(e.maps.count)), 1.0);
+            record.median(metrics::MAP_CHANGE_NS, exits(|e| Some(e.maps.took.0)), 1.0);
 
             let exits = sendings.iter().filter_map(|sending| sending.exits);
             self.maps = exits.fold(self.maps, |sum, exits| sum + exits.maps);
@@ -113,9 +113,9 @@ impl Summary {
                 .record(driver)
                 .of_case(Some(write_of(text.len())));
             let accesses = sendings.iter().map(|one| one.sent.bus_accesses);
-            record.median(&metrics::BUS_ACCESSES_PER_BYTE, accesses, len);
+            record.median(metrics::BUS_ACCESSES_PER_BYTE, accesses, len);
             let ns = sendings.iter().map(|one| one.sent.ns);
-            record.median(&metrics::NS_PER_BYTE, ns, len);
+            record.median(metrics::NS_PER_BYTE, ns, len);
             if sendings
                 .iter()
                 .any(|one| compare(text, &one.arrived).is_some())
@@ -134,9 +134,9 @@ impl Summary {
             .record(driver)
             .of_case(Some(write_of(text.len())));
         let ns = sendings.iter().map(|one| one.sent.ns);
-        record.median(&metrics::NS, ns, 1.0);
+        record.median(metrics::NS, ns, 1.0);
         let stalled = sendings.iter().map(|one| one.sent.stalled_ns);
-        record.median(&metrics::SYSTEM_NS, stalled, 1.0);
+        record.median(metrics::SYSTEM_NS, stalled, 1.0);
     }
 
     /// Adds the model's times for the writes that were published for such a port.
@@ -146,7 +146,7 @@ impl Summary {
             let mut record = record
                 .on_port(profile.name)
                 .of_case(Some(write_of(published.bytes)));
-            record.value(&metrics::NS, sending.sent.ns as f64);
+            record.value(metrics::NS, sending.sent.ns as f64);
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let ns = summary
             .figures
             .row("byte-polled")
-            .figure(&metrics::NS_PER_BYTE)
+            .figure(metrics::NS_PER_BYTE)
             .unwrap();
         assert_eq!((ns.n, ns.value), (2, 10.0));
         assert_eq!((ns.low, ns.high), (Some(10.0), Some(20.0)));

@@ -10,6 +10,7 @@ pub mod run;
 mod table;
 pub(super) mod tour;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -44,12 +45,7 @@ use run::{Sending, UartPlan, alphabet, run};
 /// `--on auto` takes KVM if hardware runs the guest (some KVMs interpret guest code), else QEMU if
 /// it is installed, else the model. If the machine on KVM fails, the next one is tried.
 #[derive(clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    mut_arg("on", args::on(OnArg::BEST)),
-    mut_arg("machine", args::boards(DEVICES)),
-    mut_arg("cpus", args::cpus(1, 1..=64)),
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
@@ -91,8 +87,6 @@ pub struct Args {
     capture: Option<PathBuf>,
 }
 
-const DEVICES: &[Device] = &[Device::Uart16550];
-
 const EXAMPLES: &str = "\
 Examples:
   nostall-lab run uart                  on the best machine
@@ -112,8 +106,9 @@ impl Experiment for Args {
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
-    const DEVICES: &'static [Device] = DEVICES;
+    const DEVICES: &'static [Device] = &[Device::Uart16550];
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
+    const CPU_RANGE: RangeInclusive<u16> = 1..=64;
     type Input = NamedText;
     type Found = Drawings;
 

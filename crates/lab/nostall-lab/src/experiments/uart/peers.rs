@@ -28,9 +28,9 @@ pub const PEERS: PeerComparison = PeerComparison {
         labels: ["bytes", "test program", ""],
         cases: &["1-byte-write", "2500-byte-write", "11500-byte-write"],
         columns: &[
-            Column::of("real", &metrics::NS, time),
-            Column::of("user", &metrics::USER_NS, time),
-            Column::of("system", &metrics::SYSTEM_NS, time),
+            Column::of("real", metrics::NS, time),
+            Column::of("user", metrics::USER_NS, time),
+            Column::of("system", metrics::SYSTEM_NS, time),
         ],
         legend: "The test program of Linux's fix: one write. sertest: to a device that calls the write\n\
                  function of the console; tty: to /dev/ttyS0. nostall has no user mode; its system\n\

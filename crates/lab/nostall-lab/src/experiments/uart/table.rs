@@ -13,20 +13,20 @@ use nostall_figures::table::{
 };
 
 const COLUMNS: [Column; 8] = [
-    Column::of("bytes", &metrics::BYTES, whole),
+    Column::of("bytes", metrics::BYTES, whole),
     Column::of(
         "instr/B",
-        &metrics::REGISTER_INSTRUCTIONS_PER_BYTE,
+        metrics::REGISTER_INSTRUCTIONS_PER_BYTE,
         four_decimals,
     ),
-    Column::of("bus/B", &metrics::BUS_ACCESSES_PER_BYTE, four_decimals),
-    Column::of("exits/B", &metrics::EXITS_PER_BYTE, four_decimals),
-    Column::of(LIGHT, &metrics::LIGHT_EXITS_PER_BYTE, four_decimals),
-    Column::of("time/B", &metrics::NS_PER_BYTE, time),
-    Column::of("ratio", &metrics::TIME_RATIO_TO_SLOWEST, hundredths),
+    Column::of("bus/B", metrics::BUS_ACCESSES_PER_BYTE, four_decimals),
+    Column::of("exits/B", metrics::EXITS_PER_BYTE, four_decimals),
+    Column::of(LIGHT, metrics::LIGHT_EXITS_PER_BYTE, four_decimals),
+    Column::of("time/B", metrics::NS_PER_BYTE, time),
+    Column::of("ratio", metrics::TIME_RATIO_TO_SLOWEST, hundredths),
     Column::new(
         "stalled",
-        |row| row.per(&metrics::STALLED_NS_PER_BYTE, &metrics::NS_PER_BYTE),
+        |row| row.per(metrics::STALLED_NS_PER_BYTE, metrics::NS_PER_BYTE),
         percent,
     ),
 ];
@@ -40,24 +40,24 @@ pub const SIZES: [usize; 6] = [1, 4, 16, 64, 80, 2_500];
 
 /// Accesses for a byte of short writes.
 const SHORT_WRITES: [Column; 4] = [
-    Column::of("1 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("1-byte-write"),
-    Column::of("4 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("4-byte-write"),
-    Column::of("16 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("16-byte-write"),
-    Column::of("64 B", &metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("64-byte-write"),
+    Column::of("1 B", metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("1-byte-write"),
+    Column::of("4 B", metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("4-byte-write"),
+    Column::of("16 B", metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("16-byte-write"),
+    Column::of("64 B", metrics::BUS_ACCESSES_PER_BYTE, thousandths).of_case("64-byte-write"),
 ];
 
 /// Returns the columns of single writes. `accesses` renders the accesses for a byte.
 pub const fn single_write_columns(accesses: fn(f64) -> String) -> [Column; 6] {
     [
-        Column::of("16 B: bus/B", &metrics::BUS_ACCESSES_PER_BYTE, accesses)
+        Column::of("16 B: bus/B", metrics::BUS_ACCESSES_PER_BYTE, accesses)
             .of_case("16-byte-write"),
-        Column::of("time/B", &metrics::NS_PER_BYTE, time).of_case("16-byte-write"),
-        Column::of("80 B: bus/B", &metrics::BUS_ACCESSES_PER_BYTE, accesses)
+        Column::of("time/B", metrics::NS_PER_BYTE, time).of_case("16-byte-write"),
+        Column::of("80 B: bus/B", metrics::BUS_ACCESSES_PER_BYTE, accesses)
             .of_case("80-byte-write"),
-        Column::of("time/B", &metrics::NS_PER_BYTE, time).of_case("80-byte-write"),
-        Column::of("2500 B: bus/B", &metrics::BUS_ACCESSES_PER_BYTE, accesses)
+        Column::of("time/B", metrics::NS_PER_BYTE, time).of_case("80-byte-write"),
+        Column::of("2500 B: bus/B", metrics::BUS_ACCESSES_PER_BYTE, accesses)
             .of_case("2500-byte-write"),
-        Column::of("time/B", &metrics::NS_PER_BYTE, time).of_case("2500-byte-write"),
+        Column::of("time/B", metrics::NS_PER_BYTE, time).of_case("2500-byte-write"),
     ]
 }
 
@@ -70,8 +70,8 @@ pub fn table(summary: &Summary) -> String {
     let figures = &summary.figures;
     let has = |metric: &Metric| figures.iter().any(|figure| figure.metric == metric.name);
     let (exits, light) = (
-        has(&metrics::EXITS_PER_BYTE),
-        has(&metrics::LIGHT_EXITS_PER_BYTE),
+        has(metrics::EXITS_PER_BYTE),
+        has(metrics::LIGHT_EXITS_PER_BYTE),
     );
     let columns = COLUMNS.into_iter();
     let columns: Vec<_> = columns.filter(|one| one.header != LIGHT || light).collect();
@@ -79,7 +79,7 @@ pub fn table(summary: &Summary) -> String {
         let row = figures.row(driver.name()).of_case(case(writes));
         ([driver.name(), writes.name()], row)
     });
-    let measured = rows.filter(|(_, row)| row.figure(&metrics::BYTES).is_some());
+    let measured = rows.filter(|(_, row)| row.figure(metrics::BYTES).is_some());
     let mut text = lines(["strategy", "writes"], &columns, measured);
     text += "\n\n\
         instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
@@ -111,7 +111,7 @@ pub fn single_writes(summary: &Summary) -> Option<String> {
         .figures
         .row(Driver::Uart16550.name())
         .of_case(Some("16-byte-write"))
-        .get(&metrics::NS_PER_BYTE);
+        .get(metrics::NS_PER_BYTE);
     has_any.map(|_| {
         let all = [
             lines(["one write of"], &single_write_columns(thousandths), rows()),
@@ -134,7 +134,7 @@ pub fn published(profile: &Profile, summary: &Summary) -> Option<String> {
             .row(strategy)
             .on_port(profile.name)
             .of_case(Some(&write));
-        let (ours, theirs) = (row.get(&metrics::NS)?, published.time.0 as f64);
+        let (ours, theirs) = (row.get(metrics::NS)?, published.time.0 as f64);
         table.add_row([
             strategy.to_owned(),
             bytes,

@@ -14,35 +14,38 @@ pub const TOUR: TourRows = TourRows {
         held("held: 1 B, fast port", FAST_1, 1),
         held("held: 2,500 B, fast", FAST_2500, 2_500),
         held("held: 11,500 B, fast", FAST_11500, 11_500),
+        Row::new(
+            ("held at full rate", Unit::Share, |of| {
+                Some(of(metrics::STALLED_NS_PER_BYTE)? / of(metrics::NS_PER_BYTE)?)
+            }),
+            Pick::of(FAST_11500),
+            PACED,
+        )
+        .limit(Limit::Derived(ACCESS * BYTES_PER_NS)),
+        Row::new(
+            ("instructions/byte", Unit::Count, |of| {
+                of(metrics::REGISTER_INSTRUCTIONS_PER_BYTE)
+            }),
+            Pick::of(IN_QEMU),
+            BURST,
+        )
+        .limit(Limit::Derived(1.0 / 16.0)),
         Row {
-            name: "held at full rate",
-            unit: Unit::Share,
-            value: |of| Some(of(&metrics::STALLED_NS_PER_BYTE)? / of(&metrics::NS_PER_BYTE)?),
-            before: Pick::new(FAST_11500, "byte-polled"),
-            fix: Some(Pick::new(FAST_11500, "fifo-polled")),
-            nostall: Pick::new(FAST_11500, "fifo-paced"),
-            limit: Limit::Derived(ACCESS * BYTES_PER_NS),
-        },
-        Row {
-            name: "instructions/byte",
-            unit: Unit::Count,
-            value: |of| of(&metrics::REGISTER_INSTRUCTIONS_PER_BYTE),
-            before: Pick::new(IN_QEMU, "byte-polled"),
-            fix: Some(Pick::new(IN_QEMU, "fifo-polled")),
-            nostall: Pick::new(IN_QEMU, "fifo-burst"),
-            limit: Limit::Derived(1.0 / 16.0),
-        },
-        Row {
-            name: "VM exits per byte",
-            unit: Unit::Count,
-            value: |of| of(&metrics::EXITS_PER_BYTE),
-            before: Pick::new(ON_KVM, "byte-polled"),
-            fix: Some(Pick::new(ON_KVM, "fifo-polled")),
-            nostall: Pick::new(MAPPED, "fifo-burst"),
-            limit: Limit::Derived(0.0),
-        },
+            nostall: Pick::of(MAPPED).by("fifo-burst"),
+            ..Row::new(
+                ("VM exits per byte", Unit::Count, |of| {
+                    of(metrics::EXITS_PER_BYTE)
+                }),
+                Pick::of(ON_KVM),
+                BURST,
+            )
+        }
+        .limit(Limit::Derived(0.0)),
     ],
 };
+
+const PACED: [&str; 3] = ["byte-polled", "fifo-polled", "fifo-paced"];
+const BURST: [&str; 3] = ["byte-polled", "fifo-polled", "fifo-burst"];
 
 // The article's test program, on its two machines.
 const SLOW_1: &str = "uart --on model --profile hp-dl380-gen9 --bytes 1";
@@ -63,17 +66,10 @@ const ACCESS: f64 = Profile::FAST_16550A.access.0 as f64;
 /// Rate of the line: 115,200 baud, 10 bits a byte.
 const BYTES_PER_NS: f64 = 115_200.0 / 10.0 / 1e9;
 
-const HELD: Value = |of| Some(of(&metrics::STALLED_NS_PER_BYTE)? * of(&metrics::BYTES)?);
+const HELD: Value = |of| Some(of(metrics::STALLED_NS_PER_BYTE)? * of(metrics::BYTES)?);
 
 /// Time for which one write holds the CPU. Every byte has to be written once.
 const fn held(name: &'static str, run: &'static str, bytes: u32) -> Row {
-    Row {
-        name,
-        unit: Unit::Nanoseconds,
-        value: HELD,
-        before: Pick::new(run, "byte-polled"),
-        fix: Some(Pick::new(run, "fifo-polled")),
-        nostall: Pick::new(run, "fifo-paced"),
-        limit: Limit::Derived(ACCESS * bytes as f64),
-    }
+    Row::new((name, Unit::Nanoseconds, HELD), Pick::of(run), PACED)
+        .limit(Limit::Derived(ACCESS * bytes as f64))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Metric of an experiment. Its figures, the columns that show it and a page refer to it.
 #[derive(Debug)]
 pub struct Metric {
-    /// Stable name. A `*` in it stands for the case, which is else apart from the name.
+    /// Stable name. A `*` in it stands for the case. Without one, the case stands beside the name.
     pub name: &'static str,
     /// Unit of its values: `1`, `ns`, `1/s`, `B`.
     pub unit: &'static str,

@@ -1,6 +1,10 @@
 //! A flood on several CPUs in virtual time, with panics during it.
 
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
+
 use nostall_devices::uart::Profile;
+use nostall_figures::table::host_cpus;
 use nostall_io::Nanos;
 use nostall_lab::experiments::console::model::run;
 use nostall_lab::experiments::console::outcome::{FloodOutcome, FloodPlan};
@@ -63,40 +67,68 @@ fn moments(of: &FloodOutcome, holds: usize) -> Vec<Nanos> {
     moments.collect()
 }
 
+/// A port, and the longest time to a panic's first byte: the contents of FIFO and shift register, a
+/// marker, and the byte itself.
+type BoundedPort = (Profile, Nanos);
+
+const PC: BoundedPort = (Profile::PC_16550A, Nanos(86_806 * 29));
+
+/// At the pace of the controller, which starts slowly, twice.
+const SLOW: BoundedPort = (Profile::HP_DL380_GEN9, Nanos(336_700 * 29 + 375_000 * 2));
+
 #[test]
-fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
-    // The contents of FIFO and shift register, a marker, and the byte itself.
-    panics_in_a_drain(Profile::PC_16550A, Nanos(86_806) * 29);
+fn a_panic_in_ones_own_drain_brings_every_line_once() {
+    panics_in_a_drain(PC, 1);
 }
 
 #[test]
-fn a_panic_in_the_drain_of_a_slow_controller_brings_every_line_once() {
-    // The same at the pace of the controller, which starts slowly, twice.
-    panics_in_a_drain(Profile::HP_DL380_GEN9, Nanos(336_700 * 29 + 375_000 * 2));
+fn a_panic_in_anothers_drain_brings_every_line_once() {
+    panics_in_a_drain(PC, 3);
 }
 
-/// Tries panics at many moments of drains to this port. The panic's first byte takes at most `bound`.
-fn panics_in_a_drain(profile: Profile, bound: Nanos) {
-    // The last CPU panics. The first of three CPUs drains.
-    for cpus in [1, 3] {
-        let whole = flood(PrintStrategy::Bounded, profile, cpus, None);
-        let mut sent_again = 0;
-        for at in moments(&whole, 40) {
-            let outcome = flood(PrintStrategy::Bounded, profile, cpus, Some(at));
-            let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
-            assert_eq!(checked.damage, [], "{at}");
-            assert_eq!(checked.unfinished, [], "{at}");
-            assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
-            assert!(checked.rejoined <= checked.sent_again, "{at}");
-            let panic = outcome.panic.unwrap();
-            assert!(panic.first_byte.unwrap() <= bound, "{at}: {panic:?}");
-            assert!(panic.last_byte.is_some(), "{at}");
-            assert!(checked.sent_again <= 1, "{at}");
-            sent_again += checked.sent_again;
-        }
-        // Some panics came between the write of a byte and its accounting.
-        assert!(sent_again > 0, "{} {cpus}", profile.name);
-    }
+#[test]
+fn a_panic_in_ones_own_drain_of_a_slow_controller_brings_every_line_once() {
+    panics_in_a_drain(SLOW, 1);
+}
+
+#[test]
+fn a_panic_in_anothers_drain_of_a_slow_controller_brings_every_line_once() {
+    panics_in_a_drain(SLOW, 3);
+}
+
+/// Tries panics of the last CPU at many moments of drains to this port. The first CPU drains.
+fn panics_in_a_drain((profile, bound): BoundedPort, cpus: usize) {
+    let whole = flood(PrintStrategy::Bounded, profile, cpus, None);
+    // A panic's flush reads the clock for seconds of virtual time.
+    let sent_again = beside(moments(&whole, 40), |at| {
+        let outcome = flood(PrintStrategy::Bounded, profile, cpus, Some(at));
+        let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
+        assert_eq!(checked.damage, [], "{at}");
+        assert_eq!(checked.unfinished, [], "{at}");
+        assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
+        assert!(checked.rejoined <= checked.sent_again, "{at}");
+        let panic = outcome.panic.unwrap();
+        assert!(panic.first_byte.unwrap() <= bound, "{at}: {panic:?}");
+        assert!(panic.last_byte.is_some(), "{at}");
+        assert!(checked.sent_again <= 1, "{at}");
+        checked.sent_again
+    });
+    // Some panics came between the write of a byte and its accounting.
+    assert!(sent_again > 0, "{} {cpus}", profile.name);
+}
+
+/// Tries each moment, on as many threads as the host has CPUs, and returns the sum of the results.
+fn beside(moments: Vec<Nanos>, of: impl Fn(Nanos) -> usize + Sync) -> usize {
+    let each = moments.len().div_ceil(host_cpus()).max(1);
+    thread::scope(|scope| {
+        let parts = moments.chunks(each);
+        let threads =
+            parts.map(|part| scope.spawn(|| part.iter().map(|&at| of(at)).sum::<usize>()));
+        let threads: Vec<_> = threads.collect();
+        let sums = threads.into_iter().map(ScopedJoinHandle::join);
+        sums.map(|sum| sum.unwrap_or_else(|panic| resume_unwind(panic)))
+            .sum()
+    })
 }
 
 #[test]

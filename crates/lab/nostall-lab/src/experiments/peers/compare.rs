@@ -66,7 +66,8 @@ pub struct Compared {
 
 /// Measures the peers beside nostall. `ours` runs the experiment once in QEMU.
 ///
-/// Linux finds the experiment's name on its command line. A peer that is missing or fails has a line in the text, and no rows.
+/// Linux finds the experiment's name on its command line. A peer that is missing or fails has a line
+/// in the text, and no rows.
 pub fn compare(
     (path, part): (&'static str, &PeerComparison),
     peers: &[Linux],

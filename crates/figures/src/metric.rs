@@ -52,8 +52,8 @@ pub struct LimitScope<'a> {
 }
 
 impl LimitScope<'_> {
-    /// Returns a value that was measured with these figures: one of the same case where the metric
-    /// has a `*`, or else one without a case.
+    /// Returns a value that was measured with these figures. It has the same case where the metric's
+    /// name has a `*`, and else none.
     pub fn get(&self, strategy: &str, metric: &Metric) -> Option<f64> {
         (self.find)(strategy, &metric.name.replace('*', self.case))
     }

@@ -62,7 +62,7 @@ pub const PAGE: PagePart = PagePart {
     metrics: METRICS,
 };
 
-/// Returns the port of some figures. Those of `uart` have no name of it on the model's usual one.
+/// Returns the port of some figures. Figures of the model without a name have the usual port.
 pub fn profile(scope: &LimitScope<'_>) -> Option<Profile> {
     let usual = (scope.on == "model").then_some(Profile::VM.name);
     let name = scope.port.or(usual)?;

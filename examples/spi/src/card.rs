@@ -6,20 +6,20 @@ use embedded_sdmmc::embedded_sdmmc_types::sdcard::CardType;
 use embedded_sdmmc::{
     Error, Mode, SdCard, SdCardError, TimeSource, Timestamp, VolumeIdx, VolumeManager,
 };
-use nostall_spi::{Bus, Controller, Platform, Select, Settings};
+use nostall_spi::{AnySlots, Bus, Controller, Platform, Polarity, Select, Settings};
 
 /// Hands the file `name` to `take`, piece by piece. It is in the root directory of the first
 /// partition, a FAT16 or FAT32.
 pub fn read<C: Controller, P: Platform>(
-    bus: &Bus<C, P>,
+    bus: &Bus<C, P, dyn AnySlots>,
     name: &str,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), Error<SdCardError>> {
-    let device = |clock, line| {
-        let fill = 0xff;
+    let device = |clock, select| {
         let settings = Settings {
-            fill,
-            ..Settings::new(clock, line)
+            fill: 0xff,
+            select,
+            ..Settings::new(clock, 0)
         };
         bus.device(settings).expect("the controller has this line")
     };
@@ -29,9 +29,10 @@ pub fn read<C: Controller, P: Platform>(
     unselected
         .write(&[0xff; 10])
         .map_err(|_| SdCardError::Transport)?;
-    let card = SdCard::new(device(400_000, Select::line(0)), bus.delay());
+    let line = Select::Line(0, Polarity::ActiveLow);
+    let card = SdCard::new(device(400_000, line), bus.delay());
     start(&card)?;
-    card.spi(|slow| *slow = device(20_000_000, Select::line(0)));
+    card.spi(|slow| *slow = device(20_000_000, line));
 
     let files = VolumeManager::new(card, NoTime);
     let volume = files.open_volume(VolumeIdx(0))?;

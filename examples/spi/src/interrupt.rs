@@ -7,14 +7,14 @@ use critical_section::Mutex;
 use display_interface::{DataFormat::U8, DisplayError, WriteOnlyDataCommand};
 use display_interface_spi::SPIInterface;
 use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard};
-use nostall_spi::{Bare, Bus, Completed, Config, Device, Select, Settings, Transfer};
+use nostall_spi::{Bare, Bus, Completed, Device, Settings, Transfer};
 
 use crate::board::{self, Controller, DataCommand, Timer, controller};
 use crate::card;
 
-const CARD: Settings = Settings::new(400_000, Select::line(0));
-const DISPLAY: Settings = Settings::new(400_000, Select::line(1));
-pub static BUS: Bus<Controller, Bare<Timer>> = Bus::new(controller(), Bare(Timer), Config::DEFAULT);
+const CARD: Settings = Settings::new(400_000, 0);
+const DISPLAY: Settings = Settings::new(400_000, 1);
+pub static BUS: Bus<Controller, Bare<Timer>> = Bus::new(controller(), Bare(Timer));
 static PANEL: Mutex<OnceCell<Device<Controller, Bare<Timer>>>> = Mutex::new(OnceCell::new());
 
 /// Draws the card's first block, and returns it when the handler's mark is drawn too.

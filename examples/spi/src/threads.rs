@@ -2,12 +2,12 @@
 
 use std::{error::Error, sync::LazyLock, thread};
 
-use nostall_spi::{Bus, Config, Threads, Worker};
+use nostall_spi::{Bus, Threads, Worker};
 
 use crate::{blocking, board};
 
 static BUS: LazyLock<Bus<board::Controller, Threads>> =
-    LazyLock::new(|| Bus::new(board::controller(), Threads::new(), Config::DEFAULT));
+    LazyLock::new(|| Bus::new(board::controller(), Threads::new()));
 
 /// Returns the bytes read from the flash, and the number of the card.
 pub fn main() -> Result<(String, Vec<u8>), Box<dyn Error>> {

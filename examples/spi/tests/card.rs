@@ -6,7 +6,7 @@ use embedded_sdmmc::{Error, SdCardError};
 use nostall_devices::VirtualClock;
 use nostall_devices::spi::{CardFault, Flash, SdCard, Wires};
 use nostall_spi::controllers::{Configure, Hal};
-use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Settings, Wire};
+use nostall_spi::{Bare, Bus, Capabilities, Fault, Settings, Wire};
 
 /// Returns a file's content, and a card's image with that file, made with dosfstools and mtools.
 fn image(name: &str) -> (Vec<u8>, Vec<u8>) {
@@ -54,8 +54,8 @@ fn read(
     };
     let lines = [line, wires.connect(Flash::new(clock.clone()))];
     let hal = Hal::new(wires, lines, Rated);
-    let bus = Bus::new(hal, Bare(clock), Config::DEFAULT);
-    let settings = Settings::new(8_000_000, Select::line(1));
+    let bus = Bus::new(hal, Bare(clock));
+    let settings = Settings::new(8_000_000, 1);
     let flash = bus.device(settings).expect("a line");
     let mut content = Vec::new();
     spi_examples::card::read(&bus, "CONTENT.TXT", |piece| {

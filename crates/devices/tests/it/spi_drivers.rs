@@ -14,19 +14,19 @@ use mcp2515::{
 use nostall_devices::VirtualClock;
 use nostall_devices::spi::{CardFault, Flash, Frame, Identifier, Mcp2515, SelectLine, Wires};
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{Fixed, Hal};
-use nostall_spi::{Bare, Bus, Config, Device, Select, Settings};
+use nostall_spi::controllers::Hal;
+use nostall_spi::{Bare, Bus, Device, Select, Settings, Slots};
 use w25q32jv::W25q32jv;
 
-type OnWires = Bus<Hal<Wires, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
-type OnLine<'b> = Device<'b, Hal<Wires, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type OnWires = Bus<Hal<Wires, [SelectLine; 1]>, Bare<VirtualClock>, Slots<4, 0, 0>>;
+type OnLine<'b> = Device<'b, Hal<Wires, [SelectLine; 1]>, Bare<VirtualClock>>;
 
-const SETTINGS: Settings = Settings::new(1_000_000, Select::line(0));
+const SETTINGS: Settings = Settings::new(1_000_000, 0);
 
 fn bus(wires: &Wires, line: SelectLine, clock: &VirtualClock) -> OnWires {
-    let fixed = Fixed::new(SETTINGS.clock, SETTINGS.mode);
+    let fixed = (SETTINGS.clock, SETTINGS.mode);
     let controller = Hal::new(wires.clone(), [line], fixed);
-    Bus::sized(controller, Bare(clock.clone()), Config::DEFAULT)
+    Bus::sized(controller, Bare(clock.clone()))
 }
 
 struct Delay(VirtualClock);
@@ -89,7 +89,7 @@ impl Slot {
         let card = nostall_devices::spi::SdCard::new(clock.clone(), memory);
         let card = Rc::new(RefCell::new(card));
         let bus = bus(&wires, wires.connect(card.clone()), &clock);
-        let none = Settings::new(1_000_000, Select::None);
+        let none = Settings::new(1_000_000, 0).select(Select::None);
         bus.device(none).unwrap().write(&vec![0xff; wake]).unwrap();
         Self { clock, bus, card }
     }

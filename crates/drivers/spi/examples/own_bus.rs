@@ -9,7 +9,7 @@ use std::error::Error;
 use embedded_hal::spi::{MODE_0, MODE_3};
 use hal::{Pin, Spi};
 use nostall_spi::controllers::{Configure, Hal};
-use nostall_spi::{Bus, Capabilities, Config, Fault, Select, Settings, Threads, Wire};
+use nostall_spi::{Bus, Capabilities, Fault, Settings, Threads, Wire};
 
 /// Clock and mode of the bus, which embedded-hal's `SpiBus` does not cover.
 struct Clocked;
@@ -30,9 +30,9 @@ impl Configure<Spi> for Clocked {
 fn main() -> Result<(), Box<dyn Error>> {
     let pins = [Pin(4), Pin(5)]; // a tuple if their types differ
     let controller = Hal::new(Spi, pins, Clocked);
-    let bus = Bus::new(controller, Threads::new(), Config::DEFAULT);
-    let flash = bus.device(Settings::new(8_000_000, Select::line(0)))?;
-    let sensor = bus.device(Settings::new(1_000_000, Select::line(1)).mode(MODE_3))?;
+    let bus = Bus::new(controller, Threads::new());
+    let flash = bus.device(Settings::new(8_000_000, 0))?;
+    let sensor = bus.device(Settings::new(1_000_000, 1).mode(MODE_3))?;
     flash.write(&[0x9f])?;
     sensor.write(&[0x20, 0x57])?;
     Ok(())

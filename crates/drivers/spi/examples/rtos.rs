@@ -10,7 +10,7 @@ use std::{cell::OnceCell, sync::OnceLock};
 
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bus, Config, Platform, Select, Settings, Transfer, WakeTask, task_waker};
+use nostall_spi::{Bus, Platform, Settings, Transfer, WakeTask, task_waker};
 
 /// A task's control block, in a static.
 struct Task(OnceLock<Thread>);
@@ -48,8 +48,8 @@ impl Platform for Rtos {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bus = Bus::new(Loopback, Rtos(Instant::now()), Config::DEFAULT);
-    let device = bus.device(Settings::new(1_000_000, Select::line(0)))?;
+    let bus = Bus::new(Loopback, Rtos(Instant::now()));
+    let device = bus.device(Settings::new(1_000_000, 0))?;
     thread::scope(|scope| {
         let other = scope.spawn(|| (0..1000).try_for_each(|_| device.write(&[1, 2, 3])));
         for _ in 0..1000 {

@@ -12,12 +12,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(target_os = "linux")]
 fn identify(path: &str) -> Result<(), Box<dyn Error>> {
     use nostall_spi::controllers::Spidev;
-    use nostall_spi::{Bus, Config, Select, Settings, Threads};
+    use nostall_spi::{Bus, Settings, Threads};
 
     let controller = Spidev::open(path)?;
-    let bus = Bus::new(controller, Threads::new(), Config::DEFAULT);
+    let bus = Bus::new(controller, Threads::new());
     // The file selects one chip-select line, which has number 0 here.
-    let flash = bus.device(Settings::new(10_000_000, Select::line(0)))?;
+    let flash = bus.device(Settings::new(10_000_000, 0))?;
     let mut id = [0; 3];
     flash.write_then_read(&[0x9f], &mut id)?;
     println!("{id:02x?}");

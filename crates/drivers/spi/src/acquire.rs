@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use nostall_io::{Held, Nanos, StallCondition};
 
-use crate::bus::Bus;
+use crate::bus::Shared;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::face::{Blocking, Face, Look, now};
@@ -26,7 +26,7 @@ const SPINS: u32 = 1 << 16;
 /// owned.
 const FAIR_LOOKS: u32 = 16;
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P> Shared<C, P>
 where
     C: Controller,
     P: Platform,
@@ -34,7 +34,7 @@ where
     /// Takes the bus for a message of `device`, at once or after a wait.
     #[inline(always)]
     pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<(Token, Taken), Error> {
-        match self.ownership.take(device) {
+        match self.ownership().take(device) {
             Some(token) => Ok((token, Taken::AtOnce)),
             None => now(self.acquire_busy::<Blocking>(device)),
         }
@@ -76,7 +76,7 @@ where
         let until = self.platform.now() + looks;
         // Rounds are counted too, for a stopped clock.
         for _ in 0..SPINS {
-            if !self.ownership.is_owned() || self.platform.now() >= until {
+            if !self.ownership().is_owned() || self.platform.now() >= until {
                 return;
             }
             for _ in 0..16 {
@@ -87,12 +87,12 @@ where
 }
 
 /// A context that waits for the bus. Dropping it leaves the line.
-struct Joining<'b, C, P, const W: usize, const S: usize, const B: usize>
+struct Joining<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    bus: &'b Bus<C, P, W, S, B>,
+    bus: &'b Shared<C, P>,
     device: DeviceNumber,
     waiter: Option<Waiter>,
     /// Set once the context has been in line.
@@ -102,15 +102,14 @@ where
     seen: u32,
 }
 
-type Ended<'b, C, P, const W: usize, const S: usize, const B: usize> =
-    Result<(Owner<'b, C, P, W, S, B>, u32), Error>;
+type Ended<'b, C, P> = Result<(Owner<'b, C, P>, u32), Error>;
 
-impl<'b, C, P, const W: usize, const S: usize, const B: usize> Joining<'b, C, P, W, S, B>
+impl<'b, C, P> Joining<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    fn new(bus: &'b Bus<C, P, W, S, B>, device: DeviceNumber) -> Self {
+    fn new(bus: &'b Shared<C, P>, device: DeviceNumber) -> Self {
         Self {
             bus,
             device,
@@ -127,7 +126,7 @@ where
 
     /// Tries to take the bus. Returns the result when the wait is over. Otherwise the waker is
     /// woken for the next try.
-    fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P, W, S, B>> {
+    fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P>> {
         let bus = self.bus;
         let Look { waker, now, waited } = look;
         let (timeout, messages) = (bus.config.lock_timeout, bus.counters.messages());
@@ -137,11 +136,11 @@ where
                 (Some(waiter), Some(waker)) => {
                     self.looks += 1;
                     let overdue = self.is_overdue(waited);
-                    bus.ownership
+                    bus.ownership()
                         .look(waiter, waker, overdue, now, timeout, messages)
                 }
                 _ => bus
-                    .ownership
+                    .ownership()
                     .join(self.device, waker, now, timeout, messages),
             };
             bus.see_to(wakers);
@@ -172,12 +171,12 @@ where
 
     /// Ends a wait that has reached its time limit.
     #[cold]
-    fn give_up(&mut self, now: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
+    fn give_up(&mut self, now: Nanos) -> Option<Ended<'b, C, P>> {
         let bus = self.bus;
         let moved = bus.counters.messages() != self.seen;
-        let gone = !moved && !bus.is_long(now) && bus.ownership.abandon(self.seen);
+        let gone = !moved && !bus.is_long(now) && bus.ownership().abandon(self.seen);
         let waiter = self.waiter.take()?;
-        let (token, wakers) = bus.ownership.leave(waiter, now);
+        let (token, wakers) = bus.ownership().leave(waiter, now);
         let owner = token.map(|token| Owner::new(bus, token));
         bus.see_to(wakers);
         Some(match (owner, gone) {
@@ -188,7 +187,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Joining<'_, C, P, W, S, B>
+impl<C, P> Drop for Joining<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -197,7 +196,7 @@ where
         let Some(waiter) = self.waiter.take() else {
             return;
         };
-        let (token, wakers) = self.bus.ownership.leave(waiter, self.bus.platform.now());
+        let (token, wakers) = self.bus.ownership().leave(waiter, self.bus.platform.now());
         let owner = token.map(|token| Owner::new(self.bus, token));
         self.bus.see_to(wakers);
         drop(owner);

@@ -1,6 +1,7 @@
 //! Bus, and the path of a message on an idle bus.
 
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 use core::panic::RefUnwindSafe;
 use core::task::Waker;
 
@@ -9,64 +10,110 @@ use nostall_io::Nanos;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::duty::{Duty, Rare};
-use crate::ownership::{Ownership, Wakers};
+use crate::ownership::{Gate, Ownership, Wakers};
 use crate::platform::Platform;
+use crate::slots::{AnySlots, Slots};
 use crate::station::Station;
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
-use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
+use crate::sync::{AtomicU32, Critical, Lock, Owned, constant};
 use crate::waiting::Waiting;
 
 /// Bus shared by its callers, each of which drives it for its own messages.
 ///
-/// See the [crate's documentation](crate). Up to `WAITERS` contexts wait for the bus. It stores up
-/// to `STORED` submitted messages of up to `BYTES` bytes each.
-pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
-    pub(crate) ownership: Ownership<WAITERS, STORED>,
+/// See the [crate's documentation](crate). Sizes stand only in its declaration, as [`Slots`]. It
+/// dereferences to a bus with [any slots](AnySlots), which has the methods.
+pub struct Bus<C, P, T: ?Sized = Slots> {
+    pub(crate) gate: Gate,
     /// Accessed only by the owner.
     pub(crate) station: Owned<Station<C>>,
-    pub(crate) bodies: [Lock<Body<BYTES>>; STORED],
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
     /// Bits `SERVED`, `THREAD` and `WORKS`: the worker is a future or a thread, and it owns the bus.
     pub(crate) served: AtomicU32,
     pub(crate) rare: Critical<Rare>,
+    pub(crate) slots: T,
 }
+
+/// A bus whose type does not name its sizes.
+pub(crate) type Shared<C, P> = Bus<C, P, dyn AnySlots>;
 
 impl<C: Controller, P: Platform> Bus<C, P> {
     constant! {
-        /// Creates a bus on `controller`, with places for 8 waiters and 8 messages of 64 bytes.
-        pub fn new(controller: C, platform: P, config: Config) -> Self {
-            Self::sized(controller, platform, config)
+        /// Creates a bus on `controller`, with slots for 8 waiters and 8 messages of 64 bytes.
+        pub fn new(controller: C, platform: P) -> Self {
+            Self::sized(controller, platform)
         }
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, Slots<W, S, B>>
 where
     C: Controller,
     P: Platform,
 {
     constant! {
-        /// Creates a bus whose type sets the numbers of its places: `Bus<_, _, 4, 2, 64>`.
-        pub fn sized(controller: C, platform: P, config: Config) -> Self {
+        /// Creates a bus whose type sets its sizes: `Bus<_, _, Slots<4, 2, 64>>`.
+        pub fn sized(controller: C, platform: P) -> Self {
             Self {
-                ownership: Ownership::new(),
+                gate: Gate::new(),
                 station: Owned::new(Station::new(controller)),
-                bodies: array_of!(Lock::new(Body::new())),
                 counters: Counters::new(),
                 platform,
-                config,
+                config: Config::DEFAULT,
                 served: AtomicU32::new(0),
                 rare: Critical::new(Rare::NEW),
+                slots: Slots::new(),
             }
         }
     }
 
+    /// Sets other options than [`Config::DEFAULT`].
+    pub const fn with_config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Returns the controller, and drops the bus.
+    pub fn into_controller(self) -> C {
+        self.station.into_inner().controller
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Deref for Bus<C, P, Slots<W, S, B>> {
+    type Target = Shared<C, P>;
+
+    #[inline]
+    fn deref(&self) -> &Shared<C, P> {
+        self
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> DerefMut for Bus<C, P, Slots<W, S, B>> {
+    fn deref_mut(&mut self) -> &mut Shared<C, P> {
+        self
+    }
+}
+
+impl<C, P> Shared<C, P>
+where
+    C: Controller,
+    P: Platform,
+{
+    #[inline]
+    pub(crate) fn ownership(&self) -> Ownership<'_> {
+        Ownership::new(&self.gate, &self.slots)
+    }
+
+    /// Returns the memory of a stored message.
+    pub(crate) fn body(&self, index: usize) -> &Lock<Body<[u8]>> {
+        self.slots.body(index)
+    }
+
     /// Returns the number of contexts and stored messages in line.
     pub fn in_line(&self) -> usize {
-        self.ownership.in_line()
+        self.ownership().in_line()
     }
 
     /// Reads the counters. Takes no lock.
@@ -87,11 +134,6 @@ where
     /// Returns a delay for drivers that need one beside their device.
     pub const fn delay(&self) -> crate::Delay<'_, P> {
         crate::Delay(&self.platform)
-    }
-
-    /// Returns the controller, and drops the bus.
-    pub fn into_controller(self) -> C {
-        self.station.into_inner().controller
     }
 
     /// Lets the owner continue. For the controller's interrupt handler. An interrupt that no owner
@@ -153,12 +195,12 @@ where
 }
 
 /// After a panic of a driver or a callback, the bus is in order.
-impl<C, P, const W: usize, const S: usize, const B: usize> RefUnwindSafe for Bus<C, P, W, S, B> {}
+impl<C, P, T: ?Sized> RefUnwindSafe for Bus<C, P, T> {}
 
-impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Bus<C, P, W, S, B> {
+impl<C, P, T: ?Sized> fmt::Debug for Bus<C, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bus")
-            .field("gate", &self.ownership.word())
+            .field("gate", &self.gate.word())
             .field("config", &self.config)
             .field("statistics", &self.counters.read())
             .finish_non_exhaustive()

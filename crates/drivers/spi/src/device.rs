@@ -4,7 +4,7 @@ use core::fmt;
 
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 
-use crate::bus::Bus;
+use crate::bus::Shared;
 use crate::capabilities::Capabilities;
 use crate::config::Submitted;
 use crate::controller::{AsyncController, Controller};
@@ -16,7 +16,7 @@ use crate::pending::Pending;
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::statistics::{Taken, count};
-use crate::stored::{Body, Callback};
+use crate::stored::{Callback, fits};
 use crate::transfer::{Message, Transfer};
 
 /// Device on a bus, created with [`Bus::device`].
@@ -26,24 +26,18 @@ use crate::transfer::{Message, Transfer};
 /// submitted meanwhile run after them. Dropping the device withdraws messages that have not begun.
 ///
 /// It implements embedded-hal's `SpiDevice`, blocking and asynchronous.
-pub struct Device<
-    'b,
-    C,
-    P,
-    const WAITERS: usize = 8,
-    const STORED: usize = 8,
-    const BYTES: usize = 64,
-> where
+pub struct Device<'b, C, P>
+where
     C: Controller,
     P: Platform,
 {
-    bus: &'b Bus<C, P, WAITERS, STORED, BYTES>,
+    bus: &'b Shared<C, P>,
     settings: Settings,
     capabilities: Capabilities,
     number: DeviceNumber,
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P> Shared<C, P>
 where
     C: Controller,
     P: Platform,
@@ -55,7 +49,7 @@ where
     /// The first setting that the controller does not support. [`Invalid::Busy`] if the first
     /// device is created while the bus is in use, and the caller must not wait or its wait fails.
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
-    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
+    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P>, Invalid> {
         let known = self.rare.with(|rare| rare.capabilities);
         let capabilities = match known {
             Some(capabilities) => capabilities,
@@ -73,7 +67,7 @@ where
             clock: capabilities.rate(settings.clock),
             ..settings
         };
-        let number = self.ownership.add_device();
+        let number = self.ownership().add_device();
         let number = number.ok_or(Invalid::TooManyDevices)?;
         Ok(Device {
             bus: self,
@@ -86,19 +80,20 @@ where
     /// Withdraws the messages of a device, of which none is stored any more, and frees its number.
     pub(crate) fn remove_device(&self, number: DeviceNumber) {
         // The last round finds none.
-        for _ in 0..=S {
-            let Some((index, wakers)) = self.ownership.withdraw(number, self.platform.now()) else {
+        for _ in 0..=self.slots.bodies() {
+            let Some((index, wakers)) = self.ownership().withdraw(number, self.platform.now())
+            else {
                 break;
             };
             count(&self.counters.cancelled);
-            self.bodies[index].enter().result = Err(Error::Cancelled);
+            self.body(index).enter().result = Err(Error::Cancelled);
             self.finish(index);
             self.see_to(wakers);
         }
     }
 }
 
-impl<'b, C, P, const W: usize, const S: usize, const B: usize> Device<'b, C, P, W, S, B>
+impl<'b, C, P> Device<'b, C, P>
 where
     C: Controller,
     P: Platform,
@@ -153,10 +148,7 @@ where
     /// # Errors
     ///
     /// [`Error`] if the message cannot be stored.
-    pub fn submit(
-        &self,
-        transfers: &mut [Transfer<'_>],
-    ) -> Result<Pending<'b, C, P, W, S, B>, Error> {
+    pub fn submit(&self, transfers: &mut [Transfer<'_>]) -> Result<Pending<'b, C, P>, Error> {
         let (index, free) = self.store(transfers, None)?;
         // Frees the place even if the driver panics in the next line.
         let pending = Pending::new(self.bus, index);
@@ -190,19 +182,19 @@ where
     ) -> Result<(usize, bool), Error> {
         let bus = self.bus;
         let bytes = self.capabilities.check(&self.settings, transfers)?;
-        Body::<B>::fits(transfers, bytes)?;
-        let claim = || bus.ownership.claim(self.number);
+        fits(transfers, bytes, bus.slots.room())?;
+        let claim = || bus.ownership().claim(self.number);
         let index = claim().or_else(|| {
             // On an idle bus, those in line are run first. A panic of their driver is not this one's.
-            bus.guarded(|| self.see_to_it(!bus.ownership.is_owned()));
+            bus.guarded(|| self.see_to_it(!bus.ownership().is_owned()));
             claim()
         });
         let index = index.ok_or(Error::LineFull)?;
-        let mut body = bus.bodies[index].enter();
+        let mut body = bus.body(index).enter();
         body.fill(&self.settings, transfers, then);
         drop(body);
         count(&bus.counters.asynchronous);
-        Ok((index, bus.ownership.publish(index)))
+        Ok((index, bus.ownership().publish(index)))
     }
 
     /// Ensures that a message stored on a free bus is run.
@@ -226,7 +218,7 @@ where
     }
 
     /// Returns the bus.
-    pub const fn bus(&self) -> &'b Bus<C, P, W, S, B> {
+    pub const fn bus(&self) -> &'b Shared<C, P> {
         self.bus
     }
 
@@ -246,7 +238,7 @@ where
 
 /// Asynchronous methods. Their futures may be dropped at any time: the device is deselected, and
 /// the bus is free.
-impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
+impl<C, P> Device<'_, C, P>
 where
     C: AsyncController,
     P: Platform,
@@ -262,7 +254,7 @@ where
 
     async fn await_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let (token, taken) = match self.bus.ownership.take(self.number) {
+        let (token, taken) = match self.bus.ownership().take(self.number) {
             Some(token) => (token, Taken::AtOnce),
             None => self.bus.acquire_busy::<Awaited>(self.number).await?,
         };
@@ -276,7 +268,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> ErrorType for Device<'_, C, P, W, S, B>
+impl<C, P> ErrorType for Device<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -284,7 +276,7 @@ where
     type Error = Error;
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> SpiDevice for Device<'_, C, P, W, S, B>
+impl<C, P> SpiDevice for Device<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -295,8 +287,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> embedded_hal_async::spi::SpiDevice
-    for Device<'_, C, P, W, S, B>
+impl<C, P> embedded_hal_async::spi::SpiDevice for Device<'_, C, P>
 where
     C: AsyncController,
     P: Platform,
@@ -309,7 +300,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Device<'_, C, P, W, S, B>
+impl<C, P> Drop for Device<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -319,7 +310,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Device<'_, C, P, W, S, B>
+impl<C, P> fmt::Debug for Device<'_, C, P>
 where
     C: Controller,
     P: Platform,

@@ -10,7 +10,7 @@ use core::task::{Context, Poll, Waker};
 
 use nostall_io::Nanos;
 
-use crate::bus::Bus;
+use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
 use crate::platform::Platform;
@@ -88,7 +88,7 @@ pub(crate) struct Look<'a> {
     pub(crate) waited: Nanos,
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P> Shared<C, P>
 where
     C: Controller,
     P: Platform,

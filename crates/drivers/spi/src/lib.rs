@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use nostall_spi::controllers::Loopback; // or `Hal`: any `SpiBus`, with output pins
-//! use nostall_spi::{Bare, Bus, Config, Select, Settings, Transfer};
+//! use nostall_spi::{Bare, Bus, Settings, Slots, Transfer};
 //! use w25q32jv::W25q32jv; // a driver from crates.io
 //! # #[derive(Default)]
 //! # struct SystemTimer;
@@ -27,10 +27,10 @@
 //! # }
 //!
 //! // Bare metal. Up to 4 waiters, and 2 submitted messages of up to 64 bytes.
-//! static BUS: Bus<Loopback, Bare<SystemTimer>, 4, 2, 64> =
-//!     Bus::sized(Loopback, Bare(SystemTimer), Config::DEFAULT);
-//! let sensor = BUS.device(Settings::new(1_000_000, Select::line(0)))?;
-//! let device = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
+//! static BUS: Bus<Loopback, Bare<SystemTimer>, Slots<4, 2, 64>> =
+//!     Bus::sized(Loopback, Bare(SystemTimer));
+//! let sensor = BUS.device(Settings::new(1_000_000, 0))?;
+//! let device = BUS.device(Settings::new(20_000_000, 1))?;
 //!
 //! // In this context, from the driver's own memory.
 //! let mut flash = W25q32jv::new(device, TiedHigh, TiedHigh).unwrap();
@@ -114,8 +114,8 @@
 //!
 //! # Unsafe code
 //!
-//! Three invariants need unsafe code. The owner's part of the bus is accessed under the one token
-//! (`sync.rs`, `owner.rs`). [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its
+//! Four invariants need unsafe code. The owner's part of the bus is accessed under the one token
+//! (`sync.rs`, `owner.rs`). The line is accessed in a critical section (`sync.rs`). [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its
 //! caller promises. The waker of a [`WakeTask`] points to a static (`platform.rs`).
 //!
 //! # Looking inside
@@ -131,10 +131,6 @@
 // Ordered from the bottom to the top: each module uses those above it.
 mod sync;
 
-// State, and the protocol on it.
-mod line;
-mod ownership;
-
 // Messages, and the controllers that run them.
 mod capabilities;
 mod controller;
@@ -144,6 +140,12 @@ mod settings;
 mod transfer;
 mod twins;
 mod words;
+
+// State, and the protocol on it.
+mod line;
+mod ownership;
+mod slots;
+mod stored;
 
 // The engine.
 mod acquire;
@@ -156,7 +158,6 @@ mod owner;
 mod platform;
 mod station;
 mod statistics;
-mod stored;
 mod waiting;
 mod work;
 
@@ -186,6 +187,7 @@ pub use locked::Locked;
 pub use pending::Pending;
 pub use platform::{HasWorker, Platform, WakeTask, task_waker};
 pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
+pub use slots::{AnySlots, Slots};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]

@@ -5,10 +5,8 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::sync::{array_of, constant};
-
 /// Number of a device on its bus. It becomes free when the device is dropped.
-pub(crate) type DeviceNumber = u8;
+pub type DeviceNumber = u8;
 
 /// Largest number of devices of a bus.
 pub(crate) const DEVICES: DeviceNumber = 64;
@@ -18,7 +16,7 @@ pub(crate) const NO_DEVICE: DeviceNumber = u8::MAX;
 
 /// State of a place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     Free,
     /// A stored message is being copied into the place.
     Filling,
@@ -40,7 +38,7 @@ pub(crate) enum State {
 
 /// Place in the line. It takes 32 bytes on 64-bit CPUs.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     /// Wakes the context that waits here.
     pub(crate) waker: Option<Waker>,
     /// Time at which the context joined, was notified, or was granted the bus.
@@ -98,17 +96,15 @@ pub(crate) struct Waiter {
 }
 
 /// Low bits of the number of messages run, to recognize an owner that works.
-pub(crate) type Seen = NonZeroU16;
+pub type Seen = NonZeroU16;
 
 pub(crate) fn seen(messages: u32) -> Seen {
     NonZeroU16::MIN | (messages << 1) as u16
 }
 
-/// Line of a bus with `W` places for waiters and `S` for stored messages.
+/// State of a line besides its places.
 #[derive(Debug)]
-pub(crate) struct Line<const W: usize, const S: usize> {
-    pub(crate) waiters: [Place; W],
-    pub(crate) stored: [Place; S],
+pub struct Order {
     pub(crate) tickets: u32,
     /// One bit for each device number in use.
     pub(crate) devices: u64,
@@ -116,6 +112,23 @@ pub(crate) struct Line<const W: usize, const S: usize> {
     pub(crate) abandoned: Option<Seen>,
     /// The worker was called, and has not responded yet.
     pub(crate) called: bool,
+}
+
+impl Order {
+    pub(crate) const NEW: Self = Self {
+        tickets: 0,
+        devices: 0,
+        abandoned: None,
+        called: false,
+    };
+}
+
+/// Line of a bus.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    pub(crate) order: &'a mut Order,
+    pub(crate) waiters: &'a mut [Place],
+    pub(crate) stored: &'a mut [Place],
 }
 
 /// Gate bit: a release of the bus must check the line.
@@ -134,25 +147,12 @@ const fn number_bit(device: DeviceNumber) -> u64 {
     }
 }
 
-impl<const W: usize, const S: usize> Line<W, S> {
-    constant! {
-        pub(crate) fn new() -> Self {
-            Self {
-                waiters: array_of!(Place::FREE),
-                stored: array_of!(Place::FREE),
-                tickets: 0,
-                devices: 0,
-                abandoned: None,
-                called: false,
-            }
-        }
-    }
-
+impl Line<'_> {
     /// Returns the gate's bits for this line.
     pub(crate) fn bits(&self) -> u32 {
         let mut bits = 0;
-        let (mut waiting, mut look) = (false, self.abandoned.is_some());
-        for place in &self.waiters {
+        let (mut waiting, mut look) = (false, self.order.abandoned.is_some());
+        for place in self.waiters.iter() {
             if place.is_waiting() || place.is_awake() {
                 bits |= device_bit(place.device);
                 waiting |= place.is_waiting();
@@ -176,8 +176,8 @@ impl<const W: usize, const S: usize> Line<W, S> {
 
     /// Returns whether the owner is gone. An owner that has run messages since then is not.
     pub(crate) fn is_abandoned(&mut self, messages: u32) -> bool {
-        self.abandoned = self.abandoned.filter(|gone| *gone == seen(messages));
-        self.abandoned.is_some()
+        self.order.abandoned = self.order.abandoned.filter(|gone| *gone == seen(messages));
+        self.order.abandoned.is_some()
     }
 
     /// Returns the number of contexts and stored messages in line.
@@ -193,38 +193,40 @@ impl<const W: usize, const S: usize> Line<W, S> {
         let places = self
             .places()
             .filter(|place| !matches!(place.state, State::Free | State::Done));
-        let used = places.fold(self.devices, |bits, place| bits | number_bit(place.device));
+        let used = places.fold(self.order.devices, |bits, place| {
+            bits | number_bit(place.device)
+        });
         let number = used.trailing_ones() as DeviceNumber;
-        self.devices |= number_bit(number);
+        self.order.devices |= number_bit(number);
         (number_bit(number) != 0).then_some(number)
     }
 
     pub(crate) const fn has_device(&self, number: DeviceNumber) -> bool {
-        self.devices & number_bit(number) != 0
+        self.order.devices & number_bit(number) != 0
     }
 
     pub(crate) const fn remove_device(&mut self, number: DeviceNumber) {
-        self.devices &= !number_bit(number);
+        self.order.devices &= !number_bit(number);
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
-        self.waiters.iter().chain(&self.stored)
+        self.waiters.iter().chain(self.stored.iter())
     }
 
     fn age(&self, place: &Place) -> u32 {
-        self.tickets.wrapping_sub(place.ticket)
+        self.order.tickets.wrapping_sub(place.ticket)
     }
 
     /// Returns the next ticket.
     pub(crate) const fn next_ticket(&mut self) -> u32 {
-        let ticket = self.tickets;
-        self.tickets = ticket.wrapping_add(1);
+        let ticket = self.order.tickets;
+        self.order.tickets = ticket.wrapping_add(1);
         ticket
     }
 
     /// Returns whether a waiter of `device` joined before `ticket`.
     pub(crate) fn has_waiter_before(&self, device: DeviceNumber, ticket: u32) -> bool {
-        let age = self.tickets.wrapping_sub(ticket);
+        let age = self.order.tickets.wrapping_sub(ticket);
         self.waiters.iter().any(|place| {
             (place.is_waiting() || place.is_awake())
                 && place.device == device
@@ -238,7 +240,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
         let due = |place: &&(usize, &Place)| {
             let (_, place) = **place;
             let wanted = only.is_none_or(|(device, before)| {
-                place.device == device && self.age(place) > self.tickets.wrapping_sub(before)
+                place.device == device && self.age(place) > self.order.tickets.wrapping_sub(before)
             });
             place.is_queued() && wanted && !self.has_waiter_before(place.device, place.ticket)
         };
@@ -260,7 +262,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
 
     /// Returns the oldest context in line that can be woken to drive the bus.
     pub(crate) fn oldest(&mut self) -> Option<&mut Place> {
-        let tickets = self.tickets;
+        let tickets = self.order.tickets;
         let waiters = self.waiters.iter_mut().filter(|place| place.is_waiting());
         let stored = self.stored.iter_mut();
         let stored = stored.filter(|place| place.is_queued() && place.waker.is_some());
@@ -271,14 +273,14 @@ impl<const W: usize, const S: usize> Line<W, S> {
 
     /// Returns the oldest waiter that is owed the bus.
     pub(crate) fn owed(&mut self) -> Option<&mut Place> {
-        let tickets = self.tickets;
+        let tickets = self.order.tickets;
         let owed = { self.waiters.iter_mut() }.filter(|place| place.state == State::Owed);
         owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
     }
 
     /// Returns a context that sleeps and has not checked for `timeout`.
     pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Place> {
-        let mut places = self.waiters.iter_mut().chain(&mut self.stored);
+        let mut places = self.waiters.iter_mut().chain(self.stored.iter_mut());
         places.find(|place| place.is_asleep() && now - place.since >= timeout)
     }
 

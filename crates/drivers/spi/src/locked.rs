@@ -16,19 +16,19 @@ use crate::transfer::{Message, Transfer};
 /// Bus taken for several messages of a [`Device`] in a row. Dropping it frees the bus.
 ///
 /// It is an `SpiDevice`, so that a driver can run a sequence of transactions on it.
-pub struct Locked<'d, C, P, const W: usize, const S: usize, const B: usize>
+pub struct Locked<'d, C, P>
 where
     C: Controller,
     P: Platform,
 {
     /// Present except during the drop.
-    owner: Option<Owner<'d, C, P, W, S, B>>,
-    device: &'d Device<'d, C, P, W, S, B>,
+    owner: Option<Owner<'d, C, P>>,
+    device: &'d Device<'d, C, P>,
     /// The drop may run stored messages, which a future must not.
     blocks: bool,
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
+impl<C, P> Device<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -39,13 +39,13 @@ where
     ///
     /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait. [`Error::BusHeld`],
     /// [`Error::LineFull`] or [`Error::Abandoned`] if the wait fails.
-    pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
+    pub fn lock(&self) -> Result<Locked<'_, C, P>, Error> {
         let (token, _) = self.bus().acquire(self.number())?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, true))
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
+impl<C, P> Device<'_, C, P>
 where
     C: AsyncController,
     P: Platform,
@@ -55,20 +55,20 @@ where
     /// # Errors
     ///
     /// The same as [`lock`](Self::lock).
-    pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
+    pub async fn lock_async(&self) -> Result<Locked<'_, C, P>, Error> {
         let (token, _) = self.bus().acquire_busy::<Awaited>(self.number()).await?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, false))
     }
 }
 
-impl<'d, C, P, const W: usize, const S: usize, const B: usize> Locked<'d, C, P, W, S, B>
+impl<'d, C, P> Locked<'d, C, P>
 where
     C: Controller,
     P: Platform,
 {
     pub(crate) const fn new(
-        owner: Owner<'d, C, P, W, S, B>,
-        device: &'d Device<'d, C, P, W, S, B>,
+        owner: Owner<'d, C, P>,
+        device: &'d Device<'d, C, P>,
         blocks: bool,
     ) -> Self {
         Self {
@@ -109,7 +109,7 @@ where
     fn begin<M: Message + ?Sized>(
         &mut self,
         message: &mut M,
-    ) -> Result<(Running<'_, 'd, C, P, W, S, B>, usize), Error> {
+    ) -> Result<(Running<'_, 'd, C, P>, usize), Error> {
         let settings = self.device.settings();
         let bytes = self.device.capabilities().check(settings, message)?;
         let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
@@ -120,14 +120,12 @@ where
 }
 
 /// Message of a locked bus. Dropping it half-way stops the message, although the bus stays locked.
-struct Running<'l, 'd, C, P, const W: usize, const S: usize, const B: usize>(
-    &'l mut Owner<'d, C, P, W, S, B>,
-)
+struct Running<'l, 'd, C, P>(&'l mut Owner<'d, C, P>)
 where
     C: Controller,
     P: Platform;
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Running<'_, '_, C, P, W, S, B>
+impl<C, P> Drop for Running<'_, '_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -137,7 +135,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Locked<'_, C, P, W, S, B>
+impl<C, P> Drop for Locked<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -155,7 +153,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> ErrorType for Locked<'_, C, P, W, S, B>
+impl<C, P> ErrorType for Locked<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -163,7 +161,7 @@ where
     type Error = Error;
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> SpiDevice for Locked<'_, C, P, W, S, B>
+impl<C, P> SpiDevice for Locked<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -173,8 +171,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> embedded_hal_async::spi::SpiDevice
-    for Locked<'_, C, P, W, S, B>
+impl<C, P> embedded_hal_async::spi::SpiDevice for Locked<'_, C, P>
 where
     C: AsyncController,
     P: Platform,
@@ -187,7 +184,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Locked<'_, C, P, W, S, B>
+impl<C, P> fmt::Debug for Locked<'_, C, P>
 where
     C: Controller,
     P: Platform,

@@ -1,11 +1,11 @@
 //! Operations of the bus's owner.
 
-use crate::bus::Bus;
+use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::error::{Error, Fault};
 use crate::face::{Blocking, Face, now};
 use crate::line::{DEVICES, DeviceNumber};
-use crate::ownership::{Ownership, Released, Token};
+use crate::ownership::{Gate, Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::Station;
@@ -40,12 +40,12 @@ const HALF_WAY: Error = Error::Failed {
 /// Owned bus. Dropping it without a release (after a panic, or with a future) stops the controller
 /// and frees the bus.
 #[must_use = "the bus is kept until the owner releases it"]
-pub(crate) struct Owner<'b, C, P, const W: usize, const S: usize, const B: usize>
+pub(crate) struct Owner<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    bus: &'b Bus<C, P, W, S, B>,
+    bus: &'b Shared<C, P>,
     /// Present except during the release.
     token: Option<Token>,
     /// Stored message that is being run.
@@ -54,13 +54,13 @@ where
     is_worker: bool,
 }
 
-impl<'b, C, P, const W: usize, const S: usize, const B: usize> Owner<'b, C, P, W, S, B>
+impl<'b, C, P> Owner<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
     #[inline]
-    pub(crate) const fn new(bus: &'b Bus<C, P, W, S, B>, token: Token) -> Self {
+    pub(crate) const fn new(bus: &'b Shared<C, P>, token: Token) -> Self {
         Self {
             bus,
             token: Some(token),
@@ -75,8 +75,8 @@ where
     }
 
     /// Takes a free bus to run stored messages, with any contexts in line.
-    pub(crate) fn take_any(bus: &'b Bus<C, P, W, S, B>) -> Option<Self> {
-        let token = bus.ownership.take_any()?;
+    pub(crate) fn take_any(bus: &'b Shared<C, P>) -> Option<Self> {
+        let token = bus.ownership().take_any()?;
         Some(Self::new(bus, token))
     }
 
@@ -139,14 +139,14 @@ where
 
     /// Runs stored messages of `device` that came before a message with this ticket.
     pub(crate) async fn run_before<F: Face<C>>(&mut self, device: DeviceNumber, ticket: u32) {
-        while let Some(index) = self.bus.ownership.before(device, ticket) {
+        while let Some(index) = self.bus.ownership().before(device, ticket) {
             self.run_stored::<F>(index).await;
         }
     }
 
     /// Runs stored messages up to and including the one at `index`.
     pub(crate) async fn run_until<F: Face<C>>(&mut self, index: usize) {
-        while let Some(next) = self.bus.ownership.until(index) {
+        while let Some(next) = self.bus.ownership().until(index) {
             self.run_stored::<F>(next).await;
         }
     }
@@ -154,7 +154,7 @@ where
     /// Runs stored messages without freeing the bus. Returns whether any may be left.
     pub(crate) async fn run_in_a_row<F: Face<C>>(&mut self) -> bool {
         for _ in 0..IN_A_ROW {
-            match self.bus.ownership.next() {
+            match self.bus.ownership().next() {
                 Some(index) => self.run_stored::<F>(index).await,
                 None => return false,
             }
@@ -166,7 +166,7 @@ where
         let bus = self.bus;
         self.running = Some(index);
         {
-            let mut body = bus.bodies[index].enter();
+            let mut body = bus.body(index).enter();
             let body = &mut *body;
             let (bytes, settings) = (body.len(), body.settings);
             let mut station = self.station();
@@ -212,7 +212,7 @@ where
         if self.is_worker {
             bus.served.fetch_and(!WORKS, Ordering::AcqRel);
         }
-        match bus.ownership.release(token, run, || bus.platform.now()) {
+        match bus.ownership().release(token, run, || bus.platform.now()) {
             Released::Run(token, index) => {
                 self.token = Some(token);
                 return Some(index);
@@ -233,7 +233,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P> Shared<C, P>
 where
     C: Controller,
     P: Platform,
@@ -261,7 +261,8 @@ where
         unsafe { self.reset_leaked() };
         // The rest belongs to leaked devices, handles and futures.
         (0..DEVICES).for_each(|number| self.remove_device(number));
-        self.ownership = Ownership::new();
+        self.gate = Gate::new();
+        self.slots.reset();
         self.end_service();
     }
 
@@ -277,7 +278,7 @@ where
         if self.served.load(Ordering::Acquire) == SERVED | WORKS {
             self.end_service();
         }
-        let owner = Owner::new(self, self.ownership.usurp());
+        let owner = Owner::new(self, self.ownership().usurp());
         // SAFETY: the caller's contract.
         unsafe { owner.clean_up() };
     }
@@ -291,7 +292,7 @@ pub(crate) fn panicking() -> bool {
     false
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Owner<'_, C, P, W, S, B>
+impl<C, P> Drop for Owner<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -304,7 +305,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Owner<'_, C, P, W, S, B>
+impl<C, P> Owner<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -318,7 +319,7 @@ where
             // A driver that has panicked would panic again.
             if moved || panicking() {
                 self.give_up(index, HALF_WAY);
-            } else if !bus.ownership.put_back(index) {
+            } else if !bus.ownership().put_back(index) {
                 count(&bus.counters.cancelled);
                 self.give_up(index, Error::Cancelled);
             }
@@ -339,7 +340,7 @@ where
 
     /// Ends a stored message that was begun.
     fn give_up(&self, index: usize, error: Error) {
-        self.bus.bodies[index].enter().result = Err(error);
+        self.bus.body(index).enter().result = Err(error);
         self.bus.finish(index);
     }
 
@@ -354,10 +355,10 @@ where
         if self.station().prepared {
             let _ = self.station().abort();
         }
-        for (index, body) in self.bus.bodies.iter().enumerate() {
-            if self.bus.ownership.is_running(index) {
+        for index in 0..self.bus.slots.bodies() {
+            if self.bus.ownership().is_running(index) {
                 // SAFETY: the caller promises that the last owner held the guard and was leaked.
-                unsafe { body.break_open() };
+                unsafe { self.bus.body(index).break_open() };
                 self.give_up(index, HALF_WAY);
             }
         }

@@ -21,7 +21,8 @@ use core::task::Waker;
 use nostall_io::Nanos;
 
 use crate::line::{DeviceNumber, LOOK, Line, Place, State, Waiter, device_bit, seen};
-use crate::sync::{AtomicU32, Critical, Ordering, constant};
+use crate::slots::AnySlots;
+use crate::sync::{AtomicU32, Ordering, constant};
 
 const OWNED: u32 = 1;
 
@@ -85,15 +86,40 @@ pub(crate) struct Wakers {
     pub(crate) fresh: Option<Waker>,
 }
 
-/// Gate and line.
+/// Word that decides which context owns the bus.
 #[derive(Debug)]
-pub(crate) struct Ownership<const W: usize, const S: usize> {
-    gate: AtomicU32,
-    line: Critical<Line<W, S>>,
+pub(crate) struct Gate(AtomicU32);
+
+impl Gate {
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self(AtomicU32::new(0))
+        }
+    }
+
+    /// Returns the word, for `Debug`.
+    pub(crate) fn word(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Gate and line of a bus.
+#[derive(Clone, Copy)]
+pub(crate) struct Ownership<'b> {
+    gate: &'b AtomicU32,
+    slots: &'b dyn AnySlots,
 }
 
 /// Fast path.
-impl<const W: usize, const S: usize> Ownership<W, S> {
+impl<'b> Ownership<'b> {
+    #[inline]
+    pub(crate) fn new(gate: &'b Gate, slots: &'b dyn AnySlots) -> Self {
+        Self {
+            gate: &gate.0,
+            slots,
+        }
+    }
+
     /// Takes an idle bus with one atomic exchange.
     #[inline]
     pub(crate) fn take(&self, device: DeviceNumber) -> Option<Token> {
@@ -163,12 +189,12 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         }
         // Outside of the critical section: the clock is foreign code, and may be slow.
         let now = now();
-        self.line.with(|line| {
+        self.with(|line| {
             if run && let Some(index) = line.next() {
                 self.begin(line, index);
                 return Released::Run(token, index);
             }
-            line.abandoned = None;
+            line.order.abandoned = None;
             if let Some(place) = line.owed() {
                 place.state = State::Granted;
                 place.since = now;
@@ -189,7 +215,12 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 }
 
 /// Functions for use in the critical section.
-impl<const W: usize, const S: usize> Ownership<W, S> {
+impl Ownership<'_> {
+    /// Calls `act` with the line, in a critical section.
+    fn with<R>(&self, act: impl FnOnce(&mut Line<'_>) -> R) -> R {
+        self.slots.queue().with(|queue| act(&mut queue.line()))
+    }
+
     /// Takes the bus if it is free.
     fn take_free(&self) -> Option<Token> {
         let mut was = self.gate.load(Ordering::Relaxed);
@@ -204,12 +235,12 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Mirrors the line while the caller owns the bus.
-    fn mirror_owned(&self, line: &Line<W, S>) {
+    fn mirror_owned(&self, line: &Line<'_>) {
         self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
     }
 
     /// Mirrors the line if the bus is owned. Otherwise its owner has released it without a check.
-    fn mirror_if_owned(&self, line: &Line<W, S>) -> bool {
+    fn mirror_if_owned(&self, line: &Line<'_>) -> bool {
         let bits = OWNED | line.bits();
         let mut was = self.gate.load(Ordering::Relaxed);
         while was & OWNED != 0 {
@@ -224,7 +255,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Mirrors the line, and restores invariant 2 after a context has joined or left it. Returns
     /// the waker of the context that must check.
-    fn settle(&self, line: &mut Line<W, S>, now: Nanos) -> Option<Waker> {
+    fn settle(&self, line: &mut Line<'_>, now: Nanos) -> Option<Waker> {
         if self.mirror_if_owned(line) {
             return None;
         }
@@ -246,7 +277,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Begins a stored message.
-    fn begin(&self, line: &mut Line<W, S>, index: usize) {
+    fn begin(&self, line: &mut Line<'_>, index: usize) {
         line.stored[index].state = State::Running;
         self.mirror_owned(line);
     }
@@ -255,7 +286,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// whether there was one.
     fn forfeit(
         &self,
-        line: &mut Line<W, S>,
+        line: &mut Line<'_>,
         own: Option<Waiter>,
         now: Nanos,
         timeout: Nanos,
@@ -274,7 +305,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             any = true;
         }
         // A handle loses its duty to check; its message stays.
-        for place in &mut line.stored {
+        for place in line.stored.iter_mut() {
             if place.state == State::Notified && now - place.since >= timeout {
                 place.state = State::Waiting;
                 any = true;
@@ -285,16 +316,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 }
 
 /// Functions for waiters.
-impl<const W: usize, const S: usize> Ownership<W, S> {
-    constant! {
-        pub(crate) fn new() -> Self {
-            Self {
-                gate: AtomicU32::new(0),
-                line: Critical::new(Line::new()),
-            }
-        }
-    }
-
+impl Ownership<'_> {
     /// Takes the bus for `device`, or joins the line with `waker`.
     pub(crate) fn join(
         &self,
@@ -307,7 +329,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         // The clone comes before any change, because it may panic.
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
-        let wanted = self.line.with(|line| {
+        let wanted = self.with(|line| {
             self.forfeit(line, None, now, timeout);
             if line.is_abandoned(messages) {
                 return Wanted::Abandoned;
@@ -315,7 +337,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             let mut joined: Option<Waiter> = None;
             // A round fails if the owner has released the bus, or if another caller has taken it.
             loop {
-                let ticket = joined.map_or(line.tickets, |waiter| waiter.ticket);
+                let ticket = joined.map_or(line.order.tickets, |waiter| waiter.ticket);
                 let behind = line.has_waiter_before(device, ticket);
                 if !behind && let Some(token) = self.take_free() {
                     if let Some(Waiter { index, .. }) = joined {
@@ -378,7 +400,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         // The clone comes before any change, because it may panic.
         let mut fresh = Some(waker.clone());
         let mut wakers = Wakers::default();
-        let wanted = self.line.with(|line| {
+        let wanted = self.with(|line| {
             self.forfeit(line, Some(waiter), now, timeout);
             let abandoned = line.is_abandoned(messages);
             let Some(place) = line.waiter(waiter) else {
@@ -427,7 +449,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Removes a waiter from the line. If it was granted the bus meanwhile, returns the token.
     pub(crate) fn leave(&self, waiter: Waiter, now: Nanos) -> (Option<Token>, Wakers) {
-        self.line.with(|line| {
+        self.with(|line| {
             let mut wakers = Wakers::default();
             let Some(place) = line.waiter(waiter) else {
                 return (None, wakers);
@@ -449,12 +471,12 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// All callers get an error until it runs a message, releases the bus or is reset. Does nothing
     /// while a waiter may still respond to a grant.
     pub(crate) fn abandon(&self, messages: u32) -> bool {
-        self.line.with(|line| {
+        self.with(|line| {
             let granted = { line.waiters.iter() }.any(|place| place.state == State::Granted);
-            line.abandoned = (!granted && self.is_owned()).then(|| seen(messages));
+            line.order.abandoned = (!granted && self.is_owned()).then(|| seen(messages));
             // An owner that releases the bus at this moment is not gone.
-            line.abandoned = line.abandoned.filter(|_| self.mirror_if_owned(line));
-            line.abandoned.is_some()
+            line.order.abandoned = line.order.abandoned.filter(|_| self.mirror_if_owned(line));
+            line.order.abandoned.is_some()
         })
     }
 
@@ -463,18 +485,18 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         if self.is_owned() {
             return None;
         }
-        self.line.with(|_| self.take_free())
+        self.with(|_| self.take_free())
     }
 
     /// Takes the bus from an owner that is gone.
     pub(crate) fn usurp(&self) -> Token {
-        self.line.with(|line| {
-            for place in &mut line.waiters {
+        self.with(|line| {
+            for place in line.waiters.iter_mut() {
                 if place.state == State::Granted {
                     place.state = State::Free;
                 }
             }
-            line.abandoned = None;
+            line.order.abandoned = None;
             self.mirror_owned(line);
             Token(())
         })
@@ -482,10 +504,10 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 }
 
 /// Functions for stored messages.
-impl<const W: usize, const S: usize> Ownership<W, S> {
+impl Ownership<'_> {
     /// Returns a free place for a message, which the caller fills and publishes.
     pub(crate) fn claim(&self, device: DeviceNumber) -> Option<usize> {
-        self.line.with(|line| {
+        self.with(|line| {
             let free = { line.stored.iter() }.position(|place| place.state == State::Free)?;
             line.stored[free].state = State::Filling;
             line.stored[free].device = device;
@@ -496,7 +518,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// Puts a filled place into the line. Returns whether the bus is free, so that the caller must
     /// ensure that the message is run.
     pub(crate) fn publish(&self, index: usize) -> bool {
-        self.line.with(|line| {
+        self.with(|line| {
             let ticket = line.next_ticket();
             let place = &mut line.stored[index];
             place.ticket = ticket;
@@ -510,7 +532,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Mirrors the line while the bus is free, or was just taken.
-    fn mirror_free(&self, line: &Line<W, S>) {
+    fn mirror_free(&self, line: &Line<'_>) {
         let bits = line.bits();
         let mut was = self.gate.load(Ordering::Relaxed);
         loop {
@@ -527,7 +549,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Wakes a context in line if the bus is free and none is awake.
     pub(crate) fn rouse(&self, now: Nanos) -> Wakers {
-        let wake = self.line.with(|line| self.settle(line, now));
+        let wake = self.with(|line| self.settle(line, now));
         Wakers {
             wake,
             ..Wakers::default()
@@ -538,7 +560,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// in line that must check: for the bus, or because its wait is over. Returns whether stored
     /// messages waited for a removed waiter.
     pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> (bool, Wakers) {
-        self.line.with(|line| {
+        self.with(|line| {
             let removed = self.forfeit(line, None, now, timeout);
             let mut wake = self.settle(line, now);
             // One at a time: the next expiry is now, while others are late.
@@ -558,13 +580,13 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Returns the time of the next [`expire`](Self::expire), if a waiter is in line.
     pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
-        self.line.with(|line| line.next_expiry(now, timeout))
+        self.with(|line| line.next_expiry(now, timeout))
     }
 
     /// Begins the owner's next stored message that must run before a message of `device` with this
     /// ticket.
     pub(crate) fn before(&self, device: DeviceNumber, ticket: u32) -> Option<usize> {
-        self.line.with(|line| {
+        self.with(|line| {
             let index = line.runnable(Some((device, ticket)))?;
             self.begin(line, index);
             Some(index)
@@ -573,7 +595,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Begins the owner's next stored message.
     pub(crate) fn next(&self) -> Option<usize> {
-        self.line.with(|line| {
+        self.with(|line| {
             let index = line.next()?;
             self.begin(line, index);
             Some(index)
@@ -582,7 +604,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Begins the owner's next stored message, up to and including the one at `index`.
     pub(crate) fn until(&self, index: usize) -> Option<usize> {
-        self.line.with(|line| {
+        self.with(|line| {
             let next = line.next()?;
             if !line.stored[index].is_queued() {
                 return None;
@@ -605,7 +627,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     ) -> (Watched, Wakers) {
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
-        let watched = self.line.with(|line| {
+        let watched = self.with(|line| {
             let place = &mut line.stored[index];
             if place.state == State::Done {
                 return Watched::Done;
@@ -623,7 +645,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 fresh = line.stored[index].waker.take();
                 return Watched::Abandoned;
             }
-            if has_worker && line.called {
+            if has_worker && line.order.called {
                 return Watched::Wait;
             }
             let behind = line.has_waiter_before(device, ticket);
@@ -648,7 +670,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Ends the wait of the handle of the message at `index`.
     pub(crate) fn unwatch(&self, index: usize, now: Nanos) -> Wakers {
-        self.line.with(|line| {
+        self.with(|line| {
             let place = &mut line.stored[index];
             let unused = place.waker.take();
             if place.state == State::Notified {
@@ -666,7 +688,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// Ends the handle's wait for the message at `index`, and withdraws the message. Returns `false`
     /// if it was begun.
     pub(crate) fn give_up(&self, index: usize, now: Nanos) -> (bool, Wakers) {
-        self.line.with(|line| {
+        self.with(|line| {
             let mut wakers = Wakers::default();
             let withdrawn = line.stored[index].is_queued();
             if withdrawn {
@@ -682,7 +704,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// sent. Returns `false` if its handle or its device was dropped meanwhile; then the caller
     /// ends it.
     pub(crate) fn put_back(&self, index: usize) -> bool {
-        self.line.with(|line| {
+        self.with(|line| {
             let place = &line.stored[index];
             let wanted = place.state == State::Running && line.has_device(place.device);
             if wanted {
@@ -695,7 +717,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Returns whether the message at `index` was begun and has not ended.
     pub(crate) fn is_running(&self, index: usize) -> bool {
-        self.line.with(|line| {
+        self.with(|line| {
             let state = line.stored[index].state;
             matches!(state, State::Running | State::Dropped)
         })
@@ -703,13 +725,12 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Returns whether the message at `index` was run.
     pub(crate) fn is_done(&self, index: usize) -> bool {
-        self.line
-            .with(|line| line.stored[index].state == State::Done)
+        self.with(|line| line.stored[index].state == State::Done)
     }
 
     /// Records that the message at `index` was run. Returns the waker of its handle.
     pub(crate) fn finish(&self, index: usize) -> Option<Waker> {
-        self.line.with(|line| {
+        self.with(|line| {
             let place = &mut line.stored[index];
             let dropped = place.state == State::Dropped;
             place.state = if dropped { State::Free } else { State::Done };
@@ -719,7 +740,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Drops the handle of the message at `index`. Returns whether the message was withdrawn.
     pub(crate) fn cancel(&self, index: usize, now: Nanos) -> (bool, Wakers) {
-        self.line.with(|line| {
+        self.with(|line| {
             let place = &mut line.stored[index];
             let unused = place.waker.take();
             if place.state == State::Running {
@@ -748,13 +769,13 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 
     /// Takes a number for a new device, if one is free.
     pub(crate) fn add_device(&self) -> Option<DeviceNumber> {
-        self.line.with(Line::add_device)
+        self.with(|line| line.add_device())
     }
 
     /// Removes a message of a dropped device from the line, for the caller to finish. If there is
     /// none, frees the device's number.
     pub(crate) fn withdraw(&self, device: DeviceNumber, now: Nanos) -> Option<(usize, Wakers)> {
-        self.line.with(|line| {
+        self.with(|line| {
             let its = |place: &Place| place.is_queued() && place.device == device;
             let Some(index) = line.stored.iter().position(its) else {
                 line.remove_device(device);
@@ -774,26 +795,20 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
 }
 
 /// Functions for the worker.
-impl<const W: usize, const S: usize> Ownership<W, S> {
+impl Ownership<'_> {
     /// Records a call of the worker. Returns whether the caller must wake it, because it was not
     /// called before.
     pub(crate) fn call(&self) -> bool {
-        self.line
-            .with(|line| !core::mem::replace(&mut line.called, true))
+        self.with(|line| !core::mem::replace(&mut line.order.called, true))
     }
 
     /// Records that the worker has responded.
     pub(crate) fn answer(&self) {
-        self.line.with(|line| line.called = false);
+        self.with(|line| line.order.called = false);
     }
 
     /// Returns the number of contexts and stored messages in line.
     pub(crate) fn in_line(&self) -> usize {
-        self.line.with(|line| line.len())
-    }
-
-    /// Returns the gate's word, for `Debug`.
-    pub(crate) fn word(&self) -> u32 {
-        self.gate.load(Ordering::Relaxed)
+        self.with(|line| line.len())
     }
 }

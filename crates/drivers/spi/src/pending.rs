@@ -7,7 +7,7 @@ use core::ops::ControlFlow;
 
 use nostall_io::Nanos;
 
-use crate::bus::Bus;
+use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
 use crate::face::{Awaited, Blocking, Face, Look, now};
@@ -25,25 +25,25 @@ use crate::statistics::count;
 /// ```compile_fail,E0277
 /// use nostall_spi::{Bare, Pending, controllers::Loopback};
 /// fn shared<T: Sync>() {}
-/// shared::<Pending<'static, Loopback, Bare<nostall_io::HostClock>, 4, 4, 16>>();
+/// shared::<Pending<'static, Loopback, Bare<nostall_io::HostClock>>>();
 /// ```
-pub struct Pending<'b, C, P, const W: usize, const S: usize, const B: usize>
+pub struct Pending<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    bus: &'b Bus<C, P, W, S, B>,
+    bus: &'b Shared<C, P>,
     index: usize,
     /// Prevents sharing, because its owner locks the message's memory.
     unshared: PhantomData<Cell<()>>,
 }
 
-impl<'b, C, P, const W: usize, const S: usize, const B: usize> Pending<'b, C, P, W, S, B>
+impl<'b, C, P> Pending<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    pub(crate) const fn new(bus: &'b Bus<C, P, W, S, B>, index: usize) -> Self {
+    pub(crate) const fn new(bus: &'b Shared<C, P>, index: usize) -> Self {
         Self {
             bus,
             index,
@@ -53,7 +53,7 @@ where
 
     /// Returns whether the message is complete. Never waits.
     pub fn is_done(&self) -> bool {
-        self.bus.ownership.is_done(self.index)
+        self.bus.ownership().is_done(self.index)
     }
 
     /// Waits until the message is complete. On a free bus, the caller runs it.
@@ -81,7 +81,7 @@ where
     }
 
     fn result(&self) -> Result<(), Error> {
-        self.bus.bodies[self.index].enter().result
+        self.bus.body(self.index).enter().result
     }
 
     /// Copies the received bytes of transfer `index`, counted from 0. Returns their number: 0
@@ -90,7 +90,7 @@ where
         if !self.is_done() {
             return 0;
         }
-        let body = self.bus.bodies[self.index].enter();
+        let body = self.bus.body(self.index).enter();
         let received = body.received(index);
         let len = received.len().min(into.len());
         into[..len].copy_from_slice(&received[..len]);
@@ -98,7 +98,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Pending<'_, C, P, W, S, B>
+impl<C, P> Pending<'_, C, P>
 where
     C: AsyncController,
     P: Platform,
@@ -115,24 +115,24 @@ where
 }
 
 /// Wait for a message. Dropping it before the end passes on the duty to run the message.
-struct Watch<'b, C, P, const W: usize, const S: usize, const B: usize>
+struct Watch<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    bus: &'b Bus<C, P, W, S, B>,
+    bus: &'b Shared<C, P>,
     index: usize,
     done: bool,
     /// Number of messages run at the last progress of the bus.
     seen: u32,
 }
 
-impl<'b, C, P, const W: usize, const S: usize, const B: usize> Watch<'b, C, P, W, S, B>
+impl<'b, C, P> Watch<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    const fn new(bus: &'b Bus<C, P, W, S, B>, index: usize) -> Self {
+    const fn new(bus: &'b Shared<C, P>, index: usize) -> Self {
         Self {
             bus,
             index,
@@ -142,7 +142,7 @@ where
     }
 
     /// Waits until the message is complete, or the caller owns the bus.
-    async fn until<F: Face<C>>(&mut self) -> Result<Option<Owner<'b, C, P, W, S, B>>, Error> {
+    async fn until<F: Face<C>>(&mut self) -> Result<Option<Owner<'b, C, P>>, Error> {
         let (bus, index) = (self.bus, self.index);
         let timeout = bus.config.lock_timeout;
         self.seen = bus.counters.messages();
@@ -160,11 +160,11 @@ where
             let late = waited - still >= timeout;
             let worker = bus.has_worker() && !late;
             let (watched, wakers) = bus
-                .ownership
+                .ownership()
                 .watch(index, waker, worker, now, timeout, messages);
             bus.see_to(wakers);
             // While the clock is stopped, no grant and no transfer expires.
-            let gone = || !bus.is_long(now) && bus.ownership.abandon(messages);
+            let gone = || !bus.is_long(now) && bus.ownership().abandon(messages);
             let stuck = || late && (gone() || now - since < timeout / 2);
             ControlFlow::Break(match watched {
                 Watched::Done => Ok(None),
@@ -182,20 +182,20 @@ where
     /// again. A message that was begun is not withdrawn.
     fn give_up<T>(&self, now: Nanos) -> Result<Option<T>, Error> {
         let (bus, index) = (self.bus, self.index);
-        let (withdrawn, wakers) = bus.ownership.give_up(index, now);
+        let (withdrawn, wakers) = bus.ownership().give_up(index, now);
         bus.see_to(wakers);
         if withdrawn {
             count(&bus.counters.cancelled);
-            bus.bodies[index].enter().result = Err(Error::Abandoned);
+            bus.body(index).enter().result = Err(Error::Abandoned);
         }
-        match bus.ownership.is_done(index) {
+        match bus.ownership().is_done(index) {
             true => Ok(None),
             false => Err(Error::Unfinished),
         }
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Watch<'_, C, P, W, S, B>
+impl<C, P> Drop for Watch<'_, C, P>
 where
     C: Controller,
     P: Platform,
@@ -203,20 +203,20 @@ where
     fn drop(&mut self) {
         if !self.done {
             let now = self.bus.platform.now();
-            let wakers = self.bus.ownership.unwatch(self.index, now);
+            let wakers = self.bus.ownership().unwatch(self.index, now);
             self.bus.see_to(wakers);
         }
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Pending<'_, C, P, W, S, B>
+impl<C, P> Drop for Pending<'_, C, P>
 where
     C: Controller,
     P: Platform,
 {
     fn drop(&mut self) {
         let bus = self.bus;
-        let (withdrawn, wakers) = bus.ownership.cancel(self.index, bus.platform.now());
+        let (withdrawn, wakers) = bus.ownership().cancel(self.index, bus.platform.now());
         if withdrawn {
             count(&bus.counters.cancelled);
         }
@@ -224,7 +224,7 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Pending<'_, C, P, W, S, B>
+impl<C, P> fmt::Debug for Pending<'_, C, P>
 where
     C: Controller,
     P: Platform,

@@ -61,11 +61,6 @@ impl Select {
             Self::Line(number, polarity) => (number as u32) << 8 | polarity as u32,
         }
     }
-
-    /// Returns an active-low line.
-    pub const fn line(number: u8) -> Self {
-        Self::Line(number, Polarity::ActiveLow)
-    }
 }
 
 /// Size of a word. In buffers, words have the CPU's byte order and need not be aligned.
@@ -126,13 +121,14 @@ pub struct Settings {
 
 impl Settings {
     /// Creates settings with mode 0, 8-bit words, most significant bit first, four wires and a fill
-    /// byte of 0. The clock is at most `clock` hertz, and `select` is the chip-select line.
-    pub const fn new(clock: u32, select: Select) -> Self {
+    /// byte of 0. The clock is at most `clock` hertz, and `line` is the number of the active-low
+    /// chip-select line.
+    pub const fn new(clock: u32, line: u8) -> Self {
         Self {
             mode: MODE_0,
             order: BitOrder::MsbFirst,
             wires: Wires::Four,
-            select,
+            select: Select::Line(line, Polarity::ActiveLow),
             clock,
             word: WordSize::Bits8,
             fill: 0,
@@ -144,6 +140,11 @@ impl Settings {
     /// Sets the mode, such as [`embedded_hal::spi::MODE_3`].
     pub const fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
+    }
+
+    /// Sets another kind of chip select than an active-low line.
+    pub const fn select(self, select: Select) -> Self {
+        Self { select, ..self }
     }
 }
 

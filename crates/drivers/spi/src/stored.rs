@@ -25,7 +25,7 @@ pub struct Completed<'a> {
     pub number: usize,
     /// Result of the message.
     pub result: Result<(), Error>,
-    message: &'a dyn Received,
+    message: &'a Body<[u8]>,
 }
 
 impl<'a> Completed<'a> {
@@ -33,10 +33,6 @@ impl<'a> Completed<'a> {
     pub fn received(&self, index: usize) -> &'a [u8] {
         self.message.received(index)
     }
-}
-
-trait Received: fmt::Debug {
-    fn received(&self, index: usize) -> &[u8];
 }
 
 /// A transfer of the memory from `at`. Its length is the larger one of its two numbers of bytes.
@@ -68,42 +64,48 @@ impl Stored {
 }
 
 /// A message in its own memory, with everything needed to run it.
-pub(crate) struct Body<const B: usize> {
+pub struct Body<T: ?Sized> {
     pub(crate) settings: Settings,
     pub(crate) result: Result<(), Error>,
     pub(crate) then: Option<(Callback, usize)>,
-    bytes: [u8; B],
     transfers: [Stored; TRANSFERS],
     count: u8,
+    bytes: T,
 }
 
-impl<const B: usize> Body<B> {
+impl<const B: usize> Body<[u8; B]> {
     constant! {
         pub(crate) fn new() -> Self {
             Self {
-                settings: Settings::new(1, Select::None),
+                settings: Settings::new(1, 0).select(Select::None),
                 result: Ok(()),
                 then: None,
-                bytes: [0; B],
                 transfers: [Stored::NONE; TRANSFERS],
                 count: 0,
+                bytes: [0; B],
             }
         }
     }
+}
 
-    /// Checks whether a message has room here.
-    pub(crate) fn fits<M: Message + ?Sized>(message: &M, bytes: usize) -> Result<(), Error> {
-        if message.transfers() > TRANSFERS {
-            return Err(Error::TooManyToStore { room: TRANSFERS });
-        }
-        let room = B.min(u16::MAX.into());
-        match bytes > room {
-            true => Err(Error::TooLongToStore { room }),
-            false => Ok(()),
-        }
+/// Checks whether a message of `bytes` bytes can be stored in `room` bytes.
+pub(crate) fn fits<M: Message + ?Sized>(
+    message: &M,
+    bytes: usize,
+    room: usize,
+) -> Result<(), Error> {
+    if message.transfers() > TRANSFERS {
+        return Err(Error::TooManyToStore { room: TRANSFERS });
     }
+    let room = room.min(u16::MAX.into());
+    match bytes > room {
+        true => Err(Error::TooLongToStore { room }),
+        false => Ok(()),
+    }
+}
 
-    /// Copies a message that [fits](Self::fits).
+impl Body<[u8]> {
+    /// Copies a message that [fits].
     pub(crate) fn fill<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -166,7 +168,7 @@ impl<const B: usize> Body<B> {
     }
 }
 
-impl<const B: usize> Message for Body<B> {
+impl Message for Body<[u8]> {
     fn transfers(&self) -> usize {
         self.count.into()
     }
@@ -185,13 +187,7 @@ impl<const B: usize> Message for Body<B> {
     }
 }
 
-impl<const B: usize> Received for Body<B> {
-    fn received(&self, index: usize) -> &[u8] {
-        self.received(index)
-    }
-}
-
-impl<const B: usize> fmt::Debug for Body<B> {
+impl<T: ?Sized> fmt::Debug for Body<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body")
             .field("settings", &self.settings)

@@ -76,17 +76,26 @@ impl<T> DerefMut for Used<'_, T> {
 }
 
 /// A value in a critical section, also for use in interrupt handlers.
+///
+/// `critical_section::Mutex` does the same for values of a known size only.
 #[derive(Debug)]
-pub(crate) struct Critical<T>(critical_section::Mutex<RefCell<T>>);
+pub struct Critical<T: ?Sized>(RefCell<T>);
+
+// SAFETY: `with` is the only access through a shared reference. Critical sections exclude one
+// another, so one context at a time uses the cell.
+#[allow(unsafe_code)]
+unsafe impl<T: ?Sized + Send> Sync for Critical<T> {}
 
 impl<T> Critical<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self(critical_section::Mutex::new(RefCell::new(value)))
+        Self(RefCell::new(value))
     }
+}
 
+impl<T: ?Sized> Critical<T> {
     /// Calls `act`, which must be short and must not run foreign code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        critical_section::with(|section| act(&mut self.0.borrow(section).borrow_mut()))
+        critical_section::with(|_| act(&mut self.0.borrow_mut()))
     }
 }
 
@@ -94,13 +103,15 @@ impl<T> Critical<T> {
 ///
 /// Its lock is never waited for. It avoids unsafe code in the users of the protocol.
 #[derive(Debug)]
-pub(crate) struct Lock<T>(SpinMutex<T>);
+pub struct Lock<T: ?Sized>(SpinMutex<T>);
 
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(SpinMutex::new(value))
     }
+}
 
+impl<T: ?Sized> Lock<T> {
     pub(crate) fn enter(&self) -> SpinMutexGuard<'_, T> {
         self.0.lock()
     }

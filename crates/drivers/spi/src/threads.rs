@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nostall_io::{Clock, HostClock, Nanos};
 
-use crate::Bus;
+use crate::bus::Shared;
 use crate::controller::Controller;
 use crate::duty::NEVER;
 use crate::owner::THREAD;
@@ -69,9 +69,7 @@ impl Threads {
     /// # Errors
     ///
     /// [`io::ErrorKind::AlreadyExists`] if the bus already has a worker.
-    pub fn serve<C, const W: usize, const S: usize, const B: usize>(
-        bus: &Bus<C, Self, W, S, B>,
-    ) -> io::Result<()>
+    pub fn serve<C>(bus: &Shared<C, Self>) -> io::Result<()>
     where
         C: Controller,
     {
@@ -171,15 +169,13 @@ impl Platform for Threads {
 }
 
 /// A thread that serves as the worker of `bus`.
-struct Serving<'b, C: Controller, const W: usize, const S: usize, const B: usize>(
-    &'b Bus<C, Threads, W, S, B>,
-);
+struct Serving<'b, C: Controller>(&'b Shared<C, Threads>);
 
-impl<'b, C, const W: usize, const S: usize, const B: usize> Serving<'b, C, W, S, B>
+impl<'b, C> Serving<'b, C>
 where
     C: Controller,
 {
-    fn begin(bus: &'b Bus<C, Threads, W, S, B>) -> io::Result<Self> {
+    fn begin(bus: &'b Shared<C, Threads>) -> io::Result<Self> {
         if !bus.begin_service(THREAD) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -216,7 +212,7 @@ where
     }
 }
 
-impl<C, const W: usize, const S: usize, const B: usize> Drop for Serving<'_, C, W, S, B>
+impl<C> Drop for Serving<'_, C>
 where
     C: Controller,
 {
@@ -253,9 +249,7 @@ impl Worker {
     ///
     /// [`io::ErrorKind::AlreadyExists`] if the bus already has a worker; the system's error if it
     /// cannot create a thread.
-    pub fn start<C, const W: usize, const S: usize, const B: usize>(
-        bus: &'static Bus<C, Threads, W, S, B>,
-    ) -> io::Result<Self>
+    pub fn start<C>(bus: &'static Shared<C, Threads>) -> io::Result<Self>
     where
         C: Controller + Send,
     {

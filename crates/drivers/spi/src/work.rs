@@ -6,7 +6,7 @@ use core::task::Poll;
 
 use nostall_io::{Counter, Nanos};
 
-use crate::bus::Bus;
+use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::duty::{Duty, NEVER};
 use crate::error::Error;
@@ -18,7 +18,7 @@ use crate::statistics::{count, raise};
 use crate::sync::{Ordering, fence};
 use crate::waiting::yield_now;
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P> Shared<C, P>
 where
     C: Controller,
     P: Platform,
@@ -94,7 +94,7 @@ where
 
     /// Returns whether messages may be left.
     async fn work_round<F: Face<C>>(&self) -> bool {
-        self.ownership.answer();
+        self.ownership().answer();
         let Some(owner) = Owner::take_any(self) else {
             // The owner runs the stored messages.
             self.rest_later();
@@ -108,7 +108,7 @@ where
     }
 
     /// Frees the bus after a round of messages. More may be left.
-    fn end_work(&self, mut owner: Owner<'_, C, P, W, S, B>, more: bool) {
+    fn end_work(&self, mut owner: Owner<'_, C, P>, more: bool) {
         match more {
             true => self.rest_later(),
             false => self.rest(&mut owner),
@@ -124,7 +124,7 @@ where
     }
 
     /// Puts the hardware to sleep after enough time without messages.
-    fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
+    fn rest(&self, owner: &mut Owner<'_, C, P>) {
         let messages = self.counters.messages();
         let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), duty.is_idle(messages)));
         if tired && idle || self.config.idle_timeout == Nanos::ZERO {
@@ -134,7 +134,7 @@ where
         }
     }
 
-    fn unprepare(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
+    fn unprepare(&self, owner: &mut Owner<'_, C, P>) {
         let mut station = owner.station();
         if station.prepared {
             station.unprepare();
@@ -178,7 +178,7 @@ where
     /// stored messages waited for a removed waiter.
     fn wake_late(&self, now: Nanos) -> bool {
         self.wake(self.rare.with(|rare| rare.interrupt.late(now)));
-        let (stored, wakers) = self.ownership.expire(now, self.config.lock_timeout);
+        let (stored, wakers) = self.ownership().expire(now, self.config.lock_timeout);
         self.see_to(wakers);
         stored
     }
@@ -187,7 +187,7 @@ where
     /// timer.
     fn next_end(&self, now: Nanos) -> Nanos {
         let interrupt = self.rare.with(|rare| rare.interrupt.deadline());
-        let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
+        let expiry = self.ownership().next_expiry(now, self.config.lock_timeout);
         interrupt.unwrap_or(NEVER).min(expiry.unwrap_or(NEVER))
     }
 
@@ -203,13 +203,13 @@ where
             self.call_worker();
         }
         // The order matters: a message is counted before its owner frees the bus.
-        let is_owned = self.ownership.is_owned();
+        let is_owned = self.ownership().is_owned();
         let messages = self.counters.messages();
         let (early, idle) = self.with_duty(|duty| (duty.early, duty.is_idle(messages)));
         if early {
             return self.set_timer();
         }
-        if is_owned || !idle || self.ownership.next_expiry(now, timeout).is_some() {
+        if is_owned || !idle || self.ownership().next_expiry(now, timeout).is_some() {
             return self.look_later();
         }
         if self.is_prepared() {
@@ -252,7 +252,7 @@ where
     /// Wakes the worker to [work](Self::work), unless it was already called. Without a worker,
     /// wakes the oldest context in line.
     pub fn call_worker(&self) {
-        if self.has_worker() && self.ownership.call() {
+        if self.has_worker() && self.ownership().call() {
             count(&self.counters.wakeups);
             nostall_io::count(Counter::SpiWakeups, 1);
             self.wake_worker();
@@ -267,7 +267,7 @@ where
             return self.call_worker();
         }
         // The worker calls itself, which does not count as a wake-up.
-        if self.has_worker() && self.ownership.call() {
+        if self.has_worker() && self.ownership().call() {
             self.wake_worker();
         }
         self.rouse_without_worker();
@@ -278,7 +278,7 @@ where
     /// comes after the messages were stored.
     fn rouse_without_worker(&self) {
         if !self.has_worker() {
-            self.ownership.answer();
+            self.ownership().answer();
             self.rouse();
         }
     }
@@ -305,22 +305,22 @@ where
 
     /// Wakes the oldest context in line if the bus is free and none is awake.
     pub(crate) fn rouse(&self) {
-        let wakers = self.ownership.rouse(self.platform.now());
+        let wakers = self.ownership().rouse(self.platform.now());
         self.see_to(wakers);
     }
 
     /// Ends a stored message that was run: calls its callback, or wakes its handle.
     pub(crate) fn finish(&self, index: usize) {
         let called = {
-            let body = self.bodies[index].enter();
+            let body = self.body(index).enter();
             if let Some(then) = body.then {
                 self.guarded(|| body.call(then));
             }
             body.then.is_some()
         };
-        let wake = self.ownership.finish(index);
+        let wake = self.ownership().finish(index);
         if called {
-            let (_, wakers) = self.ownership.cancel(index, Nanos::ZERO);
+            let (_, wakers) = self.ownership().cancel(index, Nanos::ZERO);
             self.see_to(wakers);
         }
         self.wake(wake);
@@ -328,7 +328,7 @@ where
 }
 
 /// Asynchronous worker.
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+impl<C, P> Shared<C, P>
 where
     C: AsyncController,
     P: Platform,
@@ -372,12 +372,12 @@ where
 }
 
 /// A future that serves as the worker of the bus.
-struct Serving<'b, C, P, const W: usize, const S: usize, const B: usize>(&'b Bus<C, P, W, S, B>)
+struct Serving<'b, C, P>(&'b Shared<C, P>)
 where
     C: Controller,
     P: Platform;
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Serving<'_, C, P, W, S, B>
+impl<C, P> Drop for Serving<'_, C, P>
 where
     C: Controller,
     P: Platform,

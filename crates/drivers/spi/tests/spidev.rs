@@ -17,8 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nostall_io::{Clock as _, HostClock, Nanos};
 use nostall_spi::controllers::Spidev;
 use nostall_spi::{
-    BitOrder, Bus, Config, Device, Error, Fault, Invalid, MODE_3, Polarity, Select, Settings,
-    Threads, Transfer, Wires, WordSize,
+    BitOrder, Bus, Device, Error, Fault, Invalid, MODE_3, Polarity, Select, Settings, Threads,
+    Transfer, Wires, WordSize,
 };
 
 const VARIABLE: &str = "NOSTALL_SPIDEV_FLASH";
@@ -58,7 +58,7 @@ fn flash(test: &str) -> Option<Flash> {
     };
     let alone = FLASH.lock().unwrap_or_else(PoisonError::into_inner);
     let controller = Spidev::open(&path).unwrap();
-    let bus = Bus::new(controller, Threads::new(), Config::DEFAULT);
+    let bus = Bus::new(controller, Threads::new());
     Some(Flash {
         path,
         bus,
@@ -83,7 +83,7 @@ impl Flash {
 const OURS: u32 = 0x5f;
 
 fn settings() -> Settings {
-    Settings::new(CLOCK, Select::line(0))
+    Settings::new(CLOCK, 0)
 }
 
 fn id(flash: &FlashDevice<'_>) -> [u8; 3] {
@@ -352,9 +352,9 @@ fn a_setting_beyond_the_controllers_capabilities_is_an_error_and_the_bus_continu
             },
             0x08,
         ),
-        (Settings::new(CLOCK, Select::None), 0x40),
+        (Settings::new(CLOCK, 0).select(Select::None), 0x40),
         (
-            Settings::new(CLOCK, Select::Line(0, Polarity::ActiveHigh)),
+            Settings::new(CLOCK, 0).select(Select::Line(0, Polarity::ActiveHigh)),
             0x04,
         ),
     ] {
@@ -386,6 +386,6 @@ fn a_setting_beyond_the_controllers_capabilities_is_an_error_and_the_bus_continu
         why: Invalid::PartOfWord(WordSize::Bits32),
     };
     assert_eq!(refused(wide, &flash.bus), part);
-    let nowhere = flash.bus.device(Settings::new(CLOCK, Select::line(1)));
+    let nowhere = flash.bus.device(Settings::new(CLOCK, 1));
     assert_eq!(nowhere.err(), Some(Invalid::Line(1)));
 }

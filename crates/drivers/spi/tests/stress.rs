@@ -17,7 +17,7 @@ use embedded_hal_async::spi::SpiDevice;
 use nostall_io::Nanos;
 use nostall_spi::{
     AsyncController, Bus, Callback, Capabilities, Completed, Config, Controller, Error, Fault,
-    Level, Progress, Select, Settings, Threads, Transfer, Wire, Words, Worker,
+    Level, Progress, Select, Settings, Slots, Threads, Transfer, Wire, Words, Worker,
 };
 
 /// Threads, each with a line of its own.
@@ -112,7 +112,7 @@ impl Random {
     }
 }
 
-type Stressed = Bus<Noted, Threads, 16, 4, 8>;
+type Stressed = Bus<Noted, Threads, Slots<16, 4, 8>>;
 
 /// Polls a future to its end, or drops it after this number of polls.
 fn drive<F: Future>(future: F, polls: u64) -> Option<F::Output> {
@@ -152,7 +152,7 @@ struct Tally {
 /// Sends one thread's messages, each with the next number, until the load is over.
 fn stress(bus: &Stressed, line: u8, load: &Load, called: &'static Called) -> Tally {
     let device = bus
-        .device(Settings::new(1_000_000, Select::line(line)))
+        .device(Settings::new(1_000_000, line))
         .expect("the controller has this line");
     let then: Callback = Box::leak(Box::new(|completed: Completed<'_>| {
         let sent = completed.result.is_ok();
@@ -252,7 +252,9 @@ fn share(lock_timeout: Nanos) -> usize {
         lock_timeout,
         ..Config::DEFAULT
     };
-    let bus: &'static Stressed = Box::leak(Box::new(Bus::sized(noted, Threads::new(), config)));
+    let bus: &'static Stressed = Box::leak(Box::new(
+        Bus::sized(noted, Threads::new()).with_config(config),
+    ));
     let called: &'static Called = Box::leak(Box::default());
     let load: &'static Load = Box::leak(Box::default());
     let threads: Vec<_> = (0..LINES as u8)

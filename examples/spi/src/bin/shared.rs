@@ -6,11 +6,10 @@ use std::sync::LazyLock;
 use std::thread;
 
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bus, Config, Error, Select, Settings, Threads};
+use nostall_spi::{Bus, Error, Settings, Threads};
 
 /// The input of this controller is its output. Replace it with yours.
-static BUS: LazyLock<Bus<Loopback, Threads>> =
-    LazyLock::new(|| Bus::new(Loopback, Threads::new(), Config::DEFAULT));
+static BUS: LazyLock<Bus<Loopback, Threads>> = LazyLock::new(|| Bus::new(Loopback, Threads::new()));
 
 const MESSAGES: usize = 1000;
 
@@ -37,8 +36,8 @@ async fn awaited(
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let flash = BUS.device(Settings::new(8_000_000, Select::line(0)))?;
-    let display = BUS.device(Settings::new(1_000_000, Select::line(1)))?;
+    let flash = BUS.device(Settings::new(8_000_000, 0))?;
+    let display = BUS.device(Settings::new(1_000_000, 1))?;
     let thread = thread::spawn(|| blocking(flash));
     pollster::block_on(awaited(display))?;
     thread.join().expect("the driver's thread must not panic")?;

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use nostall_io::{Clock, Mmio, MmioLayout, Nanos};
 use nostall_spi::controllers::Sifive;
 use nostall_spi::controllers::sifive::Completion;
-use nostall_spi::{Bare, Bus, Config};
+use nostall_spi::{Bare, Bus};
 use semihosting::io::{self, Write};
 
 /// The third SPI controller, QSPI 2 (FU540-C000 Manual, "Memory Map").
@@ -24,7 +24,7 @@ fn main() -> ! {
     // SAFETY: registers of this board, which only this program uses.
     let registers = unsafe { Mmio::new(base, 0x1000, MmioLayout::WORDS) }.expect("words, aligned");
     let controller = Sifive::new(registers, TLCLK, 1, Completion::Polled);
-    let bus = Bus::new(controller, Bare(Timer), Config::DEFAULT);
+    let bus = Bus::new(controller, Bare(Timer));
     let mut out = io::stdout().expect("QEMU has semihosting");
     spi_examples::card::read(&bus, "CONTENT.TXT", |piece| {
         out.write_all(piece).expect("QEMU writes");

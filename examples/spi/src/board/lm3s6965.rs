@@ -8,13 +8,13 @@ use critical_section::Mutex;
 use embedded_hal::digital::{self, OutputPin};
 use embedded_hal::spi::{ErrorType, MODE_0, SpiBus};
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{Fixed, Hal};
+use nostall_spi::controllers::Hal;
 
 /// SSI0 at 400 kHz. The SD card is selected with PD0, the display with the SSI's own PA3.
 pub type Controller = Hal<Ssi0, (Line<GPIO_D, 0>, Line<GPIO_A, 3>, NotConnected)>;
 
 pub const fn controller() -> Controller {
-    let fixed = Fixed::new(400_000, MODE_0);
+    let fixed = (400_000, MODE_0);
     Hal::new(Ssi0, (Line, Line, NotConnected), fixed)
 }
 

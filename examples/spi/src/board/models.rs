@@ -10,13 +10,13 @@ use embedded_hal::digital::{self, OutputPin};
 use embedded_hal::spi::{ErrorType, MODE_0, SpiBus};
 use nostall_devices::spi::{Flash, Target};
 use nostall_io::HostClock;
-use nostall_spi::controllers::{Fixed, Hal};
+use nostall_spi::controllers::Hal;
 
 /// A bus at 8 MHz, and three chip selects.
 pub type Controller = Hal<Spi, (Line<0>, Line<1>, Line<2>)>;
 
 pub const fn controller() -> Controller {
-    Hal::new(Spi, (Line, Line, Line), Fixed::new(8_000_000, MODE_0))
+    Hal::new(Spi, (Line, Line, Line), (8_000_000, MODE_0))
 }
 
 /// The chips, and the one that is selected.

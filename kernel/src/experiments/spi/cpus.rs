@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::Waker;
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_spi::{Bus, Controller, HasWorker, Platform, WakeTask, task_waker};
+use nostall_spi::{AnySlots, Bus, Controller, HasWorker, Platform, WakeTask, task_waker};
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
 use crate::cpu::{self, NEVER};
@@ -80,7 +80,7 @@ impl Cpus {
     }
 
     /// Serves `bus` on this CPU, which must be the worker's, until [`stop`](Self::stop).
-    pub fn serve<C, const W: usize, const S: usize, const B: usize>(bus: &Bus<C, Self, W, S, B>)
+    pub fn serve<C>(bus: &Bus<C, Self, dyn AnySlots>)
     where
         C: Controller,
     {

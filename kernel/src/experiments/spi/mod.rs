@@ -5,7 +5,7 @@ mod cpus;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_io::{Nanos, Processor};
-use nostall_spi::{Bus, Config, Platform, Select};
+use nostall_spi::{Bus, Platform};
 use nostall_work::spi::{CanBus, Counted, Job, JobResult, can, flash};
 use nostall_work::{Timer, text};
 
@@ -44,7 +44,7 @@ impl SpiJobs<'_> {
         );
         let mut tell = |result| report::tell(item, result);
         match job {
-            Job::Flash => self.with_bus(|bus| flash(bus, Select::line(0), &mut tell)),
+            Job::Flash => self.with_bus(|bus| flash(bus, 0, &mut tell)),
             Job::Can { strategy, frames } => {
                 assert!(
                     usize::from(self.cpus) > WORKER,
@@ -68,7 +68,7 @@ impl SpiJobs<'_> {
     fn with_bus(&self, run: impl FnOnce(&Bus<Controller, Cpus>)) {
         let found = find(FLASH);
         let platform = Cpus::new(*self.clock, Cpu.id());
-        let bus = Bus::new(found.controller(), platform, Config::DEFAULT);
+        let bus = Bus::new(found.controller(), platform);
         interrupted(&found, &|| bus.on_interrupt(), || run(&bus));
     }
 }

@@ -17,7 +17,7 @@ use embedded_hal_bus::spi::{
     CriticalSectionDevice, ExclusiveDevice, MutexDevice, NoDelay, RefCellDevice,
 };
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bare, Bus, Config, Threads, Transfer};
+use nostall_spi::{Bare, Bus, Config, Slots, Threads, Transfer};
 
 use crate::contended::beside_worker;
 use crate::parts::{Nowhere, Pin, awaited, bare, bus, settings};
@@ -68,7 +68,7 @@ fn blocking(effort: Effort) {
     let alone = bare();
     let mut device = alone.device(settings(0)).expect("it can");
     let native = alone.device(settings(1)).expect("it can");
-    let loopback = Bus::new(Loopback, Threads::new(), Config::DEFAULT);
+    let loopback = Bus::new(Loopback, Threads::new());
     let looped = loopback.device(settings(0)).expect("it can");
     let threads = bus(None, Threads::new(), Config::DEFAULT);
     let mut on_threads = threads.device(settings(0)).expect("it can");
@@ -170,7 +170,8 @@ fn asynchronous(effort: Effort) {
 }
 
 fn memory() {
-    type Of<const W: usize, const S: usize, const B: usize> = Bus<Loopback, Bare<()>, W, S, B>;
+    type Of<const W: usize, const S: usize, const B: usize> =
+        Bus<Loopback, Bare<()>, Slots<W, S, B>>;
     let of = |name: &str, bytes: usize| println!("  {name:38} {bytes:6} bytes");
     println!("\nMemory of a bus, without its controller and platform");
     let none = size_of::<Of<0, 0, 0>>();

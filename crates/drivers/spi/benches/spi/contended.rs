@@ -207,7 +207,7 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
         false => (15, Duration::from_millis(200)),
     };
     let ours = bus(message, Threads::new(), Config::DEFAULT);
-    let fifo = Bus::new(Fifo::new(message), Threads::new(), Config::DEFAULT);
+    let fifo = Bus::new(Fifo::new(message), Threads::new());
     let mutex = Mutex::new(Nowhere(message));
     let section = critical_section::Mutex::new(RefCell::new(Nowhere(message)));
     let embassy = BlockingMutex::<CriticalSectionRawMutex, _>::new(RefCell::new(Nowhere(message)));

@@ -6,12 +6,12 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use embedded_hal::digital::{ErrorType as PinError, OutputPin};
-use embedded_hal::spi::{ErrorType, MODE_0, SpiBus};
+use embedded_hal::spi::{ErrorType, MODE_0, Mode, SpiBus};
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
+use nostall_spi::controllers::{AsyncHal, Hal};
 use nostall_spi::{
     Bare, Bus, Capabilities, Config, Controller as Driver, Fault, Level, Platform, Progress,
-    Select, Settings, Wire, Words,
+    Settings, Wire, Words,
 };
 
 /// A bus whose transfers each take this time. With `None`, it neither waits nor reads a clock.
@@ -159,11 +159,11 @@ impl Clock for Counted {
 
 pub type Controller = Hal<Nowhere, [Pin; 64]>;
 
-const FIXED: Fixed = Fixed::new(8_000_000, MODE_0);
+const FIXED: (u32, Mode) = (8_000_000, MODE_0);
 
 /// Returns settings for a device at 8 MHz.
 pub fn settings(line: u8) -> Settings {
-    Settings::new(8_000_000, Select::line(line))
+    Settings::new(8_000_000, line)
 }
 
 /// Returns a bus on `Nowhere`, with lines for 64 devices.
@@ -173,13 +173,13 @@ pub fn bus<P: Platform>(
     config: Config,
 ) -> Bus<Controller, P> {
     let hal = Hal::new(Nowhere(transfer), [Pin::default(); 64], FIXED);
-    Bus::new(hal, platform, config)
+    Bus::new(hal, platform).with_config(config)
 }
 
 /// Returns a bus for futures.
 pub fn awaited() -> Bus<AsyncHal<Nowhere, [Pin; 64]>, Bare<Counted>> {
     let controller = AsyncHal::new(Nowhere(None), [Pin::default(); 64], FIXED);
-    Bus::new(controller, Bare(Counted::default()), Config::DEFAULT)
+    Bus::new(controller, Bare(Counted::default()))
 }
 
 /// Returns a bus for one thread.

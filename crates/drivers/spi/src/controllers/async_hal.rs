@@ -3,11 +3,12 @@
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
+use embedded_hal::spi::Mode;
 use embedded_hal_async::spi::SpiBus;
 use nostall_io::{Held, Nanos, StallCondition};
 
 use super::lines::Lines;
-use super::parts::{Configure, Fixed, Parts, move_words_awaited};
+use super::parts::{Configure, Parts, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
@@ -27,11 +28,11 @@ const POLL: Nanos = Nanos(10);
 /// CPU meanwhile. They give up after 2^24 polls, plus one for each 5 ns of the transfer's time.
 /// When a transfer's future is dropped, it must stop the DMA.
 #[derive(Debug)]
-pub struct AsyncHal<B, L, K = Fixed>(Parts<B, L, K>);
+pub struct AsyncHal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 
 impl<B: SpiBus, L: Lines, K: Configure<B>> AsyncHal<B, L, K> {
     /// Creates the controller. `lines` must be in the state in which no device is selected.
-    /// `settings` are [`Fixed`], or can [`Configure`] the bus.
+    /// `settings` are the clock and mode of a bus that keeps them, or can [`Configure`] the bus.
     pub const fn new(bus: B, lines: L, settings: K) -> Self {
         Self(Parts::new(bus, lines, settings))
     }

@@ -1,9 +1,9 @@
 //! Controller on embedded-hal's blocking bus and output pins.
 
-use embedded_hal::spi::SpiBus;
+use embedded_hal::spi::{Mode, SpiBus};
 
 use super::lines::Lines;
-use super::parts::{Configure, Fixed, Parts, move_words, move_words_awaited};
+use super::parts::{Configure, Parts, move_words, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
@@ -18,11 +18,11 @@ use crate::words::Words;
 ///
 /// A blocking transfer ends when the bus's method returns: it has no time limit.
 #[derive(Debug)]
-pub struct Hal<B, L, K = Fixed>(Parts<B, L, K>);
+pub struct Hal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 
 impl<B: SpiBus, L: Lines, K: Configure<B>> Hal<B, L, K> {
     /// Creates the controller. `lines` must be in the state in which no device is selected.
-    /// `settings` are [`Fixed`], or can [`Configure`] the bus.
+    /// `settings` are the clock and mode of a bus that keeps them, or can [`Configure`] the bus.
     pub const fn new(bus: B, lines: L, settings: K) -> Self {
         Self(Parts::new(bus, lines, settings))
     }

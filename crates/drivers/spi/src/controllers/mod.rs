@@ -14,7 +14,7 @@ pub use async_hal::AsyncHal;
 pub use hal::Hal;
 pub use lines::Lines;
 pub use loopback::Loopback;
-pub use parts::{Configure, Fixed};
+pub use parts::Configure;
 pub use sifive::Sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 pub use spidev::Spidev;

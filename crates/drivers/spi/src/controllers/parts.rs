@@ -13,8 +13,8 @@ use crate::words::Words;
 
 /// Clock and mode of a bus `B`, which embedded-hal's `SpiBus` traits do not cover.
 ///
-/// Implement it for a type of your own, with the functions of the bus's HAL. [`Fixed`] is for a bus
-/// that keeps its clock and mode.
+/// Implement it for a type of your own, with the functions of the bus's HAL. For a bus whose
+/// settings are made elsewhere, its clock and mode suffice: `(8_000_000, MODE_0)`.
 pub trait Configure<B> {
     /// Returns the possible settings, with `lines` chip-select lines:
     /// [`Capabilities::least`] and more modes or clocks. Words have 8 bits.
@@ -28,29 +28,16 @@ pub trait Configure<B> {
     fn configure(&mut self, bus: &mut B, wire: &Wire) -> Result<u32, Fault>;
 }
 
-/// Settings of a bus that keeps its clock and mode. A device with another mode, or that allows only
-/// a slower clock, is refused.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed {
-    clock: u32,
-    mode: Mode,
-}
-
-impl Fixed {
-    /// Creates the settings of a bus that was set to `clock` hertz and `mode`.
-    pub const fn new(clock: u32, mode: Mode) -> Self {
-        Self { clock, mode }
-    }
-}
-
-impl<B> Configure<B> for Fixed {
+/// A bus that keeps its clock, in hertz, and its mode. A device with another mode, or that allows
+/// only a slower clock, is refused.
+impl<B> Configure<B> for (u32, Mode) {
     fn capabilities(&self, lines: u8) -> Capabilities {
-        let capabilities = Capabilities::least(lines).modes(&[self.mode]);
-        capabilities.slowest(self.clock).fastest(self.clock)
+        let capabilities = Capabilities::least(lines).modes(&[self.1]);
+        capabilities.slowest(self.0).fastest(self.0)
     }
 
     fn configure(&mut self, _bus: &mut B, _wire: &Wire) -> Result<u32, Fault> {
-        Ok(self.clock)
+        Ok(self.0)
     }
 }
 

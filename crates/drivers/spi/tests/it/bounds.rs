@@ -15,7 +15,7 @@ use crate::common::*;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{
     Bare, Bus, Completed, Config, Device, Error, Fault, HasWorker, Invalid, Platform, Settings,
-    Submitted, Transfer,
+    Slots, Submitted, Transfer,
 };
 
 /// A waker that counts its calls.
@@ -186,7 +186,7 @@ fn an_owner_of_any_kind_hands_the_bus_over_between_the_messages_of_others() {
     for kind in ["poll", "a handle", "a caller"] {
         let probe = Probe::default();
         let clock = TIME.with(Clone::clone);
-        let bus = Virtual::sized(controller(&probe), Bare(clock.clone()), Config::DEFAULT);
+        let bus = Virtual::sized(controller(&probe), Bare(clock.clone()));
         let bus: &'static Virtual = Box::leak(Box::new(bus));
         let [caller, waits, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
         WAITER.set(Some(Box::pin(async move {
@@ -244,7 +244,7 @@ impl Platform for &Manual {
 fn a_worker_called_for_a_teardown_that_finds_a_full_round_of_messages_runs_again() {
     let manual = Manual::default();
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 64, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 64, 16>> = Bus::sized(controller(&probe), &manual);
     let device = bus.device(device(0)).unwrap();
     device.write(&[1]).unwrap();
     bus.on_timer();
@@ -268,7 +268,7 @@ fn a_controller_that_never_completes_is_given_up_even_with_a_stopped_clock() {
     std::thread::spawn(move || {
         let manual = Manual::default();
         let probe = Probe::default();
-        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
+        let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), &manual);
         let device = bus.device(device(0)).unwrap();
         probe.next(&[Act::NeverAtOnce]);
         let _ = tell.send(device.write(&[1]));
@@ -281,7 +281,7 @@ fn a_controller_that_never_completes_is_given_up_even_with_a_stopped_clock() {
 fn a_future_calls_its_controller_again_at_once_even_with_a_stopped_clock() {
     let manual = Manual::default();
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), &manual);
     let device = bus.device(device(0)).unwrap();
     probe.next(&[Act::Takes(Nanos::ZERO)]);
     let (_, waker) = waker();
@@ -322,7 +322,8 @@ fn a_handle_waits_for_an_absent_worker_no_longer_than_the_lock_timeout() {
             submitted: Submitted::ByWorker,
             ..Config::DEFAULT
         };
-        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Deaf::default(), config);
+        let bus: Bus<_, _, Slots<4, 4, 16>> =
+            Bus::sized(controller(&probe), Deaf::default()).with_config(config);
         let device = bus.device(device(0)).unwrap();
         let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
         let ended = pending.wait();
@@ -502,7 +503,7 @@ fn a_new_device_does_not_wait_behind_a_leaked_future_of_a_dropped_one() {
 
 thread_local! {
     /// The bus that the clock accesses.
-    static SEEN: Cell<Option<&'static Bus<Probed, Curious, 4, 4, 16>>> = const { Cell::new(None) };
+    static SEEN: Cell<Option<&'static Bus<Probed, Curious, Slots<4, 4, 16>>>> = const { Cell::new(None) };
 }
 
 /// A clock that can be read only outside of the bus's critical sections.
@@ -530,9 +531,8 @@ impl Platform for Curious {
 #[test]
 fn the_clock_is_read_outside_of_critical_sections() {
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> =
-        Bus::sized(controller(&probe), Curious::default(), Config::DEFAULT);
-    let bus: &'static Bus<_, _, 4, 4, 16> = Box::leak(Box::new(bus));
+    let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), Curious::default());
+    let bus: &'static Bus<_, _, Slots<4, 4, 16>> = Box::leak(Box::new(bus));
     SEEN.set(Some(bus));
     let [owner, first] = [0, 1].map(|line| bus.device(device(line)).unwrap());
     for looks in 1..=2 {
@@ -582,7 +582,7 @@ impl Platform for Called {
     }
 }
 
-type Calling = Bus<Probed, Called, 4, 4, 16>;
+type Calling = Bus<Probed, Called, Slots<4, 4, 16>>;
 
 fn calling(config: Config) -> (Calling, Probe) {
     let probe = Probe::default();
@@ -591,7 +591,10 @@ fn calling(config: Config) -> (Calling, Probe) {
         timer: Cell::new(None),
         woken: Cell::new(false),
     };
-    (Bus::sized(controller(&probe), platform, config), probe)
+    (
+        Bus::sized(controller(&probe), platform).with_config(config),
+        probe,
+    )
 }
 
 /// Acts as the worker and its timer until there is no work and no timer, or until the time `until`.
@@ -615,7 +618,7 @@ fn serve(bus: &Calling, until: Nanos) {
 }
 
 thread_local! {
-    static ENDLESS: RefCell<Option<Device<'static, Probed, Called, 4, 4, 16>>> =
+    static ENDLESS: RefCell<Option<Device<'static, Probed, Called>>> =
         const { RefCell::new(None) };
 }
 
@@ -910,7 +913,7 @@ fn an_awaited_delay_ends_even_if_the_clock_stops_or_is_set_back() {
         let manual = Manual::default();
         manual.now.set(Nanos::from_secs(7_200));
         let probe = Probe::default();
-        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
+        let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), &manual);
         let device = bus.device(device(0)).unwrap();
         let span = Nanos::from_millis(1);
         let mut message = [Transfer::write(&[1]).delay(span)];
@@ -953,8 +956,7 @@ impl Platform for Ticks {
 #[test]
 fn a_delay_is_not_shortened_by_a_clock_with_long_ticks() {
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> =
-        Bus::sized(controller(&probe), Ticks::default(), Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), Ticks::default());
     let device = bus.device(device(0)).unwrap();
     let span = Nanos::from_millis(30);
     let start = bus.platform().now();
@@ -994,7 +996,7 @@ fn a_controller_that_never_completes_is_given_up_after_a_bounded_number_of_polls
         std::thread::spawn(move || {
             let manual = Manual::default();
             let probe = Probe::default();
-            let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), &manual, Config::DEFAULT);
+            let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), &manual);
             let device = bus.device(device(0)).unwrap();
             probe.next(&[act]);
             let _ = tell.send(device.write(&[1]));
@@ -1029,8 +1031,7 @@ impl Platform for Frozen {
 fn a_caller_and_a_handle_wait_for_a_bounded_number_of_polls_even_with_a_stopped_clock() {
     for granted in [false, true] {
         let probe = Probe::default();
-        let bus: Bus<_, _, 4, 4, 16> =
-            Bus::sized(controller(&probe), Frozen::default(), Config::DEFAULT);
+        let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), Frozen::default());
         let [owner, late, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
         let locked = owner.lock().unwrap();
         let mut message = [Transfer::write(&[1])];
@@ -1201,8 +1202,7 @@ impl Platform for Coarse {
 #[test]
 fn a_transfer_that_completes_in_time_is_not_given_up_if_waits_are_finer_than_the_clock() {
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> =
-        Bus::sized(controller(&probe), Coarse::default(), Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), Coarse::default());
     let device = bus.device(device(0)).unwrap();
     // The transfer takes 16 ms at 1 MHz, in FIFOs of 8 bytes.
     let bytes = [1; 2_000];

@@ -12,7 +12,7 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_spi::controllers::sifive::{Completion, mask};
 use nostall_spi::controllers::{Loopback, Sifive};
 use nostall_spi::{
-    Bare, Bus, Config, Device, Error, Fault, Invalid, Platform, Select, Settings, Transfer,
+    Bare, Bus, Device, Error, Fault, Invalid, Platform, Select, Settings, Slots, Transfer,
 };
 
 /// A SiFive controller with its FIFOs and its line's speed, in virtual time. It receives each sent
@@ -138,7 +138,7 @@ fn chip() -> (Window, VirtualClock) {
     (Window(Rc::new(RefCell::new(chip))), clock)
 }
 
-type SifiveBus<P> = Bus<Sifive<Window>, P, 4, 16>;
+type SifiveBus<P> = Bus<Sifive<Window>, P, Slots<4, 16>>;
 
 /// A platform whose blocked task advances the time until the controller interrupts.
 struct Interrupted {
@@ -177,11 +177,11 @@ impl Platform for Interrupted {
 fn polled() -> (SifiveBus<Bare<VirtualClock>>, Window, VirtualClock) {
     let (window, clock) = chip();
     let controller = Sifive::new(window.clone(), INPUT, 2, Completion::Polled);
-    let bus = Bus::sized(controller, Bare(clock.clone()), Config::DEFAULT);
+    let bus = Bus::sized(controller, Bare(clock.clone()));
     (bus, window, clock)
 }
 
-type SifiveDevice<'b> = Device<'b, Sifive<Window>, Bare<VirtualClock>, 4, 16>;
+type SifiveDevice<'b> = Device<'b, Sifive<Window>, Bare<VirtualClock>>;
 
 /// Drops a message after its first poll.
 fn give_up(device: &mut SifiveDevice<'_>, bytes: &[u8]) {
@@ -200,7 +200,7 @@ fn receives_its_own_bytes(device: &SifiveDevice<'_>) {
 
 /// Returns settings of a device at 1 MHz.
 fn slow() -> Settings {
-    Settings::new(1_000_000, Select::line(0))
+    Settings::new(1_000_000, 0)
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn sifive_interrupts_once_a_fifo() {
         window: window.clone(),
         seen: seen.clone(),
     };
-    let bus: SifiveBus<_> = Bus::sized(controller, platform, Config::DEFAULT);
+    let bus: SifiveBus<_> = Bus::sized(controller, platform);
     let device = bus.device(slow()).unwrap();
     let mut bytes = [7; 64];
     device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
@@ -252,12 +252,12 @@ fn sifive_has_the_next_lower_clock() {
         (u32::MAX, 0),
     ] {
         let (bus, window, _) = polled();
-        let device = bus.device(Settings::new(wanted, Select::line(0))).unwrap();
+        let device = bus.device(Settings::new(wanted, 0)).unwrap();
         device.write(&[1]).unwrap();
         assert_eq!(window.0.borrow().registers[SCKDIV], div, "{wanted} Hz");
     }
     let (bus, _, _) = polled();
-    let refused = bus.device(Settings::new(61_035, Select::line(0)));
+    let refused = bus.device(Settings::new(61_035, 0));
     assert_eq!(
         refused.unwrap_err(),
         Invalid::TooSlow {
@@ -333,7 +333,7 @@ fn sifive_sends_no_word_of_a_message_that_was_given_up_to_any_device() {
     for awaited in [false, true] {
         let (bus, window, clock) = polled();
         let mut device = bus.device(slow()).unwrap();
-        let fast = Settings::new(20_000_000, Select::line(1));
+        let fast = Settings::new(20_000_000, 1);
         let mut other = bus.device(fast).unwrap();
         give_up(&mut device, &[6; 8]);
         // The first word is on the wire when the message is given up.
@@ -369,7 +369,7 @@ fn sifive_after_several_given_up_messages_gives_the_next_its_own_bytes() {
     let (window, clock) = chip();
     let completion = Completion::Interrupt(Nanos::ZERO);
     let controller = Sifive::new(window.clone(), INPUT, 1, completion);
-    let bus: SifiveBus<_> = Bus::sized(controller, Bare(clock), Config::DEFAULT);
+    let bus: SifiveBus<_> = Bus::sized(controller, Bare(clock));
     let mut device = bus.device(slow()).unwrap();
     give_up(&mut device, &[1, 2]);
     give_up(&mut device, &[3, 4]);
@@ -412,7 +412,7 @@ fn sifive_that_has_lost_answers_works_again_after_a_rest() {
 
 #[test]
 fn loopback_receives_the_sent_bytes() {
-    let bus: Bus<_, _> = Bus::new(Loopback, Bare(VirtualClock::new()), Config::DEFAULT);
+    let bus: Bus<_, _> = Bus::new(Loopback, Bare(VirtualClock::new()));
     let device = bus.device(slow()).unwrap();
     let (mut long, mut short, mut read) = ([0; 3], [0; 1], [9; 2]);
     device
@@ -432,7 +432,7 @@ fn a_file_that_is_not_spidev_is_an_error() {
     assert!(Spidev::open("/dev/there-is-no-such-device").is_err());
     // This file is not an SPI device.
     let null = Spidev::open("/dev/null").unwrap();
-    let bus: Bus<_, _> = Bus::new(null, Bare(VirtualClock::new()), Config::DEFAULT);
+    let bus: Bus<_, _> = Bus::new(null, Bare(VirtualClock::new()));
     let device = bus.device(slow()).unwrap();
     let error = device.write(&[1]).unwrap_err();
     // The error is ENOTTY.
@@ -448,7 +448,7 @@ fn a_file_that_is_not_spidev_is_an_error() {
 #[test]
 fn a_bus_takes_no_more_memory_than_the_documentation_says() {
     const fn bus<const W: usize, const S: usize, const B: usize>() -> usize {
-        size_of::<Bus<Loopback, Bare<()>, W, S, B>>()
+        size_of::<Bus<Loopback, Bare<()>, Slots<W, S, B>>>()
     }
     assert_eq!(bus::<0, 0, 0>(), 240);
     assert_eq!(bus::<1, 0, 0>() - bus::<0, 0, 0>(), 32);

@@ -13,8 +13,8 @@ use crate::common::*;
 use nostall_devices::VirtualClock;
 use nostall_io::Nanos;
 use nostall_spi::{
-    Bare, Bus, Capabilities, Completed, Config, Controller, Error, Fault, Level, Progress, Select,
-    Settings, Transfer, Wire, Words,
+    Bare, Bus, Capabilities, Completed, Config, Controller, Error, Fault, Level, Progress,
+    Settings, Slots, Transfer, Wire, Words,
 };
 
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
@@ -125,8 +125,8 @@ fn a_driver_that_panics_on_a_locked_bus_is_not_called_again_before_the_panic_is_
 /// Submits a message whose driver panics, and catches the panic. The message is run within `submit`
 /// on an idle bus of tasks.
 #[cfg(feature = "std")]
-fn panics_within_submit<C: Controller, const S: usize>(
-    device: &nostall_spi::Device<'_, C, nostall_spi::Threads, 4, S, 16>,
+fn panics_within_submit<C: Controller>(
+    device: &nostall_spi::Device<'_, C, nostall_spi::Threads>,
     probe: &Probe,
 ) {
     probe.next(&[Act::Panics]);
@@ -139,7 +139,7 @@ fn panics_within_submit<C: Controller, const S: usize>(
 fn a_driver_that_panics_within_submit_keeps_no_place_of_the_line() {
     let probe = Probe::default();
     let threads = nostall_spi::Threads::new();
-    let bus: Bus<_, _, 4, 8, 16> = Bus::sized(controller(&probe), threads, Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 8, 16>> = Bus::sized(controller(&probe), threads);
     let device = bus.device(device(1)).unwrap();
     for _ in 0..8 {
         panics_within_submit(&device, &probe);
@@ -375,13 +375,14 @@ fn a_callback_that_panics_leaves_the_bus_to_the_next_message() {
 #[cfg(feature = "std")]
 #[test]
 fn a_caller_that_waits_for_a_bus_that_is_never_released_gives_up() {
-    use nostall_spi::{Bus, Threads};
+    use nostall_spi::{Bus, Slots, Threads};
     let config = Config {
         lock_timeout: Nanos::from_millis(5),
         ..Config::DEFAULT
     };
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Threads::new(), config);
+    let bus: Bus<_, _, Slots<4, 4, 16>> =
+        Bus::sized(controller(&probe), Threads::new()).with_config(config);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
     let locked = one.lock().unwrap();
@@ -435,13 +436,12 @@ fn messages_without_data_select_and_release() {
 #[cfg(feature = "std")]
 #[test]
 fn a_callback_that_always_submits_does_not_block_callers() {
-    use nostall_spi::{Bus, Threads};
-    type Shared = Bus<Probed, Threads, 4, 4, 16>;
+    use nostall_spi::{Bus, Slots, Threads};
+    type Shared = Bus<Probed, Threads, Slots<4, 4, 16>>;
     static RAN: AtomicUsize = AtomicUsize::new(0);
     let bus: &'static Shared = Box::leak(Box::new(Bus::sized(
         controller(&Probe::default()),
         Threads::new(),
-        Config::DEFAULT,
     )));
     static AGAIN: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>> = std::sync::OnceLock::new();
     fn again(_: Completed<'_>) {
@@ -473,7 +473,7 @@ fn a_callback_that_always_submits_does_not_block_callers() {
 #[test]
 fn a_time_out_is_computed_from_the_clock_that_was_set() {
     // The transfer has 512 KiB. The device allows 104 MHz, and the controller runs at 16 MHz.
-    let asked = Settings::new(104_000_000, Select::line(1));
+    let asked = Settings::new(104_000_000, 1);
     let took = Nanos::from_millis(262);
     let probe = Probe::default();
     let bus: Virtual = Bus::sized(
@@ -482,7 +482,6 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
             ..controller(&probe)
         },
         Bare(VirtualClock::new()),
-        Config::DEFAULT,
     );
     let device = bus.device(asked).unwrap();
     // In several pieces, as a FIFO is filled.
@@ -496,7 +495,6 @@ fn a_time_out_is_computed_from_the_clock_that_was_set() {
             ..controller(&probe)
         },
         Bare(VirtualClock::new()),
-        Config::DEFAULT,
     );
     assert_eq!(bus.device(asked).unwrap().settings().clock, 16_000_000);
 }
@@ -555,7 +553,7 @@ fn after_a_panic_in_chip_select_the_next_message_selects_its_own_line() {
             panics: panics.clone(),
         };
         let clock = Bare(VirtualClock::new());
-        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(fragile, clock, Config::DEFAULT);
+        let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(fragile, clock);
         let one = bus.device(device(1)).unwrap();
         let two = bus.device(device(2)).unwrap();
         one.write(&[1]).unwrap();

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use embedded_hal::digital::{ErrorType as PinError, OutputPin};
 use embedded_hal::spi::{ErrorType, SpiBus};
 use nostall_devices::VirtualClock;
-use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
-use nostall_spi::{Bare, Bus, Config, Controller, Select, Settings};
+use nostall_spi::controllers::{AsyncHal, Hal};
+use nostall_spi::{Bare, Bus, Controller, Mode, Settings, Slots};
 use w25q32jv::W25q32jv;
 
 /// The functions of a W25Q32JV that a driver needs (its data sheet, section "Instructions").
@@ -196,9 +196,11 @@ impl OutputPin for Unwired {
     }
 }
 
-type FlashBus<C> = Bus<C, Bare<VirtualClock>, 4, 0, 0>;
+type FlashBus<C> = Bus<C, Bare<VirtualClock>, Slots<4, 0, 0>>;
 
-fn chip<C: Controller>(controller: fn(Shared, [Line; 1], Fixed) -> C) -> (FlashBus<C>, Shared) {
+fn chip<C: Controller>(
+    controller: fn(Shared, [Line; 1], (u32, Mode)) -> C,
+) -> (FlashBus<C>, Shared) {
     let chip = Shared(Rc::new(RefCell::new(Chip {
         memory: vec![0x55; Chip::SIZE],
         writable: false,
@@ -207,13 +209,13 @@ fn chip<C: Controller>(controller: fn(Shared, [Line; 1], Fixed) -> C) -> (FlashB
         received: Vec::new(),
         selections: 0,
     })));
-    let fixed = Fixed::new(SETTINGS.clock, SETTINGS.mode);
+    let fixed = (SETTINGS.clock, SETTINGS.mode);
     let hal = controller(chip.clone(), [Line(chip.clone())], fixed);
-    let bus = Bus::sized(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let bus = Bus::sized(hal, Bare(VirtualClock::new()));
     (bus, chip)
 }
 
-const SETTINGS: Settings = Settings::new(20_000_000, Select::line(0));
+const SETTINGS: Settings = Settings::new(20_000_000, 0);
 
 fn text() -> Vec<u8> {
     (0..1_000_u32)

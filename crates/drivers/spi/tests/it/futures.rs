@@ -13,7 +13,9 @@ use crate::common::*;
 use embedded_hal::spi::Operation;
 use embedded_hal_async::spi::SpiDevice;
 use nostall_io::{Clock, Nanos};
-use nostall_spi::{Bare, Bus, Completed, Config, Error, Fault, Platform, Settings, Transfer};
+use nostall_spi::{
+    Bare, Bus, Completed, Config, Error, Fault, Platform, Settings, Slots, Transfer,
+};
 
 /// A waker that counts its calls, or panics.
 struct Woken(AtomicUsize, bool);
@@ -478,7 +480,7 @@ fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
     let probe = Probe::default();
     let clock = nostall_devices::VirtualClock::new();
     let platform = Timers(clock.clone(), std::sync::Mutex::default());
-    let bus: Bus<_, _, 4, 0, 0> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 0, 0>> = Bus::sized(controller(&probe), platform);
     let device = bus.device(device(1)).unwrap();
     let span = Nanos::from_millis(50);
     probe.next(&[Act::Takes(span)]);
@@ -526,7 +528,6 @@ fn a_future_of_a_send_bus_is_send() {
     let bus: Bus<_, _> = Bus::new(
         nostall_spi::controllers::Loopback,
         Bare(nostall_io::HostClock::default()),
-        Config::DEFAULT,
     );
     let device = bus.device(device(1)).unwrap();
     let mut message = [Transfer::write(&[1])];
@@ -580,12 +581,12 @@ fn a_callback_of_a_dropped_device_is_called() {
     assert_eq!(probe.count(), 0);
 }
 
-type Served = Bus<Probed, Timers, 4, 4, 16>;
+type Served = Bus<Probed, Timers, Slots<4, 4, 16>>;
 
 fn served() -> (Served, Probe, nostall_devices::VirtualClock) {
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let platform = Timers(clock.clone(), std::sync::Mutex::default());
-    let bus = Bus::sized(controller(&probe), platform, Config::DEFAULT);
+    let bus = Bus::sized(controller(&probe), platform);
     (bus, probe, clock)
 }
 
@@ -668,7 +669,7 @@ fn an_awaited_worker_yields_to_other_tasks_after_64_messages() {
     fn nothing(_: Completed<'_>) {}
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let platform = Timers(clock, std::sync::Mutex::default());
-    let bus: Bus<_, _, 4, 100, 16> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 100, 16>> = Bus::sized(controller(&probe), platform);
     let device = bus.device(device(0)).unwrap();
     let (woken, waker) = waker(false);
     let mut worker = pin!(bus.serve());
@@ -816,7 +817,8 @@ fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
             idle_timeout: Nanos::from_micros(1),
             ..Config::DEFAULT
         };
-        let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), Hasty::default(), config);
+        let bus: Bus<_, _, Slots<4, 4, 16>> =
+            Bus::sized(controller(&probe), Hasty::default()).with_config(config);
         let device = bus.device(device(1)).unwrap();
         let (woken, waker) = waker(false);
         let mut worker = pin!(bus.serve());

@@ -11,9 +11,9 @@ use embedded_hal_mock::eh1::digital::{Mock as MockPin, State, Transaction as Edg
 use embedded_hal_mock::eh1::spi::{Mock as Spi, Transaction as Traffic};
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
+use nostall_spi::controllers::{AsyncHal, Hal};
 use nostall_spi::{
-    Bare, Bus, Config, Device, Error, Fault, Invalid, MODE_0, MODE_3, Polarity, Select, Settings,
+    Bare, Bus, Device, Error, Fault, Invalid, MODE_0, MODE_3, Mode, Polarity, Select, Settings,
     Transfer, WordSize,
 };
 
@@ -22,11 +22,11 @@ type Dev<'b> = Device<'b, Hal<Spi<u8>, [MockPin; 2]>, Bare<VirtualClock>>;
 
 /// Returns settings for line 0, which is active low.
 fn settings() -> Settings {
-    Settings::new(1_000_000, Select::line(0))
+    Settings::new(1_000_000, 0)
 }
 
 /// Clock and mode of [`settings`].
-const FIXED: Fixed = Fixed::new(1_000_000, MODE_0);
+const FIXED: (u32, Mode) = (1_000_000, MODE_0);
 
 /// Returns the edges of one selection of line 0.
 fn selected() -> Vec<Edge> {
@@ -44,9 +44,9 @@ fn sees(
 ) -> Nanos {
     let (mut spi, clock) = (Spi::new(traffic), VirtualClock::new());
     let mut pins = [MockPin::new(line), MockPin::new(other)];
-    let fixed = Fixed::new(settings.clock, settings.mode);
+    let fixed = (settings.clock, settings.mode);
     let hal = Hal::new(spi.clone(), pins.clone(), fixed);
-    let bus: HalBus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
+    let bus: HalBus = Bus::new(hal, Bare(clock.clone()));
     act(&mut bus.device(settings).unwrap());
     spi.done();
     pins.iter_mut().for_each(MockPin::done);
@@ -130,10 +130,10 @@ fn chip_selects_may_be_of_different_types() {
     let mut other = MockPin::new(&selected());
     let mut spi = Spi::new(&[Traffic::write_vec(vec![1]), Traffic::flush()]);
     let hal = Hal::new(spi.clone(), (Unwired, other.clone()), FIXED);
-    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
-    let second = Settings::new(1_000_000, Select::line(1));
+    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()));
+    let second = Settings::new(1_000_000, 1);
     bus.device(second).unwrap().write(&[1]).unwrap();
-    let third = Settings::new(1_000_000, Select::line(2));
+    let third = Settings::new(1_000_000, 2);
     assert_eq!(bus.device(third).err(), Some(Invalid::Line(2)));
     spi.done();
     other.done();
@@ -251,7 +251,7 @@ fn a_message_that_deselects_in_the_middle_has_two_selections() {
 #[test]
 fn an_active_high_line_is_inverted() {
     let traffic = [Traffic::write_vec(vec![1]), Traffic::flush()];
-    let high = Settings::new(1_000_000, Select::Line(1, Polarity::ActiveHigh));
+    let high = Settings::new(1_000_000, 0).select(Select::Line(1, Polarity::ActiveHigh));
     let line = [Edge::set(State::High), Edge::set(State::Low)];
     sees(high, &traffic, &[], &line, |device| {
         SpiDevice::write(device, &[1]).unwrap();
@@ -261,7 +261,7 @@ fn an_active_high_line_is_inverted() {
 #[test]
 fn without_a_line_no_pin_changes() {
     let traffic = [Traffic::write_vec(vec![0xff; 10]), Traffic::flush()];
-    let none = Settings::new(1_000_000, Select::None);
+    let none = Settings::new(1_000_000, 0).select(Select::None);
     sees(none, &traffic, &[], &[], |device| {
         SpiDevice::write(device, &[0xff; 10]).unwrap();
     });
@@ -302,7 +302,7 @@ fn settings_other_than_those_of_a_fixed_bus_are_refused() {
     });
     let pins = [MockPin::new(&[]), MockPin::new(&[])];
     let hal = Hal::new(Spi::new(&[]), pins, FIXED);
-    let bus: HalBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let bus: HalBus = Bus::new(hal, Bare(VirtualClock::new()));
     let refused = bus.device(settings().mode(MODE_3)).unwrap_err();
     assert_eq!(refused, Invalid::Mode(MODE_3));
     bus.with_controller(|_| ()).unwrap();
@@ -355,9 +355,9 @@ fn nothing_is_sent_while_the_line_of_another_device_cannot_be_released() {
     let mut spi = Spi::new(&traffic);
     let pins = [Weak::default(), Weak::default()];
     let hal = Hal::new(spi.clone(), pins.clone(), FIXED);
-    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()));
     let [one, two] = [0, 1].map(|line| {
-        let settings = Settings::new(1_000_000, Select::line(line));
+        let settings = Settings::new(1_000_000, line);
         bus.device(settings).unwrap()
     });
     // At the end of the message, in its clean-up, and before each of the next two messages.
@@ -455,7 +455,7 @@ fn dma(polls: u32) -> (DmaBus, Dma, VirtualClock) {
     let (dma, clock) = (Dma::default(), VirtualClock::new());
     dma.0.borrow_mut().polls = polls;
     let hal = AsyncHal::new(dma.clone(), [dma.clone()], FIXED);
-    let bus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
+    let bus = Bus::new(hal, Bare(clock.clone()));
     (bus, dma, clock)
 }
 
@@ -548,8 +548,8 @@ fn a_blocking_caller_polls_an_asynchronous_bus_for_as_long_as_a_long_transfer_ma
     let dma = Dma::default();
     // Half a second at 20 ns per poll.
     dma.0.borrow_mut().polls = 25_000_000;
-    let hal = AsyncHal::new(dma.clone(), [dma.clone()], Fixed::new(100_000, MODE_0));
-    let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let hal = AsyncHal::new(dma.clone(), [dma.clone()], (100_000, MODE_0));
+    let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()));
     let mut device = bus.device(slow).unwrap();
     // The message takes half a second on the wire.
     assert_eq!(SpiDevice::write(&mut device, &[1; 6_250]), Ok(()));
@@ -558,8 +558,8 @@ fn a_blocking_caller_polls_an_asynchronous_bus_for_as_long_as_a_long_transfer_ma
 #[test]
 fn a_clock_of_0_hertz_is_refused_before_a_word_is_sent() {
     let dma = Dma::default();
-    let hal = AsyncHal::new(dma.clone(), [dma.clone()], Fixed::new(0, MODE_0));
-    let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let hal = AsyncHal::new(dma.clone(), [dma.clone()], (0, MODE_0));
+    let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()));
     let mut device = bus.device(settings()).unwrap();
     let refused = Error::Failed {
         transfer: 0,

@@ -141,7 +141,9 @@ fn an_empty_transfer_transfers_nothing_and_is_a_pause() {
 #[test]
 fn without_a_line_no_line_changes() {
     let (bus, probe, _) = bus(Config::DEFAULT);
-    let device = bus.device(Settings::new(1_000_000, Line::None)).unwrap();
+    let device = bus
+        .device(Settings::new(1_000_000, 0).select(Line::None))
+        .unwrap();
     device.write(&[0xff; 10]).unwrap();
     assert_eq!(probe.told()[2..], [bytes(&[0xff; 10])]);
 }
@@ -202,7 +204,7 @@ fn a_transfers_own_clock_is_limited_to_the_controllers_fastest() {
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let mut limited = controller(&probe);
     limited.capabilities = Capabilities::all(1).fastest(20_000_000);
-    let bus: Virtual = nostall_spi::Bus::sized(limited, nostall_spi::Bare(clock), Config::DEFAULT);
+    let bus: Virtual = nostall_spi::Bus::sized(limited, nostall_spi::Bare(clock));
     let device = bus.device(device(0)).unwrap();
     let message = || [Transfer::write(&[1]).clock(50_000_000)];
     device.sync(&mut message()).unwrap();
@@ -232,7 +234,7 @@ fn a_controller_that_reports_a_clock_of_0_hertz_is_refused() {
     let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
     let mut stopped = controller(&probe);
     stopped.rate = Some(0);
-    let bus: Virtual = nostall_spi::Bus::sized(stopped, nostall_spi::Bare(clock), Config::DEFAULT);
+    let bus: Virtual = nostall_spi::Bus::sized(stopped, nostall_spi::Bare(clock));
     let device = bus.device(device(0)).unwrap();
     for _ in 0..2 {
         assert_eq!(device.write(&[1]), failed(0, Fault::Refused));
@@ -246,7 +248,7 @@ fn a_message_beyond_the_controllers_capabilities_is_refused_before_it_begins() {
     let mut least = controller(&probe);
     least.capabilities = Capabilities::least(1).slowest(1_000).longest(8);
     let clock = nostall_devices::VirtualClock::new();
-    let bus: Virtual = nostall_spi::Bus::sized(least, nostall_spi::Bare(clock), Config::DEFAULT);
+    let bus: Virtual = nostall_spi::Bus::sized(least, nostall_spi::Bare(clock));
     let good = device(0);
     let refused = |settings: Settings| bus.device(settings).unwrap_err();
     assert_eq!(refused(good.mode(MODE_1)), Invalid::Mode(MODE_1));
@@ -296,7 +298,7 @@ fn several_messages_in_a_row_are_not_interrupted() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
-    let mut locked: Locked<'_, _, _, 4, 4, 16> = one.lock().unwrap();
+    let mut locked: Locked<'_, _, _> = one.lock().unwrap();
     locked.sync(&mut [Transfer::write(&[1])]).unwrap();
     assert_eq!(two.write(&[9]), Err(Error::WouldBlock));
     locked.sync(&mut [Transfer::write(&[2])]).unwrap();

@@ -69,8 +69,7 @@ fn without_a_worker_a_submitted_message_waits_for_poll_or_the_next_caller() {
 fn a_task_runs_its_message_to_an_idle_bus_itself() {
     let probe = Probe::default();
     let threads = nostall_spi::Threads::new();
-    let bus: nostall_spi::Bus<_, _> =
-        nostall_spi::Bus::new(controller(&probe), threads, Config::DEFAULT);
+    let bus: nostall_spi::Bus<_, _> = nostall_spi::Bus::new(controller(&probe), threads);
     let device = bus.device(device(1)).unwrap();
     let submitted = device.submit(&mut [Transfer::write(&[1])]).unwrap();
     assert!(submitted.is_done());
@@ -199,9 +198,9 @@ mod threads {
     use std::time::Duration;
 
     use super::*;
-    use nostall_spi::{Bus, Error, Fault, Select, Settings, Submitted, Threads, Worker};
+    use nostall_spi::{Bus, Error, Fault, Settings, Slots, Submitted, Threads, Worker};
 
-    type Shared = Bus<Probed, Threads, 8, 8, 16>;
+    type Shared = Bus<Probed, Threads, Slots<8, 8, 16>>;
 
     /// A time limit for tests that must not depend on it: more than any pause of a machine.
     const LONG: Nanos = Nanos::from_secs(600);
@@ -212,7 +211,7 @@ mod threads {
             lock_timeout: LONG,
             ..config
         };
-        let bus = Bus::sized(controller(&probe), Threads::new(), config);
+        let bus = Bus::sized(controller(&probe), Threads::new()).with_config(config);
         (bus, probe)
     }
 
@@ -353,7 +352,7 @@ mod threads {
     fn interrupts_wake_the_context_that_waits_for_them() {
         let (bus, probe) = shared(Config::DEFAULT);
         // At 1 Hz, the time limit is not reached even on a busy machine.
-        let device = bus.device(Settings::new(1, Select::line(1))).unwrap();
+        let device = bus.device(Settings::new(1, 1)).unwrap();
         probe.next(&[Act::Interrupts; 50]);
         thread::scope(|scope| {
             let caller = scope.spawn(|| {
@@ -591,7 +590,7 @@ mod threads {
 mod on_threads {
     use super::*;
     use common::{Act, HANG_LIMIT, Probed};
-    use nostall_spi::{Bus, Error, Submitted, Threads, Worker};
+    use nostall_spi::{Bus, Error, Slots, Submitted, Threads, Worker};
     use std::cell::RefCell;
     use std::future::poll_fn;
     use std::pin::pin;
@@ -599,7 +598,7 @@ mod on_threads {
     use std::task::{Context, Poll, Waker};
     use std::thread;
 
-    type Shared = Bus<Probed, Threads, 8, 4, 16>;
+    type Shared = Bus<Probed, Threads, Slots<8, 4, 16>>;
 
     fn shared(lock_timeout: Nanos) -> (&'static Shared, Probe) {
         let probe = Probe::default();
@@ -607,7 +606,7 @@ mod on_threads {
             lock_timeout,
             ..Config::DEFAULT
         };
-        let bus = Bus::sized(controller(&probe), Threads::new(), config);
+        let bus = Bus::sized(controller(&probe), Threads::new()).with_config(config);
         (Box::leak(Box::new(bus)), probe)
     }
 
@@ -778,7 +777,7 @@ mod on_threads {
             ..Config::DEFAULT
         };
         let probe = Probe::default();
-        let bus: Shared = Bus::sized(controller(&probe), Threads::new(), config);
+        let bus: Shared = Bus::sized(controller(&probe), Threads::new()).with_config(config);
         let bus: &'static Shared = Box::leak(Box::new(bus));
         let device = bus.device(device(0)).unwrap();
         let (release, released) = mpsc::channel();

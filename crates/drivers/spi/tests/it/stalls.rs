@@ -6,7 +6,7 @@ use std::task::Waker;
 use crate::common::*;
 use nostall_devices::{Stalls, VirtualClock};
 use nostall_io::{Clock, Counter, Nanos, StallCondition};
-use nostall_spi::{Bus, Config, Error, HasWorker, Platform, Settings};
+use nostall_spi::{Bus, Config, Error, HasWorker, Platform, Settings, Slots};
 
 /// Returns the result of `run`, the time for which the CPU is occupied in it, and the reported
 /// stalls.
@@ -99,7 +99,7 @@ fn spinning_for_a_bus_with_an_owner_is_a_stall() {
         clock: clock.clone(),
         reads: Cell::new(0),
     };
-    let bus: Bus<_, _, 4, 4, 16> = Bus::sized(controller(&probe), platform, Config::DEFAULT);
+    let bus: Bus<_, _, Slots<4, 4, 16>> = Bus::sized(controller(&probe), platform);
     let [owner, other] = [0, 1].map(|line| bus.device(device(line)).unwrap());
     let locked = owner.lock().unwrap();
     let (result, _, stalls) = held(&clock, || other.write(&[1]));

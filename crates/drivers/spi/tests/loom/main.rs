@@ -45,6 +45,8 @@ mod pending;
 mod platform;
 #[path = "../../src/settings.rs"]
 mod settings;
+#[path = "../../src/slots.rs"]
+mod slots;
 #[path = "../../src/station.rs"]
 mod station;
 #[path = "../../src/statistics.rs"]
@@ -77,6 +79,7 @@ pub use locked::Locked;
 pub use pending::Pending;
 pub use platform::{HasWorker, Platform};
 pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
+pub use slots::{AnySlots, Slots};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 pub use transfer::{Message, Options, Transfer};

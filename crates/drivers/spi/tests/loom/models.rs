@@ -26,7 +26,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::world::{Token, World, in_interrupt};
 use crate::{
     AsyncController, Bus, Capabilities, Completed, Config, Controller, Error, Fault, HasWorker,
-    Level, Progress, Select, Settings, Submitted, Transfer, Waits, Wire, Words,
+    Level, Progress, Select, Settings, Slots, Submitted, Transfer, Waits, Wire, Words,
 };
 
 /// A controller that records the sent bytes.
@@ -132,14 +132,14 @@ impl AsyncController for Paper {
     }
 }
 
-type Paperwork = Bus<Paper, World, 3, 2, 2>;
+type Paperwork = Bus<Paper, World, Slots<3, 2, 2>>;
 
 fn bus(has_worker: HasWorker) -> Arc<Paperwork> {
     on(World::new(has_worker))
 }
 
 fn on(world: World) -> Arc<Paperwork> {
-    made(Bus::sized(Paper::default(), world, Config::DEFAULT))
+    made(Bus::sized(Paper::default(), world))
 }
 
 /// Returns a bus that leaves submitted messages to its worker.
@@ -148,7 +148,7 @@ fn left_to_worker(has_worker: HasWorker) -> Arc<Paperwork> {
         submitted: Submitted::ByWorker,
         ..Config::DEFAULT
     };
-    made(Bus::sized(Paper::default(), World::new(has_worker), config))
+    made(Bus::sized(Paper::default(), World::new(has_worker)).with_config(config))
 }
 
 fn made(bus: Paperwork) -> Arc<Paperwork> {
@@ -173,7 +173,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 fn settings() -> Settings {
-    Settings::new(1_000_000, Select::line(0))
+    Settings::new(1_000_000, 0)
 }
 
 /// Starts a worker as in a kernel.
@@ -226,7 +226,7 @@ fn block_on<F: Future>(mut future: Pin<&mut F>) -> F::Output {
 
 /// Returns all sent bytes. Checks that the bus is idle and empty.
 fn sent(bus: &Paperwork) -> Vec<u8> {
-    assert_eq!(bus.ownership.word(), 0, "the gate of an idle bus");
+    assert_eq!(bus.gate.word(), 0, "the gate of an idle bus");
     let sent = bus.with_controller(|paper| {
         assert!(!paper.selected);
         std::mem::take(&mut paper.sent)
@@ -941,7 +941,7 @@ fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
             let paper = Paper::default();
             let through = paper.through.clone();
             let world = World::new(HasWorker::No);
-            let bus = made(Bus::sized(paper, world, Config::DEFAULT));
+            let bus = made(Bus::sized(paper, world));
             let interrupt = spawn(&bus, move |its| {
                 through.store(1, Ordering::Release);
                 in_interrupt(|| its.on_interrupt());

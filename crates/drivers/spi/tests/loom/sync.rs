@@ -62,13 +62,15 @@ impl<T> DerefMut for Used<'_, T> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Critical<T>(Mutex<T>);
+pub struct Critical<T: ?Sized>(Mutex<T>);
 
 impl<T> Critical<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
+}
 
+impl<T: ?Sized> Critical<T> {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
         // Threads are coroutines under loom. A panic in one thread may poison a lock of another
         // one.
@@ -78,15 +80,17 @@ impl<T> Critical<T> {
 
 /// A lock that fails the test if a context would have to wait for it.
 #[derive(Debug)]
-pub(crate) struct Lock<T>(Mutex<T>);
+pub struct Lock<T: ?Sized>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// Does nothing, because no model leaks a guard.
-    pub(crate) unsafe fn break_open(&self) {}
-
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
+}
+
+impl<T: ?Sized> Lock<T> {
+    /// Does nothing, because no model leaks a guard.
+    pub(crate) unsafe fn break_open(&self) {}
 
     pub(crate) fn enter(&self) -> MutexGuard<'_, T> {
         match self.0.try_lock() {

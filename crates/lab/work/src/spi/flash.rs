@@ -7,7 +7,9 @@
 use core::fmt;
 
 use nostall_io::Nanos;
-use nostall_spi::{Bus, Controller, Device, Error, Invalid, Platform, Select, Settings, Transfer};
+use nostall_spi::{
+    AnySlots, Bus, Controller, Device, Error, Invalid, Platform, Settings, Transfer,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::job_result::{Digest, JobResult, Sector};
@@ -89,9 +91,9 @@ impl fmt::Display for Failed {
 
 /// Tests the flash at `line`: erases a sector, checks that it is all ones, and writes a pattern
 /// that differs from the old contents. It then reads the sector back. The old contents are lost.
-pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
-    bus: &Bus<C, P, W, S, B>,
-    line: Select,
+pub fn flash<C: Controller, P: Platform>(
+    bus: &Bus<C, P, dyn AnySlots>,
+    line: u8,
     tell: &mut dyn FnMut(JobResult),
 ) {
     let tried = bus
@@ -106,14 +108,12 @@ pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B
     }
 }
 
-struct Flash<'b, C: Controller, P: Platform, const W: usize, const S: usize, const B: usize> {
-    device: Device<'b, C, P, W, S, B>,
+struct Flash<'b, C: Controller, P: Platform> {
+    device: Device<'b, C, P>,
     clock: &'b P,
 }
 
-impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
-    Flash<'_, C, P, W, S, B>
-{
+impl<C: Controller, P: Platform> Flash<'_, C, P> {
     fn try_sector(&self, tell: &mut dyn FnMut(JobResult)) -> Result<(), Failed> {
         let id = self.identify()?;
         tell(JobResult::FlashId(id));

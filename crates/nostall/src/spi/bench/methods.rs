@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use nostall_io::HostClock;
 use nostall_spi::controllers;
-use nostall_spi::{Bus, Config, Device, Error, Fault, Settings, Statistics, Threads, Transfer};
+use nostall_spi::{Bus, Device, Error, Fault, Settings, Slots, Statistics, Threads, Transfer};
 use spidev::{Spidev, SpidevTransfer};
 
 use super::board::{Board, shown};
@@ -25,8 +25,8 @@ pub const MOST_THREADS: usize = 64;
 pub const ROUNDS: u32 = 5;
 
 /// One place for each thread that may want the bus.
-type OurBus = Bus<controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
-type OurDevice<'b> = Device<'b, controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
+type OurBus = Bus<controllers::Spidev, Threads, Slots<MOST_THREADS, 0, 0>>;
+type OurDevice<'b> = Device<'b, controllers::Spidev, Threads>;
 
 /// A method of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl<'a> Methods<'a> {
             settings,
             files: (0..threads).map(|_| open()).collect::<Result<_>>()?,
             shared: Mutex::new(open()?),
-            bus: Bus::sized(ours, Threads::new(), Config::DEFAULT),
+            bus: Bus::sized(ours, Threads::new()),
         })
     }
 

@@ -204,7 +204,7 @@ impl Args {
             (false, false) => Select::Line(0, Polarity::ActiveLow),
         };
         let mode = self.mode.map_or(set.mode.bits() & 3, u32::from);
-        let mut settings = Settings::new(clock, select);
+        let mut settings = Settings::new(clock, 0).select(select);
         settings.mode = [MODE_0, MODE_1, MODE_2, MODE_3][mode as usize];
         if has(SpiModeFlags::SPI_LSB_FIRST) {
             settings.order = BitOrder::LsbFirst;

@@ -35,10 +35,10 @@ fn nothing_is_sent_without_bytes_to_send() {
 fn a_device_keeps_its_settings_unless_options_change_them() {
     let of = |line, set| args(line).unwrap().settings(set);
     let as_set = of("--send 00", &FLASH).unwrap();
-    let expected = Settings::new(50_000_000, Select::line(0)).mode(MODE_3);
+    let expected = Settings::new(50_000_000, 0).mode(MODE_3);
     assert_eq!(as_set, expected);
     let changed = of("--send 00 --mode 1 --clock 400k --no-cs", &FLASH).unwrap();
-    let expected = Settings::new(400_000, Select::None).mode(MODE_1);
+    let expected = Settings::new(400_000, 0).select(Select::None).mode(MODE_1);
     assert_eq!(changed, expected);
     let odd = Set {
         mode: SpiModeFlags::SPI_CS_HIGH | SpiModeFlags::SPI_LSB_FIRST,

@@ -278,13 +278,13 @@ mod tests {
             order: BitOrder::LsbFirst,
             wires: Wires::Three,
             select: Select::Line(0, Polarity::ActiveHigh),
-            ..Settings::new(1, Select::None).mode(MODE_2)
+            ..Settings::new(1, 0).select(Select::None).mode(MODE_2)
         };
         // linux/spi/spi.h: CPOL 2, CS_HIGH 4, LSB_FIRST 8, 3WIRE 0x10, NO_CS 0x40.
         assert_eq!(mode(&settings).bits(), 0x1e);
         let none = Settings {
             select: Select::None,
-            ..Settings::new(1, Select::None).mode(MODE_1)
+            ..Settings::new(1, 0).select(Select::None).mode(MODE_1)
         };
         assert_eq!(mode(&none).bits(), 0x41);
     }

@@ -143,10 +143,10 @@ const fn micros(span: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Select;
+
     use crate::transfer::Transfer;
 
-    const SETTINGS: Settings = Settings::new(1_000_000, Select::line(0));
+    const SETTINGS: Settings = Settings::new(1_000_000, 0);
 
     fn delays(delay: Nanos, cs_change: bool) -> Vec<(u16, u8)> {
         let mut given = Vec::new();

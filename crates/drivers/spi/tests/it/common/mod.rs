@@ -9,7 +9,7 @@ use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{
     AsyncController, Bare, Bus, Capabilities, Config, Controller, Device, Error, Fault, Level,
-    Mode, Progress, Select, Settings, Transfer, Wire, Words,
+    Mode, Progress, Select, Settings, Slots, Transfer, Wire, Words,
 };
 
 /// Ends a hang.
@@ -245,12 +245,12 @@ impl Controller for Probed {
 
 impl AsyncController for Probed {}
 
-pub type Virtual = Bus<Probed, Bare<VirtualClock>, 4, 4, 16>;
+pub type Virtual = Bus<Probed, Bare<VirtualClock>, Slots<4, 4, 16>>;
 
 /// A bus in virtual time, without a worker.
 pub fn bus(config: Config) -> (Virtual, Probe, VirtualClock) {
     let (probe, clock) = (Probe::default(), VirtualClock::new());
-    let bus = Bus::sized(controller(&probe), Bare(clock.clone()), config);
+    let bus = Bus::sized(controller(&probe), Bare(clock.clone())).with_config(config);
     (bus, probe, clock)
 }
 
@@ -264,7 +264,7 @@ pub fn controller(probe: &Probe) -> Probed {
 
 /// Returns settings of a device at 1 MHz. A byte takes 8 us.
 pub fn device(line: u8) -> Settings {
-    Settings::new(1_000_000, Select::line(line))
+    Settings::new(1_000_000, line)
 }
 
 pub fn now(clock: &VirtualClock) -> Nanos {
@@ -272,7 +272,7 @@ pub fn now(clock: &VirtualClock) -> Nanos {
 }
 
 /// A device on the bus in virtual time.
-pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>, 4, 4, 16>;
+pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>>;
 
 /// Checks that the bus works, and that earlier messages have no effect.
 pub fn goes_on(device: &VirtualDevice<'_>, probe: &Probe) {

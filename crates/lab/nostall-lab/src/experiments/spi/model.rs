@@ -7,7 +7,7 @@ use std::rc::Rc;
 use nostall_devices::VirtualClock;
 use nostall_devices::spi::{Flash, FlashFault, SelectLine, Wires};
 use nostall_spi::controllers::{Configure, Hal};
-use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Wire};
+use nostall_spi::{Bare, Bus, Capabilities, Fault, Wire};
 use nostall_work::spi::{Job, can, flash};
 
 use super::run::{SpiPlan, SpiReports, flash_content};
@@ -39,7 +39,7 @@ fn try_flash(fault: Option<FlashFault>, reports: &mut SpiReports) {
     let wires = Wires::new(clock.clone());
     let line = wires.connect(model.clone());
     let bus = bus(wires, line, clock);
-    flash(&bus, Select::line(0), &mut |result| {
+    flash(&bus, 0, &mut |result| {
         // All reports here are about the flash.
         let _ = reports.add(Job::Flash, result);
     });
@@ -49,7 +49,7 @@ fn try_flash(fault: Option<FlashFault>, reports: &mut SpiReports) {
 type OnWires = Bus<Hal<Wires, [SelectLine; 1], Rated>, Bare<VirtualClock>>;
 
 fn bus(wires: Wires, line: SelectLine, clock: VirtualClock) -> OnWires {
-    Bus::new(Hal::new(wires, [line], Rated), Bare(clock), Config::DEFAULT)
+    Bus::new(Hal::new(wires, [line], Rated), Bare(clock))
 }
 
 /// Sets the wires to any rate.
@@ -87,9 +87,9 @@ mod tests {
         let wires = Wires::new(clock);
         let line = wires.connect(model);
         let hal = Hal::new(wires, [line], Rated);
-        let bus = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
+        let bus = Bus::new(hal, Bare(Stopped));
         let mut reports = SpiReports::default();
-        flash(&bus, Select::line(0), &mut |result| {
+        flash(&bus, 0, &mut |result| {
             let _ = reports.add(Job::Flash, result);
         });
         let (_, fault) = &reports.faults[0];

@@ -1,13 +1,13 @@
 //! Interface of a machine for the CAN job.
 
 use nostall_io::Nanos;
-use nostall_spi::{Bus, Controller, Platform};
+use nostall_spi::{Bus, Controller, Platform, Slots};
 
 use super::wired::Wired;
 
 /// Bus of the job, with room for every waiting message and some spare slots.
 pub type CanBus<M> =
-    Bus<Wired<<M as CanMachine>::Controller>, <M as CanMachine>::Platform, 8, 8, 32>;
+    Bus<Wired<<M as CanMachine>::Controller>, <M as CanMachine>::Platform, Slots<8, 8, 32>>;
 
 /// A machine that runs two tasks and the bus's worker concurrently.
 pub trait CanMachine {

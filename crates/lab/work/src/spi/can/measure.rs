@@ -65,9 +65,9 @@ pub fn can<M: CanMachine>(
     frames: u32,
 ) -> Result<SpiMeasured, Failed> {
     let wired = Wired::new(machine.controller(), frames);
-    let bus: CanBus<M> = Bus::sized(wired, machine.platform(), config(strategy));
+    let bus: CanBus<M> = Bus::sized(wired, machine.platform()).with_config(config(strategy));
     let chip = bus
-        .device(Settings::new(CLOCK, Select::None))
+        .device(Settings::new(CLOCK, 0).select(Select::None))
         .map_err(Failed::Refused)?;
     let chip = Chip::new(chip, strategy);
     let clock = bus.platform();

@@ -27,21 +27,21 @@ pub(super) const fn config(strategy: BusStrategy) -> Config {
 
 /// The CAN controller's device. With [`BusStrategy::Pump`], every synchronous message wakes the
 /// worker, which puts the hardware to sleep if the bus is still idle.
-pub(super) struct Chip<'b, C, P, const W: usize, const S: usize, const B: usize>
+pub(super) struct Chip<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    device: Device<'b, C, P, W, S, B>,
+    device: Device<'b, C, P>,
     strategy: BusStrategy,
 }
 
-impl<'b, C, P, const W: usize, const S: usize, const B: usize> Chip<'b, C, P, W, S, B>
+impl<'b, C, P> Chip<'b, C, P>
 where
     C: Controller,
     P: Platform,
 {
-    pub(super) const fn new(device: Device<'b, C, P, W, S, B>, strategy: BusStrategy) -> Self {
+    pub(super) const fn new(device: Device<'b, C, P>, strategy: BusStrategy) -> Self {
         Self { device, strategy }
     }
 
@@ -61,7 +61,7 @@ where
         self.sync(&mut [Transfer::write(bytes), Transfer::read(into)])
     }
 
-    pub(super) fn submit(&self, bytes: &[u8]) -> Result<Pending<'b, C, P, W, S, B>, Error> {
+    pub(super) fn submit(&self, bytes: &[u8]) -> Result<Pending<'b, C, P>, Error> {
         self.device.submit(&mut [Transfer::write(bytes)])
     }
 }

@@ -35,9 +35,7 @@ pub(super) struct Seen {
 }
 
 /// Initialises the CAN controller: no filter, and interrupts for both directions.
-pub(super) fn set_up<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
-    chip: &Chip<'_, C, P, W, S, B>,
-) -> Result<(), Error> {
+pub(super) fn set_up<C: Controller, P: Platform>(chip: &Chip<'_, C, P>) -> Result<(), Error> {
     chip.write(&[RESET])?;
     chip.write(&[WRITE, RXB0CTRL, ANY_FRAME])?;
     chip.write(&[WRITE, CANINTE, RX0IF | TX0IF])?;
@@ -45,14 +43,8 @@ pub(super) fn set_up<C: Controller, P: Platform, const W: usize, const S: usize,
 }
 
 /// Receives the given number of frames and checks each.
-pub(super) fn receive<
-    C: Controller,
-    P: Platform,
-    const W: usize,
-    const S: usize,
-    const B: usize,
->(
-    chip: &Chip<'_, C, P, W, S, B>,
+pub(super) fn receive<C: Controller, P: Platform>(
+    chip: &Chip<'_, C, P>,
     clock: &impl Clock,
     frames: u32,
     idle_timeout: Nanos,

@@ -18,14 +18,8 @@ const NAP: Nanos = Nanos::from_millis(1);
 
 /// Submits a frame for every tenth received frame, until no more are received. Returns the number
 /// of submitted frames.
-pub(super) fn transmit<
-    C: Controller,
-    P: Platform,
-    const W: usize,
-    const S: usize,
-    const B: usize,
->(
-    chip: &Chip<'_, C, P, W, S, B>,
+pub(super) fn transmit<C: Controller, P: Platform>(
+    chip: &Chip<'_, C, P>,
     platform: &P,
     shared: &TaskProgress,
 ) -> Result<u32, Error> {
@@ -58,8 +52,8 @@ pub(super) fn transmit<
     }
 }
 
-fn finish<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
-    mut pending: nostall_spi::Pending<'_, C, P, W, S, B>,
+fn finish<C: Controller, P: Platform>(
+    mut pending: nostall_spi::Pending<'_, C, P>,
 ) -> Result<(), Error> {
     pending.wait()
 }

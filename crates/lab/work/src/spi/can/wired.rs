@@ -191,7 +191,7 @@ mod tests {
     use std::vec::Vec;
 
     use nostall_devices::VirtualClock;
-    use nostall_spi::{Bare, Bus, Config, Select, Settings, Transfer};
+    use nostall_spi::{Bare, Bus, Select, Settings, Slots, Transfer};
 
     use super::*;
 
@@ -229,8 +229,10 @@ mod tests {
     fn the_model_receives_the_sent_words_and_the_wires_carry_ones() {
         let wired = Wired::new(Recorded::default(), 1);
         let clock = Bare(VirtualClock::new());
-        let bus: Bus<_, _, 4, 4, 32> = Bus::sized(wired, clock, Config::DEFAULT);
-        let chip = bus.device(Settings::new(1_000, Select::None)).unwrap();
+        let bus: Bus<_, _, Slots<4, 4, 32>> = Bus::sized(wired, clock);
+        let chip = bus
+            .device(Settings::new(1_000, 0).select(Select::None))
+            .unwrap();
         // Receive any frame, in normal mode: it is there at once.
         chip.write(&[0x02, 0x60, 0x60]).unwrap();
         chip.write(&[0x02, 0x0f, 0x00]).unwrap();

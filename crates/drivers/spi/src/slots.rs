@@ -1,0 +1,118 @@
+//! Slots of a bus: the only part of it whose type has sizes.
+
+use crate::line::{Line, Order, Place};
+use crate::stored::Body;
+use crate::sync::{Critical, Lock, array_of, constant};
+
+/// Slots of a [`Bus`](crate::Bus): for up to `WAITERS` contexts that wait for the bus, and for up
+/// to `STORED` submitted messages of up to `BYTES` bytes each.
+///
+/// Only the declaration of a bus names them.
+pub struct Slots<const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
+    queue: Critical<Queue<Places<WAITERS, STORED>>>,
+    bodies: [Lock<Body<[u8; BYTES]>>; STORED],
+}
+
+/// Slots of any number and size: [`Slots`].
+///
+/// A function for every bus of a controller and a platform takes `&Bus<C, P, dyn AnySlots>`.
+pub trait AnySlots: Storage {}
+
+impl<const W: usize, const S: usize, const B: usize> AnySlots for Slots<W, S, B> {}
+
+/// Access to slots of any size. Only for this crate.
+pub trait Storage: Send + Sync {
+    /// Returns the line.
+    fn queue(&self) -> &Critical<Queue<dyn Split>>;
+
+    /// Returns the message in a slot.
+    fn body(&self, index: usize) -> &Lock<Body<[u8]>>;
+
+    /// Returns the number of slots for messages.
+    fn bodies(&self) -> usize;
+
+    /// Returns the largest number of bytes of a message.
+    fn room(&self) -> usize;
+
+    /// Frees every place, and drops the wakers in them.
+    fn reset(&mut self);
+}
+
+/// State of a line, and its places.
+#[derive(Debug)]
+pub struct Queue<T: ?Sized> {
+    order: Order,
+    places: T,
+}
+
+#[derive(Debug)]
+struct Places<const W: usize, const S: usize> {
+    waiters: [Place; W],
+    stored: [Place; S],
+}
+
+/// Places of any number.
+pub trait Split: Send {
+    /// Returns the places of waiters, and of stored messages.
+    fn split(&mut self) -> (&mut [Place], &mut [Place]);
+}
+
+impl<const W: usize, const S: usize> Split for Places<W, S> {
+    fn split(&mut self) -> (&mut [Place], &mut [Place]) {
+        (&mut self.waiters, &mut self.stored)
+    }
+}
+
+impl Queue<dyn Split> {
+    pub(crate) fn line(&mut self) -> Line<'_> {
+        let (waiters, stored) = self.places.split();
+        Line {
+            order: &mut self.order,
+            waiters,
+            stored,
+        }
+    }
+}
+
+impl<const W: usize, const S: usize, const B: usize> Slots<W, S, B> {
+    constant! {
+        fn empty() -> Critical<Queue<Places<W, S>>> {
+            let places = Places {
+                waiters: array_of!(Place::FREE),
+                stored: array_of!(Place::FREE),
+            };
+            Critical::new(Queue { order: Order::NEW, places })
+        }
+    }
+
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self {
+                queue: Self::empty(),
+                bodies: array_of!(Lock::new(Body::new())),
+            }
+        }
+    }
+}
+
+impl<const W: usize, const S: usize, const B: usize> Storage for Slots<W, S, B> {
+    fn queue(&self) -> &Critical<Queue<dyn Split>> {
+        &self.queue
+    }
+
+    fn body(&self, index: usize) -> &Lock<Body<[u8]>> {
+        &self.bodies[index]
+    }
+
+    fn bodies(&self) -> usize {
+        S
+    }
+
+    fn room(&self) -> usize {
+        B
+    }
+
+    fn reset(&mut self) {
+        self.queue = Self::empty();
+    }
+}

@@ -34,6 +34,10 @@ pub enum Level {
 ///
 /// Only one context at a time calls these methods. No call waits for longer than the time of a few
 /// words, except [`transfer`](Self::transfer) on a blocking bus.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a controller of an SPI bus",
+    note = "a HAL's `SpiBus` and its chip selects are one: `Hal::new(bus, [pin], (8_000_000, MODE_0))`"
+)]
 pub trait Controller {
     /// Returns the controller's capabilities. Called before the first device is created.
     fn capabilities(&self) -> Capabilities;
@@ -120,6 +124,10 @@ pub trait Waits {
 ///
 /// The default is right for controllers that report [`Progress`]. The futures may be dropped at any
 /// time; the hardware must not access the words afterwards.
+#[diagnostic::on_unimplemented(
+    message = "transfers of `{Self}` cannot be awaited",
+    note = "for a driver that reports its progress, an empty `impl AsyncController` suffices"
+)]
 pub trait AsyncController: Controller {
     /// Does the same as [`set`](Controller::set). After an [`abort`](Controller::abort), it may
     /// wait until the FIFOs are empty.

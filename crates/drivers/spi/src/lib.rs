@@ -112,6 +112,37 @@
 //! The owner calls callbacks and wakers. They must be short, may submit, and must not wait for the
 //! bus. Devices must not be dropped in interrupt handlers.
 //!
+//! # Mistakes that the compiler explains
+//!
+//! A HAL's bus without its chip selects: "`Spi` is not a controller of an SPI bus", and how `Hal`
+//! makes one of it.
+//!
+//! ```compile_fail,E0277
+//! # use nostall_spi::{Bare, Bus};
+//! # #[derive(Clone)] struct Spi;
+//! # struct Timer;
+//! # impl nostall_io::Clock for Timer { fn now(&self) -> nostall_io::Nanos { nostall_io::Nanos(0) } }
+//! let bus = Bus::new(Spi, Bare(Timer));
+//! ```
+//!
+//! A clock as the platform: "`Timer` is not a platform of an SPI bus", and the platforms.
+//!
+//! ```compile_fail,E0277
+//! # use nostall_spi::{Bus, controllers::Loopback};
+//! # struct Timer;
+//! # impl nostall_io::Clock for Timer { fn now(&self) -> nostall_io::Nanos { nostall_io::Nanos(0) } }
+//! let bus = Bus::new(Loopback, Timer);
+//! ```
+//!
+//! A pin that is not in an array or a tuple: "`Pin` is not a list of chip-select pins".
+//!
+//! ```compile_fail,E0277
+//! # use nostall_spi::controllers::Lines;
+//! # struct Pin;
+//! # fn hal<L: Lines>(pins: L) {}
+//! hal(Pin); // as `Hal::new(bus, Pin, settings)`
+//! ```
+//!
 //! # Unsafe code
 //!
 //! Four invariants need unsafe code. The owner's part of the bus is accessed under the one token

@@ -19,6 +19,10 @@ pub enum HasWorker {
 /// Provided are `Threads` (feature `std`), [`Bare`](crate::Bare) for one thread and interrupt
 /// handlers, and `Embassy` (feature `embassy-time`). A kernel or an RTOS implements this trait for
 /// its own tasks; [`task_waker`](crate::task_waker) creates a waker for a static.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a platform of an SPI bus",
+    note = "without tasks, wrap a clock: `Bare(clock)`; `Threads` and `Embassy` are platforms"
+)]
 pub trait Platform: Clock {
     /// Returns a waker of the calling task; `None` if the caller must not wait: in interrupt
     /// handlers, and without tasks.

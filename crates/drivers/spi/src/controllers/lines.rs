@@ -9,6 +9,10 @@ use crate::settings::{Polarity, Select};
 
 /// Chip-select lines, numbered from 0: an array of pins, or a tuple of up to 8 pins of different
 /// types.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of chip-select pins",
+    note = "pins of one type are an array, `[pin]`; pins of several types a tuple, `(a, b)` or `(pin,)`"
+)]
 pub trait Lines {
     /// Number of lines.
     const COUNT: u8;

@@ -7,7 +7,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
 use nostall_tracefile::linux::{Formats, Order};
 
@@ -119,7 +119,7 @@ fuzz_target!(|data: &[u8]| {
         None => return,
     };
     let len = bytes.len();
-    let Ok(image) = Image::from_bytes(bytes) else {
+    let Ok(image) = Memory::from_bytes(bytes) else {
         return;
     };
     let mut formats = Formats::new(Order::Little, 8);

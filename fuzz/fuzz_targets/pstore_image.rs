@@ -4,46 +4,41 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nostall_postmortem::image::{Image, Segment};
+use nostall_postmortem::memory::{Memory, PhysicalRange};
 
 fuzz_target!(|file: &[u8]| {
-    let Ok(image) = Image::from_bytes(file.to_vec()) else {
+    let Ok(image) = Memory::from_bytes(file.to_vec()) else {
         return;
     };
     let segments = image.segments();
     assert!(segments.iter().all(|it| it.len > 0));
-    assert!(
-        segments
-            .iter()
-            .all(|it| it.file_offset + it.len <= file.len() as u64)
-    );
-    let apart = |a: &Segment, b: &Segment| a.physical + a.len <= b.physical;
+    let apart = |a: &PhysicalRange, b: &PhysicalRange| a.start + a.len <= b.start;
     assert!(segments.is_sorted_by(apart), "{segments:x?}");
-
     for segment in segments {
-        let bytes = &file[segment.file_offset as usize..][..segment.len as usize];
-        let read = image.read(segment.physical, bytes.len());
-        assert_eq!(read.as_deref(), Some(bytes));
+        let read = image.read(segment.start, segment.len as usize).unwrap();
+        assert_eq!(read.len() as u64, segment.len);
         read_around(&image, segment);
     }
     // There are no holes: every byte of a segment is data, and each byte of the file occurs
     // once.
     let mut parts = Vec::new();
-    for (physical, bytes) in image.data_ranges() {
-        assert_eq!(image.read(physical, bytes.len()).as_deref(), Some(bytes));
+    for (physical, bytes) in image.data() {
+        assert_eq!(image.read(physical, bytes.len()).as_deref(), Some(&*bytes));
+        let mut places = file.windows(bytes.len());
+        assert!(places.any(|place| *place == *bytes), "not in the file");
         parts.push(bytes.as_ptr_range());
     }
     parts.sort_by_key(|part| part.start);
     assert!(parts.is_sorted_by(|a, b| a.end <= b.start));
-    let searched: usize = image.data_ranges().map(|(_, bytes)| bytes.len()).sum();
+    let searched: usize = image.data().map(|(_, bytes)| bytes.len()).sum();
     assert!(searched <= file.len());
     assert_eq!(image.detect().searched, searched as u64);
 });
 
 /// Reads two bytes from the last one of a segment. The second one exists if the next segment is
 /// adjacent.
-fn read_around(image: &Image, segment: &Segment) {
-    let end = segment.physical + segment.len;
+fn read_around(image: &Memory, segment: &PhysicalRange) {
+    let end = segment.start + segment.len;
     let next = image.read(end, 1);
     let two = image.read(end - 1, 2);
     assert_eq!(two.map(|two| two[1]), next.map(|next| next[0]));

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::trace_region;
 use nostall_trace::layout::{Order, REGION_HEADER, RegionHeader, SLOT, ZONE_HEADER, ZoneHeader};
 use nostall_tracefile::model::Source;
@@ -13,11 +13,11 @@ fuzz_target!(|memory: &[u8]| {
     let mut memory = memory.to_vec();
     set_checksums(&mut memory);
     let slots = (memory.len() / SLOT) as u64;
-    let Ok(image) = Image::from_bytes(memory) else {
+    let Ok(image) = Memory::from_bytes(memory) else {
         return;
     };
     for region in trace_region::find(&image, &(0..u64::MAX), &[]) {
-        assert!(region.missing <= region.bytes.len() as u64);
+        assert!(region.bytes.missing_bytes() <= region.bytes.len());
         if let Ok(mut source) = region.source(None) {
             // Each zone may have an event for its losses.
             assert!(events(&mut source) <= slots + u64::from(region.header.zones));

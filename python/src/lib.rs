@@ -10,7 +10,7 @@ use nostall_fleet::decode::{self as fleet, Options};
 use nostall_fleet::names::Maps;
 use nostall_fleet::schema::TABLES;
 use nostall_postmortem::detect::{FoundRegion, Grade};
-use nostall_postmortem::image::{self, Image};
+use nostall_postmortem::memory::{self, Memory};
 use nostall_postmortem::symbols;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -162,8 +162,8 @@ impl From<&FoundRegion> for Region {
 fn detect(py: Python<'_>, source: Source) -> PyResult<Vec<Region>> {
     py.detach(|| {
         let image = match source {
-            Source::Bytes(bytes) => Image::from_bytes(bytes.to_vec()),
-            Source::Path(path) => Image::open(path),
+            Source::Bytes(bytes) => Memory::from_bytes(bytes.to_vec()),
+            Source::Path(path) => Memory::open(path),
         };
         let image = image.map_err(image_error)?;
         let found = image.detect().found;
@@ -222,10 +222,10 @@ fn symbolize(
     names.collect()
 }
 
-fn image_error(error: image::Error) -> PyErr {
+fn image_error(error: memory::Error) -> PyErr {
     match error {
-        image::Error::Io(error) => error.into(),
-        image::Error::Silent(_) | image::Error::Shrunk => PyOSError::new_err(error.to_string()),
+        memory::Error::Io(error) => error.into(),
+        memory::Error::Silent(_) | memory::Error::Shrunk => PyOSError::new_err(error.to_string()),
         error => invalid(error),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nostall_postmortem::cli::read_or;
-use nostall_postmortem::image::MAX_READ;
+use nostall_postmortem::memory::MAX_READ;
 use nostall_tracefile::model::Source;
 use nostall_tracefile::read::{is_dat, looks_like_text, open_dat, open_text};
 use tempfile::NamedTempFile;

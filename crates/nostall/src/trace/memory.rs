@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use nostall_postmortem::cli::escape::escape_name;
 use nostall_postmortem::cli::load_symbols;
 use nostall_postmortem::ftrace_ring::{RingSource, load_formats};
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::trace_region;
 use nostall_tracefile::linux::Formats;
 use nostall_tracefile::model::Source;
@@ -17,7 +17,7 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
         let symbols = candidate.options.symbols.as_deref();
         symbols.map(load_symbols).transpose()
     };
-    let image = Image::open(candidate.path)?;
+    let image = Memory::open(candidate.path)?;
     if let Some(source) = trace_region::open(image, symbols()?) {
         return Ok(Some(source));
     }

@@ -23,7 +23,7 @@ mod linux {
     use nostall_fleet::synth::Fleet;
     use nostall_postmortem::detect::FoundRegion;
     use nostall_postmortem::ftrace_ring::{Merge, MergeBy, RingBuffer};
-    use nostall_postmortem::image::Image;
+    use nostall_postmortem::memory::Memory;
     use nostall_postmortem::trace_region::{self, TraceRegion};
     use nostall_postmortem::{Content, Decoded, Unpack, log_ring};
     use nostall_pstore::Writer;
@@ -62,7 +62,7 @@ mod linux {
     /// Makes the searches of `export`, and reads all that they find: regions, traces, log rings
     /// and Linux's ring buffers. Hashes, lines and rows are not part of it.
     fn decode(path: &Path) {
-        let Ok(image) = Image::open(path) else {
+        let Ok(image) = Memory::open(path) else {
             return;
         };
         let mut decoded = Vec::new();
@@ -76,7 +76,7 @@ mod linux {
         let traces = trace_region::find(&image, &(0..u64::MAX), &decoded);
         decoded.extend(traces.iter().map(TraceRegion::range));
         let is_known = |address: u64| decoded.iter().any(|range| range.contains(&address));
-        for (start, bytes) in image.data_ranges() {
+        for (start, bytes) in image.data() {
             let skip = start.next_multiple_of(64) - start;
             let bytes = bytes.get(skip as usize..).unwrap_or_default();
             for at in log_ring::find(bytes) {

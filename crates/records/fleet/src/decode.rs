@@ -15,8 +15,8 @@ use arrow_buffer::BooleanBuffer;
 use nostall_postmortem::decompress::starts_with_reason;
 use nostall_postmortem::detect::{Detection, FoundRegion};
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
-use nostall_postmortem::image::{self, DumpFormat, Image};
 use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
+use nostall_postmortem::memory::{self, DumpFormat, Memory};
 use nostall_postmortem::symbols::{Symbol, Symbols, kernel_offset};
 use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
@@ -228,7 +228,7 @@ impl<'a> Dump<'a> {
         self.sent.is_err()
     }
 
-    fn open(&mut self, source: Source<'_>) -> Result<Image> {
+    fn open(&mut self, source: Source<'_>) -> Result<Memory> {
         let bytes = match source {
             Source::Bytes(bytes) | Source::Named(_, bytes) => bytes.to_vec(),
             Source::Path(path) => {
@@ -242,23 +242,23 @@ impl<'a> Dump<'a> {
                 if !meta.is_file() {
                     bail!("a pipe or device: copy its bytes to a file");
                 }
-                let file = image::open_file(path)?;
+                let file = memory::open_file(path)?;
                 let meta = file.metadata()?;
                 self.facts.size = Some(meta.len());
                 if meta.len() > MOST_READ {
                     let mapped = self.mapped.insert(Mapped::new(file, &meta)?);
                     let hash = mapped.hash()?;
-                    let image = Image::from_file(mapped.file.try_clone()?);
+                    let image = Memory::from_file(mapped.file.try_clone()?);
                     mapped.check()?;
                     self.hash = Some(hash);
                     return Ok(image?);
                 }
-                image::read_to_end(&file, image::MAX_READ)?
+                memory::read_to_end(&file, memory::MAX_READ)?
             }
         };
         self.facts.size = Some(bytes.len() as u64);
         self.hash = Some(hex(&Sha256::digest(&bytes)));
-        Ok(Image::from_bytes(bytes)?)
+        Ok(Memory::from_bytes(bytes)?)
     }
 
     /// Decodes a file of Linux's `/sys/fs/pstore`, as systemd-pstore archives it.
@@ -270,12 +270,8 @@ impl<'a> Dump<'a> {
         self.merge(&log, crashes);
     }
 
-    fn image(&mut self, image: &Image) {
-        self.facts.format = Some(match image.format() {
-            DumpFormat::Raw => "raw",
-            DumpFormat::ElfCore => "elf",
-            DumpFormat::Lime => "lime",
-        });
+    fn image(&mut self, image: &Memory) {
+        self.facts.format = Some(image.format().word);
         let detection = image.detect();
         let mut decoded = Vec::new();
         let is_cut = !detection.is_complete || detection.convincing().len() > MOST_REGIONS;
@@ -466,8 +462,8 @@ impl<'a> Dump<'a> {
         }
     }
 
-    fn log_rings(&mut self, image: &Image, decoded: &[Range<u64>]) {
-        for (start, bytes) in image.data_ranges() {
+    fn log_rings(&mut self, image: &Memory, decoded: &[Range<u64>]) {
+        for (start, bytes) in image.data() {
             let skip = start.wrapping_neg() % 64;
             let bytes = bytes.get(skip as usize..).unwrap_or_default();
             for at in log_ring::find(bytes) {
@@ -782,7 +778,7 @@ impl<'a> Dump<'a> {
     }
 
     /// Adds the records of a ring buffer of Linux.
-    fn ring_buffer(&mut self, image: &Image, buffer: &RingBuffer) {
+    fn ring_buffer(&mut self, image: &Memory, buffer: &RingBuffer) {
         self.facts.traces += 1;
         self.facts.damaged += buffer
             .cpus
@@ -984,7 +980,7 @@ impl<'a> Dump<'a> {
 }
 
 /// Returns whether adjacent memory is in several parts of the file, so that reading copies it.
-fn is_scattered(image: &Image) -> bool {
+fn is_scattered(image: &Memory) -> bool {
     let mut pairs = image.segments().windows(2);
     pairs.any(|pair| pair[0].is_before(&pair[1]))
 }
@@ -996,10 +992,13 @@ fn is_large(found: &FoundRegion) -> bool {
 }
 
 /// Returns the bytes of an image that is the text of a log.
-fn text_of(image: &Image) -> Option<Cow<'_, [u8]>> {
+fn text_of(image: &Memory) -> Option<Cow<'_, [u8]>> {
+    if image.format() != DumpFormat::RAW {
+        return None;
+    }
     let len = image.segments().first()?.len;
     let bytes = image.read(0, len as usize)?;
-    (image.format() == DumpFormat::Raw && starts_with_reason(&bytes)).then_some(bytes)
+    starts_with_reason(&bytes).then_some(bytes)
 }
 
 /// Returns the name of the machine, which is that of the directory.
@@ -1061,11 +1060,14 @@ fn ranges(ranges: &[Range<usize>]) -> Cell<'_> {
 
 /// Returns the build ID of the kernel's VMCOREINFO, which is text in its memory. The decoded
 /// ramoops regions and traces are skipped: any program may have written such text there.
-fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
+fn build_id(image: &Memory, decoded: &[Range<u64>]) -> Option<String> {
     let finder = memchr::memmem::Finder::new(b"BUILD-ID=");
     let mut found = BTreeSet::new();
-    for bytes in outside(image, decoded) {
-        for at in finder.find_iter(bytes).take(64) {
+    let is_decoded = |address: u64| decoded.iter().any(|range| range.contains(&address));
+    for (start, bytes) in image.data() {
+        let places = finder.find_iter(&bytes);
+        let places = places.filter(|at| !is_decoded(start + *at as u64));
+        for at in places.take(64) {
             let digits = bytes[at + 9..]
                 .iter()
                 .take_while(|byte| byte.is_ascii_hexdigit());
@@ -1080,28 +1082,6 @@ fn build_id(image: &Image, decoded: &[Range<u64>]) -> Option<String> {
         1 => found.pop_first(),
         _ => None,
     }
-}
-
-/// Returns the bytes of an image that are in none of these ranges of addresses.
-fn outside<'i>(image: &'i Image, ranges: &[Range<u64>]) -> impl Iterator<Item = &'i [u8]> {
-    let mut ranges = ranges.to_vec();
-    ranges.sort_unstable_by_key(|range| range.start);
-    image.data_ranges().flat_map(move |(start, mut rest)| {
-        let mut at = start;
-        let mut parts = Vec::new();
-        for range in &ranges {
-            let before = range.start.saturating_sub(at).min(rest.len() as u64);
-            if before > 0 {
-                parts.extend(rest.split_off(..before as usize));
-            }
-            at += before;
-            let inside = range.end.saturating_sub(at).min(rest.len() as u64);
-            rest = &rest[inside as usize..];
-            at += inside;
-        }
-        parts.push(rest);
-        parts
-    })
 }
 
 /// Returns the SHA-256 of a file's bytes, in hexadecimal.

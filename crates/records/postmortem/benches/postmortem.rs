@@ -7,7 +7,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_postmortem::detect::detect;
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 
 fn main() {
     nostall_bench::main(&[("search", search), ("dumps", dumps)]);
@@ -60,11 +60,11 @@ fn dumps(effort: Effort) {
     bytes[end - region.len()..].copy_from_slice(region);
     std::fs::write(&full, bytes).unwrap();
 
-    let mut table = Table::new("From Image::open to the region's geometry", Unit::Seconds);
+    let mut table = Table::new("From Memory::open to the region's geometry", Unit::Seconds);
     let mut row = |name: String, path| {
         table.row(name, None, move |n| {
             for _ in 0..n {
-                let image = Image::open(&path).unwrap();
+                let image = Memory::open(&path).unwrap();
                 let found = image.detect().found;
                 assert_eq!(found[0].params.ecc, 16);
             }

@@ -1,8 +1,8 @@
 //! Reads the memory of a crashed machine: finds and decodes Linux's persistent records
 //! (pstore/ramoops) and ring buffers of traces, and nostall's log rings and traces.
 //!
-//! - [`image`]: memory dumps as files. Raw dumps, ELF cores (kdump, QEMU) and LiME dumps are
-//!   lists of segments by physical address. Holes of sparse files are never read.
+//! - [`memory`]: memory from dumps. Raw dumps, ELF cores (kdump, QEMU) and LiME dumps are lists of
+//!   segments by physical address. Holes of sparse files are never read.
 //! - [`detect`]: regions whose place and parameters are unknown, each with a grade, its reasons
 //!   and its doubts.
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of
@@ -25,15 +25,15 @@
 //! # Example
 //!
 //! ```
-//! use nostall_postmortem::image::Image;
+//! use nostall_postmortem::memory::Memory;
 //! use nostall_postmortem::{Content, Decoded, Unpack};
 //! use nostall_pstore::Writer;
 //!
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drivers/pstore/tests/fixtures/plain/image.bin");
-//! let image = Image::open(path)?;
-//! let detection = image.detect();
+//! let memory = Memory::open(path)?;
+//! let detection = memory.detect();
 //! let found = &detection.convincing()[0];
-//! let region = image.read(found.start, found.len).ok_or("scattered")?;
+//! let region = memory.read(found.start, found.len).ok_or("scattered")?;
 //! let decoded = Decoded::new(&region, &found.geometry, Writer::HeaderFirst, Unpack::ByTrying);
 //! for record in decoded.records() {
 //!     if let Content::Dmesg(dmesg) = &record.content {
@@ -55,9 +55,9 @@ pub mod cli;
 pub mod decompress;
 pub mod detect;
 pub mod ftrace_ring;
-pub mod image;
 pub mod join;
 pub mod log_ring;
+pub mod memory;
 pub mod symbols;
 pub mod trace_region;
 

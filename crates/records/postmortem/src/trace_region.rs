@@ -16,7 +16,7 @@ use nostall_trace::{Recovered, recover};
 use nostall_tracefile::ZoneEvents;
 use nostall_tracefile::model::Source;
 
-use crate::image::{Image, MAX_COPY};
+use crate::memory::{MAX_COPY, Memory};
 use crate::symbols::Symbols;
 
 /// Maximum number of returned regions: an image may be filled with them on purpose.
@@ -88,7 +88,7 @@ impl fmt::Display for HeaderState {
 ///
 /// A region or zone inside a found region is skipped: it may be a logged copy.
 pub fn find<'a>(
-    image: &'a Image,
+    image: &'a Memory,
     within: &Range<u64>,
     besides: &[Range<u64>],
 ) -> Vec<TraceRegion<'a>> {
@@ -156,12 +156,12 @@ struct Headers {
     zones: Vec<Zone>,
 }
 
-fn headers(image: &Image, within: &Range<u64>, besides: &[Range<u64>]) -> Headers {
+fn headers(image: &Memory, within: &Range<u64>, besides: &[Range<u64>]) -> Headers {
     let mut headers = Headers {
         regions: Vec::new(),
         zones: Vec::new(),
     };
-    for (start, bytes) in image.data_ranges() {
+    for (start, bytes) in image.data() {
         let skip = start.wrapping_neg() % LINE as u64;
         let bytes = bytes.get(skip as usize..).unwrap_or_default();
         for (number, line) in bytes.chunks(LINE).enumerate() {
@@ -186,7 +186,7 @@ fn headers(image: &Image, within: &Range<u64>, besides: &[Range<u64>]) -> Header
     headers
 }
 
-fn zone_header(image: &Image, at: u64) -> Option<ZoneHeader> {
+fn zone_header(image: &Memory, at: u64) -> Option<ZoneHeader> {
     let bytes = image.read(at, ZONE_HEADER)?;
     ZoneHeader::decode(bytes.first_chunk()?).ok()
 }
@@ -237,7 +237,7 @@ impl<'a> TraceRegion<'a> {
 
     /// Returns the region with a header at `at`. A header with a wrong checksum needs a zone that
     /// agrees.
-    fn with_header(image: &'a Image, at: u64, zones: &[Zone]) -> Option<Self> {
+    fn with_header(image: &'a Memory, at: u64, zones: &[Zone]) -> Option<Self> {
         let bytes = image.read(at, REGION_HEADER)?;
         let bytes = bytes.first_chunk()?;
         let (header, state) = match RegionHeader::decode(bytes) {
@@ -269,7 +269,7 @@ impl<'a> TraceRegion<'a> {
     }
 
     /// Returns the region of adjacent zones whose header was not found.
-    fn of_zones(image: &'a Image, row: &[Zone]) -> Option<Self> {
+    fn of_zones(image: &'a Memory, row: &[Zone]) -> Option<Self> {
         let first = row.first()?;
         // The names precede zone 0.
         if first.header.zone == 0
@@ -311,7 +311,7 @@ impl<'a> TraceRegion<'a> {
 
     /// Returns a region whose header lost only its magic, version or length. With those restored,
     /// its checksum is correct.
-    fn with_lost_magic(image: &'a Image, zone: &Zone) -> Option<Self> {
+    fn with_lost_magic(image: &'a Memory, zone: &Zone) -> Option<Self> {
         const CONSTANT: usize = 16;
         let start = blank(zone.header.order).encode();
         let header = (0..=LONGEST_NAMES / LINE).find_map(|lines| {
@@ -361,7 +361,7 @@ fn events<'s, I: nostall_trace::Image>(
 /// Opens the first trace in an image, for reports and exports; `None` if there is none.
 ///
 /// A note states the number of further traces. [`find`] returns all.
-pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
+pub fn open(image: Memory, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
     let mut found = find(&image, &(0..u64::MAX), &[]);
     let others = found.len().checked_sub(1)?;
     let region = found.swap_remove(0);
@@ -385,7 +385,7 @@ pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
 
 /// Memory of a region that is being read.
 struct Opened {
-    image: Image,
+    image: Memory,
     part: Part,
 }
 
@@ -441,7 +441,7 @@ fn blank(order: Order) -> RegionHeader {
 
 /// Returns the bytes from `at` on, with zeros for those that the image lacks, and their number.
 /// `None` if a copy would be too large.
-fn whole(image: &Image, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
+fn whole(image: &Memory, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
     let size = usize::try_from(len).ok()?;
     if let Some(bytes) = image.read(at, size) {
         return Some((bytes, 0));
@@ -453,8 +453,8 @@ fn whole(image: &Image, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
     let mut missing = len;
     let end = at.checked_add(len)?;
     for segment in image.segments() {
-        let from = segment.physical.max(at);
-        let to = segment.physical.saturating_add(segment.len).min(end);
+        let from = segment.start.max(at);
+        let to = segment.start.saturating_add(segment.len).min(end);
         if from < to {
             let part = (to - from) as usize;
             let there = image.read(from, part)?;
@@ -467,7 +467,7 @@ fn whole(image: &Image, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
 
 /// Returns the names area that ends at `end`: the longest sequence of names followed only by zeros.
 /// Names are numbered by their offset in the area, so the area must start with a name.
-fn names_before(image: &Image, end: u64, order: Order) -> Option<Vec<u8>> {
+fn names_before(image: &Memory, end: u64, order: Order) -> Option<Vec<u8>> {
     let most = (LONGEST_NAMES as u64).min(end) as usize;
     let there = (1..=most / LINE).take_while(|lines| {
         let line = image.read(end - (lines * LINE) as u64, LINE);

@@ -9,7 +9,7 @@ use std::thread;
 
 use common::noise;
 use nostall_postmortem::detect::detect;
-use nostall_postmortem::image::{Image, MAX_SEGMENTS};
+use nostall_postmortem::memory::{MAX_SEGMENTS, Memory};
 use nostall_pstore::{ByteOrder, SIGNATURE, ZoneHeader};
 
 /// Counts allocated bytes.
@@ -77,7 +77,7 @@ fn headers(count: usize) -> Vec<u8> {
 fn hostile_images_need_little_memory_and_large_searches_of_a_process_wait_for_each_other() {
     let file = ranges(MAX_SEGMENTS);
     let segments = peak(|| {
-        let image = Image::from_bytes(file).unwrap();
+        let image = Memory::from_bytes(file).unwrap();
         assert_eq!(image.segments().len(), MAX_SEGMENTS);
         assert!(image.detect().is_complete);
     });

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use nostall_postmortem::image::open_file;
+use nostall_postmortem::memory::open_file;
 
 use super::args::Args;
 

@@ -8,7 +8,7 @@ mod trace;
 
 use anyhow::{Context, Result, ensure};
 use nostall_postmortem::cli::{counted, read_file, region_options, zone_order};
-use nostall_postmortem::image::MAX_READ;
+use nostall_postmortem::memory::MAX_READ;
 use nostall_pstore::{ByteOrder, Code, Layout, Params, Place, ZoneKind, ZoneOrder};
 
 use crate::output::{note, to_stdout};

@@ -11,10 +11,10 @@ use super::output::Style;
 use super::text::{self, HEADING};
 use crate::count::counted;
 use crate::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// Finds the ring buffers that start inside `within` and outside the `decoded` parts.
-pub fn find(image: &Image, within: Range<u64>, decoded: &[Range<u64>]) -> Vec<RingBuffer> {
+pub fn find(image: &Memory, within: Range<u64>, decoded: &[Range<u64>]) -> Vec<RingBuffer> {
     let mut found = RingBuffer::find(image, within);
     found.retain(|buffer| {
         !decoded
@@ -88,7 +88,7 @@ pub fn summary(
 
 /// Writes the records, boot by boot, with their marks.
 pub fn lines(
-    image: &Image,
+    image: &Memory,
     buffer: &RingBuffer,
     text: &mut TraceText<'_>,
     style: Style,
@@ -120,7 +120,7 @@ pub fn lines(
 
 /// Writes the body of Linux's file `trace`.
 pub fn write_to(
-    image: &Image,
+    image: &Memory,
     buffer: &RingBuffer,
     text: &mut TraceText<'_>,
     out: &mut (impl Write + ?Sized),

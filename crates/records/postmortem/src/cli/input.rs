@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::escape::escape_name;
 use super::swap::Swap;
-use crate::image::{self, Image};
+use crate::memory::{self, Memory};
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 /// Size limit for a file whose words are swapped, in memory.
@@ -47,15 +47,15 @@ impl Input {
     }
 
     /// Opens the image. With a swap, its bytes are first corrected in memory.
-    pub fn open(&self, swap: Option<Swap>) -> Result<Image> {
+    pub fn open(&self, swap: Option<Swap>) -> Result<Memory> {
         let image = match (self, swap) {
-            (Self::File(path), None) => Image::open(path),
+            (Self::File(path), None) => Memory::open(path),
             (Self::File(path), swap) => {
-                let file = image::open_file(path).map_err(image::Error::from);
+                let file = memory::open_file(path).map_err(memory::Error::from);
                 file.and_then(|file| read(&file, swap))
             }
             (Self::Stdin, swap) => {
-                let file = stdin().map_err(image::Error::from);
+                let file = stdin().map_err(memory::Error::from);
                 file.and_then(|file| read(&file, swap))
             }
             (Self::Unreadable(_, error), _) => bail!("{self}: {error}"),
@@ -98,26 +98,26 @@ pub fn read_file(path: &Path, most: usize) -> Result<Vec<u8>> {
 pub fn read_or(path: &Path, most: usize, too_large: impl FnOnce() -> Error) -> Result<Vec<u8>> {
     let file = match path.to_str() {
         Some("-") => stdin()?,
-        _ => image::open_file(path)?,
+        _ => memory::open_file(path)?,
     };
-    image::read_to_end(&file, most).map_err(|error| match error {
-        image::Error::TooLarge(_) => too_large(),
+    memory::read_to_end(&file, most).map_err(|error| match error {
+        memory::Error::TooLarge(_) => too_large(),
         // Not as a cause, which contexts would print again.
-        image::Error::Io(error) => error.into(),
+        memory::Error::Io(error) => error.into(),
         error => error.into(),
     })
 }
 
-fn read(file: &File, swap: Option<Swap>) -> Result<Image, image::Error> {
+fn read(file: &File, swap: Option<Swap>) -> Result<Memory, memory::Error> {
     let most = match swap {
         Some(_) if file.metadata()?.is_file() => MOST_SWAPPED,
-        _ => image::MAX_READ,
+        _ => memory::MAX_READ,
     };
-    let mut bytes = image::read_to_end(file, most)?;
+    let mut bytes = memory::read_to_end(file, most)?;
     if let Some(swap) = swap {
         swap.undo(&mut bytes);
     }
-    Image::from_bytes(bytes)
+    Memory::from_bytes(bytes)
 }
 
 /// Returns standard input as a file, so that the time limits of pipes apply.

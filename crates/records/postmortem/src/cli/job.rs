@@ -27,7 +27,7 @@ use super::{buffers, files};
 use crate::count::counted;
 use crate::detect::Detection;
 use crate::ftrace_ring::{self, Kernel, RingBuffer};
-use crate::image::Image;
+use crate::memory::Memory;
 use crate::symbols::Symbols;
 use crate::trace_region::{self, TraceRegion};
 use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
@@ -201,7 +201,7 @@ impl Job<'_> {
         Ok(outcome)
     }
 
-    fn region(&self, image: &Image, input: &Input, region: &Region<'_>) -> Result<Outcome> {
+    fn region(&self, image: &Memory, input: &Input, region: &Region<'_>) -> Result<Outcome> {
         let args = self.args;
         let unpack = args.compression.unwrap_or_default();
         let decoded = Decoded::new(&region.bytes, &region.geometry, args.writer.into(), unpack);
@@ -308,7 +308,7 @@ impl Job<'_> {
     /// first output.
     fn buffer(
         &self,
-        image: &Image,
+        image: &Memory,
         input: &Input,
         buffer: &RingBuffer,
         is_first: bool,
@@ -342,7 +342,7 @@ impl Job<'_> {
     /// output.
     fn part<P: Part>(
         &self,
-        image: &Image,
+        image: &Memory,
         input: &Input,
         mut part: P,
         is_first: bool,
@@ -596,7 +596,7 @@ fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
     }
 }
 
-fn no_region(image: &Image, input: &Input, swap: Option<Swap>, doubtful: usize) -> String {
+fn no_region(image: &Memory, input: &Input, swap: Option<Swap>, doubtful: usize) -> String {
     if swap.is_none()
         && let Some((swap, address)) = Swap::seen(image, 0)
     {

@@ -17,8 +17,8 @@ use super::swap::Swap;
 use super::text::Order;
 use super::traces::{EventLine, Trace, TraceLine};
 use crate::detect::FoundRegion;
-use crate::image::Image;
 use crate::log_ring::LogEntry;
+use crate::memory::Memory;
 use crate::{Content, Decoded, Packing, Record, Text, ZoneReport};
 
 /// Version of the lines' format.
@@ -230,7 +230,7 @@ pub struct About<'a> {
 
 impl<'a> About<'a> {
     /// Creates the properties of the image in `file`, whose bytes were swapped as in `swap`.
-    pub fn new(file: &'a str, image: &Image, swap: Option<Swap>) -> Self {
+    pub fn new(file: &'a str, image: &Memory, swap: Option<Swap>) -> Self {
         Self {
             schema: SCHEMA,
             file,

@@ -10,7 +10,7 @@ use super::json::{About, SCHEMA, escaped};
 use crate::ftrace_ring::{
     Common, Entry, Kernel, Merge, MergeBy, PageState, RingBuffer, RingRecord, TraceText,
 };
-use crate::image::Image;
+use crate::memory::Memory;
 
 #[derive(Serialize)]
 struct BufferLine<'a> {
@@ -88,7 +88,7 @@ struct EntryLine<'a> {
 /// Writes a buffer's line, followed by a line for each record.
 pub fn buffer(
     about: &About<'_>,
-    image: &Image,
+    image: &Memory,
     buffer: &RingBuffer,
     kernel: &Kernel,
     out: &mut (impl Write + ?Sized),

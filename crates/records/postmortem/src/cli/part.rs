@@ -12,7 +12,7 @@ use super::rings::Ring;
 use super::text::{self, Escaped};
 use super::traces::Trace;
 use crate::ftrace_ring::{Kernel, RingBuffer, TraceText};
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// A log ring, a trace, or a ring buffer of Linux.
 pub trait Part {
@@ -112,7 +112,7 @@ impl Part for &Trace<'_> {
 
 /// A ring buffer, with the kernel that wrote it.
 pub struct Buffer<'a> {
-    pub image: &'a Image,
+    pub image: &'a Memory,
     pub buffer: &'a RingBuffer,
     pub kernel: &'a Kernel,
     pub text: TraceText<'a>,

@@ -13,7 +13,7 @@ use nostall_pstore::{
 use super::number;
 use crate::Geometry;
 use crate::detect::{FoundRegion, Grade};
-use crate::image::{Image, Segment};
+use crate::memory::{Memory, PhysicalRange};
 
 /// Upper limit for the number of CPUs, above that of any Linux.
 const MOST_CPUS: usize = 8192;
@@ -161,7 +161,7 @@ impl<'a> Region<'a> {
         lines
     }
 
-    fn found(image: &'a Image, args: &Args, found: FoundRegion) -> Result<Self> {
+    fn found(image: &'a Memory, args: &Args, found: FoundRegion) -> Result<Self> {
         let mut geometry = found.geometry.clone();
         geometry.record_format = args.arch.unwrap_or(geometry.record_format);
         geometry.order = args.order.unwrap_or(geometry.order);
@@ -181,14 +181,14 @@ impl<'a> Region<'a> {
     }
 }
 
-fn bytes_of<'a>(image: &'a Image, found: &FoundRegion) -> Option<Cow<'a, [u8]>> {
+fn bytes_of<'a>(image: &'a Memory, found: &FoundRegion) -> Option<Cow<'a, [u8]>> {
     // The last zone may end before the region, or the image before the zone.
     let zones = image.read(found.start, found.geometry.len());
     zones.or_else(|| image.read(found.start, found.len))
 }
 
 /// Returns whether any zone has contents, by the headers.
-fn has_contents(image: &Image, found: &FoundRegion) -> bool {
+fn has_contents(image: &Memory, found: &FoundRegion) -> bool {
     let order = found.geometry.order;
     let reader = Reader {
         order,
@@ -286,7 +286,7 @@ impl<'a> Meant<'a> {
     }
 
     /// Reads the region's bytes.
-    pub fn read(self, image: &'a Image, args: &Args) -> Result<Region<'a>> {
+    pub fn read(self, image: &'a Memory, args: &Args) -> Result<Region<'a>> {
         match self {
             Self::Given(region) => Ok(region),
             Self::Found(found) => Region::found(image, args, found),
@@ -307,7 +307,7 @@ pub struct Regions<'a> {
 }
 
 /// Selects the regions. With `all`, every convincing one is decoded and the others are listed.
-pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>> {
+pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<Regions<'a>> {
     let sizes = &args.sizes;
     let numbers = [
         sizes.record_size,
@@ -365,7 +365,7 @@ pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>>
     })
 }
 
-fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+fn given<'a>(image: &'a Memory, args: &Args) -> Result<Region<'a>> {
     let (start, there) = window(image, args)?;
     let size = match args.size {
         Some(size) => size,
@@ -478,19 +478,19 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
 }
 
 /// Returns the start and size of the range to search.
-fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
+fn window(image: &Memory, args: &Args) -> Result<(u64, u64)> {
     let segments = image.segments();
-    let first = segments.first().map_or(0, |segment| segment.physical);
+    let first = segments.first().map_or(0, |segment| segment.start);
     let start = args.offset.unwrap_or(first);
-    let end_of = |segment: &Segment| segment.physical.saturating_add(segment.len);
-    let holds = |segment: &&Segment| {
-        (start.checked_sub(segment.physical)).is_some_and(|at| at < segment.len)
+    let end_of = |segment: &PhysicalRange| segment.start.saturating_add(segment.len);
+    let holds = |segment: &&PhysicalRange| {
+        (start.checked_sub(segment.start)).is_some_and(|at| at < segment.len)
     };
     let Some(segment) = segments.iter().find(holds) else {
         let last = segments.last().map_or(0, end_of);
         bail!("there is nothing at {start:#x}: the image has memory from {first:#x} to {last:#x}");
     };
-    let (mut before, mut there) = (segment, segment.len - (start - segment.physical));
+    let (mut before, mut there) = (segment, segment.len - (start - segment.start));
     for next in segments {
         if before.is_before(next) {
             there += next.len;

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use nostall_console::Record;
-use nostall_console::layout::CONSTANT_BYTES;
+use nostall_console::layout::{CONSTANT_BYTES, HEADER_BYTES};
 
 use super::input::Input;
 use super::outcome::{Outcome, Status};
 use crate::count::counted;
-use crate::image::{Image, MAX_COPY};
 use crate::log_ring::{self, LogEntry, NotARing};
+use crate::memory::{MAX_COPY, Memory};
 
 /// Maximum number of shown rings: an image may be filled with them on purpose.
 pub const MOST: usize = 4_096;
@@ -46,14 +46,14 @@ pub struct Ring<'a> {
 /// A ring inside another ring or a decoded region is skipped, because it may be logged text. Each
 /// byte is thus read once. With `all`, printed records are shown too.
 pub fn find<'a>(
-    image: &'a Image,
+    image: &'a Memory,
     within: Range<u64>,
     decoded: &[Range<u64>],
     all: bool,
 ) -> Vec<Ring<'a>> {
     let mut rings: Vec<Ring<'a>> = Vec::new();
     let mut next = 0;
-    for (start, bytes) in image.data_ranges() {
+    for (start, bytes) in image.data() {
         let first = start.max(next);
         let skip = first - start + first.wrapping_neg() % CONSTANT_BYTES as u64;
         let bytes = bytes.get(skip as usize..).unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn find<'a>(
             if address < next || is_inside || !within.contains(&address) {
                 continue;
             }
-            if let Some(ring) = Ring::at(image, address, &bytes[at..], all, rings.len()) {
+            if let Some(ring) = Ring::at(image, address, all, rings.len()) {
                 next = address.saturating_add((ring.bytes.len() - ring.missing) as u64);
                 rings.push(ring);
             }
@@ -76,23 +76,15 @@ pub fn find<'a>(
 }
 
 impl<'a> Ring<'a> {
-    /// Reads the ring at `address`, which starts with `bytes`. `None` if it is none: the signature
-    /// also occurs elsewhere.
-    fn at(
-        image: &'a Image,
-        address: u64,
-        bytes: &'a [u8],
-        all: bool,
-        index: usize,
-    ) -> Option<Self> {
-        let (bytes, missing) = match log_ring::decode(bytes) {
-            Ok(ring) => (Cow::Borrowed(&bytes[..ring.size()]), 0),
-            Err(NotARing::Short { whole }) => match image.read(address, whole) {
-                // Bytes that were never written are a hole in the file.
-                Some(bytes) => (bytes, 0),
-                None => padded(image, address, whole)?,
-            },
-            Err(_) => return None,
+    /// Reads the ring at `address`. `None` if it is none: the signature also occurs elsewhere.
+    fn at(image: &'a Memory, address: u64, all: bool, index: usize) -> Option<Self> {
+        let Err(NotARing::Short { whole }) = log_ring::decode(&image.read(address, HEADER_BYTES)?)
+        else {
+            return None;
+        };
+        let (bytes, missing) = match image.read(address, whole) {
+            Some(bytes) => (bytes, 0),
+            None => padded(image, address, whole)?,
         };
         let ring = log_ring::decode(&bytes).ok()?;
         // With several sinks, the one furthest behind counts.
@@ -266,11 +258,11 @@ impl<'a> Ring<'a> {
 
 /// Returns the bytes of a ring that the image's end cuts off, padded with zeros, and the number of
 /// zeros.
-fn padded(image: &Image, address: u64, whole: usize) -> Option<(Cow<'_, [u8]>, usize)> {
+fn padded(image: &Memory, address: u64, whole: usize) -> Option<(Cow<'_, [u8]>, usize)> {
     let segments = image.segments();
-    let behind = segments.partition_point(|segment| segment.physical <= address);
+    let behind = segments.partition_point(|segment| segment.start <= address);
     let segment = segments.get(behind.checked_sub(1)?)?;
-    let there = segment.len.checked_sub(address - segment.physical)? as usize;
+    let there = segment.len.checked_sub(address - segment.start)? as usize;
     let missing = whole.checked_sub(there)?;
     if whole > MAX_COPY {
         return None;

@@ -2,7 +2,7 @@
 
 use nostall_pstore::{ByteOrder, DMESG_HEADER, DmesgHeader, HEADER, SIGNATURE, ZoneHeader};
 
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// A reversal of the bytes in each word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ impl Swap {
 
     /// Returns the swap with the most zone headers in the image, if there are more than `than`, and
     /// the position of the first.
-    pub fn seen(image: &Image, than: usize) -> Option<(Self, u64)> {
+    pub fn seen(image: &Memory, than: usize) -> Option<(Self, u64)> {
         let mut seen = Self::ALL.map(|swap| (0, swap, 0));
-        for (address, bytes) in image.data_ranges() {
+        for (address, bytes) in image.data() {
             // Words are aligned to the start of the file, and thus of a page.
             let skip = address.wrapping_neg() as usize % 8;
             let (groups, _) = bytes.get(skip..).unwrap_or_default().as_chunks::<8>();
@@ -77,7 +77,7 @@ impl Swap {
 
     /// Returns the swap that explains the region at `start` better, if the region has no readable
     /// text. The evidence is its text, or more headers in the image than its `headers`.
-    pub fn explains(image: &Image, (start, region): (u64, &[u8]), headers: usize) -> Option<Self> {
+    pub fn explains(image: &Memory, (start, region): (u64, &[u8]), headers: usize) -> Option<Self> {
         let region = &region[..region.len().min(LOOK)];
         if legible(region) > 0 {
             return None;

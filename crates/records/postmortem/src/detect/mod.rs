@@ -11,16 +11,19 @@ mod found;
 mod hypothesis;
 mod records;
 mod report;
-pub(crate) mod run;
+mod run;
 mod search;
 mod solve;
 mod witness;
 
+use std::ops::Range;
 use std::vec::Vec;
 
+use crate::memory::container::Container;
+use crate::memory::slices::Slices;
 pub use found::{Detection, FoundRegion, Grade};
 use hypothesis::Hypothesis;
-use run::{Prefetch, Run};
+use run::Run;
 use search::{Candidate, Search};
 
 /// Maximum number of returned candidates.
@@ -30,7 +33,7 @@ const MOST: usize = 1024;
 ///
 /// It takes a second or two for 4 GiB, and never much longer, for any contents.
 pub fn detect(bytes: &[u8]) -> Detection {
-    in_runs([Run::of(0, bytes)], None)
+    detect_runs([(0, bytes)])
 }
 
 /// Returns all candidates in several runs of bytes, each with the address of its first byte.
@@ -38,29 +41,15 @@ pub fn detect(bytes: &[u8]) -> Detection {
 /// A region may extend over runs with adjacent addresses. If runs overlap, the one that starts
 /// lower has the bytes.
 pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Detection {
-    let mut runs: Vec<(u64, &[u8])> = runs.into_iter().collect();
-    runs.sort_by_key(|(address, _)| *address);
-    let mut end = 0u64;
-    let apart = runs.into_iter().filter_map(|(address, bytes)| {
-        let known = usize::try_from(end.saturating_sub(address)).ok()?;
-        let bytes = bytes.get(known..).filter(|bytes| !bytes.is_empty())?;
-        let start = address + known as u64;
-        end = start.saturating_add(bytes.len() as u64);
-        Some((start, bytes))
-    });
-    let apart: Vec<_> = apart.collect();
-    let data = apart.iter().map(|(start, bytes)| (*start, bytes.len()));
-    in_runs(Run::join(apart.iter().copied(), data), None)
+    in_container(&Slices::new(runs), 0..u64::MAX)
 }
 
-/// Returns all candidates in these runs. Calls `prefetch` with each part before it is searched.
-pub(crate) fn in_runs<'a>(
-    runs: impl IntoIterator<Item = Run<'a>>,
-    prefetch: Option<Prefetch<'_>>,
-) -> Detection {
+/// Returns all candidates in a part of the memory. An end of [`u64::MAX`] is the end of the address
+/// space.
+pub(crate) fn in_container(memory: &dyn Container, window: Range<u64>) -> Detection {
     let mut search = Search::default();
-    let searched = runs.into_iter().filter_map(|run| {
-        let candidates = search.run(&run, prefetch);
+    let searched = Run::all(memory, window).filter_map(|run| {
+        let candidates = search.run(&run);
         // A dump may have very many runs.
         (!candidates.is_empty()).then_some((run, candidates))
     });

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::run::{Prefetch, Run};
+use super::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader};
 
 /// Number of candidates from which on a search waits for others of this process. Their memory, up to
@@ -23,9 +23,6 @@ const MOST: usize = 1 << 18;
 
 /// If the end of the dump cuts off a zone, at least one part in this many of it must be available.
 pub(super) const CUT: usize = 16;
-
-/// Number of bytes prefetched at once: systems do not read more.
-const AHEAD: usize = 128 << 10;
 
 /// Number of bytes around a piece that its check reads: one before it, and those up to the upper
 /// byte of the size.
@@ -95,40 +92,29 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Returns all candidates of a run by position. Calls `prefetch` with each part before its
-    /// search.
-    pub(super) fn run(&mut self, run: &Run<'_>, prefetch: Option<Prefetch<'_>>) -> Vec<Candidate> {
+    /// Returns all candidates of a run by position.
+    pub(super) fn run(&mut self, run: &Run<'_>) -> Vec<Candidate> {
         let mut found = Vec::new();
-        let mut searched = 0;
-        let most = prefetch.map_or(usize::MAX, |_| AHEAD);
-        let parts = run.data().flat_map(|(start, bytes)| {
-            let parts = bytes.chunks(most).enumerate();
-            parts.map(move |(i, part)| (start + i * most, part))
-        });
-        for (start, bytes) in parts {
-            if let Some(prefetch) = prefetch {
-                prefetch(bytes);
-            }
+        let mut last_end = None;
+        run.search(|start, bytes| {
             let mut look = |at: usize, order| {
-                // A header that the data's start cuts may begin before it.
                 if let Some(candidate) = Candidate::read(run, at, order)
                     && self.takes(candidate)
                 {
                     found.push(candidate);
                 }
             };
+            // A header may begin before the part, or end after it.
             let end = start + bytes.len();
-            // Parts may be adjacent, or overlap in these few bytes.
-            let before = start.saturating_sub(HEADER - 1)..start;
-            let last = end.saturating_sub(HEADER - 1).max(start)..end;
-            for at in before.chain(last) {
-                look(at, ByteOrder::Little);
-                look(at, ByteOrder::Big);
+            for edge in [start, end] {
+                if last_end != Some(edge) {
+                    look_around(run, edge, &mut look);
+                }
             }
             within(bytes, |at, order| look(start + at, order));
-            searched += bytes.len() as u64;
-        }
-        self.searched += searched;
+            last_end = Some(end);
+            self.searched += bytes.len() as u64;
+        });
         found.sort_unstable_by_key(|candidate| (candidate.at, candidate.order == ByteOrder::Big));
         found.dedup();
         found
@@ -149,6 +135,19 @@ impl Search {
     pub(super) const fn searched(&self) -> u64 {
         self.searched
     }
+}
+
+/// Calls `look` for each position of a run that may be a header with bytes on both sides of `edge`.
+fn look_around(run: &Run<'_>, edge: usize, look: &mut impl FnMut(usize, ByteOrder)) {
+    let start = edge.saturating_sub(HEADER - 1);
+    let end = run.len().min(edge + HEADER - 1);
+    let bytes = run.get(start, end - start).unwrap_or_default();
+    look_closely(&bytes, 0..bytes.len(), &mut |at, order| {
+        let at = start + at;
+        if at < edge && edge < at + HEADER {
+            look(at, order);
+        }
+    });
 }
 
 /// Calls `look` for each position in `bytes` that may be a header.
@@ -217,8 +216,16 @@ fn look_closely(bytes: &[u8], places: Range<usize>, look: &mut impl FnMut(usize,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::slices::Slices;
     use proptest::prelude::*;
     use std::vec;
+
+    fn candidates(bytes: &[u8]) -> Vec<Candidate> {
+        let memory = Slices::new([(0, bytes)]);
+        let mut search = Search::default();
+        let runs = Run::all(&memory, 0..u64::MAX);
+        runs.flat_map(|run| search.run(&run)).collect()
+    }
 
     proptest! {
         #[test]
@@ -238,12 +245,11 @@ mod tests {
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let pieces = cuts.windows(2).map(|cut| (cut[0] as u64, &bytes[cut[0]..cut[1]]));
-            let pieces: Vec<_> = pieces.filter(|(_, bytes)| !bytes.is_empty()).collect();
-            let data = pieces.iter().map(|(at, bytes)| (*at, bytes.len()));
-            let runs: Vec<_> = Run::join(pieces.iter().copied(), data).collect();
+            let memory = Slices::new(pieces);
+            let runs: Vec<_> = Run::all(&memory, 0..u64::MAX).collect();
             prop_assert_eq!(runs.len(), 1);
             let mut search = Search::default();
-            prop_assert_eq!(search.run(&runs[0], None), [Candidate { at: before, order, header }]);
+            prop_assert_eq!(search.run(&runs[0]), [Candidate { at: before, order, header }]);
             prop_assert_eq!(search.searched(), bytes.len() as u64);
         }
     }
@@ -260,12 +266,12 @@ mod tests {
                 }
                 .encode(ByteOrder::Little),
             );
-            Search::default().run(&Run::of(0, &bytes), None).len()
+            candidates(&bytes).len()
         };
         assert_eq!(little(SIGNATURE, 0, 0), 1);
         assert_eq!(little(SIGNATURE, 9, 8), 0);
         assert_eq!(little(SIGNATURE, 0, 20_000), 0);
         assert_eq!(little(SIGNATURE ^ 0x0001_0203, 0, 0), 0);
-        assert_eq!(Search::default().run(&Run::of(0, &[]), None), []);
+        assert_eq!(candidates(&[]), []);
     }
 }

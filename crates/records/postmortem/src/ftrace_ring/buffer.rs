@@ -9,7 +9,7 @@ use super::cpu::Cpu;
 use super::meta::Meta;
 use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// Maximum number of ring buffers: an image may be filled with them on purpose.
 pub const MOST: usize = 64;
@@ -41,14 +41,14 @@ pub struct RingBuffer {
 
 impl RingBuffer {
     /// Finds the ring buffers that start `within` a part of the image.
-    pub fn find(image: &Image, within: Range<u64>) -> Vec<Self> {
+    pub fn find(image: &Memory, within: Range<u64>) -> Vec<Self> {
         let finder = memmem::Finder::new(const { &MAGIC.to_le_bytes() });
         let mut found: Vec<Self> = Vec::new();
         let mut next = 0;
         let memory = image.segments().iter().map(|segment| segment.len);
         let mut budget = memory.fold(1 << 20, |sum: u64, len| sum.saturating_add(len / 1024));
-        'image: for (start, bytes) in image.data_ranges() {
-            for at in finder.find_iter(bytes) {
+        'image: for (start, bytes) in image.data() {
+            for at in finder.find_iter(&bytes) {
                 let address = start + at as u64;
                 if address < next || !within.contains(&address) {
                     continue;
@@ -77,7 +77,7 @@ impl RingBuffer {
     /// Reads the ring buffer with a description at `address`. Descriptions of CPUs before it may be
     /// lost; nothing before `from` belongs to it. `budget` is the remaining number of sub-buffers
     /// to read in this image, which bounds the time.
-    fn at(image: &Image, address: u64, from: u64, budget: &mut u64) -> Option<Self> {
+    fn at(image: &Memory, address: u64, from: u64, budget: &mut u64) -> Option<Self> {
         let word = Order::Little.u32(&image.read(address.checked_add(4)?, 4)?, 0)?;
         let version = Version::ALL
             .into_iter()
@@ -210,7 +210,7 @@ impl RingBuffer {
 
 /// Locations of the CPUs' descriptions, relative to a known one.
 struct Slots<'a> {
-    image: &'a Image,
+    image: &'a Memory,
     known: &'a Meta,
     first_meta: u64,
     /// Bytes before the sub-buffers of the known CPU.

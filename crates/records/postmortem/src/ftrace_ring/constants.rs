@@ -1,6 +1,6 @@
 //! The kernel's constants, if the image contains them: events may refer to strings in them.
 
-use crate::image::Image;
+use crate::memory::{Memory, PhysicalRange};
 use crate::symbols::Symbols;
 
 /// KASLR moves an x86-64 kernel by multiples of this.
@@ -23,7 +23,7 @@ pub(super) struct Constants {
 impl Constants {
     /// Finds the constants of a kernel with these symbols. Its banner gives the physical address:
     /// the kernel's code starts at a multiple of 2 MiB.
-    pub fn find(image: &Image, symbols: &Symbols) -> Option<Self> {
+    pub fn find(image: &Memory, symbols: &Symbols) -> Option<Self> {
         let linked = |name| symbols.linked_address(name);
         let code = linked("_text")?;
         let banner = linked("linux_banner")?.checked_sub(code)?;
@@ -31,19 +31,18 @@ impl Constants {
         let len = linked("__end_rodata")?.checked_sub(start)?;
         let skip = start.checked_sub(code).filter(|_| len <= MOST)?;
         // Reading the holes of a sparse file would fill the page cache with zeros.
-        let mut places = image.data_ranges().flat_map(|(address, bytes)| {
-            let first = address.saturating_sub(banner);
-            let end = address.saturating_add(bytes.len() as u64);
-            let end = end.saturating_sub(banner);
-            let first = first.checked_next_multiple_of(ALIGN).unwrap_or(end);
-            let places = (first..end).step_by(ALIGN as usize);
-            places.filter(move |place| {
-                let there = (place + banner).checked_sub(address);
-                let there = there.and_then(|skip| bytes.get(skip as usize..));
-                there.is_some_and(|there| there.starts_with(BANNER))
-            })
-        });
-        let place = places.next()?;
+        let place = image
+            .data_ranges()
+            .find_map(|PhysicalRange { start, len }| {
+                let first = start.saturating_sub(banner);
+                let end = start.saturating_add(len).saturating_sub(banner);
+                let first = first.checked_next_multiple_of(ALIGN).unwrap_or(end);
+                let mut places = (first..end).step_by(ALIGN as usize);
+                places.find(|place| {
+                    let there = image.read(place + banner, BANNER.len());
+                    there.is_some_and(|there| *there == *BANNER)
+                })
+            })?;
         let bytes = image.read(place.checked_add(skip)?, len as usize)?;
         Some(Self {
             start: start.wrapping_add(symbols.offset()),

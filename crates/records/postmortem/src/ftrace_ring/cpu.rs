@@ -2,7 +2,7 @@
 
 use super::meta::Meta;
 use super::page::{PageReport, PageState};
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// One CPU's part of a ring buffer.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Cpu {
     /// Reads the CPU whose description is at `at`. `known` is a sound description of the same
     /// buffer, and `first` the virtual address where this CPU's sub-buffers should start.
     pub(super) fn read(
-        image: &Image,
+        image: &Memory,
         number: usize,
         at: u64,
         header: u64,
@@ -76,7 +76,7 @@ impl Cpu {
     }
 
     /// Returns the sub-buffers from the oldest to the newest; `None` if the order is unknown.
-    fn order(&mut self, image: &Image, meta: &Meta, known: &Meta, first: u64) -> Option<Vec<u32>> {
+    fn order(&mut self, image: &Memory, meta: &Meta, known: &Meta, first: u64) -> Option<Vec<u32>> {
         let mut problem = |text: &str| self.problems.push(text.to_owned());
         let same = meta.magic == known.magic
             && meta.word == known.word

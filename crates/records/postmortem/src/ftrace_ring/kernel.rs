@@ -7,7 +7,7 @@ use super::constants::{ALIGN, Constants};
 use super::entry::{Entry, decode, is_trace_event, type_name};
 use super::merge::{Merge, MergeBy};
 use super::version::Version;
-use crate::image::Image;
+use crate::memory::Memory;
 use crate::symbols::{Symbol, Symbols};
 
 /// Names of the kernel that wrote a ring buffer.
@@ -35,7 +35,7 @@ impl Kernel {
     /// [`OtherKernel`] if the symbols belong to another build. The ring buffer has the addresses of
     /// a function and an object of its kernel, and both must yield the same offset.
     pub fn new(
-        image: &Image,
+        image: &Memory,
         buffer: &RingBuffer,
         symbols: Option<Symbols>,
         formats: Formats,
@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// Finds the offset with which the traced addresses are functions.
-    fn solve(&mut self, image: &Image, buffer: &RingBuffer, symbols: &Symbols) -> Option<u64> {
+    fn solve(&mut self, image: &Memory, buffer: &RingBuffer, symbols: &Symbols) -> Option<u64> {
         const ENOUGH: usize = 1 << 16;
         let mut merge = Merge::new(image, buffer, MergeBy::Linux);
         let mut addresses = Vec::new();

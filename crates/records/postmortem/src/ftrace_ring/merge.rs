@@ -9,7 +9,7 @@ use nostall_tracefile::linux::{Page, PageForm};
 
 use super::buffer::RingBuffer;
 use super::page::PageState;
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// Order of several CPUs' records. Each CPU's records stay in the order of writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ struct Cursor {
 
 impl Merge {
     /// Starts at the oldest records of each CPU.
-    pub fn new(image: &Image, buffer: &RingBuffer, by: MergeBy) -> Self {
+    pub fn new(image: &Memory, buffer: &RingBuffer, by: MergeBy) -> Self {
         let mut merge = Self {
             by,
             cursors: vec![Cursor::default(); buffer.cpus.len()],
@@ -92,7 +92,7 @@ impl Merge {
     }
 
     /// Returns the next record. `image` and `buffer` are those of [`new`](Self::new).
-    pub fn next<'a>(&mut self, image: &'a Image, buffer: &RingBuffer) -> Option<RingRecord<'a>> {
+    pub fn next<'a>(&mut self, image: &'a Memory, buffer: &RingBuffer) -> Option<RingRecord<'a>> {
         if let Some(cpu) = self.last.take() {
             self.queue(image, buffer, cpu);
         }
@@ -102,7 +102,7 @@ impl Merge {
     }
 
     /// Returns the record after the last one on the same CPU, and leaves it there.
-    pub fn peek<'a>(&self, image: &'a Image, buffer: &RingBuffer) -> Option<RingRecord<'a>> {
+    pub fn peek<'a>(&self, image: &'a Memory, buffer: &RingBuffer) -> Option<RingRecord<'a>> {
         let cpu = self.last?;
         self.cursors[cpu]
             .read(image, buffer, cpu)
@@ -110,7 +110,7 @@ impl Merge {
     }
 
     /// Takes the record that [`peek`](Self::peek) returns.
-    pub fn skip(&mut self, image: &Image, buffer: &RingBuffer) {
+    pub fn skip(&mut self, image: &Memory, buffer: &RingBuffer) {
         if let Some(cpu) = self.last {
             self.take(image, buffer, cpu);
         }
@@ -129,7 +129,7 @@ impl Merge {
 
     fn take<'a>(
         &mut self,
-        image: &'a Image,
+        image: &'a Memory,
         buffer: &RingBuffer,
         cpu: usize,
     ) -> Option<RingRecord<'a>> {
@@ -138,7 +138,7 @@ impl Merge {
         Some(record)
     }
 
-    fn queue(&mut self, image: &Image, buffer: &RingBuffer, cpu: usize) {
+    fn queue(&mut self, image: &Memory, buffer: &RingBuffer, cpu: usize) {
         if let Some((record, _)) = self.cursors[cpu].read(image, buffer, cpu) {
             let boot = match self.by {
                 MergeBy::Boot => record.boot,
@@ -161,7 +161,7 @@ impl Cursor {
     /// Reads the record at this position, and returns the position after it.
     fn read<'a>(
         mut self,
-        image: &'a Image,
+        image: &'a Memory,
         buffer: &RingBuffer,
         cpu: usize,
     ) -> Option<(RingRecord<'a>, Self)> {
@@ -204,7 +204,7 @@ impl Cursor {
     /// Reads the next record of a sub-buffer: time, offset, payload, and offset after it.
     fn in_page<'a>(
         &self,
-        image: &'a Image,
+        image: &'a Memory,
         address: u64,
         bytes: usize,
     ) -> Option<(u64, usize, Cow<'a, [u8]>, usize)> {

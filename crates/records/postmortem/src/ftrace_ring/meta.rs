@@ -3,7 +3,7 @@
 use nostall_tracefile::linux::Order;
 
 use super::version::{MAGIC, Version};
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// Byte order of all machines with persistent ring buffers so far.
 const ORDER: Order = Order::Little;
@@ -31,7 +31,7 @@ pub(super) struct Meta {
 
 impl Meta {
     /// Reads the description at an address; `None` if the image lacks it.
-    pub fn read(image: &Image, version: Version, at: u64) -> Option<Self> {
+    pub fn read(image: &Memory, version: Version, at: u64) -> Option<Self> {
         let bytes = image.read(at, version.meta() as usize)?;
         let word = |at| ORDER.u32(&bytes, at).unwrap_or_default();
         let long = |at| ORDER.u64(&bytes, at).unwrap_or_default();
@@ -119,7 +119,7 @@ impl Meta {
     }
 
     /// Reads the table of sub-buffers; `None` if it is not a permutation.
-    pub fn table(&self, image: &Image, at: u64) -> Option<Vec<u32>> {
+    pub fn table(&self, image: &Memory, at: u64) -> Option<Vec<u32>> {
         let bytes = image.read(at + self.version.meta(), 4 * self.subbufs as usize)?;
         let table: Vec<u32> = bytes
             .chunks_exact(4)

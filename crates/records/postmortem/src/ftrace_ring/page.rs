@@ -2,7 +2,7 @@
 
 use nostall_tracefile::linux::{Page, PageForm};
 
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// State of a sub-buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct PageReport {
 
 impl PageReport {
     /// Reads sub-buffer `index` at `address`; `None` if it is empty.
-    pub(super) fn read(image: &Image, address: u64, bytes: usize, index: u32) -> Option<Self> {
+    pub(super) fn read(image: &Memory, address: u64, bytes: usize, index: u32) -> Option<Self> {
         let mut report = Self {
             index,
             state: PageState::Sound,

@@ -14,13 +14,13 @@ use super::kernel::Kernel;
 use super::merge::{Merge, MergeBy, RingRecord};
 use super::page::PageState;
 use super::trace_text::TraceText;
-use crate::image::Image;
+use crate::memory::Memory;
 use crate::symbols::Symbols;
 
 /// The records of one ring buffer, boot by boot.
 #[derive(Debug)]
 pub struct RingSource {
-    image: Image,
+    image: Memory,
     buffer: RingBuffer,
     kernel: Kernel,
     merge: Merge,
@@ -45,7 +45,7 @@ impl RingSource {
         symbols: Option<Symbols>,
         formats: Formats,
     ) -> Result<Option<Self>, ReadError> {
-        let image = Image::open(path).map_err(ReadError::new)?;
+        let image = Memory::open(path).map_err(ReadError::new)?;
         let Some(buffer) = RingBuffer::find(&image, 0..u64::MAX).into_iter().next() else {
             return Ok(None);
         };
@@ -58,7 +58,7 @@ impl RingSource {
     ///
     /// If the symbols belong to another kernel.
     pub fn new(
-        image: Image,
+        image: Memory,
         buffer: RingBuffer,
         symbols: Option<Symbols>,
         formats: Formats,

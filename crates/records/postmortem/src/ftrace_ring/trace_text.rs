@@ -11,7 +11,7 @@ use super::entry::{Common, Entry};
 use super::graph;
 use super::kernel::Kernel;
 use super::merge::{Merge, RingRecord};
-use crate::image::Image;
+use crate::memory::Memory;
 
 /// Maximum number of reasons that are kept.
 const MOST_REASONS: usize = 32;
@@ -54,7 +54,7 @@ impl<'a> TraceText<'a> {
     /// The error of `out`.
     pub fn write_all(
         &mut self,
-        image: &Image,
+        image: &Memory,
         buffer: &RingBuffer,
         merge: &mut Merge,
         out: &mut (impl Write + ?Sized),
@@ -75,7 +75,7 @@ impl<'a> TraceText<'a> {
     /// Takes the exit of the function that `record` enters, if it is the CPU's next record.
     pub fn leaf<'i>(
         &self,
-        image: &'i Image,
+        image: &'i Memory,
         buffer: &RingBuffer,
         merge: &mut Merge,
         record: &RingRecord<'_>,

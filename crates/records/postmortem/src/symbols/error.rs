@@ -1,6 +1,6 @@
 //! Errors of reading symbols.
 
-use crate::image;
+use crate::memory;
 
 /// Reason why symbols could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -8,7 +8,7 @@ use crate::image;
 pub enum Error {
     /// The file could not be read, or has an unusable format.
     #[error(transparent)]
-    File(#[from] image::Error),
+    File(#[from] memory::Error),
     /// The file is neither a symbol table as text nor ELF.
     #[error("no symbol table; give the System.map or vmlinux of the kernel that wrote the records")]
     NoTable,

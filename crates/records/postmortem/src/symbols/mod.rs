@@ -30,7 +30,7 @@ use std::path::Path;
 use zlib_rs::Inflate;
 
 use crate::decompress::drain;
-use crate::image::{self, Bytes, foreign};
+use crate::memory::{self, Bytes, foreign};
 use table::Table;
 
 pub use error::Error;
@@ -57,7 +57,7 @@ impl Symbols {
                 let parsed = Self::parse(&bytes);
                 bytes.check().map_err(Error::from).and(parsed)
             }
-            Err(image::Error::TooLarge(_)) => Err(Error::TooLarge),
+            Err(memory::Error::TooLarge(_)) => Err(Error::TooLarge),
             Err(error) => Err(error.into()),
         }
     }

@@ -8,7 +8,7 @@ use assert_cmd::cargo::cargo_bin;
 use nostall_postmortem::ftrace_ring::{
     Entry, Kernel, Merge, MergeBy, RingBuffer, RingSource, load_formats,
 };
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
 use nostall_tracefile::linux::Formats;
 use nostall_tracefile::model::{EventKind, Source};
@@ -121,7 +121,7 @@ fn each_record_has_the_time_that_linux_has_in_nanoseconds() {
     for (name, _) in WHOLE {
         let raw = gunzip(&fixtures().join(name).join("trace_raw.txt.gz"));
         let raw = String::from_utf8_lossy(&raw).into_owned();
-        let image = Image::from_bytes(region(name)).unwrap();
+        let image = Memory::from_bytes(region(name)).unwrap();
         let buffer = &RingBuffer::find(&image, 0..u64::MAX)[0];
         let mut merge = Merge::new(&image, buffer, MergeBy::Linux);
         let mut records = 0;
@@ -337,7 +337,7 @@ fn two_regions_of_the_same_size_that_touch_are_not_one() {
         let address = u64::from_le_bytes(other[field..field + 8].try_into().unwrap());
         put(&mut other, field, &(address + 0x1000_0000).to_le_bytes());
     }
-    let image = Image::from_bytes([region("func-2cpu"), other].concat()).unwrap();
+    let image = Memory::from_bytes([region("func-2cpu"), other].concat()).unwrap();
     let found = RingBuffer::find(&image, 0..u64::MAX);
     let records: Vec<_> = found
         .iter()
@@ -483,7 +483,7 @@ fn a_cpu_whose_description_is_gone_keeps_its_records() {
         for cpu in [0, 0x40000] {
             let mut region = region("func-2cpu-wrapped");
             put(&mut region, cpu + at, &vec![0xFF; len]);
-            let image = Image::from_bytes(region.clone()).unwrap();
+            let image = Memory::from_bytes(region.clone()).unwrap();
             let found = RingBuffer::find(&image, 0..u64::MAX);
             assert_eq!(found.len(), 1, "{at:#x} {len} {cpu:#x}");
             let buffer = &found[0];
@@ -500,7 +500,7 @@ fn a_cpu_whose_description_is_gone_keeps_its_records() {
 fn a_page_with_an_impossible_commit_or_time_does_not_disturb_the_others() {
     let region = region("func-2cpu-wrapped");
     let read = |region: Vec<u8>| {
-        let image = Image::from_bytes(region).unwrap();
+        let image = Memory::from_bytes(region).unwrap();
         RingBuffer::find(&image, 0..u64::MAX).remove(0)
     };
     let page = 0x1000 + 20 * 0x1000;
@@ -539,7 +539,7 @@ fn records_of_two_boots_in_one_buffer_are_distinguished() {
     let mut region = region("func-2cpu");
     at_time(&mut region, 0x1000, 10..23, 2_200_000_000);
     at_time(&mut region, 0x41000, 15..28, 2_200_000_000);
-    let image = Image::from_bytes(region.clone()).unwrap();
+    let image = Memory::from_bytes(region.clone()).unwrap();
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     assert_eq!(buffer.boots(), 2);
     assert!(!buffer.is_damaged());
@@ -564,7 +564,7 @@ fn records_of_two_boots_in_one_buffer_are_distinguished() {
 
 #[test]
 fn two_recorded_boots_are_distinguished() {
-    let image = Image::from_bytes(region("events-two-boots")).unwrap();
+    let image = Memory::from_bytes(region("events-two-boots")).unwrap();
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     assert_eq!(buffer.boots(), 2);
     assert!(!buffer.is_damaged());
@@ -586,7 +586,7 @@ fn two_recorded_boots_are_distinguished() {
     );
 }
 
-fn kernel_of(image: &Image, buffer: &RingBuffer) -> Kernel {
+fn kernel_of(image: &Memory, buffer: &RingBuffer) -> Kernel {
     Kernel::new(image, buffer, None, Formats::default(), None).unwrap()
 }
 
@@ -595,7 +595,7 @@ fn a_cpu_that_recorded_in_one_of_two_boots_only_belongs_to_the_nearer_one() {
     let mut region = region("func-2cpu");
     at_time(&mut region, 0x1000, 10..23, 2_200_000_000);
     at_time(&mut region, 0x41000, 0..28, 2_200_000_000);
-    let image = Image::from_bytes(region).unwrap();
+    let image = Memory::from_bytes(region).unwrap();
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     assert_eq!(buffer.boots(), 2);
     assert!(buffer.cpus[1].pages.iter().all(|page| page.boot == 1));
@@ -651,7 +651,7 @@ fn later_layouts_are_recognised_and_named() {
         (0x0018_0028, "Linux after 6.15"),
     ] {
         let made = as_6_15(&region, word);
-        let image = Image::from_bytes(made.clone()).unwrap();
+        let image = Memory::from_bytes(made.clone()).unwrap();
         let found = RingBuffer::find(&image, 0..u64::MAX);
         assert_eq!(found.len(), 1, "{name}");
         assert_eq!(found[0].version.name(), name);
@@ -666,7 +666,7 @@ fn later_layouts_are_recognised_and_named() {
         put(&mut made, cpu + 8, &0_u64.to_le_bytes());
         made.copy_within(cpu + 24..cpu + 56 + 4 * 63, cpu + 16);
     }
-    let image = Image::from_bytes(made.clone()).unwrap();
+    let image = Memory::from_bytes(made.clone()).unwrap();
     assert_eq!(
         RingBuffer::find(&image, 0..u64::MAX)[0].version.name(),
         "Linux 6.14.9"
@@ -767,7 +767,7 @@ fn the_records_are_a_source_for_the_reports() {
 
 #[test]
 fn the_buffer_provides_the_kernels_offset() {
-    let image = Image::from_bytes(region("func-2cpu-kaslr")).unwrap();
+    let image = Memory::from_bytes(region("func-2cpu-kaslr")).unwrap();
     let buffer = &RingBuffer::find(&image, 0..u64::MAX)[0];
     let kernel = |offset| {
         let symbols = Symbols::load(map()).unwrap();
@@ -845,7 +845,7 @@ fn a_buffer_with_records_is_found_behind_any_number_of_empty_headers() {
     }
     let at = image.len() as u64;
     image.extend(&region);
-    let image = Image::from_bytes(image).unwrap();
+    let image = Memory::from_bytes(image).unwrap();
     let found = RingBuffer::find(&image, 0..u64::MAX);
     assert_eq!(found.len(), nostall_postmortem::ftrace_ring::MOST);
     let last = found.last().unwrap();

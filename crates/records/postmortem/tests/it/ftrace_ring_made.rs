@@ -2,7 +2,7 @@
 //! damage at any place.
 
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
 use nostall_tracefile::linux::{Formats, Order};
 use proptest::prelude::*;
@@ -138,7 +138,7 @@ fn exit(pid: i32, function: u64, depth: i32, duration: u64) -> Vec<u8> {
 }
 
 fn printed(made: &Made, formats: Formats) -> String {
-    let image = Image::from_bytes(made.bytes()).unwrap();
+    let image = Memory::from_bytes(made.bytes()).unwrap();
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     assert_eq!(buffer.notes(), Vec::<String>::new());
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
@@ -321,7 +321,7 @@ fn the_first_trace_event_counts_as_a_fixed_type_if_the_kernel_was_moved() {
             bytes[at..at + 8].copy_from_slice(&(address + (6 << 20)).to_le_bytes());
         }
     }
-    let image = Image::from_bytes(bytes).unwrap();
+    let image = Memory::from_bytes(bytes).unwrap();
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
     let kernel = Kernel::new(&image, &buffer, Some(symbols), formats.clone(), None).unwrap();
@@ -370,7 +370,7 @@ fn made() -> impl Strategy<Value = Made> {
     })
 }
 
-fn records(image: &Image, buffer: &RingBuffer) -> Vec<(usize, u64, Vec<u8>)> {
+fn records(image: &Memory, buffer: &RingBuffer) -> Vec<(usize, u64, Vec<u8>)> {
     let mut merge = Merge::new(image, buffer, MergeBy::Linux);
     let next = || {
         let record = merge.next(image, buffer)?;
@@ -386,7 +386,7 @@ proptest! {
     fn all_records_are_returned_in_the_order_of_time(made in made(), before in 0_usize..10_000) {
         let mut image = vec![0x11; before];
         image.extend(made.bytes());
-        let image = Image::from_bytes(image).unwrap();
+        let image = Memory::from_bytes(image).unwrap();
         let found = RingBuffer::find(&image, 0..u64::MAX);
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!(found[0].address, before as u64);
@@ -414,7 +414,7 @@ proptest! {
             let at = cpu * made.area() + at.index(area.min(made.area()) - 8);
             bytes[at..at + len].copy_from_slice(&edit[..len]);
         }
-        let image = Image::from_bytes(bytes).unwrap();
+        let image = Memory::from_bytes(bytes).unwrap();
         let others = |records: Vec<(usize, u64, Vec<u8>)>| -> Vec<_> {
             let mut records: Vec<_> = records.into_iter().map(|(_, time, payload)| (time, payload)).collect();
             records.sort();
@@ -451,13 +451,13 @@ proptest! {
     ) {
         bytes[..4].copy_from_slice(&0x0BAD_FEED_u32.to_le_bytes());
         bytes[4..8].copy_from_slice(&word.to_le_bytes());
-        let image = Image::from_bytes(bytes.clone()).unwrap();
+        let image = Memory::from_bytes(bytes.clone()).unwrap();
         let _ = RingBuffer::find(&image, 0..u64::MAX);
         bytes[24..32].copy_from_slice(&0xffff_c900_0000_1000_u64.to_le_bytes());
         bytes[32..48].fill(0);
         bytes[48..52].copy_from_slice(&4096_u32.to_le_bytes());
         bytes[52..56].copy_from_slice(&subbufs.to_le_bytes());
-        let image = Image::from_bytes(bytes).unwrap();
+        let image = Memory::from_bytes(bytes).unwrap();
         for buffer in RingBuffer::find(&image, 0..u64::MAX) {
             prop_assert_eq!(records(&image, &buffer).len() as u64, buffer.records());
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Fixture, noise};
 use nostall_postmortem::detect::{Detection, Grade, detect, detect_runs};
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::trace_region;
 use nostall_pstore::{
     ByteOrder, FTRACE_PER_CPU, HEADER, Layout, Params, SIGNATURE, ZoneHeader, ZoneKind,
@@ -61,8 +61,8 @@ fn no_region_is_found_in_the_files_of_a_system() {
     let in_turn = (0..longest).flat_map(|nth| all.iter().filter_map(move |here| here.get(nth)));
     let (mut images, mut total) = (vec![], 0);
     for path in in_turn {
-        if let Ok(image) = Image::open_raw(path) {
-            let len: usize = image.data_ranges().map(|(_, bytes)| bytes.len()).sum();
+        if let Ok(image) = Memory::open_raw(path) {
+            let len: usize = image.data().map(|(_, bytes)| bytes.len()).sum();
             if total + len <= MOST && images.len() < 10_000 {
                 assert_none(&image.detect(), &path.display().to_string());
                 let traces = trace_region::find(&image, &(0..u64::MAX), &[]);
@@ -77,15 +77,13 @@ fn no_region_is_found_in_the_files_of_a_system() {
 
     // Then all of them side by side, as in the page cache of a machine's memory.
     let mut at = 0;
-    let parts = images
-        .iter()
-        .flat_map(Image::data_ranges)
-        .map(|(_, bytes)| {
-            let start = at;
-            at += bytes.len() as u64;
-            (start, bytes)
-        });
-    let detection = detect_runs(parts);
+    let parts = images.iter().flat_map(Memory::data).map(|(_, bytes)| {
+        let start = at;
+        at += bytes.len() as u64;
+        (start, bytes)
+    });
+    let parts: Vec<_> = parts.collect();
+    let detection = detect_runs(parts.iter().map(|(start, bytes)| (*start, &**bytes)));
     assert_none(&detection, "all");
     assert_eq!(detection.searched, total as u64);
     assert!(detection.is_complete);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use assert_cmd::cargo::cargo_bin;
 use common::{memory, recorder, snapshot, swapped};
-use nostall_postmortem::image::Image;
+use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
 use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
 use nostall_trace::layout::RegionHeader;
@@ -74,7 +74,7 @@ fn around(region: &[u8], at: usize) -> Vec<u8> {
 
 const AT: usize = 0x2_0040;
 
-fn found(image: &Image) -> Vec<TraceRegion<'_>> {
+fn found(image: &Memory) -> Vec<TraceRegion<'_>> {
     trace_region::find(image, &(0..u64::MAX), &[])
 }
 
@@ -111,7 +111,7 @@ const NAMED: [&str; 6] = [
 
 /// Reads the only trace of an image, with symbols at their load address.
 fn only(memory: Vec<u8>) -> (HeaderState, u64, Vec<String>) {
-    let image = Image::from_bytes(memory).unwrap();
+    let image = Memory::from_bytes(memory).unwrap();
     let all = found(&image);
     let [region] = &all[..] else {
         panic!("{} regions", all.len())
@@ -207,7 +207,7 @@ fn zones_of_two_boots_side_by_side_are_two_traces() {
     let first = 512 + 256;
     let second = first + 128 + 1024;
     let memory = around(&[&region()[first..second], &other[second..]].concat(), AT);
-    let image = Image::from_bytes(memory).unwrap();
+    let image = Memory::from_bytes(memory).unwrap();
     let boots: Vec<_> = found(&image).iter().map(|it| it.header.boot).collect();
     assert_eq!(boots, [7, 8]);
 }
@@ -218,7 +218,7 @@ fn a_trace_that_the_image_cuts_keeps_the_zones_that_are_there() {
     let mut memory = around(&region, AT);
     // All slots of CPU 1 and half of its header are missing.
     memory.truncate(AT + region.len() - 1024 - 64);
-    let image = Image::from_bytes(memory).unwrap();
+    let image = Memory::from_bytes(memory).unwrap();
     let all = found(&image);
     assert_eq!((all.len(), all[0].missing), (1, 1024 + 64));
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
@@ -232,7 +232,7 @@ fn a_trace_that_the_image_cuts_keeps_the_zones_that_are_there() {
 #[test]
 fn a_trace_inside_a_found_region_or_outside_of_the_window_is_skipped() {
     let memory = around(&region(), AT);
-    let image = Image::from_bytes(memory).unwrap();
+    let image = Memory::from_bytes(memory).unwrap();
     let find = |within, besides: &[_]| trace_region::find(&image, &within, besides).len();
     assert_eq!(find(0..AT as u64, &[]), 0);
     assert_eq!(find(AT as u64..u64::MAX, &[]), 1);
@@ -453,21 +453,21 @@ fn an_opened_image_gives_its_first_trace_and_names_the_number_of_others() {
         ([&whole[..], &whole].concat(), 1),
         (without_header, 0),
     ] {
-        let image = Image::from_bytes(memory).unwrap();
+        let image = Memory::from_bytes(memory).unwrap();
         let mut source = trace_region::open(image, symbols()).unwrap();
         let events = told(&mut source);
         assert_eq!(events[2..4], NAMED[2..4]);
         let notes = source.notes().join("\n");
         assert_eq!(notes.contains("1 more traces"), others == 1, "{notes}");
     }
-    let nothing = Image::from_bytes(vec![0; 4096]).unwrap();
+    let nothing = Memory::from_bytes(vec![0; 4096]).unwrap();
     assert!(trace_region::open(nothing, None).is_none());
 }
 
 /// Reads all of an image in every way.
 fn read_all(memory: Vec<u8>) {
     let len = memory.len() as u64;
-    let image = Image::from_bytes(memory).unwrap();
+    let image = Memory::from_bytes(memory).unwrap();
     for region in found(&image) {
         assert!(region.missing <= region.bytes.len() as u64);
         if let Ok(mut source) = region.source(None) {

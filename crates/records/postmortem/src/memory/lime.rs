@@ -5,18 +5,28 @@
 //! address is inclusive. Source: LiME's `doc/README.md`, "Format Specification".
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
+use super::container::{Container, Facts};
+use super::error::Error;
+use super::file::DumpFile;
+use super::format::{DumpFormat, MAX_SEGMENTS};
+use super::segments::{FileSegments, Segment};
+
+impl DumpFormat {
+    /// A dump by LiME, the Linux Memory Extractor.
+    pub const LIME: Self = Self {
+        name: "LiME",
+        word: "lime",
+    };
+}
 
 const MAGIC: u32 = 0x4C69_4D45;
 const HEADER: usize = 32;
 
-/// Returns the segments of a LiME dump, and the number of bytes at its end that are in none;
-/// `None` if the file is none. `extents` are the parts of the file that are not holes.
-pub(super) fn segments(
-    file: &[u8],
-    extents: &[Range<u64>],
-) -> Result<Option<(Vec<Segment>, u64)>, Error> {
+/// Opens a LiME dump; `None` if the file is none.
+pub(super) fn open(dump: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error> {
+    let (file, extents) = (&*dump.bytes, &dump.extents[..]);
     let header = match file.first_chunk() {
         Some(magic) if *magic == MAGIC.to_le_bytes() => Header::little_endian,
         Some(magic) if *magic == MAGIC.to_be_bytes() => Header::big_endian,
@@ -40,7 +50,7 @@ pub(super) fn segments(
         }
         if segments.len() == MAX_SEGMENTS {
             return Err(Error::TooManySegments {
-                kind: DumpFormat::Lime,
+                kind: DumpFormat::LIME,
             });
         }
         let Some(len) = last.checked_sub(first).and_then(|len| len.checked_add(1)) else {
@@ -61,10 +71,15 @@ pub(super) fn segments(
         return Err(damaged("its first header is cut off, or not of version 1"));
     }
     let unknown = next_byte(file, end, extents).map_or(0, |start| file.len() - start);
-    Ok(Some((segments, unknown as u64)))
+    let facts = Facts {
+        unknown: unknown as u64,
+        ..Facts::of(DumpFormat::LIME)
+    };
+    Ok(Some(Box::new(FileSegments::new(dump, facts, segments))))
 }
 
-/// Returns the position of the next byte that is not 0.
+/// Returns the position of the next byte that is not 0. `extents` are the parts of the file that are
+/// not holes.
 fn next_byte(file: &[u8], from: usize, extents: &[Range<u64>]) -> Option<usize> {
     let first = extents.partition_point(|extent| extent.end <= from as u64);
     extents[first..].iter().find_map(|extent| {
@@ -104,7 +119,7 @@ impl Header {
 
 fn damaged(problem: &'static str) -> Error {
     Error::Damaged {
-        kind: DumpFormat::Lime,
+        kind: DumpFormat::LIME,
         problem,
     }
 }

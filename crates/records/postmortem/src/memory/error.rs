@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::segment::{DumpFormat, MAX_SEGMENTS};
+use super::format::{DumpFormat, MAX_SEGMENTS};
 
 /// Reason why a file is not a readable memory image, with advice to the user.
 #[derive(Debug, thiserror::Error)]

@@ -1,22 +1,38 @@
 //! ELF core files: the `PT_LOAD` segments with their physical addresses.
 
+use std::sync::Arc;
+
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind};
 
-use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
+use super::container::{Container, Facts};
+use super::error::Error;
+use super::file::DumpFile;
+use super::format::{DumpFormat, MAX_SEGMENTS};
+use super::segments::{FileSegments, Segment};
 
-/// Returns the segments of an ELF core file; `None` if the file is no ELF file.
-pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
-    if !file.starts_with(&elf::ELFMAG) {
+impl DumpFormat {
+    /// An ELF core file: kdump's `vmcore`, QEMU's `dump-guest-memory`.
+    pub const ELF_CORE: Self = Self {
+        name: "ELF core",
+        word: "elf",
+    };
+}
+
+/// Opens an ELF core file; `None` if the file is no ELF file.
+pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error> {
+    let bytes = &*file.bytes;
+    if !bytes.starts_with(&elf::ELFMAG) {
         return Ok(None);
     }
-    match FileKind::parse(file) {
-        Ok(FileKind::Elf32) => of::<FileHeader32<Endianness>>(file),
-        Ok(FileKind::Elf64) => of::<FileHeader64<Endianness>>(file),
+    let segments = match FileKind::parse(bytes) {
+        Ok(FileKind::Elf32) => of::<FileHeader32<Endianness>>(bytes),
+        Ok(FileKind::Elf64) => of::<FileHeader64<Endianness>>(bytes),
         _ => Err(damaged("its header is neither 32-bit nor 64-bit ELF")),
-    }
-    .map(Some)
+    }?;
+    let facts = Facts::of(DumpFormat::ELF_CORE);
+    Ok(Some(Box::new(FileSegments::new(file, facts, segments))))
 }
 
 fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>, Error> {
@@ -35,7 +51,7 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
         .map_err(|_| damaged("its program headers are not in the file"))?;
     if headers.len() > MAX_SEGMENTS {
         return Err(Error::TooManySegments {
-            kind: DumpFormat::ElfCore,
+            kind: DumpFormat::ELF_CORE,
         });
     }
     let loads = headers
@@ -68,7 +84,7 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
 
 fn damaged(problem: &'static str) -> Error {
     Error::Damaged {
-        kind: DumpFormat::ElfCore,
+        kind: DumpFormat::ELF_CORE,
         problem,
     }
 }

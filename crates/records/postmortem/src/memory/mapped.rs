@@ -25,7 +25,7 @@ impl Mapped {
     pub(super) fn new(file: File) -> io::Result<Self> {
         // SAFETY: the mapping is only read, as bytes, for which every value is valid. memmap2
         // requires that the file stays unchanged while mapped, which no program can enforce.
-        // The documentation of `image` describes the consequences.
+        // The documentation of `memory` describes the consequences.
         let map = unsafe { Mmap::map(&file) }?;
         Ok(Self {
             #[cfg(unix)]

@@ -41,7 +41,7 @@ const DUMPS: [Known; 7] = [
         "convert it with `qemu-img convert -O raw FILE NEW`",
     ),
     (
-        b"EMiL\x02\0\0\0",
+        b"AVML\x02\0\0\0",
         "a compressed dump by AVML",
         "convert it with `avml-convert FILE NEW` and open NEW",
     ),

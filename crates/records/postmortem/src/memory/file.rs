@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
 use std::time::Duration;
 
-use super::Error;
+use super::error::Error;
+use super::extents;
 use super::mapped::Mapped;
 
 /// Size limit for a file that cannot be mapped: a pipe, a device, some files of /proc.
@@ -28,6 +29,36 @@ const PATIENCE: Patience = Patience {
     first: Duration::from_secs(10),
     next: Duration::from_secs(60),
 };
+
+/// The file of a dump.
+#[derive(Debug)]
+pub(super) struct DumpFile {
+    pub bytes: Bytes,
+    /// Ranges that are not holes, in order.
+    pub extents: Vec<Range<u64>>,
+}
+
+impl DumpFile {
+    /// Maps or reads an open file.
+    pub(super) fn open(file: File) -> Result<Self, Error> {
+        Self::new(Bytes::of(file)?)
+    }
+
+    pub(super) fn new(bytes: Bytes) -> Result<Self, Error> {
+        if bytes.is_empty() {
+            return Err(Error::Empty);
+        }
+        let len = bytes.len() as u64;
+        let extents = match &bytes {
+            Bytes::Mapped(map) => extents::of(map.file(), len),
+            Bytes::Read(_) => extents::all(len),
+        };
+        if extents.len() > 1 {
+            bytes.look_in_places();
+        }
+        Ok(Self { bytes, extents })
+    }
+}
 
 #[derive(Debug)]
 pub(crate) enum Bytes {
@@ -103,7 +134,7 @@ pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
 }
 
 /// Reads an open file, pipe or device to its end, with the time limits of
-/// [`Image::open`](super::Image::open).
+/// [`Memory::open`](super::Memory::open).
 ///
 /// # Errors
 ///

@@ -1,0 +1,273 @@
+//! The memory of a crashed machine, from a dump in any supported format.
+//!
+//! A [`Memory`] has bytes at physical addresses, in [segments](Memory::segments). It reads these
+//! formats:
+//!
+//! - raw dumps: one segment, whose file offset is the physical address;
+//! - ELF core files: kdump's `vmcore`, QEMU's `dump-guest-memory`;
+//! - LiME dumps.
+//!
+//! It refuses known formats that it cannot read (compressed dumps and archives). The error states
+//! the command that converts them.
+//!
+//! A regular file is mapped, not read: a 4 GiB dump costs only the accessed pages. Holes of a
+//! sparse file are found with `SEEK_DATA` and are not in [`Memory::data`]. [`Memory::detect`]
+//! searches only this data, so its time and memory depend on the data and not on the size.
+//!
+//! A pipe or device is read into memory, up to 256 MiB. Each wait for its next bytes is bounded:
+//! see [`Error`].
+//!
+//! # Files that change
+//!
+//! The mapping is the file. If another process writes to it, bytes already read may change. If
+//! another process truncates it, or if the disk fails, the lost bytes become zeros, and
+//! [`Memory::check`] returns an error. Call it after a dump was read. On Unix, the first open dump
+//! installs a handler for SIGBUS. It passes the signals of other memory on to the previous one. Work
+//! on a copy of any file that is still being written.
+//!
+//! # Example
+//!
+//! ```
+//! use nostall_postmortem::memory::{DumpFormat, Memory};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("memory.bin");
+//! # std::fs::write(&path, b"....DBGC....")?;
+//! let memory = Memory::open(&path)?;
+//! assert_eq!(memory.format(), DumpFormat::RAW);
+//! for (physical, bytes) in memory.data() {
+//!     println!("{physical:#x}: {} bytes", bytes.len());
+//! }
+//! assert_eq!(memory.read(4, 4).as_deref(), Some(&b"DBGC"[..]));
+//! # Ok(())
+//! # }
+//! ```
+
+pub(crate) mod container;
+mod elf;
+mod error;
+mod extents;
+mod file;
+pub(crate) mod foreign;
+mod format;
+mod lime;
+mod mapped;
+mod raw;
+mod segments;
+pub(crate) mod slices;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use container::PhysicalRange;
+pub use error::Error;
+pub(crate) use file::Bytes;
+pub use file::{MAX_READ, open_file, read_to_end};
+pub use format::{DumpFormat, MAX_SEGMENTS};
+
+use crate::detect::{self, Detection};
+use container::{Chunk, Container};
+use file::DumpFile;
+
+/// Limit for the bytes that [`Memory::read`] copies if they are not contiguous in the file.
+pub const MAX_COPY: usize = 256 << 20;
+
+/// Opens a file of a format; `None` if the file has another one.
+type Open = fn(&Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error>;
+
+/// The formats. Any other file is a raw dump.
+const FORMATS: [Open; 2] = [elf::open, lime::open];
+
+/// The memory in an open dump.
+#[derive(Debug)]
+pub struct Memory(Box<dyn Container>);
+
+impl Memory {
+    /// Opens a dump of any supported format.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the file cannot be read, or is no dump. Segments beyond the end of the file are
+    /// no error: their available part is kept, see [`Memory::missing`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::from_file(open_file(path)?)
+    }
+
+    /// Opens the dump in an open file, for example one whose bytes were hashed. A file that cannot
+    /// be mapped is read from its position on.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open).
+    pub fn from_file(file: File) -> Result<Self, Error> {
+        Self::of(DumpFile::open(file)?)
+    }
+
+    /// Opens the dump in these bytes, for example from a network or an archive.
+    ///
+    /// ```
+    /// use nostall_postmortem::memory::{DumpFormat, Memory};
+    ///
+    /// let dump = [&0x4C69_4D45_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0; 24], b"!"].concat();
+    /// let memory = Memory::from_bytes(dump)?;
+    /// assert_eq!(memory.format(), DumpFormat::LIME);
+    /// assert_eq!(memory.read(0, 1).as_deref(), Some(&b"!"[..]));
+    /// # Ok::<(), nostall_postmortem::memory::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open).
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
+        Self::of(DumpFile::new(Bytes::Read(bytes))?)
+    }
+
+    fn of(file: DumpFile) -> Result<Self, Error> {
+        if let Some(error) = foreign::refuse(&file.bytes) {
+            return Err(error);
+        }
+        let file = Arc::new(file);
+        for open in FORMATS {
+            if let Some(container) = open(&file)? {
+                return Ok(Self(container));
+            }
+        }
+        Ok(Self(raw::container(&file)))
+    }
+
+    /// Opens a file as raw memory, regardless of its format: addresses are file offsets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the file cannot be read or is empty.
+    pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let file = DumpFile::open(open_file(path)?)?;
+        Ok(Self(raw::container(&Arc::new(file))))
+    }
+
+    /// Returns the format of the file.
+    pub fn format(&self) -> DumpFormat {
+        self.0.facts().format
+    }
+
+    /// Returns the memory in the dump, by physical address, without overlaps.
+    ///
+    /// If the file's segments overlap (kdump stores the kernel's text twice), an address belongs to
+    /// the segment that starts lower. Segments that are adjacent both in memory and in the file are
+    /// joined.
+    pub fn segments(&self) -> &[PhysicalRange] {
+        self.0.segments()
+    }
+
+    /// Returns the number of bytes that headers describe beyond the end of the file or of the address
+    /// space. It is not 0 if the file was cut off.
+    pub fn missing(&self) -> u64 {
+        self.0.facts().missing
+    }
+
+    /// Returns the number of bytes at the end of a LiME dump that are in no range. They do not begin
+    /// with a known header. Zeros between ranges and behind the last one do not count.
+    pub fn unknown(&self) -> u64 {
+        self.0.facts().unknown
+    }
+
+    /// Checks that all bytes read so far were in the file: no process has truncated it meanwhile, and
+    /// the disk has not failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shrunk`]: some bytes may have been read as zeros.
+    pub fn check(&self) -> Result<(), Error> {
+        self.0.check()
+    }
+
+    /// Returns whether zeros were read for bytes that the file had lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.0.has_lost()
+    }
+
+    /// Returns text about [missing](Self::missing) or [unknown](Self::unknown) bytes, about
+    /// overlapping segments that differ, and about damaged blocks that were read, if there are any.
+    pub fn doubt(&self) -> Option<String> {
+        self.0.facts().doubt(self.0.damaged())
+    }
+
+    /// Returns the ranges of the [data](Self::data), by address.
+    pub fn data_ranges(&self) -> impl Iterator<Item = PhysicalRange> {
+        self.0.data()
+    }
+
+    /// Returns the data in the memory and its physical addresses, by address and in pieces that are
+    /// as long as the file has them. Only the file's holes are left out.
+    ///
+    /// No byte of the file is in two pieces. If segments share a part of the file, it belongs to
+    /// the segment in the longest contiguous memory.
+    pub fn data(&self) -> impl Iterator<Item = (u64, Cow<'_, [u8]>)> {
+        self.0.data().flat_map(|range| self.pieces(range))
+    }
+
+    /// Returns the bytes of a range, in pieces that are as long as the file has them.
+    fn pieces(&self, range: PhysicalRange) -> impl Iterator<Item = (u64, Cow<'_, [u8]>)> {
+        let mut rest = Some(range);
+        std::iter::from_fn(move || {
+            loop {
+                let PhysicalRange { start, len } = rest.take_if(|rest| rest.len > 0)?;
+                let most = usize::try_from(len).unwrap_or(usize::MAX);
+                let chunk = self.0.chunk(start, most);
+                let used = match &chunk {
+                    Chunk::Bytes(bytes) => bytes.len() as u64,
+                    Chunk::Missing(missing) => *missing,
+                };
+                rest = (used < len).then(|| PhysicalRange {
+                    start: start + used,
+                    len: len - used,
+                });
+                if let Chunk::Bytes(bytes) = chunk {
+                    return Some((start, bytes));
+                }
+            }
+        })
+    }
+
+    /// Searches the memory for pstore regions with unknown addresses and parameters.
+    ///
+    /// A region may extend over segments with adjacent addresses, and into holes of the file.
+    ///
+    /// ```
+    /// use nostall_postmortem::memory::Memory;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drivers/pstore/tests/fixtures/plain/image.bin");
+    /// let memory = Memory::open(path)?;
+    /// let detection = memory.detect();
+    /// for found in detection.convincing() {
+    ///     println!("{:#x}: {} bytes", found.start, found.len);
+    /// }
+    /// for found in detection.doubtful() {
+    ///     println!("perhaps at {:#x}: {}", found.start, found.doubts.join("; "));
+    /// }
+    /// # assert_eq!(detection.convincing().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn detect(&self) -> Detection {
+        self.detect_within(0..u64::MAX)
+    }
+
+    /// Searches a part of the memory, as [`detect`](Self::detect) does. An end of [`u64::MAX`] is
+    /// the end of the address space.
+    pub fn detect_within(&self, window: Range<u64>) -> Detection {
+        detect::in_container(&*self.0, window)
+    }
+
+    /// Returns `len` bytes at a physical address; `None` if the dump lacks any of them.
+    ///
+    /// The bytes are copied only if they are not contiguous in the file, and then at most
+    /// [`MAX_COPY`].
+    pub fn read(&self, physical: u64, len: usize) -> Option<Cow<'_, [u8]>> {
+        container::read(&*self.0, physical, len, MAX_COPY)
+    }
+}

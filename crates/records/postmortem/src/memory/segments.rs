@@ -1,0 +1,262 @@
+//! Dumps whose memory is in the file as it was: the container of raw files, ELF cores and LiME
+//! dumps.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+
+use super::container::{Chunk, Container, Facts, PhysicalRange, find};
+use super::error::Error;
+use super::file::DumpFile;
+
+/// Limit for the bytes of overlapping segments that are compared.
+const MOST_COMPARED: usize = 256 << 20;
+
+/// Number of bytes that systems load at once.
+const AHEAD: usize = 128 << 10;
+
+/// A range of physical memory that is contiguous in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Physical address of the first byte.
+    pub physical: u64,
+    /// Offset of the first byte in the file.
+    pub file_offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+impl Segment {
+    const fn range(&self) -> PhysicalRange {
+        PhysicalRange {
+            start: self.physical,
+            len: self.len,
+        }
+    }
+
+    /// Returns whether `next` has the address behind this segment.
+    fn is_before(&self, next: &Self) -> bool {
+        self.range().is_before(&next.range())
+    }
+
+    /// Returns the part of the segment that contains this file range.
+    fn part(&self, file: Range<u64>) -> Self {
+        Self {
+            physical: self.physical + (file.start - self.file_offset),
+            file_offset: file.start,
+            len: file.end - file.start,
+        }
+    }
+}
+
+/// Segments of memory in a file.
+#[derive(Debug)]
+pub(super) struct FileSegments {
+    file: Arc<DumpFile>,
+    facts: Facts,
+    segments: Vec<PhysicalRange>,
+    /// Offset of each segment in the file.
+    offsets: Vec<u64>,
+    /// Segments without the file ranges that a longer one contains.
+    unique: Vec<Segment>,
+}
+
+impl FileSegments {
+    /// Creates the container of the segments that a file declares, in any order. Overlaps, and parts
+    /// outside the file or the address space, are left out and counted.
+    pub(super) fn new(file: &Arc<DumpFile>, mut facts: Facts, declared: Vec<Segment>) -> Self {
+        let (segments, repeated, missing) = settle(declared, file.bytes.len() as u64);
+        facts.missing = missing;
+        let mut new = Self {
+            file: Arc::clone(file),
+            facts,
+            unique: unique(&segments),
+            offsets: segments.iter().map(|segment| segment.file_offset).collect(),
+            segments: segments.iter().map(Segment::range).collect(),
+        };
+        new.facts.differing = new.differing(&repeated);
+        new
+    }
+
+    /// Returns the number of bytes in these repeated parts that differ from the segments, or are too
+    /// many to compare.
+    fn differing(&self, repeated: &[Segment]) -> u64 {
+        // Maximum number of compared bytes. A comparison counts as at least 1 KiB, so that their
+        // number is limited, too.
+        let (mut left, mut differing) = (MOST_COMPARED, 0_u64);
+        for part in repeated {
+            let (mut at, mut own) = (part.physical, self.part(part.file_offset, part.len));
+            while let Ok(kept) = self.from(at)
+                && !own.is_empty()
+            {
+                let (now, later) = own.split_at(own.len().min(kept.len()));
+                let is_same = ptr::eq(now.as_ptr(), kept.as_ptr());
+                let cost = if is_same { 0 } else { now.len() }.max(1024);
+                if cost > left {
+                    break;
+                }
+                left -= cost;
+                if !is_same {
+                    differing += now.iter().zip(kept).filter(|(a, b)| a != b).count() as u64;
+                }
+                (at, own) = (at.wrapping_add(now.len() as u64), later);
+            }
+            differing = differing.saturating_add(own.len() as u64);
+        }
+        differing
+    }
+
+    /// Returns the bytes from a physical address to the end of its segment.
+    fn from(&self, physical: u64) -> Result<&[u8], u64> {
+        let index = find(&self.segments, physical)?;
+        let segment = self.segments[index];
+        let skip = physical - segment.start;
+        Ok(self.part(self.offsets[index] + skip, segment.len - skip))
+    }
+
+    /// Returns a part of the file. Segments and extents end with the file, so it fits in `usize`.
+    fn part(&self, offset: u64, len: u64) -> &[u8] {
+        &self.file.bytes[offset as usize..][..len as usize]
+    }
+}
+
+impl Container for FileSegments {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn segments(&self) -> &[PhysicalRange] {
+        &self.segments
+    }
+
+    fn chunk(&self, at: u64, most: usize) -> Chunk<'_> {
+        match self.from(at) {
+            Ok(bytes) => Chunk::Bytes(Cow::Borrowed(&bytes[..bytes.len().min(most)])),
+            Err(missing) => Chunk::Missing(missing),
+        }
+    }
+
+    /// No byte of the file is in two ranges. If segments share a part of the file, it belongs to
+    /// the segment in the longest contiguous memory.
+    fn data(&self) -> Box<dyn Iterator<Item = PhysicalRange> + '_> {
+        Box::new(self.unique.iter().flat_map(|segment| {
+            let (start, end) = (segment.file_offset, segment.file_offset + segment.len);
+            let extents = &self.file.extents;
+            let first = extents.partition_point(|extent| extent.end <= start);
+            let extents = extents[first..]
+                .iter()
+                .take_while(move |extent| extent.start < end);
+            extents.map(move |extent| {
+                let (from, to) = (extent.start.max(start), extent.end.min(end));
+                segment.part(from..to).range()
+            })
+        }))
+    }
+
+    fn ahead(&self) -> Option<usize> {
+        (self.file.extents.len() > 1).then_some(AHEAD)
+    }
+
+    fn prefetch(&self, range: PhysicalRange) {
+        if let Ok(index) = find(&self.segments, range.start) {
+            let offset = self.offsets[index] + (range.start - self.segments[index].start);
+            self.file
+                .bytes
+                .prefetch(offset as usize, range.len as usize);
+        }
+    }
+
+    fn has_lost(&self) -> bool {
+        self.file.bytes.has_lost()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.file.bytes.check()
+    }
+}
+
+/// Sorts segments and truncates them to the file and the address space. The result has no overlaps
+/// and no empty segments. Also returns the overlapping parts that were left out, and the number of
+/// bytes that were cut off.
+fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, Vec<Segment>, u64) {
+    let mut missing: u64 = 0;
+    for segment in &mut segments {
+        let there = file_len.saturating_sub(segment.file_offset);
+        // A segment may end at 2^64.
+        let most = (u64::MAX - segment.physical).saturating_add(1);
+        let len = segment.len.min(there).min(most);
+        missing = missing.saturating_add(segment.len - len);
+        segment.len = len;
+    }
+    segments.sort_by_key(|segment| (segment.physical, Reverse(segment.len)));
+    let mut last = None;
+    let mut repeated = Vec::new();
+    segments.retain_mut(|segment| {
+        let known = last.and_then(|last: u64| last.checked_sub(segment.physical));
+        let known = known.map_or(0, |known| known.saturating_add(1));
+        let known = known.min(segment.len);
+        if known > 0 {
+            repeated.push(Segment {
+                len: known,
+                ..*segment
+            });
+        }
+        if known == segment.len {
+            return false;
+        }
+        segment.physical += known;
+        segment.file_offset += known;
+        segment.len -= known;
+        last = Some(segment.physical + (segment.len - 1));
+        true
+    });
+    segments.dedup_by(|next, before| {
+        let goes_on = before.is_before(next) && before.file_offset + before.len == next.file_offset;
+        if goes_on {
+            before.len += next.len;
+        }
+        goes_on
+    });
+    (segments, repeated, missing)
+}
+
+/// Returns the segments without shared file ranges, by address. The segment in the longest
+/// contiguous memory keeps a shared range.
+fn unique(segments: &[Segment]) -> Vec<Segment> {
+    let mut by_length: Vec<(u64, &Segment)> = Vec::with_capacity(segments.len());
+    for run in segments.chunk_by(Segment::is_before) {
+        let lens = run.iter().map(|segment| segment.len);
+        let len = lens.fold(0, u64::saturating_add);
+        by_length.extend(run.iter().map(|segment| (len, segment)));
+    }
+    by_length.sort_by_key(|(len, _)| Reverse(*len));
+
+    // File ranges already assigned, from start to end. They do not touch.
+    let mut taken = BTreeMap::<u64, u64>::new();
+    let mut unique = Vec::with_capacity(segments.len());
+    for (_, segment) in by_length {
+        let (mut at, end) = (segment.file_offset, segment.file_offset + segment.len);
+        let mut joined = at..end;
+        let before = taken.range(..at).next_back();
+        let first = before.map_or(at, |(start, _)| *start);
+        let near = taken.range(first..=end).map(|(start, end)| *start..*end);
+        let touching: Vec<_> = near.filter(|part| part.end >= at).collect();
+        for part in touching {
+            if at < part.start {
+                unique.push(segment.part(at..part.start));
+            }
+            at = at.max(part.end);
+            joined = joined.start.min(part.start)..joined.end.max(part.end);
+            taken.remove(&part.start);
+        }
+        if at < end {
+            unique.push(segment.part(at..end));
+        }
+        taken.insert(joined.start, joined.end);
+    }
+    unique.sort_by_key(|segment| segment.physical);
+    unique
+}

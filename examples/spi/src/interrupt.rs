@@ -31,7 +31,7 @@ pub fn main() -> Result<[Block; 1], DisplayError> {
     critical_section::with(|section| PANEL.borrow(section).set(panel).ok());
     board::enable_button();
     while !board::is_led_on() {
-        BUS.poll(board::now());
+        BUS.poll();
     }
     Ok(block)
 }

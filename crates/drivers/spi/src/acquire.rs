@@ -68,12 +68,12 @@ where
 
     /// Spins while the bus is owned, at most for the time of a sleep and a wake-up.
     fn spin(&self) {
-        let looks = self.platform.looks();
-        if looks == Nanos::ZERO {
+        let span = self.platform.spin_time();
+        if span == Nanos::ZERO {
             return;
         }
         let _held = Held::begin(StallCondition::BusOwner);
-        let until = self.platform.now() + looks;
+        let until = self.platform.now() + span;
         // Rounds are counted too, for a stopped clock.
         for _ in 0..SPINS {
             if !self.ownership().is_owned() || self.platform.now() >= until {

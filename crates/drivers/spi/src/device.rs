@@ -203,17 +203,14 @@ where
         if !free {
             return;
         }
-        let worker = bus.has_worker();
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
             // If the bus was taken meanwhile, its owner runs the message.
             if let Some(mut owner) = Owner::take_any(bus) {
                 owner.release();
             }
-        } else if worker {
-            bus.call_worker();
         } else {
-            bus.rouse();
+            bus.call_worker();
         }
     }
 

@@ -38,7 +38,7 @@
 //!
 //! // From an interrupt handler: stored in memory of the bus.
 //! let sample = sensor.submit(&mut [Transfer::in_place(&mut [0x80, 0, 0])])?;
-//! BUS.poll(Nanos(0)); // in the main loop, at intervals
+//! BUS.poll(); // in the main loop, at intervals
 //! let mut bytes = [0; 3];
 //! assert!(sample.is_done());
 //! assert_eq!(sample.received(0, &mut bytes), 3);
@@ -88,7 +88,7 @@
 //!   or its handle was dropped meanwhile. If words were sent, it ends with [`Fault::Dropped`].
 //!   Another run would send the same words twice, and a deselected device cannot continue in the
 //!   middle. A HAL must guarantee that a dropped transfer future stops the DMA.
-//! - **Sleep.** Waking the hardware sets a timer. If the bus is owned when it expires, or messages
+//! - **Sleep.** Waking the hardware sets a timer ([`Platform::poll_at`]). If the bus is owned when it expires, or messages
 //!   were run, it is set again. Otherwise the worker is woken, once, and puts the hardware to
 //!   sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the [`Platform`], or a
 //!   future: [`Bus::serve`].
@@ -216,7 +216,7 @@ pub use embedded_hal::spi::{MODE_0, MODE_1, MODE_2, MODE_3, Mode};
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
-pub use platform::{HasWorker, Platform, WakeTask, task_waker};
+pub use platform::{Platform, WakeTask, task_waker};
 pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use slots::{AnySlots, Slots};
 pub use statistics::Statistics;

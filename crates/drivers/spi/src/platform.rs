@@ -4,16 +4,6 @@ use core::task::{RawWaker, RawWakerVTable, Waker};
 
 use nostall_io::{Clock, Nanos};
 
-/// Presence of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HasWorker {
-    /// There is a worker: [`Platform::wake_worker`] makes it call [`Bus::work`](crate::Bus::work),
-    /// and [`Platform::set_timer`] makes it call [`Bus::on_timer`](crate::Bus::on_timer).
-    Yes,
-    /// There is none: the main loop calls [`Bus::poll`](crate::Bus::poll) at intervals.
-    No,
-}
-
 /// Ways in which tasks wait and are woken, and the worker is called.
 ///
 /// Provided are `Threads` (feature `std`), [`Bare`](crate::Bare) for one thread and interrupt
@@ -32,18 +22,14 @@ pub trait Platform: Clock {
     /// If the task was woken since its last return from this method, it returns at once.
     fn block(&self, until: Nanos);
 
-    /// Returns whether there is a worker.
-    fn has_worker(&self) -> HasWorker {
-        HasWorker::No
-    }
-
-    /// Makes the worker call [`Bus::work`](crate::Bus::work) soon. For any context.
-    fn wake_worker(&self) {}
-
-    /// Makes [`Bus::on_timer`](crate::Bus::on_timer) be called at `at` or later, instead of the
-    /// time that was last set. For any context.
-    fn set_timer(&self, at: Nanos) {
+    /// Makes the worker call [`Bus::poll`](crate::Bus::poll) at `at`, or at once if that has passed.
+    /// For any context. Returns `false` if there is no worker, so that the main loop polls.
+    ///
+    /// The next call is at the earliest of these times and the one that the last `poll` returned.
+    /// `Nanos(u64::MAX)` requests no call: it only asks for the worker.
+    fn poll_at(&self, at: Nanos) -> bool {
         let _ = at;
+        false
     }
 
     /// Wakes a future's `waker` at `at` or later. Returns whether it will: `false` without a timer.
@@ -56,7 +42,7 @@ pub trait Platform: Clock {
 
     /// Returns the time for which a task spins for a busy bus before it sleeps: about the time of a
     /// sleep and a wake-up.
-    fn looks(&self) -> Nanos {
+    fn spin_time(&self) -> Nanos {
         Nanos::ZERO
     }
 }
@@ -68,20 +54,14 @@ impl<P: Platform + ?Sized> Platform for &P {
     fn block(&self, until: Nanos) {
         (**self).block(until);
     }
-    fn has_worker(&self) -> HasWorker {
-        (**self).has_worker()
-    }
-    fn wake_worker(&self) {
-        (**self).wake_worker();
-    }
-    fn set_timer(&self, at: Nanos) {
-        (**self).set_timer(at);
+    fn poll_at(&self, at: Nanos) -> bool {
+        (**self).poll_at(at)
     }
     fn wake_at(&self, at: Nanos, waker: &Waker) -> bool {
         (**self).wake_at(at, waker)
     }
-    fn looks(&self) -> Nanos {
-        (**self).looks()
+    fn spin_time(&self) -> Nanos {
+        (**self).spin_time()
     }
 }
 

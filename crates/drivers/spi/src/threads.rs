@@ -12,7 +12,7 @@ use crate::bus::Shared;
 use crate::controller::Controller;
 use crate::duty::NEVER;
 use crate::owner::THREAD;
-use crate::platform::{HasWorker, Platform};
+use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 use crate::timer;
 
@@ -29,12 +29,10 @@ pub struct Threads {
 #[derive(Debug, Default)]
 struct State {
     worker: Option<Waker>,
-    /// The worker was woken, and has not responded yet.
-    woken: bool,
     /// The worker must end.
     stop: bool,
-    /// Time at which the timer expires.
-    timer: Option<Nanos>,
+    /// Time of the worker's next poll.
+    next: Nanos,
 }
 
 /// Sleep of a thread. The token of [`thread::park`] is left to the thread's own uses.
@@ -128,29 +126,19 @@ impl Platform for Threads {
         });
     }
 
-    fn has_worker(&self) -> HasWorker {
-        match self.serves() {
-            true => HasWorker::Yes,
-            false => HasWorker::No,
+    /// The worker's thread is woken only for an earlier time.
+    fn poll_at(&self, at: Nanos) -> bool {
+        if at == NEVER || !self.serves() {
+            return self.serves();
         }
-    }
-
-    fn wake_worker(&self) {
         let mut state = self.state();
-        state.woken = true;
-        if let Some(worker) = &state.worker {
-            worker.wake_by_ref();
+        if at < state.next {
+            state.next = at;
+            if let Some(worker) = &state.worker {
+                worker.wake_by_ref();
+            }
         }
-    }
-
-    /// Sets the timer, which the worker's thread waits for. The thread is woken only for an earlier
-    /// time.
-    fn set_timer(&self, at: Nanos) {
-        let mut state = self.state();
-        let earlier = state.timer.replace(at).is_none_or(|was| at < was);
-        if earlier && let Some(worker) = &state.worker {
-            worker.wake_by_ref();
-        }
+        state.worker.is_some()
     }
 
     /// Wakes the waker from a thread that all buses of the process share. It starts with the first
@@ -163,7 +151,7 @@ impl Platform for Threads {
     }
 
     /// Returns about the time in which a thread sleeps and is woken.
-    fn looks(&self) -> Nanos {
+    fn spin_time(&self) -> Nanos {
         Nanos::from_micros(20)
     }
 }
@@ -182,7 +170,7 @@ where
         let platform = bus.platform();
         // An earlier worker that ends clears both under this lock.
         let mut state = platform.state();
-        state.worker = platform.current();
+        (state.worker, state.next) = (platform.current(), Nanos::ZERO);
         platform.serves.store(1, Ordering::Release);
         drop(state);
         Ok(Self(bus))
@@ -192,22 +180,22 @@ where
     fn run(self) {
         let bus = self.0;
         let platform = bus.platform();
-        bus.begin_work();
         loop {
             let mut state = platform.state();
             if std::mem::take(&mut state.stop) {
                 return;
             }
-            let woken = std::mem::take(&mut state.woken);
-            let due = state.timer.take_if(|at| !woken && platform.now() >= *at);
-            let timer = state.timer;
-            drop(state);
-            match (woken, due, timer) {
-                (true, ..) => bus.work(),
-                (false, Some(_), _) => bus.on_timer(),
-                (false, None, Some(at)) => platform.block(at),
-                (false, None, None) => platform.block(NEVER),
+            let next = state.next;
+            if next > platform.now() {
+                drop(state);
+                platform.block(next);
+                continue;
             }
+            state.next = NEVER;
+            drop(state);
+            let next = bus.poll().unwrap_or(NEVER);
+            let mut state = platform.state();
+            state.next = state.next.min(next);
         }
     }
 }
@@ -228,7 +216,7 @@ where
         platform.serves.store(0, Ordering::Release);
         drop(state);
         match thread::panicking() {
-            false => self.0.work(),
+            false => _ = self.0.work(),
             true => self.0.call_worker(),
         }
     }

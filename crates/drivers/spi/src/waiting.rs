@@ -7,8 +7,8 @@ use core::task::{Poll, Waker};
 use nostall_io::{Held, Nanos, StallCondition, Timeout};
 
 use crate::controller::{Progress, Waits};
-use crate::duty::Rare;
-use crate::platform::{HasWorker, Platform};
+use crate::duty::{NEVER, Rare};
+use crate::platform::Platform;
 use crate::sync::Critical;
 
 /// Longest wait that keeps the CPU; longer ones yield it.
@@ -199,7 +199,7 @@ impl<P: Platform> Waiting<'_, P> {
             if !self.platform.wake_at(deadline, context.waker()) {
                 // The worker's timer wakes it, or `Bus::poll`.
                 let mut waker = Some(context.waker().clone());
-                let has_worker = self.platform.has_worker() == HasWorker::Yes;
+                let has_worker = self.platform.poll_at(NEVER);
                 let is_earlier = self.rare.with(|rare| {
                     rare.interrupt.wait(&mut waker, deadline);
                     let is_earlier = has_worker && deadline < rare.duty.timer;
@@ -209,7 +209,7 @@ impl<P: Platform> Waiting<'_, P> {
                     is_earlier
                 });
                 if is_earlier {
-                    self.platform.set_timer(deadline);
+                    self.platform.poll_at(deadline);
                 }
             }
             Poll::Pending

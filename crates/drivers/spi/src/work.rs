@@ -12,7 +12,7 @@ use crate::duty::{Duty, NEVER};
 use crate::error::Error;
 use crate::face::{Awaited, Blocking, Face, now};
 use crate::owner::{Owner, SERVED, THREAD};
-use crate::platform::{HasWorker, Platform};
+use crate::platform::Platform;
 use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::{Ordering, fence};
@@ -53,7 +53,7 @@ where
     }
 
     pub(crate) fn has_worker(&self) -> bool {
-        self.is_served() || self.platform.has_worker() == HasWorker::Yes
+        self.is_served() || self.platform.poll_at(NEVER)
     }
 
     /// Returns whether the worker is a future.
@@ -64,15 +64,9 @@ where
     fn wake_worker(&self) {
         match self.is_served() {
             true => self.wake(self.with_duty(Duty::call)),
-            false => self.platform.wake_worker(),
+            // If the worker has just ended, `rouse_without_worker` finds none.
+            false => _ = self.platform.poll_at(Nanos::ZERO),
         }
-    }
-
-    /// Begins the worker's service. The hardware may have been woken earlier, and futures may be in
-    /// line.
-    pub fn begin_work(&self) {
-        self.begin_timer();
-        self.work();
     }
 
     /// Begins the worker's timer. Ignores an earlier worker's decision to put the hardware to
@@ -83,13 +77,10 @@ where
         self.look_later();
     }
 
-    /// Runs stored messages, and puts the hardware to sleep when its idle time is over. For the
-    /// worker, after each wake-up. After 64 messages it makes the worker be called again.
-    ///
-    /// A worker that ends calls this once more after [`has_worker`](Platform::has_worker) has
-    /// become [`HasWorker::No`].
-    pub fn work(&self) {
-        now(self.work_round::<Blocking>());
+    /// Runs stored messages, and puts the hardware to sleep when its idle time is over. Returns
+    /// whether messages may be left.
+    pub(crate) fn work(&self) -> bool {
+        now(self.work_round::<Blocking>())
     }
 
     /// Returns whether messages may be left.
@@ -142,16 +133,43 @@ where
         }
     }
 
-    /// Runs at most 64 stored messages, and puts the hardware to sleep when its idle time is over.
-    /// For the main loop, without a worker. Also wakes futures whose wait is over, and removes
-    /// waiters that do not respond.
+    /// Does what is due, and returns the latest time of the next call; `None` if none is needed. For
+    /// the worker or the main loop.
     ///
-    /// Returns the latest time of the next call, for the hardware or for the end of a wait; `None`
-    /// if no call is needed.
-    pub fn poll(&self, time: Nanos) -> Option<Nanos> {
+    /// Runs at most 64 stored messages, and puts the hardware to sleep when its idle time is over.
+    /// Also wakes futures whose wait is over, and removes waiters that do not respond.
+    ///
+    /// The platform makes its worker call this at the times of [`Platform::poll_at`]. A worker that
+    /// ends calls it once more after `poll_at` has begun to return `false`.
+    pub fn poll(&self) -> Option<Nanos> {
+        match self.has_worker() {
+            true => self.poll_as_worker(),
+            false => self.poll_alone(self.platform.now()),
+        }
+    }
+
+    fn poll_as_worker(&self) -> Option<Nanos> {
+        let now = self.platform.now();
+        let timer = self.with_duty(|duty| duty.timer);
+        match timer {
+            // The hardware may have been woken before there was a worker.
+            NEVER => self.begin_timer(),
+            _ if now >= timer => self.on_timer(),
+            _ => {}
+        }
+        let more = self.work();
+        match more {
+            true => Some(now),
+            false => Some(self.with_duty(|duty| duty.timer)).filter(|at| *at < NEVER),
+        }
+    }
+
+    pub(crate) fn poll_alone(&self, time: Nanos) -> Option<Nanos> {
+        self.ownership().answer();
         self.wake_late(time);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs the stored messages; afterwards, the hardware is awake.
+            self.rouse_without_worker();
             let look = time + self.config.idle_timeout.max(Nanos::from_millis(1));
             return Some(look.min(self.next_end(time)));
         };
@@ -191,10 +209,9 @@ where
         interrupt.unwrap_or(NEVER).min(expiry.unwrap_or(NEVER))
     }
 
-    /// Handles the timer set with [`Platform::set_timer`]. For any context.
-    ///
-    /// Removes waiters that do not respond, and checks whether the bus is idle.
-    pub fn on_timer(&self) {
+    /// Handles the expiry of the timer: removes waiters that do not respond, and checks whether the
+    /// bus is idle.
+    pub(crate) fn on_timer(&self) {
         let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
         if !self.is_served() {
             self.with_duty(|duty| duty.timer = NEVER);
@@ -245,11 +262,11 @@ where
         }
         self.wake(self.with_duty(|duty| duty.set_timer(at)));
         if !self.is_served() {
-            self.platform.set_timer(at);
+            self.platform.poll_at(at);
         }
     }
 
-    /// Wakes the worker to [work](Self::work), unless it was already called. Without a worker,
+    /// Wakes the worker to [poll](Self::poll), unless it was already called. Without a worker,
     /// wakes the oldest context in line.
     pub fn call_worker(&self) {
         if self.has_worker() && self.ownership().call() {

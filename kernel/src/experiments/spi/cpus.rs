@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::Waker;
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_spi::{AnySlots, Bus, Controller, HasWorker, Platform, WakeTask, task_waker};
+use nostall_spi::{AnySlots, Bus, Controller, Platform, WakeTask, task_waker};
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
 use crate::cpu::{self, NEVER};
@@ -57,10 +57,9 @@ pub struct Cpus {
     /// CPU of the worker.
     worker: usize,
     serves: AtomicBool,
-    called: AtomicBool,
     stop: AtomicBool,
-    /// Expiry time of the bus's timer in nanoseconds.
-    timer: AtomicU64,
+    /// Time of the worker's next poll in nanoseconds.
+    next: AtomicU64,
     /// Time for which the worker has been awake, in nanoseconds.
     busy: AtomicU64,
 }
@@ -72,9 +71,8 @@ impl Cpus {
             clock,
             worker,
             serves: AtomicBool::new(false),
-            called: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            timer: AtomicU64::new(NEVER.0),
+            next: AtomicU64::new(0),
             busy: AtomicU64::new(0),
         }
     }
@@ -86,31 +84,28 @@ impl Cpus {
     {
         let platform = bus.platform();
         platform.serves.store(true, Ordering::Release);
-        bus.begin_work();
         while !platform.stop.load(Ordering::Acquire) {
             let start = platform.now();
-            if platform.called.swap(false, Ordering::AcqRel) {
-                bus.work();
-            } else if platform.timer.load(Ordering::Acquire) <= start.0 {
-                platform.timer.store(NEVER.0, Ordering::Release);
-                bus.on_timer();
-            } else {
+            if platform.next.load(Ordering::Acquire) > start.0 {
                 platform.sleep_until_called();
                 continue;
             }
+            platform.next.store(NEVER.0, Ordering::Release);
+            let next = bus.poll().unwrap_or(NEVER);
+            platform.next.fetch_min(next.0, Ordering::AcqRel);
             let busy = platform.now() - start;
             platform.busy.fetch_add(busy.0, Ordering::Relaxed);
         }
         platform.serves.store(false, Ordering::Release);
         // Runs messages that were queued for the worker just before.
-        bus.work();
+        bus.poll();
     }
 
-    /// Sleeps until a wake-up or the timer's expiry. Another CPU may set the timer meanwhile. It
-    /// needs no wake-up for this, because every tick of this CPU checks the timer.
+    /// Sleeps until a wake-up or the next poll. Another CPU may set an earlier time meanwhile. It
+    /// needs no wake-up for this, because every tick of this CPU checks the time.
     fn sleep_until_called(&self) {
         cpu::park(NEVER, || {
-            let due = self.timer.load(Ordering::Acquire) <= self.now().0;
+            let due = self.next.load(Ordering::Acquire) <= self.now().0;
             let woken = TASKS[Cpu.id()].take_wake_up();
             woken.or(due.then_some(()))
         });
@@ -156,24 +151,19 @@ impl Platform for Cpus {
         cpu::park(until, || TASKS[Cpu.id()].take_wake_up());
     }
 
-    fn has_worker(&self) -> HasWorker {
-        match self.serves() {
-            true => HasWorker::Yes,
-            false => HasWorker::No,
+    fn poll_at(&self, at: Nanos) -> bool {
+        let serves = self.serves();
+        if serves && at < NEVER {
+            self.next.fetch_min(at.0, Ordering::AcqRel);
+            if at <= self.now() {
+                wake(self.worker);
+            }
         }
-    }
-
-    fn wake_worker(&self) {
-        self.called.store(true, Ordering::Release);
-        wake(self.worker);
-    }
-
-    fn set_timer(&self, at: Nanos) {
-        self.timer.store(at.0, Ordering::Release);
+        serves
     }
 
     /// Approximate cost of a sleep and a wake-up from another CPU.
-    fn looks(&self) -> Nanos {
+    fn spin_time(&self) -> Nanos {
         Nanos::from_micros(20)
     }
 }

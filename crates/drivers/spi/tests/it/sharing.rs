@@ -17,19 +17,19 @@ fn a_busy_period_has_one_teardown_an_idle_timeout_after_its_end() {
     for period in 1..=3 {
         for _ in 0..100 {
             device.write(&[1]).unwrap();
-            assert!(bus.poll(now(&clock)).is_some());
+            assert!(bus.poll().is_some());
             clock.advance(Nanos::from_millis(1));
         }
         probe.told();
         clock.advance(IDLE_TIMEOUT - Nanos::from_millis(2));
-        assert!(bus.poll(now(&clock)).is_some());
+        assert!(bus.poll().is_some());
         assert_eq!(probe.told(), []);
         clock.advance(Nanos::from_millis(1));
         // There is no further work to poll for.
-        assert_eq!(bus.poll(now(&clock)), None);
+        assert_eq!(bus.poll(), None);
         assert_eq!(probe.told(), [Unprepare]);
         clock.advance(IDLE_TIMEOUT * 10);
-        assert_eq!(bus.poll(now(&clock)), None);
+        assert_eq!(bus.poll(), None);
         assert_eq!(probe.told(), []);
         let statistics = bus.statistics();
         assert_eq!(
@@ -41,7 +41,7 @@ fn a_busy_period_has_one_teardown_an_idle_timeout_after_its_end() {
 
 #[test]
 fn without_a_worker_a_submitted_message_waits_for_poll_or_the_next_caller() {
-    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let (bus, probe, _) = bus(Config::DEFAULT);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
     let mut first = one
@@ -49,7 +49,7 @@ fn without_a_worker_a_submitted_message_waits_for_poll_or_the_next_caller() {
         .unwrap();
     assert!(!first.is_done());
     assert_eq!(first.received(1, &mut [0; 2]), 0);
-    bus.poll(now(&clock));
+    bus.poll();
     assert!(first.is_done());
     let mut came = [0; 4];
     assert_eq!(first.received(0, &mut came), 0);
@@ -99,7 +99,7 @@ fn a_thread_that_waits_for_the_bus_keeps_its_own_unpark() {
 #[test]
 fn a_callback_gets_the_received_bytes_and_may_submit() {
     static SEEN: Mutex<Vec<(usize, Vec<u8>)>> = Mutex::new(Vec::new());
-    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let (bus, probe, _) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let seen = |completed: Completed<'_>| {
         let came = completed.received(0).to_vec();
@@ -111,7 +111,7 @@ fn a_callback_gets_the_received_bytes_and_may_submit() {
         let mut parts = [Transfer::in_place(&mut byte)];
         device.submit_then(&mut parts, seen, number).unwrap();
     }
-    bus.poll(now(&clock));
+    bus.poll();
     let expected = [(0, vec![1]), (1, vec![11]), (2, vec![21])];
     assert_eq!(*SEEN.lock().unwrap(), expected);
     assert_eq!(probe.sent(), [[0], [10], [20]]);
@@ -134,7 +134,7 @@ fn a_caller_on_a_free_bus_runs_its_message_however_many_were_submitted() {
     let sent = probe.sent();
     let at = |byte: u32| sent.iter().position(|words| words[0] == byte);
     assert!(at(1) < at(3), "{sent:?}");
-    assert_eq!(bus.poll(now(&clock)), Some(now(&clock) + IDLE_TIMEOUT));
+    assert_eq!(bus.poll(), Some(now(&clock) + IDLE_TIMEOUT));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn an_owner_ends_however_many_messages_are_submitted() {
     // SAFETY: as above.
     unsafe impl Send for Shared {}
     static DEVICE: std::sync::OnceLock<Shared> = std::sync::OnceLock::new();
-    let (bus, _, clock) = bus(Config::DEFAULT);
+    let (bus, _, _) = bus(Config::DEFAULT);
     let bus: &'static Virtual = Box::leak(Box::new(bus));
     let device = bus.device(device(1)).unwrap();
     assert!(
@@ -187,7 +187,7 @@ fn an_owner_ends_however_many_messages_are_submitted() {
         .unwrap();
     device.write(&[3]).unwrap();
     assert_eq!(RAN.load(Ordering::Relaxed), 1024);
-    bus.poll(now(&clock));
+    bus.poll();
     assert_eq!(RAN.load(Ordering::Relaxed), 1024 + 64);
 }
 
@@ -559,8 +559,7 @@ mod threads {
                 let mut locked = device.lock().unwrap();
                 locked.sync(&mut [Transfer::write(&[1])]).unwrap();
                 // The worker's timer expires twice meanwhile.
-                bus.on_timer();
-                bus.on_timer();
+                bus.poll();
                 thread::sleep(Duration::from_millis(3));
                 drop(locked);
                 while bus.statistics().teardowns < period {

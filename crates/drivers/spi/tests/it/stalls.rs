@@ -6,7 +6,7 @@ use std::task::Waker;
 use crate::common::*;
 use nostall_devices::{Stalls, VirtualClock};
 use nostall_io::{Clock, Counter, Nanos, StallCondition};
-use nostall_spi::{Bus, Config, Error, HasWorker, Platform, Settings, Slots};
+use nostall_spi::{Bus, Config, Error, Platform, Settings, Slots};
 
 /// Returns the result of `run`, the time for which the CPU is occupied in it, and the reported
 /// stalls.
@@ -84,11 +84,8 @@ impl Platform for Spinning {
     fn block(&self, until: Nanos) {
         self.sleep_until(until);
     }
-    fn looks(&self) -> Nanos {
+    fn spin_time(&self) -> Nanos {
         Nanos::from_micros(10)
-    }
-    fn has_worker(&self) -> HasWorker {
-        HasWorker::No
     }
 }
 

@@ -77,7 +77,7 @@ pub use device::Device;
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
-pub use platform::{HasWorker, Platform};
+pub use platform::Platform;
 pub use settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use slots::{AnySlots, Slots};
 pub use statistics::Statistics;

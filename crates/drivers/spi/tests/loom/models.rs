@@ -23,10 +23,10 @@ use nostall_io::Nanos;
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
-use crate::world::{Token, World, in_interrupt};
+use crate::world::{HasWorker, Token, World, in_interrupt};
 use crate::{
-    AsyncController, Bus, Capabilities, Completed, Config, Controller, Error, Fault, HasWorker,
-    Level, Progress, Select, Settings, Slots, Submitted, Transfer, Waits, Wire, Words,
+    AsyncController, Bus, Capabilities, Completed, Config, Controller, Error, Fault, Level,
+    Progress, Select, Settings, Slots, Submitted, Transfer, Waits, Wire, Words,
 };
 
 /// A controller that records the sent bytes.
@@ -182,7 +182,7 @@ fn worker(bus: &Arc<Paperwork>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         while its.platform.stop.load(Ordering::Acquire) == 0 {
             if its.platform.woken.swap(0, Ordering::AcqRel) != 0 {
-                its.work();
+                its.poll();
             } else {
                 its.platform.worker.park();
             }
@@ -370,7 +370,7 @@ fn a_message_of_an_interrupt_handler_is_run_once() {
         }
         handler.join().unwrap();
         stop(&bus, worker);
-        bus.work();
+        bus.poll();
         assert!(sent(&bus).contains(&1));
         // The worker is woken at most once for it.
         assert!(bus.statistics().wakeups <= 1);
@@ -402,7 +402,7 @@ fn a_worker_that_ends_leaves_no_message_behind() {
         // The worker ends without having run once.
         let ends = spawn(&bus, |its| {
             its.platform.serves.swap(0, Ordering::AcqRel);
-            its.work();
+            its.poll();
         });
         let caller = spawn(&bus, move |its| sync(its, 1));
         {
@@ -450,7 +450,7 @@ fn a_handle_that_is_dropped_or_whose_future_is_strands_no_waiter() {
         }
         caller.join().unwrap();
         other.join().unwrap();
-        bus.poll(Nanos::ZERO);
+        bus.poll();
         let sent = sorted(sent(&bus));
         assert!(sent == [1, 2] || sent == [1, 2, 3], "{sent:?}");
     });
@@ -526,7 +526,7 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
         bus.on_timer();
         caller.join().unwrap();
         stop(&bus, worker);
-        bus.work();
+        bus.poll();
         assert_eq!(sorted(sent(&bus)), [1, 2]);
         let statistics = bus.statistics();
         assert!(statistics.teardowns <= 1);
@@ -544,7 +544,7 @@ fn a_worker_that_begins_sees_hardware_that_was_woken_before() {
         let bus = bus(HasWorker::No);
         let begins = spawn(&bus, move |its| {
             its.platform.serves.store(1, Ordering::Release);
-            its.begin_work();
+            its.poll();
         });
         let other = spawn(&bus, move |its| sync(its, 1));
         sync(&bus, 2);
@@ -607,7 +607,7 @@ fn a_handle_that_gives_up_has_withdrawn_its_message_or_reports_that_it_was_begun
         });
         drop(locked);
         let (ended, sent_2) = (gives_up.join().unwrap(), caller.join().unwrap());
-        bus.poll(Nanos::ZERO);
+        bus.poll();
         let sent = sent(&bus);
         let count = |byte| sent.iter().filter(|sent| **sent == byte).count();
         assert_eq!(count(2), sent_2.into());
@@ -742,7 +742,7 @@ fn a_granted_future_that_does_not_come_is_expired_in_poll() {
         drop(locked);
         // The future is not polled before the caller was served.
         while bus.platform.stop.load(Ordering::Acquire) == 0 {
-            bus.poll(Nanos::from_micros(FOREVER.into()));
+            bus.poll_alone(Nanos::from_micros(FOREVER.into()));
             thread::yield_now();
         }
         caller.join().unwrap();
@@ -761,7 +761,7 @@ fn a_granted_future_comes_while_poll_expires_it() {
         become_overdue(&bus, &mut granted);
         let caller = spawn(&bus, move |its| sync(its, 1));
         let main_loop = spawn(&bus, move |its| {
-            its.poll(Nanos::from_micros(FOREVER.into()));
+            its.poll_alone(Nanos::from_micros(FOREVER.into()));
         });
         drop(locked);
         block_on(granted.as_mut()).unwrap();
@@ -832,7 +832,7 @@ fn an_interrupt_handler_submits_while_the_bus_is_granted_and_waited_for() {
         block_on(granted.as_mut()).unwrap();
         caller.join().unwrap();
         handler.join().unwrap();
-        bus.poll(Nanos::ZERO);
+        bus.poll();
         assert_eq!(sorted(sent(&bus)), [1, 2, 3]);
         assert_eq!(calls.load(StdOrdering::Relaxed), 1);
     });
@@ -853,7 +853,7 @@ fn a_callback_that_panics_strands_no_waiter() {
         device.submit_then(message, &panics, 0).unwrap();
         caller.join().unwrap();
         future.join().unwrap();
-        bus.poll(Nanos::ZERO);
+        bus.poll();
         assert_eq!(sorted(sent(&bus)), [1, 2, 3]);
         assert_eq!(bus.statistics().panics, 1);
     });
@@ -904,7 +904,7 @@ fn a_device_that_is_dropped_withdraws_its_message_or_has_it_run() {
         let run = bus.statistics().cancelled == 0;
         caller.join().unwrap();
         stop(&bus, worker);
-        bus.work();
+        bus.poll();
         assert!(pending.is_done());
         drop(pending);
         let sent = sorted(sent(&bus));
@@ -918,7 +918,7 @@ fn a_worker_that_ends_leaves_messages_of_an_interrupt_handler_to_the_others() {
         let bus = bus(HasWorker::Yes);
         let ends = spawn(&bus, move |its| {
             its.platform.serves.swap(0, Ordering::AcqRel);
-            its.work();
+            its.poll();
         });
         let handler = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
@@ -1090,7 +1090,7 @@ fn the_timer_of_the_worker_takes_the_bus_back_and_has_the_stored_messages_run() 
         handler.join().unwrap();
         drop(granted);
         stop(&bus, worker);
-        bus.work();
+        bus.poll();
         assert_eq!(sent(&bus), [2]);
     });
 }

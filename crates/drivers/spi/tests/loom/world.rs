@@ -8,7 +8,8 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use nostall_io::{Clock, Nanos};
 
-use crate::platform::{HasWorker, Platform};
+use crate::duty::NEVER;
+use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
 /// A parked thread and its token. loom's own `park` loses a token that comes while its thread is in
@@ -55,6 +56,13 @@ impl Wake for Token {
     fn wake(self: StdArc<Self>) {
         self.unpark();
     }
+}
+
+/// Presence of a worker.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum HasWorker {
+    Yes,
+    No,
 }
 
 /// A platform of loom's threads. The test sets its time.
@@ -107,20 +115,18 @@ impl Platform for World {
         Token::mine().park();
     }
 
-    fn has_worker(&self) -> HasWorker {
-        match self.serves.load(Ordering::Acquire) {
-            0 => HasWorker::No,
-            _ => HasWorker::Yes,
+    fn poll_at(&self, at: Nanos) -> bool {
+        let serves = self.serves.load(Ordering::Acquire) != 0;
+        match at {
+            NEVER => {}
+            Nanos::ZERO if serves => {
+                // This is not a store, because loom may order a store before an earlier swap.
+                self.woken.swap(1, Ordering::AcqRel);
+                self.worker.unpark();
+            }
+            _ if serves => _ = self.timers.fetch_add(1, Ordering::Relaxed),
+            _ => {}
         }
-    }
-
-    fn wake_worker(&self) {
-        // This is not a store, because loom may order a store before an earlier swap.
-        self.woken.swap(1, Ordering::AcqRel);
-        self.worker.unpark();
-    }
-
-    fn set_timer(&self, _at: Nanos) {
-        self.timers.fetch_add(1, Ordering::Relaxed);
+        serves
     }
 }

@@ -7,7 +7,7 @@ use nostall_io::{Held, Nanos, StallCondition};
 use crate::bus::Shared;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::face::{Blocking, Face, Look, now};
+use crate::face::{Blocking, Check, Face, now};
 use crate::line::{DeviceNumber, Waiter};
 use crate::owner::Owner;
 use crate::ownership::{Token, Wanted};
@@ -24,7 +24,7 @@ const SPINS: u32 = 1 << 16;
 
 /// Equivalent of [`FAIR`] for a stopped clock: the number of checks that found the bus
 /// owned.
-const FAIR_LOOKS: u32 = 16;
+const FAIR_CHECKS: u32 = 16;
 
 impl<C, P> Shared<C, P>
 where
@@ -121,14 +121,14 @@ where
     }
 
     fn is_overdue(&self, waited: Nanos) -> bool {
-        self.looks >= FAIR_LOOKS || waited >= FAIR
+        self.looks >= FAIR_CHECKS || waited >= FAIR
     }
 
     /// Tries to take the bus. Returns the result when the wait is over. Otherwise the waker is
     /// woken for the next try.
-    fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P>> {
+    fn step(&mut self, look: Check<'_>) -> Option<Ended<'b, C, P>> {
         let bus = self.bus;
-        let Look { waker, now, waited } = look;
+        let Check { waker, now, waited } = look;
         let (timeout, messages) = (bus.config.lock_timeout, bus.counters.messages());
         // The second round is for a waiter whose place was forfeited.
         for _ in 0..2 {

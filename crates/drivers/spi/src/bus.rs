@@ -9,7 +9,7 @@ use nostall_io::Nanos;
 
 use crate::config::Config;
 use crate::controller::Controller;
-use crate::duty::{Duty, Rare};
+use crate::duty::{Cold, Duty};
 use crate::ownership::{Gate, Ownership, Wakers};
 use crate::platform::Platform;
 use crate::slots::{AnySlots, Slots};
@@ -32,7 +32,7 @@ pub struct Bus<C, P, T: ?Sized = Slots> {
     pub(crate) config: Config,
     /// Bits `SERVED`, `THREAD` and `WORKS`: the worker is a future or a thread, and it owns the bus.
     pub(crate) served: AtomicU32,
-    pub(crate) rare: Critical<Rare>,
+    pub(crate) cold: Critical<Cold>,
     pub(crate) slots: T,
 }
 
@@ -63,7 +63,7 @@ where
                 platform,
                 config: Config::DEFAULT,
                 served: AtomicU32::new(0),
-                rare: Critical::new(Rare::NEW),
+                cold: Critical::new(Cold::NEW),
                 slots: Slots::new(),
             }
         }
@@ -139,22 +139,22 @@ where
     /// Lets the owner continue. For the controller's interrupt handler. An interrupt that no owner
     /// waits for does no harm.
     pub fn on_interrupt(&self) {
-        self.wake(self.rare.with(|rare| rare.interrupt.raise()));
+        self.wake(self.cold.with(|cold| cold.interrupt.raise()));
     }
 
     /// Returns whether the owner may be in a transfer longer than others wait.
     pub(crate) fn is_long(&self, now: Nanos) -> bool {
-        self.rare.with(|rare| rare.interrupt.is_long(now))
+        self.cold.with(|cold| cold.interrupt.is_long(now))
     }
 
     pub(crate) fn with_duty<R>(&self, act: impl FnOnce(&mut Duty) -> R) -> R {
-        self.rare.with(|rare| act(&mut rare.duty))
+        self.cold.with(|cold| act(&mut cold.duty))
     }
 
     pub(crate) const fn waiting(&self) -> Waiting<'_, P> {
         Waiting {
             platform: &self.platform,
-            rare: &self.rare,
+            cold: &self.cold,
         }
     }
 

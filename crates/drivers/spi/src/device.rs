@@ -19,7 +19,7 @@ use crate::statistics::{Taken, count};
 use crate::stored::{Callback, fits};
 use crate::transfer::{Message, Transfer};
 
-/// Device on a bus, created with [`Bus::device`].
+/// Device on a bus, created with [`Bus::device`](crate::Bus::device).
 ///
 /// Messages of one device run in the order in which they were given, from any context and with any
 /// method. Messages of a [`Locked`](crate::Locked) bus count as given when it was locked. Messages
@@ -50,14 +50,14 @@ where
     /// device is created while the bus is in use, and the caller must not wait or its wait fails.
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P>, Invalid> {
-        let known = self.rare.with(|rare| rare.capabilities);
+        let known = self.cold.with(|cold| cold.capabilities);
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
                 let (token, _) = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
                 let mut owner = Owner::new(self, token);
                 let asked = owner.station().controller.capabilities();
-                self.rare.with(|rare| rare.capabilities = Some(asked));
+                self.cold.with(|cold| cold.capabilities = Some(asked));
                 owner.release();
                 asked
             }
@@ -157,8 +157,8 @@ where
     }
 
     /// Stores a message, and returns. After the message, the owner of the bus calls `then` with
-    /// `number`. Without a worker, also on `Threads`, the program must call [`Bus::poll`] at
-    /// intervals: the message may be left in line.
+    /// `number`. Without a worker, also on `Threads`, the program must call [`Bus::poll`](crate::Bus::poll)
+    /// at intervals: the message may be left in line.
     ///
     /// # Errors
     ///

@@ -13,14 +13,14 @@ pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 
 /// State in one critical section, which takes less memory than several.
 #[derive(Debug)]
-pub(crate) struct Rare {
+pub(crate) struct Cold {
     pub(crate) interrupt: Interrupt,
     pub(crate) duty: Duty,
     /// Set when the first device is created.
     pub(crate) capabilities: Option<Capabilities>,
 }
 
-impl Rare {
+impl Cold {
     pub(crate) const NEW: Self = Self {
         interrupt: Interrupt::NONE,
         duty: Duty::NONE,
@@ -38,7 +38,7 @@ pub(crate) struct Duty {
     /// The worker was called.
     pub(crate) called: bool,
     /// The worker must put the hardware to sleep.
-    pub(crate) tired: bool,
+    pub(crate) suspend_due: bool,
     /// The timer is set before `look`, for a waiter.
     pub(crate) early: bool,
     /// A message was stopped half-way since `look` was set. Its last words may still be on the wire.
@@ -54,7 +54,7 @@ impl Duty {
         waker: None,
         timer: NEVER,
         called: false,
-        tired: false,
+        suspend_due: false,
         early: false,
         stopped: false,
         seen: 0,

@@ -17,7 +17,7 @@ use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::Station;
 use crate::transfer::Message;
-use crate::waiting::{LOOK, Wait, Waiting};
+use crate::waiting::{CLOCK_READ, Wait, Waiting};
 
 /// Way in which the context of a message waits.
 pub(crate) trait Face<C: Controller> {
@@ -80,7 +80,7 @@ pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
 
 /// One check of a waiting context.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct Check<'a> {
     /// Wakes the context; `None` if it must not wait.
     pub(crate) waker: Option<&'a Waker>,
     pub(crate) now: Nanos,
@@ -97,18 +97,18 @@ where
     /// next check. With [`Blocking`], the future is ready at its first poll.
     pub(crate) async fn until<F: Face<C>, T>(
         &self,
-        mut look: impl FnMut(Look<'_>) -> ControlFlow<T, Nanos>,
+        mut look: impl FnMut(Check<'_>) -> ControlFlow<T, Nanos>,
     ) -> T {
         let platform = &self.platform;
         let mut wait: Option<Wait> = None;
         let mut look = |waker: Option<&Waker>, now, pause| {
             let waited = Wait::look(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
-            look(Look { waker, now, waited })
+            look(Check { waker, now, waited })
         };
         if !F::BLOCKS {
             let mut timed = false;
             return poll_fn(|context| {
-                match look(Some(context.waker()), platform.now(), LOOK) {
+                match look(Some(context.waker()), platform.now(), CLOCK_READ) {
                     ControlFlow::Break(ended) => return Poll::Ready(ended),
                     ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
                 };
@@ -121,7 +121,7 @@ where
             .await;
         }
         let waker = platform.current();
-        let (mut now, mut pause) = (platform.now(), LOOK);
+        let (mut now, mut pause) = (platform.now(), CLOCK_READ);
         loop {
             let deadline = match look(waker.as_ref(), now, pause) {
                 ControlFlow::Break(ended) => return ended,

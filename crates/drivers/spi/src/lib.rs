@@ -88,10 +88,10 @@
 //!   or its handle was dropped meanwhile. If words were sent, it ends with [`Fault::Dropped`].
 //!   Another run would send the same words twice, and a deselected device cannot continue in the
 //!   middle. A HAL must guarantee that a dropped transfer future stops the DMA.
-//! - **Sleep.** Waking the hardware sets a timer ([`Platform::poll_at`]). If the bus is owned when it expires, or messages
-//!   were run, it is set again. Otherwise the worker is woken, once, and puts the hardware to
-//!   sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the [`Platform`], or a
-//!   future: [`Bus::serve`].
+//! - **Sleep.** Waking the hardware sets a timer ([`Platform::poll_at`]). If the bus is owned when it
+//!   expires, or messages were run, it is set again. Otherwise the worker puts the hardware to sleep,
+//!   once. The worker is a task of the [`Platform`] that calls [`Bus::poll`], or a future:
+//!   [`Bus::serve`]. Without a worker, the main loop calls `poll`.
 //!
 //! `tests/loom` runs these files in every order of three and more contexts; `make stress` runs them
 //! on threads.
@@ -204,7 +204,7 @@ mod threads;
 #[cfg(feature = "std")]
 mod timer;
 
-pub use bare::{Bare, Delay, DelayClock};
+pub use bare::{Bare, Delay};
 pub use bus::Bus;
 pub use capabilities::Capabilities;
 pub use config::{Config, Submitted};

@@ -132,7 +132,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// Gate bit: a release of the bus must check the line.
-pub(crate) const LOOK: u32 = 2;
+pub(crate) const CHECK_LINE: u32 = 2;
 
 /// Returns the gate bit of a device: a message of it may be in line.
 pub(crate) const fn device_bit(device: DeviceNumber) -> u32 {
@@ -164,7 +164,7 @@ impl Line<'_> {
             look = true;
         }
         if look || waiting && !self.is_watched() {
-            bits |= LOOK;
+            bits |= CHECK_LINE;
         }
         bits
     }

@@ -1,7 +1,7 @@
 //! Ownership protocol: the context that has the bus, and the next one.
 //!
 //! One word, the *gate*, decides which context owns the bus. It is 0 while the bus is idle.
-//! Otherwise it mirrors the line. [`LOOK`] makes the next release check the line. One bit for each
+//! Otherwise it mirrors the line. [`CHECK_LINE`] makes the next release check the line. One bit for each
 //! device makes that device's callers check the line first. The line is accessed only in a critical
 //! section, and each section leaves the gate equal to the line's bits. So a context that finds
 //! neither bit needs only one atomic exchange.
@@ -10,7 +10,7 @@
 //!
 //! 1. At most one [`Token`] exists. `OWNED` is set while it does, or while a waiter is
 //!    [granted](State::Granted) the bus.
-//! 2. While waiters sleep in line, `LOOK` and `OWNED` are set, so that the owner's release checks
+//! 2. While waiters sleep in line, `CHECK_LINE` and `OWNED` are set, so that the owner's release checks
 //!    the line. Or a context in line is [notified](State::Notified) or granted, and must take the
 //!    bus, wait again, or leave.
 //! 3. No context runs a message while an earlier one of the same device is in line.
@@ -20,7 +20,7 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::line::{DeviceNumber, LOOK, Line, Place, State, Waiter, device_bit, seen};
+use crate::line::{CHECK_LINE, DeviceNumber, Line, Place, State, Waiter, device_bit, seen};
 use crate::slots::AnySlots;
 use crate::sync::{AtomicU32, Ordering, constant};
 
@@ -175,7 +175,7 @@ impl<'b> Ownership<'b> {
         mut was: u32,
         now: impl FnOnce() -> Nanos,
     ) -> Released {
-        while was & LOOK == 0 {
+        while was & CHECK_LINE == 0 {
             let (got, not) = (Ordering::Release, Ordering::Relaxed);
             match self.gate.compare_exchange(was, was & !OWNED, got, not) {
                 Ok(_) => {

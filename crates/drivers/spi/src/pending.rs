@@ -10,7 +10,7 @@ use nostall_io::Nanos;
 use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
-use crate::face::{Awaited, Blocking, Face, Look, now};
+use crate::face::{Awaited, Blocking, Check, Face, now};
 use crate::owner::Owner;
 use crate::ownership::Watched;
 use crate::platform::Platform;
@@ -149,7 +149,7 @@ where
         // Wait and time since which the bus has made no progress.
         let (mut still, mut since) = (Nanos::ZERO, None);
         bus.until::<F, _>(|look| {
-            let Look { waker, now, waited } = look;
+            let Check { waker, now, waited } = look;
             let messages = bus.counters.messages();
             if messages != self.seen {
                 self.seen = messages;

@@ -11,7 +11,7 @@ use crate::settings::{Settings, Wire, WordSize, mode_number};
 use crate::sync::constant;
 use crate::transfer::{Message, Transfer};
 use crate::twins::{awaited, blocked};
-use crate::waiting::{GRACE, LOOK, UNRECORDED, Waiting, sleep};
+use crate::waiting::{CLOCK_READ, GRACE, UNRECORDED, Waiting, sleep};
 use crate::words::Words;
 
 /// Controller and its state.
@@ -303,7 +303,7 @@ mod blocking {
         limit: impl Fn() -> Nanos,
         mut step: impl FnMut() -> Result<Progress, Fault>,
     ) -> Option<Result<(), Fault>> {
-        let (mut wait, mut pause) = (None, LOOK);
+        let (mut wait, mut pause) = (None, CLOCK_READ);
         loop {
             let progress = match step() {
                 Ok(Progress::Done) => return Some(Ok(())),

@@ -7,7 +7,7 @@ use core::task::{Poll, Waker};
 use nostall_io::{Held, Nanos, StallCondition, Timeout};
 
 use crate::controller::{Progress, Waits};
-use crate::duty::{NEVER, Rare};
+use crate::duty::{Cold, NEVER};
 use crate::platform::Platform;
 use crate::sync::Critical;
 
@@ -26,12 +26,12 @@ const INTERVAL: Nanos = Nanos::from_micros(1);
 pub(crate) const UNRECORDED: usize = 4096;
 
 /// Assumed duration of a read of a stopped clock.
-pub(crate) const LOOK: Nanos = Nanos(10);
+pub(crate) const CLOCK_READ: Nanos = Nanos(10);
 
 /// Ways in which an owner of the bus waits.
 pub(crate) struct Waiting<'b, P> {
     pub(crate) platform: &'b P,
-    pub(crate) rare: &'b Critical<Rare>,
+    pub(crate) cold: &'b Critical<Cold>,
 }
 
 /// A wait, which begins with its first check. A jump of the clock ends it.
@@ -55,7 +55,7 @@ impl Wait {
         if let Some(wait) = wait {
             let last = core::mem::replace(&mut wait.last, now);
             wait.timeout
-                .charge(now, if now > last { LOOK } else { pause });
+                .charge(now, if now > last { CLOCK_READ } else { pause });
             if now < last {
                 wait.deadline = now + wait.timeout.left();
             }
@@ -75,7 +75,7 @@ impl Wait {
     /// Checks the wait of a future. Returns the time of the next check; `None` when the wait is
     /// over.
     fn next(wait: &mut Option<Self>, now: Nanos, span: impl FnOnce() -> Nanos) -> Option<Nanos> {
-        let is_over = Self::look(wait, now, LOOK, span).is_over();
+        let is_over = Self::look(wait, now, CLOCK_READ, span).is_over();
         wait.as_ref().filter(|_| !is_over).map(|wait| wait.deadline)
     }
 }
@@ -85,7 +85,7 @@ impl<P: Platform> Waiting<'_, P> {
     /// already.
     #[cold]
     pub(crate) fn possible(&self, hertz: u32) -> u32 {
-        let known = self.rare.with(|rare| rare.capabilities);
+        let known = self.cold.with(|cold| cold.capabilities);
         known.map_or(hertz, |capabilities| capabilities.rate(hertz))
     }
 
@@ -93,14 +93,14 @@ impl<P: Platform> Waiting<'_, P> {
     #[cold]
     pub(crate) fn begin_long(&self, limit: Nanos) {
         let end = self.platform.now() + limit;
-        self.rare.with(|rare| rare.interrupt.begin_long(end));
+        self.cold.with(|cold| cold.interrupt.begin_long(end));
     }
 
     /// Waits for `span`.
     #[cold]
     pub(crate) fn pause(&self, span: Nanos) {
         let mut wait = None;
-        let mut pause = LOOK;
+        let mut pause = CLOCK_READ;
         let mut held = Held::begin(StallCondition::SpiPause);
         // Repeated for a clock with long steps, on which a wait may end early.
         loop {
@@ -147,8 +147,8 @@ impl<P: Platform> Waiting<'_, P> {
     /// Returns whether the controller's interrupt has come. Otherwise `waker` is woken when it
     /// comes.
     fn take_or_wait(&self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
-        let interrupt = |rare: &mut Rare| rare.interrupt.take_or_wait(&mut waker, deadline);
-        self.rare.with(interrupt)
+        let interrupt = |cold: &mut Cold| cold.interrupt.take_or_wait(&mut waker, deadline);
+        self.cold.with(interrupt)
     }
 
     /// Returns the time that counts for the wait if the clock has stopped.
@@ -156,7 +156,7 @@ impl<P: Platform> Waiting<'_, P> {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {
                 core::hint::spin_loop();
-                LOOK
+                CLOCK_READ
             }
             Progress::After(span) => self.wait_once(held, span.min(left), now),
             Progress::Interrupt => {
@@ -164,7 +164,7 @@ impl<P: Platform> Waiting<'_, P> {
                 let blocks = waker.is_some();
                 let deadline = now + left;
                 if self.take_or_wait(waker, deadline) {
-                    return LOOK;
+                    return CLOCK_READ;
                 }
                 let pause = match blocks {
                     true => left,
@@ -175,7 +175,7 @@ impl<P: Platform> Waiting<'_, P> {
                     false => self.platform.wait_until(now + pause),
                 }
                 match self.take_or_wait(None, deadline) {
-                    true => LOOK,
+                    true => CLOCK_READ,
                     false => pause,
                 }
             }
@@ -200,11 +200,11 @@ impl<P: Platform> Waiting<'_, P> {
                 // The worker's timer wakes it, or `Bus::poll`.
                 let mut waker = Some(context.waker().clone());
                 let has_worker = self.platform.poll_at(NEVER);
-                let is_earlier = self.rare.with(|rare| {
-                    rare.interrupt.wait(&mut waker, deadline);
-                    let is_earlier = has_worker && deadline < rare.duty.timer;
+                let is_earlier = self.cold.with(|cold| {
+                    cold.interrupt.wait(&mut waker, deadline);
+                    let is_earlier = has_worker && deadline < cold.duty.timer;
                     if is_earlier {
-                        (rare.duty.timer, rare.duty.early) = (deadline, true);
+                        (cold.duty.timer, cold.duty.early) = (deadline, true);
                     }
                     is_earlier
                 });

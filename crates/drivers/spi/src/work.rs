@@ -73,7 +73,7 @@ where
     /// sleep, because it may have been used since.
     fn begin_timer(&self) {
         fence(Ordering::SeqCst);
-        self.with_duty(|duty| duty.tired = false);
+        self.with_duty(|duty| duty.suspend_due = false);
         self.look_later();
     }
 
@@ -88,7 +88,7 @@ where
         self.ownership().answer();
         let Some(owner) = Owner::take_any(self) else {
             // The owner runs the stored messages.
-            self.rest_later();
+            self.autosuspend_later();
             self.rouse_without_worker();
             return false;
         };
@@ -101,26 +101,27 @@ where
     /// Frees the bus after a round of messages. More may be left.
     fn end_work(&self, mut owner: Owner<'_, C, P>, more: bool) {
         match more {
-            true => self.rest_later(),
-            false => self.rest(&mut owner),
+            true => self.autosuspend_later(),
+            false => self.autosuspend(&mut owner),
         }
         owner.release_now();
     }
 
     /// Schedules another check one idle timeout later, if the hardware was to be put to sleep.
-    fn rest_later(&self) {
-        if self.with_duty(|duty| take(&mut duty.tired)) {
+    fn autosuspend_later(&self) {
+        if self.with_duty(|duty| take(&mut duty.suspend_due)) {
             self.look_later();
         }
     }
 
     /// Puts the hardware to sleep after enough time without messages.
-    fn rest(&self, owner: &mut Owner<'_, C, P>) {
+    fn autosuspend(&self, owner: &mut Owner<'_, C, P>) {
         let messages = self.counters.messages();
-        let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), duty.is_idle(messages)));
-        if tired && idle || self.config.idle_timeout == Nanos::ZERO {
+        let (suspend_due, idle) =
+            self.with_duty(|duty| (take(&mut duty.suspend_due), duty.is_idle(messages)));
+        if suspend_due && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
-        } else if tired {
+        } else if suspend_due {
             self.look_later();
         }
     }
@@ -195,7 +196,7 @@ where
     /// Wakes contexts whose wait is over, and removes waiters that do not respond. Returns whether
     /// stored messages waited for a removed waiter.
     fn wake_late(&self, now: Nanos) -> bool {
-        self.wake(self.rare.with(|rare| rare.interrupt.late(now)));
+        self.wake(self.cold.with(|cold| cold.interrupt.late(now)));
         let (stored, wakers) = self.ownership().expire(now, self.config.lock_timeout);
         self.see_to(wakers);
         stored
@@ -204,7 +205,7 @@ where
     /// Returns the time to check a future in line, or one that waits for the controller without a
     /// timer.
     fn next_end(&self, now: Nanos) -> Nanos {
-        let interrupt = self.rare.with(|rare| rare.interrupt.deadline());
+        let interrupt = self.cold.with(|cold| cold.interrupt.deadline());
         let expiry = self.ownership().next_expiry(now, self.config.lock_timeout);
         interrupt.unwrap_or(NEVER).min(expiry.unwrap_or(NEVER))
     }
@@ -230,7 +231,7 @@ where
             return self.look_later();
         }
         if self.is_prepared() {
-            self.with_duty(|duty| duty.tired = true);
+            self.with_duty(|duty| duty.suspend_due = true);
             self.call_worker();
         }
     }

@@ -68,7 +68,7 @@ mod models;
 mod sync;
 mod world;
 
-pub use bare::{Bare, Delay, DelayClock};
+pub use bare::{Bare, Delay};
 pub use bus::Bus;
 pub use capabilities::Capabilities;
 pub use config::{Config, Submitted};

@@ -1,8 +1,8 @@
 //! Reads the memory of a crashed machine: finds and decodes Linux's persistent records
 //! (pstore/ramoops) and ring buffers of traces, and nostall's log rings and traces.
 //!
-//! - [`memory`]: memory from dumps. Raw dumps, ELF cores (kdump, QEMU) and LiME dumps are lists of
-//!   segments by physical address. Holes of sparse files are never read.
+//! - [`memory`]: memory from dumps: raw dumps, ELF cores (kdump, QEMU), LiME dumps and AVML's
+//!   compressed dumps. Holes of sparse files are never read.
 //! - [`detect`]: regions whose place and parameters are unknown, each with a grade, its reasons
 //!   and its doubts.
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of

@@ -17,7 +17,7 @@ const FLATTENED_KDUMP: &str = "put it together with `makedumpfile -R NEW < FILE`
 type Known = (&'static [u8], &'static str, &'static str);
 
 /// Memory dumps and disk images.
-const DUMPS: [Known; 7] = [
+const DUMPS: [Known; 6] = [
     (b"KDUMP   ", "a dump compressed by makedumpfile", TAKE_OUT),
     (b"DISKDUMP", "a dump by diskdump", TAKE_OUT),
     (
@@ -39,11 +39,6 @@ const DUMPS: [Known; 7] = [
         b"QFI\xfb",
         "a qcow2 disk image",
         "convert it with `qemu-img convert -O raw FILE NEW`",
-    ),
-    (
-        b"AVML\x02\0\0\0",
-        "a compressed dump by AVML",
-        "convert it with `avml-convert FILE NEW` and open NEW",
     ),
 ];
 

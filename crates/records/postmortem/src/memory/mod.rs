@@ -5,7 +5,8 @@
 //!
 //! - raw dumps: one segment, whose file offset is the physical address;
 //! - ELF core files: kdump's `vmcore`, QEMU's `dump-guest-memory`;
-//! - LiME dumps.
+//! - LiME dumps;
+//! - AVML's compressed dumps, whose blocks are decompressed when they are read.
 //!
 //! It refuses known formats that it cannot read (compressed dumps and archives). The error states
 //! the command that converts them.
@@ -43,6 +44,7 @@
 //! # }
 //! ```
 
+mod avml;
 pub(crate) mod container;
 mod elf;
 mod error;
@@ -79,7 +81,7 @@ pub const MAX_COPY: usize = 256 << 20;
 type Open = fn(&Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error>;
 
 /// The formats. Any other file is a raw dump.
-const FORMATS: [Open; 2] = [elf::open, lime::open];
+const FORMATS: [Open; 3] = [elf::open, lime::open, avml::open];
 
 /// The memory in an open dump.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ mod recorders;
 #[path = "../../../../drivers/pstore/tests/common/mod.rs"]
 mod recordings;
 
+mod avml;
 mod decompress;
 mod detect;
 mod detect_any;

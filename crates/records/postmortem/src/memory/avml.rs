@@ -1,0 +1,295 @@
+//! Dumps by AVML, the usual memory images of cloud machines, with compressed blocks.
+//!
+//! A block has a header like LiME's, with the magic `AVML` and version 2, in little endian. A
+//! Snappy stream of chunks with a checksum each follows, and the stream's length in 8 bytes. A
+//! chunk has up to 64 KiB of memory. Chunks are decompressed when they are read. AVML omits blocks
+//! that contain only zeros. Sources: AVML's `src/image.rs`, and Snappy's `framing_format.txt`.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::container::{Chunk, Container, Facts, PhysicalRange, find};
+use super::error::Error;
+use super::file::DumpFile;
+use super::format::{DumpFormat, MAX_SEGMENTS};
+
+impl DumpFormat {
+    /// A dump by AVML with compressed blocks.
+    pub const AVML: Self = Self {
+        name: "AVML",
+        word: "avml",
+    };
+}
+
+/// Magic and version.
+const START: &[u8] = b"AVML\x02\0\0\0";
+
+/// Number of bytes of a block's header, and of the length after it.
+const HEADER: usize = 32;
+const TRAILER: usize = 8;
+
+/// Start of a Snappy stream.
+const STREAM: &[u8] = b"\xff\x06\0\0sNaPpY";
+
+/// Maximum number of memory bytes in a chunk.
+const LARGEST: usize = 64 << 10;
+
+/// Maximum number of chunks: those of 1 TiB.
+const MOST_CHUNKS: usize = 1 << 24;
+
+/// Number of decompressed chunks that are kept. Records that are read bit by bit are in few.
+const KEPT: usize = 16;
+
+/// Memory of one chunk.
+#[derive(Clone, Copy, Debug)]
+struct Packed {
+    /// Physical address of the first byte.
+    start: u64,
+    /// Offset of the chunk in the file.
+    offset: u64,
+    /// Number of bytes in memory.
+    len: u32,
+    /// Number of bytes in the file.
+    packed: u32,
+}
+
+impl Packed {
+    const fn range(&self) -> PhysicalRange {
+        PhysicalRange {
+            start: self.start,
+            len: self.len as u64,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Avml {
+    file: Arc<DumpFile>,
+    facts: Facts,
+    segments: Vec<PhysicalRange>,
+    /// Chunks by address. They do not overlap.
+    chunks: Vec<Packed>,
+    kept: Mutex<Kept>,
+}
+
+/// Chunks that were decompressed.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Indices and bytes, the latest first.
+    bytes: Vec<(usize, Arc<[u8]>)>,
+    /// Indices of damaged chunks.
+    damaged: BTreeSet<usize>,
+}
+
+/// Opens a dump by AVML; `None` if the file is none.
+pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error> {
+    if !file.bytes.starts_with(START) {
+        return Ok(None);
+    }
+    let mut parser = Parser {
+        file: &file.bytes,
+        chunks: Vec::new(),
+        facts: Facts::of(DumpFormat::AVML),
+    };
+    parser.blocks()?;
+    let Parser {
+        mut chunks,
+        mut facts,
+        ..
+    } = parser;
+    chunks.sort_by_key(|chunk| (chunk.start, Reverse(chunk.len)));
+    let mut segments = Vec::<PhysicalRange>::new();
+    chunks.retain(|chunk| {
+        let range = chunk.range();
+        match segments.last_mut() {
+            Some(last) if last.is_before(&range) => last.len += range.len,
+            // A repeated chunk is not compared.
+            Some(last) if range.start - last.start < last.len => {
+                facts.differing += range.len;
+                return false;
+            }
+            _ => segments.push(range),
+        }
+        true
+    });
+    if segments.len() > MAX_SEGMENTS {
+        return Err(Error::TooManySegments {
+            kind: DumpFormat::AVML,
+        });
+    }
+    Ok(Some(Box::new(Avml {
+        file: Arc::clone(file),
+        facts,
+        segments,
+        chunks,
+        kept: Mutex::default(),
+    })))
+}
+
+struct Parser<'a> {
+    file: &'a [u8],
+    chunks: Vec<Packed>,
+    facts: Facts,
+}
+
+impl Parser<'_> {
+    /// Reads the headers of all blocks and of their chunks.
+    fn blocks(&mut self) -> Result<(), Error> {
+        let mut at = 0;
+        while at < self.file.len() {
+            let header = self.file[at..].first_chunk::<HEADER>();
+            let Some(header) = header.filter(|header| header.starts_with(START)) else {
+                // Without a known header, the positions of later blocks are unknown, too.
+                self.facts.unknown = (self.file.len() - at) as u64;
+                break;
+            };
+            let address =
+                |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
+            let (first, last) = (address(8), address(16));
+            let Some(len) = last.checked_sub(first).and_then(|len| len.checked_add(1)) else {
+                return Err(damaged(
+                    "a range of memory ends before it starts, or has 2^64 bytes",
+                ));
+            };
+            at = self.stream(at + HEADER, PhysicalRange { start: first, len })?;
+        }
+        if self.chunks.is_empty() {
+            return Err(damaged("its first block is cut off, or damaged"));
+        }
+        Ok(())
+    }
+
+    /// Reads the headers of a block's chunks, and returns the position behind the block.
+    fn stream(&mut self, mut at: usize, mut block: PhysicalRange) -> Result<usize, Error> {
+        while block.len > 0 {
+            let Some((packed, len)) = chunk(&self.file[at..]) else {
+                self.facts.missing = self.facts.missing.saturating_add(block.len);
+                return Ok(at);
+            };
+            let len = len.min(block.len);
+            if len > 0 {
+                if self.chunks.len() == MOST_CHUNKS {
+                    return Err(damaged("it has more blocks than 1 TiB of memory"));
+                }
+                self.chunks.push(Packed {
+                    start: block.start,
+                    offset: at as u64,
+                    // A chunk has at most 64 KiB of memory, and its size has 24 bits.
+                    len: len as u32,
+                    packed: packed as u32,
+                });
+            }
+            block.len -= len;
+            block.start = block.start.wrapping_add(len);
+            at += packed;
+        }
+        Ok((at + TRAILER).min(self.file.len()))
+    }
+}
+
+/// Returns the sizes of the chunk at the start of `file`, in the file and in memory; `None` if it is
+/// cut off or none of Snappy's.
+fn chunk(file: &[u8]) -> Option<(usize, u64)> {
+    let (&[kind, size @ ..], rest) = file.split_first_chunk::<4>()?;
+    let size = u32::from_le_bytes([size[0], size[1], size[2], 0]) as usize;
+    let body = rest.get(..size)?;
+    let len = match kind {
+        0 => snap::raw::decompress_len(body.get(4..)?).ok()?,
+        1 => size.checked_sub(4)?,
+        // The start of a stream, and chunks to skip.
+        0x80..=0xff => 0,
+        _ => return None,
+    };
+    (len <= LARGEST).then_some((4 + size, len as u64))
+}
+
+impl Avml {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decompresses a chunk; `None` if it is damaged.
+    fn decompress(&self, index: usize) -> Option<Vec<u8>> {
+        let Packed {
+            offset,
+            len,
+            packed,
+            ..
+        } = self.chunks[index];
+        let chunk = &self.file.bytes[offset as usize..][..packed as usize];
+        let mut bytes = vec![0; len as usize];
+        let mut decoder = snap::read::FrameDecoder::new(STREAM.chain(chunk));
+        let is_sound = decoder.read_exact(&mut bytes).is_ok();
+        if !is_sound {
+            self.kept().damaged.insert(index);
+        }
+        is_sound.then_some(bytes)
+    }
+
+    /// Returns a chunk's bytes from `skip` on, at most `most`; `None` if it is damaged.
+    fn part(&self, index: usize, skip: usize, most: usize) -> Option<Vec<u8>> {
+        let cut = |bytes: &[u8]| bytes[skip..][..most.min(bytes.len() - skip)].to_vec();
+        {
+            let mut kept = self.kept();
+            if kept.damaged.contains(&index) {
+                return None;
+            }
+            if let Some(at) = kept.bytes.iter().position(|(kept, _)| *kept == index) {
+                kept.bytes[..=at].rotate_right(1);
+                return Some(cut(&kept.bytes[0].1));
+            }
+        }
+        let bytes = self.decompress(index)?;
+        // A search reads each chunk as a whole, and once.
+        if skip == 0 && most >= bytes.len() {
+            return Some(bytes);
+        }
+        let part = cut(&bytes);
+        let mut kept = self.kept();
+        kept.bytes.truncate(KEPT - 1);
+        kept.bytes.insert(0, (index, bytes.into()));
+        Some(part)
+    }
+}
+
+impl Container for Avml {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn segments(&self) -> &[PhysicalRange] {
+        &self.segments
+    }
+
+    fn chunk(&self, at: u64, most: usize) -> Chunk<'_> {
+        if let Err(missing) = find(&self.segments, at) {
+            return Chunk::Missing(missing);
+        }
+        let index = self.chunks.partition_point(|chunk| chunk.start <= at) - 1;
+        let skip = at - self.chunks[index].start;
+        match self.part(index, skip as usize, most) {
+            Some(bytes) => Chunk::Bytes(Cow::Owned(bytes)),
+            None => Chunk::Missing(u64::from(self.chunks[index].len) - skip),
+        }
+    }
+
+    fn data(&self) -> Box<dyn Iterator<Item = PhysicalRange> + '_> {
+        Box::new(self.segments.iter().copied())
+    }
+
+    fn damaged(&self) -> u64 {
+        let kept = self.kept();
+        let lens = kept.damaged.iter().map(|index| self.chunks[*index].len);
+        lens.map(u64::from).sum()
+    }
+}
+
+fn damaged(problem: &'static str) -> Error {
+    Error::Damaged {
+        kind: DumpFormat::AVML,
+        problem,
+    }
+}

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result};
 use nostall_postmortem::cli::escape::escape_name;
 use nostall_postmortem::cli::load_symbols;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{RingSource, load_formats};
 use nostall_postmortem::memory::Memory;
-use nostall_postmortem::trace_region;
+use nostall_postmortem::trace_region::FirstTrace;
 use nostall_tracefile::linux::Formats;
 use nostall_tracefile::model::Source;
 
@@ -18,8 +19,11 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
         symbols.map(load_symbols).transpose()
     };
     let image = Memory::open(candidate.path)?;
-    if let Some(source) = trace_region::open(image, symbols()?) {
-        return Ok(Some(source));
+    let discovery = Discovery::within(&image, 0..u64::MAX, None);
+    let trace = FirstTrace::of(discovery.traces(&[]));
+    let buffer = discovery.ring_buffers(&[]).into_iter().next();
+    if let Some(trace) = trace {
+        return Ok(trace.open(image, symbols()?));
     }
     // Linux's own trace. Without the formats of that kernel, its events are numbers.
     let formats = match &candidate.options.event_formats {
@@ -29,6 +33,9 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
         })?,
         None => Formats::default(),
     };
-    let source = RingSource::open(candidate.path, symbols()?, formats)?;
-    Ok(source.map(|source| Box::new(source) as _))
+    let Some(buffer) = buffer else {
+        return Ok(None);
+    };
+    let source = RingSource::new(image, buffer, symbols()?, formats)?;
+    Ok(Some(Box::new(source)))
 }

@@ -22,10 +22,11 @@ mod linux {
     use arrow_array::types::Int64Type;
     use nostall_fleet::synth::Fleet;
     use nostall_postmortem::detect::FoundRegion;
-    use nostall_postmortem::ftrace_ring::{Merge, MergeBy, RingBuffer};
+    use nostall_postmortem::discovery::Discovery;
+    use nostall_postmortem::ftrace_ring::{Merge, MergeBy};
     use nostall_postmortem::memory::Memory;
-    use nostall_postmortem::trace_region::{self, TraceRegion};
-    use nostall_postmortem::{Content, Decoded, Unpack, log_ring};
+    use nostall_postmortem::trace_region::TraceRegion;
+    use nostall_postmortem::{Content, Decoded, Unpack};
     use nostall_pstore::Writer;
     use nostall_tracefile::model::Source as _;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -65,28 +66,20 @@ mod linux {
         let Ok(image) = Memory::open(path) else {
             return;
         };
+        let discovery = Discovery::new(&image);
         let mut decoded = Vec::new();
-        for found in image.detect().convincing() {
+        for found in discovery.detection().convincing() {
             let Some(bytes) = image.read(found.start, found.geometry.len()) else {
                 continue;
             };
             decoded.push(found.start..found.start + bytes.len() as u64);
             region(found, &bytes);
         }
-        let traces = trace_region::find(&image, &(0..u64::MAX), &decoded);
+        let traces = discovery.traces(&decoded);
         decoded.extend(traces.iter().map(TraceRegion::range));
-        let is_known = |address: u64| decoded.iter().any(|range| range.contains(&address));
-        for (start, bytes) in image.data() {
-            let skip = start.next_multiple_of(64) - start;
-            let bytes = bytes.get(skip as usize..).unwrap_or_default();
-            for at in log_ring::find(bytes) {
-                if !is_known(start + skip + at as u64)
-                    && let Ok(ring) = log_ring::decode(&bytes[at..])
-                {
-                    for entry in ring.records() {
-                        black_box(entry);
-                    }
-                }
+        for found in discovery.log_rings(&decoded) {
+            for entry in found.ring().records() {
+                black_box(entry);
             }
         }
         for trace in &traces {
@@ -97,12 +90,10 @@ mod linux {
                 black_box(event);
             }
         }
-        for buffer in RingBuffer::find(&image, 0..u64::MAX) {
-            if !is_known(buffer.address) {
-                let mut merge = Merge::new(&image, &buffer, MergeBy::Boot);
-                while let Some(record) = merge.next(&image, &buffer) {
-                    black_box(record);
-                }
+        for buffer in discovery.ring_buffers(&decoded) {
+            let mut merge = Merge::new(&image, &buffer, MergeBy::Boot);
+            while let Some(record) = merge.next(&image, &buffer) {
+                black_box(record);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One input as rows of the tables.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::ops::Range;
@@ -14,11 +14,12 @@ use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, S
 use arrow_buffer::BooleanBuffer;
 use nostall_postmortem::decompress::starts_with_reason;
 use nostall_postmortem::detect::{Detection, FoundRegion};
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
-use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
+use nostall_postmortem::log_ring::{LogEntry, LogRing};
 use nostall_postmortem::memory::{self, DumpFormat, Memory};
 use nostall_postmortem::symbols::{Symbol, Symbols, kernel_offset};
-use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
+use nostall_postmortem::trace_region::{HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
 use nostall_pstore::{ByteOrder, Trace, Trust, Writer, ZoneKind, ZoneState};
 use nostall_tracefile::linux::Formats;
@@ -158,7 +159,7 @@ struct Facts {
     traces: u32,
     decoded: u64,
     /// Number of records, rings and traces of each source so far.
-    numbers: [(&'static str, i32); 8],
+    numbers: BTreeMap<&'static str, i32>,
 }
 
 /// The first region.
@@ -272,7 +273,8 @@ impl<'a> Dump<'a> {
 
     fn image(&mut self, image: &Memory) {
         self.facts.format = Some(image.format().word);
-        let detection = image.detect();
+        let discovery = Discovery::new(image);
+        let detection = discovery.detection();
         let mut decoded = Vec::new();
         let is_cut = !detection.is_complete || detection.convincing().len() > MOST_REGIONS;
         let cut = is_cut.then(|| Detection::CUT_SHORT.to_owned());
@@ -291,20 +293,17 @@ impl<'a> Dump<'a> {
             decoded.push(found.start..found.start.saturating_add(bytes.len() as u64));
             self.region(found, &bytes);
         }
-        let traces = trace_region::find(image, &(0..u64::MAX), &decoded);
+        let traces = discovery.traces(&decoded);
         decoded.extend(traces.iter().map(TraceRegion::range));
         self.facts.build_id = build_id(image, &decoded);
-        self.log_rings(image, &decoded);
+        for ring in discovery.log_rings(&decoded) {
+            self.log_ring(&ring.ring());
+        }
         for trace in &traces {
             self.trace(trace);
         }
-        for buffer in RingBuffer::find(image, 0..u64::MAX) {
-            if !decoded
-                .iter()
-                .any(|region| region.contains(&buffer.address))
-            {
-                self.ring_buffer(image, &buffer);
-            }
+        for buffer in discovery.ring_buffers(&decoded) {
+            self.ring_buffer(image, &buffer);
         }
     }
 
@@ -382,14 +381,7 @@ impl<'a> Dump<'a> {
 
     /// Returns the number of the next record of a source.
     fn number(&mut self, source: &'static str) -> i32 {
-        let numbers = &mut self.facts.numbers;
-        let free = numbers
-            .iter()
-            .position(|(known, _)| *known == source || known.is_empty());
-        let Some((known, next)) = numbers.get_mut(free.unwrap_or(0)) else {
-            return 0;
-        };
-        *known = source;
+        let next = self.facts.numbers.entry(source).or_default();
         *next += 1;
         *next - 1
     }
@@ -462,33 +454,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    fn log_rings(&mut self, image: &Memory, decoded: &[Range<u64>]) {
-        for (start, bytes) in image.data() {
-            let skip = start.wrapping_neg() % 64;
-            let bytes = bytes.get(skip as usize..).unwrap_or_default();
-            for at in log_ring::find(bytes) {
-                let address = start + skip + at as u64;
-                let is_inside = decoded.iter().any(|region| region.contains(&address));
-                if is_inside {
-                    continue;
-                }
-                match log_ring::decode(&bytes[at..]) {
-                    Ok(ring) => self.log_ring(&ring),
-                    // It continues in a hole of the file, or in the next segment.
-                    Err(NotARing::Short { whole }) => {
-                        if let Some(bytes) = image.read(address, whole)
-                            && let Ok(ring) = log_ring::decode(&bytes)
-                        {
-                            self.log_ring(&ring);
-                        }
-                    }
-                    Err(_) => {}
-                }
-            }
-        }
-    }
-
-    fn log_ring(&mut self, ring: &log_ring::LogRing<'_>) {
+    fn log_ring(&mut self, ring: &LogRing<'_>) {
         self.facts.log_rings += 1;
         self.facts.damaged += u32::try_from(ring.missing()).unwrap_or(u32::MAX);
         self.trust(Trust::Unchecked);

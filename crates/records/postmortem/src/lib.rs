@@ -3,6 +3,7 @@
 //!
 //! - [`memory`]: memory from dumps: raw dumps, ELF cores (kdump, QEMU), LiME dumps and AVML's
 //!   compressed dumps. Holes of sparse files are never read.
+//! - [`discovery`]: all kinds of records in a memory, found in one pass.
 //! - [`detect`]: regions whose place and parameters are unknown, each with a grade, its reasons
 //!   and its doubts.
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of
@@ -54,6 +55,7 @@ struct Readme;
 pub mod cli;
 pub mod decompress;
 pub mod detect;
+pub mod discovery;
 pub mod ftrace_ring;
 pub mod join;
 pub mod log_ring;
@@ -65,6 +67,7 @@ mod count;
 mod decode;
 mod geometry;
 mod linux;
+mod scan;
 
 pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use geometry::Geometry;

@@ -1,5 +1,6 @@
 //! Decoder for nostall-console's log rings in the memory of a crashed machine, possibly damaged.
 
+use std::ops::Range;
 use std::{array, fmt, iter};
 
 use nostall_console::Record;
@@ -7,6 +8,10 @@ use nostall_console::layout::{
     CONSTANT_BYTES, HEADER_BYTES, ORDER_AT, ORDER_MARK, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT,
     STATE_WORDS, VERSION,
 };
+
+use crate::memory::container::{self, Container};
+use crate::memory::{Memory, Partial};
+use crate::scan::{Finder, Signature};
 
 /// Maximum number of slots of a ring: 14 GiB.
 const LARGEST: u64 = 1 << 27;
@@ -16,6 +21,8 @@ const LARGEST: u64 = 1 << 27;
 pub struct LogRing<'a> {
     head: &'a [u8],
     slots: &'a [u8],
+    /// Missing ranges of the ring's bytes.
+    missing: &'a [Range<usize>],
     word: Word,
 }
 
@@ -81,9 +88,15 @@ impl LogEntry {
 ///
 /// [`NotARing`] if the bytes do not start with a ring.
 pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
-    let (head, slots) = bytes
-        .split_at_checked(HEADER_BYTES)
-        .ok_or(NotARing::Signature)?;
+    let (word, whole) = header(bytes)?;
+    let ring = bytes.get(..whole).ok_or(NotARing::Short { whole })?;
+    Ok(LogRing::new(ring, &[], word))
+}
+
+/// Decodes the header at the start of `bytes`. Returns the format of words, and the number of bytes
+/// of the whole ring.
+fn header(bytes: &[u8]) -> Result<(Word, usize), NotARing> {
+    let head = bytes.get(..HEADER_BYTES).ok_or(NotARing::Signature)?;
     if !head.starts_with(&SIGNATURE) {
         return Err(NotARing::Signature);
     }
@@ -107,14 +120,71 @@ pub fn decode(bytes: &[u8]) -> Result<LogRing<'_>, NotARing> {
         return Err(NotARing::Sizes);
     }
     // The result is valid on 32-bit hosts too: an impossible length is detected.
-    let len = (number as usize)
-        .checked_mul(SLOT_BYTES)
-        .filter(|len| len.checked_add(HEADER_BYTES).is_some())
-        .ok_or(NotARing::Sizes)?;
-    let slots = slots.get(..len).ok_or(NotARing::Short {
-        whole: len + HEADER_BYTES,
-    })?;
-    Ok(LogRing { head, slots, word })
+    let slots = (number as usize).checked_mul(SLOT_BYTES);
+    let whole = slots.and_then(|slots| slots.checked_add(HEADER_BYTES));
+    Ok((word, whole.ok_or(NotARing::Sizes)?))
+}
+
+/// Finds log rings by the first half of their signature.
+pub(crate) const FINDER: Finder = Finder {
+    signatures: &[Signature::Line(*b"nostall ")],
+    is_start: |memory, at| header_at(memory, at).is_some(),
+    most: 1 << 18,
+};
+
+/// Returns the header at an address; `None` if there is none: a ring's signature also occurs
+/// elsewhere.
+fn header_at(memory: &dyn Container, at: u64) -> Option<(Word, usize)> {
+    header(&container::read(memory, at, HEADER_BYTES, HEADER_BYTES)?).ok()
+}
+
+/// A log ring in the memory of a machine.
+#[derive(Clone, Debug)]
+pub struct FoundRing<'a> {
+    /// Physical address.
+    pub address: u64,
+    /// The whole ring. The dump may lack a part of it, but not of its header.
+    pub bytes: Partial<'a>,
+    word: Word,
+}
+
+impl FoundRing<'_> {
+    /// Returns the ring. Records with missing bytes are missing.
+    pub fn ring(&self) -> LogRing<'_> {
+        LogRing::new(self.bytes.with_gaps(), self.bytes.missing(), self.word)
+    }
+}
+
+/// Reads the rings at these addresses, in order, at most `most`.
+///
+/// A ring inside another ring or a range of `besides` is skipped, because it may be logged text. Each
+/// byte is thus read once.
+pub(crate) fn open<'a>(
+    memory: &'a Memory,
+    addresses: &[u64],
+    besides: &[Range<u64>],
+    most: usize,
+) -> Vec<FoundRing<'a>> {
+    let mut rings = Vec::new();
+    let mut next = 0;
+    for &address in addresses {
+        let is_inside = besides.iter().any(|region| region.contains(&address));
+        if address < next || is_inside || rings.len() == most {
+            continue;
+        }
+        if let Some((word, whole)) = header_at(memory.container(), address)
+            && let Some(bytes) = memory.read_partly(address, whole)
+        {
+            let there = bytes.missing().first().map_or(whole, |gap| gap.start);
+            next = address.saturating_add(there as u64);
+            rings.push(FoundRing {
+                address,
+                bytes,
+                word,
+            });
+        }
+    }
+    rings
 }
 
 /// Returns the offsets in `memory` at which rings may start: multiples of 64 with the signature.
@@ -136,6 +206,17 @@ pub fn find(memory: &[u8]) -> impl Iterator<Item = usize> + '_ {
 }
 
 impl<'a> LogRing<'a> {
+    /// Creates a ring of all its bytes, of which some may be missing.
+    fn new(bytes: &'a [u8], missing: &'a [Range<usize>], word: Word) -> Self {
+        let (head, slots) = bytes.split_at(HEADER_BYTES);
+        Self {
+            head,
+            slots,
+            missing,
+            word,
+        }
+    }
+
     /// Returns the size of the ring in bytes.
     pub fn size(&self) -> usize {
         self.head.len() + self.slots.len()
@@ -224,6 +305,15 @@ impl<'a> LogRing<'a> {
     fn record(&self, sequence: u64) -> Option<LogEntry> {
         let Word { bytes, .. } = self.word;
         let start = (sequence % self.slots() as u64) as usize * SLOT_BYTES;
+        let place = HEADER_BYTES + start..HEADER_BYTES + start + SLOT_BYTES;
+        let next = self.missing.partition_point(|gap| gap.end <= place.start);
+        if self
+            .missing
+            .get(next)
+            .is_some_and(|gap| gap.start < place.end)
+        {
+            return None;
+        }
         let slot = self.slots.get(start..)?.get(..SLOT_BYTES)?;
         let state = self.word.read(slot, 0);
         let wanted = self.word.cut(sequence << 1);

@@ -4,7 +4,6 @@
 //! checksum. The records of a region with an overwritten header thus stay readable. Its clock rate,
 //! load address and names are in the lost header, unless parts of that are intact.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -16,7 +15,9 @@ use nostall_trace::{Recovered, recover};
 use nostall_tracefile::ZoneEvents;
 use nostall_tracefile::model::Source;
 
-use crate::memory::{MAX_COPY, Memory};
+use crate::memory::container::{self, Container};
+use crate::memory::{Memory, Partial};
+use crate::scan::{Finder, Signature, scan};
 use crate::symbols::Symbols;
 
 /// Maximum number of returned regions: an image may be filled with them on purpose.
@@ -34,15 +35,13 @@ const LONGEST_NAMES: usize = 64 << 10;
 pub struct TraceRegion<'a> {
     /// Physical address of its header, or of its first zone if header and names are lost.
     pub start: u64,
-    /// The region, starting with its header. Without header and names, only the zones. Bytes that
-    /// the image lacks are zeros.
-    pub bytes: Cow<'a, [u8]>,
+    /// The region, starting with its header. Without header and names, only the zones. The image may
+    /// lack a part of it.
+    pub bytes: Partial<'a>,
     /// Header. A lost one is reconstructed from the zones' contents.
     pub header: RegionHeader,
     /// State of the header.
     pub state: HeaderState,
-    /// Number of bytes that the image lacks.
-    pub missing: u64,
 }
 
 /// State of a region's header.
@@ -92,7 +91,29 @@ pub fn find<'a>(
     within: &Range<u64>,
     besides: &[Range<u64>],
 ) -> Vec<TraceRegion<'a>> {
-    let headers = headers(image, within, besides);
+    let found = scan(image.container(), within.clone(), &[&FINDER]);
+    open_all(image, &found.concat(), besides)
+}
+
+/// Finds regions and zones by the magics of their headers.
+pub(crate) const FINDER: Finder = Finder {
+    signatures: &[
+        Signature::Line(*b"NOSTRACE"),
+        Signature::Line(*b"ECARTSON"),
+        Signature::Line(*b"NOSTZONE"),
+        Signature::Line(*b"ENOZTSON"),
+    ],
+    is_start: |memory, at| is_region(memory, at) || zone_header(memory, at).is_some(),
+    most: MOST * 64,
+};
+
+/// Returns the regions with headers at these addresses, in order.
+pub(crate) fn open_all<'a>(
+    image: &'a Memory,
+    addresses: &[u64],
+    besides: &[Range<u64>],
+) -> Vec<TraceRegion<'a>> {
+    let headers = headers(image, addresses, besides);
     let mut found: Vec<TraceRegion<'a>> = Vec::new();
     for at in headers.regions {
         // Addresses increase, so only the last region can contain this one.
@@ -156,38 +177,32 @@ struct Headers {
     zones: Vec<Zone>,
 }
 
-fn headers(image: &Memory, within: &Range<u64>, besides: &[Range<u64>]) -> Headers {
+fn headers(image: &Memory, addresses: &[u64], besides: &[Range<u64>]) -> Headers {
     let mut headers = Headers {
         regions: Vec::new(),
         zones: Vec::new(),
     };
-    for (start, bytes) in image.data() {
-        let skip = start.wrapping_neg() % LINE as u64;
-        let bytes = bytes.get(skip as usize..).unwrap_or_default();
-        for (number, line) in bytes.chunks(LINE).enumerate() {
-            let is_region = line.starts_with(b"NOSTRACE") || line.starts_with(b"ECARTSON");
-            if !is_region && !line.starts_with(b"NOSTZONE") && !line.starts_with(b"ENOZTSON") {
-                continue;
-            }
-            let at = start + skip + (number * LINE) as u64;
-            if !within.contains(&at) || besides.iter().any(|range| range.contains(&at)) {
-                continue;
-            }
-            if is_region {
-                headers.regions.push(at);
-            } else if let Some(header) = zone_header(image, at) {
-                headers.zones.push(Zone { at, header });
-            }
-            if headers.regions.len().max(headers.zones.len()) >= MOST * 16 {
-                return headers;
-            }
+    let is_beside = |at: &&u64| !besides.iter().any(|range| range.contains(at));
+    for &at in addresses.iter().filter(is_beside) {
+        if is_region(image.container(), at) {
+            headers.regions.push(at);
+        } else if let Some(header) = zone_header(image.container(), at) {
+            headers.zones.push(Zone { at, header });
+        }
+        if headers.regions.len().max(headers.zones.len()) >= MOST * 16 {
+            break;
         }
     }
     headers
 }
 
-fn zone_header(image: &Memory, at: u64) -> Option<ZoneHeader> {
-    let bytes = image.read(at, ZONE_HEADER)?;
+fn is_region(memory: &dyn Container, at: u64) -> bool {
+    let magic = container::read(memory, at, 8, 8);
+    magic.is_some_and(|magic| [*b"NOSTRACE", *b"ECARTSON"].iter().any(|it| *it == *magic))
+}
+
+fn zone_header(memory: &dyn Container, at: u64) -> Option<ZoneHeader> {
+    let bytes = container::read(memory, at, ZONE_HEADER, ZONE_HEADER)?;
     ZoneHeader::decode(bytes.first_chunk()?).ok()
 }
 
@@ -218,7 +233,7 @@ impl<'a> TraceRegion<'a> {
     pub fn source<'s>(
         &'s self,
         symbols: Option<&'s Symbols>,
-    ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
+    ) -> Result<ZoneEvents<'s, &'s Partial<'a>>, HeaderFault> {
         self.source_named(move |address| name(symbols?, address))
     }
 
@@ -231,8 +246,8 @@ impl<'a> TraceRegion<'a> {
     pub fn source_named<'s>(
         &'s self,
         lookup: impl Fn(u64) -> Option<String> + 's,
-    ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
-        Ok(events(recover(&*self.bytes)?, lookup))
+    ) -> Result<ZoneEvents<'s, &'s Partial<'a>>, HeaderFault> {
+        Ok(events(recover(&self.bytes)?, lookup))
     }
 
     /// Returns the region with a header at `at`. A header with a wrong checksum needs a zone that
@@ -258,13 +273,11 @@ impl<'a> TraceRegion<'a> {
             };
             (0..header.zones.min(MOST_ZONES)).find_map(agrees)?;
         }
-        let (bytes, missing) = whole(image, at, header.len)?;
         Some(Self {
             start: at,
-            bytes,
+            bytes: whole(image, at, header.len)?,
             header,
             state,
-            missing,
         })
     }
 
@@ -278,7 +291,7 @@ impl<'a> TraceRegion<'a> {
             return Some(region);
         }
         let zone_len = first.header.zone_len();
-        let (zones, missing) = whole(image, first.at, zone_len * row.len() as u64)?;
+        let zones = whole(image, first.at, zone_len * row.len() as u64)?;
         let names = (first.header.zone == 0)
             .then(|| names_before(image, first.at, first.header.order))
             .flatten();
@@ -294,9 +307,9 @@ impl<'a> TraceRegion<'a> {
         let before = (REGION_HEADER + names_len) as u64;
         let (state, start, bytes) = match names {
             Some(names) => {
-                let bytes = [&header.encode(), &*names, &*zones].concat();
+                let bytes = zones.after(&[&header.encode(), &*names].concat());
                 let start = first.at.saturating_sub(before);
-                (HeaderState::Names, start, Cow::Owned(bytes))
+                (HeaderState::Names, start, bytes)
             }
             None => (HeaderState::Lost, first.at, zones),
         };
@@ -305,7 +318,6 @@ impl<'a> TraceRegion<'a> {
             bytes,
             header,
             state,
-            missing,
         })
     }
 
@@ -322,15 +334,11 @@ impl<'a> TraceRegion<'a> {
             (header.first_zone() == zone.at - at).then_some((at, header, bytes))
         });
         let (at, header, sound) = header?;
-        let (bytes, missing) = whole(image, at, header.len)?;
-        let mut bytes = bytes.into_owned();
-        bytes.first_chunk_mut().map(|to| *to = sound)?;
         Some(Self {
             start: at,
-            bytes: Cow::Owned(bytes),
+            bytes: whole(image, at, header.len)?.starting_with(&sound),
             header,
             state: HeaderState::Sound,
-            missing,
         })
     }
 }
@@ -362,25 +370,53 @@ fn events<'s, I: nostall_trace::Image>(
 ///
 /// A note states the number of further traces. [`find`] returns all.
 pub fn open(image: Memory, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
-    let mut found = find(&image, &(0..u64::MAX), &[]);
-    let others = found.len().checked_sub(1)?;
-    let region = found.swap_remove(0);
-    drop(found);
-    let offset = region.load_offset().unwrap_or(0);
-    let symbols = symbols.map(|symbols| symbols.with_offset(offset));
-    let (start, state) = (region.start, region.state);
-    let part = match region.bytes {
-        Cow::Borrowed(bytes) => Part::InImage(start, bytes.len() as u64),
-        Cow::Owned(bytes) => Part::Copy(bytes),
-    };
-    let region = recover(Opened { image, part }).ok()?;
-    let events = events(region, move |address| name(symbols.as_ref()?, address));
-    let mut notes = vec![format!("a trace at {start:#x}: {state}")];
-    if others > 0 {
-        let line = format!("{others} more traces in it: `nostall postmortem` shows all");
-        notes.push(line);
+    let first = FirstTrace::of(find(&image, &(0..u64::MAX), &[]))?;
+    first.open(image, symbols)
+}
+
+/// The first of several traces, without a borrow of the image.
+#[derive(Debug)]
+pub struct FirstTrace {
+    start: u64,
+    state: HeaderState,
+    offset: Option<u64>,
+    part: Part,
+    others: usize,
+}
+
+impl FirstTrace {
+    /// Returns the first of the traces in an image; `None` if there is none.
+    pub fn of(mut found: Vec<TraceRegion<'_>>) -> Option<Self> {
+        let others = found.len().checked_sub(1)?;
+        let region = found.swap_remove(0);
+        Some(Self {
+            start: region.start,
+            state: region.state,
+            offset: region.load_offset(),
+            part: match region.bytes {
+                bytes if bytes.is_borrowed() => Part::InImage(region.start, bytes.len() as u64),
+                bytes => Part::Copy(bytes.into_owned()),
+            },
+            others,
+        })
     }
-    Some(Box::new(events.with_notes(notes)))
+
+    /// Opens the trace for reports and exports. A note states the number of further traces. `None`
+    /// if no zone can be read.
+    pub fn open(self, image: Memory, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
+        let offset = self.offset.unwrap_or(0);
+        let symbols = symbols.map(|symbols| symbols.with_offset(offset));
+        let part = self.part;
+        let region = recover(Opened { image, part }).ok()?;
+        let events = events(region, move |address| name(symbols.as_ref()?, address));
+        let mut notes = vec![format!("a trace at {:#x}: {}", self.start, self.state)];
+        if self.others > 0 {
+            let others = self.others;
+            let line = format!("{others} more traces in it: `nostall postmortem` shows all");
+            notes.push(line);
+        }
+        Some(Box::new(events.with_notes(notes)))
+    }
 }
 
 /// Memory of a region that is being read.
@@ -389,10 +425,11 @@ struct Opened {
     part: Part,
 }
 
+#[derive(Debug)]
 enum Part {
     /// Address and length of a region that is contiguous in the image.
     InImage(u64, u64),
-    Copy(Vec<u8>),
+    Copy(Partial<'static>),
 }
 
 impl nostall_trace::Image for Opened {
@@ -406,7 +443,7 @@ impl nostall_trace::Image for Opened {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let (start, len) = match &self.part {
             Part::InImage(start, len) => (*start, *len),
-            Part::Copy(bytes) => return bytes[..].read(at, into),
+            Part::Copy(bytes) => return bytes.read(at, into),
         };
         let is_inside = at
             .checked_add(into.len() as u64)
@@ -439,30 +476,10 @@ fn blank(order: Order) -> RegionHeader {
     }
 }
 
-/// Returns the bytes from `at` on, with zeros for those that the image lacks, and their number.
-/// `None` if a copy would be too large.
-fn whole(image: &Memory, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
-    let size = usize::try_from(len).ok()?;
-    if let Some(bytes) = image.read(at, size) {
-        return Some((bytes, 0));
-    }
-    if size > MAX_COPY {
-        return None;
-    }
-    let mut bytes = vec![0; size];
-    let mut missing = len;
-    let end = at.checked_add(len)?;
-    for segment in image.segments() {
-        let from = segment.start.max(at);
-        let to = segment.start.saturating_add(segment.len).min(end);
-        if from < to {
-            let part = (to - from) as usize;
-            let there = image.read(from, part)?;
-            bytes[(from - at) as usize..][..part].copy_from_slice(&there);
-            missing -= part as u64;
-        }
-    }
-    Some((Cow::Owned(bytes), missing))
+/// Returns the bytes from `at` on, of which the image may lack a part. `None` if a copy would be too
+/// large.
+fn whole(image: &Memory, at: u64, len: u64) -> Option<Partial<'_>> {
+    image.read_partly(at, usize::try_from(len).ok()?)
 }
 
 /// Returns the names area that ends at `end`: the longest sequence of names followed only by zeros.

@@ -1,7 +1,6 @@
 //! Linux's persistent ring buffers in an image, as text.
 
 use std::io::{self, Write};
-use std::ops::Range;
 
 use nostall_pstore::Trust;
 
@@ -10,19 +9,8 @@ use super::outcome::{Outcome, Status};
 use super::output::Style;
 use super::text::{self, HEADING};
 use crate::count::counted;
-use crate::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
+use crate::ftrace_ring::{Merge, MergeBy, RingBuffer, TraceText};
 use crate::memory::Memory;
-
-/// Finds the ring buffers that start inside `within` and outside the `decoded` parts.
-pub fn find(image: &Memory, within: Range<u64>, decoded: &[Range<u64>]) -> Vec<RingBuffer> {
-    let mut found = RingBuffer::find(image, within);
-    found.retain(|buffer| {
-        !decoded
-            .iter()
-            .any(|region| region.contains(&buffer.address))
-    });
-    found
-}
 
 /// Returns the name of a buffer's file.
 pub fn name(buffer: &RingBuffer) -> String {
@@ -127,13 +115,4 @@ pub fn write_to(
 ) -> io::Result<()> {
     let mut merge = Merge::new(image, buffer, MergeBy::Linux);
     text.write_all(image, buffer, &mut merge, out)
-}
-
-/// Returns the text for a format of the command.
-pub fn text<'a>(kernel: &'a Kernel, buffer: &RingBuffer, as_linux: bool) -> TraceText<'a> {
-    if as_linux {
-        TraceText::as_linux(kernel, buffer)
-    } else {
-        TraceText::new(kernel, buffer)
-    }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,24 +13,23 @@ use nostall_tracefile::linux::Formats;
 
 use super::args::{Args, Format};
 use super::escape::escape_name;
+use super::files;
 use super::input::Input;
 use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{self, Style, is_closed, note, to_stdout};
-use super::part::{Buffer, Part};
+use super::part::{self, Opening, Part, Parts};
 use super::region::{self, Meant, Region};
-use super::rings::{self, Ring};
 use super::swap::Swap;
 use super::text::{self, Escaped};
-use super::traces::{self, Trace};
-use super::{buffers, files};
 use crate::count::counted;
 use crate::detect::Detection;
-use crate::ftrace_ring::{self, Kernel, RingBuffer};
+use crate::discovery::MOST_LOG_RINGS;
+use crate::ftrace_ring;
 use crate::memory::Memory;
 use crate::symbols::Symbols;
-use crate::trace_region::{self, TraceRegion};
+use crate::trace_region;
 use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
 
 /// Runs the command with these arguments.
@@ -85,6 +85,38 @@ struct Job<'a> {
     found: RefCell<Vec<String>>,
 }
 
+/// A kind of records outside ramoops regions.
+struct Kind {
+    plural: &'static str,
+    most: usize,
+    /// Place in the order of output.
+    rank: u8,
+    /// Opens its parts outside those that were taken, and takes those that no other kind may read.
+    open: for<'a> fn(&Opening<'a>, &mut Vec<Range<u64>>) -> Parts<'a>,
+}
+
+/// The kinds, in the order in which they take their parts.
+const KINDS: [&Kind; 3] = [
+    &Kind {
+        plural: "traces",
+        most: trace_region::MOST,
+        rank: 1,
+        open: part::traces,
+    },
+    &Kind {
+        plural: "rings",
+        most: MOST_LOG_RINGS,
+        rank: 0,
+        open: part::log_rings,
+    },
+    &Kind {
+        plural: "ring buffers",
+        most: ftrace_ring::MOST,
+        rank: 2,
+        open: part::ring_buffers,
+    },
+];
+
 /// Number of parts in the line for an image.
 const FEW: usize = 3;
 
@@ -126,21 +158,29 @@ impl Job<'_> {
         let args = self.args;
         let image = input.open(args.swap)?;
         let found = region::find(&image, &args.region, args.all);
-        let regions = found.with_context(|| input.to_string())?;
+        let (regions, discovery) = found.with_context(|| input.to_string())?;
         let number = regions.decode.len();
         ensure!(
             args.out.is_none() || number <= 1,
             "--out takes one region, and there are {number}: choose one with --offset and --size"
         );
-        let mut decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
-        let found = trace_region::find(&image, &args.region.window(), &decoded);
-        decoded.extend(found.iter().map(TraceRegion::range));
-        let rings = rings::find(&image, args.region.window(), &decoded, args.all);
-        let names = rings.iter().map(Ring::name);
-        let names = names.chain((0..found.len()).map(traces::name));
-        let buffers = buffers::find(&image, args.region.window(), &decoded);
-        let names = names.chain(buffers.iter().map(buffers::name));
-        self.ensure_new(names)?;
+        let mut taken: Vec<_> = regions.decode.iter().map(Meant::range).collect();
+        let opening = Opening {
+            image: &image,
+            discovery: &discovery,
+            all: args.all,
+            symbols: self.symbols.as_ref(),
+            formats: &self.formats,
+            offset: args.kaslr_offset,
+        };
+        let mut parts = KINDS.map(|kind| (kind, (kind.open)(&opening, &mut taken)));
+        parts.sort_by_key(|(kind, _)| kind.rank);
+        self.ensure_new(
+            parts
+                .iter()
+                .flat_map(|(_, parts)| parts)
+                .map(|part| part.name()),
+        )?;
         let mut outcome = None;
         for meant in regions.decode {
             let region = meant.read(&image, &args.region);
@@ -161,28 +201,20 @@ impl Job<'_> {
                 false => lines.into_iter().for_each(|line| self.found(line)),
             }
         }
-        self.note_most(rings.len(), rings::MOST, "rings");
-        for ring in &rings {
-            self.found(ring.describe());
-            let next = self.part(&image, input, ring, outcome.is_none())?;
-            outcome = join(outcome, next);
-        }
-        self.note_most(found.len(), trace_region::MOST, "traces");
-        for (index, trace) in found.into_iter().enumerate() {
-            let symbols = self.symbols.as_ref();
-            let trace = Trace::new(index, trace, symbols, args.kaslr_offset);
-            self.found(trace.describe());
-            for line in trace.notes() {
-                let (name, line) = (trace.name(), escape_name(line));
-                self.note(format_args!("{name}: {line}"));
+        for (kind, parts) in parts {
+            self.note_most(parts.len(), kind);
+            for mut part in parts {
+                part.prepare();
+                self.found(part.describe());
+                for line in part.explain() {
+                    self.note(format_args!("{line}"));
+                }
+                let next = match part.fault(input) {
+                    Some(fault) => fault,
+                    None => self.part(&image, input, &mut *part, outcome.is_none())?,
+                };
+                outcome = join(outcome, next);
             }
-            let next = self.part(&image, input, &trace, outcome.is_none())?;
-            outcome = join(outcome, next);
-        }
-        self.note_most(buffers.len(), ftrace_ring::MOST, "ring buffers");
-        for buffer in &buffers {
-            let next = self.buffer(&image, input, buffer, outcome.is_none())?;
-            outcome = join(outcome, next);
         }
         let none = || no_region(&image, input, args.swap, regions.unlisted);
         let mut outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
@@ -304,47 +336,13 @@ impl Job<'_> {
         }
     }
 
-    /// Prints one of Linux's ring buffers, or writes its file. `is_first` is set for an image's
-    /// first output.
-    fn buffer(
-        &self,
-        image: &Memory,
-        input: &Input,
-        buffer: &RingBuffer,
-        is_first: bool,
-    ) -> Result<Outcome> {
-        self.found(buffers::describe(buffer));
-        for note in buffer.notes() {
-            self.note(format_args!("{note}"));
-        }
-        let (symbols, formats) = (self.symbols.clone(), self.formats.clone());
-        let kernel = match Kernel::new(image, buffer, symbols, formats, self.args.kaslr_offset) {
-            Ok(kernel) => kernel,
-            Err(other) => {
-                let at = buffer.address;
-                let message = format!("{input}: ring buffer at {at:#x}: {other}");
-                return Ok(Outcome::none(Status::Error, message));
-            }
-        };
-        if let Some(note) = kernel.note() {
-            self.note(format_args!("{note}"));
-        }
-        let part = Buffer {
-            image,
-            buffer,
-            kernel: &kernel,
-            text: buffers::text(&kernel, buffer, self.args.format == Format::Linux),
-        };
-        self.part(image, input, part, is_first)
-    }
-
     /// Prints a part of the image, or writes its file. `is_first` is set for an image's first
     /// output.
-    fn part<P: Part>(
+    fn part(
         &self,
         image: &Memory,
         input: &Input,
-        mut part: P,
+        part: &mut dyn Part,
         is_first: bool,
     ) -> Result<Outcome> {
         let (args, style, name) = (self.args, self.style, part.name());
@@ -364,7 +362,7 @@ impl Job<'_> {
             }
             (None, Format::Text) => to_stdout(|out| {
                 if self.several {
-                    let heading = format!("{input}: {} at {:#x}", P::KIND, part.address());
+                    let heading = format!("{input}: {} at {:#x}", part.kind(), part.address());
                     text::heading(&heading, style, out)?;
                 }
                 part.summary(style, out)?;
@@ -375,7 +373,7 @@ impl Job<'_> {
             (None, Format::Linux) => to_stdout(|out| {
                 let between = if is_first { "" } else { "\n" };
                 let heading = match self.several {
-                    true => format!("{input}: {} at {:#x}: ", P::KIND, part.address()),
+                    true => format!("{input}: {} at {:#x}: ", part.kind(), part.address()),
                     false => String::new(),
                 };
                 writeln!(out, "{between}==> {heading}{name} <==")?;
@@ -410,9 +408,9 @@ impl Job<'_> {
     }
 
     /// Prints a note if the search limit was reached.
-    fn note_most(&self, count: usize, most: usize, name: &str) {
-        if count == most {
-            self.found(format!("only the first {count} {name} are shown"));
+    fn note_most(&self, count: usize, kind: &Kind) {
+        if count == kind.most {
+            self.found(format!("only the first {count} {} are shown", kind.plural));
         }
     }
 

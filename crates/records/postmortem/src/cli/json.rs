@@ -411,14 +411,14 @@ pub fn record(
 
 /// Writes a log ring, followed by a line for each shown record.
 pub fn ring(image: &About<'_>, ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-    let start = format!("{:#x}", ring.address);
+    let start = format!("{:#x}", ring.address());
     let line = Line::Ring(RingLine {
         image,
         index: ring.index,
         name: ring.name(),
         start: &start,
         size: ring.len(),
-        present_bytes: ring.len() - ring.missing,
+        present_bytes: ring.present(),
         trust: Trust::Unchecked.name(),
         newest: ring.newest,
         unprinted_from: ring.unprinted_from,

@@ -1,29 +1,64 @@
 //! Parts of an image other than ramoops regions, and their output.
 
 use std::io::{self, Write};
+use std::ops::Range;
+
+use nostall_tracefile::linux::Formats;
 
 use super::buffers;
+use super::escape::escape_name;
 use super::input::Input;
 use super::json::{self, About};
 use super::json_buffer;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Status};
 use super::output::Style;
 use super::rings::Ring;
 use super::text::{self, Escaped};
 use super::traces::Trace;
-use crate::ftrace_ring::{Kernel, RingBuffer, TraceText};
+use crate::discovery::Discovery;
+use crate::ftrace_ring::{Kernel, OtherKernel, RingBuffer, TraceText};
 use crate::memory::Memory;
+use crate::symbols::Symbols;
+use crate::trace_region::TraceRegion;
+
+/// What the parts of an image are opened with.
+pub struct Opening<'a> {
+    pub image: &'a Memory,
+    pub discovery: &'a Discovery<'a>,
+    /// Whether everything is shown.
+    pub all: bool,
+    pub symbols: Option<&'a Symbols>,
+    pub formats: &'a Formats,
+    /// KASLR offset, if the user gives it.
+    pub offset: Option<u64>,
+}
 
 /// A log ring, a trace, or a ring buffer of Linux.
 pub trait Part {
-    /// Name of the kind in headings.
-    const KIND: &'static str;
+    /// Returns the name of the kind in headings.
+    fn kind(&self) -> &'static str;
 
     /// Returns the physical address.
     fn address(&self) -> u64;
 
     /// Returns the file name.
     fn name(&self) -> String;
+
+    /// Reads what the other functions need. Called once, before all but [`name`](Self::name).
+    fn prepare(&mut self) {}
+
+    /// Returns a one-line description.
+    fn describe(&self) -> String;
+
+    /// Returns explanations of what was found.
+    fn explain(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the result if the part cannot be shown.
+    fn fault(&self, _input: &Input) -> Option<Outcome> {
+        None
+    }
 
     /// Writes a line with its numbers and trust level.
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()>;
@@ -46,6 +81,44 @@ pub trait Part {
     fn outcome(&self, input: &Input) -> Outcome;
 }
 
+/// The parts of one kind, in the order of output.
+pub type Parts<'a> = Vec<Box<dyn Part + 'a>>;
+
+/// Returns the log rings outside the parts that were taken.
+pub fn log_rings<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+    let rings = opening.discovery.log_rings(taken).into_iter().enumerate();
+    let rings = rings.map(|(index, ring)| Box::new(Ring::new(index, ring, opening.all)) as _);
+    rings.collect()
+}
+
+/// Returns the traces of nostall-trace outside the parts that were taken, and takes them.
+pub fn traces<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+    let regions = opening.discovery.traces(taken);
+    taken.extend(regions.iter().map(TraceRegion::range));
+    let (symbols, offset) = (opening.symbols, opening.offset);
+    let regions = regions.into_iter().enumerate();
+    let traces =
+        regions.map(|(index, region)| Box::new(Trace::new(index, region, symbols, offset)) as _);
+    traces.collect()
+}
+
+/// Returns Linux's ring buffers outside the parts that were taken.
+pub fn ring_buffers<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+    let buffers = opening.discovery.ring_buffers(taken).into_iter();
+    let buffers = buffers.map(|buffer| {
+        Box::new(Buffer {
+            image: opening.image,
+            kernel: Ok(Kernel::unnamed(&buffer)),
+            buffer,
+            symbols: opening.symbols,
+            formats: opening.formats,
+            offset: opening.offset,
+            reasons: Vec::new(),
+        }) as _
+    });
+    buffers.collect()
+}
+
 /// Escapes control characters, unless the output is a file or pipe.
 fn safe(
     style: Style,
@@ -58,14 +131,18 @@ fn safe(
     }
 }
 
-impl Part for &Ring<'_> {
-    const KIND: &'static str = "log ring";
-
+impl Part for Ring<'_> {
+    fn kind(&self) -> &'static str {
+        "log ring"
+    }
     fn address(&self) -> u64 {
-        self.address
+        Ring::address(self)
     }
     fn name(&self) -> String {
         Ring::name(self)
+    }
+    fn describe(&self) -> String {
+        Ring::describe(self)
     }
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         text::ring_summary(self, style, out)
@@ -84,14 +161,28 @@ impl Part for &Ring<'_> {
     }
 }
 
-impl Part for &Trace<'_> {
-    const KIND: &'static str = "trace";
-
+impl Part for Trace<'_> {
+    fn kind(&self) -> &'static str {
+        "trace"
+    }
     fn address(&self) -> u64 {
         Trace::address(self)
     }
     fn name(&self) -> String {
         Trace::name(self)
+    }
+    fn prepare(&mut self) {
+        self.read();
+    }
+    fn describe(&self) -> String {
+        Trace::describe(self)
+    }
+    fn explain(&self) -> Vec<String> {
+        let name = self.name();
+        let lines = self.notes().iter();
+        lines
+            .map(|line| format!("{name}: {}", escape_name(line)))
+            .collect()
     }
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         text::trace_summary(self, style, out)
@@ -110,42 +201,77 @@ impl Part for &Trace<'_> {
     }
 }
 
-/// A ring buffer, with the kernel that wrote it.
-pub struct Buffer<'a> {
-    pub image: &'a Memory,
-    pub buffer: &'a RingBuffer,
-    pub kernel: &'a Kernel,
-    pub text: TraceText<'a>,
+/// A ring buffer of Linux, and the kernel that wrote it.
+struct Buffer<'a> {
+    image: &'a Memory,
+    buffer: RingBuffer,
+    symbols: Option<&'a Symbols>,
+    formats: &'a Formats,
+    offset: Option<u64>,
+    kernel: Result<Kernel, OtherKernel>,
+    /// Notes on the written records.
+    reasons: Vec<String>,
+}
+
+impl Buffer<'_> {
+    fn kernel(&self) -> io::Result<&Kernel> {
+        self.kernel
+            .as_ref()
+            .map_err(|other| io::Error::other(other.clone()))
+    }
 }
 
 impl Part for Buffer<'_> {
-    const KIND: &'static str = "ring buffer";
-
+    fn kind(&self) -> &'static str {
+        "ring buffer"
+    }
     fn address(&self) -> u64 {
         self.buffer.address
     }
     fn name(&self) -> String {
-        buffers::name(self.buffer)
+        buffers::name(&self.buffer)
+    }
+    fn prepare(&mut self) {
+        let (symbols, formats) = (self.symbols.cloned(), self.formats.clone());
+        self.kernel = Kernel::new(self.image, &self.buffer, symbols, formats, self.offset);
+    }
+    fn describe(&self) -> String {
+        buffers::describe(&self.buffer)
+    }
+    fn explain(&self) -> Vec<String> {
+        let note = self.kernel.as_ref().ok().and_then(Kernel::note);
+        let notes = self.buffer.notes().into_iter();
+        notes.chain(note.map(str::to_owned)).collect()
+    }
+    fn fault(&self, input: &Input) -> Option<Outcome> {
+        let other = self.kernel.as_ref().err()?;
+        let message = format!("{input}: ring buffer at {:#x}: {other}", self.address());
+        Some(Outcome::none(Status::Error, message))
     }
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        buffers::summary(self.buffer, style, out)
+        buffers::summary(&self.buffer, style, out)
     }
     fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        buffers::lines(self.image, self.buffer, &mut self.text, style, out)
+        let mut text = TraceText::new(self.kernel()?, &self.buffer);
+        buffers::lines(self.image, &self.buffer, &mut text, style, out)?;
+        self.reasons = text.reasons().iter().cloned().collect();
+        Ok(())
     }
     fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        let (image, buffer, text) = (self.image, self.buffer, &mut self.text);
+        let mut text = TraceText::as_linux(self.kernel()?, &self.buffer);
         safe(style, out, |out| {
-            buffers::write_to(image, buffer, text, out)
-        })
+            buffers::write_to(self.image, &self.buffer, &mut text, out)
+        })?;
+        self.reasons = text.reasons().iter().cloned().collect();
+        Ok(())
     }
     fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
-        json_buffer::buffer(about, self.image, self.buffer, self.kernel, out)
+        json_buffer::buffer(about, self.image, &self.buffer, self.kernel()?, out)
     }
     fn notes(&self) -> Vec<String> {
-        self.text.reasons().iter().cloned().collect()
+        self.reasons.clone()
     }
     fn outcome(&self, input: &Input) -> Outcome {
-        buffers::outcome(self.buffer, input)
+        buffers::outcome(&self.buffer, input)
     }
 }

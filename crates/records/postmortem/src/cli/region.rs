@@ -13,6 +13,7 @@ use nostall_pstore::{
 use super::number;
 use crate::Geometry;
 use crate::detect::{FoundRegion, Grade};
+use crate::discovery::Discovery;
 use crate::memory::{Memory, PhysicalRange};
 
 /// Upper limit for the number of CPUs, above that of any Linux.
@@ -306,8 +307,9 @@ pub struct Regions<'a> {
     pub is_complete: bool,
 }
 
-/// Selects the regions. With `all`, every convincing one is decoded and the others are listed.
-pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<Regions<'a>> {
+/// Finds all records, and selects the regions. With `all`, every convincing one is decoded and the
+/// others are listed.
+pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a>, Discovery<'a>)> {
     let sizes = &args.sizes;
     let numbers = [
         sizes.record_size,
@@ -319,21 +321,24 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<Regions<'a>
     ];
     if sizes.flags.is_some() || args.linux_version.is_some() || numbers.iter().any(Option::is_some)
     {
-        return Ok(Regions {
+        let regions = Regions {
             decode: vec![Meant::Given(given(image, args)?)],
             others: Vec::new(),
             unlisted: 0,
             is_complete: true,
-        });
+        };
+        return Ok((regions, Discovery::within(image, args.window(), None)));
     }
     let is_placed = args.offset.is_some() || args.size.is_some();
-    let detection = if is_placed {
+    let within = if is_placed {
         let (start, there) = window(image, args)?;
         let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
-        image.detect_within(start..start.saturating_add(len))
+        start..start.saturating_add(len)
     } else {
-        image.detect()
+        0..u64::MAX
     };
+    let discovery = Discovery::within(image, args.window(), Some(within));
+    let detection = discovery.detection();
     let convincing = detection.convincing().len();
     let decoded = match (all, convincing) {
         // A place that the user gives is also evidence.
@@ -347,7 +352,7 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<Regions<'a>
         convincing.max(decoded)
     };
     let unlisted = detection.found.len() - listed;
-    let mut found = detection.found;
+    let mut found = detection.found.clone();
     // Many empty zones are more evidence than few with records.
     let first = found[..convincing]
         .iter()
@@ -357,12 +362,13 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<Regions<'a>
     }
     let mut found = found.into_iter();
     let decode = found.by_ref().take(decoded).map(Meant::Found).collect();
-    Ok(Regions {
+    let regions = Regions {
         decode,
         others: found.take(listed - decoded).map(Other).collect(),
         unlisted,
         is_complete: detection.is_complete,
-    })
+    };
+    Ok((regions, discovery))
 }
 
 fn given<'a>(image: &'a Memory, args: &Args) -> Result<Region<'a>> {

@@ -231,7 +231,7 @@ pub fn ring_summary(
     out: &mut (impl Write + ?Sized),
 ) -> io::Result<()> {
     let heading = style.heading();
-    let (index, address, counts) = (ring.index, ring.address, ring.counts());
+    let (index, address, counts) = (ring.index, ring.address(), ring.counts());
     let trust = trust(Trust::Unchecked);
     writeln!(
         out,

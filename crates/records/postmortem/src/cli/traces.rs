@@ -21,6 +21,10 @@ pub struct Trace<'a> {
     /// Index in the image.
     pub index: usize,
     region: TraceRegion<'a>,
+    /// Distance of the load address from the linked one, if it is known.
+    offset: Option<u64>,
+    /// Symbols at their linked addresses, and at those of the region.
+    linked: Option<&'a Symbols>,
     symbols: Option<Symbols>,
     events: u64,
     unit: TimeUnit,
@@ -33,20 +37,28 @@ impl<'a> Trace<'a> {
     pub fn new(
         index: usize,
         region: TraceRegion<'a>,
-        symbols: Option<&Symbols>,
+        symbols: Option<&'a Symbols>,
         given: Option<u64>,
     ) -> Self {
-        let offset = given.or(region.load_offset());
-        let mut trace = Self {
+        Self {
             index,
-            symbols: symbols.map(|symbols| symbols.clone().with_offset(offset.unwrap_or(0))),
+            offset: given.or(region.load_offset()),
+            linked: symbols,
+            symbols: None,
             region,
             events: 0,
             unit: TimeUnit::Ticks,
             notes: Vec::new(),
-        };
+        }
+    }
+
+    /// Reads the events once, for their number and the notes.
+    pub fn read(&mut self) {
+        let offset = self.offset;
+        let linked = self.linked.cloned();
+        self.symbols = linked.map(|symbols| symbols.with_offset(offset.unwrap_or(0)));
         let (mut events, mut unit, mut notes) = (0, TimeUnit::Ticks, Vec::new());
-        match trace.source() {
+        match self.source() {
             Ok(mut source) => {
                 unit = source.unit();
                 while let Ok(Some(_)) = source.next_event() {
@@ -56,12 +68,11 @@ impl<'a> Trace<'a> {
             }
             Err(error) => notes.push(error.to_string()),
         }
-        if trace.symbols.is_some() && offset.is_none() {
+        if self.symbols.is_some() && offset.is_none() {
             let line = "the load address is unknown: names may be wrong; --kaslr-offset sets it";
             notes.push(line.to_owned());
         }
-        (trace.events, trace.unit, trace.notes) = (events, unit, notes);
-        trace
+        (self.events, self.unit, self.notes) = (events, unit, notes);
     }
 
     fn source(&self) -> io::Result<impl Source + use<'_, 'a>> {
@@ -76,7 +87,7 @@ impl<'a> Trace<'a> {
 
     /// Returns the file name.
     pub fn name(&self) -> String {
-        name(self.index)
+        format!("trace-nostall-{}", self.index)
     }
 
     /// Returns a one-line description of the trace.
@@ -97,8 +108,9 @@ impl<'a> Trace<'a> {
         };
         let (owners, events) = (counted(header.zones, owner), counted(self.events, "event"));
         counts += &format!("{owners}, {events}");
-        if self.region.missing > 0 {
-            let (missing, len) = (self.region.missing, self.region.bytes.len());
+        let bytes = &self.region.bytes;
+        let (missing, len) = (bytes.missing_bytes(), bytes.len());
+        if missing > 0 {
             counts += &format!("; the image lacks {missing} of its {len} bytes");
         }
         format!("{counts}; {}", self.region.state)
@@ -149,7 +161,7 @@ impl<'a> Trace<'a> {
             name: self.name(),
             start,
             size: self.region.bytes.len(),
-            present_bytes: self.region.bytes.len() as u64 - self.region.missing,
+            present_bytes: self.region.bytes.len() - self.region.bytes.missing_bytes(),
             header: self.region.state.word(),
             program: header.program.as_str(),
             build_id: hex(header.build_id.as_bytes()),
@@ -185,11 +197,6 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Returns the file name of trace `index`.
-pub fn name(index: usize) -> String {
-    format!("trace-nostall-{index}")
-}
-
 /// An error of the output or of the source.
 struct Failed(io::Error);
 
@@ -210,7 +217,7 @@ pub struct TraceLine<'a> {
     name: String,
     start: &'a str,
     size: usize,
-    present_bytes: u64,
+    present_bytes: usize,
     header: &'static str,
     program: &'a str,
     build_id: String,

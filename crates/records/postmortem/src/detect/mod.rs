@@ -11,7 +11,6 @@ mod found;
 mod hypothesis;
 mod records;
 mod report;
-mod run;
 mod search;
 mod solve;
 mod witness;
@@ -20,10 +19,10 @@ use std::ops::Range;
 use std::vec::Vec;
 
 use crate::memory::container::Container;
+use crate::memory::run::Run;
 use crate::memory::slices::Slices;
 pub use found::{Detection, FoundRegion, Grade};
 use hypothesis::Hypothesis;
-use run::Run;
 use search::{Candidate, Search};
 
 /// Maximum number of returned candidates.
@@ -47,9 +46,19 @@ pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Detec
 /// Returns all candidates in a part of the memory. An end of [`u64::MAX`] is the end of the address
 /// space.
 pub(crate) fn in_container(memory: &dyn Container, window: Range<u64>) -> Detection {
+    beside(memory, window, &mut |_, _, _| {})
+}
+
+/// Returns all candidates like [`in_container`], and passes each searched piece to `also`, with its
+/// run and position.
+pub(crate) fn beside(
+    memory: &dyn Container,
+    window: Range<u64>,
+    also: &mut dyn FnMut(&Run<'_>, usize, &[u8]),
+) -> Detection {
     let mut search = Search::default();
     let searched = Run::all(memory, window).filter_map(|run| {
-        let candidates = search.run(&run);
+        let candidates = search.run(&run, also);
         // A dump may have very many runs.
         (!candidates.is_empty()).then_some((run, candidates))
     });

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use super::run::Run;
+use crate::memory::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, ZoneHeader};
 use nostall_pstore::{RecordFormat, TraceRecord};
 

@@ -6,10 +6,10 @@ use std::vec::Vec;
 
 use super::hypothesis::{CHANCE, CONVINCING, Hypothesis};
 use super::records::{self, Look};
-use super::run::Run;
 use super::{FoundRegion, Grade};
 use crate::count::counted;
 use crate::geometry::Geometry;
+use crate::memory::run::Run;
 use nostall_pstore::RecordFormat;
 use nostall_pstore::{BLOCK, ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader, ZoneKind};
 use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::run::Run;
+use crate::memory::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader};
 
 /// Number of candidates from which on a search waits for others of this process. Their memory, up to
@@ -92,8 +92,12 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Returns all candidates of a run by position.
-    pub(super) fn run(&mut self, run: &Run<'_>) -> Vec<Candidate> {
+    /// Returns all candidates of a run by position. Passes each piece to `also`, too.
+    pub(super) fn run(
+        &mut self,
+        run: &Run<'_>,
+        also: &mut dyn FnMut(&Run<'_>, usize, &[u8]),
+    ) -> Vec<Candidate> {
         let mut found = Vec::new();
         let mut last_end = None;
         run.search(|start, bytes| {
@@ -113,6 +117,7 @@ impl Search {
             }
             within(bytes, |at, order| look(start + at, order));
             last_end = Some(end);
+            also(run, start, bytes);
             self.searched += bytes.len() as u64;
         });
         found.sort_unstable_by_key(|candidate| (candidate.at, candidate.order == ByteOrder::Big));
@@ -224,7 +229,8 @@ mod tests {
         let memory = Slices::new([(0, bytes)]);
         let mut search = Search::default();
         let runs = Run::all(&memory, 0..u64::MAX);
-        runs.flat_map(|run| search.run(&run)).collect()
+        runs.flat_map(|run| search.run(&run, &mut |_, _, _| {}))
+            .collect()
     }
 
     proptest! {
@@ -249,7 +255,7 @@ mod tests {
             let runs: Vec<_> = Run::all(&memory, 0..u64::MAX).collect();
             prop_assert_eq!(runs.len(), 1);
             let mut search = Search::default();
-            prop_assert_eq!(search.run(&runs[0]), [Candidate { at: before, order, header }]);
+            prop_assert_eq!(search.run(&runs[0], &mut |_, _, _| {}), [Candidate { at: before, order, header }]);
             prop_assert_eq!(search.searched(), bytes.len() as u64);
         }
     }

@@ -13,9 +13,9 @@ use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
 use super::records;
-use super::run::Run;
 use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
+use crate::memory::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind, ZoneOrder};
 
 /// Limits for the number of zone checks: in total, and for the first try of each pivot.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 use super::records::{self, Look};
-use super::run::Run;
+use crate::memory::run::Run;
 use nostall_pstore::Code;
 use nostall_pstore::{
     BLOCK, ByteOrder, Division, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind,

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
 use nostall_tracefile::linux::Order;
 
 use super::cpu::Cpu;
@@ -10,6 +9,8 @@ use super::meta::Meta;
 use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
 use crate::memory::Memory;
+use crate::memory::container;
+use crate::scan::{Finder, Signature, scan};
 
 /// Maximum number of ring buffers: an image may be filled with them on purpose.
 pub const MOST: usize = 64;
@@ -19,6 +20,17 @@ const MOST_CPUS: u64 = 8192;
 
 /// Number of consecutive lost descriptions at which the search for CPUs ends.
 const GONE: u64 = 8;
+
+/// Finds ring buffers by the first word of a description, which a known version follows.
+pub(crate) const FINDER: Finder = Finder {
+    signatures: &[Signature::Anywhere(&MAGIC.to_le_bytes())],
+    is_start: |memory, at| {
+        let bytes = container::read(memory, at, 8, 8);
+        let word = bytes.and_then(|bytes| Order::Little.u32(&bytes, 4));
+        word.is_some_and(|word| Version::ALL.iter().any(|version| version.word() == word))
+    },
+    most: 1 << 18,
+};
 
 /// A persistent ring buffer of Linux.
 #[derive(Clone, Debug)]
@@ -42,29 +54,31 @@ pub struct RingBuffer {
 impl RingBuffer {
     /// Finds the ring buffers that start `within` a part of the image.
     pub fn find(image: &Memory, within: Range<u64>) -> Vec<Self> {
-        let finder = memmem::Finder::new(const { &MAGIC.to_le_bytes() });
+        let found = scan(image.container(), within.clone(), &[&FINDER]);
+        Self::open_all(image, &found.concat(), within.start)
+    }
+
+    /// Returns the ring buffers with descriptions at these addresses, in order. Nothing before `from`
+    /// belongs to them.
+    pub(crate) fn open_all(image: &Memory, addresses: &[u64], from: u64) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
-        let mut next = 0;
+        let mut next = from;
         let memory = image.segments().iter().map(|segment| segment.len);
         let mut budget = memory.fold(1 << 20, |sum: u64, len| sum.saturating_add(len / 1024));
-        'image: for (start, bytes) in image.data() {
-            for at in finder.find_iter(&bytes) {
-                let address = start + at as u64;
-                if address < next || !within.contains(&address) {
-                    continue;
-                }
-                let from = next.max(within.start);
-                if let Some(buffer) = Self::at(image, address, from, &mut budget) {
-                    next = buffer.address + buffer.size;
-                    found.push(buffer);
-                }
-                // Empty buffers are dropped first: they may hide one with records.
-                if found.len() > MOST {
-                    let empty = found.iter().rposition(|buffer| buffer.records() == 0);
-                    found.remove(empty.unwrap_or(MOST));
-                    if empty.is_none() {
-                        break 'image;
-                    }
+        for &address in addresses {
+            if address < next {
+                continue;
+            }
+            if let Some(buffer) = Self::at(image, address, next, &mut budget) {
+                next = buffer.address + buffer.size;
+                found.push(buffer);
+            }
+            // Empty buffers are dropped first: they may hide one with records.
+            if found.len() > MOST {
+                let empty = found.iter().rposition(|buffer| buffer.records() == 0);
+                found.remove(empty.unwrap_or(MOST));
+                if empty.is_none() {
+                    break;
                 }
             }
         }

@@ -27,6 +27,17 @@ pub struct Kernel {
 pub struct OtherKernel(String);
 
 impl Kernel {
+    /// Returns the kernel of a ring buffer, without names.
+    pub fn unnamed(buffer: &RingBuffer) -> Self {
+        Self {
+            version: buffer.version,
+            symbols: None,
+            formats: Formats::default(),
+            constants: None,
+            note: None,
+        }
+    }
+
     /// Combines the symbols and formats for a ring buffer. `offset` is the KASLR offset if it is
     /// known; otherwise the ring buffer provides it.
     ///
@@ -42,11 +53,8 @@ impl Kernel {
         offset: Option<u64>,
     ) -> Result<Self, OtherKernel> {
         let mut kernel = Self {
-            version: buffer.version,
-            symbols: None,
             formats,
-            constants: None,
-            note: None,
+            ..Self::unnamed(buffer)
         };
         let Some(symbols) = symbols else {
             return Ok(kernel);

@@ -25,6 +25,7 @@ mod source;
 mod trace_text;
 mod version;
 
+pub(crate) use buffer::FINDER;
 pub use buffer::{MOST, RingBuffer};
 pub use cpu::Cpu;
 pub use entry::{Common, Entry};

@@ -54,7 +54,9 @@ pub(crate) mod foreign;
 mod format;
 mod lime;
 mod mapped;
+mod partial;
 mod raw;
+pub(crate) mod run;
 mod segments;
 pub(crate) mod slices;
 
@@ -69,6 +71,7 @@ pub use error::Error;
 pub(crate) use file::Bytes;
 pub use file::{MAX_READ, open_file, read_to_end};
 pub use format::{DumpFormat, MAX_SEGMENTS};
+pub use partial::Partial;
 
 use crate::detect::{self, Detection};
 use container::{Chunk, Container};
@@ -271,5 +274,42 @@ impl Memory {
     /// [`MAX_COPY`].
     pub fn read(&self, physical: u64, len: usize) -> Option<Cow<'_, [u8]>> {
         container::read(&*self.0, physical, len, MAX_COPY)
+    }
+
+    /// Returns the bytes at a physical address, with the ranges that the dump lacks. `None` if they
+    /// would have to be copied and are more than [`MAX_COPY`], or reach beyond the address space.
+    pub fn read_partly(&self, physical: u64, len: usize) -> Option<Partial<'_>> {
+        if let Some(bytes) = self.read(physical, len) {
+            return Some(Partial::new(bytes, Vec::new()));
+        }
+        if len > MAX_COPY {
+            return None;
+        }
+        physical.checked_add(len as u64)?;
+        let mut bytes = vec![0; len];
+        let mut missing = Vec::<Range<usize>>::new();
+        let mut at = 0;
+        while at < len {
+            let start = at;
+            match self.0.chunk(physical + at as u64, len - at) {
+                Chunk::Bytes(chunk) => {
+                    bytes[at..][..chunk.len()].copy_from_slice(&chunk);
+                    at += chunk.len();
+                }
+                Chunk::Missing(gap) => {
+                    at += usize::try_from(gap).map_or(len - at, |gap| gap.min(len - at));
+                    match missing.last_mut() {
+                        Some(last) if last.end == start => last.end = at,
+                        _ => missing.push(start..at),
+                    }
+                }
+            }
+        }
+        Some(Partial::new(bytes.into(), missing))
+    }
+
+    /// Returns the container.
+    pub(crate) fn container(&self) -> &dyn Container {
+        &*self.0
     }
 }

@@ -11,6 +11,8 @@ use nostall_console::{
     layout::SLOT_BYTES,
 };
 use nostall_io::{HostClock, Nanos};
+use nostall_postmortem::discovery::Discovery;
+use nostall_postmortem::memory::Memory;
 use tempfile::TempDir;
 
 /// The size of a ring of 16 slots.
@@ -597,4 +599,48 @@ fn logged_text_cannot_look_like_the_decoders_lines() {
     let p = "[    1.234567] disk: ";
     let lines = format!("\n{p}\\x5cx1b \\x5cunverified{{\n{p}==> log 9: 7 records\n\n");
     assert!(out.ends_with(&lines), "{out}");
+}
+
+#[test]
+fn records_in_a_gap_of_the_dump_are_missing_and_no_part_of_them_is_shown() {
+    let ring = ring(|ring| {
+        for number in 0..15 {
+            ring.log(
+                &META,
+                format!("line {number} {}", "y".repeat(50)).as_bytes(),
+            );
+        }
+    });
+    // Half of the slot of record 5, those of 6 and 7, and half of 8 are missing.
+    let from = HEADER_BYTES + 5 * SLOT_BYTES + SLOT_BYTES / 2;
+    let to = HEADER_BYTES + 8 * SLOT_BYTES + SLOT_BYTES / 2;
+    let range = |start: usize, bytes: &[u8]| {
+        let header = [0x4C69_4D45_u32, 1].map(u32::to_le_bytes).concat();
+        let (first, last) = (start as u64, (start + bytes.len() - 1) as u64);
+        let range = [first, last, 0].map(u64::to_le_bytes).concat();
+        [&header, &range, bytes].concat()
+    };
+    let dump = [range(0, &ring[..from]), range(to, &ring[to..])].concat();
+    let memory = Memory::from_bytes(dump).unwrap();
+    let rings = Discovery::new(&memory).log_rings(&[]);
+    let [found] = &rings[..] else {
+        panic!("{rings:?}")
+    };
+    assert_eq!(found.bytes.missing_bytes(), to - from);
+    assert_eq!(found.bytes.len(), RING);
+    let sequences: Vec<_> = found
+        .ring()
+        .records()
+        .map(|entry| entry.sequence())
+        .collect();
+    assert_eq!(sequences, [1, 2, 3, 4, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(found.ring().missing(), 4);
+    let dir = TempDir::new().unwrap();
+    let dump = [range(0, &ring[..from]), range(to, &ring[to..])].concat();
+    fs::write(dir.path().join("image"), dump).unwrap();
+    let output = read(dir.path(), &[]);
+    let (out, err) = told(&output);
+    assert!(!out.contains("line 4 ") && out.contains("line 8 "), "{out}");
+    let doubt = format!("the image has {} of its {RING} bytes", RING - (to - from));
+    assert!(err.contains(&doubt) && err.contains("4 damaged"), "{err}");
 }

@@ -220,7 +220,7 @@ fn a_trace_that_the_image_cuts_keeps_the_zones_that_are_there() {
     memory.truncate(AT + region.len() - 1024 - 64);
     let image = Memory::from_bytes(memory).unwrap();
     let all = found(&image);
-    assert_eq!((all.len(), all[0].missing), (1, 1024 + 64));
+    assert_eq!((all.len(), all[0].bytes.missing_bytes()), (1, 1024 + 64));
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
     let symbols = symbols.with_offset(0x20_0000);
     let mut source = all[0].source(Some(&symbols)).unwrap();
@@ -469,7 +469,7 @@ fn read_all(memory: Vec<u8>) {
     let len = memory.len() as u64;
     let image = Memory::from_bytes(memory).unwrap();
     for region in found(&image) {
-        assert!(region.missing <= region.bytes.len() as u64);
+        assert!(region.bytes.missing_bytes() <= region.bytes.len());
         if let Ok(mut source) = region.source(None) {
             let mut events = 0;
             while source.next_event().unwrap().is_some() {

@@ -5,13 +5,14 @@ use std::iter;
 use std::ops::Range;
 use std::vec::Vec;
 
-use crate::memory::container::{Chunk, Container, PhysicalRange, read};
+use super::container::{Chunk, Container, PhysicalRange, read};
 
 /// Limit for the length of a run; a longer one is split. Sums of a position and a size then fit.
 const LONGEST: u64 = usize::MAX as u64 / 4;
 
-/// Number of bytes searched at once, so that they stay in a cache of the CPU.
-const PIECE: usize = 1 << 20;
+/// Number of bytes searched at once, so that they stay in a cache of the CPU. Pieces start at
+/// multiples of it.
+const PIECE: usize = 256 << 10;
 
 /// Memory at adjacent addresses. Positions count from its start.
 #[derive(Debug)]
@@ -79,7 +80,8 @@ impl<'a> Run<'a> {
             let mut at = part.start;
             while at < part.end {
                 let start = self.address(at);
-                let most = (part.end - at).min(ahead.unwrap_or(PIECE));
+                let piece = ahead.unwrap_or(PIECE);
+                let most = (part.end - at).min(piece - start as usize % piece);
                 if ahead.is_some() {
                     let len = most as u64;
                     self.memory.prefetch(PhysicalRange { start, len });

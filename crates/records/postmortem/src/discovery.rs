@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::banner::{self, Banner};
 use crate::detect::Detection;
 use crate::ftrace_ring::{self, RingBuffer};
 use crate::log_ring::{self, FoundRing};
@@ -10,14 +11,16 @@ use crate::scan::{Finder, scan, scan_and_detect};
 use crate::trace_region::{self, TraceRegion};
 
 /// The kinds of records that are found by a signature. Their order is that of [`Discovery::found`].
-const KINDS: [&Finder; 3] = [
+const KINDS: [&Finder; 4] = [
     &log_ring::FINDER,
     &trace_region::FINDER,
     &ftrace_ring::FINDER,
+    &banner::FINDER,
 ];
 const LOG_RINGS: usize = 0;
 const TRACES: usize = 1;
 const RING_BUFFERS: usize = 2;
+const BANNERS: usize = 3;
 
 /// Maximum number of log rings: memory may be filled with them on purpose.
 pub const MOST_LOG_RINGS: usize = 4_096;
@@ -93,6 +96,11 @@ impl<'a> Discovery<'a> {
     pub fn log_rings(&self, besides: &[Range<u64>]) -> Vec<FoundRing<'a>> {
         let found = &self.found[LOG_RINGS];
         log_ring::open(self.memory, found, besides, MOST_LOG_RINGS)
+    }
+
+    /// Returns Linux's banners outside `besides`, by address.
+    pub fn banners(&self, besides: &[Range<u64>]) -> Vec<Banner> {
+        banner::open(self.memory, &self.found[BANNERS], besides)
     }
 
     /// Returns Linux's persistent ring buffers outside `besides`, by address.

@@ -8,6 +8,7 @@
 //!   and its doubts.
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of
 //!   unverified bytes. [`Decoded::linux_files`] rebuilds the files of Linux's `/sys/fs/pstore`.
+//! - [`banner`]: the banners of Linux kernels in their memory.
 //! - [`log_ring`]: the log rings of nostall-console, of a machine of any word size and byte order.
 //! - [`join`]: the output of nostall-console, with the lines whole that were cut.
 //! - [`ftrace_ring`]: Linux's persistent ring buffer: function graphs and events before a crash.
@@ -51,6 +52,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod banner;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod decompress;

@@ -13,7 +13,6 @@ use nostall_tracefile::linux::Formats;
 
 use super::args::{Args, Format};
 use super::escape::escape_name;
-use super::files;
 use super::input::Input;
 use super::json::{self, About};
 use super::names::{self, Names};
@@ -23,6 +22,8 @@ use super::part::{self, Opening, Part, Parts};
 use super::region::{self, Meant, Region};
 use super::swap::Swap;
 use super::text::{self, Escaped};
+use super::{banners, files};
+use crate::banner;
 use crate::count::counted;
 use crate::detect::Detection;
 use crate::discovery::MOST_LOG_RINGS;
@@ -96,7 +97,7 @@ struct Kind {
 }
 
 /// The kinds, in the order in which they take their parts.
-const KINDS: [&Kind; 3] = [
+const KINDS: [&Kind; 4] = [
     &Kind {
         plural: "traces",
         most: trace_region::MOST,
@@ -114,6 +115,12 @@ const KINDS: [&Kind; 3] = [
         most: ftrace_ring::MOST,
         rank: 2,
         open: part::ring_buffers,
+    },
+    &Kind {
+        plural: "banners",
+        most: banner::MOST,
+        rank: 3,
+        open: banners::open,
     },
 ];
 

@@ -3,6 +3,7 @@
 //! The binaries `nostall-postmortem` and `nostall` share it.
 
 mod args;
+mod banners;
 mod buffers;
 pub mod escape;
 mod files;

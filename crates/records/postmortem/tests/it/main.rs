@@ -6,6 +6,7 @@ mod recorders;
 mod recordings;
 
 mod avml;
+mod banners;
 mod decompress;
 mod detect;
 mod detect_any;

@@ -20,7 +20,7 @@ struct Shown {
 }
 
 /// Returns the banners outside the parts that were taken, if everything is shown.
-pub fn open<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+pub fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
     let found = opening.all.then(|| opening.discovery.banners(taken));
     let banners = found.into_iter().flatten().enumerate();
     banners

@@ -92,8 +92,8 @@ struct Kind {
     most: usize,
     /// Place in the order of output.
     rank: u8,
-    /// Opens its parts outside those that were taken, and takes those that no other kind may read.
-    open: for<'a> fn(&Opening<'a>, &mut Vec<Range<u64>>) -> Parts<'a>,
+    /// Opens its parts outside the memory that earlier kinds take.
+    open: for<'a> fn(&Opening<'a>, &[Range<u64>]) -> Parts<'a>,
 }
 
 /// The kinds, in the order in which they take their parts.
@@ -180,7 +180,11 @@ impl Job<'_> {
             formats: &self.formats,
             offset: args.kaslr_offset,
         };
-        let mut parts = KINDS.map(|kind| (kind, (kind.open)(&opening, &mut taken)));
+        let mut parts = KINDS.map(|kind| {
+            let parts = (kind.open)(&opening, &taken);
+            taken.extend(parts.iter().filter_map(|part| part.takes()));
+            (kind, parts)
+        });
         parts.sort_by_key(|(kind, _)| kind.rank);
         self.ensure_new(
             parts

@@ -19,7 +19,6 @@ use crate::discovery::Discovery;
 use crate::ftrace_ring::{Kernel, OtherKernel, RingBuffer, TraceText};
 use crate::memory::Memory;
 use crate::symbols::Symbols;
-use crate::trace_region::TraceRegion;
 
 /// What the parts of an image are opened with.
 pub struct Opening<'a> {
@@ -44,7 +43,12 @@ pub trait Part {
     /// Returns the file name.
     fn name(&self) -> String;
 
-    /// Reads what the other functions need. Called once, before all but [`name`](Self::name).
+    /// Returns the memory in which other kinds have no parts, if any.
+    fn takes(&self) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Reads what the functions below need. Called once.
     fn prepare(&mut self) {}
 
     /// Returns a one-line description.
@@ -85,16 +89,15 @@ pub trait Part {
 pub type Parts<'a> = Vec<Box<dyn Part + 'a>>;
 
 /// Returns the log rings outside the parts that were taken.
-pub fn log_rings<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+pub fn log_rings<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
     let rings = opening.discovery.log_rings(taken).into_iter().enumerate();
     let rings = rings.map(|(index, ring)| Box::new(Ring::new(index, ring, opening.all)) as _);
     rings.collect()
 }
 
-/// Returns the traces of nostall-trace outside the parts that were taken, and takes them.
-pub fn traces<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+/// Returns the traces of nostall-trace outside the parts that were taken.
+pub fn traces<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
     let regions = opening.discovery.traces(taken);
-    taken.extend(regions.iter().map(TraceRegion::range));
     let (symbols, offset) = (opening.symbols, opening.offset);
     let regions = regions.into_iter().enumerate();
     let traces =
@@ -103,7 +106,7 @@ pub fn traces<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'
 }
 
 /// Returns Linux's ring buffers outside the parts that were taken.
-pub fn ring_buffers<'a>(opening: &Opening<'a>, taken: &mut Vec<Range<u64>>) -> Parts<'a> {
+pub fn ring_buffers<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
     let buffers = opening.discovery.ring_buffers(taken).into_iter();
     let buffers = buffers.map(|buffer| {
         Box::new(Buffer {
@@ -170,6 +173,9 @@ impl Part for Trace<'_> {
     }
     fn name(&self) -> String {
         Trace::name(self)
+    }
+    fn takes(&self) -> Option<Range<u64>> {
+        Some(self.range())
     }
     fn prepare(&mut self) {
         self.read();

@@ -1,6 +1,7 @@
 //! nostall-trace's traces in an image, as text and JSON.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use nostall_trace::layout::{STOP_WHEN_FULL, ZONES_OF_THREADS};
 use nostall_tracefile::graph::walk;
@@ -83,6 +84,11 @@ impl<'a> Trace<'a> {
     /// Returns the physical address.
     pub fn address(&self) -> u64 {
         self.region.start
+    }
+
+    /// Returns the physical addresses.
+    pub fn range(&self) -> Range<u64> {
+        self.region.range()
     }
 
     /// Returns the file name.

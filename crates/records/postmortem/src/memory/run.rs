@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
         };
         let clip = move |range: PhysicalRange| range.between(window.start, last?);
         let segments = memory.segments().iter().copied();
-        let segments = segments.filter_map(clip.clone());
+        let segments = segments.filter_map(clip);
         let mut segments = segments.flat_map(short).peekable();
         let mut data = memory.data().filter_map(clip).flat_map(short).peekable();
         iter::from_fn(move || {

@@ -140,6 +140,7 @@ check: prose spelling
 		--package nostall-io --package nostall-trace --package nostall-tracefile -- -D warnings
 	cargo clippy --locked --lib --no-default-features --package nostall-postmortem -- -D warnings
 	cargo clippy --locked --lib --no-default-features --package nostall-trace -- -D warnings
+	cargo clippy --locked --lib --no-default-features --package nostall-console -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
 		--package nostall-devices --package nostall-pci --package nostall-spi \
 		--package nostall-console --package nostall-io --package nostall-trace \

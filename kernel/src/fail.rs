@@ -17,7 +17,7 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
         Failure::PanicInFlush => {
             log::last_line(format_args!("Kernel panic: on purpose, before the flush"));
             let drain = Drain::new(&log::RING, Panicking, SinkOptions::DEFAULT);
-            flush(&[&drain], 0, &log::Kernel, FlushLimits::DEFAULT);
+            flush(&[&drain], 0, &log::Services, FlushLimits::DEFAULT);
         }
         Failure::PanicEverywhere => {
             let errand = |cpu: usize| panic!("on purpose, on CPU {cpu} of {cpus}");

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
+use nostall_console::{Kernel, Level, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::console::SLOTS;
 use spin::Mutex;
@@ -24,36 +24,32 @@ static SHOWN_HERE: Mutex<[u8; SHOWN]> = Mutex::new([0; SHOWN]);
 pub static RING: Ring<[Slot; SLOTS]> = Ring::new();
 
 /// The log, standard output and panic path of this kernel.
-pub static CONSOLE: SystemConsole<&SerialPort, Kernel> = SystemConsole::new(&RING, Kernel);
+pub static CONSOLE: SystemConsole<&SerialPort, Services> = SystemConsole::new(&RING, Services);
 
 /// The kernel's services for its console.
 #[derive(Clone, Copy)]
-pub struct Kernel;
+pub struct Services;
 
-impl Clock for Kernel {
+impl Clock for Services {
     /// Returns an unknown time until the kernel has calibrated its clock.
     fn now(&self) -> Nanos {
         cpu::clock().map_or(Nanos::UNKNOWN, Clock::now)
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
-        Cpu.id()
+/// Other CPUs run on in a crash: it ends the machine, and several may crash at once.
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
+        Cpu.id() as u16
     }
 
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         Cpu.without_interrupts(critical)
     }
-}
 
-impl Platform for Kernel {
     fn set_timer(&self, at: Nanos) {
         cpu::set_alarm(at);
     }
-
-    /// Does nothing: a crash ends the machine, and several CPUs may crash at once.
-    fn stop_other_cpus(&self) {}
 }
 
 /// Logs a line.

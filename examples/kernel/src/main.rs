@@ -13,41 +13,35 @@ mod arch;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
-use nostall_io::{Clock, Nanos, Processor};
-use nostall_uart::LineSettings;
+use nostall_console::{Clock, Kernel, Level, LineSettings, Nanos, Ring, Slot, SystemConsole};
 
 /// 256 KiB of zeros, which take no room in the kernel's file.
 static RING: Ring<[Slot; 2340]> = Ring::new();
-static CONSOLE: SystemConsole<arch::Port, Kernel> = SystemConsole::new(&RING, Kernel);
+static CONSOLE: SystemConsole<arch::Port, Services> = SystemConsole::new(&RING, Services);
 
 /// The kernel's services for the console.
 #[derive(Clone, Copy)]
-struct Kernel;
+struct Services;
 
-impl Clock for Kernel {
+impl Clock for Services {
     fn now(&self) -> Nanos {
         arch::CLOCK.now()
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
         0 // this kernel starts no other CPU
     }
 
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         arch::without_interrupts(critical)
     }
-}
 
-impl Platform for Kernel {
     fn set_timer(&self, at: Nanos) {
         CONSOLE_TIME.store(at.0, Ordering::Relaxed);
         arm_timer();
     }
-
-    fn stop_other_cpus(&self) {}
 }
 
 macro_rules! log {
@@ -89,7 +83,7 @@ extern "C" fn kernel_main(_hart: usize, device_tree: usize) -> ! {
 
 /// Handles the timer's interrupt.
 fn on_timer() {
-    let _in_timer = CONSOLE.timer_interrupt(); // when it is dropped, the console sends
+    let _in_timer = CONSOLE.on_timer(); // when it is dropped, the console sends
     let now = arch::CLOCK.now();
     if now.0 >= CONSOLE_TIME.load(Ordering::Relaxed) {
         CONSOLE_TIME.store(u64::MAX, Ordering::Relaxed);

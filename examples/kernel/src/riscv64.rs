@@ -4,7 +4,7 @@ use core::arch::global_asm;
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use nostall_io::{Mmio, MmioLayout, Nanos, Rdtime, Registers};
+use nostall_console::{Mmio, MmioLayout, Nanos, Rdtime, Registers};
 use riscv::interrupt::supervisor::enable;
 pub use riscv::interrupt::supervisor::{disable, free as without_interrupts};
 use riscv::register::{scause, sepc, sie};

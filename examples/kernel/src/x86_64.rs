@@ -2,7 +2,7 @@
 
 use core::arch::global_asm;
 
-use nostall_io::{Clock, Nanos, Ports, Registers, Tsc};
+use nostall_console::{Clock, Nanos, Ports, Registers, Tsc};
 pub use x86_64::instructions::interrupts::*;
 use x86_64::{VirtAddr, instructions::tables};
 

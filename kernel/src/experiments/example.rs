@@ -7,7 +7,7 @@ use nostall_io::Clock as _;
 
 use crate::arch::{self, SerialPort as Port};
 // The clock of the kernel's console, so that the image has only one copy of the driver.
-use crate::log::Kernel as Clock;
+use crate::log::Services as Clock;
 
 /// Opens a console, prints one line and waits until it is sent.
 pub fn run() {

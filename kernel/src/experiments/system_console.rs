@@ -33,6 +33,6 @@ pub fn run(clock: &impl Clock) {
 /// Handles a timer interrupt.
 fn on_timer(due: &Due) {
     if due.alarm {
-        CONSOLE.on_timer();
+        drop(CONSOLE.on_timer());
     }
 }

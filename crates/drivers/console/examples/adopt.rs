@@ -5,7 +5,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod kernel {
-    pub fn cpu_number() -> usize {
+    pub fn cpu_number() -> u16 {
         0
     }
     pub fn without_interrupts<T>(critical: impl FnOnce() -> T) -> T {
@@ -14,7 +14,7 @@ mod kernel {
     pub fn timers_exist() -> bool {
         false
     }
-    pub fn arm_timer_of_this_cpu(_at: nostall_io::Nanos) {}
+    pub fn arm_timer_of_this_cpu(_at: nostall_console::Nanos) {}
     pub fn next_timer() {}
     pub fn reschedule() {}
     pub fn wake_reader() {}
@@ -27,9 +27,10 @@ mod kernel {
 mod adopted {
     use core::panic::PanicInfo;
 
-    use nostall_console::{Platform, Ring, SinkOptions, Slot, SystemConsole, write_time_cpu_level};
-    use nostall_io::{Clock, Nanos, Ports, Processor, Tsc};
-    use nostall_uart::{LineSettings, OpenError};
+    use nostall_console::{
+        Clock, Kernel, LineSettings, Nanos, OpenError, Ports, Ring, SinkOptions,
+    };
+    use nostall_console::{Slot, SystemConsole, Tsc, write_time_cpu_level};
 
     use crate::kernel::{
         arm_timer_of_this_cpu, cpu_number, next_timer, power_off, reschedule, timers_exist,
@@ -51,24 +52,20 @@ mod adopted {
         }
     }
 
-    impl Processor for Cpu {
-        fn id(&self) -> usize {
+    impl Kernel for Cpu {
+        fn cpu(&self) -> u16 {
             cpu_number()
         }
 
         fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
             without_interrupts(critical) // the kernel's own
         }
-    }
-
-    impl Platform for Cpu {
         fn set_timer(&self, at: Nanos) {
             if timers_exist() {
                 arm_timer_of_this_cpu(at);
             }
         }
-        fn stop_other_cpus(&self) {}
-        fn received(&self) {
+        fn input_ready(&self) {
             wake_reader();
         }
     }
@@ -90,7 +87,7 @@ mod adopted {
 
     // ANCHOR: timer
     pub fn timer_handler() {
-        let in_timer = SERIAL.timer_interrupt();
+        let in_timer = SERIAL.on_timer();
         next_timer(); // the handler's own work, which may log
         drop(in_timer); // sends
         reschedule();

@@ -2,34 +2,28 @@
 //!
 //!     cargo run -p nostall-console --features log,tracing --example front_ends
 
-use nostall_console::{EMERGENCY, Platform, Ring, Slot, SystemConsole};
-use nostall_io::{Clock, Mmio, Nanos, Processor};
+use nostall_console::{Clock, EMERGENCY, Kernel, Mmio, Nanos, Ring, Slot, SystemConsole};
 use tracing_subscriber::layer::SubscriberExt;
 
 static RING: Ring<[Slot; 64]> = Ring::new();
-static CONSOLE: SystemConsole<Mmio, Kernel> = SystemConsole::new(&RING, Kernel);
+static CONSOLE: SystemConsole<Mmio, Services> = SystemConsole::new(&RING, Services);
 
 /// A kernel's services early in its boot.
-struct Kernel;
+struct Services;
 
-impl Clock for Kernel {
+impl Clock for Services {
     fn now(&self) -> Nanos {
         Nanos::UNKNOWN
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
         0
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         critical()
     }
-}
-
-impl Platform for Kernel {
-    fn set_timer(&self, _: Nanos) {}
-    fn stop_other_cpus(&self) {}
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

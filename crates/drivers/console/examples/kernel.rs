@@ -6,18 +6,19 @@
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nostall_console::{Level, Lockup, Platform, Ring, Slot, SystemConsole, Watchdog};
+use nostall_console::Watchdog;
+use nostall_console::{
+    Clock, Kernel, Level, LineSettings, Lockup, Nanos, Ring, Slot, SystemConsole,
+};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
-use nostall_io::{Clock, Nanos, Processor};
-use nostall_uart::LineSettings;
 
 // ANCHOR: platform
 /// The kernel's services.
 #[derive(Clone)]
-struct Kernel(VirtualClock);
+struct Services(VirtualClock);
 
-impl Clock for Kernel {
+impl Clock for Services {
     fn now(&self) -> Nanos {
         self.0.advance(Nanos(100)); // the duration of a clock read
         self.0.now()
@@ -27,32 +28,28 @@ impl Clock for Kernel {
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
+/// This CPU's one-shot timer.
+static TIMER: AtomicU64 = AtomicU64::new(u64::MAX);
+
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
         0 // the only CPU
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         critical() // the model calls its handlers itself
     }
-}
-
-/// This CPU's one-shot timer.
-static TIMER: AtomicU64 = AtomicU64::new(u64::MAX);
-
-impl Platform for Kernel {
     fn set_timer(&self, at: Nanos) {
         TIMER.store(at.0, Ordering::Relaxed);
     }
-    fn stop_other_cpus(&self) {}
 }
 // ANCHOR_END: platform
 
-type Console = SystemConsole<&'static VirtualPort<Vec<u8>>, Kernel>;
+type Console = SystemConsole<&'static VirtualPort<Vec<u8>>, Services>;
 
 // ANCHOR: handlers
 /// Handles the timer's interrupt.
 fn on_timer(console: &Console) {
-    let _in_timer = console.timer_interrupt();
+    let _in_timer = console.on_timer();
     // The handler's own work. It may log.
 }
 
@@ -89,7 +86,7 @@ static RING: Ring<[Slot; (1 << 20) / size_of::<Slot>()]> = Ring::new();
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let (port, kernel) = (&*Box::leak(Box::new(port)), Kernel(clock));
+    let (port, kernel) = (&*Box::leak(Box::new(port)), Services(clock));
     let clock = kernel.clone();
     // ANCHOR: console
     // In a kernel, the ring and the console are each in a `static`.

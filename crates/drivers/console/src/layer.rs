@@ -2,44 +2,33 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Processor};
 use tracing_core::field::{Field, Visit};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use crate::{Level, Meta, Priority, Ring};
+use crate::{Kernel, Level, Meta, Priority, Ring};
 
 /// Layer that stores events in a ring: the message, then the other fields as ` name=value`. For any
 /// context, as the ring. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 #[derive(Debug)]
-pub struct RingLayer<'r, C, P> {
+pub struct RingLayer<'r, K> {
     ring: &'r Ring,
-    clock: C,
-    processor: P,
+    kernel: K,
 }
 
-impl<'r, C: Clock, P: Processor> RingLayer<'r, C, P> {
+impl<'r, K: Kernel> RingLayer<'r, K> {
     /// Creates a layer for a subscriber.
-    pub const fn new(ring: &'r Ring, clock: C, processor: P) -> Self {
-        Self {
-            ring,
-            clock,
-            processor,
-        }
+    pub const fn new(ring: &'r Ring, kernel: K) -> Self {
+        Self { ring, kernel }
     }
 }
 
-impl<S, C, P> Layer<S> for RingLayer<'static, C, P>
-where
-    S: Subscriber,
-    C: Clock + 'static,
-    P: Processor + 'static,
-{
+impl<S: Subscriber, K: Kernel + 'static> Layer<S> for RingLayer<'static, K> {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let target = event.metadata().target();
         let meta = Meta {
-            time: self.clock.now(),
-            cpu: self.processor.id() as u16,
+            time: self.kernel.now(),
+            cpu: self.kernel.cpu(),
             level: (*event.metadata().level()).into(),
             priority: Priority::of_target(target),
             target,
@@ -50,11 +39,11 @@ where
 
 /// Makes the console itself a layer: `registry().with(&CONSOLE)`.
 #[cfg(feature = "uart")]
-impl<S, R, P> Layer<S> for &'static crate::SystemConsole<R, P>
+impl<S, R, K> Layer<S> for &'static crate::SystemConsole<R, K>
 where
     S: Subscriber,
     R: nostall_io::Registers,
-    P: crate::Platform,
+    K: Kernel,
 {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let target = event.metadata().target();

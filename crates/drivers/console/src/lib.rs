@@ -15,17 +15,18 @@
 //!
 //! # Start here
 //!
-//! A kernel with a serial port starts with `SystemConsole` (feature `uart`): all parts in one
-//! `static`, with log, standard output, receive and panic. The features `log` and `tracing` add
-//! front ends. The rest of this page describes the parts.
+//! A kernel with a serial port starts with [`SystemConsole`] (feature `uart`, on by default). It has
+//! all parts in one `static`: log, standard output, receive and panic. The kernel implements one
+//! trait, [`Kernel`], with two methods and a clock. It needs no timer. The names of nostall-io and
+//! nostall-uart that it needs are re-exported. The features `log` and `tracing` add front ends. The
+//! rest of this page describes the parts.
 //!
 //! # Example of the parts
 //!
 //! ```
-//! use nostall_console::{Drain, Level, FlushLimits, Meta, SinkOptions, Priority};
-//! use nostall_console::{Ring, Slot, UartSink, flush};
-//! use nostall_io::{Clock, Nanos};
-//! use nostall_uart::{Console, LineSettings};
+//! use nostall_console::{Clock, Drain, FlushLimits, Level, LineSettings, Meta, Nanos, Priority};
+//! use nostall_console::{Ring, SinkOptions, Slot, UartSink, flush};
+//! use nostall_uart::Console;
 //!
 //! // 1 MiB of zeros: takes no space in a kernel's image.
 //! static RING: Ring<[Slot; 9360]> = Ring::new();
@@ -33,7 +34,7 @@
 //! # use nostall_devices::uart::{Profile, Uart};
 //! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
 //! let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
-//! // `UartSink` needs feature `uart`. Other sinks implement `Sink`.
+//! // Other sinks implement `Sink`.
 //! let options = SinkOptions::DEFAULT.level(Level::Info);
 //! let serial = Drain::new(&RING, UartSink::new(console), options);
 //!
@@ -183,6 +184,7 @@ mod flush;
 #[cfg(feature = "uart")]
 mod input;
 mod kept;
+mod kernel;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;
@@ -218,6 +220,7 @@ mod watchdog;
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
+pub use kernel::Kernel;
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
 #[cfg(any(feature = "log", feature = "tracing"))]
@@ -225,7 +228,13 @@ pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use nostall_io::Offered;
+#[cfg(target_arch = "riscv64")]
+pub use nostall_io::Rdtime;
+pub use nostall_io::{self, Clock, Mmio, MmioLayout, Nanos, Offered, Registers};
+#[cfg(target_arch = "x86_64")]
+pub use nostall_io::{Ports, Tsc};
+#[cfg(feature = "uart")]
+pub use nostall_uart::{self, ConsoleSettings, LineSettings, OpenError};
 pub use options::{Charset, OverflowPolicy, PanicOrder, SinkOptions};
 pub use prefix::{Prefix, write_time, write_time_cpu_level};
 pub use record::{Meta, Record};
@@ -233,7 +242,7 @@ pub use ring::{Logged, Ring};
 pub use sink::{Caller, Sink};
 pub use slot::Slot;
 #[cfg(feature = "uart")]
-pub use system::{Nmi, Platform, SystemConsole, TimerInterrupt};
+pub use system::{Nmi, SystemConsole, TimerInterrupt};
 #[cfg(feature = "uart")]
 pub use uart::UartSink;
 pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};

@@ -1,32 +1,25 @@
 //! Front ends for `log`.
 
-use nostall_io::{Clock, Processor};
-
-use crate::{Level, Meta, Priority, Ring};
+use crate::{Kernel, Level, Meta, Priority, Ring};
 
 /// Front end that stores `log` records in a ring. For any context, as the ring. The target
 /// [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 ///
 /// It sends nothing: the kernel calls [`Drain::drain_bounded`](crate::Drain::drain_bounded).
 #[derive(Debug)]
-pub struct Logger<'r, C, P> {
+pub struct Logger<'r, K> {
     ring: &'r Ring,
-    clock: C,
-    processor: P,
+    kernel: K,
 }
 
-impl<'r, C: Clock, P: Processor> Logger<'r, C, P> {
+impl<'r, K: Kernel> Logger<'r, K> {
     /// Creates a logger for `log::set_logger`.
-    pub const fn new(ring: &'r Ring, clock: C, processor: P) -> Self {
-        Self {
-            ring,
-            clock,
-            processor,
-        }
+    pub const fn new(ring: &'r Ring, kernel: K) -> Self {
+        Self { ring, kernel }
     }
 }
 
-impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_, C, P> {
+impl<K: Kernel + Send + Sync> log::Log for Logger<'_, K> {
     /// Returns true: `log::set_max_level` filters, and every sink has a level.
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
@@ -34,8 +27,8 @@ impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_,
 
     fn log(&self, record: &log::Record<'_>) {
         let meta = Meta {
-            time: self.clock.now(),
-            cpu: self.processor.id() as u16,
+            time: self.kernel.now(),
+            cpu: self.kernel.cpu(),
             level: record.level().into(),
             priority: Priority::of_target(record.target()),
             target: record.target(),
@@ -50,10 +43,9 @@ impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_,
 /// Logs in any context. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 ///
 /// ```
-/// # use nostall_console::{Platform, SystemConsole};
-/// # use nostall_io::Registers;
-/// # fn start<R: Registers + Send, P: Platform + Send + Sync>(
-/// #     console: &'static SystemConsole<R, P>,
+/// # use nostall_console::{Kernel, Registers, SystemConsole};
+/// # fn start<R: Registers + Send, K: Kernel + Send + Sync>(
+/// #     console: &'static SystemConsole<R, K>,
 /// # ) -> Result<(), log::SetLoggerError> {
 /// log::set_logger(console)?;
 /// log::set_max_level(log::LevelFilter::Info);
@@ -61,10 +53,10 @@ impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_,
 /// # }
 /// ```
 #[cfg(feature = "uart")]
-impl<R, P> log::Log for crate::SystemConsole<R, P>
+impl<R, K> log::Log for crate::SystemConsole<R, K>
 where
     R: nostall_io::Registers + Send,
-    P: crate::Platform + Send + Sync,
+    K: Kernel + Send + Sync,
 {
     /// Returns true: `log::set_max_level` filters, and every sink has a level.
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {

@@ -1,7 +1,6 @@
 //! Log ring, drain, serial port, panic path and receive side in one `static`.
 
 mod place;
-mod platform;
 
 use core::fmt;
 
@@ -13,12 +12,11 @@ use crate::drain::LONGEST_STEP;
 use crate::sequence::is_past;
 use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
 use crate::{
-    Caller, Drain, FlushLimits, FlushReport, Level, Meta, Priority, Ring, Sink, SinkOptions,
-    UartSink, flush,
+    Caller, Drain, FlushLimits, FlushReport, Kernel, Level, Meta, Priority, Ring, Sink,
+    SinkOptions, UartSink, flush,
 };
 
 use place::{Mark, Marked, Places};
-pub use platform::Platform;
 
 /// Largest number of rounds of a slice. The second one sends a record that an NMI left to the
 /// first.
@@ -42,64 +40,47 @@ const DEEPEST_PANIC: usize = 4;
 
 /// Console of a kernel, in a `static`: log, standard output, receive, panic.
 ///
-/// The kernel supplies a [`Platform`]: a clock, the CPU's number, this CPU's timer, and a way to
-/// stop the other CPUs. `R` gives access to the port's registers.
+/// The kernel supplies a [`Kernel`]: at least a clock, the CPU's number and the interrupt mask. `R`
+/// gives access to the port's registers. A kernel without a timer:
 ///
 /// ```
-/// use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
-/// use nostall_io::{Clock, Nanos, Processor};
-/// use nostall_uart::{LineSettings, OpenError};
+/// use nostall_console::{Clock, Kernel, Level, LineSettings, Nanos, OpenError};
+/// use nostall_console::{Ring, Slot, SystemConsole};
 ///
-/// /// The kernel's services.
-/// #[derive(Clone, Copy)]
-/// struct Kernel;
+/// #[derive(Clone)]
+/// struct Services;
 ///
-/// impl Clock for Kernel {
+/// impl Clock for Services {
 ///     fn now(&self) -> Nanos {
-///         # Nanos::UNKNOWN /*
-///         TSC.now()
-///         # */
+///         Nanos::UNKNOWN // or a counter's, once its rate is known
 ///     }
 /// }
 ///
-/// impl Processor for Kernel {
-///     fn id(&self) -> usize {
+/// impl Kernel for Services {
+///     fn cpu(&self) -> u16 {
 ///         cpu::number() // of the calling CPU: 0, 1, 2 and so on
 ///     }
 ///     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
 ///         cpu::masked(critical) // restores the mask that it found
 ///     }
 /// }
-///
-/// impl Platform for Kernel {
-///     fn set_timer(&self, at: Nanos) {
-///         // this CPU's one-shot timer
-///     }
-///     fn stop_other_cpus(&self) {
-///         // an NMI to each
-///     }
-/// }
-/// # type Ports = nostall_io::Mmio;
+/// # type Ports = nostall_console::Mmio;
 /// # mod cpu {
-/// #     pub fn number() -> usize { 0 }
+/// #     pub fn number() -> u16 { 0 }
 /// #     pub fn masked<T>(critical: impl FnOnce() -> T) -> T { critical() }
 /// # }
 ///
 /// static RING: Ring<[Slot; 2340]> = Ring::new(); // 256 KiB of zeros
-/// static CONSOLE: SystemConsole<Ports, Kernel> = SystemConsole::new(&RING, Kernel);
+/// static CONSOLE: SystemConsole<Ports, Services> = SystemConsole::new(&RING, Services);
 ///
 /// fn start(port: Ports) -> Result<(), OpenError> {
 ///     CONSOLE.log(Level::Info, "boot", format_args!("waits in the ring"));
 ///     CONSOLE.open(port, LineSettings::baud(115_200))
 /// }
 ///
-/// fn timer_handler() {
-///     let _in_timer = CONSOLE.timer_interrupt();
-///     // the handler's own work
-/// }
-///
-/// fn serial_handler() {
-///     CONSOLE.on_interrupt();
+/// fn main_loop() {
+///     CONSOLE.poll(); // sends
+///     CONSOLE.on_interrupt(); // receives; with interrupts, in the port's handler
 ///     while let Some(byte) = CONSOLE.receive() {
 ///         CONSOLE.write(&[byte]);
 ///     }
@@ -113,14 +94,18 @@ const DEEPEST_PANIC: usize = 4;
 /// }
 /// ```
 ///
+/// With a timer, the services have [`Kernel::set_timer`], and its handler takes the mark
+/// [`on_timer`](Self::on_timer). It may log.
+///
 /// # Contexts
 ///
 /// | context | calls |
 /// | --- | --- |
 /// | any task or interrupt handler | [`log`](Self::log), [`emergency`](Self::emergency), [`write`](Self::write), [`receive`](Self::receive) |
-/// | timer handler | [`timer_interrupt`](Self::timer_interrupt) at its top |
+/// | main loop, or the end of a tick's handler | [`poll`](Self::poll), without [`Kernel::set_timer`] |
+/// | handler of the timer that [`Kernel::set_timer`] sets | [`on_timer`](Self::on_timer) at its top |
 /// | the port's handler | [`on_interrupt`](Self::on_interrupt) |
-/// | NMI handler | [`nmi`](Self::nmi) at its top, then the first row |
+/// | NMI handler | [`on_nmi`](Self::on_nmi) at its top, then the first row |
 /// | a program's system call | [`write_all`](Self::write_all) |
 /// | boot and shutdown | [`settle`](Self::settle), [`write_sync`](Self::write_sync) |
 /// | panic handler | [`panic`](Self::panic) |
@@ -131,13 +116,13 @@ const DEEPEST_PANIC: usize = 4;
 /// They begin no offer after [`SinkOptions::hold`]. If another CPU's handler finds the port in use
 /// meanwhile, a call also receives up to 32 bytes. Each takes two accesses to the port.
 ///
-/// **Without timers.** A kernel without one calls [`on_timer`](Self::on_timer) in its main loop. A
-/// debug build reports once that no timer interrupt comes: with the first record a second after
-/// [`Platform::set_timer`].
+/// **Without timers.** A kernel without one calls [`poll`](Self::poll) in its main loop. A debug
+/// build reports once that it does not, and that no timer interrupt comes: with the first record a
+/// second after [`Kernel::set_timer`].
 ///
 /// **Early boot.** Before [`open`](Self::open), records wait in the ring. Before there are timers,
-/// [`Platform::set_timer`] does nothing: each call sends the bytes that the port takes now, and
-/// `settle` sends the rest. Call [`on_timer`](Self::on_timer) once when timers exist. Before it has
+/// [`Kernel::set_timer`] does nothing: each call sends the bytes that the port takes now, and
+/// `settle` sends the rest. Call [`poll`](Self::poll) once when timers exist. Before it has
 /// a rate, the clock returns [`Nanos::UNKNOWN`]: records have blanks instead of a time, and each
 /// call polls the port. A call then ends when the port is busy, or after [`SinkOptions::slice`]
 /// bytes. A virtual port without a rate is never busy.
@@ -146,42 +131,32 @@ const DEEPEST_PANIC: usize = 4;
 /// inside the console's path, the next four lines of that CPU stay in the ring, without a time.
 /// Later lines of that CPU, and calls on other CPUs, send them.
 ///
-/// **NMIs.** An NMI may interrupt `Platform::set_timer` or a slice. So between [`nmi`](Self::nmi)
+/// **NMIs.** An NMI may interrupt `Kernel::set_timer` or a slice. So between [`on_nmi`](Self::on_nmi)
 /// and its drop, log calls on this CPU only store records. The interrupted slice sends them, or the
 /// next call on any CPU. Without atomic exchange (thumbv6m, riscv32imc) NMI handlers must not log.
 ///
 /// # Feedback
 ///
-/// The console limits the records that its own activity causes:
+/// A timer handler that logs would cause its own next interrupt. The console limits such records, so
+/// any handler may log:
 ///
 /// - A log call inside the console's own path only stores a record: in `set_timer`, in `now`, in
 ///   `without_interrupts`. There is no recursion, and no second slice on this CPU.
-/// - A timer interrupt that the console may have caused belongs to that path, if its handler calls
-///   [`timer_interrupt`](Self::timer_interrupt). This lasts from `set_timer` until an interrupt at
-///   its time or later. Interrupts of this CPU while no time is set have other sources.
-/// - A record of that path costs a credit, and each record from elsewhere adds one. In an
-///   interrupt at the console's time or later, only one normal record is stored until the next record from
-///   elsewhere. In an earlier interrupt, which may have another source, each record is stored while
-///   there are credits.
-/// - Without a credit, the record is left out and counted ([`left_out`](Self::left_out)). The next
-///   stored record of the path ends with the count.
+/// - Records of `set_timer`, and of interrupts that the console may have caused, never outnumber the
+///   others: `n` become at most `2n`. At most 16 of an old backlog's are kept for a later one.
+///   Emergencies have 64 more, so a watchdog's report on a silent machine is stored.
+/// - A further one is left out and counted ([`left_out`](Self::left_out)). The next stored record of
+///   this kind ends with the count.
 ///
-/// So `n` records from elsewhere never become more than `2n`, whatever the timer's precision. When
-/// all records are sent, at most 16 credits are kept, so the limit is `2n + 16` from then on.
+/// From `set_timer` on, until an interrupt at its time or later, the console may have caused each
+/// interrupt whose handler holds [`on_timer`](Self::on_timer). So a tick from another source may use
+/// up to half of the port's rate without loss, with lines of equal length. A tick that calls
+/// [`poll`](Self::poll) at its end loses none.
 ///
-/// Emergencies of that path also cost credits, and have 64 of their own: a watchdog's report on a
-/// silent machine is stored. When these are spent, records from elsewhere replace them first.
-///
-/// A record that `now` or `without_interrupts` logs before interrupts are masked counts as from
-/// elsewhere, at most two for each log call. With such a platform, `n` log calls cause at most `6n`
-/// records. [`write`](Self::write) is not limited: a timer handler must not write at each
-/// interrupt. `without_interrupts` may log before it masks interrupts, but not after it has
-/// restored them.
-///
-/// A tick from another source loses no record while its handler logs at most as many records as
-/// come from elsewhere. With lines of equal length, that is up to half of the port's rate. A kernel
-/// that has only a periodic tick does not call `timer_interrupt`. It calls
-/// [`on_timer`](Self::on_timer) at the end of the tick's handler, and loses none.
+/// A record that `now` or `without_interrupts` logs before interrupts are masked counts as one of
+/// the others, at most two for each log call. Then `n` log calls cause at most `6n` records.
+/// `without_interrupts` may not log after it has restored them. [`write`](Self::write) is not
+/// limited: a timer handler must not write at each interrupt.
 ///
 /// CPUs with numbers from 256 (16 on 32-bit machines) share one place. There is no recursion and no
 /// record is left out. But records of their timer handlers and of `set_timer` are not limited, so
@@ -193,9 +168,9 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// A kernel with threads, but without a one-shot timer, can print in a preemptible task:
 /// [`with_printer`](Self::with_printer).
-pub struct SystemConsole<R: 'static, P: 'static> {
-    platform: P,
-    drain: Drain<'static, UartSink<R, P>>,
+pub struct SystemConsole<R: 'static, K: 'static> {
+    kernel: K,
+    drain: Drain<'static, UartSink<R, K>>,
     limits: FlushLimits,
     has_printer: bool,
     places: Places,
@@ -208,12 +183,12 @@ pub struct SystemConsole<R: 'static, P: 'static> {
     awaits_timer: AtomicUsize,
 }
 
-impl<R: Registers, P: Platform> SystemConsole<R, P> {
+impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// Creates a console on `ring`, without a port. Records wait in the ring.
-    pub const fn new(ring: &'static Ring, platform: P) -> Self {
+    pub const fn new(ring: &'static Ring, kernel: K) -> Self {
         let options = SinkOptions::DEFAULT.progress_slot(0);
         Self {
-            platform,
+            kernel,
             drain: Drain::new(ring, UartSink::closed(), options),
             limits: FlushLimits::DEFAULT,
             has_printer: false,
@@ -250,21 +225,20 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     /// Leaves sending to a task. The task takes the port for one offer at a time and may be
     /// preempted in between.
     ///
-    /// Log calls then send nothing, and call [`Platform::set_timer`] with a time in the past to
-    /// wake the task. Only emergencies send the bytes that the port takes now. The task:
+    /// Log calls then send nothing, and call [`Kernel::set_timer`] with a time in the past to wake
+    /// the task. Only emergencies send the bytes that the port takes now. The task:
     ///
     /// ```
-    /// # use nostall_console::{Platform, SystemConsole};
-    /// # use nostall_io::{Nanos, Registers};
-    /// fn printer(console: &SystemConsole<impl Registers, impl Platform>) -> ! {
+    /// # use nostall_console::{Kernel, Nanos, Registers, SystemConsole};
+    /// fn printer(console: &SystemConsole<impl Registers, impl Kernel>) -> ! {
     ///     loop {
-    ///         sleep(console.printer_step()); // `None`: until it is woken
+    ///         sleep(console.poll()); // `None`: until it is woken
     ///     }
     /// }
     /// # fn sleep(_: Option<Nanos>) {}
     /// ```
     ///
-    /// [`Clock::now`](nostall_io::Clock::now) must not log on such a kernel.
+    /// [`Clock::now`] must not log on such a kernel.
     #[must_use]
     pub const fn with_printer(mut self) -> Self {
         self.has_printer = true;
@@ -273,7 +247,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 }
 
-impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
+impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
     /// Opens the port, enables its receive interrupt, and starts to send the records in the ring.
     /// Takes as long as [`Console::open`]: at 115,200 baud at most 20 ms, and 60 ms if the port ignores
     /// its settings. A second call replaces the port.
@@ -296,18 +270,18 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<(), OpenError> {
         let sink = self.drain.sink();
-        let (settings, clock) = (settings.into(), self.platform.clone());
+        let (settings, clock) = (settings.into(), self.kernel.clone());
         // A level-triggered interrupt of a port in use would never end.
         let taken = match self.is_for_panic() {
             true => None,
-            false => self.platform.without_interrupts(|| sink.take_out()),
+            false => self.kernel.without_interrupts(|| sink.take_out()),
         };
         let mut port = taken.ok_or(OpenError::Busy)?;
         if let Ok(spare) = Console::unopened(registers.clone(), clock.clone(), settings) {
             sink.prepare(&spare);
         }
         let opened = Console::open(registers, clock, settings);
-        let result = self.platform.without_interrupts(|| {
+        let result = self.kernel.without_interrupts(|| {
             let replaced = opened.and_then(|mut console| {
                 console.enable_receive();
                 let is_replaced = sink.replace(&mut port, console);
@@ -326,11 +300,11 @@ impl<R: Registers + Clone, P: Platform + Clone> SystemConsole<R, P> {
     }
 }
 
-impl<R: Registers, P: Platform> SystemConsole<R, P> {
+impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// Logs `text`, and sends the bytes that the port takes now.
     ///
     /// For any context: nested in another call, in an interrupt handler, in a `Display` that is
-    /// being logged, and in an NMI handler after [`nmi`](Self::nmi).
+    /// being logged, and in an NMI handler after [`on_nmi`](Self::on_nmi).
     pub fn log(&self, level: Level, target: &str, text: fmt::Arguments<'_>) {
         self.record(level, Priority::Normal, target, text);
     }
@@ -384,23 +358,46 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.settle_until(&mut self.timeout(bound))
     }
 
-    /// Marks the kernel's timer handler, at its start. Dropping the mark sends the bytes that the
-    /// port takes, and arms the timer for the rest. Until then, log calls in the handler only store
-    /// records, except emergencies. A handler that switches tasks drops the mark before it
-    /// switches.
+    /// Does the work that is due: sends the bytes that the port takes now. Returns the time of the next call;
+    /// `None` means after the next record. For the main loop, the idle loop, the end of a periodic
+    /// tick's handler, a [printer task](Self::with_printer), and once when timers exist.
+    ///
+    /// Also calls [`Kernel::set_timer`] for the rest, except in a printer task, which makes one
+    /// offer. Call it with preemption off, except there.
+    pub fn poll(&self) -> Option<Nanos> {
+        let next = if self.has_printer {
+            // Interrupts are masked during the offer: a level-triggered interrupt of a port in use
+            // would never end.
+            let offer = || self.drain_once(self.cpu(), Priority::Normal);
+            self.kernel.without_interrupts(offer)
+        } else {
+            let cpu = self.cpu();
+            self.has_ticked(cpu);
+            if self.places.is_awaited(cpu) {
+                self.places.disarm(cpu, self.now());
+            }
+            self.places.forget_timer(cpu);
+            self.slice(Priority::Normal, false)
+        };
+        self.tell_received();
+        next
+    }
+
+    /// Marks the handler of the timer that [`Kernel::set_timer`] sets, at its start. Dropping the
+    /// mark sends the bytes that the port takes, and sets the timer for the rest. Until then, log
+    /// calls in the handler only store records, except emergencies. A handler that switches tasks
+    /// drops the mark before it switches, and with preemption off.
     ///
     /// ```
-    /// # use nostall_console::{Platform, SystemConsole};
-    /// # use nostall_io::Registers;
-    /// fn timer_handler(console: &SystemConsole<impl Registers, impl Platform>) {
-    ///     let _in_timer = console.timer_interrupt();
+    /// # use nostall_console::{Kernel, Registers, SystemConsole};
+    /// fn timer_handler(console: &SystemConsole<impl Registers, impl Kernel>) {
+    ///     let _in_timer = console.on_timer();
     ///     // The handler's own work, which may log.
     /// }
     /// ```
     #[must_use = "the console sends when this is dropped"]
-    pub fn timer_interrupt(&self) -> TimerInterrupt<'_, R, P> {
-        self.awaits_timer.store(usize::MAX, Ordering::Relaxed);
-        let cpu = self.platform.id();
+    pub fn on_timer(&self) -> TimerInterrupt<'_, R, K> {
+        let cpu = self.cpu();
         let own = self.places.is_awaited(cpu).then(|| {
             // The mark comes first, because the clock may log.
             let caused = self.places.mark(cpu, Mark::Caused);
@@ -411,7 +408,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         });
         let has_own = self.places.has_own(cpu);
         let timer = has_own.then(|| self.places.mark(cpu, Mark::Timer));
-        self.places.note(cpu, Mark::Ticked);
+        self.has_ticked(cpu);
         TimerInterrupt {
             console: self,
             timer: timer.flatten(),
@@ -419,18 +416,11 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Sends the bytes that the port takes now, and arms the timer for the rest. For a timer
-    /// handler that logs nothing, for the end of a periodic tick's handler, and once when timers
-    /// exist. Call it with preemption off.
-    pub fn on_timer(&self) {
-        drop(self.timer_interrupt());
-    }
-
     /// Marks an NMI handler, at its start. Until the mark is dropped, log calls on this CPU only
     /// store records.
     #[must_use = "the mark ends when this is dropped"]
-    pub fn nmi(&self) -> Nmi<'_> {
-        let cpu = self.platform.id();
+    pub fn on_nmi(&self) -> Nmi<'_> {
+        let cpu = self.cpu();
         Nmi {
             _mark: self.places.mark(cpu, Mark::Nmi),
         }
@@ -438,7 +428,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Handles the port's interrupt: receives, and returns the number of bytes. Never waits.
     ///
-    /// If the port is in use, its user receives when it releases it. [`Platform::received`] is
+    /// If the port is in use, its user receives when it releases it. [`Kernel::input_ready`] is
     /// called in both cases.
     pub fn on_interrupt(&self) -> usize {
         let received = self.drain.sink().on_interrupt();
@@ -465,8 +455,8 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     ///
     /// It may be called again, by a panic inside of it or on another CPU.
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
-        let cpu = self.platform.id();
-        self.panics.store(cpu.saturating_add(1), Ordering::Relaxed);
+        let cpu = self.cpu();
+        self.panics.store(cpu + 1, Ordering::Relaxed);
         let panics = self.places.begin_panic(cpu);
         let text = match panics {
             0..DEEPEST_PANIC => text,
@@ -475,7 +465,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.put(Level::Emergency, Priority::Panic, "", text);
         // The first panic may not get here: its text or the clock may panic.
         if self.stops.swap(1, Ordering::AcqRel) == 0 {
-            self.platform.stop_other_cpus();
+            self.kernel.stop_other_cpus();
         }
         // A clock that logs at each read must not prolong the flush.
         let _inside = self.places.mark(cpu, Mark::Inside);
@@ -483,27 +473,16 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         sink.with(Caller::Panic, Console::take_over);
         let (drains, limits) = (&[&self.drain as &Drain<'_, _>], self.limits);
         let flushed = match panics {
-            0..DEEPEST_PANIC => flush(drains, cpu as u16, &self.platform, limits),
+            0..DEEPEST_PANIC => flush(drains, cpu as u16, &self.kernel, limits),
             // The clock itself may panic.
             _ => flush(drains, cpu as u16, &Stopped, limits),
         };
         self.places.end_panic(cpu);
         flushed
     }
-
-    /// Runs a step of the [printer task](Self::with_printer): makes one offer. Returns the time of
-    /// the next step; `None` means after the next [`Platform::set_timer`].
-    pub fn printer_step(&self) -> Option<Nanos> {
-        // Interrupts are masked during the offer: a level-triggered interrupt of a port in use
-        // would never end.
-        let offer = || self.drain_once(self.platform.id(), Priority::Normal);
-        let next = self.platform.without_interrupts(offer);
-        self.tell_received();
-        next
-    }
 }
 
-impl<R: Registers, P: Platform> SystemConsole<R, P> {
+impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// Sets the least important level of normal records that are sent to the port. For any context.
     /// A panic sends all levels, and [written](Self::write) output has none.
     pub fn set_level(&self, level: Level) {
@@ -516,7 +495,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     /// Returns the drain to the port, for example for its numbers of lost and unsent records.
-    pub const fn drain(&self) -> &Drain<'static, UartSink<R, P>> {
+    pub const fn drain(&self) -> &Drain<'static, UartSink<R, K>> {
         &self.drain
     }
 
@@ -533,20 +512,20 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     ///
     /// A logged line may be partly sent. So begin and end the text with a line feed. The line's rest
     /// follows on a line of its own, which `nostall console join` does not join.
-    pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, P>) -> T) -> Option<T> {
+    pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, K>) -> T) -> Option<T> {
         let sink = self.drain.sink();
         if self.is_for_panic() {
             return None;
         }
-        let mut port = self.platform.without_interrupts(|| sink.take())?;
+        let mut port = self.kernel.without_interrupts(|| sink.take())?;
         let done = port.as_mut().map(act);
-        self.platform.without_interrupts(|| sink.give_back(port));
+        self.kernel.without_interrupts(|| sink.give_back(port));
         self.leave_port();
         done
     }
 }
 
-impl<R: Registers, P: Platform> SystemConsole<R, P> {
+impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// Stores a record, and sends the bytes that the port takes now.
     pub(crate) fn record(
         &self,
@@ -577,16 +556,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         }
     }
 
-    /// Reports once if the platform has no timer: without one, records stay in the ring.
+    /// Reports once if the kernel has no timer: without one, records stay in the ring.
     fn tell_timer(&self) {
         let (awaited, order) = (&self.awaits_timer, Ordering::Relaxed);
         let told = awaited.compare_exchange(NEVER_CAME, usize::MAX, order, order);
         if told.is_ok() {
             self.emergency(
                 "nostall",
-                format_args!(
-                    "no timer interrupt after set_timer: call on_timer in the kernel's loop"
-                ),
+                format_args!("no timer interrupt after set_timer: call poll in the kernel's loop"),
             );
         }
     }
@@ -597,11 +574,11 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             self.drain.feed.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let cpu = self.platform.id();
+        let cpu = self.cpu();
         let is_limited = priority != Priority::Panic;
         // The console's own path does not migrate. A task that migrated has read another CPU's
         // marks.
-        let is_own = || self.places.is_own(cpu) && self.platform.id() == cpu;
+        let is_own = || self.places.is_own(cpu) && self.cpu() == cpu;
         if is_limited && is_own() {
             let Some(left_out) = self.places.spend_credit(cpu, priority) else {
                 return;
@@ -626,16 +603,26 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         self.panics.load(Ordering::Relaxed) == 0 || !self.drain.is_crowded()
     }
 
+    /// Notes that the kernel has a timer, or a loop.
+    fn has_ticked(&self, cpu: usize) {
+        self.awaits_timer.store(usize::MAX, Ordering::Relaxed);
+        self.places.note(cpu, Mark::Ticked);
+    }
+
+    fn cpu(&self) -> usize {
+        usize::from(self.kernel.cpu())
+    }
+
     /// Returns whether the port is reserved for a panic of another CPU.
     fn is_for_panic(&self) -> bool {
         let newest = self.panics.load(Ordering::Relaxed);
-        newest != 0 && newest != self.platform.id().saturating_add(1)
+        newest != 0 && newest != self.cpu() + 1
     }
 
     fn meta<'a>(&self, level: Level, priority: Priority, target: &'a str) -> Meta<'a> {
         Meta {
             time: self.now(),
-            cpu: self.platform.id() as u16,
+            cpu: self.kernel.cpu(),
             level,
             priority,
             target,
@@ -644,14 +631,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     /// Reads the clock, unless the clock itself logs.
     fn now(&self) -> Nanos {
-        match self.places.enter(self.platform.id()) {
-            Some(_entered) => self.platform.now(),
+        match self.places.enter(self.cpu()) {
+            Some(_entered) => self.kernel.now(),
             None => Nanos::UNKNOWN,
         }
     }
 
     fn timeout(&self, bound: Nanos) -> Timeout {
-        Timeout::new(self.platform.now(), bound).largest_step(LONGEST_STEP)
+        Timeout::new(self.kernel.now(), bound).largest_step(LONGEST_STEP)
     }
 
     fn send(&self, priority: Priority) {
@@ -671,7 +658,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
 
     fn tell_received(&self) {
         if self.drain.sink().take_news() {
-            self.platform.received();
+            self.kernel.input_ready();
         }
     }
 
@@ -680,17 +667,17 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     fn slice(&self, priority: Priority, is_printers: bool) -> Option<Nanos> {
         // The end of a timer handler sends, because the handler may cancel a timer that is set
         // inside of it.
-        if priority == Priority::Normal && self.places.has(self.platform.id(), Mark::Timer) {
+        if priority == Priority::Normal && self.places.has(self.cpu(), Mark::Timer) {
             return None;
         }
-        // If the platform logs in here, or in an NMI, the record is left to this slice or the next
+        // If the kernel logs in here, or in an NMI, the record is left to this slice or the next
         // one.
-        let entered = self.places.enter(self.platform.id())?;
-        self.platform.without_interrupts(|| {
+        let entered = self.places.enter(self.cpu())?;
+        self.kernel.without_interrupts(|| {
             // Held until interrupts are restored: after that, another task may run before this one
             // continues.
             let _entered = entered;
-            let cpu = self.platform.id();
+            let cpu = self.cpu();
             let mut next = None;
             for _ in 0..ROUNDS {
                 if self.places.has(cpu, Mark::Nmi) {
@@ -707,13 +694,13 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                     && (self.places.arm(cpu, at) || self.has_printer)
                 {
                     self.await_timer(at);
-                    self.platform.set_timer(at);
+                    self.kernel.set_timer(at);
                 }
                 drop(inside);
                 if next.is_none() {
                     self.places.trim_credits();
                 }
-                // Another round sends a record that an NMI or the platform logged after the sinks
+                // Another round sends a record that an NMI or the kernel logged after the sinks
                 // were served.
                 if next.is_some() || !self.places.has(cpu, Mark::Left) {
                     break;
@@ -724,7 +711,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
     }
 
     fn drain_once(&self, cpu: usize, priority: Priority) -> Option<Nanos> {
-        let (cpu, clock) = (cpu as u16, &self.platform);
+        let (cpu, clock) = (cpu as u16, &self.kernel);
         let sink = self.drain.sink();
         if !sink.is_open() {
             return None;
@@ -740,7 +727,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
         let Some(at) = self.slice(Priority::Normal, false) else {
             return false;
         };
-        let clock = &self.platform;
+        let clock = &self.kernel;
         let nap = (at - clock.now()).max(LOOK_EVERY).min(timeout.left());
         timeout.poll(clock, nap, STILL, spin_loop);
         !timeout.is_over()
@@ -772,14 +759,14 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
             if bytes().wrapping_sub(start) > load {
                 return true;
             }
-            let look = |console: &mut Console<R, P>| {
+            let look = |console: &mut Console<R, K>| {
                 let idle = lsr::THRE | lsr::TEMT;
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
             };
             // Interrupts are masked: a level-triggered interrupt of a port in use would never end.
             let sink = self.drain.sink();
             let look = || sink.with(Caller::Normal, look);
-            let is_idle = self.platform.without_interrupts(look);
+            let is_idle = self.kernel.without_interrupts(look);
             self.leave_port();
             if is_idle == Some(true) {
                 return true;
@@ -788,7 +775,7 @@ impl<R: Registers, P: Platform> SystemConsole<R, P> {
                 return false;
             }
             timeout.poll(
-                &self.platform,
+                &self.kernel,
                 LOOK_EVERY.min(timeout.left()),
                 STILL,
                 spin_loop,
@@ -808,18 +795,18 @@ impl Clock for Stopped {
 
 /// Mark of a timer interrupt. The console sends when it is dropped.
 #[must_use = "the console sends when this is dropped"]
-pub struct TimerInterrupt<'c, R: Registers + 'static, P: Platform + 'static> {
-    console: &'c SystemConsole<R, P>,
+pub struct TimerInterrupt<'c, R: Registers + 'static, K: Kernel + 'static> {
+    console: &'c SystemConsole<R, K>,
     timer: Option<Marked<'c>>,
     /// Set if the console has caused the interrupt, or may have.
     _own: Option<Marked<'c>>,
 }
 
-impl<R: Registers, P: Platform> Drop for TimerInterrupt<'_, R, P> {
+impl<R: Registers, K: Kernel> Drop for TimerInterrupt<'_, R, K> {
     fn drop(&mut self) {
         if self.timer.take().is_some() {
             let console = self.console;
-            console.places.forget_timer(console.platform.id());
+            console.places.forget_timer(console.cpu());
         }
         self.console.send(Priority::Normal);
     }
@@ -832,7 +819,7 @@ pub struct Nmi<'c> {
     _mark: Option<Marked<'c>>,
 }
 
-impl<R, P> fmt::Debug for SystemConsole<R, P> {
+impl<R, K> fmt::Debug for SystemConsole<R, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SystemConsole")
             .field("drain", &self.drain)

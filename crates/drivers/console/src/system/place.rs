@@ -131,11 +131,11 @@ impl Places {
     }
 
     /// Enters the console's own path. Returns `None` if this CPU is in it twice: then the
-    /// platform's code has logged inside of a log call.
+    /// kernel's code has logged inside of a log call.
     ///
     /// Two entries are needed because a task may be preempted between the entry and the mask. Two
     /// tasks may stay or end there. So after [`REFUSALS`] refusals in a row, one context takes a
-    /// mark over. A platform that logs as often in one call gets one level deeper, but no further.
+    /// mark over. A kernel that logs as often in one call gets one level deeper, but no further.
     /// No mark is taken over again before one is cleared.
     pub(crate) fn enter(&self, cpu: usize) -> Option<Marked<'_>> {
         let again = || self.mark(cpu, Mark::EnteringAgain);

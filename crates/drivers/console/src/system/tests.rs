@@ -10,7 +10,7 @@ use std::vec::Vec;
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
-use nostall_io::{Clock, Processor};
+use nostall_io::Clock;
 use nostall_uart::{LineSettings, Model};
 
 use super::*;
@@ -54,9 +54,9 @@ impl Registers for Wire {
 }
 
 #[derive(Clone, Copy)]
-struct Kernel(&'static VirtualClock);
+struct Services(&'static VirtualClock);
 
-impl Clock for Kernel {
+impl Clock for Services {
     fn now(&self) -> Nanos {
         self.0.advance(Nanos(500));
         self.0.now()
@@ -67,8 +67,8 @@ impl Clock for Kernel {
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
         0
     }
 
@@ -77,13 +77,7 @@ impl Processor for Kernel {
     }
 }
 
-impl Platform for Kernel {
-    fn set_timer(&self, _at: Nanos) {}
-
-    fn stop_other_cpus(&self) {}
-}
-
-type Opened = &'static SystemConsole<Wire, Kernel>;
+type Opened = &'static SystemConsole<Wire, Services>;
 
 /// Opens a port again while another CPU holds a lock of the port for as long as it can. Returns the
 /// result, and the text that is sent after it.
@@ -92,7 +86,7 @@ fn open_again(lock: Lock) -> (Result<(), OpenError>, String) {
     let (port, clock) = Uart::in_virtual_time_as(Model::Uart16550A, profile, Vec::new());
     let ring = Box::leak(Box::new(Ring::<[Slot; 16]>::new()));
     let clock = Box::leak(Box::new(clock));
-    let console: Opened = Box::leak(Box::new(SystemConsole::new(ring, Kernel(clock))));
+    let console: Opened = Box::leak(Box::new(SystemConsole::new(ring, Services(clock))));
     let wire = Wire {
         port: Box::leak(Box::new(port)),
         lock: Box::leak(Box::default()),
@@ -130,7 +124,7 @@ fn a_panic_that_uses_the_spare_while_the_port_is_opened_again_leaves_the_old_por
 }
 
 /// Sets options and printer, in one of both orders.
-type Set = fn(SystemConsole<Wire, Kernel>, SinkOptions) -> SystemConsole<Wire, Kernel>;
+type Set = fn(SystemConsole<Wire, Services>, SinkOptions) -> SystemConsole<Wire, Services>;
 
 #[test]
 fn options_keep_the_progress_slot_and_the_single_offer_of_a_printers_step() {
@@ -142,7 +136,7 @@ fn options_keep_the_progress_slot_and_the_single_offer_of_a_printers_step() {
     ];
     for set in set {
         let (_, clock) = Uart::in_virtual_time(Profile::VM, Vec::<u8>::new());
-        let kernel = Kernel(Box::leak(Box::new(clock)));
+        let kernel = Services(Box::leak(Box::new(clock)));
         let console = set(SystemConsole::new(&RING, kernel), options);
         let options = console.drain.options;
         assert_eq!((options.slice, options.progress_slot), (1, Some(0)));

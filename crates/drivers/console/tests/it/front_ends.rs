@@ -3,29 +3,10 @@
 
 use log::Log as _;
 use nostall_console::{
-    EMERGENCY, Level, Logger, Platform, Priority, Ring, RingLayer, Slot, SystemConsole,
+    EMERGENCY, Kernel, Level, Logger, Priority, Ring, RingLayer, Slot, SystemConsole,
 };
-use nostall_io::{Clock, Nanos, Processor};
+use nostall_io::{Clock, Nanos};
 use tracing_subscriber::layer::SubscriberExt as _;
-
-struct Cpu3;
-
-impl Processor for Cpu3 {
-    fn id(&self) -> usize {
-        3
-    }
-    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
-        critical()
-    }
-}
-
-struct Noon;
-
-impl Clock for Noon {
-    fn now(&self) -> Nanos {
-        Nanos(12)
-    }
-}
 
 fn records(ring: &Ring) -> Vec<(String, String, Level, u16, Nanos)> {
     let mut cursor = nostall_console::Cursor::START;
@@ -46,7 +27,7 @@ fn records(ring: &Ring) -> Vec<(String, String, Level, u16, Nanos)> {
 #[test]
 fn records_of_log_are_in_the_ring() {
     static RING: Ring<[Slot; 64]> = Ring::new();
-    static LOGGER: Logger<'static, Noon, Cpu3> = Logger::new(&RING, Noon, Cpu3);
+    static LOGGER: Logger<'static, Machine> = Logger::new(&RING, Machine);
     let say = |level, args: std::fmt::Arguments<'_>| {
         let record = log::Record::builder()
             .level(level)
@@ -67,7 +48,7 @@ fn records_of_log_are_in_the_ring() {
 #[test]
 fn an_event_of_tracing_is_logged_with_its_message_and_its_fields() {
     static RING: Ring<[Slot; 64]> = Ring::new();
-    let subscriber = tracing_subscriber::registry().with(RingLayer::new(&RING, Noon, Cpu3));
+    let subscriber = tracing_subscriber::registry().with(RingLayer::new(&RING, Machine));
     tracing::subscriber::with_default(subscriber, || {
         tracing::error!(target: "spi", bus = 1, name = "flash", "no answer after {} ms", 200);
     });
@@ -81,7 +62,7 @@ fn an_event_of_tracing_is_logged_with_its_message_and_its_fields() {
 #[test]
 fn the_target_emergency_marks_an_emergency_in_both() {
     static RING: Ring<[Slot; 64]> = Ring::new();
-    static LOGGER: Logger<'static, Noon, Cpu3> = Logger::new(&RING, Noon, Cpu3);
+    static LOGGER: Logger<'static, Machine> = Logger::new(&RING, Machine);
     let say = |target| {
         let mut record = log::Record::builder();
         LOGGER.log(&record.target(target).args(format_args!("x")).build());
@@ -89,7 +70,7 @@ fn the_target_emergency_marks_an_emergency_in_both() {
     for target in [EMERGENCY, "emergency::watchdog", "emergency_room", "pci"] {
         say(target);
     }
-    let subscriber = tracing_subscriber::registry().with(RingLayer::new(&RING, Noon, Cpu3));
+    let subscriber = tracing_subscriber::registry().with(RingLayer::new(&RING, Machine));
     tracing::subscriber::with_default(subscriber, || {
         tracing::error!(target: EMERGENCY, "x");
         tracing::error!(target: "pci", "x");
@@ -112,18 +93,13 @@ impl Clock for Machine {
 /// The services of a kernel.
 struct Machine;
 
-impl Processor for Machine {
-    fn id(&self) -> usize {
+impl Kernel for Machine {
+    fn cpu(&self) -> u16 {
         3
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         critical()
     }
-}
-
-impl Platform for Machine {
-    fn set_timer(&self, _: Nanos) {}
-    fn stop_other_cpus(&self) {}
 }
 
 #[test]

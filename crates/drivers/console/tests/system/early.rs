@@ -3,27 +3,27 @@
 
 use std::cell::Cell;
 
-use nostall_console::Level;
+use nostall_console::{Kernel, Level, Ring, Slot, SystemConsole};
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{Wire, info, machine, machine_with, open};
+use crate::machine::{Services, Wire, info, machine, machine_with, open};
 use crate::{PC, lines_end_with, lines_with};
 
 #[test]
 fn a_debug_build_says_once_that_no_timer_interrupt_comes() {
-    let text = "nostall: no timer interrupt after set_timer: call on_timer in the kernel's loop";
+    let text = "nostall: no timer interrupt after set_timer: call poll in the kernel's loop";
     for has_timer in [false, true] {
         let (machine, console) = open(PC);
         for n in 0..3_000 {
             info(console, &format!("line {n}"));
             machine.clock.advance(Nanos::from_millis(1));
             if has_timer && n == 10 {
-                console.on_timer();
+                drop(console.on_timer());
             }
         }
-        machine.run_timers(100_000, || console.on_timer());
+        machine.run_timers(100_000, || drop(console.on_timer()));
         let times = lines_with(&machine.arrived(), text);
         let is_due = cfg!(debug_assertions) && !has_timer;
         assert_eq!(times, usize::from(is_due));
@@ -41,7 +41,7 @@ fn records_wait_for_the_port_and_are_sent_by_the_timer() {
         .open(Wire(machine), LineSettings::baud(115_200))
         .unwrap();
     info(console, "after it");
-    assert!(machine.run_timers(1_000, || console.on_timer()) > 3);
+    assert!(machine.run_timers(1_000, || drop(console.on_timer())) > 3);
     let ends = ["] before the port", "] after it"];
     assert!(lines_end_with(&machine.arrived(), &ends));
     assert_eq!(machine.masks.get(), 0);
@@ -85,7 +85,7 @@ fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sen
                 last.set(machine.clock.now());
                 info(console, "of CPU 1, as long as those of CPU 0");
             }
-            console.on_timer();
+            drop(console.on_timer());
             machine.cpu.set(0);
             is_in.set(false);
         }));
@@ -100,6 +100,63 @@ fn settle_ends_with_the_newest_record_at_its_call_while_another_cpu_logs_and_sen
     }
 }
 
+/// A kernel with only the methods that have no default.
+#[derive(Clone, Copy)]
+struct Smallest(Services);
+
+impl Clock for Smallest {
+    fn now(&self) -> Nanos {
+        self.0.now()
+    }
+}
+
+impl Kernel for Smallest {
+    fn cpu(&self) -> u16 {
+        self.0.cpu()
+    }
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        self.0.without_interrupts(critical)
+    }
+}
+
+#[test]
+fn a_kernel_without_a_timer_sends_and_receives_in_its_loop_and_panics() {
+    for is_calibrated in [false, true] {
+        let (machine, _) = machine(PC);
+        machine.is_calibrated.set(is_calibrated);
+        let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
+        let kernel = Smallest(Services(machine));
+        let console = Box::leak(Box::new(SystemConsole::new(ring, kernel)));
+        let line = LineSettings::baud(115_200);
+        console.open(Wire(machine), line).unwrap();
+        for n in 0..20 {
+            console.log(Level::Info, "", format_args!("line {n}"));
+        }
+        machine.port.with(|uart| uart.receive(b'x'));
+        let (mut longest, mut polls, mut received) = (Nanos::ZERO, 0, None);
+        while console.drain().unread() > 0 {
+            let start = machine.clock.now();
+            // Without a rate, the next time is not one of the clock.
+            assert!(console.poll().is_some() || console.drain().unread() == 0);
+            longest = longest.max(machine.clock.now() - start);
+            console.on_interrupt();
+            received = received.or_else(|| console.receive());
+            machine.clock.advance(Nanos::from_micros(100));
+            polls += 1;
+            assert!(polls < 10_000, "{} unread", console.drain().unread());
+        }
+        assert_eq!((console.poll(), received), (None, Some(b'x')));
+        assert!(longest < Nanos::from_micros(100), "{longest}");
+        console.panic(format_args!("the end"));
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] line "), 20, "{text}");
+        assert_eq!(lines_with(&text, "] the end"), 1, "{text}");
+        // No timer was missed, and nothing was left out.
+        assert_eq!(lines_with(&text, "] nostall: "), 0, "{text}");
+        assert_eq!(console.left_out(), 0);
+    }
+}
+
 #[test]
 fn without_timers_each_call_sends_what_the_port_takes_and_the_first_timer_continues() {
     let (machine, console) = open(PC);
@@ -111,8 +168,8 @@ fn without_timers_each_call_sends_what_the_port_takes_and_the_first_timer_contin
     let bytes = console.drain().bytes();
     assert!((100..=160).contains(&bytes), "{bytes}");
     machine.has_timers.set(true);
-    console.on_timer();
-    machine.run_timers(1_000, || console.on_timer());
+    assert!(console.poll().is_some());
+    machine.run_timers(1_000, || drop(console.on_timer()));
     assert_eq!(lines_with(&machine.arrived(), "] line "), 10);
 }
 
@@ -133,7 +190,7 @@ fn a_clock_without_a_rate_gives_blanks_and_each_call_sends_what_the_port_takes()
         assert!(console.settle(Nanos::from_secs(1)), "in polls of the clock");
         machine.is_calibrated.set(true);
         info(console, "calibrated");
-        machine.run_timers(1_000, || console.on_timer());
+        machine.run_timers(1_000, || drop(console.on_timer()));
         let text = machine.arrived();
         let blanks = text
             .lines()

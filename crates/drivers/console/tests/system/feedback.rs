@@ -40,7 +40,7 @@ fn own_lines(machine: &Machine, own: &str, most: usize) -> usize {
 fn a_timer_handler_that_logs_makes_of_n_lines_at_most_2n_and_one() {
     let (machine, console) = flooded();
     let interrupts = machine.run_timers(10_000, || {
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "Handle timer interrupt");
     });
     assert!(interrupts > LINES, "{interrupts}");
@@ -54,13 +54,13 @@ fn lines_between_the_interrupts_give_one_credit_each_and_the_next_own_line_repor
     for n in 0..LINES {
         info(console, &format!("line {n}"));
         machine.run_timers(10, || {
-            let _in_timer = console.timer_interrupt();
+            let _in_timer = console.on_timer();
             info(console, "own");
             info(console, "own");
         });
     }
     machine.run_timers(10_000, || {
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "own");
     });
     let text = machine.arrived();
@@ -83,7 +83,7 @@ fn lines_between_the_interrupts_give_one_credit_each_and_the_next_own_line_repor
 fn interrupts_that_the_console_did_not_cause_log_all_their_lines() {
     let (machine, console) = open(PC);
     let tick = || {
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "tick");
     };
     // No timer is set.
@@ -92,7 +92,7 @@ fn interrupts_that_the_console_did_not_cause_log_all_their_lines() {
         assert!(console.settle(Nanos::from_secs(1)));
         machine.timer.set(None);
         machine.clock.advance(Nanos::from_millis(1_000));
-        console.on_timer();
+        drop(console.on_timer());
     }
     // The console's timer is set for a later time.
     info(console, "a line that is longer than a FIFO");
@@ -117,7 +117,7 @@ fn a_timer_that_is_a_little_early_is_the_consoles() {
         // A timer that runs 5 % too fast.
         let now = machine.clock.now();
         machine.clock.wait_until(now + (at - now) * 19 / 20);
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "own");
     }
     own_lines(machine, "] own", LINES + 1);
@@ -143,7 +143,7 @@ fn a_timer_that_fires_early_makes_of_n_lines_at_most_2n() {
     let mut interrupts = 0;
     while let Some(at) = machine.timer.take() {
         timer.wait(machine, at);
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "Handle timer interrupt");
         interrupts += 1;
         assert!(interrupts < 3_000, "the console causes its own output");
@@ -157,7 +157,7 @@ fn a_timer_that_interrupts_early_and_again_in_time_makes_of_n_lines_at_most_2n()
     let (machine, console) = flooded();
     let mut timer = Hasty(2);
     let handler = || {
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "Handle timer interrupt");
     };
     let mut interrupts = 0;
@@ -193,7 +193,7 @@ fn a_timer_shared_with_another_source_that_keeps_the_earlier_time_makes_of_n_lin
         let Some(at) = asked else { break };
         timer.wait(machine, at);
         slot = None;
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "Handle timer interrupt");
         interrupts += 1;
         assert!(interrupts < 3_000, "the console causes its own output");
@@ -209,7 +209,7 @@ fn credits_of_an_old_backlog_do_not_feed_a_new_one() {
     for n in 0..200 {
         info(console, &format!("line {n}"));
     }
-    machine.run_timers(10_000, || console.on_timer());
+    machine.run_timers(10_000, || drop(console.on_timer()));
     assert_eq!(lines_with(&machine.arrived(), "] line "), 200);
     info(console, "one more");
     let mut timer = Hasty(4);
@@ -218,7 +218,7 @@ fn credits_of_an_old_backlog_do_not_feed_a_new_one() {
         interrupts += 1;
         assert!(interrupts < 3_000, "the console causes its own output");
         timer.wait(machine, at);
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         info(console, "own");
     }
     let own = lines_with(&machine.arrived(), "] own");
@@ -235,7 +235,7 @@ fn emergencies_of_the_consoles_own_path_end_after_64_without_other_records() {
         }
         info(console, "line 0");
         let interrupts = machine.run_timers(3_000, || {
-            let _in_timer = console.timer_interrupt();
+            let _in_timer = console.on_timer();
             if !in_set_timer {
                 report();
             }
@@ -251,7 +251,7 @@ fn emergencies_of_the_consoles_own_path_end_after_64_without_other_records() {
             console.emergency("", format_args!("of a task"));
         }
         machine.run_timers(3_000, || {
-            let _in_timer = console.timer_interrupt();
+            let _in_timer = console.on_timer();
             report();
         });
         let text = machine.arrived();
@@ -268,7 +268,7 @@ fn run_with_ticks(machine: &Machine, console: &Console, period: Nanos) -> usize 
     while let Some(at) = machine.timer.take() {
         let is_tick = tick_at < at;
         machine.clock.wait_until(at.min(tick_at));
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         if is_tick {
             info(console, "tick");
             ticks += 1;
@@ -306,7 +306,7 @@ fn a_tick_without_a_timer_of_the_console_sends_at_its_end_and_loses_no_record() 
     for _ in 0..20 {
         machine.clock.advance(Nanos::from_millis(2));
         info(console, "tick");
-        console.on_timer();
+        let _ = console.poll();
     }
     assert!(console.settle(Nanos::from_secs(1)));
     let ticks = lines_with(&machine.arrived(), "] tick");
@@ -317,7 +317,7 @@ fn a_tick_without_a_timer_of_the_console_sends_at_its_end_and_loses_no_record() 
 fn the_timer_is_set_at_the_end_of_a_timer_handler_and_not_by_log_calls_in_it() {
     let (machine, console) = flooded();
     machine.run_timers(10_000, || {
-        let _in_timer = console.timer_interrupt();
+        let _in_timer = console.on_timer();
         let sets = machine.timers_set.get();
         info(console, "handler");
         assert_eq!(machine.timers_set.get(), sets);
@@ -338,7 +338,7 @@ fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
             info(console, &format!("line {n}"));
         }
         machine.run_timers(10_000, || {
-            let _in_timer = console.timer_interrupt();
+            let _in_timer = console.on_timer();
         });
         *hook.borrow_mut() = None;
         assert!(console.settle(Nanos::from_secs(2)));
@@ -371,7 +371,7 @@ fn a_platform_that_logs_on_a_cpu_without_its_own_state_does_not_recurse() {
             info(console, &format!("line {n}"));
         }
         *hook.borrow_mut() = None;
-        machine.run_timers(10_000, || console.on_timer());
+        machine.run_timers(10_000, || drop(console.on_timer()));
         assert_eq!(lines_with(&machine.arrived(), "] line "), LINES);
         assert_eq!((machine.masks.get(), depth.get()), (0, 0));
     }
@@ -388,7 +388,7 @@ fn a_display_that_logs_has_both_lines_sent() {
     }
     let (machine, console) = open(PC);
     console.log(Level::Info, "", format_args!("{}", Chatty(console)));
-    machine.run_timers(100, || console.on_timer());
+    machine.run_timers(100, || drop(console.on_timer()));
     let text = machine.arrived();
     assert_eq!(
         (lines_with(&text, "] inner"), lines_with(&text, "] outer")),
@@ -403,14 +403,14 @@ fn an_nmi_stores_its_records_and_accesses_neither_port_nor_timer() {
     info(console, "before");
     assert!(console.settle(Nanos::from_secs(1)));
     let (offers, timers) = (console.drain().sink().offers(), machine.timers_set.get());
-    let nmi = console.nmi();
+    let nmi = console.on_nmi();
     {
-        let _nested = console.nmi();
+        let _nested = console.on_nmi();
         info(console, "of the NMI");
         console.emergency("", format_args!("and urgent"));
     }
     info(console, "after the nested one");
-    console.on_timer();
+    drop(console.on_timer());
     assert_eq!(console.drain().sink().offers(), offers);
     assert_eq!(machine.timers_set.get(), timers);
     drop(nmi);
@@ -428,12 +428,12 @@ fn an_nmi_inside_of_a_slice_leaves_its_record_to_that_slice() {
     // The port takes the whole line, so nothing is left to send when the NMI comes.
     *machine.in_now.borrow_mut() = Some(Box::new(move || {
         if machine.masks.get() > 0 && machine.stops.replace(1) == 0 {
-            let _nmi = console.nmi();
+            let _nmi = console.on_nmi();
             info(console, "of the NMI");
         }
     }));
     info(console, "x");
-    machine.run_timers(100, || console.on_timer());
+    machine.run_timers(100, || drop(console.on_timer()));
     let text = machine.arrived();
     assert_eq!(lines_with(&text, "of the NMI"), 1, "{text}");
 }
@@ -441,7 +441,7 @@ fn an_nmi_inside_of_a_slice_leaves_its_record_to_that_slice() {
 #[test]
 fn a_working_timer_is_set_once_for_each_time() {
     let (machine, console) = open(PC);
-    console.on_timer();
+    drop(console.on_timer());
     machine.timers_set.set(0);
     for _ in 0..20 {
         info(console, "a line that is longer than a FIFO");
@@ -454,7 +454,7 @@ fn a_working_timer_is_set_once_for_each_time() {
     // Each timer interrupt may be the one of the console's timer, so each sets the timer again.
     let before = machine.timers_set.get();
     for _ in 0..3 {
-        console.on_timer();
+        drop(console.on_timer());
     }
     assert_eq!(machine.timers_set.get() - before, 3);
     // Before the first timer interrupt, each call sets the timer, because the earlier ones may have

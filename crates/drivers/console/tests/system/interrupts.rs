@@ -8,7 +8,7 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::LineSettings;
 use nostall_uart::registers::{IER, MCR, mcr};
 
-use crate::machine::{Console, Kernel, Machine, Wire, info, machine, open};
+use crate::machine::{Console, Machine, Services, Wire, info, machine, open};
 use crate::{PC, lines_with};
 
 /// Adds a level-triggered controller behind OUT2. The handler runs while the line is high, after
@@ -152,7 +152,7 @@ fn a_level_triggered_interrupt_while_the_port_is_opened_ends() {
 fn a_level_triggered_interrupt_while_a_printer_task_has_the_port_ends() {
     let (machine, _) = machine(PC);
     let ring = Box::leak(Box::new(Ring::<[Slot; 64]>::new()));
-    let kernel = Kernel(machine);
+    let kernel = Services(machine);
     let console: &'static Console =
         Box::leak(Box::new(SystemConsole::new(ring, kernel).with_printer()));
     console
@@ -163,7 +163,7 @@ fn a_level_triggered_interrupt_while_a_printer_task_has_the_port_ends() {
         .port
         .with(|uart| (0..14).for_each(|_| uart.receive(b'x')));
     let most = level_triggered(machine, console);
-    let _ = console.printer_step();
+    let _ = console.poll();
     assert!(most.get() < 100, "the handler runs forever: livelock");
 }
 
@@ -183,7 +183,7 @@ fn during_a_second_open_of_the_same_port_no_slice_uses_it() {
                 .is_some_and(|at| at <= machine.clock.now())
             {
                 machine.timer.set(None);
-                console.on_timer();
+                drop(console.on_timer());
             }
             busy.set(false);
         }

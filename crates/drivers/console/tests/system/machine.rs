@@ -2,15 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 
-use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
+use nostall_console::{Level, Ring, Slot, SystemConsole};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
-use nostall_io::{Clock, Nanos, Processor, Registers};
+use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::LSR;
 use nostall_uart::{LineSettings, Model};
 
 pub type Port = VirtualPort<Vec<u8>>;
-pub type Console = SystemConsole<Wire, Kernel>;
+pub type Console = SystemConsole<Wire, Services>;
 
 /// A function that runs at a certain point of the kernel.
 pub type Hook = Box<dyn Fn()>;
@@ -19,7 +19,7 @@ pub type Hook = Box<dyn Fn()>;
 pub struct Machine {
     pub port: Port,
     pub clock: VirtualClock,
-    pub cpu: Cell<usize>,
+    pub cpu: Cell<u16>,
     /// Expiry time of this CPU's timer.
     pub timer: Cell<Option<Nanos>>,
     /// Set once the kernel has timers.
@@ -68,7 +68,7 @@ impl Registers for Wire {
 }
 
 #[derive(Clone, Copy)]
-pub struct Kernel(pub &'static Machine);
+pub struct Services(pub &'static Machine);
 
 /// The duration of one read of the clock.
 const LOOK: Nanos = Nanos(500);
@@ -81,7 +81,7 @@ fn call(hook: &RefCell<Option<Hook>>) {
     }
 }
 
-impl Clock for Kernel {
+impl Clock for Services {
     fn now(&self) -> Nanos {
         call(&self.0.in_now);
         self.0.clock.advance(LOOK);
@@ -92,11 +92,11 @@ impl Clock for Kernel {
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
-        let id = self.0.cpu.get();
+impl nostall_console::Kernel for Services {
+    fn cpu(&self) -> u16 {
+        let cpu = self.0.cpu.get();
         call(&self.0.after_id);
-        id
+        cpu
     }
 
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
@@ -109,9 +109,7 @@ impl Processor for Kernel {
         }
         done
     }
-}
 
-impl Platform for Kernel {
     fn set_timer(&self, at: Nanos) {
         self.0.timers_set.set(self.0.timers_set.get() + 1);
         if self.0.has_timers.get() {
@@ -125,7 +123,7 @@ impl Platform for Kernel {
         call(&self.0.in_stop);
     }
 
-    fn received(&self) {
+    fn input_ready(&self) {
         self.0.wakes.set(self.0.wakes.get() + 1);
     }
 }
@@ -159,7 +157,7 @@ pub fn machine_with<const N: usize>(profile: Profile) -> (&'static Machine, &'st
         in_access: RefCell::default(),
     }));
     let ring: &'static Ring<[Slot; N]> = Box::leak(Box::new(Ring::new()));
-    let console = Box::leak(Box::new(SystemConsole::new(ring, Kernel(machine))));
+    let console = Box::leak(Box::new(SystemConsole::new(ring, Services(machine))));
     (machine, console)
 }
 

@@ -6,7 +6,7 @@ use nostall_console::{Level, Meta, Priority, Ring, Slot, SystemConsole};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 
-use crate::machine::{Console, Kernel, Wire, info, machine_with, open};
+use crate::machine::{Console, Services, Wire, info, machine_with, open};
 use crate::{PC, lines_with};
 
 #[test]
@@ -17,7 +17,7 @@ fn output_is_in_order_with_the_log_without_prefix_and_without_escapes() {
     assert_eq!(console.write(b"\x1b[1mlogin:\x1b[0m "), 15);
     assert_eq!(console.write(b"root\n"), 5);
     info(console, "logged again");
-    machine.run_timers(1_000, || console.on_timer());
+    machine.run_timers(1_000, || drop(console.on_timer()));
     let text = machine.arrived();
     let (first, rest) = text.split_once('\n').unwrap();
     assert_eq!(first, "first");
@@ -40,7 +40,7 @@ fn output_leaves_a_quarter_of_the_ring_to_the_log_and_comes_back_with_the_rest()
         info(console, &format!("line {n}"));
     }
     machine.run_timers(100_000, || {
-        console.on_timer();
+        drop(console.on_timer());
         sent += console.write(&text[sent..]);
     });
     assert_eq!(sent, text.len());
@@ -75,7 +75,7 @@ fn an_emergency_is_sent_before_the_backlog_and_the_backlog_after_it() {
         info(console, &format!("line {n}"));
     }
     console.emergency("watchdog", format_args!("CPU 1 is stuck"));
-    machine.run_timers(1_000, || console.on_timer());
+    machine.run_timers(1_000, || drop(console.on_timer()));
     let text = machine.arrived();
     let urgent = text.find("] watchdog: CPU 1 is stuck\n").unwrap();
     assert!(urgent < text.find("] line 1\n").unwrap(), "{text}");
@@ -118,7 +118,7 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
     let (machine, _) = machine_with::<64>(PC);
     let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
     let console: &'static Console = Box::leak(Box::new(
-        SystemConsole::new(ring, Kernel(machine)).with_printer(),
+        SystemConsole::new(ring, Services(machine)).with_printer(),
     ));
     console
         .open(Wire(machine), LineSettings::baud(115_200))
@@ -135,7 +135,7 @@ fn a_printer_task_sends_one_offer_a_step_and_log_calls_only_wake_it() {
     assert_eq!(machine.timer.get(), Some(Nanos::ZERO));
     let mut steps = 0;
     let mut offers = 0;
-    while let Some(at) = console.printer_step() {
+    while let Some(at) = console.poll() {
         steps += 1;
         let now = console.drain().sink().offers();
         assert!(now - offers <= 1);
@@ -195,7 +195,7 @@ fn a_port_slower_than_its_rate_gets_every_line_and_an_interrupt_occupies_the_cpu
         for n in 0..300 {
             held(&|| info(console, &format!("line {n}")));
         }
-        let interrupts = machine.run_timers(100_000, || held(&|| console.on_timer()));
+        let interrupts = machine.run_timers(100_000, || held(&|| drop(console.on_timer())));
         assert_eq!(lines_with(&machine.arrived(), "] line "), 300);
         assert!(longest < Nanos::from_micros(200), "{longest}");
         assert!(interrupts < 4 * 300 * 30 / 16, "{interrupts}");
@@ -210,8 +210,10 @@ fn a_second_console_on_the_ring_continues_where_the_early_one_stopped() {
         .unwrap();
     info(early, "of the early console");
     assert!(early.settle(Nanos::from_secs(1)));
-    let console: &'static Console =
-        Box::leak(Box::new(SystemConsole::new(early.ring(), Kernel(machine))));
+    let console: &'static Console = Box::leak(Box::new(SystemConsole::new(
+        early.ring(),
+        Services(machine),
+    )));
     console.drain().start_at(early.drain().position());
     console
         .open(Wire(machine), LineSettings::baud(115_200))

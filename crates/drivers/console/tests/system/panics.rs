@@ -8,7 +8,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_uart::registers::IER;
 use nostall_uart::{Console as Driver, LineSettings};
 
-use crate::machine::{Console, Kernel, Wire, info, machine, machine_with, open};
+use crate::machine::{Console, Services, Wire, info, machine, machine_with, open};
 use crate::{PC, lines_with};
 
 use nostall_io::Registers;
@@ -34,7 +34,7 @@ fn a_panic_stops_the_others_sends_its_text_first_and_then_the_backlog() {
     // From now on, records are only stored.
     let offers = console.drain().sink().offers();
     info(console, "after it");
-    console.on_timer();
+    drop(console.on_timer());
     assert_eq!(
         (console.drain().sink().offers(), machine.timers_set.get()),
         (offers, timers)
@@ -57,7 +57,7 @@ fn a_kernel_chooses_how_long_a_panic_sends_and_which_records() {
     ] {
         let (machine, console) = machine(PC);
         let console = Box::leak(Box::new(
-            SystemConsole::new(console.drain().ring(), Kernel(machine))
+            SystemConsole::new(console.drain().ring(), Services(machine))
                 .with_options(options)
                 .with_flush_limits(limits),
         ));
@@ -89,7 +89,7 @@ fn a_kernel_chooses_how_long_a_panic_sends_and_which_records() {
 fn a_driver_that_takes_the_port_over_in_a_line_reports_lost_bytes_on_a_line_of_their_own() {
     let (machine, _) = machine(PC);
     let line = LineSettings::baud(115_200);
-    let mut first = Driver::open(Wire(machine), Kernel(machine), line).unwrap();
+    let mut first = Driver::open(Wire(machine), Services(machine), line).unwrap();
     let mut spare = first.clone();
     first.write(b"half a li");
     spare.take_over();
@@ -349,7 +349,7 @@ fn the_text_of_a_panic_at_every_access_to_the_port_and_every_clock_read_is_sent(
                 info(console, "a line that is longer than a FIFO");
             }
             console.on_interrupt();
-            machine.run_timers(20, || console.on_timer());
+            machine.run_timers(20, || drop(console.on_timer()));
             if machine.stops.get() == 0 {
                 continue;
             }
@@ -387,7 +387,7 @@ fn the_texts_of_a_panic_and_of_a_panic_at_every_access_and_clock_read_of_it_are_
                 for _ in 0..3 {
                     info(console, "a line that is longer than a FIFO");
                 }
-                machine.run_timers(20, || console.on_timer());
+                machine.run_timers(20, || drop(console.on_timer()));
                 *place.borrow_mut() = None;
                 let text = machine.arrived();
                 let logged = console.ring().newest();

@@ -29,7 +29,7 @@ fn lines_of_tasks_preempted_when_interrupts_are_enabled_again_are_sent_with_thei
     }));
     info(console, "first task");
     *machine.after_mask.borrow_mut() = None;
-    machine.run_timers(1_000, || console.on_timer());
+    machine.run_timers(1_000, || drop(console.on_timer()));
     let text = machine.arrived();
     assert_eq!((text.lines().count(), blanks(&text)), (3, 0), "{text}");
 }
@@ -51,7 +51,7 @@ fn two_tasks_that_never_return_from_the_console_leave_it_to_the_others_after_fou
                     for n in 0..40 {
                         info(console, &format!("other {n}"));
                     }
-                    machine.run_timers(1_000, || console.on_timer());
+                    machine.run_timers(1_000, || drop(console.on_timer()));
                     *seen.borrow_mut() = machine.arrived();
                 }
                 _ => {}
@@ -73,7 +73,7 @@ fn a_record_of_a_migrating_task_does_not_count_as_one_of_its_old_cpus_timer_hand
     machine.clock.advance(Nanos::from_millis(2));
     // The timer handler of CPU 0 has used up the credits.
     let in_timer = Rc::new(RefCell::new(None));
-    *in_timer.borrow_mut() = Some(console.timer_interrupt());
+    *in_timer.borrow_mut() = Some(console.on_timer());
     for _ in 0..3 {
         info(console, "own");
     }
@@ -85,7 +85,7 @@ fn a_record_of_a_migrating_task_does_not_count_as_one_of_its_old_cpus_timer_hand
     let (moved, held) = (Cell::new(false), in_timer.clone());
     *machine.after_id.borrow_mut() = Some(Box::new(move || {
         if !moved.replace(true) {
-            *held.borrow_mut() = Some(console.timer_interrupt());
+            *held.borrow_mut() = Some(console.on_timer());
             machine.cpu.set(1);
         }
     }));

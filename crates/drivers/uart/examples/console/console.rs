@@ -2,47 +2,42 @@
 //!
 //! It uses two types of the kernel from the parent module: `Port`, with the eight registers, and
 //! `Clock`. It is made for one CPU without a one-shot timer, on which the idle loop or a task calls
-//! `poll`. A kernel with a timer or with several CPUs completes `Platform`.
+//! `poll`. A kernel with a timer or with several CPUs completes `Kernel`.
 //!
 //! `print` stores a line and never waits. Any code can call it: a task, an interrupt handler that
 //! interrupts another `print`, or a `Display` that prints.
 
 use core::fmt::Arguments;
 
-use nostall_console::{Level, Platform, Ring, Slot, SystemConsole};
-use nostall_io::{Nanos, Processor};
-use nostall_uart::{LineSettings, OpenError};
+use nostall_console::{Kernel, Level, LineSettings, Nanos, OpenError, Ring, Slot, SystemConsole};
 use spin::Once;
 
 use super::{Clock, Port};
 
 /// Buffer of 28 KiB for lines that wait for the port, all zeros.
 static LINES: Ring<[Slot; 256]> = Ring::new();
-static CONSOLE: SystemConsole<&'static Port, Kernel> = SystemConsole::new(&LINES, Kernel);
+static CONSOLE: SystemConsole<&'static Port, Services> = SystemConsole::new(&LINES, Services);
 static PORT: Once<Port> = Once::new();
 static CLOCK: Once<Clock> = Once::new();
 
 #[derive(Clone)]
-struct Kernel;
+struct Services;
 
-impl nostall_io::Clock for Kernel {
+impl nostall_console::Clock for Services {
     fn now(&self) -> Nanos {
-        CLOCK.get().map_or(Nanos::UNKNOWN, nostall_io::Clock::now)
+        CLOCK
+            .get()
+            .map_or(Nanos::UNKNOWN, nostall_console::Clock::now)
     }
 }
 
-impl Processor for Kernel {
-    fn id(&self) -> usize {
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
         0
     }
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         critical() // between `cli` and `sti`, so that no handler interrupts it
     }
-}
-
-impl Platform for Kernel {
-    fn set_timer(&self, _: Nanos) {}
-    fn stop_other_cpus(&self) {}
 }
 
 /// Sets up the port. Lines that were printed before are sent now.
@@ -59,7 +54,7 @@ pub fn print(text: Arguments<'_>) {
 /// Sends as many bytes as the port takes now. Returns the time for the next call, for example in
 /// the idle loop. `None` means that nothing is left to send.
 pub fn poll() -> Option<Nanos> {
-    CONSOLE.printer_step()
+    CONSOLE.poll()
 }
 
 /// Prints a panic's line and waits, for 10 s at most, until everything is sent.

@@ -1,25 +1,32 @@
 //! Services that a kernel supplies.
 
-use nostall_io::{Clock, Nanos, Processor};
+use nostall_io::{Clock, Nanos};
 
-/// Kernel's services for a [`SystemConsole`](crate::SystemConsole): a clock, CPU numbers, a timer,
-/// and a way to stop the other CPUs.
+/// Kernel's services for its console: a clock, CPU numbers and the interrupt mask. All else has a
+/// default, for one CPU without a timer.
 ///
 /// The console calls these methods in the context of its caller: tasks, interrupt handlers, panics.
 /// No method may wait for a lock that the context of a log call may hold. A method other than
-/// [`received`](Self::received) may log; [the console](crate::SystemConsole#feedback) then only stores
+/// [`cpu`](Self::cpu) and [`input_ready`](Self::input_ready) may log. The console then only stores
 /// the record.
-///
-/// [`without_interrupts`](Processor::without_interrupts) must mask interrupts. Otherwise a record
-/// of an interrupting handler counts as the console's own, and may be left out. `id` must not log.
-pub trait Platform: Clock + Processor {
-    /// Arms this CPU's timer, replacing the time that the console has set before. The timer's
-    /// handler calls [`timer_interrupt`](crate::SystemConsole::timer_interrupt) or
-    /// [`on_timer`](crate::SystemConsole::on_timer).
+pub trait Kernel: Clock {
+    /// Returns the calling CPU's number, counted from 0 without gaps. Must not log.
+    fn cpu(&self) -> u16;
+
+    /// Runs `critical` with interrupts masked on this CPU, and restores the previous mask. Calls
+    /// may be nested.
     ///
-    /// Does nothing before there are timers. A kernel without timers calls
-    /// [`on_timer`](crate::SystemConsole::on_timer) in its main loop instead. A kernel with a
-    /// printer task wakes it here, at this time at the latest. An earlier interrupt does no harm.
+    /// Must mask interrupts. Otherwise a record of an interrupting handler counts as the console's
+    /// own, and may be left out.
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T;
+
+    /// Arms this CPU's timer, replacing the time that the console has set before. An earlier
+    /// interrupt does no harm. The timer's handler calls
+    /// [`on_timer`](crate::SystemConsole::on_timer). A kernel with a printer task wakes it here, at
+    /// this time at the latest.
+    ///
+    /// Does nothing by default, and before there are timers: a kernel without a timer calls
+    /// [`poll`](crate::SystemConsole::poll) in its main loop, or at the end of its tick's handler.
     ///
     /// The timer may be shared, for example with the scheduler, if each user keeps the earlier of
     /// two times. The console sets a time once, and again after each interrupt, when the mark is
@@ -32,13 +39,9 @@ pub trait Platform: Clock + Processor {
     /// A virtual port without a rate is ready again at once. During a backlog `at` is then about now,
     /// and slices follow each other back to back: this CPU does little else. A later time does no harm.
     /// So `at.max(now + gap)` leaves the time `gap` to other work after each slice.
-    fn set_timer(&self, at: Nanos);
-
-    /// Stops the other CPUs for a panic, in bounded time. Called once, by the first panic whose text
-    /// is in the ring. If it does not stop them, a CPU that is inside of
-    /// [`open`](crate::SystemConsole::open) or [`with_port`](crate::SystemConsole::with_port) mixes
-    /// its bytes with the panic's text.
-    fn stop_other_cpus(&self);
+    fn set_timer(&self, at: Nanos) {
+        let _ = at;
+    }
 
     /// Wakes the task that reads the console. Called after bytes were received, in any context of
     /// the console, with interrupts masked or not.
@@ -51,5 +54,13 @@ pub trait Platform: Clock + Processor {
     /// handler left to it, and calls this again, inside of this call. During a paste nothing but the
     /// input bounds that depth. [`receive`](crate::SystemConsole::receive) and
     /// [`has_input`](crate::SystemConsole::has_input) are permitted.
-    fn received(&self) {}
+    fn input_ready(&self) {}
+
+    /// Stops the other CPUs for a panic, in bounded time. Called once, by the first panic whose text
+    /// is in the ring. Does nothing by default.
+    ///
+    /// CPUs that run on do not overwrite the panic's text, and send no records. A CPU that is inside
+    /// of [`open`](crate::SystemConsole::open) or [`with_port`](crate::SystemConsole::with_port)
+    /// just then mixes its bytes with the text.
+    fn stop_other_cpus(&self) {}
 }

@@ -25,7 +25,7 @@ pub trait Kernel: Clock {
     /// [`on_timer`](crate::SystemConsole::on_timer). A kernel with a printer task wakes it here, at
     /// this time at the latest.
     ///
-    /// Does nothing by default, and before there are timers: a kernel without a timer calls
+    /// Does nothing by default, and before there are timers. A kernel without a timer calls
     /// [`poll`](crate::SystemConsole::poll) in its main loop, or at the end of its tick's handler.
     ///
     /// The timer may be shared, for example with the scheduler, if each user keeps the earlier of

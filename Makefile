@@ -370,7 +370,7 @@ traced-kernel:
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
 	cargo build --locked $(SMALL_TARGETS:%=--target %) $(NO_STD_CRATES:%=--package %) \
-		--features nostall-console/log,nostall-uart/embedded-io-async \
+		--features nostall-console/log,nostall-uart/embedded-io \
 		--features nostall-pci/pci_types,nostall-pci/virtio-drivers
 	cargo build --locked $(SMALL_TARGETS:%=--target %) --package nostall-trace --features stall-hook
 

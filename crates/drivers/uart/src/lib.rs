@@ -12,8 +12,6 @@
 //! line, as `[N bytes lost]`, when the port takes bytes again. Nothing here panics, allocates or
 //! loops without end, so a crashing kernel can print with it.
 //!
-//! For data in both directions, use the interrupt-driven [`port`].
-//!
 //! # Example
 //!
 //! A console in a kernel needs the eight registers and a clock. Here, a device model replaces the
@@ -57,10 +55,7 @@
 //!   interrupted write are then reported as possibly lost.
 //! - Each LF is sent as CR LF, or unchanged ([`Newline`]). A rate that the port misses by more than
 //!   3 % is refused.
-//! - The interrupt-driven [`port`] reports overrun, parity, framing and break in order with the
-//!   data. If the port loses a byte between two reads, its place is known to within one byte. It
-//!   has the `embedded-io` traits (features `embedded-io` and `embedded-io-async`), and no DMA.
-//!   [`Console`] has `Write`.
+//! - No DMA. With the feature `embedded-io`, [`Console`] has its `Write`.
 //!
 //! # Looking inside
 //!
@@ -80,18 +75,19 @@ mod crlf;
 mod line;
 mod model;
 mod pace;
-pub mod port;
 mod probe;
 pub mod registers;
 mod settings;
 mod setup;
 mod strategy;
 
+#[cfg(feature = "embedded-io")]
+pub use console::IoError;
 pub use console::{Console, FlushTimeout, LatchedStatus, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
 pub use nostall_io::Offered;
 pub use probe::{Probed, probe, receive_fifo_depth};
-pub use settings::{ConsoleSettings, FlowControl, Newline, PowerLoss, Rs485};
+pub use settings::{ConsoleSettings, FlowControl, Newline, PowerLoss, Rs485, TriggerLevel};
 pub use setup::{NotFound, OpenError};
 pub use strategy::Strategy;

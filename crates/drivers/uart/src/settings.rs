@@ -2,7 +2,6 @@
 
 use nostall_io::Nanos;
 
-use crate::port::TriggerLevel;
 use crate::{LineSettings, Model};
 
 /// Settings of a console. `LineSettings::into` sets the defaults of the others.
@@ -40,6 +39,22 @@ impl ConsoleSettings {
     /// A virtual machine's port pauses while its reader on the host is busy; pauses of 300 ms lose
     /// nothing. A stuck port costs this time once.
     pub const GIVE_UP_AFTER: Nanos = Nanos::from_millis(500);
+}
+
+/// Fill level of the receive FIFO at which it interrupts (PC16550D, section 8.5, FCR bits 6 and 7).
+///
+/// Fewer bytes also interrupt, four frames after the last one. A model without a FIFO interrupts at
+/// each byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerLevel {
+    /// Each byte; 8 bytes on a 16650V2.
+    Byte = 0x00,
+    /// A quarter of the FIFO: 4 bytes on a 16550A.
+    Quarter = 0x40,
+    /// Half of the FIFO: 8 bytes on a 16550A.
+    Half = 0x80,
+    /// Nearly full: 14 bytes on a 16550A.
+    NearlyFull = 0xc0,
 }
 
 /// Line ends of written text.

@@ -1,4 +1,4 @@
-//! Set-up of a port, for the console and for the interrupt-driven port.
+//! Set-up of a port.
 
 use core::fmt;
 

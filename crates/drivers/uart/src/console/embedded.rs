@@ -1,12 +1,43 @@
 //! `embedded-io` on a console.
 
-use embedded_io::{ErrorType, Write};
+use core::fmt;
+
+use embedded_io::{ErrorKind, ErrorType, Write};
 use nostall_io::{Clock, Registers};
 
 use super::entry::Stall;
 use super::state::Console;
 use crate::crlf::Crlf;
-use crate::port::IoError;
+
+/// Error of a write through the `embedded-io` traits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IoError {
+    /// No byte was sent within the time limit.
+    TimedOut,
+    /// The port no longer answers, or has lost its power.
+    Gone,
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "the port moved no byte within the time limit",
+            Self::Gone => "the port no longer answers: open it again",
+        })
+    }
+}
+
+impl core::error::Error for IoError {}
+
+impl embedded_io::Error for IoError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TimedOut => ErrorKind::TimedOut,
+            Self::Gone => ErrorKind::NotConnected,
+        }
+    }
+}
 
 impl<R: Registers, C: Clock> ErrorType for Console<R, C> {
     type Error = IoError;

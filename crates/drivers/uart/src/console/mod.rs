@@ -19,6 +19,8 @@ use crate::registers::{MSR, THR, lsr, msr};
 use crate::{FlowControl, Newline, PowerLoss, Strategy};
 
 use crate::model::LARGEST_LOAD;
+#[cfg(feature = "embedded-io")]
+pub use embedded::IoError;
 use entry::{Entered, Entry, Stall};
 use state::Turn;
 pub use state::{Console, LatchedStatus};

@@ -280,7 +280,7 @@ fn a_report_of_a_write_counts_the_text_without_its_crs() {
 #[test]
 fn embedded_io_writes_the_text_once_even_if_the_port_pauses_in_the_middle() {
     use embedded_io::Write;
-    use nostall_uart::port::IoError;
+    use nostall_uart::IoError;
 
     for strategy in Strategy::ALL {
         for good in 0..60 {

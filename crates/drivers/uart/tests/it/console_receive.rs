@@ -3,9 +3,8 @@
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_io::{Clock, Counting, Nanos, Registers};
-use nostall_uart::port::TriggerLevel;
-use nostall_uart::registers::{IER, MCR, ier, lsr, mcr};
-use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, PowerLoss};
+use nostall_uart::registers::{IER, IIR, MCR, RBR, ier, iir, lsr, mcr};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, PowerLoss, TriggerLevel};
 
 type Port = VirtualPort<Vec<u8>>;
 
@@ -191,6 +190,37 @@ fn a_port_that_is_never_empty_is_left_after_256_bytes_and_interrupts_again() {
         "the interrupts, disabled and enabled"
     );
     assert_eq!(port.read8(IER), ier::RECEIVED_DATA | ier::LINE_STATUS);
+}
+
+#[test]
+fn a_designware_that_shows_a_timeout_without_a_byte_is_read_once() {
+    /// A port that shows a timeout until its receiver is read.
+    struct Stuck<'p>(&'p Port, &'p std::cell::Cell<bool>);
+    impl Registers for Stuck<'_> {
+        fn read8(&self, offset: usize) -> u8 {
+            match offset {
+                IIR if self.1.get() => iir::FIFOS | iir::TIMEOUT,
+                RBR if self.1.replace(false) => 0,
+                _ => self.0.read8(offset),
+            }
+        }
+        fn write8(&self, offset: usize, value: u8) {
+            self.0.write8(offset, value);
+        }
+    }
+    for (model, is_read) in [(Model::DesignWare, true), (Model::Uart16550A, false)] {
+        let (port, clock) = Uart::in_virtual_time_as(model, Profile::PC_16550A, Vec::new());
+        let stuck = std::cell::Cell::new(false);
+        let settings = ConsoleSettings {
+            model: Some(model),
+            ..LINE.into()
+        };
+        let mut console = Console::open(Stuck(&port, &stuck), &clock, settings).unwrap();
+        console.enable_receive();
+        stuck.set(true);
+        assert_eq!(console.receive(|_| panic!("a byte")), 0);
+        assert_eq!(stuck.get(), !is_read, "{model}");
+    }
 }
 
 #[test]

@@ -7,8 +7,6 @@ mod example;
 mod offers;
 mod outages;
 mod peers;
-mod port;
-mod port_io;
 mod probe;
 mod schedules;
 mod settings;

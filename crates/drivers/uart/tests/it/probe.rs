@@ -5,7 +5,6 @@ use std::cell::Cell;
 use nostall_devices::uart::{Chip, Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::port::{PortSettings, Received};
 use nostall_uart::registers::{DLL, DLM, FCR, IER, IIR, LCR, MCR, fcr, ier, iir, lcr, mcr};
 use nostall_uart::{
     Console, ConsoleSettings, LineSettings, Model, NotFound, probe, receive_fifo_depth,
@@ -173,18 +172,6 @@ fn opening_raises_no_interrupt_on_a_pc() {
             assert!(Console::open(&window, &clock, settings).is_ok());
             assert_eq!(window.interrupts.get(), 0, "{model}, named: {named:?}");
         }
-        let (port, clock) = port(model);
-        port.write8(MCR, mcr::DTR | mcr::RTS | mcr::OUT2);
-        let window = OverLong::new(&port);
-        window.gate.set(true);
-        let settings = PortSettings {
-            model,
-            ..LINE.into()
-        };
-        assert!(
-            nostall_uart::port::Port::open(&window, &clock, settings, &mut [], &mut []).is_ok()
-        );
-        assert_eq!(window.interrupts.get(), 0, "{model}, interrupt-driven");
     }
 }
 
@@ -201,25 +188,6 @@ fn an_empty_receiver_is_not_read() {
             receive_fifo_depth(&port, &clock, LINE.frame_time());
             assert_eq!(port.with(|uart| uart.empty_reads()), 0, "{model}");
         }
-        let (port, clock) = port(model);
-        let settings = PortSettings {
-            model,
-            ..LINE.into()
-        };
-        let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 8]);
-        let mut interrupt_driven =
-            nostall_uart::port::Port::open(&port, &clock, settings, &mut transmit, &mut receive)
-                .unwrap();
-        interrupt_driven.write(b"text");
-        for _ in 0..10 {
-            clock.advance(LINE.frame_time());
-            interrupt_driven.on_interrupt();
-        }
-        assert_eq!(
-            port.with(|uart| uart.empty_reads()),
-            0,
-            "{model}, by interrupt"
-        );
     }
 }
 

@@ -61,17 +61,15 @@ pub fn recover<I: Image>(image: I) -> Result<Recovered<I>, HeaderFault> {
     Ok(Recovered::new(image, damaged, Some(found)))
 }
 
-/// Finds a zone's header.
+/// Finds a zone's header. Passes over missing bytes.
 fn first_zone(image: &impl Image) -> Option<(u64, ZoneHeader)> {
-    let mut at = 0;
-    let mut bytes = [0; ZONE_HEADER];
-    while image.read(at, &mut bytes) {
-        if let Ok(header) = ZoneHeader::decode(&bytes) {
-            return Some((at, header));
-        }
-        at += LINE as u64;
-    }
-    None
+    let end = image.len().checked_sub(ZONE_HEADER as u64)?;
+    (0..=end).step_by(LINE).find_map(|at| {
+        let mut bytes = [0; ZONE_HEADER];
+        let is_there = image.read(at, &mut bytes);
+        let header = is_there.then(|| ZoneHeader::decode(&bytes).ok())?;
+        header.map(|header| (at, header))
+    })
 }
 
 /// A zone that was found without the region's header.

@@ -4,8 +4,8 @@ use crate::line::{Line, Order, Place};
 use crate::stored::Body;
 use crate::sync::{Critical, Lock, array_of, constant};
 
-/// Slots of a [`Bus`](crate::Bus): for up to `WAITERS` contexts that wait for the bus, and for up
-/// to `STORED` submitted messages of up to `BYTES` bytes each.
+/// Slots of a [`Bus`](crate::Bus): for up to `WAITERS` contexts that wait for the bus, and for
+/// `STORED` submitted messages of `BYTES` bytes at most.
 ///
 /// Only the declaration of a bus names them.
 pub struct Slots<const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {

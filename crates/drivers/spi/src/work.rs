@@ -134,7 +134,7 @@ where
         }
     }
 
-    /// Does what is due, and returns the latest time of the next call; `None` if none is needed. For
+    /// Does all work that is due, and returns the latest time of the next call; `None` if none is needed. For
     /// the worker or the main loop.
     ///
     /// Runs at most 64 stored messages, and puts the hardware to sleep when its idle time is over.

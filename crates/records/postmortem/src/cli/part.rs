@@ -20,7 +20,7 @@ use crate::ftrace_ring::{Kernel, OtherKernel, RingBuffer, TraceText};
 use crate::memory::Memory;
 use crate::symbols::Symbols;
 
-/// What the parts of an image are opened with.
+/// Arguments with which the parts of an image are opened.
 pub struct Opening<'a> {
     pub image: &'a Memory,
     pub discovery: &'a Discovery<'a>,
@@ -48,13 +48,13 @@ pub trait Part {
         None
     }
 
-    /// Reads what the functions below need. Called once.
+    /// Prepares for the functions below. Called once.
     fn prepare(&mut self) {}
 
     /// Returns a one-line description.
     fn describe(&self) -> String;
 
-    /// Returns explanations of what was found.
+    /// Returns explanations of the part.
     fn explain(&self) -> Vec<String> {
         Vec::new()
     }

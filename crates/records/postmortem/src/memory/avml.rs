@@ -190,8 +190,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the sizes of the chunk at the start of `file`, in the file and in memory; `None` if it is
-/// cut off or none of Snappy's.
+/// Returns the sizes of the chunk at the start of `file`, in the file and in memory. `None` if it
+/// is cut off, or has another format.
 fn chunk(file: &[u8]) -> Option<(usize, u64)> {
     let (&[kind, size @ ..], rest) = file.split_first_chunk::<4>()?;
     let size = u32::from_le_bytes([size[0], size[1], size[2], 0]) as usize;

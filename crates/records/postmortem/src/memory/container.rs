@@ -31,7 +31,7 @@ impl PhysicalRange {
     }
 }
 
-/// What a dump has at an address.
+/// Contents of a dump at an address.
 #[derive(Debug)]
 pub(crate) enum Chunk<'a> {
     /// Bytes from there on: at least one, unless none are wanted.
@@ -41,7 +41,7 @@ pub(crate) enum Chunk<'a> {
     Missing(u64),
 }
 
-/// What a dump states about itself, and what is wrong with it.
+/// Statements of a dump about itself, and its faults.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub format: DumpFormat,
@@ -102,7 +102,7 @@ pub(crate) trait Container: fmt::Debug + Send + Sync {
     /// Returns the memory in the dump, by address, without overlaps and empty ranges.
     fn segments(&self) -> &[PhysicalRange];
 
-    /// Returns what the dump has at an address, at most `most` bytes. Contiguous bytes are returned
+    /// Returns the dump's contents at an address, at most `most` bytes. Contiguous bytes are returned
     /// together and without a copy where the file has them so.
     fn chunk(&self, at: u64, most: usize) -> Chunk<'_>;
 

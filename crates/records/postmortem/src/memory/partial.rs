@@ -52,7 +52,7 @@ impl<'a> Partial<'a> {
         self.bytes.get(part).filter(|_| !is_missing)
     }
 
-    /// Returns all bytes. Those in the missing ranges have no meaning.
+    /// Returns all bytes. Bytes in the missing ranges have no meaning.
     pub(crate) fn with_gaps(&self) -> &[u8] {
         &self.bytes
     }

@@ -7,6 +7,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_postmortem::detect::detect;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::Memory;
 
 fn main() {
@@ -40,6 +41,16 @@ fn search(effort: Effort) {
                 black_box(detect(black_box(dump)));
             }
         });
+        let memory = Memory::from_bytes(dump.clone()).unwrap();
+        table.row(
+            "Discovery: all kinds, one pass",
+            Limit::RatioAtLeast(0.5),
+            move |n| {
+                for _ in 0..n {
+                    black_box(Discovery::new(black_box(&memory)));
+                }
+            },
+        );
         table.print(effort.rounds(11));
     }
 }

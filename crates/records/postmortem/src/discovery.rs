@@ -11,6 +11,7 @@ use crate::scan::{Finder, scan, scan_and_detect};
 use crate::trace_region::{self, TraceRegion};
 
 /// The kinds of records that are found by a signature. Their order is that of [`Discovery::found`].
+/// The last one costs as much as the others, and is searched for on request.
 const KINDS: [&Finder; 4] = [
     &log_ring::FINDER,
     &trace_region::FINDER,
@@ -49,28 +50,41 @@ pub struct Discovery<'a> {
 }
 
 impl<'a> Discovery<'a> {
-    /// Searches all of the memory.
+    /// Searches all of the memory, but not for banners.
     pub fn new(memory: &'a Memory) -> Self {
         Self::within(memory, 0..u64::MAX, Some(0..u64::MAX))
     }
 
-    /// Searches a part of the memory for records that start in it. An end of [`u64::MAX`] is the end
-    /// of the address space. `regions` is the part that pstore regions lie in; without it, they are
-    /// not searched for.
+    /// Searches a part of the memory for records that start in it, but not for banners. An end of
+    /// [`u64::MAX`] is the end of the address space. `regions` is the part that pstore regions lie
+    /// in; without it, they are not searched for.
     pub fn within(memory: &'a Memory, within: Range<u64>, regions: Option<Range<u64>>) -> Self {
+        Self::of_kinds(memory, within, regions, &KINDS[..BANNERS])
+    }
+
+    /// Searches like [`within`](Self::within), and for banners.
+    pub fn with_banners(
+        memory: &'a Memory,
+        within: Range<u64>,
+        regions: Option<Range<u64>>,
+    ) -> Self {
+        Self::of_kinds(memory, within, regions, &KINDS)
+    }
+
+    fn of_kinds(
+        memory: &'a Memory,
+        within: Range<u64>,
+        regions: Option<Range<u64>>,
+        kinds: &[&Finder],
+    ) -> Self {
         let container = memory.container();
         let (detection, found) = match regions {
-            Some(regions) if regions == within => {
-                scan_and_detect(container, within.clone(), &KINDS)
-            }
+            Some(regions) if regions == within => scan_and_detect(container, within.clone(), kinds),
             Some(regions) => (
                 memory.detect_within(regions),
-                scan(container, within.clone(), &KINDS),
+                scan(container, within.clone(), kinds),
             ),
-            None => (
-                Detection::default(),
-                scan(container, within.clone(), &KINDS),
-            ),
+            None => (Detection::default(), scan(container, within.clone(), kinds)),
         };
         Self {
             memory,
@@ -98,9 +112,11 @@ impl<'a> Discovery<'a> {
         log_ring::open(self.memory, found, besides, MOST_LOG_RINGS)
     }
 
-    /// Returns Linux's banners outside `besides`, by address.
+    /// Returns Linux's banners outside `besides`, by address. None without
+    /// [`with_banners`](Self::with_banners).
     pub fn banners(&self, besides: &[Range<u64>]) -> Vec<Banner> {
-        banner::open(self.memory, &self.found[BANNERS], besides)
+        let found = self.found.get(BANNERS).map_or(&[][..], Vec::as_slice);
+        banner::open(self.memory, found, besides)
     }
 
     /// Returns Linux's persistent ring buffers outside `besides`, by address.

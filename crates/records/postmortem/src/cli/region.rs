@@ -310,6 +310,10 @@ pub struct Regions<'a> {
 /// Finds all records, and selects the regions. With `all`, every convincing one is decoded and the
 /// others are listed.
 pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a>, Discovery<'a>)> {
+    let discover = match all {
+        true => Discovery::with_banners,
+        false => Discovery::within,
+    };
     let sizes = &args.sizes;
     let numbers = [
         sizes.record_size,
@@ -327,7 +331,7 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a
             unlisted: 0,
             is_complete: true,
         };
-        return Ok((regions, Discovery::within(image, args.window(), None)));
+        return Ok((regions, discover(image, args.window(), None)));
     }
     let is_placed = args.offset.is_some() || args.size.is_some();
     let within = if is_placed {
@@ -337,7 +341,7 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a
     } else {
         0..u64::MAX
     };
-    let discovery = Discovery::within(image, args.window(), Some(within));
+    let discovery = discover(image, args.window(), Some(within));
     let detection = discovery.detection();
     let convincing = detection.convincing().len();
     let decoded = match (all, convincing) {

@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::{DumpFormat, Memory, PhysicalRange};
 
 fuzz_target!(|file: &[u8]| {
@@ -16,7 +17,14 @@ fuzz_target!(|file: &[u8]| {
     assert!(segments.is_sorted_by(apart), "{segments:x?}");
     // Its memory is compressed, and damaged parts are missing.
     if image.format() == DumpFormat::AVML {
-        image.detect();
+        let discovery = Discovery::with_banners(&image, 0..u64::MAX, Some(0..u64::MAX));
+        discovery.banners(&[]);
+        for segment in segments.iter().take(64) {
+            if let Some(read) = image.read(segment.start, segment.len.min(1 << 20) as usize) {
+                assert_eq!(read.len() as u64, segment.len.min(1 << 20));
+            }
+            read_around(&image, segment);
+        }
         return;
     }
     for segment in segments {

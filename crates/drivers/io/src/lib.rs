@@ -72,6 +72,7 @@ mod rdtime;
 mod registers;
 mod stall;
 mod text;
+#[cfg(target_has_atomic = "64")]
 mod tick_clock;
 mod time;
 mod timeout;
@@ -97,6 +98,7 @@ pub use registers::Registers;
 pub use stall::set_stall_hook;
 pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
 pub use text::line_feed_in;
+#[cfg(target_has_atomic = "64")]
 pub use tick_clock::{TickClock, TickSource};
 pub use time::{Clock, Nanos};
 pub use timeout::Timeout;

@@ -312,7 +312,7 @@ impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
 }
 
 /// Combines several methods, for example the ECAM windows of a machine's segments. The first one
-/// that reaches a register is used for it.
+/// that reaches a register is used for it. A scan takes them as `&&windows[..]`.
 impl<A: ConfigAccess> ConfigAccess for [A] {
     #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {

@@ -78,7 +78,6 @@ impl<T> DerefMut for Used<'_, T> {
 /// A value in a critical section, also for use in interrupt handlers.
 ///
 /// `critical_section::Mutex` does the same for values of a known size only.
-#[derive(Debug)]
 pub struct Critical<T: ?Sized>(RefCell<T>);
 
 // SAFETY: `with` is the only access through a shared reference. Critical sections exclude one

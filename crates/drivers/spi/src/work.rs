@@ -134,8 +134,8 @@ where
         }
     }
 
-    /// Does all work that is due, and returns the latest time of the next call; `None` if none is needed. For
-    /// the worker or the main loop.
+    /// Does all work that is due. Returns the latest time of the next call; `None` if none is
+    /// needed. For the worker or the main loop.
     ///
     /// Runs at most 64 stored messages, and puts the hardware to sleep when its idle time is over.
     /// Also wakes futures whose wait is over, and removes waiters that do not respond.
@@ -156,13 +156,19 @@ where
             // The hardware may have been woken before there was a worker.
             NEVER => self.begin_timer(),
             _ if now >= timer => self.on_timer(),
+            // A worker that is a future has a timer only if the platform wakes futures.
+            _ if self.is_served() => drop(self.wake_late(now)),
             _ => {}
         }
-        let more = self.work();
-        match more {
-            true => Some(now),
-            false => Some(self.with_duty(|duty| duty.timer)).filter(|at| *at < NEVER),
+        if self.work() {
+            return Some(now);
         }
+        let timer = self.with_duty(|duty| duty.timer);
+        let next = match self.is_served() {
+            true => timer.min(self.next_end(now)),
+            false => timer,
+        };
+        Some(next).filter(|at| *at < NEVER)
     }
 
     pub(crate) fn poll_alone(&self, time: Nanos) -> Option<Nanos> {
@@ -214,9 +220,7 @@ where
     /// bus is idle.
     pub(crate) fn on_timer(&self) {
         let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
-        if !self.is_served() {
-            self.with_duty(|duty| duty.timer = NEVER);
-        }
+        self.with_duty(|duty| duty.timer = NEVER);
         if self.wake_late(now) {
             self.call_worker();
         }

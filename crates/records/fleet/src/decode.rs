@@ -287,7 +287,7 @@ impl<'a> Dump<'a> {
         for found in detection.convincing().iter().take(MOST_REGIONS) {
             let whole = image.read(found.start, found.geometry.len());
             let Some(bytes) = whole.or_else(|| image.read(found.start, found.len)) else {
-                self.facts.error = Some(format!("the region at {:#x} is scattered", found.start));
+                self.facts.error = Some(format!("the region at {:#x} is not whole", found.start));
                 continue;
             };
             decoded.push(found.start..found.start.saturating_add(bytes.len() as u64));
@@ -945,8 +945,12 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// Returns whether adjacent memory is in several parts of the file, so that reading copies it.
+/// Returns whether adjacent memory is in several parts of the file, or compressed, so that reading
+/// copies it.
 fn is_scattered(image: &Memory) -> bool {
+    if image.format() == DumpFormat::AVML {
+        return true;
+    }
     let mut pairs = image.segments().windows(2);
     pairs.any(|pair| pair[0].is_before(&pair[1]))
 }

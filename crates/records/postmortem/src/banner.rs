@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::memory::Memory;
-use crate::memory::container::{self, Container};
+use crate::memory::container::{Chunk, Container};
 use crate::scan::{Finder, Signature};
 
 /// Maximum number of banners: memory may be filled with them on purpose.
@@ -42,24 +42,24 @@ pub(crate) fn open(memory: &Memory, addresses: &[u64], besides: &[Range<u64>]) -
 }
 
 /// Returns the banner at an address; `None` if there is none. In the kernel's constants it is a line
-/// with a zero behind it. Lines of a log, and formats of programs, are others.
+/// with a zero behind it. Formats of programs are others, and so are most lines of a log.
 fn text(memory: &dyn Container, at: u64) -> Option<String> {
     let mut line = Vec::new();
-    while line.len() < LONGEST {
+    loop {
         let next = at.checked_add(line.len() as u64)?;
-        let [byte] = *container::read(memory, next, 1, 1)? else {
+        let Chunk::Bytes(bytes) = memory.chunk(next, LONGEST + 2 - line.len()) else {
             return None;
         };
-        match byte {
-            b' '..=b'~' => line.push(byte),
-            b'\n' => {
-                let end = container::read(memory, next.checked_add(1)?, 1, 1)?;
-                let line = String::from_utf8(line).ok()?;
-                let is_banner = *end == [0] && line.contains(" (") && line.contains(" #");
-                return is_banner.then_some(line);
+        line.extend_from_slice(&bytes);
+        let end = line.iter().position(|byte| !matches!(byte, b' '..=b'~'));
+        match end.and_then(|end| line.get(end..end + 2)) {
+            Some(b"\n\0") => line.truncate(end?),
+            None if line.len() < LONGEST + 2 && end.is_none_or(|end| line[end] == b'\n') => {
+                continue;
             }
             _ => return None,
         }
+        let line = String::from_utf8(line).ok()?;
+        return (line.contains(" (") && line.contains(" #")).then_some(line);
     }
-    None
 }

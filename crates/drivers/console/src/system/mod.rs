@@ -226,7 +226,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// preempted in between.
     ///
     /// Log calls then send nothing, and call [`Kernel::set_timer`] with a time in the past to wake
-    /// the task. Only emergencies send the bytes that the port takes now. The task:
+    /// the task, so a kernel with a printer task has that method. Only emergencies send the bytes that the port takes now. The task:
     ///
     /// ```
     /// # use nostall_console::{Kernel, Nanos, Registers, SystemConsole};
@@ -358,8 +358,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
         self.settle_until(&mut self.timeout(bound))
     }
 
-    /// Does the work that is due: sends the bytes that the port takes now. Returns the time of the next call;
-    /// `None` means after the next record. For the main loop, the idle loop, the end of a periodic
+    /// Does the work that is due: sends the bytes that the port takes now. Returns the time of the
+    /// next call; `None` means after the next record, or [`Kernel::set_timer`]. For the main loop, the idle loop, the end of a periodic
     /// tick's handler, a [printer task](Self::with_printer), and once when timers exist.
     ///
     /// Also calls [`Kernel::set_timer`] for the rest, except in a printer task, which makes one
@@ -374,6 +374,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             let cpu = self.cpu();
             self.has_ticked(cpu);
             if self.places.is_awaited(cpu) {
+                // The clock may log.
+                let _own = self.places.mark(cpu, Mark::Caused);
                 self.places.disarm(cpu, self.now());
             }
             self.places.forget_timer(cpu);

@@ -92,6 +92,8 @@ struct Kind {
     most: usize,
     /// Place in the order of output.
     rank: u8,
+    /// Whether a part is a record of the crash. Otherwise advice is given if no other kind has parts.
+    is_record: bool,
     /// Opens its parts outside the memory that earlier kinds take.
     open: for<'a> fn(&Opening<'a>, &[Range<u64>]) -> Parts<'a>,
 }
@@ -102,24 +104,28 @@ const KINDS: [&Kind; 4] = [
         plural: "traces",
         most: trace_region::MOST,
         rank: 1,
+        is_record: true,
         open: part::traces,
     },
     &Kind {
         plural: "rings",
         most: MOST_LOG_RINGS,
         rank: 0,
+        is_record: true,
         open: part::log_rings,
     },
     &Kind {
         plural: "ring buffers",
         most: ftrace_ring::MOST,
         rank: 2,
+        is_record: true,
         open: part::ring_buffers,
     },
     &Kind {
         plural: "banners",
         most: banner::MOST,
         rank: 3,
+        is_record: false,
         open: banners::open,
     },
 ];
@@ -224,7 +230,9 @@ impl Job<'_> {
                     Some(fault) => fault,
                     None => self.part(&image, input, &mut *part, outcome.is_none())?,
                 };
-                outcome = join(outcome, next);
+                if kind.is_record {
+                    outcome = join(outcome, next);
+                }
             }
         }
         let none = || no_region(&image, input, args.swap, regions.unlisted);

@@ -14,7 +14,7 @@ use super::number;
 use crate::Geometry;
 use crate::detect::{FoundRegion, Grade};
 use crate::discovery::Discovery;
-use crate::memory::{Memory, PhysicalRange};
+use crate::memory::{MAX_COPY, Memory, PhysicalRange};
 
 /// Upper limit for the number of CPUs, above that of any Linux.
 const MOST_CPUS: usize = 8192;
@@ -29,8 +29,8 @@ const LINUX_SIZE: usize = 4096;
 #[command(next_help_heading = "Region")]
 #[group(id = "region")]
 pub struct Args {
-    /// Start of the region, by default that of the image. In an ELF core or LiME dump it is a
-    /// physical address, in a raw file an offset
+    /// Start of the region, by default that of the image. In an ELF core, LiME or AVML dump it
+    /// is a physical address, in a raw file an offset
     #[arg(long, value_name = "N", value_parser = number::parse)]
     offset: Option<u64>,
 
@@ -169,7 +169,10 @@ impl<'a> Region<'a> {
         let start = found.start;
         let bytes = bytes_of(image, &found).with_context(|| {
             let len = found.len;
-            format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}")
+            match len <= MAX_COPY {
+                true => format!("a part of the region's {len:#x} bytes at {start:#x} is missing"),
+                false => format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}"),
+            }
         })?;
         Ok(Self {
             bytes,

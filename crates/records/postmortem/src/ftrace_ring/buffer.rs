@@ -9,7 +9,7 @@ use super::meta::Meta;
 use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
 use crate::memory::Memory;
-use crate::memory::container;
+use crate::memory::container::{self, Container};
 use crate::scan::{Finder, Signature, scan};
 
 /// Maximum number of ring buffers: an image may be filled with them on purpose.
@@ -24,13 +24,46 @@ const GONE: u64 = 8;
 /// Finds ring buffers by the first word of a description, which a known version follows.
 pub(crate) const FINDER: Finder = Finder {
     signatures: &[Signature::Anywhere(&MAGIC.to_le_bytes())],
-    is_start: |memory, at| {
-        let bytes = container::read(memory, at, 8, 8);
-        let word = bytes.and_then(|bytes| Order::Little.u32(&bytes, 4));
-        word.is_some_and(|word| Version::ALL.iter().any(|version| version.word() == word))
-    },
+    is_start: |memory, at| Start::read(memory, at).is_some(),
     most: 1 << 18,
 };
+
+/// Start of a ring buffer, or the description of one of its CPUs.
+struct Start {
+    version: Version,
+    /// Address of the first known description, which is plausible.
+    first_meta: u64,
+    /// End of the ring buffer, or [`u64::MAX`].
+    end: u64,
+    known: Meta,
+}
+
+impl Start {
+    fn read(memory: &dyn Container, address: u64) -> Option<Self> {
+        let bytes = |at, len| container::read(memory, at, len, len);
+        let word = Order::Little.u32(&bytes(address.checked_add(4)?, 4)?, 0)?;
+        let version = Version::ALL
+            .into_iter()
+            .find(|version| version.word() == word)?;
+        let (first_meta, end) = if version.has_header() {
+            let header = bytes(address, 24)?;
+            let size = Order::Little.u64(&header, 8)?;
+            let offset = Order::Little
+                .u64(&header, 16)
+                .filter(|offset| *offset < size)?;
+            (address.checked_add(offset)?, address.checked_add(size)?)
+        } else {
+            (address, u64::MAX)
+        };
+        let known = Meta::read(memory, version, first_meta).filter(Meta::is_plausible)?;
+        Some(Self {
+            version,
+            first_meta,
+            end,
+            known,
+        })
+    }
+}
 
 /// A persistent ring buffer of Linux.
 #[derive(Clone, Debug)]
@@ -92,25 +125,12 @@ impl RingBuffer {
     /// lost; nothing before `from` belongs to it. `budget` is the remaining number of sub-buffers
     /// to read in this image, which bounds the time.
     fn at(image: &Memory, address: u64, from: u64, budget: &mut u64) -> Option<Self> {
-        let word = Order::Little.u32(&image.read(address.checked_add(4)?, 4)?, 0)?;
-        let version = Version::ALL
-            .into_iter()
-            .find(|version| version.word() == word)?;
-        let (address, first_meta, end) = if version.has_header() {
-            let header = image.read(address, 24)?;
-            let size = Order::Little.u64(&header, 8)?;
-            let offset = Order::Little
-                .u64(&header, 16)
-                .filter(|offset| *offset < size)?;
-            (
-                address,
-                address.checked_add(offset)?,
-                address.checked_add(size)?,
-            )
-        } else {
-            (address, address, u64::MAX)
-        };
-        let known = Meta::read(image, version, first_meta).filter(Meta::is_plausible)?;
+        let Start {
+            version,
+            first_meta,
+            end,
+            known,
+        } = Start::read(image.container(), address)?;
         // The search for the other CPUs reads sub-buffers, too.
         *budget = budget.checked_sub(4 * GONE)?;
         // The first CPU's description may start behind the header and the tracer's words.
@@ -270,7 +290,7 @@ impl Slots<'_> {
             let Some((at, first)) = place(slot) else {
                 break;
             };
-            let meta = Meta::read(self.image, self.known.version, at);
+            let meta = Meta::read(self.image.container(), self.known.version, at);
             if meta.is_some_and(|meta| meta.is_of_another(first)) {
                 break;
             }

@@ -33,7 +33,7 @@ impl Cpu {
         known: &Meta,
         first: u64,
     ) -> Self {
-        let meta = Meta::read(image, known.version, at);
+        let meta = Meta::read(image.container(), known.version, at);
         let mut cpu = Self {
             number,
             meta: at,

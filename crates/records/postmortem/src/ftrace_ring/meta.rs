@@ -4,6 +4,7 @@ use nostall_tracefile::linux::Order;
 
 use super::version::{MAGIC, Version};
 use crate::memory::Memory;
+use crate::memory::container::{self, Container};
 
 /// Byte order of all machines with persistent ring buffers so far.
 const ORDER: Order = Order::Little;
@@ -31,8 +32,9 @@ pub(super) struct Meta {
 
 impl Meta {
     /// Reads the description at an address; `None` if the image lacks it.
-    pub fn read(image: &Memory, version: Version, at: u64) -> Option<Self> {
-        let bytes = image.read(at, version.meta() as usize)?;
+    pub fn read(memory: &dyn Container, version: Version, at: u64) -> Option<Self> {
+        let len = version.meta() as usize;
+        let bytes = container::read(memory, at, len, len)?;
         let word = |at| ORDER.u32(&bytes, at).unwrap_or_default();
         let long = |at| ORDER.u64(&bytes, at).unwrap_or_default();
         let from = version.addresses();

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,8 +40,12 @@ const LARGEST: usize = 64 << 10;
 /// Maximum number of chunks: those of 1 TiB.
 const MOST_CHUNKS: usize = 1 << 24;
 
-/// Number of decompressed chunks that are kept. Records that are read bit by bit are in few.
-const KEPT: usize = 16;
+/// Smallest chunk that is worth its header, in memory bytes. AVML's have 64 KiB, but for the last
+/// one of a block.
+const SMALLEST: u64 = 4096;
+
+/// Number of decompressed chunks that are kept, 16 MiB: more than CPUs whose records are merged.
+const KEPT: usize = 256;
 
 /// Memory of one chunk.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +82,9 @@ struct Avml {
 /// Chunks that were decompressed.
 #[derive(Debug, Default)]
 struct Kept {
-    /// Indices and bytes, the latest first.
-    bytes: Vec<(usize, Arc<[u8]>)>,
+    /// Number of the latest use, and bytes, by index.
+    bytes: BTreeMap<usize, (u64, Arc<[u8]>)>,
+    uses: u64,
     /// Indices of damaged chunks.
     damaged: BTreeSet<usize>,
 }
@@ -164,6 +169,8 @@ impl Parser<'_> {
 
     /// Reads the headers of a block's chunks, and returns the position behind the block.
     fn stream(&mut self, mut at: usize, mut block: PhysicalRange) -> Result<usize, Error> {
+        // Each chunk costs time and memory.
+        let mut left = block.len / SMALLEST + 1;
         while block.len > 0 {
             let Some((packed, len)) = chunk(&self.file[at..]) else {
                 self.facts.missing = self.facts.missing.saturating_add(block.len);
@@ -174,6 +181,10 @@ impl Parser<'_> {
                 if self.chunks.len() == MOST_CHUNKS {
                     return Err(damaged("it has more blocks than 1 TiB of memory"));
                 }
+                if left == 0 {
+                    return Err(damaged("its chunks have less than 4 KiB each"));
+                }
+                left -= 1;
                 self.chunks.push(Packed {
                     start: block.start,
                     offset: at as u64,
@@ -237,9 +248,11 @@ impl Avml {
             if kept.damaged.contains(&index) {
                 return None;
             }
-            if let Some(at) = kept.bytes.iter().position(|(kept, _)| *kept == index) {
-                kept.bytes[..=at].rotate_right(1);
-                return Some(cut(&kept.bytes[0].1));
+            kept.uses += 1;
+            let use_number = kept.uses;
+            if let Some((latest, bytes)) = kept.bytes.get_mut(&index) {
+                *latest = use_number;
+                return Some(cut(bytes));
             }
         }
         let bytes = self.decompress(index)?;
@@ -249,8 +262,16 @@ impl Avml {
         }
         let part = cut(&bytes);
         let mut kept = self.kept();
-        kept.bytes.truncate(KEPT - 1);
-        kept.bytes.insert(0, (index, bytes.into()));
+        if kept.bytes.len() == KEPT {
+            let uses = kept
+                .bytes
+                .iter()
+                .map(|(index, (latest, _))| (*latest, *index));
+            let oldest = uses.min().map(|(_, index)| index);
+            oldest.map(|index| kept.bytes.remove(&index));
+        }
+        let latest = kept.uses;
+        kept.bytes.insert(index, (latest, bytes.into()));
         Some(part)
     }
 }
@@ -278,6 +299,14 @@ impl Container for Avml {
 
     fn data(&self) -> Box<dyn Iterator<Item = PhysicalRange> + '_> {
         Box::new(self.segments.iter().copied())
+    }
+
+    fn has_lost(&self) -> bool {
+        self.file.bytes.has_lost()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.file.bytes.check()
     }
 
     fn damaged(&self) -> u64 {

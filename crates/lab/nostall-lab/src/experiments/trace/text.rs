@@ -108,3 +108,22 @@ pub fn answer(
         success.to_owned()
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::model;
+    use super::*;
+
+    #[test]
+    fn functions_that_could_not_be_patched_are_reported() {
+        let mut recorded = model::run(None).unwrap();
+        let text = |recorded: &Recorded| answer("", "model", recorded, &|_| None).unwrap().text;
+        assert!(!text(&recorded).contains("patched"));
+        for sending in &mut recorded.sendings {
+            (sending.functions, sending.refused) = (812, 3);
+        }
+        let line = "recorded: the accesses to the port, and 812 functions; \
+                    3 could not be patched, and their calls are missing\n";
+        assert!(text(&recorded).contains(line), "{}", text(&recorded));
+    }
+}

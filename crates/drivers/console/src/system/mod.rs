@@ -226,7 +226,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// preempted in between.
     ///
     /// Log calls then send nothing, and call [`Kernel::set_timer`] with a time in the past to wake
-    /// the task, so a kernel with a printer task has that method. Only emergencies send the bytes that the port takes now. The task:
+    /// the task. A kernel with a printer task has that method. Only emergencies send the bytes that
+    /// the port takes now. The task:
     ///
     /// ```
     /// # use nostall_console::{Kernel, Nanos, Registers, SystemConsole};

@@ -116,7 +116,7 @@ impl Register {
     /// # Errors
     ///
     /// [`AccessError::Unaligned`] or [`AccessError::NoSuchRegister`].
-    #[inline]
+    #[inline(always)]
     pub const fn new(number: u16, width: AccessWidth) -> Result<Self, AccessError> {
         if !number.is_multiple_of(width.bytes()) {
             Err(AccessError::Unaligned {
@@ -215,13 +215,13 @@ impl<A> Clone for At<'_, A> {
 impl<A> Copy for At<'_, A> {}
 
 impl<A: ConfigAccess> At<'_, A> {
-    #[inline]
+    #[inline(always)]
     fn read(self, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
         self.access
             .read(self.address, Register::new(register, width)?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(self, register: u16, width: AccessWidth, value: u32) -> Result<(), AccessError> {
         self.access
             .write(self.address, Register::new(register, width)?, value)
@@ -238,7 +238,7 @@ impl<A: ConfigAccess> At<'_, A> {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was read then.
-    #[inline]
+    #[inline(always)]
     pub fn read8(self, register: u16) -> Result<u8, AccessError> {
         Ok(self.read(register, AccessWidth::Byte)? as u8)
     }
@@ -248,7 +248,7 @@ impl<A: ConfigAccess> At<'_, A> {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was read then.
-    #[inline]
+    #[inline(always)]
     pub fn read16(self, register: u16) -> Result<u16, AccessError> {
         Ok(self.read(register, AccessWidth::Word)? as u16)
     }
@@ -258,7 +258,7 @@ impl<A: ConfigAccess> At<'_, A> {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was read then.
-    #[inline]
+    #[inline(always)]
     pub fn read32(self, register: u16) -> Result<u32, AccessError> {
         self.read(register, AccessWidth::Dword)
     }
@@ -268,7 +268,7 @@ impl<A: ConfigAccess> At<'_, A> {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was written then.
-    #[inline]
+    #[inline(always)]
     pub fn write8(self, register: u16, value: u8) -> Result<(), AccessError> {
         self.write(register, AccessWidth::Byte, value.into())
     }
@@ -278,7 +278,7 @@ impl<A: ConfigAccess> At<'_, A> {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was written then.
-    #[inline]
+    #[inline(always)]
     pub fn write16(self, register: u16, value: u16) -> Result<(), AccessError> {
         self.write(register, AccessWidth::Word, value.into())
     }
@@ -288,7 +288,7 @@ impl<A: ConfigAccess> At<'_, A> {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was written then.
-    #[inline]
+    #[inline(always)]
     pub fn write32(self, register: u16, value: u32) -> Result<(), AccessError> {
         self.write(register, AccessWidth::Dword, value)
     }

@@ -82,7 +82,7 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
             && address.bus() <= self.last_bus
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
         check(self, address, register)?;
         Ok(register
@@ -90,7 +90,7 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
             .read_in(&self.window, self.offset(address, register.number())))
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
         check(self, address, register)?;
         register

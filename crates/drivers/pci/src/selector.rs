@@ -135,34 +135,60 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         (self.ports.as_ref(), self.ecam.as_ref())
     }
 
-    /// Makes an access with the first method that reaches its register. Each method checks the
-    /// access itself.
-    #[inline]
-    fn first<T>(
-        &self,
-        out_of_reach: AccessError,
-        ports: impl Fn(&P) -> Result<T, AccessError>,
-        ecam: impl Fn(&E) -> Result<T, AccessError>,
-    ) -> Result<T, AccessError> {
-        let by_ports = || self.ports.as_ref().map_or(Err(out_of_reach), &ports);
-        let by_ecam = || self.ecam.as_ref().map_or(Err(out_of_reach), &ecam);
-        let done = match self.policy {
-            Policy::PortsFirst => by_ports(),
-            Policy::EcamFirst => by_ecam(),
-        };
-        match (done, self.policy) {
-            (Err(AccessError::OutOfReach { .. }), Policy::PortsFirst) => cold(by_ecam),
-            (Err(AccessError::OutOfReach { .. }), Policy::EcamFirst) => cold(by_ports),
-            (done, _) => done,
+    const fn other(&self) -> Policy {
+        match self.policy {
+            Policy::PortsFirst => Policy::EcamFirst,
+            Policy::EcamFirst => Policy::PortsFirst,
         }
     }
-}
 
-/// Calls `other`. Cold, to keep the fast path of the first method short.
-#[cold]
-#[inline(never)]
-fn cold<T>(other: impl FnOnce() -> T) -> T {
-    other()
+    /// Reads with one method, which checks the access once.
+    #[inline(always)]
+    fn read_by(
+        &self,
+        first: Policy,
+        address: Address,
+        register: Register,
+    ) -> Result<u32, AccessError> {
+        match (first, &self.ports, &self.ecam) {
+            (Policy::EcamFirst, _, Some(ecam)) => ecam.read(address, register),
+            (Policy::PortsFirst, Some(ports), _) => ports.read(address, register),
+            _ => Err(register.out_of_reach(address)),
+        }
+    }
+
+    #[inline(always)]
+    fn write_by(
+        &self,
+        first: Policy,
+        address: Address,
+        register: Register,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        match (first, &self.ports, &self.ecam) {
+            (Policy::EcamFirst, _, Some(ecam)) => ecam.write(address, register, value),
+            (Policy::PortsFirst, Some(ports), _) => ports.write(address, register, value),
+            _ => Err(register.out_of_reach(address)),
+        }
+    }
+
+    /// Reads with the other method. Cold, to keep the fast path of the first method short.
+    #[cold]
+    #[inline(never)]
+    fn read_by_other(&self, address: Address, register: Register) -> Result<u32, AccessError> {
+        self.read_by(self.other(), address, register)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_by_other(
+        &self,
+        address: Address,
+        register: Register,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        self.write_by(self.other(), address, register, value)
+    }
 }
 
 impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
@@ -173,22 +199,20 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
             || ecam.is_some_and(|ecam| ecam.reaches(address, register))
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, address: Address, register: Register) -> Result<u32, AccessError> {
-        self.first(
-            register.out_of_reach(address),
-            |ports| ports.read(address, register),
-            |ecam| ecam.read(address, register),
-        )
+        match self.read_by(self.policy, address, register) {
+            Err(AccessError::OutOfReach { .. }) => self.read_by_other(address, register),
+            done => done,
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, address: Address, register: Register, value: u32) -> Result<(), AccessError> {
-        self.first(
-            register.out_of_reach(address),
-            |ports| ports.write(address, register, value),
-            |ecam| ecam.write(address, register, value),
-        )
+        match self.write_by(self.policy, address, register, value) {
+            Err(AccessError::OutOfReach { .. }) => self.write_by_other(address, register, value),
+            done => done,
+        }
     }
 }
 

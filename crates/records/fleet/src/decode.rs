@@ -16,9 +16,12 @@ use nostall_postmortem::decompress::starts_with_reason;
 use nostall_postmortem::detect::{Detection, FoundRegion};
 use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer, TraceText};
+use nostall_postmortem::kernel::{
+    Cause, Crash, CrashedKernel, Evidence, Fact, KernelOffset, Parser, is_name, prefix,
+};
 use nostall_postmortem::log_ring::{LogEntry, LogRing};
 use nostall_postmortem::memory::{self, DumpFormat, Memory};
-use nostall_postmortem::symbols::{Symbol, Symbols, kernel_offset};
+use nostall_postmortem::symbols::{Symbol, Symbols};
 use nostall_postmortem::trace_region::{HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
 use nostall_pstore::{ByteOrder, Trace, Trust, Writer, ZoneKind, ZoneState};
@@ -26,10 +29,9 @@ use nostall_tracefile::linux::Formats;
 use nostall_tracefile::model::{EventKind, Source as _, TimeUnit};
 use sha2::{Digest, Sha256};
 
-use crate::crash::{self, Crash, Parser};
-use crate::line;
 use crate::names::Maps;
 use crate::schema::{Kind, TABLES};
+use crate::signature::signature;
 use crate::tables::{
     self, CALLS, CRASHES, Cell, DUMPS, MOST_BYTES, MOST_ROWS, RECORDS, Rows, TableNumber, nulls,
 };
@@ -142,10 +144,6 @@ struct Facts {
     size: Option<u64>,
     format: Option<&'static str>,
     error: Option<String>,
-    release: Option<String>,
-    build: Option<String>,
-    build_id: Option<String>,
-    offset: Option<u64>,
     /// Microseconds since 1970.
     time: Option<i64>,
     uptime: Option<i64>,
@@ -180,8 +178,7 @@ struct Dump<'a> {
     sink: &'a mut Sink<'a>,
     sent: Result<()>,
     facts: Facts,
-    /// Crashes, with the time and the trust level of their log.
-    crashes: Vec<(Crash, (Option<i64>, Trust))>,
+    kernel: CrashedKernel,
 }
 
 /// Columns that all lines of a log share.
@@ -204,7 +201,7 @@ impl<'a> Dump<'a> {
             sink,
             sent: Ok(()),
             facts: Facts::default(),
-            crashes: Vec::new(),
+            kernel: CrashedKernel::default(),
         }
     }
 
@@ -268,7 +265,7 @@ impl<'a> Dump<'a> {
         self.trust(Trust::Unchecked);
         let log = self.log("dmesg", Trust::Unchecked, None);
         let crashes = self.text(&log, text, &[]);
-        self.merge(&log, crashes);
+        self.kernel.add(crashes, log.trust, log.time);
     }
 
     fn image(&mut self, image: &Memory) {
@@ -295,7 +292,10 @@ impl<'a> Dump<'a> {
         }
         let traces = discovery.traces(&decoded);
         decoded.extend(traces.iter().map(TraceRegion::range));
-        self.facts.build_id = build_id(image, &decoded);
+        self.kernel.build_id = build_id(image, &decoded).map(|text| Fact {
+            text,
+            evidence: Evidence::Vmcoreinfo,
+        });
         for ring in discovery.log_rings(&decoded) {
             self.log_ring(&ring.ring());
         }
@@ -353,17 +353,25 @@ impl<'a> Dump<'a> {
                     }
                     let crashes = self.text(&log, &dmesg.text.bytes, &dmesg.text.unverified);
                     has_dmesg_crash |= !crashes.is_empty();
-                    self.merge(&log, crashes);
+                    self.kernel.add(crashes, log.trust, log.time);
                 }
                 Content::Console(text) | Content::Pmsg(text) => {
                     let log = self.log(source, record.trust, None);
                     let crashes = self.text(&log, &text.bytes, &text.unverified);
                     if record.kind() == ZoneKind::Console && !has_dmesg_crash {
-                        self.merge(&log, crashes);
+                        self.kernel.add(crashes, log.trust, log.time);
                     }
                 }
             }
         }
+    }
+
+    /// Returns the symbols of the crashed kernel, with linked addresses.
+    fn symbols(&self) -> Option<Arc<Symbols>> {
+        let release = self.kernel.release();
+        self.options
+            .maps
+            .of(release.as_ref().map(|fact| &*fact.text))
     }
 
     fn trust(&mut self, trust: Trust) {
@@ -386,23 +394,13 @@ impl<'a> Dump<'a> {
         *next - 1
     }
 
-    fn merge(&mut self, log: &Log, crashes: Vec<Crash>) {
-        let crashes = crashes
-            .into_iter()
-            .map(|crash| (crash, (log.time, log.trust)));
-        crash::merge(&mut self.crashes, crashes);
-    }
-
     /// Adds the lines of a text, and returns the crashes in them.
     fn text(&mut self, log: &Log, bytes: &[u8], unverified: &[Range<usize>]) -> Vec<Crash> {
         let mut parser = Parser::default();
-        self.facts.offset = self.facts.offset.or_else(|| {
-            let mut known = Cow::from(bytes);
-            for range in unverified {
-                known.to_mut()[range.clone()].fill(0);
-            }
-            kernel_offset(&known)
-        });
+        self.kernel.offset = self
+            .kernel
+            .offset
+            .or_else(|| KernelOffset::of_verified(bytes, unverified));
         self.facts.decoded += bytes.len() as u64;
         let (mut at, mut sequence, mut uptime) = (0, 0, None);
         while at < bytes.len() && !self.is_stopped() {
@@ -410,13 +408,13 @@ impl<'a> Dump<'a> {
             let end = memchr::memchr(b'\n', rest);
             let raw = &rest[..end.unwrap_or(rest.len())];
             let lossy = readable(raw);
-            let (about, words) = line::about(&lossy);
-            let prefix = lossy.len() - words.len();
-            let unverified = within(unverified, at + prefix..at + raw.len());
+            let (prefix, words) = prefix(&lossy);
+            let start = lossy.len() - words.len();
+            let unverified = within(unverified, at + start..at + raw.len());
             if log.source != "pmsg" {
-                parser.line(words, about.time);
-                self.kernel(words);
-                uptime = about.time.or(uptime);
+                parser.line(words, prefix.time);
+                self.kernel.read_line(words);
+                uptime = prefix.time.or(uptime);
             }
             let shown = (!self.options.redact).then_some(words);
             self.push(
@@ -425,12 +423,12 @@ impl<'a> Dump<'a> {
                     Cell::Word(log.source),
                     Cell::Int(log.number),
                     Cell::Long(sequence),
-                    Cell::maybe_int(about.cpu),
-                    Cell::maybe_long(about.time),
-                    Cell::maybe_int(about.level),
+                    Cell::maybe_int(prefix.cpu),
+                    Cell::maybe_long(prefix.time),
+                    Cell::maybe_int(prefix.level),
                     Cell::text(shown),
                     // The recorded length: in `words`, U+FFFD is longer than the invalid bytes.
-                    Cell::long(raw.len() - prefix),
+                    Cell::long(raw.len() - start),
                     ranges(&unverified),
                     Cell::Word(log.trust.name()),
                 ],
@@ -440,18 +438,6 @@ impl<'a> Dump<'a> {
         }
         self.facts.uptime = self.facts.uptime.max(uptime);
         parser.finish()
-    }
-
-    /// Reads the release and the build from the kernel's first line.
-    fn kernel(&mut self, line: &str) {
-        if let Some(rest) = line.strip_prefix("Linux version ")
-            && let Some((release, rest)) = rest.split_once(' ')
-            && let Some(release) = crash::release(release)
-        {
-            self.facts.release = Some(release.to_owned());
-            let build = rest.find(" #").and_then(|at| crash::version(&rest[at..]));
-            self.facts.build = build.map(str::to_owned).or(self.facts.build.take());
-        }
     }
 
     fn log_ring(&mut self, ring: &LogRing<'_>) {
@@ -491,23 +477,20 @@ impl<'a> Dump<'a> {
                 ],
             );
         }
-        self.merge(&log, parser.finish());
+        self.kernel.add(parser.finish(), log.trust, log.time);
     }
 
     /// Adds the calls in ramoops' trace zones.
     fn calls(&mut self, record: &Record<'_>, calls: &Calls<'_>) {
         self.facts.decoded += record.stored as u64;
         let number = self.number("ftrace");
-        let symbols = self.options.maps.of(self.facts.release.as_deref());
+        let symbols = self.symbols();
         let symbols = symbols.as_deref();
-        let offset = self.facts.offset.or_else(|| {
+        self.kernel.offset = self.kernel.offset.or_else(|| {
             let addresses = calls.iter().map(|call| call.record.ip);
-            symbols.and_then(|symbols| Some(symbols.solve_offset(addresses)?.offset))
+            symbols?.solve_offset(addresses).map(KernelOffset::Solved)
         });
-        if symbols.is_some() {
-            self.facts.offset = offset;
-        }
-        let offset = offset.unwrap_or(0);
+        let offset = self.kernel.offset.map_or(0, KernelOffset::value);
         let mut sequence = 0;
         self.send(CALLS);
         let (mut all, mut some) = (calls.iter(), Vec::new());
@@ -610,14 +593,19 @@ impl<'a> Dump<'a> {
         self.facts.traces += 1;
         self.trust(Trust::Unchecked);
         let number = self.number("trace");
-        if self.facts.build_id.is_none() && !region.header.build_id.as_bytes().is_empty() {
-            self.facts.build_id = Some(hex(region.header.build_id.as_bytes()));
+        let build_id = region.header.build_id.as_bytes();
+        if self.kernel.build_id.is_none() && !build_id.is_empty() {
+            self.kernel.build_id = Some(Fact {
+                text: hex(build_id),
+                evidence: Evidence::Trace,
+            });
         }
+        let loaded = region.load_offset().map(KernelOffset::InTrace);
         if region.state == HeaderState::Sound {
-            self.facts.offset = self.facts.offset.or(region.load_offset());
+            self.kernel.offset = self.kernel.offset.or(loaded);
         }
-        let offset = region.load_offset().or(self.facts.offset).unwrap_or(0);
-        let symbols = self.options.maps.of(self.facts.release.as_deref());
+        let offset = loaded.or(self.kernel.offset).map_or(0, KernelOffset::value);
+        let symbols = self.symbols();
         let symbols = symbols.as_deref();
         // Events have names and no addresses, so an address is named by its digits.
         let numbered = |address| Some(format!("{ADDRESS}{address:x}"));
@@ -753,14 +741,14 @@ impl<'a> Dump<'a> {
             .sum::<u32>();
         self.trust(Trust::Unchecked);
         let number = self.number("ftrace-ring");
-        let symbols = self.options.maps.of(self.facts.release.as_deref());
+        let symbols = self.symbols();
         let symbols = symbols.map(|symbols| Symbols::clone(&symbols));
         let with = |symbols| Kernel::new(image, buffer, symbols, Formats::default(), None);
         // Symbols of another build are not used.
         let Ok(kernel) = with(symbols).or_else(|_| with(None)) else {
             return;
         };
-        self.facts.offset = self.facts.offset.or(kernel.offset());
+        self.kernel.offset = self.kernel.offset.or(kernel.offset());
         let mut text = TraceText::new(&kernel, buffer);
         let mut merge = Merge::new(image, buffer, MergeBy::Boot);
         let (mut calls, mut records) = (0, 0);
@@ -819,17 +807,12 @@ impl<'a> Dump<'a> {
 
     /// Adds the crashes and the row of the input, and sends all rows.
     fn finish(mut self, path: Option<&Path>, nanoseconds: Option<u128>) -> Result<()> {
-        let crashes = std::mem::take(&mut self.crashes);
-        for (crash, _) in crashes.iter().rev() {
-            let release = self.facts.release.take();
-            self.facts.release = release.or_else(|| crash.release.clone());
-            let build = self.facts.build.take();
-            self.facts.build = build.or_else(|| crash.build.clone());
+        let kernel = std::mem::take(&mut self.kernel);
+        let release = kernel.release().map(|fact| fact.text);
+        for (sequence, cause) in kernel.causes().iter().enumerate() {
+            self.crash(sequence, cause, release.as_deref());
         }
-        for (sequence, (crash, (time, trust))) in crashes.iter().enumerate() {
-            self.crash(sequence, crash, *time, *trust);
-        }
-        self.dump(path, nanoseconds);
+        self.dump(path, nanoseconds, &kernel, release.as_deref());
         // Engines read the row of an input only when it is complete.
         for table in [RECORDS, CALLS, CRASHES, DUMPS] {
             self.send(table);
@@ -837,10 +820,11 @@ impl<'a> Dump<'a> {
         self.sent
     }
 
-    fn crash(&mut self, sequence: usize, crash: &Crash, time: Option<i64>, trust: Trust) {
+    fn crash(&mut self, sequence: usize, cause: &Cause, release: Option<&str>) {
+        let crash = &cause.crash;
         let frames = crash.frames();
-        let signature = crash::signature(&frames);
-        let release = crash.release.clone().or_else(|| self.facts.release.clone());
+        let signature = signature(&frames);
+        let release = crash.release.as_deref().or(release);
         let shown = |text: Option<&str>| match text {
             Some(text) if !self.options.redact => Some(text.to_owned()),
             _ => None,
@@ -871,15 +855,21 @@ impl<'a> Dump<'a> {
                 },
                 Cell::text(crash.taint.as_deref()),
                 Cell::maybe_int(crash.cpu),
-                Cell::text(release.as_deref()),
+                Cell::text(release),
                 Cell::maybe_long(crash.uptime),
-                time.map_or(Cell::Null, Cell::Time),
-                Cell::Text(trust.name()),
+                cause.time.map_or(Cell::Null, Cell::Time),
+                Cell::Text(cause.trust.name()),
             ],
         );
     }
 
-    fn dump(&mut self, path: Option<&Path>, nanoseconds: Option<u128>) {
+    fn dump(
+        &mut self,
+        path: Option<&Path>,
+        nanoseconds: Option<u128>,
+        kernel: &CrashedKernel,
+        release: Option<&str>,
+    ) {
         let facts = std::mem::take(&mut self.facts);
         let counts = self.counts;
         let has_any = facts.regions + facts.log_rings + facts.traces > 0;
@@ -907,10 +897,10 @@ impl<'a> Dump<'a> {
                 Cell::text(facts.format),
                 Cell::Text(status),
                 Cell::text(error),
-                Cell::text(facts.release.as_deref()),
-                Cell::text(facts.build.as_deref()),
-                Cell::text(facts.build_id.as_deref()),
-                Cell::address(facts.offset),
+                Cell::text(release),
+                Cell::text(kernel.build().as_ref().map(|fact| &*fact.text)),
+                Cell::text(kernel.build_id.as_ref().map(|fact| &*fact.text)),
+                Cell::address(kernel.offset.map(KernelOffset::value)),
                 facts.time.map_or(Cell::Null, Cell::Time),
                 Cell::maybe_long(facts.uptime),
                 Cell::int(facts.regions),
@@ -982,7 +972,7 @@ fn machine(path: &Path, redact: bool) -> Option<String> {
 
 /// Returns whether a text has the form of a function's path, such as `uart::Port::send`.
 fn is_path(text: &str) -> bool {
-    text.split("::").all(crash::is_name)
+    text.split("::").all(is_name)
 }
 
 /// Returns a function's name and the distance from its start.

@@ -2,7 +2,7 @@
 //!
 //! - [`schema`]: the tables `dumps`, `records`, `calls` and `crashes`, with units.
 //! - [`decode`]: one input as rows of these tables.
-//! - [`crash`]: panics and oopses in a log, and the signature of a stack.
+//! - [`signature`]: the signature of a crash, from the functions of its stack.
 //! - [`export`]: many inputs into files, in batches that a killed run resumes.
 //! - [`synth`]: a fleet of made dumps with known answers.
 //!
@@ -19,7 +19,6 @@ struct Readme;
 
 #[cfg(feature = "cli")]
 pub mod cli;
-pub mod crash;
 pub mod decode;
 #[cfg(feature = "cli")]
 pub mod export;
@@ -31,8 +30,7 @@ pub mod names;
 #[cfg(feature = "cli")]
 pub mod output;
 pub mod schema;
+pub mod signature;
 #[cfg(feature = "cli")]
 pub mod synth;
 pub mod tables;
-
-mod line;

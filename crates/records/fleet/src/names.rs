@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use nostall_postmortem::kernel::is_of_release;
 use nostall_postmortem::symbols::Symbols;
-
-use crate::crash;
 
 /// Source of symbols.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +69,7 @@ impl Releases {
 
     fn of(&self, release: &str) -> Option<Arc<Symbols>> {
         // The release is text of the crashed machine, and no path.
-        if !release.chars().all(crash::is_of_release) {
+        if !release.chars().all(is_of_release) {
             return None;
         }
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,6 +8,8 @@
 //!   and its doubts.
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of
 //!   unverified bytes. [`Decoded::linux_files`] rebuilds the files of Linux's `/sys/fs/pstore`.
+//! - [`kernel`]: the kernel that crashed: release, build, load offset and the causes of the crash,
+//!   each with the place where it was found.
 //! - [`banner`]: the banners of Linux kernels in their memory.
 //! - [`log_ring`]: the log rings of nostall-console, of a machine of any word size and byte order.
 //! - [`join`]: the output of nostall-console, with the lines whole that were cut.
@@ -60,6 +62,7 @@ pub mod detect;
 pub mod discovery;
 pub mod ftrace_ring;
 pub mod join;
+pub mod kernel;
 pub mod log_ring;
 pub mod memory;
 pub mod symbols;

@@ -11,9 +11,10 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use nostall_postmortem::kernel::Crash;
 use serde::Serialize;
 
-use crate::crash::{Crash, signature};
+use crate::signature::signature;
 use kernel::Build;
 use machine::Machine;
 use random::Random;

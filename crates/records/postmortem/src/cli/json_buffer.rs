@@ -108,7 +108,9 @@ pub fn buffer(
         trust: Trust::Unchecked.name(),
         records: buffer.records(),
         boots: buffer.boots(),
-        kernel_offset: kernel.offset().map(|offset| format!("{offset:#x}")),
+        kernel_offset: kernel
+            .offset()
+            .map(|offset| format!("{:#x}", offset.value())),
         cpus: cpus(buffer),
         notes: buffer.notes(),
     };

@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::Path;
 
 use super::escape::escape_name;
-use crate::symbols::{Symbols, kernel_offset};
+use crate::kernel::KernelOffset;
+use crate::symbols::Symbols;
 use crate::{Content, Decoded, Dmesg};
 use anyhow::{Result, anyhow};
 
@@ -56,30 +57,28 @@ pub fn moved(
     note: impl Fn(fmt::Arguments<'_>),
 ) -> Names {
     let offset = given
-        .or_else(|| said(decoded))
-        .or_else(|| fits(&symbols, decoded, note));
-    Names(Some(symbols.with_offset(offset.unwrap_or(0))))
+        .map(KernelOffset::Given)
+        .or_else(|| in_log(decoded))
+        .or_else(|| solved(&symbols, decoded, note));
+    let offset = offset.map_or(0, KernelOffset::value);
+    Names(Some(symbols.with_offset(offset)))
 }
 
 /// Returns the offset in the kernel's log, if that line is verified.
-fn said(decoded: &Decoded<'_>) -> Option<u64> {
+fn in_log(decoded: &Decoded<'_>) -> Option<KernelOffset> {
     decoded.records().find_map(|record| match record.content {
         Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) => {
-            let mut bytes = text.bytes;
-            for range in text.unverified {
-                bytes[range].fill(0);
-            }
-            kernel_offset(&bytes)
+            KernelOffset::of_verified(&text.bytes, &text.unverified)
         }
         _ => None,
     })
 }
 
-fn fits(
+fn solved(
     symbols: &Symbols,
     decoded: &Decoded<'_>,
     note: impl Fn(fmt::Arguments<'_>),
-) -> Option<u64> {
+) -> Option<KernelOffset> {
     let calls = decoded.records().find_map(|record| match record.content {
         Content::Ftrace(calls) => Some(calls),
         _ => None,
@@ -95,9 +94,7 @@ fn fits(
         ));
         return None;
     };
-    note(format_args!(
-        "kernel offset {:#x}: puts {} of {} traced addresses on functions, the next best {}",
-        solved.offset, solved.score, solved.addresses, solved.runner_up
-    ));
-    Some(solved.offset)
+    let offset = KernelOffset::Solved(solved);
+    note(format_args!("{offset}"));
+    Some(offset)
 }

@@ -247,7 +247,7 @@ impl Part for Buffer<'_> {
     fn explain(&self) -> Vec<String> {
         let note = self.kernel.as_ref().ok().and_then(Kernel::note);
         let notes = self.buffer.notes().into_iter();
-        notes.chain(note.map(str::to_owned)).collect()
+        notes.chain(note).collect()
     }
     fn fault(&self, input: &Input) -> Option<Outcome> {
         let other = self.kernel.as_ref().err()?;

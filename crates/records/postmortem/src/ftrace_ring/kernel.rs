@@ -7,6 +7,7 @@ use super::constants::{ALIGN, Constants};
 use super::entry::{Entry, decode, is_trace_event, type_name};
 use super::merge::{Merge, MergeBy};
 use super::version::Version;
+use crate::kernel::KernelOffset;
 use crate::memory::Memory;
 use crate::symbols::{Symbol, Symbols};
 
@@ -17,8 +18,8 @@ pub struct Kernel {
     symbols: Option<Symbols>,
     formats: Formats,
     constants: Option<Constants>,
-    /// Sentence about its KASLR offset, if there is one.
-    note: Option<String>,
+    /// KASLR offset, if it is known.
+    offset: Option<KernelOffset>,
 }
 
 /// Symbols of another kernel than the one that wrote a ring buffer.
@@ -34,7 +35,7 @@ impl Kernel {
             symbols: None,
             formats: Formats::default(),
             constants: None,
-            note: None,
+            offset: None,
         }
     }
 
@@ -59,26 +60,20 @@ impl Kernel {
         let Some(symbols) = symbols else {
             return Ok(kernel);
         };
-        let found = match told(buffer, &symbols)? {
-            Some(told) => {
-                if let Some(offset) = offset.filter(|offset| *offset != told) {
+        kernel.offset = match in_ring(buffer, &symbols)? {
+            Some(found) => {
+                if let Some(offset) = offset.filter(|offset| *offset != found) {
                     return Err(OtherKernel(format!(
-                        "--kaslr-offset {offset:#x} is not the ring buffer's, which is {told:#x}"
+                        "--kaslr-offset {offset:#x} is not the ring buffer's, which is {found:#x}"
                     )));
                 }
-                kernel.note = Some(format!("kernel offset {told:#x}, from the ring buffer"));
-                told
+                Some(KernelOffset::InRing(found))
             }
-            None => match offset.or_else(|| kernel.solve(image, buffer, &symbols)) {
-                Some(offset) => offset,
-                None => {
-                    let note = "the ring buffer does not tell the kernel's offset, so the names \
-                                may be wrong; --kaslr-offset sets it";
-                    kernel.note = Some(note.to_owned());
-                    0
-                }
-            },
+            None => offset
+                .map(KernelOffset::Given)
+                .or_else(|| kernel.solve(image, buffer, &symbols)),
         };
+        let found = kernel.offset.map_or(0, KernelOffset::value);
         let symbols = symbols.with_offset(found);
         kernel.constants = Constants::find(image, &symbols);
         kernel.symbols = Some(symbols);
@@ -86,7 +81,12 @@ impl Kernel {
     }
 
     /// Finds the offset with which the traced addresses are functions.
-    fn solve(&mut self, image: &Memory, buffer: &RingBuffer, symbols: &Symbols) -> Option<u64> {
+    fn solve(
+        &self,
+        image: &Memory,
+        buffer: &RingBuffer,
+        symbols: &Symbols,
+    ) -> Option<KernelOffset> {
         const ENOUGH: usize = 1 << 16;
         let mut merge = Merge::new(image, buffer, MergeBy::Linux);
         let mut addresses = Vec::new();
@@ -99,22 +99,26 @@ impl Kernel {
                 _ => {}
             }
         }
-        let solved = symbols.solve_offset(addresses)?;
-        self.note = Some(format!(
-            "kernel offset {:#x}: puts {} of {} traced addresses on functions, the next best {}",
-            solved.offset, solved.score, solved.addresses, solved.runner_up
-        ));
-        Some(solved.offset)
+        symbols.solve_offset(addresses).map(KernelOffset::Solved)
     }
 
     /// Returns a sentence about the kernel's offset, if there is one.
-    pub fn note(&self) -> Option<&str> {
-        self.note.as_deref()
+    pub fn note(&self) -> Option<String> {
+        self.symbols.as_ref()?;
+        match self.offset {
+            Some(KernelOffset::Given(_)) => None,
+            Some(offset) => Some(offset.to_string()),
+            None => Some(
+                "the ring buffer does not tell the kernel's offset, so the names may be wrong; \
+                 --kaslr-offset sets it"
+                    .to_owned(),
+            ),
+        }
     }
 
-    /// Returns the KASLR offset, if there are symbols.
-    pub fn offset(&self) -> Option<u64> {
-        self.symbols.as_ref().map(Symbols::offset)
+    /// Returns the KASLR offset, if it is known. Without symbols it is not searched for.
+    pub const fn offset(&self) -> Option<KernelOffset> {
+        self.offset
     }
 
     /// Returns the event formats.
@@ -150,7 +154,10 @@ impl Kernel {
     /// Returns whether the next boot of Linux prints an event field by field: a trace event of a
     /// kernel that ran at another address.
     pub(super) fn is_printed_by_fields(&self, id: u16) -> bool {
-        self.offset().is_some_and(|offset| offset != 0) && is_trace_event(self.version, id)
+        self.symbols
+            .as_ref()
+            .is_some_and(|symbols| symbols.offset() != 0)
+            && is_trace_event(self.version, id)
     }
 }
 
@@ -172,7 +179,7 @@ impl Names for Kernel {
 
 /// Returns the KASLR offset in the ring buffer. `None` if the buffer has none, or if the symbols
 /// lack both names.
-fn told(buffer: &RingBuffer, symbols: &Symbols) -> Result<Option<u64>, OtherKernel> {
+fn in_ring(buffer: &RingBuffer, symbols: &Symbols) -> Result<Option<u64>, OtherKernel> {
     let anchors = buffer.cpus.iter().filter_map(|cpu| cpu.anchors);
     match buffer.version {
         Version::V6_14_9 => {

@@ -65,7 +65,7 @@ impl RingSource {
     ) -> Result<Self, ReadError> {
         let kernel =
             Kernel::new(&image, &buffer, symbols, formats, None).map_err(ReadError::new)?;
-        let mut notes: Vec<_> = kernel.note().map(str::to_owned).into_iter().collect();
+        let mut notes: Vec<_> = kernel.note().into_iter().collect();
         notes.extend(buffer.notes());
         notes.extend(image.doubt());
         Ok(Self {

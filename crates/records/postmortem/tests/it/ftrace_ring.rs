@@ -8,6 +8,7 @@ use assert_cmd::cargo::cargo_bin;
 use nostall_postmortem::ftrace_ring::{
     Entry, Kernel, Merge, MergeBy, RingBuffer, RingSource, load_formats,
 };
+use nostall_postmortem::kernel::KernelOffset;
 use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
 use nostall_tracefile::linux::Formats;
@@ -773,11 +774,9 @@ fn the_buffer_provides_the_kernels_offset() {
         let symbols = Symbols::load(map()).unwrap();
         Kernel::new(&image, buffer, Some(symbols), Formats::default(), offset)
     };
-    assert_eq!(kernel(None).unwrap().offset(), Some(0x14c0_0000));
-    assert_eq!(
-        kernel(Some(0x14c0_0000)).unwrap().offset(),
-        Some(0x14c0_0000)
-    );
+    let found = Some(KernelOffset::InRing(0x14c0_0000));
+    assert_eq!(kernel(None).unwrap().offset(), found);
+    assert_eq!(kernel(Some(0x14c0_0000)).unwrap().offset(), found);
     assert!(kernel(Some(0)).is_err());
 }
 

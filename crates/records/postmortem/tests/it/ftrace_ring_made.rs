@@ -2,6 +2,7 @@
 //! damage at any place.
 
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
+use nostall_postmortem::kernel::KernelOffset;
 use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
 use nostall_tracefile::linux::{Formats, Order};
@@ -325,7 +326,7 @@ fn the_first_trace_event_counts_as_a_fixed_type_if_the_kernel_was_moved() {
     let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
     let kernel = Kernel::new(&image, &buffer, Some(symbols), formats.clone(), None).unwrap();
-    assert_eq!(kernel.offset(), Some(6 << 20));
+    assert_eq!(kernel.offset(), Some(KernelOffset::InRing(6 << 20)));
     let mut out = Vec::new();
     let mut text = TraceText::as_linux(&kernel, &buffer);
     let mut merge = Merge::new(&image, &buffer, MergeBy::Linux);

@@ -2,7 +2,7 @@
 
 /// Contents of a line's prefix. A missing part is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct Prefix {
     /// Syslog level, 0 to 7.
     pub level: Option<i32>,
     /// Nanoseconds since boot.
@@ -12,30 +12,30 @@ pub struct About {
 }
 
 /// Splits a line into its prefix and its text: `<6>[    1.234567][    C1] text`.
-pub fn about(line: &str) -> (About, &str) {
-    let mut about = About::default();
+pub fn prefix(line: &str) -> (Prefix, &str) {
+    let mut prefix = Prefix::default();
     let mut rest = line;
     if let Some((level, after)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'))
         && let Ok(number) = level.parse::<u16>()
     {
-        about.level = Some(i32::from(number & 7));
+        prefix.level = Some(i32::from(number & 7));
         rest = after;
     }
     if let Some((time, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
         && let Some(time) = nanoseconds(time.trim())
     {
-        about.time = Some(time);
+        prefix.time = Some(time);
         rest = after;
         if let Some((caller, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
             && let Some((kind @ ("C" | "T"), number)) = caller.trim().split_at_checked(1)
             && let Ok(number) = number.parse()
         {
-            about.cpu = (kind == "C").then_some(number);
+            prefix.cpu = (kind == "C").then_some(number);
             rest = after;
         }
         rest = rest.strip_prefix(' ').unwrap_or(rest);
     }
-    (about, rest)
+    (prefix, rest)
 }
 
 fn nanoseconds(time: &str) -> Option<i64> {
@@ -54,42 +54,42 @@ mod tests {
 
     #[test]
     fn a_line_has_the_level_time_and_cpu_that_its_kernel_printed() {
-        let about_of = |level, time, cpu| About { level, time, cpu };
+        let prefix_of = |level, time, cpu| Prefix { level, time, cpu };
         for (line, wanted, text) in [
             (
                 "<6>[    1.234567] x",
-                about_of(Some(6), Some(1_234_567_000), None),
+                prefix_of(Some(6), Some(1_234_567_000), None),
                 "x",
             ),
             (
                 "<12>[    1.000000] x",
-                about_of(Some(4), Some(1_000_000_000), None),
+                prefix_of(Some(4), Some(1_000_000_000), None),
                 "x",
             ),
             (
                 "[   99.000001][    C1]  x",
-                about_of(None, Some(99_000_001_000), Some(1)),
+                prefix_of(None, Some(99_000_001_000), Some(1)),
                 " x",
             ),
             (
                 "[   99.000001][  T812] x",
-                about_of(None, Some(99_000_001_000), None),
+                prefix_of(None, Some(99_000_001_000), None),
                 "x",
             ),
             (
                 "[   99.000001] [ab] x",
-                about_of(None, Some(99_000_001_000), None),
+                prefix_of(None, Some(99_000_001_000), None),
                 "[ab] x",
             ),
-            ("Panic#1 Part1", About::default(), "Panic#1 Part1"),
+            ("Panic#1 Part1", Prefix::default(), "Panic#1 Part1"),
             (
                 "[99999999999999999999.000000] x",
-                About::default(),
+                Prefix::default(),
                 "[99999999999999999999.000000] x",
             ),
-            ("<x>[1.0] y", About::default(), "<x>[1.0] y"),
+            ("<x>[1.0] y", Prefix::default(), "<x>[1.0] y"),
         ] {
-            assert_eq!(about(line), (wanted, text), "{line}");
+            assert_eq!(prefix(line), (wanted, text), "{line}");
         }
     }
 }

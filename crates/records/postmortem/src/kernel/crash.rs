@@ -1,6 +1,6 @@
-//! Panics and oopses in a kernel's log, and the signature of their stacks.
+//! Panics and oopses in a kernel's log, and the normalised functions of their stacks.
 //!
-//! The signature is the same for every build and load address. It is made of function names alone:
+//! These functions are the same for every build and load address:
 //!
 //! 1. Frames that Linux marks as unreliable are left out: `?`, PowerPC's `(unreliable)`, and s390's
 //!    parentheses. The stack scan found them, and no call did.
@@ -8,26 +8,23 @@
 //!    offset, length or module. A mangled Rust name becomes its path, without the crate's hash.
 //! 3. Functions that report or enter (`dump_stack`, `panic`, `oops_end`, `asm_exc_page_fault`,
 //!    `worker_thread`) are left out, and so are repetitions of a name in a row.
-//! 4. The first [`FRAMES`] names, each with a line feed, are hashed with SHA-256. The signature is
-//!    the first 16 hexadecimal digits.
+//! 4. The first [`FRAMES`] names remain.
 //!
-//! The precedent is ABRT's `duphash` of kernel oopses. It hashes the names of reliable frames, cut
-//! off at the first dot, without frames of a list of helpers.
+//! The precedent is ABRT's `duphash` of kernel oopses. It has the names of reliable frames, cut off
+//! at the first dot, without frames of a list of helpers.
 //!
 //! Reports of x86, arm, arm64, riscv, powerpc and s390 are read.
 
 use std::fmt::{self, Write};
 
-use sha2::{Digest, Sha256};
-
-/// Maximum number of frames in a signature.
+/// Maximum number of normalised functions.
 pub const FRAMES: usize = 5;
 
 /// Maximum number of frames of a stack.
 const MOST_FRAMES: usize = 32;
 
 /// Maximum number of crashes of a log and of a dump: a forged log may have any number.
-const MOST_CRASHES: usize = 1000;
+pub(super) const MOST_CRASHES: usize = 1000;
 
 /// Maximum length of a C function's name in bytes: Linux's limit up to 6.0.
 const LONGEST_NAME: usize = 128;
@@ -136,7 +133,7 @@ pub struct Crash {
 }
 
 impl Crash {
-    /// Returns the normalised functions of the signature, innermost first, at most [`FRAMES`].
+    /// Returns the normalised functions of the stack, innermost first, at most [`FRAMES`].
     pub fn frames(&self) -> Vec<String> {
         let mut frames: Vec<String> = Vec::with_capacity(FRAMES);
         for function in &self.stack {
@@ -163,38 +160,9 @@ impl Crash {
     }
 
     /// Returns whether both are the same report, in two logs of one boot.
-    fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         self.uptime == other.uptime && self.reason == other.reason
     }
-}
-
-/// Returns the signature of the functions from [`Crash::frames`], 16 hexadecimal digits; `None`
-/// without functions.
-pub fn signature(frames: &[String]) -> Option<String> {
-    let mut hash = Sha256::new();
-    for frame in frames {
-        hash.update(frame);
-        hash.update("\n");
-    }
-    let hash = hash.finalize();
-    let digits = hash[..8].iter().map(|byte| format!("{byte:02x}"));
-    (!frames.is_empty()).then(|| digits.collect())
-}
-
-/// Adds a log's crashes to those of other logs of the same boot. If two logs have the same report,
-/// the one with a panic stays, or else the one with the longer stack. `T` describes the log.
-pub fn merge<T>(all: &mut Vec<(Crash, T)>, new: impl IntoIterator<Item = (Crash, T)>) {
-    for (crash, log) in new {
-        let weight = |crash: &Crash| (crash.panic.is_some(), crash.stack.len());
-        let is_full = all.len() >= MOST_CRASHES;
-        match all.iter_mut().find(|(known, _)| known.is_same(&crash)) {
-            Some(known) if weight(&known.0) >= weight(&crash) => {}
-            Some(known) => *known = (crash, log),
-            None if is_full => {}
-            None => all.push((crash, log)),
-        }
-    }
-    all.sort_by_key(|(crash, _)| crash.uptime);
 }
 
 /// Reads a log line by line.
@@ -428,7 +396,7 @@ fn taint_flags(text: &str) -> String {
 
 /// Returns the text if it has the form of a kernel's release. An example is `6.1.0-13-amd64`: a
 /// version number, then letters, digits and `.-_+~`, 64 bytes at most.
-pub(crate) fn release(text: &str) -> Option<&str> {
+pub(super) fn release(text: &str) -> Option<&str> {
     let (major, rest) = text.trim().split_once('.')?;
     let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_version = (1..=3).contains(&major.len()) && is_number(major);
@@ -441,13 +409,13 @@ pub(crate) fn release(text: &str) -> Option<&str> {
 }
 
 /// Returns whether a kernel's release may contain a character.
-pub(crate) const fn is_of_release(c: char) -> bool {
+pub const fn is_of_release(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '~')
 }
 
 /// Returns the text if it has the form of the version of a kernel's build. An example is `#1 SMP
 /// Fri Nov 20 23:26:33 UTC 2026`: a number sign and a number, 64 bytes at most.
-pub(crate) fn version(text: &str) -> Option<&str> {
+pub(super) fn version(text: &str) -> Option<&str> {
     let text = text.trim();
     let is_allowed = |c: char| is_of_release(c) || matches!(c, ' ' | '#' | ':' | '(' | ')' | '/');
     let number = text.strip_prefix('#')?;
@@ -505,7 +473,7 @@ fn is_hex(digits: &str) -> bool {
 }
 
 /// Returns whether a text has the form of a function's name.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
     let longest = match name.starts_with("_R") {
         true => LONGEST_RUST_NAME,
@@ -543,19 +511,12 @@ impl Write for Path {
     }
 }
 
-/// Returns the crashes in a whole log, whose lines start with their level and time.
-pub fn crashes(log: &str) -> Vec<Crash> {
-    let mut parser = Parser::default();
-    for line in log.lines() {
-        let (about, text) = crate::line::about(line);
-        parser.line(text, about.time);
-    }
-    parser.finish()
-}
-
 #[cfg(test)]
 mod tests {
+    use nostall_pstore::Trust;
+
     use super::*;
+    use crate::kernel::CrashedKernel;
 
     const OOPS: &str = "\
 <1>[   12.345678] BUG: kernel NULL pointer dereference, address: 0000000000000008
@@ -581,6 +542,13 @@ mod tests {
 <0>[   12.400200] ---[ end Kernel panic - not syncing: Fatal exception in interrupt ]---
 ";
 
+    fn crashes(log: &str) -> Vec<Crash> {
+        let mut kernel = CrashedKernel::default();
+        kernel.read_log(log, Trust::Unchecked);
+        let causes = kernel.causes().iter();
+        causes.map(|cause| cause.crash.clone()).collect()
+    }
+
     #[test]
     fn an_oops_that_ends_in_a_panic_is_one_crash() {
         let [crash] = &crashes(OOPS)[..] else {
@@ -604,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_the_same_for_other_addresses_offsets_and_suffixes() {
+    fn frames_are_the_same_for_other_addresses_offsets_and_suffixes() {
         let other = OOPS
             .replace(
                 "nvme_complete_rq.cold+0x1c/0x2f0",
@@ -613,17 +581,11 @@ mod tests {
             .replace("blk_complete_reqs.isra.0+0x40", "blk_complete_reqs+0x44")
             .replace("  ? __die_body.cold+0x1a/0x1f", "  ? vfs_read+0x1/0x2")
             .replace("0x2a000000", "0x1c000000");
-        let of = |log: &str| signature(&crashes(log)[0].frames()).unwrap();
         assert_eq!(of(OOPS), of(&other));
-        assert_eq!(of(OOPS).len(), 16);
-        assert_ne!(
-            of(OOPS),
-            of(&OOPS.replace("nvme_pci_complete_rq", "virtblk_done"))
-        );
     }
 
     #[test]
-    fn recorded_panics_of_two_kernels_have_the_same_signature() {
+    fn recorded_panics_of_two_kernels_have_the_same_frames() {
         const PSTORE: &str = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../drivers/pstore/tests/fixtures"
@@ -671,29 +633,14 @@ mod tests {
     #[test]
     fn two_logs_of_a_boot_have_each_crash_once() {
         let (oops, _) = OOPS.split_once("<0>[").unwrap();
-        let mut all = Vec::new();
-        merge(&mut all, crashes(oops).into_iter().map(|crash| (crash, 1)));
-        merge(&mut all, crashes(OOPS).into_iter().map(|crash| (crash, 2)));
-        assert_eq!(all.len(), 1);
-        assert!(all[0].0.panic.is_some());
-        assert_eq!(all[0].1, 2);
-    }
-
-    #[test]
-    fn a_log_that_is_full_of_crashes_has_the_first_thousand() {
-        let log = |from: usize| {
-            (from..from + 2000).fold(String::new(), |log, number| {
-                log + &format!("[{number:5}.000000] kernel BUG at {number}\n")
-            })
+        let mut kernel = CrashedKernel::default();
+        kernel.read_log(oops, Trust::Unverified);
+        kernel.read_log(OOPS, Trust::Verified);
+        let [cause] = kernel.causes() else {
+            panic!("{:#?}", kernel.causes());
         };
-        let mut all = Vec::new();
-        for from in [0, 2000] {
-            let found = crashes(&log(from));
-            assert_eq!(found.len(), 1000);
-            merge(&mut all, found.into_iter().map(|crash| (crash, ())));
-        }
-        assert_eq!(all.len(), 1000);
-        assert_eq!(all[999].0.uptime, Some(999_000_000_000));
+        assert!(cause.crash.panic.is_some());
+        assert_eq!(cause.trust, Trust::Verified);
     }
 
     #[test]
@@ -726,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn a_powerpc_oops_has_a_signature_without_its_unreliable_frames() {
+    fn a_powerpc_oops_has_no_unreliable_frames() {
         // Adapted from the forms in a driver course and in a report on linuxppc-dev.
         let old = "\
 Unable to handle kernel paging request for data at address 0x00000000
@@ -772,7 +719,7 @@ NIP [00007fffa8d4f5a4] 0x7fffa8d4f5a4
     }
 
     #[test]
-    fn an_s390_oops_has_a_signature_without_frames_in_parentheses_and_the_last_branch() {
+    fn an_s390_oops_has_no_frames_in_parentheses_and_not_the_last_branch() {
         // Adapted from the forms in reports of Linux's continuous builds and of btrfs.
         let log = "\
 [    1.707778] Unable to handle kernel pointer dereference in virtual kernel address space
@@ -829,7 +776,7 @@ NIP [00007fffa8d4f5a4] 0x7fffa8d4f5a4
     }
 
     #[test]
-    fn an_arm64_oops_and_one_of_an_old_x86_have_signatures() {
+    fn an_arm64_oops_and_one_of_an_old_x86_have_frames() {
         let arm64 = "\
 Unable to handle kernel NULL pointer dereference at virtual address 0000000000000000
 Internal error: Oops: 0000000096000044 [#1] SMP

@@ -1,7 +1,8 @@
 //! Reading of a ring: every record once, in order, and a count of lost ones.
 
+use core::task::Poll;
+
 use crate::sequence::after;
-use crate::slot::Look;
 use crate::{Record, Ring};
 
 /// Position of a reader.
@@ -81,14 +82,14 @@ impl Cursor {
             let sequence = self.at().wrapping_add(overwritten as usize).max(1);
             self.next = sequence as u64;
             self.lost = self.lost.saturating_add(overwritten);
-            match ring.look(sequence) {
-                Look::Complete(body) => {
+            match ring.slot(sequence).read(sequence) {
+                Poll::Ready(Some(body)) => {
                     self.step();
                     return Read::Record(Record::of(sequence as u64, &body));
                 }
-                Look::Overwritten => self.skip(),
-                Look::Hole => self.step(),
-                Look::Pending => return Read::Pending,
+                Poll::Ready(None) => self.skip(),
+                Poll::Pending if ring.is_hole(sequence) => self.step(),
+                Poll::Pending => return Read::Pending,
             }
         }
         Read::Pending

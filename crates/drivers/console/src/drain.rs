@@ -5,7 +5,7 @@ use core::fmt;
 
 use nostall_io::{Clock, Counter, Nanos, Timeout, count};
 
-use crate::feed::{Feed, Fetched, LOOKS, Search};
+use crate::feed::{Feed, MOST_SKIPPED, Search, Stop};
 use crate::lane::{Lane, Position};
 use crate::line::LineState;
 use crate::options::PanicOrder;
@@ -91,22 +91,6 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     /// 1 once a panic has left out the older part of the backlog.
     pub(crate) has_left_out: AtomicUsize,
     pub(crate) sink: S,
-}
-
-/// Result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// An offer was made, with this result.
-    Sent {
-        given: Offered,
-    },
-    /// The search limit was reached without a record to send.
-    Scanned,
-    /// The next record is incomplete.
-    Pending,
-    Empty,
-    /// The sink has another owner.
-    Over,
 }
 
 impl<S: Sink + ?Sized> Drain<'_, S> {
@@ -197,13 +181,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let mut search = Search {
             now: start,
             patience: self.options.pending,
-            looks: LOOKS,
+            left: MOST_SKIPPED,
             insist: false,
             all_levels: false,
         };
         loop {
             match self.step(turn, priority, &mut search) {
-                Step::Sent { given } => {
+                Ok(given) => {
                     if !turn.lasts() {
                         return None;
                     }
@@ -215,15 +199,20 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         return Some(at.max(now));
                     }
                 }
-                Step::Scanned | Step::Empty => return Some(start),
-                Step::Pending => return Some(start + PENDING),
-                Step::Over => return None,
+                Err(Stop::Scanned | Stop::Empty) => return Some(start),
+                Err(Stop::Pending) => return Some(start + PENDING),
+                Err(Stop::Over) => return None,
             }
         }
     }
 
     /// Makes one offer from the most urgent lane that has a record.
-    pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
+    pub(crate) fn step(
+        &self,
+        turn: &Turn<'_>,
+        least: Priority,
+        search: &mut Search,
+    ) -> Result<Offered, Stop> {
         let in_order =
             turn.caller() == Caller::Panic && self.options.panic_order == PanicOrder::Sequence;
         let [_, urgent @ ..] = Priority::ALL;
@@ -257,14 +246,20 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 self.offer(turn, from, &mut [0; CHUNK], search)
             };
             match offered {
-                Step::Empty => {}
+                Err(Stop::Empty) => {}
                 done => return done,
             }
         }
-        Step::Empty
+        Err(Stop::Empty)
     }
 
-    fn offer(&self, turn: &Turn<'_>, from: From, bytes: &mut [u8], search: &mut Search) -> Step {
+    fn offer(
+        &self,
+        turn: &Turn<'_>,
+        from: From,
+        bytes: &mut [u8],
+        search: &mut Search,
+    ) -> Result<Offered, Stop> {
         let From {
             priority,
             lines,
@@ -277,22 +272,21 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         } else {
             self.feed.start(priority, stored)
         };
-        let mut fetched = self.feed.fetch(priority, &mut at, false, search);
-        if !matches!(fetched, Fetched::Record(_) | Fetched::Kept(_)) {
+        // The text of a partly sent record.
+        let mut kept = if at.line.begun {
+            lane.kept.shape(at.next)
+        } else {
+            None
+        };
+        let mut record = None;
+        if kept.is_none() {
+            let fetched = self.feed.fetch(priority, &mut at, false, search);
+            // Skipped records stay skipped, whatever the sink takes.
             lane.advance(stored, at);
-            if at.next != stored.next {
+            if fetched.is_err() && at.next != stored.next {
                 self.tell_place();
             }
-            return match fetched {
-                Fetched::Pending => Step::Pending,
-                Fetched::Scanned | Fetched::Gap => Step::Scanned,
-                _ => Step::Empty,
-            };
-        }
-        // Skipped records stay skipped, whatever the sink takes. None is skipped before the rest of
-        // a line.
-        if matches!(fetched, Fetched::Record(_)) {
-            lane.advance(stored, at);
+            record = Some(fetched?);
         }
         if !alone || self.offering.load(Ordering::Relaxed) != 0 {
             self.close_others(priority, &mut at);
@@ -316,29 +310,27 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let mut records: [_; LINES] = array::from_fn(|_| None);
         for (place, at_hand) in sending.iter_mut().zip(&mut records).take(lines) {
             let mut settled = at.line;
-            let (shape, is_new) = match fetched {
-                Fetched::Kept(shape) => {
-                    settled.put_head(priority as usize, &mut window);
-                    let kept = &lane.kept;
-                    if !kept.put_into(&mut window, at.next, settled.body_at(), shape.len) {
-                        // An owner that has lost the sink wrote there.
-                        return Step::Pending;
-                    }
-                    (shape, false)
+            let (shape, is_new) = if let Some(shape) = kept.take() {
+                settled.put_head(priority as usize, &mut window);
+                let kept = &lane.kept;
+                if !kept.put_into(&mut window, at.next, settled.body_at(), shape.len) {
+                    // An owner that has lost the sink wrote there.
+                    return Err(Stop::Pending);
                 }
-                Fetched::Record(record) => {
-                    let gap = lane.gap(at.next);
-                    let text = text.get_or_insert(const { Rendered::new() });
-                    text.render(&record, gap, style);
-                    settled.begin(text.shape, gap);
-                    settled.put(text.text(), priority as usize, &mut window);
-                    // The text of the last record is still there.
-                    if window.room() >= least && lines > 1 {
-                        *at_hand = Some((record, gap));
-                    }
-                    (text.shape, true)
+                (shape, false)
+            } else if let Some(record) = record {
+                let gap = lane.gap(at.next);
+                let text = text.get_or_insert(const { Rendered::new() });
+                text.render(&record, gap, style);
+                settled.begin(text.shape, gap);
+                settled.put(text.text(), priority as usize, &mut window);
+                // The text of the last record is still there.
+                if window.room() >= least && lines > 1 {
+                    *at_hand = Some((record, gap));
                 }
-                _ => break,
+                (text.shape, true)
+            } else {
+                break;
             };
             let total = settled.total(shape.len);
             *place = Some(Sending {
@@ -354,7 +346,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if window.room() < least || lines == 1 {
                 break;
             }
-            fetched = self.feed.fetch(priority, &mut at, true, search);
+            record = self.feed.fetch(priority, &mut at, true, search).ok();
         }
         self.renders
             .store(usize::from(is_left_out), Ordering::Relaxed);
@@ -364,7 +356,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         // If this owner was stopped until a panic took the sink, its records are outdated.
         if !turn.lasts() {
             self.offered(turn);
-            return Step::Over;
+            return Err(Stop::Over);
         }
         let mut given = if search.insist {
             self.sink.insist(bytes)
@@ -381,7 +373,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.tell_place();
-        Step::Sent { given }
+        Ok(given)
     }
 
     /// Ends this owner's offer. The offer of an owner that lost the sink may still be running.

@@ -3,13 +3,12 @@
 use nostall_io::Nanos;
 
 use crate::lane::{Lane, Position};
-use crate::render::Shape;
 use crate::sequence::{after, is_before, is_past};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Cursor, Priority, Read, Record, Ring};
 
 /// Largest number of records that one slice skips or finds incomplete.
-pub(crate) const LOOKS: usize = 256;
+pub(crate) const MOST_SKIPPED: usize = 256;
 
 /// Parameters of a slice's or a flush's search for the next record.
 #[derive(Clone, Copy, Debug)]
@@ -17,26 +16,25 @@ pub(crate) struct Search {
     pub(crate) now: Nanos,
     /// Time limit of an incomplete record.
     pub(crate) patience: Nanos,
-    pub(crate) looks: usize,
+    /// Number of records that the search may still skip or find incomplete.
+    pub(crate) left: usize,
     /// The sink is offered bytes before its ready time, because the clock has stopped.
     pub(crate) insist: bool,
     /// Records of all levels are sent, as in a panic.
     pub(crate) all_levels: bool,
 }
 
-/// Result of a search.
-#[allow(clippy::large_enum_variant)] // Without an allocator, there is no box.
-pub(crate) enum Fetched {
-    Record(Record),
-    /// The next record is partly sent, and its text is kept.
-    Kept(Shape),
-    /// Records are lost before the next one, so it starts a new offer.
-    Gap,
+/// Reason for which no record was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
     /// The next record is incomplete.
     Pending,
     /// The search limit was reached without a record to send.
     Scanned,
+    /// No record is left.
     Empty,
+    /// The sink has another owner.
+    Over,
 }
 
 /// Position of a sink in a ring, and the selection of its records.
@@ -55,30 +53,24 @@ pub(crate) struct Feed<'r> {
 
 impl Feed<'_> {
     /// Moves `at` to the next record to send. Counts the lost records before it, and reports them
-    /// with it. If `later`, the record is not the first of an offer, and lost records end the
-    /// search.
+    /// with it. If `later`, the record is not the first of an offer. Lost records then end the
+    /// search, because the record after them starts a new offer.
     pub(crate) fn fetch(
         &self,
         priority: Priority,
         at: &mut Position,
         later: bool,
         search: &mut Search,
-    ) -> Fetched {
-        let lane = &self.lanes[priority as usize];
-        if at.line.begun
-            && let Some(shape) = lane.kept.shape(at.next)
-        {
-            return Fetched::Kept(shape);
-        }
+    ) -> Result<Record, Stop> {
         loop {
             if priority > Priority::Normal && !at.line.begun {
                 self.move_to(priority, at, self.ring.pass_by(at.next, priority));
             }
             if !self.ring.has(at.next, priority) {
-                return Fetched::Empty;
+                return Err(Stop::Empty);
             }
-            if search.looks == 0 {
-                return Fetched::Scanned;
+            if search.left == 0 {
+                return Err(Stop::Scanned);
             }
             let mut cursor = Cursor {
                 next: at.next as u64,
@@ -87,7 +79,7 @@ impl Feed<'_> {
             let read = cursor.read(self.ring);
             if cursor.lost > 0 {
                 if later {
-                    return Fetched::Gap;
+                    return Err(Stop::Scanned);
                 }
                 let next = match &read {
                     Read::Record(record) => record.sequence,
@@ -99,25 +91,25 @@ impl Feed<'_> {
                 Read::Record(record) => {
                     self.move_to(priority, at, record.sequence as usize);
                     if at.line.begun || self.wants(priority, &record, search.all_levels) {
-                        return Fetched::Record(record);
+                        return Ok(record);
                     }
                     self.move_to(priority, at, after(at.next));
-                    search.looks -= 1;
+                    search.left -= 1;
                 }
                 Read::Pending => {
                     // Skips sequences without a record.
                     self.move_to(priority, at, cursor.next as usize);
                     if later || !self.gives_up(at.next, search) {
-                        return Fetched::Pending;
+                        return Err(Stop::Pending);
                     }
                     self.note_given_up(priority, at.next);
                     self.lose(priority, at, 1, after(at.next));
-                    search.looks -= 1;
+                    search.left -= 1;
                 }
                 Read::Empty => {
                     // Without this step, the drain would return for sequences without a record.
                     self.move_to(priority, at, cursor.next as usize);
-                    return Fetched::Empty;
+                    return Err(Stop::Empty);
                 }
             }
         }

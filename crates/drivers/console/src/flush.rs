@@ -2,8 +2,8 @@
 
 use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 
-use crate::drain::{Drain, LONGEST_STEP, Step};
-use crate::feed::{LOOKS, Search};
+use crate::drain::{Drain, LONGEST_STEP, Next};
+use crate::feed::{MOST_SKIPPED, Search, Stop};
 use crate::options::PanicOrder;
 use crate::owner::{Turn, Way};
 use crate::sync::{Ordering, STILL, spin_loop};
@@ -135,12 +135,12 @@ pub fn flush(
                 continue;
             };
             let send = || drain.send_in_panic(&turn, clock, &mut timeout, &limits, insist);
-            match drain.use_in_panic(send).unwrap_or(State::Gone) {
-                State::Complete => flushed.complete += 1,
-                State::Gone => flushed.incomplete += 1,
-                State::ReadyAt(at) => {
+            match drain.use_in_panic(send) {
+                Some(Next::Empty) => flushed.complete += 1,
+                sent => {
                     flushed.incomplete += 1;
-                    next = Some(next.map_or(at, |next: Nanos| next.min(at)));
+                    let at = sent.and_then(Next::time);
+                    next = next.into_iter().chain(at).min();
                 }
             }
             turn.keep();
@@ -176,13 +176,6 @@ pub fn flush(
     flushed
 }
 
-/// State of one sink in a flush.
-enum State {
-    Complete,
-    ReadyAt(Nanos),
-    Gone,
-}
-
 impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Calls `act`, which uses the sink. Returns `None` if [`MOST_INSIDE`] earlier calls have not
     /// returned: panics came there.
@@ -204,7 +197,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// Sends until the sink takes no more for now.
+    /// Sends until the sink takes no more for now. The sink of `Next::Over` is gone.
     fn send_in_panic(
         &self,
         turn: &Turn<'_>,
@@ -212,7 +205,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         timeout: &mut Timeout,
         limits: &FlushLimits,
         insist: bool,
-    ) -> State {
+    ) -> Next {
         for _ in 0..TURN {
             turn.beat();
             let is_late = timeout.update(clock) >= limits.total;
@@ -220,44 +213,42 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 now: timeout.now(),
                 // After the time limit, no record is waited for.
                 patience: if is_late { Nanos::ZERO } else { limits.pending },
-                looks: LOOKS,
+                left: MOST_SKIPPED,
                 insist,
                 all_levels: true,
             };
             let newest = self.newest_of_backlog();
             let least = newest.map_or(Priority::Normal, |_| Priority::Emergency);
             match self.step(turn, least, &mut search) {
-                Step::Sent { given } => {
+                Ok(given) => {
                     let ready_at = match given.ready_at {
                         Some(ready_at) => ready_at,
                         // It is not open, or was made to take more.
-                        None if insist || self.sink.load() == 0 => return State::Gone,
+                        None if insist || self.sink.load() == 0 => return Next::Over,
                         // It may return, as a port that is reset.
-                        None => return State::ReadyAt(clock.now() + LONGEST_NAP),
+                        None => return Next::At(clock.now() + LONGEST_NAP),
                     };
                     let is_late = timeout.update(clock) >= limits.total;
                     if given.taken == 0 || insist || ready_at > clock.now() || is_late {
-                        return State::ReadyAt(ready_at);
+                        return Next::At(ready_at);
                     }
                 }
-                Step::Scanned if !is_late => {}
-                Step::Scanned | Step::Pending => {
-                    return State::ReadyAt(clock.now() + PENDING);
-                }
-                Step::Empty => {
+                Err(Stop::Scanned) if !is_late => {}
+                Err(Stop::Scanned | Stop::Pending) => return Next::At(clock.now() + PENDING),
+                Err(Stop::Empty) => {
                     let Some(most) = newest else {
-                        return State::Complete;
+                        return Next::Empty;
                     };
                     // All text of panics and emergencies is sent.
                     self.feed.leave_out_all_but(most);
                     self.has_left_out.store(1, Ordering::Relaxed);
                 }
-                Step::Over => return State::Gone,
+                Err(Stop::Over) => return Next::Over,
             }
             if !turn.lasts() {
-                return State::Gone;
+                return Next::Over;
             }
         }
-        State::ReadyAt(Nanos::ZERO)
+        Next::At(Nanos::ZERO)
     }
 }

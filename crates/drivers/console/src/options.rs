@@ -7,28 +7,18 @@ use crate::prefix::Prefix;
 
 /// Per-sink options.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct SinkOptions {
-    /// Least important level that is sent. Less important records are skipped, unless they are
-    /// urgent or a panic sends them. [`Drain::set_level`](crate::Drain::set_level) changes it.
-    pub level: Level,
-    /// Policy for a sink that is slower than the log.
-    pub overflow: OverflowPolicy,
-    /// Byte budget of a slice. After this many bytes no offer begins, even if the sink is ready.
-    pub slice: usize,
-    /// Time budget of a slice. After this time no offer begins. Pre-emption is off during a slice.
-    pub hold: Nanos,
-    /// Set of characters that are sent unescaped.
-    pub charset: Charset,
+    pub(crate) level: Level,
+    pub(crate) overflow: OverflowPolicy,
+    pub(crate) slice: usize,
+    pub(crate) hold: Nanos,
+    pub(crate) charset: Charset,
     /// Time limit of an incomplete record, after which it counts as lost.
-    pub pending: Nanos,
-    /// Progress slot: the index (0 to 3) of a word in the ring's memory that stores this sink's
-    /// progress. Readers of a crashed machine's memory use it. Each sink has its own, or none.
-    pub progress_slot: Option<u8>,
-    /// Writer of the start of each line; `None` writes the [time](crate::write_time).
-    pub prefix: Option<Prefix>,
-    /// Order of the records in a panic.
-    pub panic_order: PanicOrder,
+    pub(crate) pending: Nanos,
+    pub(crate) progress_slot: Option<u8>,
+    /// `None` writes the time.
+    pub(crate) prefix: Option<Prefix>,
+    pub(crate) panic_order: PanicOrder,
 }
 
 impl SinkOptions {
@@ -47,7 +37,8 @@ impl SinkOptions {
         panic_order: PanicOrder::PanicFirst,
     };
 
-    /// Sets the least important level that is sent.
+    /// Sets the least important level that is sent. Less important records are skipped, unless they
+    /// are urgent or a panic sends them. [`Drain::set_level`](crate::Drain::set_level) changes it.
     pub const fn level(self, level: Level) -> Self {
         Self { level, ..self }
     }
@@ -57,26 +48,28 @@ impl SinkOptions {
         Self { overflow, ..self }
     }
 
-    /// Sets the progress slot, 0 to 3.
+    /// Sets the progress slot: the index (0 to 3) of a word in the ring's memory that stores this
+    /// sink's progress. Readers of a crashed machine's memory use it. Each sink has its own, or none.
     pub const fn progress_slot(self, slot: u8) -> Self {
+        let progress_slot = Some(slot);
         Self {
-            progress_slot: Some(slot),
+            progress_slot,
             ..self
         }
     }
 
-    /// Sets the byte budget of a slice. A slice makes at least one offer, of up to 256 bytes.
+    /// Sets the byte budget of a slice. After this many bytes no offer begins, even if the sink is
+    /// ready. A slice makes at least one offer, of up to 256 bytes.
     pub const fn slice(self, slice: usize) -> Self {
         Self { slice, ..self }
     }
 
-    /// Sets the time budget of a slice. A slice makes at least one offer, of up to 256 bytes.
+    /// Sets the time budget of a slice. After this time no offer begins. Pre-emption is off during a
+    /// slice. A slice makes at least one offer, of up to 256 bytes.
     pub const fn hold(self, hold: Nanos) -> Self {
         Self { hold, ..self }
     }
-}
 
-impl SinkOptions {
     /// Sets the characters that are sent unescaped.
     pub const fn charset(self, charset: Charset) -> Self {
         Self { charset, ..self }

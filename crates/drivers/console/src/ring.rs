@@ -9,7 +9,7 @@ use crate::layout::{
 use crate::pieces::Pieces;
 use crate::record::{Encoded, Flags};
 use crate::sequence::{after, is_before, is_up_to};
-use crate::slot::{Look, Slot};
+use crate::slot::Slot;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
 
@@ -262,16 +262,9 @@ impl Ring {
         }
     }
 
-    /// Looks for record `sequence`, and recognizes sequences without a record.
-    pub(crate) fn look(&self, sequence: usize) -> Look {
-        match self.slot(sequence).look(sequence) {
-            Look::Pending
-                if self.head.holes[sequence % HOLES].load(Ordering::Acquire) == sequence =>
-            {
-                Look::Hole
-            }
-            look => look,
-        }
+    /// Returns whether `sequence` is noted to have no record, because its slot was occupied.
+    pub(crate) fn is_hole(&self, sequence: usize) -> bool {
+        self.head.holes[sequence % HOLES].load(Ordering::Acquire) == sequence
     }
 
     /// Takes `count` sequences, and returns the first.
@@ -324,7 +317,7 @@ impl Ring {
     /// Returns the slot of `sequence`. Divides only if the quotient of the multiplication is 1 too
     /// low, or if the header is damaged.
     #[inline]
-    fn slot(&self, sequence: usize) -> &Slot {
+    pub(crate) fn slot(&self, sequence: usize) -> &Slot {
         let slots = self.slots.len();
         let reciprocal = self.head.constant[RECIPROCAL_AT / WORD].load(Ordering::Relaxed);
         &self.slots[remainder(sequence, slots, reciprocal)]

@@ -1,5 +1,8 @@
 //! A port shared by several contexts, none of which waits for another.
 
+use core::ops::{Deref, DerefMut};
+
+use crate::sink::Caller;
 use crate::sync::{AtomicUsize, Guard, Ordering, TryLock, fence};
 
 /// Largest number of rounds of serving after one use. Each round except the first needs an
@@ -33,46 +36,37 @@ pub(crate) struct Shared<T> {
     pub(crate) late: AtomicUsize,
 }
 
+/// A taken port. Dropping it releases the port, and serves each interrupt that came meanwhile.
+pub(crate) struct Taken<'s, T, S: FnMut(&mut T, usize) -> usize> {
+    port: Guard<'s, T>,
+    /// Dropped after the port.
+    _meanwhile: Meanwhile<'s, T, S>,
+}
+
+/// Serves the interrupts that came during a use of the port, when this is dropped.
+struct Meanwhile<'s, T, S: FnMut(&mut T, usize) -> usize> {
+    shared: &'s Shared<T>,
+    serve: S,
+}
+
 impl<T> Shared<T> {
-    /// Calls `act` with the port, and then `serve` for each interrupt that came meanwhile, with the
-    /// number of bytes that it may receive. Returns `None` if the port is in use.
-    pub(crate) fn with<U>(
-        &self,
-        act: impl FnOnce(&mut T) -> U,
-        serve: impl FnMut(&mut T, usize) -> usize,
-    ) -> Option<U> {
-        let mut port = self.take()?;
-        let done = act(&mut port);
-        self.give_back(port, serve);
-        Some(done)
-    }
-
-    /// Calls `act` with the port, or with a spare if it is in use. Returns `None` only if the spares
-    /// are in use too: then panics came inside of panics.
-    pub(crate) fn with_in_panic<U>(
-        &self,
-        act: impl FnOnce(&mut T) -> U,
-        serve: impl FnMut(&mut T, usize) -> usize,
-    ) -> Option<U> {
-        if let Some(mut port) = self.take() {
-            let done = act(&mut port);
-            self.give_back(port, serve);
-            return Some(done);
-        }
-        let mut spare = self.spares.iter().find_map(TryLock::try_lock)?;
-        Some(act(&mut spare))
-    }
-
-    /// Takes the port, for a user that waits. Returns `None` if it is in use.
-    pub(crate) fn take(&self) -> Option<Guard<'_, T>> {
-        self.port.try_lock()
-    }
-
-    /// Ends the use of a port that was [taken](Self::take). Calls `serve` for each interrupt that
-    /// came meanwhile.
-    pub(crate) fn give_back(&self, port: Guard<'_, T>, serve: impl FnMut(&mut T, usize) -> usize) {
-        drop(port);
-        self.serve_pending(MOST_OF_USER, serve);
+    /// Takes the port, or a spare if it is in use and a panic asks. Returns `None` if it is in use,
+    /// to a panic only if the spares are in use too: then panics came inside of panics.
+    ///
+    /// Dropping the guard calls `serve` with the number of bytes that it may receive.
+    pub(crate) fn take<S>(&self, caller: Caller, serve: S) -> Option<Taken<'_, T, S>>
+    where
+        S: FnMut(&mut T, usize) -> usize,
+    {
+        let spares = match caller {
+            Caller::Normal => &[],
+            Caller::Panic => &self.spares[..],
+        };
+        let spare = || spares.iter().find_map(TryLock::try_lock);
+        let port = self.port.try_lock().or_else(spare)?;
+        let shared = self;
+        let _meanwhile = Meanwhile { shared, serve };
+        Some(Taken { port, _meanwhile })
     }
 
     /// Calls `serve` for an interrupt, or leaves it to the port's holder. Returns the sum of the
@@ -118,5 +112,25 @@ impl<T> Shared<T> {
             served += serve(&mut port, most - served);
         }
         served
+    }
+}
+
+impl<T, S: FnMut(&mut T, usize) -> usize> Deref for Taken<'_, T, S> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.port
+    }
+}
+
+impl<T, S: FnMut(&mut T, usize) -> usize> DerefMut for Taken<'_, T, S> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.port
+    }
+}
+
+impl<T, S: FnMut(&mut T, usize) -> usize> Drop for Meanwhile<'_, T, S> {
+    fn drop(&mut self) {
+        self.shared.serve_pending(MOST_OF_USER, &mut self.serve);
     }
 }

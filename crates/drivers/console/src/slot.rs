@@ -1,5 +1,7 @@
 //! Memory of one record, which may be overwritten while it is read.
 
+use core::task::Poll;
+
 use crate::Priority;
 use crate::layout::{BODY_WORDS, Body, FLAGS_AT, WORD};
 use crate::record::Encoded;
@@ -23,19 +25,6 @@ const CLAIMS: usize = 4;
 pub struct Slot {
     pub(crate) state: AtomicUsize,
     pub(crate) body: [AtomicUsize; BODY_WORDS],
-}
-
-/// Result of looking for a record in its slot.
-pub(crate) enum Look {
-    /// The record is complete.
-    Complete(Body),
-    /// The slot holds a newer record.
-    Overwritten,
-    /// The record is incomplete.
-    Pending,
-    /// The record was never written, because the slot was occupied. Only
-    /// [`Ring::look`](crate::Ring) returns this.
-    Hole,
 }
 
 impl Slot {
@@ -91,17 +80,15 @@ impl Slot {
         is_same.then(|| Priority::from_number(word.to_ne_bytes()[FLAGS_AT % WORD]))
     }
 
-    /// Looks for record `sequence`.
-    pub(crate) fn look(&self, sequence: usize) -> Look {
+    /// Reads record `sequence`: pending while it is incomplete, `None` if it is overwritten.
+    pub(crate) fn read(&self, sequence: usize) -> Poll<Option<Body>> {
         let wanted = sequence << 1;
         let before = self.state.load(Ordering::Acquire);
         if before != wanted {
-            return if before & !BUSY == wanted {
-                Look::Pending
-            } else if is_before(wanted, before) {
-                Look::Overwritten
+            return if before & !BUSY != wanted && is_before(wanted, before) {
+                Poll::Ready(None)
             } else {
-                Look::Pending
+                Poll::Pending
             };
         }
         let mut body = [0; _];
@@ -110,10 +97,7 @@ impl Slot {
         }
         // If any word was newer, the state is newer by now.
         fence(Ordering::Acquire);
-        if self.state.load(Ordering::Relaxed) == wanted {
-            Look::Complete(body)
-        } else {
-            Look::Overwritten
-        }
+        let is_same = self.state.load(Ordering::Relaxed) == wanted;
+        Poll::Ready(is_same.then_some(body))
     }
 }

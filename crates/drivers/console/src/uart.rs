@@ -1,11 +1,13 @@
 //! Serial port as a sink.
 
+use core::ops::DerefMut;
+
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 
 use crate::input::Input;
 use crate::shared::Shared;
-use crate::sync::{AtomicU8, AtomicUsize, Guard, Ordering, TryLock};
+use crate::sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 use crate::{Caller, Offered, Sink};
 
 /// Largest number of received bytes that wait for a reader.
@@ -24,7 +26,7 @@ pub struct UartSink<R, C> {
     pub(crate) port: Shared<Option<Console<R, C>>>,
     /// Number of bytes that the port takes at once; 0 before it is opened.
     load: AtomicUsize,
-    input: Input<INPUT>,
+    pub(crate) input: Input<INPUT>,
 }
 
 impl<R, C> UartSink<R, C> {
@@ -62,10 +64,8 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     /// Opens `console` as the sink's port, in place of the previous one. Returns `false` if the
     /// port is in use, and changes nothing then.
     pub fn open(&self, console: Console<R, C>) -> bool {
-        let replace = |port: &mut Option<_>| self.replace(port, console);
-        self.port
-            .with(replace, |port, most| self.receive_some(port, most))
-            == Some(true)
+        let taken = self.take(Caller::Normal);
+        taken.is_some_and(|mut port| self.replace(&mut port, console))
     }
 
     /// Stores the spares for a panic that comes while the first port is opened. Later opens leave the
@@ -78,7 +78,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
         }
     }
 
-    /// Replaces a port that was [taken](Self::take_out). Returns `false` if a panic uses a spare,
+    /// Replaces a port that was [taken](Self::take). Returns `false` if a panic uses a spare,
     /// and changes nothing then.
     pub(crate) fn replace(&self, port: &mut Option<Console<R, C>>, console: Console<R, C>) -> bool {
         let load = console.transmit_load();
@@ -97,34 +97,17 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 }
 
 impl<R: Registers, C: Clock> UartSink<R, C> {
-    /// Takes the port, if any, for a new set-up, with its interrupt disabled. Slices wait meanwhile,
-    /// and a panic uses a spare. Returns `None` if the port is in use. Call this with interrupts
-    /// masked.
-    pub(crate) fn take_out(&self) -> Option<Guard<'_, Option<Console<R, C>>>> {
-        let mut port = self.port.take()?;
-        port.as_mut().map(Console::disable_receive);
-        Some(port)
-    }
-
-    /// Takes the port for a user that waits, and masks the port's interrupt. Call this with
-    /// interrupts masked: until the port's is, its handler cannot end a level-triggered interrupt.
-    pub(crate) fn take(&self) -> Option<Guard<'_, Option<Console<R, C>>>> {
-        let mut port = self.port.take()?;
-        port.as_mut()?.pause_receive();
-        Some(port)
-    }
-
-    /// Ends the use of a port that was [taken](Self::take). Call this with interrupts masked.
-    pub(crate) fn give_back(&self, mut port: Guard<'_, Option<Console<R, C>>>) {
-        port.as_mut().map(Console::resume_receive);
-        self.put_back(port);
-    }
-
-    /// Ends the use of a port that was [taken out](Self::take_out). Call this with interrupts
-    /// masked.
-    pub(crate) fn put_back(&self, port: Guard<'_, Option<Console<R, C>>>) {
+    /// Takes the port, if any; a panic takes a spare if the port is in use. Slices wait until the
+    /// guard is dropped. Returns `None` if the port is in use.
+    ///
+    /// Mask interrupts until then, or mask the port's own: until its handler can use the port, it
+    /// cannot end a level-triggered interrupt.
+    pub(crate) fn take(
+        &self,
+        caller: Caller,
+    ) -> Option<impl DerefMut<Target = Option<Console<R, C>>>> {
         self.port
-            .give_back(port, |port, most| self.receive_some(port, most));
+            .take(caller, |port, most| self.receive_some(port, most))
     }
 
     /// Returns whether the sink has a port.
@@ -139,13 +122,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// port's interrupt is level-triggered, mask interrupts on this CPU meanwhile. Its handler
     /// cannot receive, so it would run again and again.
     pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
-        let act = |port: &mut Option<Console<R, C>>| port.as_mut().map(act);
-        let serve = |port: &mut _, most| self.receive_some(port, most);
-        let done = match caller {
-            Caller::Normal => self.port.with(act, serve),
-            Caller::Panic => self.port.with_in_panic(act, serve),
-        };
-        done.flatten()
+        self.take(caller)?.as_mut().map(act)
     }
 
     /// Returns the number of offers so far. If a slice has changed it, the slice has used the port.
@@ -159,42 +136,20 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Receives at most 256 bytes. If the port is in use, its user receives when it releases it, at
     /// most 16 bytes, and this returns 0. For the rest the port interrupts again, or the next use
     /// receives.
-    pub fn on_interrupt(&self) -> usize {
+    pub(crate) fn on_interrupt(&self) -> usize {
         self.port
             .interrupt(|port, most| self.receive_some(port, most))
     }
 
-    /// Returns whether bytes were left to a later use of the port.
-    pub(crate) fn is_late(&self) -> bool {
-        self.port.is_late()
-    }
-
     /// Receives bytes that were left to a later use. Returns whether bytes are left once more.
     pub(crate) fn serve_late(&self) -> bool {
-        self.is_late()
-            && self
-                .port
-                .serve_late(|port, most| self.receive_some(port, most))
-    }
-
-    /// Returns the oldest received byte, if any.
-    pub fn receive(&self) -> Option<u8> {
-        self.input.take()
-    }
-
-    /// Returns whether [`receive`](Self::receive) has a byte.
-    pub fn has_input(&self) -> bool {
-        self.input.has_bytes()
+        let serve = |port: &mut _, most| self.receive_some(port, most);
+        self.port.is_late() && self.port.serve_late(serve)
     }
 
     /// Returns the number of received bytes that were lost because no reader took them in time.
     pub fn input_lost(&self) -> usize {
         self.input.lost.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether bytes were received since the last call.
-    pub(crate) fn take_news(&self) -> bool {
-        self.input.take_news()
     }
 
     fn receive_some(&self, port: &mut Option<Console<R, C>>, most: usize) -> usize {

@@ -7,15 +7,72 @@ use nostall_io::Nanos;
 
 use crate::sync::{AtomicUsize, Ordering};
 
+/// Time of the last progress, and of the last report of its absence.
+#[derive(Debug)]
+struct Progress {
+    /// In milliseconds, plus 1; 0 for never.
+    last: AtomicUsize,
+    /// In the unit of `last`; 0 before the first report.
+    reported: AtomicUsize,
+}
+
+impl Progress {
+    const fn none() -> Self {
+        Self {
+            last: AtomicUsize::new(0),
+            reported: AtomicUsize::new(0),
+        }
+    }
+
+    fn note(&self, now: Nanos) {
+        self.last.store(stamp(now), Ordering::Relaxed);
+        self.reported.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the time since the last progress if it exceeds `threshold`: to one caller, and again
+    /// after each further `again`.
+    fn overdue(&self, now: Nanos, threshold: Nanos, again: Nanos) -> Option<Nanos> {
+        let last = self.last.load(Ordering::Relaxed);
+        let reported = self.reported.load(Ordering::Relaxed);
+        let (since, wait) = match reported {
+            0 => (last, threshold),
+            reported => (reported, again),
+        };
+        let passed = stamp(now).wrapping_sub(since) as isize;
+        let is_over = |limit: Nanos| passed.unsigned_abs() as u64 > limit.0 / 1_000_000;
+        if last == 0 {
+            return None;
+        }
+        if passed < 0 {
+            // Another CPU's clock is ahead, or `now` was read before the progress. A greater
+            // difference means that the clock went back: the measurement starts again.
+            if is_over(threshold) {
+                self.note(now);
+            }
+            return None;
+        }
+        if !is_over(wait) {
+            return None;
+        }
+        let (now, order) = (stamp(now), Ordering::Relaxed);
+        let is_first = self.reported.compare_exchange(reported, now, order, order);
+        is_first.ok()?;
+        Some(Nanos::from_millis(now.wrapping_sub(last) as u64))
+    }
+}
+
+/// Converts a time to milliseconds plus 1. Never 0. Wraps after 49 days on 32-bit machines.
+fn stamp(now: Nanos) -> usize {
+    ((now.0 / 1_000_000) as usize).wrapping_add(1).max(1)
+}
+
 /// Soft-lockup detector of one CPU.
 ///
 /// The scheduler [touches](Self::touch) it, and the timer interrupt [checks](Self::check) it. It
 /// reports nothing before the first touch.
 #[derive(Debug)]
 pub struct Watchdog {
-    /// Time of the last touch in milliseconds, plus 1; 0 for never.
-    touched: AtomicUsize,
-    reported: AtomicUsize,
+    touched: Progress,
 }
 
 /// A CPU that has not scheduled for too long.
@@ -33,60 +90,20 @@ impl Watchdog {
     #[allow(clippy::new_without_default)] // For a `static`.
     pub const fn new() -> Self {
         Self {
-            touched: AtomicUsize::new(0),
-            reported: AtomicUsize::new(0),
+            touched: Progress::none(),
         }
     }
 
     /// Records that this CPU has scheduled, or is busy for a good reason.
     pub fn touch(&self, now: Nanos) {
-        self.touched.store(stamp(now), Ordering::Relaxed);
-        self.reported.store(0, Ordering::Relaxed);
+        self.touched.note(now);
     }
 
     /// Returns a report if this CPU is stuck, and again after each further `threshold`.
     pub fn check(&self, now: Nanos, threshold: Nanos) -> Option<Lockup> {
-        let touched = self.touched.load(Ordering::Relaxed);
-        if touched == 0 {
-            return None;
-        }
-        let now = stamp(now);
-        let since = match self.reported.load(Ordering::Relaxed) {
-            0 => touched,
-            reported => reported,
-        };
-        if went_back(now, since, threshold) {
-            self.touched.store(now, Ordering::Relaxed);
-            self.reported.store(0, Ordering::Relaxed);
-            return None;
-        }
-        if is_within(now, since, threshold) {
-            return None;
-        }
-        self.reported.store(now, Ordering::Relaxed);
-        Some(Lockup {
-            stuck: Nanos::from_millis(now.wrapping_sub(touched) as u64),
-        })
+        let stuck = self.touched.overdue(now, threshold, threshold)?;
+        Some(Lockup { stuck })
     }
-}
-
-/// Converts a time to milliseconds plus 1. Never 0. Wraps after 49 days on 32-bit machines.
-fn stamp(now: Nanos) -> usize {
-    ((now.0 / 1_000_000) as usize).wrapping_add(1).max(1)
-}
-
-/// Returns whether `since` is at most `threshold` ago or in the future. It is in the future if
-/// another CPU's clock is ahead, or if `now` was read before the touch.
-fn is_within(now: usize, since: usize, threshold: Nanos) -> bool {
-    let passed = now.wrapping_sub(since) as isize;
-    passed < 0 || passed as u64 <= threshold.0 / 1_000_000
-}
-
-/// Returns whether the clock went back by more than `threshold`, which exceeds any difference
-/// between CPUs. The measurement then starts again.
-fn went_back(now: usize, since: usize, threshold: Nanos) -> bool {
-    let passed = now.wrapping_sub(since) as isize;
-    passed < 0 && passed.unsigned_abs() as u64 > threshold.0 / 1_000_000
 }
 
 /// Detector of CPUs that delay a grace period, as in RCU. A grace period ends after each CPU has
@@ -95,9 +112,7 @@ fn went_back(now: usize, since: usize, threshold: Nanos) -> bool {
 pub struct StallDetector {
     /// CPUs that have not passed a quiescent state, one bit each.
     waiting: AtomicUsize,
-    /// Start of the grace period in milliseconds, plus 1.
-    started: AtomicUsize,
-    reported: AtomicUsize,
+    started: Progress,
 }
 
 /// A grace period that does not end.
@@ -118,8 +133,7 @@ impl StallDetector {
     pub const fn new() -> Self {
         Self {
             waiting: AtomicUsize::new(0),
-            started: AtomicUsize::new(0),
-            reported: AtomicUsize::new(0),
+            started: Progress::none(),
         }
     }
 
@@ -128,8 +142,7 @@ impl StallDetector {
         if self.waiting.load(Ordering::Acquire) != 0 {
             return false;
         }
-        self.started.store(stamp(now), Ordering::Relaxed);
-        self.reported.store(0, Ordering::Relaxed);
+        self.started.note(now);
         self.waiting
             .compare_exchange(0, cpus, Ordering::Release, Ordering::Relaxed)
             .is_ok()
@@ -150,28 +163,8 @@ impl StallDetector {
         if cpus == 0 {
             return None;
         }
-        let now = stamp(now);
-        let started = self.started.load(Ordering::Relaxed);
-        let reported = self.reported.load(Ordering::Relaxed);
-        let (since, wait) = match reported {
-            0 => (started, threshold),
-            reported => (reported, threshold * 3),
-        };
-        if went_back(now, since, threshold) {
-            self.started.store(now, Ordering::Relaxed);
-            self.reported.store(0, Ordering::Relaxed);
-            return None;
-        }
-        if is_within(now, since, wait) {
-            return None;
-        }
-        self.reported
-            .compare_exchange(reported, now, Ordering::Relaxed, Ordering::Relaxed)
-            .ok()?;
-        Some(Stall {
-            lasts: Nanos::from_millis(now.wrapping_sub(started) as u64),
-            cpus,
-        })
+        let lasts = self.started.overdue(now, threshold, threshold * 3)?;
+        Some(Stall { lasts, cpus })
     }
 }
 

@@ -81,8 +81,7 @@ pub use slot::Slot;
 
 use std::array;
 
-use drain::Step;
-use feed::{Feed, LOOKS, Search};
+use feed::{Feed, MOST_SKIPPED, Search, Stop};
 use kept::Kept;
 use lane::Lane;
 use loom::model::Builder;
@@ -443,16 +442,16 @@ fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
     let mut search = Search {
         now: Nanos::ZERO,
         patience: Nanos::from_secs(1),
-        looks: LOOKS,
+        left: MOST_SKIPPED,
         insist: false,
         all_levels: false,
     };
     loop {
         match drain.step(turn, Priority::Normal, &mut search) {
-            Step::Empty => return,
-            Step::Over => panic!("the sink is the panic's"),
-            Step::Pending => thread::yield_now(),
-            Step::Sent { .. } | Step::Scanned => {}
+            Err(Stop::Empty) => return,
+            Err(Stop::Over) => panic!("the sink is the panic's"),
+            Err(Stop::Pending) => thread::yield_now(),
+            Ok(_) | Err(Stop::Scanned) => {}
         }
     }
 }

@@ -9,6 +9,8 @@
 mod input;
 #[path = "../src/shared.rs"]
 mod shared;
+#[path = "../src/sink.rs"]
+mod sink;
 
 mod sync {
     use std::ops::{Deref, DerefMut};
@@ -75,6 +77,7 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 use shared::Shared;
+use sink::Caller;
 use sync::{AtomicU8, AtomicUsize, Ordering, TryLock};
 
 /// A port, its driver's lock, and the bytes that were received.
@@ -112,18 +115,18 @@ impl Machine {
     }
 
     fn uses_port(&self) {
-        self.port.with(|()| (), |(), _| self.serve());
+        drop(self.port.take(Caller::Normal, |(), _| self.serve()));
     }
 
     /// Uses the port for a long time, with interrupts enabled except at the start and the end.
     fn writes_directly(&self, meanwhile: impl FnOnce()) {
-        let Some(port) = self.port.take() else {
+        let Some(port) = self.port.take(Caller::Normal, |(), _| self.serve()) else {
             return;
         };
         self.enabled.swap(0, Ordering::SeqCst);
         meanwhile();
         self.enabled.swap(1, Ordering::SeqCst);
-        self.port.give_back(port, |(), _| self.serve());
+        drop(port);
     }
 
     /// Runs the handler while the line is high, as a level-triggered controller does, but at most
@@ -182,8 +185,8 @@ fn two_panics_beside_a_direct_writer_each_find_a_way_to_the_port() {
         let panics = |machine: &Machine| {
             // The first way is free, or is given back meanwhile, or a spare is left.
             for _ in 0..2 {
-                let done = machine.port.with_in_panic(|()| (), |(), _| machine.serve());
-                assert!(done.is_some(), "silent");
+                let port = machine.port.take(Caller::Panic, |(), _| machine.serve());
+                assert!(port.is_some(), "silent");
             }
         };
         let other = {
@@ -211,11 +214,11 @@ fn a_panic_that_interrupts_a_panic_that_interrupts_a_user_of_the_port_finds_a_wa
                 machine.byte_comes_in();
             })
         });
-        let nested = machine.port.with_in_panic(
-            |()| machine.port.with_in_panic(|()| (), |(), _| 0),
-            |(), _| machine.serve(),
-        );
-        assert_eq!(nested, Some(Some(())), "silent");
+        let take = || machine.port.take(Caller::Panic, |(), _| machine.serve());
+        let (outer, inner) = (take(), take());
+        assert!(outer.is_some() && inner.is_some(), "silent");
+        drop(inner);
+        drop(outer);
         for other in others {
             other.join().unwrap();
         }
@@ -273,12 +276,9 @@ fn a_handler_that_interrupts_the_ports_user_is_served_while_another_uses_the_por
             let machine = Arc::clone(&machine);
             thread::spawn(move || machine.uses_port())
         };
-        let used = machine
-            .port
-            .with(|()| machine.byte_comes_in(), |(), _| machine.serve());
-        if used.is_none() {
-            machine.byte_comes_in();
-        }
+        let port = machine.port.take(Caller::Normal, |(), _| machine.serve());
+        machine.byte_comes_in();
+        drop(port);
         other.join().unwrap();
         assert_eq!(machine.fifo.load(Ordering::SeqCst), 0);
         assert_eq!(machine.received.load(Ordering::Relaxed), 1);

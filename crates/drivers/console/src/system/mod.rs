@@ -275,7 +275,11 @@ impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
         // A level-triggered interrupt of a port in use would never end.
         let taken = match self.is_for_panic() {
             true => None,
-            false => self.kernel.without_interrupts(|| sink.take_out()),
+            false => self.kernel.without_interrupts(|| {
+                let mut port = sink.take(Caller::Normal)?;
+                port.as_mut().map(Console::disable_receive);
+                Some(port)
+            }),
         };
         let mut port = taken.ok_or(OpenError::Busy)?;
         if let Ok(spare) = Console::unopened(registers.clone(), clock.clone(), settings) {
@@ -291,7 +295,7 @@ impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
             if replaced.is_err() {
                 port.as_mut().map(Console::enable_receive);
             }
-            sink.put_back(port);
+            drop(port);
             // Bytes received earlier have already caused their edge: no interrupt follows.
             sink.on_interrupt();
             replaced
@@ -441,12 +445,12 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
 
     /// Returns the oldest received byte, if any. Up to 256 bytes are kept.
     pub fn receive(&self) -> Option<u8> {
-        self.drain.sink().receive()
+        self.drain.sink().input.take()
     }
 
     /// Returns whether [`receive`](Self::receive) has a byte, for example for `poll`.
     pub fn has_input(&self) -> bool {
-        self.drain.sink().has_input()
+        self.drain.sink().input.has_bytes()
     }
 
     /// Handles a panic: logs its text, stops the other CPUs, sends the text and then the backlog,
@@ -520,9 +524,16 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
         if self.is_for_panic() {
             return None;
         }
-        let mut port = self.kernel.without_interrupts(|| sink.take())?;
+        let mut port = self.kernel.without_interrupts(|| {
+            let mut port = sink.take(Caller::Normal)?;
+            port.as_mut()?.pause_receive();
+            Some(port)
+        })?;
         let done = port.as_mut().map(act);
-        self.kernel.without_interrupts(|| sink.give_back(port));
+        self.kernel.without_interrupts(|| {
+            port.as_mut().map(Console::resume_receive);
+            drop(port);
+        });
         self.leave_port();
         done
     }
@@ -653,14 +664,14 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// Ends a use of the port outside of a slice. If interrupts were left to a later use, a slice
     /// serves them.
     fn leave_port(&self) {
-        match self.drain.sink().is_late() {
+        match self.drain.sink().port.is_late() {
             true => self.send(Priority::Normal),
             false => self.tell_received(),
         }
     }
 
     fn tell_received(&self) {
-        if self.drain.sink().take_news() {
+        if self.drain.sink().input.take_news() {
             self.kernel.input_ready();
         }
     }

@@ -110,7 +110,8 @@ fn open_again(lock: Lock) -> (Result<(), OpenError>, String) {
 
 #[test]
 fn a_use_of_the_port_while_it_is_opened_again_leaves_it_open() {
-    let (opened, sent) = open_again(|console| Some(Box::new(console.drain.sink().port.take()?)));
+    let (opened, sent) =
+        open_again(|console| Some(Box::new(console.drain.sink().take(Caller::Normal)?)));
     assert_eq!(opened, Ok(()));
     assert!(sent.ends_with("] logged\r\n"), "{sent}");
 }

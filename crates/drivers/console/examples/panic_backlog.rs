@@ -12,10 +12,10 @@ use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::{Console, LineSettings};
 
-/// Virtual time in which a look at the clock takes 500 ns.
-struct Looked<C>(C);
+/// Virtual time in which a read of the clock takes 500 ns.
+struct Advancing<C>(C);
 
-impl<C: Clock> Clock for Looked<C> {
+impl<C: Clock> Clock for Advancing<C> {
     fn now(&self) -> Nanos {
         self.0.wait_until(self.0.now() + Nanos(500));
         self.0.now()
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("from the oldest, all", first, within(3_600)),
     ] {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-        let clock = Looked(&clock);
+        let clock = Advancing(&clock);
         let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
         let ring = Ring::<[Slot; 4096]>::new();
         let options = SinkOptions::DEFAULT.panic_order(order);

@@ -8,9 +8,9 @@ use nostall_io::{Clock, Counter, Nanos, Timeout, count};
 use crate::feed::{Feed, MOST_SKIPPED, Search, Stop};
 use crate::lane::{Lane, Position};
 use crate::line::LineState;
+use crate::next_offer::NextOffer;
 use crate::options::PanicOrder;
 use crate::owner::{Owner, Turn};
-use crate::promise::Promise;
 use crate::render::{LineBuffer, Rendered, Style};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
@@ -40,7 +40,7 @@ const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 /// virtual machine was stopped. That must not cost a panic its text.
 pub(crate) const LONGEST_STEP: Nanos = Nanos::from_millis(10);
 
-/// Delay after which another CPU does the work of a CPU that promised to return, because it may
+/// Delay after which another CPU does the work of the responsible CPU, because that CPU may
 /// hang.
 const LATE: Nanos = Nanos::from_millis(10);
 
@@ -53,7 +53,7 @@ pub enum Next {
     /// All requested urgent records are sent. The others must be sent in normal context; the sink
     /// takes them at this time.
     Backlog(Nanos),
-    /// Another CPU sends, or has promised to return when the sink takes more. It may hang, so this
+    /// Another CPU sends, or is responsible for the next offer. It may hang, so this
     /// CPU checks at this time.
     Busy(Nanos),
     /// All records are sent. Return after the next record.
@@ -80,7 +80,7 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) feed: Feed<'r>,
     pub(crate) options: SinkOptions,
     pub(crate) owner: Owner,
-    pub(crate) promise: Promise,
+    pub(crate) next_offer: NextOffer,
     /// Owner word of the current offer, or of the owner that crashed in it; 0 for none.
     pub(crate) offering: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
@@ -114,7 +114,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         // the two fences comes second.
         fence(Ordering::SeqCst);
         let now = clock.now();
-        if let Some(ready_at) = self.promise.ready_at(now) {
+        if let Some(ready_at) = self.next_offer.ready_at(now) {
             return self.wait_for(cpu, priority, ready_at);
         }
         let Some(turn) = self.owner.enter(cpu, priority) else {
@@ -136,7 +136,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     fn wait_for(&self, cpu: u16, priority: Priority, ready_at: Nanos) -> Next {
         if self.owner.is_panics() {
             Next::Over
-        } else if self.promise.keep(cpu) {
+        } else if self.next_offer.claim(cpu) {
             self.left(cpu, priority, ready_at)
         } else if self.feed.has_more(Priority::Normal) {
             Next::Busy(ready_at + LATE)
@@ -152,8 +152,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         if next != Next::Empty {
             return next;
         }
-        self.promise.leave(cpu);
-        // A CPU that logged earlier, and found the promise, left its record to this CPU.
+        self.next_offer.release(cpu);
+        // A CPU that logged earlier, and found this CPU responsible, left its record to this CPU.
         fence(Ordering::SeqCst);
         self.left_now(priority, at)
     }
@@ -192,7 +192,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         return None;
                     }
                     let now = clock.now();
-                    let at = self.promise.offered(given, cpu, start, now);
+                    let at = self.next_offer.offered(given, cpu, start, now);
                     budget = budget.saturating_sub(given.taken.max(1));
                     let is_over = budget == 0 || now - start >= self.options.hold;
                     if given.taken == 0 || at > now || is_over {
@@ -284,7 +284,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             // Skipped records stay skipped, whatever the sink takes.
             lane.advance(stored, at);
             if fetched.is_err() && at.next != stored.next {
-                self.tell_place();
+                self.store_progress();
             }
             record = Some(fetched?);
         }
@@ -372,7 +372,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             .store(usize::from(is_left_out), Ordering::Relaxed);
         lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
-        self.tell_place();
+        self.store_progress();
         Ok(given)
     }
 
@@ -384,7 +384,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     /// Stores the position in the ring's memory.
-    fn tell_place(&self) {
+    fn store_progress(&self) {
         let places = &self.feed.ring.head.sent;
         if let Some(place) = self
             .options
@@ -486,7 +486,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         // Urgent lanes start no earlier than this one.
         let lane = &self.feed.lanes[0];
         lane.advance(lane.position(), start);
-        self.tell_place();
+        self.store_progress();
     }
 
     /// Returns the sequence of the first record that is not completely sent, apart from urgent

@@ -5,7 +5,7 @@ use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 use crate::drain::{Drain, LONGEST_STEP, Next};
 use crate::feed::{MOST_SKIPPED, Search, Stop};
 use crate::options::PanicOrder;
-use crate::owner::{Turn, Way};
+use crate::owner::{Acquired, Turn};
 use crate::sync::{Ordering, STILL, spin_loop};
 use crate::{Priority, Sink};
 
@@ -115,8 +115,8 @@ pub fn flush(
             .owner
             .enter_in_panic(cpu, clock, &mut timeout, limits.owner)
         {
-            Some((turn, way)) => {
-                if way == Way::Seized {
+            Some((turn, acquired)) => {
+                if acquired == Acquired::Seized {
                     flushed.seized += 1;
                 }
                 turn.keep();

@@ -55,14 +55,14 @@
 //!
 //! // In the panic handler. Afterwards, write the text of `RING.tail()` to persistent memory.
 //! RING.format(&Meta { priority: Priority::Panic, ..meta }, format_args!("the end"));
-//! # struct Looked<C>(C); // Virtual time advances with each read of the clock.
-//! # impl<C: Clock> Clock for Looked<C> {
+//! # struct Advancing<C>(C); // Virtual time advances with each read of the clock.
+//! # impl<C: Clock> Clock for Advancing<C> {
 //! #     fn now(&self) -> Nanos {
 //! #         self.0.wait_until(self.0.now() + Nanos(500));
 //! #         self.0.now()
 //! #     }
 //! # }
-//! # let clock = Looked(&clock);
+//! # let clock = Advancing(&clock);
 //! flush(&[&serial], 0, &clock, FlushLimits::DEFAULT.total(Nanos::from_secs(5)));
 //! let sent = String::from_utf8(port.into_sink())?;
 //! assert!(sent.contains("] 600 disks\r\n[") && sent.ends_with("] the end\r\n"), "{sent}");
@@ -161,17 +161,16 @@
 //! bytes. Each record is rendered once: a partly sent line is kept as text, and the next offer
 //! continues at its next byte. A slice ends after [`SinkOptions::slice`] bytes,
 //! [`SinkOptions::hold`], or 256 records that this sink skips. Only the search for an urgent record
-//! passes by all normal ones, each once, with a look at one word. A sink that takes nothing gets
+//! passes by all normal ones, and reads one word of each, once. A sink that takes nothing gets
 //! offers at longer and longer intervals, up to 10 ms.
 //!
 //! A panic's flush ends after [`FlushLimits::total`] plus one offer to each sink. It polls the
 //! clock and counts the polls, so it ends even if the clock stops.
 //!
-//! # Looking inside
+//! # In a debugger
 //!
-//! In a debugger: a ring starts with `nostall log ring`. nostall-postmortem searches the memory of
-//! a crashed machine for this signature and decodes the ring. `Drain`'s `Debug` output shows the
-//! owner word: 0 without an owner, otherwise `(cpu + 1) * 4 + priority`.
+//! A ring starts with `nostall log ring`. nostall-postmortem searches the memory of a crashed
+//! machine for this signature and decodes the ring. `Drain`'s `Debug` output shows the owner word: 0 without an owner, otherwise `(cpu + 1) * 4 + priority`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
@@ -193,12 +192,12 @@ mod level;
 mod line;
 #[cfg(feature = "log")]
 mod logger;
+mod next_offer;
 mod options;
 mod owner;
 mod parts;
 mod pieces;
 mod prefix;
-mod promise;
 mod record;
 mod render;
 mod ring;

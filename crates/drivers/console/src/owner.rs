@@ -8,7 +8,7 @@ use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
 use crate::{Caller, Priority};
 
 /// Interval at which a panic checks whether the owner has released the sink.
-const LOOK_EVERY: Nanos = Nanos::from_micros(10);
+const CHECK_INTERVAL: Nanos = Nanos::from_micros(10);
 
 /// Time after which another CPU's panic counts as crashed: a running one sends or polls at least
 /// every 10 ms (`flush.rs`).
@@ -39,7 +39,7 @@ pub(crate) struct Turn<'a> {
 
 /// How a panic acquired a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Acquired {
     /// The owner had released it.
     Free,
     /// The owner was in the middle of its turn.
@@ -80,7 +80,7 @@ impl Owner {
         clock: &impl Clock,
         timeout: &mut Timeout,
         patience: Nanos,
-    ) -> Option<(Turn<'_>, Way)> {
+    ) -> Option<(Turn<'_>, Acquired)> {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
         let start = timeout.update(clock);
@@ -90,7 +90,7 @@ impl Owner {
         let mut held = None;
         loop {
             if let Some(turn) = self.take(me) {
-                return Some((turn, Way::Free));
+                return Some((turn, Acquired::Free));
             }
             let now = timeout.update(clock);
             let owner = self.word.load(Ordering::Relaxed);
@@ -113,13 +113,13 @@ impl Owner {
                     .compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed)
                     .is_ok()
             {
-                return Some((Turn { owner: self, me }, Way::Seized));
+                return Some((Turn { owner: self, me }, Acquired::Seized));
             }
             if in_panic && timeout.is_over() {
                 return None;
             }
             held.get_or_insert_with(|| Held::begin(StallCondition::SinkOwner));
-            timeout.poll(clock, LOOK_EVERY, STILL, spin_loop);
+            timeout.poll(clock, CHECK_INTERVAL, STILL, spin_loop);
         }
     }
 }

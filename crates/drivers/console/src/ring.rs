@@ -370,7 +370,7 @@ impl Ring {
                 marked != 0 && is_up_to(next, marked)
             }
         };
-        // A very old mark may look newer after a wrap.
+        // A very old mark may seem newer after a wrap.
         is_marked && is_up_to(next, self.newest() as usize)
     }
 }

@@ -9,8 +9,8 @@ use crate::feed::Feed;
 use crate::kept::Kept;
 use crate::lane::Lane;
 use crate::layout::{CONSTANT_BYTES, HEADER_BYTES, SLOT_BYTES};
+use crate::next_offer::NextOffer;
 use crate::owner::Owner;
-use crate::promise::Promise;
 use crate::ring::Head;
 use crate::slot::Slot;
 use crate::sync::AtomicUsize;
@@ -81,11 +81,11 @@ impl<'r, S: Sink> Drain<'r, S> {
                 panic: AtomicUsize::new(0),
                 beats: AtomicUsize::new(0),
             },
-            promise: Promise {
+            next_offer: NextOffer {
                 since: AtomicUsize::new(0),
                 wait: AtomicUsize::new(0),
-                keeper: AtomicUsize::new(0),
-                in_vain: AtomicUsize::new(0),
+                responsible_cpu: AtomicUsize::new(0),
+                backoff: AtomicUsize::new(0),
             },
             offering: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),

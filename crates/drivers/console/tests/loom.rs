@@ -20,6 +20,8 @@ mod lane;
 mod level;
 #[path = "../src/line.rs"]
 mod line;
+#[path = "../src/next_offer.rs"]
+mod next_offer;
 #[path = "../src/options.rs"]
 mod options;
 #[path = "../src/owner.rs"]
@@ -30,8 +32,6 @@ mod parts;
 mod pieces;
 #[path = "../src/prefix.rs"]
 mod prefix;
-#[path = "../src/promise.rs"]
-mod promise;
 #[path = "../src/record.rs"]
 mod record;
 #[path = "../src/render.rs"]
@@ -87,9 +87,9 @@ use lane::Lane;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
+use next_offer::NextOffer;
 use nostall_io::{Clock, Nanos, Timeout};
-use owner::{Owner, Way};
-use promise::Promise;
+use owner::{Acquired, Owner};
 use ring::Head;
 use sync::{AtomicUsize, Ordering};
 
@@ -264,15 +264,15 @@ fn a_sink_has_one_owner_and_a_panic_waits_for_it() {
                 }
             })
         });
-        let way = owned
+        let acquired = owned
             .owner
             .enter_in_panic(2, &Still, &mut long_timeout(), LONG)
-            .map(|(turn, way)| {
+            .map(|(turn, acquired)| {
                 owned.touch();
                 drop(turn);
-                way
+                acquired
             });
-        assert_eq!(way, Some(Way::Free));
+        assert_eq!(acquired, Some(Acquired::Free));
         assert!(owned.owner.enter(3, Priority::Normal).is_none());
         normal.into_iter().for_each(|it| it.join().unwrap());
     });
@@ -285,11 +285,11 @@ fn two_panics_take_turns() {
         let panic = |cpu| {
             let owned = owned.clone();
             move || {
-                let (turn, way) = owned
+                let (turn, acquired) = owned
                     .owner
                     .enter_in_panic(cpu, &Still, &mut long_timeout(), LONG)
                     .unwrap();
-                assert_eq!(way, Way::Free);
+                assert_eq!(acquired, Acquired::Free);
                 owned.touch();
                 assert!(turn.lasts());
             }
@@ -308,18 +308,18 @@ fn of_two_panics_with_a_dead_owner_one_seizes_the_sink_and_one_waits() {
         let panic = |cpu| {
             let owned = owned.clone();
             move || {
-                let (turn, way) = owned
+                let (turn, acquired) = owned
                     .owner
                     .enter_in_panic(cpu, &Still, &mut long_timeout(), Nanos::ZERO)
                     .unwrap();
                 owned.touch();
                 drop(turn);
-                way
+                acquired
             }
         };
         let other = thread::spawn(panic(1));
         let ways = [panic(0)(), other.join().unwrap()];
-        assert!(ways.contains(&Way::Free) && ways.contains(&Way::Seized));
+        assert!(ways.contains(&Acquired::Free) && ways.contains(&Acquired::Seized));
     });
 }
 
@@ -359,11 +359,11 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
         },
         options: SinkOptions::DEFAULT,
         owner: owner(),
-        promise: Promise {
+        next_offer: NextOffer {
             since: AtomicUsize::new(0),
             wait: AtomicUsize::new(0),
-            keeper: AtomicUsize::new(0),
-            in_vain: AtomicUsize::new(0),
+            responsible_cpu: AtomicUsize::new(0),
+            backoff: AtomicUsize::new(0),
         },
         offering: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
@@ -417,9 +417,12 @@ fn of_three_cpus_that_log_each_one_with_unsent_records_retries() {
         for lane in &drain.feed.lanes {
             lane.next.store(5, Ordering::Relaxed);
         }
-        // The sink is not ready for 10 ns. CPU 9 has promised to return, and hangs.
-        drain.promise.keeper.store(10, Ordering::Relaxed);
-        drain.promise.wait.store(10, Ordering::Relaxed);
+        // The sink is not ready for 10 ns. CPU 9 is responsible, and hangs.
+        drain
+            .next_offer
+            .responsible_cpu
+            .store(10, Ordering::Relaxed);
+        drain.next_offer.wait.store(10, Ordering::Relaxed);
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
             let clock = if cpu == 0 { Still.now() } else { Nanos(99) };
@@ -457,12 +460,12 @@ fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
 }
 
 #[test]
-fn a_panic_seizes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
+fn a_panic_seizes_a_sink_from_two_responsible_cpus_and_sends_the_rest_once() {
     explore(1, || {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let mut drain = drain(ring);
-        // With this time, each offer makes a promise.
+        // With this time, each offer makes a CPU responsible.
         drain.sink.1 = Nanos(10);
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain));
         for lane in &drain.feed.lanes {
@@ -477,8 +480,8 @@ fn a_panic_seizes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         log(ring, b'a');
         let timeout = &mut long_timeout();
         let entered = drain.owner.enter_in_panic(0, &Still, timeout, LONG);
-        let (turn, way) = entered.unwrap();
-        assert_eq!(way, Way::Free);
+        let (turn, acquired) = entered.unwrap();
+        assert_eq!(acquired, Acquired::Free);
         send_in_panic(drain, &turn);
         slices
             .into_iter()

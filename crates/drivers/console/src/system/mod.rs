@@ -1,6 +1,6 @@
 //! Log ring, drain, serial port, panic path and receive side in one `static`.
 
-mod place;
+mod per_cpu;
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ use crate::{
     SinkOptions, UartSink, flush,
 };
 
-use place::{Mark, Marked, Places};
+use per_cpu::{Mark, Marked, PerCpu};
 
 /// Largest number of rounds of a slice. The second one sends a record that an NMI left to the
 /// first.
@@ -26,7 +26,7 @@ const ROUNDS: usize = 2;
 const OF_PRINTER: usize = 1;
 
 /// Interval between two checks whether the last bit is on the line.
-const LOOK_EVERY: Nanos = Nanos::from_micros(10);
+const CHECK_INTERVAL: Nanos = Nanos::from_micros(10);
 
 /// Time after the first use of the timer at which a debug build reports that no interrupt has come.
 const NO_TIMER: Nanos = Nanos::from_secs(1);
@@ -158,7 +158,7 @@ const DEEPEST_PANIC: usize = 4;
 /// `without_interrupts` may not log after it has restored them. [`write`](Self::write) is not
 /// limited: a timer handler must not write at each interrupt.
 ///
-/// CPUs with numbers from 256 (16 on 32-bit machines) share one place. There is no recursion and no
+/// CPUs with numbers from 256 (16 on 32-bit machines) share one state. There is no recursion and no
 /// record is left out. But records of their timer handlers and of `set_timer` are not limited, so
 /// these must not log. A record logged during an NMI of another of these CPUs waits for the next
 /// call on any CPU. If more than four of these CPUs panic at once, the texts of the others are left
@@ -173,7 +173,7 @@ pub struct SystemConsole<R: 'static, K: 'static> {
     drain: Drain<'static, UartSink<R, K>>,
     limits: FlushLimits,
     has_printer: bool,
-    places: Places,
+    per_cpu: PerCpu,
     /// Number plus 1 of the CPU of the newest panic; 0 for none.
     panics: AtomicUsize,
     /// Nonzero once a panic has stopped the other CPUs.
@@ -192,7 +192,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             drain: Drain::new(ring, UartSink::closed(), options),
             limits: FlushLimits::DEFAULT,
             has_printer: false,
-            places: Places::new(),
+            per_cpu: PerCpu::new(),
             panics: AtomicUsize::new(0),
             stops: AtomicUsize::new(0),
             awaits_timer: AtomicUsize::new(0),
@@ -378,12 +378,12 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
         } else {
             let cpu = self.cpu();
             self.has_ticked(cpu);
-            if self.places.is_awaited(cpu) {
+            if self.per_cpu.is_awaited(cpu) {
                 // The clock may log.
-                let _own = self.places.mark(cpu, Mark::Caused);
-                self.places.disarm(cpu, self.now());
+                let _own = self.per_cpu.mark(cpu, Mark::Caused);
+                self.per_cpu.disarm(cpu, self.now());
             }
-            self.places.forget_timer(cpu);
+            self.per_cpu.forget_timer(cpu);
             self.slice(Priority::Normal, false)
         };
         self.tell_received();
@@ -405,16 +405,16 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     #[must_use = "the console sends when this is dropped"]
     pub fn on_timer(&self) -> TimerInterrupt<'_, R, K> {
         let cpu = self.cpu();
-        let own = self.places.is_awaited(cpu).then(|| {
+        let own = self.per_cpu.is_awaited(cpu).then(|| {
             // The mark comes first, because the clock may log.
-            let caused = self.places.mark(cpu, Mark::Caused);
-            match self.places.disarm(cpu, self.now()) {
+            let caused = self.per_cpu.mark(cpu, Mark::Caused);
+            match self.per_cpu.disarm(cpu, self.now()) {
                 true => caused,
-                false => self.places.mark(cpu, Mark::Early),
+                false => self.per_cpu.mark(cpu, Mark::Early),
             }
         });
-        let has_own = self.places.has_own(cpu);
-        let timer = has_own.then(|| self.places.mark(cpu, Mark::Timer));
+        let has_own = self.per_cpu.has_own(cpu);
+        let timer = has_own.then(|| self.per_cpu.mark(cpu, Mark::Timer));
         self.has_ticked(cpu);
         TimerInterrupt {
             console: self,
@@ -429,7 +429,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     pub fn on_nmi(&self) -> Nmi<'_> {
         let cpu = self.cpu();
         Nmi {
-            _mark: self.places.mark(cpu, Mark::Nmi),
+            _mark: self.per_cpu.mark(cpu, Mark::Nmi),
         }
     }
 
@@ -464,7 +464,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     pub fn panic(&self, text: fmt::Arguments<'_>) -> FlushReport {
         let cpu = self.cpu();
         self.panics.store(cpu + 1, Ordering::Relaxed);
-        let panics = self.places.begin_panic(cpu);
+        let panics = self.per_cpu.begin_panic(cpu);
         let text = match panics {
             0..DEEPEST_PANIC => text,
             _ => format_args!("more than four panics at once: a text is left out"),
@@ -475,7 +475,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             self.kernel.stop_other_cpus();
         }
         // A clock that logs at each read must not prolong the flush.
-        let _inside = self.places.mark(cpu, Mark::Inside);
+        let _inside = self.per_cpu.mark(cpu, Mark::Inside);
         let sink = self.drain.sink();
         sink.with(Caller::Panic, Console::take_over);
         let (drains, limits) = (&[&self.drain as &Drain<'_, _>], self.limits);
@@ -484,7 +484,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             // The clock itself may panic.
             _ => flush(drains, cpu as u16, &Stopped, limits),
         };
-        self.places.end_panic(cpu);
+        self.per_cpu.end_panic(cpu);
         flushed
     }
 }
@@ -508,7 +508,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
 
     /// Returns the number of records of the console's own path that were [left out](Self#feedback).
     pub fn left_out(&self) -> usize {
-        self.places.left_out()
+        self.per_cpu.left_out()
     }
 
     /// Calls `act` with the port, for direct writers that wait for the line. Returns `None` if the
@@ -563,9 +563,9 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
         }
         let (awaited, order) = (&self.awaits_timer, Ordering::Relaxed);
         let since = awaited
-            .compare_exchange(0, place::micros(at), order, order)
+            .compare_exchange(0, per_cpu::micros(at), order, order)
             .unwrap_or_else(|since| since);
-        if since != 0 && since < NEVER_CAME && place::has_passed(at, since, NO_TIMER) {
+        if since != 0 && since < NEVER_CAME && per_cpu::has_passed(at, since, NO_TIMER) {
             let _ = awaited.compare_exchange(since, NEVER_CAME, order, order);
         }
     }
@@ -592,23 +592,23 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
         let is_limited = priority != Priority::Panic;
         // The console's own path does not migrate. A task that migrated has read another CPU's
         // marks.
-        let is_own = || self.places.is_own(cpu) && self.cpu() == cpu;
+        let is_own = || self.per_cpu.is_own(cpu) && self.cpu() == cpu;
         if is_limited && is_own() {
-            let Some(left_out) = self.places.spend_credit(cpu, priority) else {
+            let Some(left_out) = self.per_cpu.spend_credit(cpu, priority) else {
                 return;
             };
             if left_out > 0 {
                 let text = format_args!("{text} [{left_out} more left out]");
                 self.ring()
                     .format(&self.meta(level, priority, target), text);
-                return self.places.note(cpu, Mark::Left);
+                return self.per_cpu.note(cpu, Mark::Left);
             }
         } else if is_limited {
-            self.places.give_credit();
+            self.per_cpu.give_credit();
         }
         self.ring()
             .format(&self.meta(level, priority, target), text);
-        self.places.note(cpu, Mark::Left);
+        self.per_cpu.note(cpu, Mark::Left);
     }
 
     /// Returns whether a record overwrites no panic's text: other CPUs may run on after a panic.
@@ -620,7 +620,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// Notes that the kernel has a timer, or a loop.
     fn has_ticked(&self, cpu: usize) {
         self.awaits_timer.store(usize::MAX, Ordering::Relaxed);
-        self.places.note(cpu, Mark::Ticked);
+        self.per_cpu.note(cpu, Mark::Ticked);
     }
 
     fn cpu(&self) -> usize {
@@ -645,7 +645,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
 
     /// Reads the clock, unless the clock itself logs.
     fn now(&self) -> Nanos {
-        match self.places.enter(self.cpu()) {
+        match self.per_cpu.enter(self.cpu()) {
             Some(_entered) => self.kernel.now(),
             None => Nanos::UNKNOWN,
         }
@@ -681,12 +681,12 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     fn slice(&self, priority: Priority, is_printers: bool) -> Option<Nanos> {
         // The end of a timer handler sends, because the handler may cancel a timer that is set
         // inside of it.
-        if priority == Priority::Normal && self.places.has(self.cpu(), Mark::Timer) {
+        if priority == Priority::Normal && self.per_cpu.has(self.cpu(), Mark::Timer) {
             return None;
         }
         // If the kernel logs in here, or in an NMI, the record is left to this slice or the next
         // one.
-        let entered = self.places.enter(self.cpu())?;
+        let entered = self.per_cpu.enter(self.cpu())?;
         self.kernel.without_interrupts(|| {
             // Held until interrupts are restored: after that, another task may run before this one
             // continues.
@@ -694,29 +694,29 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             let cpu = self.cpu();
             let mut next = None;
             for _ in 0..ROUNDS {
-                if self.places.has(cpu, Mark::Nmi) {
+                if self.per_cpu.has(cpu, Mark::Nmi) {
                     return None;
                 }
-                let inside = self.places.mark(cpu, Mark::Inside)?;
-                self.places.clear(cpu, Mark::Left);
+                let inside = self.per_cpu.mark(cpu, Mark::Inside)?;
+                self.per_cpu.clear(cpu, Mark::Left);
                 next = if is_printers {
                     Some(Nanos::ZERO)
                 } else {
                     self.drain_once(cpu, priority)
                 };
                 if let Some(at) = next
-                    && (self.places.arm(cpu, at) || self.has_printer)
+                    && (self.per_cpu.arm(cpu, at) || self.has_printer)
                 {
                     self.await_timer(at);
                     self.kernel.set_timer(at);
                 }
                 drop(inside);
                 if next.is_none() {
-                    self.places.trim_credits();
+                    self.per_cpu.trim_credits();
                 }
                 // Another round sends a record that an NMI or the kernel logged after the sinks
                 // were served.
-                if next.is_some() || !self.places.has(cpu, Mark::Left) {
+                if next.is_some() || !self.per_cpu.has(cpu, Mark::Left) {
                     break;
                 }
             }
@@ -742,7 +742,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             return false;
         };
         let clock = &self.kernel;
-        let nap = (at - clock.now()).max(LOOK_EVERY).min(timeout.left());
+        let nap = (at - clock.now()).max(CHECK_INTERVAL).min(timeout.left());
         timeout.poll(clock, nap, STILL, spin_loop);
         !timeout.is_over()
     }
@@ -773,14 +773,14 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             if bytes().wrapping_sub(start) > load {
                 return true;
             }
-            let look = |console: &mut Console<R, K>| {
+            let is_idle = |console: &mut Console<R, K>| {
                 let idle = lsr::THRE | lsr::TEMT;
                 console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
             };
             // Interrupts are masked: a level-triggered interrupt of a port in use would never end.
             let sink = self.drain.sink();
-            let look = || sink.with(Caller::Normal, look);
-            let is_idle = self.kernel.without_interrupts(look);
+            let check = || sink.with(Caller::Normal, is_idle);
+            let is_idle = self.kernel.without_interrupts(check);
             self.leave_port();
             if is_idle == Some(true) {
                 return true;
@@ -790,7 +790,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             }
             timeout.poll(
                 &self.kernel,
-                LOOK_EVERY.min(timeout.left()),
+                CHECK_INTERVAL.min(timeout.left()),
                 STILL,
                 spin_loop,
             );
@@ -820,7 +820,7 @@ impl<R: Registers, K: Kernel> Drop for TimerInterrupt<'_, R, K> {
     fn drop(&mut self) {
         if self.timer.take().is_some() {
             let console = self.console;
-            console.places.forget_timer(console.cpu());
+            console.per_cpu.forget_timer(console.cpu());
         }
         self.console.send(Priority::Normal);
     }

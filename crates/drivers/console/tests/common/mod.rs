@@ -81,7 +81,7 @@ impl Clock for At {
 }
 
 /// The duration of one read of a virtual clock.
-pub const LOOK: Nanos = Nanos(if cfg!(miri) { 10_000 } else { 500 });
+pub const CLOCK_READ: Nanos = Nanos(if cfg!(miri) { 10_000 } else { 500 });
 
 /// Virtual time that advances with each read.
 #[derive(Default)]
@@ -96,18 +96,18 @@ impl Virtual {
 impl Clock for Virtual {
     fn now(&self) -> Nanos {
         let now = Nanos(self.0.get());
-        self.0.set((now + LOOK).0);
+        self.0.set((now + CLOCK_READ).0);
         now
     }
 }
 
 /// A virtual clock that advances when a panic reads it.
-pub struct Looked<C>(pub C);
+pub struct Advancing<C>(pub C);
 
-impl<C: Clock> Clock for Looked<C> {
+impl<C: Clock> Clock for Advancing<C> {
     fn now(&self) -> Nanos {
         let now = self.0.now();
-        self.0.wait_until(now + LOOK);
+        self.0.wait_until(now + CLOCK_READ);
         now
     }
 }

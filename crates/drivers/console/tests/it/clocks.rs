@@ -14,7 +14,7 @@ use nostall_uart::{Console, LineSettings};
 
 const HOUR: Nanos = Nanos::from_secs(3_600);
 const START: Nanos = Nanos::from_secs(10_000);
-const LOOK: Nanos = Nanos(200);
+const CLOCK_READ: Nanos = Nanos(200);
 
 /// A fault of a clock at one of its reads.
 #[derive(Clone, Copy, Debug)]
@@ -65,16 +65,16 @@ impl Clock for Broken {
         self.reads.set(read + 1);
         let time = self.time.get();
         let time = match self.fault {
-            _ if read < self.at.get() => time + LOOK,
+            _ if read < self.at.get() => time + CLOCK_READ,
             Fault::Stops => time,
             Fault::GoesBack if read == self.at.get() => time - HOUR,
             Fault::GoesBackEachTime => time - Nanos(300),
             Fault::JumpsAhead if read == self.at.get() => time + HOUR,
             Fault::JumpsAheadEachTime => time + HOUR,
             Fault::JumpsAtRandom => Nanos(read.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20),
-            Fault::RunsFast => time + LOOK * 1_000,
+            Fault::RunsFast => time + CLOCK_READ * 1_000,
             Fault::ToItsEnd => Nanos(u64::MAX),
-            _ => time + LOOK,
+            _ => time + CLOCK_READ,
         };
         self.time.set(time);
         time
@@ -181,7 +181,7 @@ struct InMachine {
 
 impl Clock for InMachine {
     fn now(&self) -> Nanos {
-        self.time.advance(LOOK);
+        self.time.advance(CLOCK_READ);
         self.shown.now()
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use crate::common::{Looked, META, of};
+use crate::common::{Advancing, META, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
     flush,
@@ -133,7 +133,7 @@ fn a_panic_of_50_calls_waits_once_for_an_owner_that_died() {
             over_the_dead(profile, |drain, clock, ring| {
                 for n in 0..count {
                     ring.format(&of(Priority::Panic), format_args!("line {n} of an oops"));
-                    let flushed = flush(&[drain], 1, &Looked(clock), FlushLimits::DEFAULT);
+                    let flushed = flush(&[drain], 1, &Advancing(clock), FlushLimits::DEFAULT);
                     assert_eq!(flushed.complete, 1);
                     assert_eq!(flushed.seized, usize::from(n == 0));
                 }

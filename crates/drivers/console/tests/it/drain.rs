@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
+use crate::common::{At, CLOCK_READ, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{
     Caller, Drain, Level, Meta, Next, OverflowPolicy, Priority, Ring, Sink, SinkOptions, Slot,
@@ -231,10 +231,10 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     let waited = stuck.make_room(0, &clock, || ());
     // The last slice is not interrupted, and reads the clock several times.
     assert!(
-        waited >= at_most && waited <= at_most + LOOK * 60,
+        waited >= at_most && waited <= at_most + CLOCK_READ * 60,
         "{waited}"
     );
-    assert!(clock.now() - before <= at_most + LOOK * 180);
+    assert!(clock.now() - before <= at_most + CLOCK_READ * 180);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
+use crate::common::{Advancing, At, CLOCK_READ, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, PanicOrder, Priority, Record, Ring,
     Sink, SinkOptions, Slot, UartSink, Watchdog, flush,
@@ -136,7 +136,7 @@ fn a_flush_ends_in_time_and_a_stuck_sink_delays_no_other_sink() {
     ring.log(&META, b"backlog");
     ring.log(&of(Priority::Panic), b"panic");
     let clock = Virtual::default();
-    let limit = LOOK * if cfg!(miri) { 100 } else { 100_000 };
+    let limit = CLOCK_READ * if cfg!(miri) { 100 } else { 100_000 };
     let flushed = flush(
         &[&stuck, &gone, &fine],
         0,
@@ -144,7 +144,7 @@ fn a_flush_ends_in_time_and_a_stuck_sink_delays_no_other_sink() {
         FlushLimits::DEFAULT.total(limit),
     );
     assert_eq!((flushed.complete, flushed.incomplete), (1, 2));
-    assert!(clock.now() >= limit && clock.now() <= limit + LOOK * 600);
+    assert!(clock.now() >= limit && clock.now() <= limit + CLOCK_READ * 600);
     assert_eq!(fine.sink().text(), format!("{P}panic\n{P}backlog\n"));
 }
 
@@ -199,7 +199,7 @@ fn a_panic_in_the_drain_itself_seizes_the_sink_and_completes() {
                     (_, true) => Nanos::from_millis(1),
                     (_, false) => Nanos::from_millis(100),
                 };
-                assert!(clock.now() - start <= waited + LOOK * 120);
+                assert!(clock.now() - start <= waited + CLOCK_READ * 120);
             };
             let outer = Drain::new(&ring, Panics::new(&handler), SinkOptions::DEFAULT);
             outer.sink().drain.set(Some(&outer));
@@ -344,7 +344,7 @@ fn a_panic_in_a_flood_is_sent_within_one_fifo_and_the_rest_follows() {
     flush(
         &[&drain],
         0,
-        &Looked(&clock),
+        &Advancing(&clock),
         FlushLimits::DEFAULT.total(limit),
     );
     // The limit, the last offer, and a full FIFO.

@@ -215,7 +215,7 @@ impl Clock for Shown<'_> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "counts, of many looks")]
+#[cfg_attr(miri, ignore = "counts, of many checks")]
 fn a_port_that_takes_nothing_is_polled_100_times_a_second_and_resumes_within_10_ms() {
     for back_ms in [0, 1, 20, 100, 1_234, 9_995] {
         for logs_every_us in [100, 50_000] {
@@ -330,7 +330,7 @@ fn a_cpu_that_could_not_send_retries_at_most_100_times_a_second_and_only_for_a_b
     }
     let fifos = drain.bytes() / 16;
     let periods = now.0 / 10_000_000 + 2;
-    // The CPU that has promised to return sends everything. The others only poll after it.
+    // The responsible CPU sends everything. The others only poll after it.
     assert!(
         wake_ups[0] <= fifos + periods,
         "{wake_ups:?}, {fifos} FIFOs"
@@ -356,7 +356,7 @@ fn a_cpu_that_logs_after_another_has_sent_all_retries_when_the_sink_is_ready() {
     ring.log(&of(Priority::Emergency), b"lockup");
     let at = Next::At(Nanos(1_000));
     assert_eq!(drain.drain_bounded(1, Priority::Emergency, &At(2)), at);
-    // Now it has promised to return.
+    // Now it is responsible.
     let later = Next::Busy(Nanos(1_000) + Nanos::from_millis(10));
     assert_eq!(drain.drain_bounded(2, Priority::Normal, &At(3)), later);
     assert_eq!(drain.drain_bounded(1, Priority::Normal, &At(4)), at);
@@ -379,8 +379,8 @@ fn the_cpu_that_could_not_send_retries_in_case_the_other_one_hangs() {
         Next::Empty
     );
     ring.log(&META, b"two");
-    let promised = drain.drain_bounded(0, Priority::Normal, &At(1));
-    assert_eq!(promised, Next::At(Nanos(1_000)));
+    let first = drain.drain_bounded(0, Priority::Normal, &At(1));
+    assert_eq!(first, Next::At(Nanos(1_000)));
     // CPU 0 hangs.
     ring.log(&of(Priority::Emergency), b"lockup");
     let next = drain.drain_bounded(1, Priority::Emergency, &At(2));

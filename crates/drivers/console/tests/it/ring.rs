@@ -269,7 +269,7 @@ fn an_image_that_is_not_a_ring_gives_the_reason() {
     let mut dump = vec![0; 4096];
     dump.extend(&image);
     assert_eq!(log_ring::find(&dump).collect::<Vec<_>>(), [4096]);
-    // A text that looks like a ring is refused, and so are two rings.
+    // A text that resembles a ring is refused, and so are two rings.
     dump[4096 + 256 + 64..][..64].copy_from_slice(&image[..64]);
     dump.extend(&image);
     dump.extend(&image[..640]);

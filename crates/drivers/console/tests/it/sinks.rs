@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
+use crate::common::{At, CLOCK_READ, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Level, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot,
     flush,
@@ -85,7 +85,7 @@ fn a_sink_that_panics_is_released_and_offered_the_same_bytes_again() {
     drain.sink().1.set(false);
     let flushed = flush(&[&drain], 2, &clock, FlushLimits::DEFAULT);
     assert_eq!((flushed.complete, flushed.seized), (1, 0));
-    assert!(clock.now() < LOOK * 200);
+    assert!(clock.now() < CLOCK_READ * 200);
     let start = &P[..7];
     let text = drain.sink().0.text();
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Stalls of a panic's flush, compared with the time for which the model's CPU is occupied.
 
-use crate::common::{LOOK, Line, META, of};
+use crate::common::{CLOCK_READ, Line, META, of};
 use std::cell::Cell;
 
 use nostall_console::{
@@ -16,7 +16,7 @@ struct Read(VirtualClock);
 
 impl Clock for Read {
     fn now(&self) -> Nanos {
-        self.0.advance(LOOK);
+        self.0.advance(CLOCK_READ);
         self.0.now()
     }
 }
@@ -75,7 +75,7 @@ fn a_panic_flush_reports_the_time_for_which_it_waits_for_a_line() {
     // The clock is read 3 times at the start and the end, 2 times at each offer, and 2 times at each
     // nap. An offer that took bytes reads it once more.
     let reads = 3 + 2 * sink.offers.get() + sink.loads.get() + 2 * naps.len() as u64;
-    assert_eq!(stalls.sum() + LOOK * reads, clock.now() - start);
+    assert_eq!(stalls.sum() + CLOCK_READ * reads, clock.now() - start);
     let bytes = port.with(|uart| uart.sink_mut().len());
     assert_eq!(stalls.counted(Counter::UartBytes), bytes as u64);
     assert_eq!(stalls.counted(Counter::ConsoleBytes), drain.bytes());
@@ -112,7 +112,7 @@ fn a_panic_that_waits_for_a_sinks_owner_reports_one_stall() {
         assert_eq!(owner.0, StallCondition::SinkOwner);
         // From the first poll of the owner to the last: all reads but two at the start.
         assert!(
-            owner.1 >= FlushLimits::DEFAULT.owner - LOOK * 2,
+            owner.1 >= FlushLimits::DEFAULT.owner - CLOCK_READ * 2,
             "{}",
             owner.1
         );

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{At, Looked, META, P, of};
+use crate::common::{Advancing, At, META, P, of};
 use nostall_console::{
     Caller, Drain, FlushLimits, Next, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
 };
@@ -53,7 +53,7 @@ fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare_driver() {
     let drain = Drain::new(&ring, sink(&port, &clock), SinkOptions::DEFAULT);
     let flushed = drain.sink().with(Caller::Normal, |_| {
         ring.log(&of(Priority::Panic), b"the end");
-        flush(&[&drain], 0, &Looked(&clock), FlushLimits::DEFAULT)
+        flush(&[&drain], 0, &Advancing(&clock), FlushLimits::DEFAULT)
     });
     assert_eq!(flushed.map(|flushed| flushed.complete), Some(1));
     let sent = String::from_utf8(port.into_sink()).unwrap();

@@ -23,6 +23,8 @@ mod layout;
 mod level;
 #[path = "../../src/line.rs"]
 mod line;
+#[path = "../../src/next_offer.rs"]
+mod next_offer;
 #[path = "../../src/options.rs"]
 mod options;
 #[path = "../../src/owner.rs"]
@@ -33,8 +35,6 @@ mod parts;
 mod pieces;
 #[path = "../../src/prefix.rs"]
 mod prefix;
-#[path = "../../src/promise.rs"]
-mod promise;
 #[path = "../../src/record.rs"]
 mod record;
 #[path = "../../src/render.rs"]

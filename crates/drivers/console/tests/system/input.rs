@@ -17,7 +17,7 @@ fn received(console: &Console) -> Vec<u8> {
 /// Returns the number of interrupts.
 fn paste(machine: &Machine, console: &Console, bytes: &[u8]) -> usize {
     let (mut interrupts, mut was_high) = (0, false);
-    let mut look = || {
+    let mut check = || {
         let is_high = machine.port.with(|uart| uart.interrupt()).is_some();
         if is_high && !was_high {
             interrupts += 1;
@@ -30,7 +30,7 @@ fn paste(machine: &Machine, console: &Console, bytes: &[u8]) -> usize {
         if let Some(&byte) = byte {
             machine.port.with(|uart| uart.receive(byte));
         }
-        look();
+        check();
     }
     interrupts
 }

@@ -17,7 +17,7 @@ use crate::{PC, lines_with};
 fn level_triggered(machine: &'static Machine, console: &'static Console) -> Rc<Cell<usize>> {
     let most = Rc::new(Cell::new(0));
     let (seen, inside) = (most.clone(), Cell::new(false));
-    let look = Rc::new(move || {
+    let check = Rc::new(move || {
         if machine.masks.get() > 0 || inside.replace(true) {
             return;
         }
@@ -30,9 +30,9 @@ fn level_triggered(machine: &'static Machine, console: &'static Console) -> Rc<C
         seen.set(seen.get().max(runs));
         inside.set(false);
     });
-    let hook = look.clone();
+    let hook = check.clone();
     *machine.in_access.borrow_mut() = Some(Box::new(move || hook()));
-    *machine.after_mask.borrow_mut() = Some(Box::new(move || look()));
+    *machine.after_mask.borrow_mut() = Some(Box::new(move || check()));
     most
 }
 

@@ -71,7 +71,7 @@ impl Registers for Wire {
 pub struct Services(pub &'static Machine);
 
 /// The duration of one read of the clock.
-const LOOK: Nanos = Nanos(500);
+const CLOCK_READ: Nanos = Nanos(500);
 
 fn call(hook: &RefCell<Option<Hook>>) {
     if let Ok(hook) = hook.try_borrow()
@@ -84,7 +84,7 @@ fn call(hook: &RefCell<Option<Hook>>) {
 impl Clock for Services {
     fn now(&self) -> Nanos {
         call(&self.0.in_now);
-        self.0.clock.advance(LOOK);
+        self.0.clock.advance(CLOCK_READ);
         match self.0.is_calibrated.get() {
             true => self.0.clock.now(),
             false => Nanos::UNKNOWN,

@@ -6,7 +6,7 @@ use crate::Priority;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Number of CPUs with a place of their own. CPUs with greater numbers share one more.
+/// Number of CPUs with a state of their own. CPUs with greater numbers share one more.
 const CPUS: usize = if usize::BITS < 64 { 16 } else { 256 };
 
 /// Number of credits that are kept when all records are sent.
@@ -50,7 +50,7 @@ const PANIC: usize = 1 << 16;
 
 /// State of one CPU.
 #[derive(Debug)]
-struct Place {
+struct CpuState {
     marks: AtomicUsize,
     /// Time for which the console has set the timer since its last interrupt, in microseconds; 0
     /// for none.
@@ -65,24 +65,24 @@ struct Place {
 /// A mark that is cleared when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Marked<'p> {
-    place: &'p Place,
+    state: &'p CpuState,
     mark: Mark,
 }
 
 impl Drop for Marked<'_> {
     fn drop(&mut self) {
-        let marks = &self.place.marks;
+        let marks = &self.state.marks;
         marks.fetch_and(!(self.mark as usize), Ordering::AcqRel);
         if matches!(self.mark, Mark::Entering | Mark::EnteringAgain) {
-            self.place.refused.store(0, Ordering::Relaxed);
+            self.state.refused.store(0, Ordering::Relaxed);
         }
     }
 }
 
 /// State of all CPUs, and the credits of the console's own path.
 #[derive(Debug)]
-pub(crate) struct Places {
-    places: [Place; CPUS + 1],
+pub(crate) struct PerCpu {
+    states: [CpuState; CPUS + 1],
     /// Number of records that the own path may log: at most as many as came from elsewhere, and
     /// [`OF_EMERGENCIES`].
     credits: AtomicUsize,
@@ -94,11 +94,11 @@ pub(crate) struct Places {
     untold: AtomicUsize,
 }
 
-impl Places {
+impl PerCpu {
     pub(crate) const fn new() -> Self {
         Self {
-            places: [const {
-                Place {
+            states: [const {
+                CpuState {
                     marks: AtomicUsize::new(0),
                     armed_for: AtomicUsize::new(0),
                     awaited: AtomicUsize::new(0),
@@ -112,11 +112,11 @@ impl Places {
         }
     }
 
-    fn place(&self, cpu: usize) -> &Place {
-        &self.places[cpu.min(CPUS)]
+    fn state(&self, cpu: usize) -> &CpuState {
+        &self.states[cpu.min(CPUS)]
     }
 
-    /// Returns whether this CPU has a place of its own. The marks of a shared place prevent
+    /// Returns whether this CPU has a state of its own. The marks of a shared state prevent
     /// recursion, and say nothing about one CPU's timer or records.
     pub(crate) fn has_own(&self, cpu: usize) -> bool {
         cpu < CPUS
@@ -124,10 +124,10 @@ impl Places {
 
     /// Sets a mark. Returns `None` if it is already set.
     pub(crate) fn mark(&self, cpu: usize, mark: Mark) -> Option<Marked<'_>> {
-        let place = self.place(cpu);
+        let state = self.state(cpu);
         let bit = mark as usize;
-        let is_new = place.marks.fetch_or(bit, Ordering::AcqRel) & bit == 0;
-        is_new.then(|| Marked { place, mark })
+        let is_new = state.marks.fetch_or(bit, Ordering::AcqRel) & bit == 0;
+        is_new.then(|| Marked { state, mark })
     }
 
     /// Enters the console's own path. Returns `None` if this CPU is in it twice: then the
@@ -140,7 +140,7 @@ impl Places {
     pub(crate) fn enter(&self, cpu: usize) -> Option<Marked<'_>> {
         let again = || self.mark(cpu, Mark::EnteringAgain);
         let entered = self.mark(cpu, Mark::Entering).or_else(again);
-        if entered.is_some() || self.place(cpu).refused.fetch_add(1, Ordering::Relaxed) != REFUSALS
+        if entered.is_some() || self.state(cpu).refused.fetch_add(1, Ordering::Relaxed) != REFUSALS
         {
             return entered;
         }
@@ -150,31 +150,31 @@ impl Places {
 
     /// Begins a panic, and returns the number of panics of this CPU that it interrupts.
     pub(crate) fn begin_panic(&self, cpu: usize) -> usize {
-        self.place(cpu).marks.fetch_add(PANIC, Ordering::AcqRel) / PANIC
+        self.state(cpu).marks.fetch_add(PANIC, Ordering::AcqRel) / PANIC
     }
 
     pub(crate) fn end_panic(&self, cpu: usize) {
-        self.place(cpu).marks.fetch_sub(PANIC, Ordering::AcqRel);
+        self.state(cpu).marks.fetch_sub(PANIC, Ordering::AcqRel);
     }
 
     pub(crate) fn has(&self, cpu: usize, mark: Mark) -> bool {
-        self.place(cpu).marks.load(Ordering::Acquire) & mark as usize != 0
+        self.state(cpu).marks.load(Ordering::Acquire) & mark as usize != 0
     }
 
     /// Sets a mark that stays until it is [cleared](Self::clear).
     pub(crate) fn note(&self, cpu: usize, mark: Mark) {
-        let marks = &self.place(cpu).marks;
+        let marks = &self.state(cpu).marks;
         marks.fetch_or(mark as usize, Ordering::AcqRel);
     }
 
     /// Clears a mark, and returns whether it was set.
     pub(crate) fn clear(&self, cpu: usize, mark: Mark) -> bool {
         let bit = mark as usize;
-        self.place(cpu).marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+        self.state(cpu).marks.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 }
 
-impl Places {
+impl PerCpu {
     /// Returns whether a record of this CPU belongs, or may belong, to the console's own path.
     pub(crate) fn is_own(&self, cpu: usize) -> bool {
         let may_be = self.is_certainly_own(cpu) || self.has(cpu, Mark::Early);
@@ -223,38 +223,38 @@ impl Places {
     }
 }
 
-impl Places {
+impl PerCpu {
     /// Stores the time for which the console sets this CPU's timer. Returns `false` if that time
     /// has been set since this CPU's last timer interrupt.
     pub(crate) fn arm(&self, cpu: usize, at: Nanos) -> bool {
-        let place = self.place(cpu);
+        let state = self.state(cpu);
         let armed_for = micros(at);
-        let is_new = place.armed_for.load(Ordering::Relaxed) != armed_for;
+        let is_new = state.armed_for.load(Ordering::Relaxed) != armed_for;
         if is_new {
-            place.awaited.store(armed_for, Ordering::Relaxed);
-            place.armed_for.store(armed_for, Ordering::Relaxed);
+            state.awaited.store(armed_for, Ordering::Relaxed);
+            state.armed_for.store(armed_for, Ordering::Relaxed);
         }
         is_new || !self.has(cpu, Mark::Ticked) || !self.has_own(cpu)
     }
 
     /// Makes the next [`arm`](Self::arm) set this CPU's timer.
     pub(crate) fn forget_timer(&self, cpu: usize) {
-        self.place(cpu).armed_for.store(0, Ordering::Relaxed);
+        self.state(cpu).armed_for.store(0, Ordering::Relaxed);
     }
 
     /// Returns whether an interrupt of this CPU's timer may be the console's.
     pub(crate) fn is_awaited(&self, cpu: usize) -> bool {
-        self.has_own(cpu) && self.place(cpu).awaited.load(Ordering::Relaxed) != 0
+        self.has_own(cpu) && self.state(cpu).awaited.load(Ordering::Relaxed) != 0
     }
 
     /// Forgets the timer at a timer interrupt; the console sets it again if records are left.
     /// Returns whether its time has come.
     pub(crate) fn disarm(&self, cpu: usize, now: Nanos) -> bool {
-        let place = self.place(cpu);
-        place.armed_for.store(0, Ordering::Relaxed);
-        let is_due = is_due(micros(now), place.awaited.load(Ordering::Relaxed));
+        let state = self.state(cpu);
+        state.armed_for.store(0, Ordering::Relaxed);
+        let is_due = is_due(micros(now), state.awaited.load(Ordering::Relaxed));
         if is_due {
-            place.awaited.store(0, Ordering::Relaxed);
+            state.awaited.store(0, Ordering::Relaxed);
         }
         is_due
     }

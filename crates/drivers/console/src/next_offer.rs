@@ -1,4 +1,4 @@
-//! Ready time of a sink, and the CPU that returns at that time.
+//! Time of the next offer to a sink, and the CPU that makes it.
 
 use nostall_io::Nanos;
 
@@ -23,27 +23,27 @@ const LONGEST_BACKOFF: Nanos = Nanos::from_millis(10);
 /// Divisor: the pause grows by this fraction of the time without success.
 const BACKOFF_PARTS: u64 = 8;
 
-/// Ready time of a sink. The sink's owner stores it, and every CPU that logs reads it.
+/// Time of the next offer to a sink. The sink's owner stores it, and every CPU that logs reads it.
 ///
 /// It is stored as a start and a length, in words that need no 64-bit atomics. Readers may see
-/// parts of two promises. The result is then a time within one second from now, at which the reader
+/// parts of two entries. The result is then a time within one second from now, at which the reader
 /// returns.
 #[derive(Debug)]
-pub(crate) struct Promise {
+pub(crate) struct NextOffer {
     pub(crate) since: AtomicUsize,
     /// Length in units; 0 if the sink takes more at once.
     pub(crate) wait: AtomicUsize,
-    /// Number plus 1 of the CPU that returns; 0 for none, because all was sent.
-    pub(crate) keeper: AtomicUsize,
+    /// Number plus 1 of the CPU that makes it; 0 for none, because all was sent.
+    pub(crate) responsible_cpu: AtomicUsize,
     /// Sum of the waits since the sink last took bytes.
-    pub(crate) in_vain: AtomicUsize,
+    pub(crate) backoff: AtomicUsize,
 }
 
-impl Promise {
+impl NextOffer {
     /// Returns the ready time if it is in the future.
     ///
-    /// If the clock is further from the start than the promised wait, in either direction, it has
-    /// jumped, and the promise is void. So is every promise while the clock has no rate.
+    /// If the clock is further from the start than the stored wait, in either direction, it has
+    /// jumped, and the entry is void. So is every entry while the clock has no rate.
     pub(crate) fn ready_at(&self, now: Nanos) -> Option<Nanos> {
         let wait = self.wait.load(Ordering::Relaxed);
         if wait == 0 || !now.is_known() {
@@ -55,20 +55,20 @@ impl Promise {
         (passed.unsigned_abs() < wait).then(|| now + Nanos(left as u64 * UNIT))
     }
 
-    /// Makes `cpu` the CPU that returns, unless another one is. If two CPUs do so at the same time,
+    /// Makes `cpu` responsible for the next offer, unless another CPU is. If two CPUs do so at the same time,
     /// both return.
-    pub(crate) fn keep(&self, cpu: u16) -> bool {
-        let keeper = self.keeper.load(Ordering::Relaxed);
-        if keeper == 0 {
-            self.keeper.store(keeper_of(cpu), Ordering::Relaxed);
+    pub(crate) fn claim(&self, cpu: u16) -> bool {
+        let claimed = self.responsible_cpu.load(Ordering::Relaxed);
+        if claimed == 0 {
+            self.responsible_cpu.store(word_of(cpu), Ordering::Relaxed);
         }
-        keeper == 0 || keeper == keeper_of(cpu)
+        claimed == 0 || claimed == word_of(cpu)
     }
 
-    /// Ends the promise of `cpu` to return.
-    pub(crate) fn leave(&self, cpu: u16) {
-        if self.keeper.load(Ordering::Relaxed) == keeper_of(cpu) {
-            self.keeper.store(0, Ordering::Relaxed);
+    /// Ends the responsibility of `cpu`.
+    pub(crate) fn release(&self, cpu: u16) {
+        if self.responsible_cpu.load(Ordering::Relaxed) == word_of(cpu) {
+            self.responsible_cpu.store(0, Ordering::Relaxed);
         }
     }
 
@@ -78,15 +78,15 @@ impl Promise {
         let at = match given.ready_at {
             None => now + GONE,
             Some(ready_at) if given.taken > 0 => {
-                self.in_vain.store(0, Ordering::Relaxed);
+                self.backoff.store(0, Ordering::Relaxed);
                 ready_at
             }
             Some(ready_at) => self.back_off(ready_at, start, now),
         };
-        // Ready while the rest of the promise changes: an owner that stops in between leaves no old
+        // Ready while the rest of the entry changes: an owner that stops in between leaves no old
         // wait with a new start.
         self.wait.store(0, Ordering::Relaxed);
-        self.keeper.store(keeper_of(cpu), Ordering::Relaxed);
+        self.responsible_cpu.store(word_of(cpu), Ordering::Relaxed);
         self.since.store(words(now), Ordering::Relaxed);
         self.wait
             .store(words((at - now).min(GONE)), Ordering::Release);
@@ -97,8 +97,8 @@ impl Promise {
     /// the longer it has taken nothing. On a slow CPU, the ready time of a busy sink has passed when
     /// the offer returns. The CPU then pauses for as long as the slice took.
     fn back_off(&self, ready_at: Nanos, start: Nanos, now: Nanos) -> Nanos {
-        let in_vain = self.in_vain.load(Ordering::Relaxed);
-        let mut pause = Nanos(in_vain as u64 * UNIT) / BACKOFF_PARTS;
+        let backoff = self.backoff.load(Ordering::Relaxed);
+        let mut pause = Nanos(backoff as u64 * UNIT) / BACKOFF_PARTS;
         if ready_at <= now {
             let is_stuck = ready_at - start <= AT_ONCE;
             pause = pause.max(if is_stuck {
@@ -110,17 +110,17 @@ impl Promise {
         let at = ready_at.max(now + pause);
         let waits = words((at - now).min(GONE)).max(1);
         let most = words(LONGEST_BACKOFF * BACKOFF_PARTS);
-        self.in_vain
-            .store((in_vain + waits).min(most), Ordering::Relaxed);
+        self.backoff
+            .store((backoff + waits).min(most), Ordering::Relaxed);
         at
     }
 }
 
-fn keeper_of(cpu: u16) -> usize {
+fn word_of(cpu: u16) -> usize {
     usize::from(cpu) + 1
 }
 
-/// Converts a time to units. Rounds down, so that a CPU that returns at the promised time is never
+/// Converts a time to units. Rounds down, so that a CPU that returns at the stored time is never
 /// early.
 fn words(span: Nanos) -> usize {
     (span.0 / UNIT) as usize

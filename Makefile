@@ -145,6 +145,7 @@ check: prose spelling
 		--package nostall-devices --package nostall-pci --package nostall-spi \
 		--package nostall-console --package nostall-io --package nostall-trace \
 		--package nostall-tracefile
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --no-default-features --package nostall-console
 
 # Words in comments, messages, names and documents (CONTRIBUTING.md).
 .PHONY: prose

@@ -172,6 +172,12 @@
 //! A ring starts with `nostall log ring`. nostall-postmortem searches the memory of a crashed
 //! machine for this signature and decodes the ring. `Drain`'s `Debug` output shows the owner word: 0 without an owner, otherwise `(cpu + 1) * 4 + priority`.
 
+#![cfg_attr(
+    not(feature = "uart"),
+    doc = "",
+    doc = "[`SystemConsole`]: https://docs.rs/nostall-console/latest/nostall_console/struct.SystemConsole.html",
+    doc = "[`Kernel`]: https://docs.rs/nostall-console/latest/nostall_console/trait.Kernel.html"
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(unsafe_code)]
@@ -183,6 +189,7 @@ mod flush;
 #[cfg(feature = "uart")]
 mod input;
 mod kept;
+#[cfg(feature = "uart")]
 mod kernel;
 mod lane;
 #[cfg(feature = "tracing")]
@@ -219,6 +226,7 @@ mod watchdog;
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{FlushLimits, FlushReport, flush};
+#[cfg(feature = "uart")]
 pub use kernel::Kernel;
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;

@@ -354,6 +354,41 @@ fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
 }
 
 #[test]
+fn polls_of_a_kernel_whose_clock_logs_neither_recurse_nor_log_without_end() {
+    for has_timers in [false, true] {
+        let (machine, console) = roomy();
+        machine.has_timers.set(has_timers);
+        let depth = std::rc::Rc::new(std::cell::Cell::new(0));
+        let inside = depth.clone();
+        *machine.in_now.borrow_mut() = Some(Box::new(move || {
+            inside.set(inside.get() + 1);
+            assert!(inside.get() < 8, "recurses");
+            info(console, "of the clock");
+            inside.set(inside.get() - 1);
+        }));
+        for n in 0..LINES {
+            info(console, &format!("line {n}"));
+        }
+        let mut polls = 0;
+        while console.poll().is_some() {
+            machine.clock.advance(Nanos::from_millis(1));
+            polls += 1;
+            assert!(polls < 10_000, "{} unread", console.drain().unread());
+        }
+        // An idle loop adds no record.
+        let newest = console.ring().newest();
+        assert!((0..100).all(|_| console.poll().is_none()));
+        assert_eq!(console.ring().newest(), newest);
+        *machine.in_now.borrow_mut() = None;
+        let text = machine.arrived();
+        assert_eq!(lines_with(&text, "] line "), LINES);
+        let own = lines_with(&text, "of the clock");
+        assert!((1..=5 * LINES).contains(&own), "{own}\n{text}");
+        assert_eq!((machine.masks.get(), depth.get()), (0, 0));
+    }
+}
+
+#[test]
 fn a_platform_that_logs_on_a_cpu_without_its_own_state_does_not_recurse() {
     for method in 0..3 {
         let (machine, console) = roomy();

@@ -155,7 +155,7 @@ impl<'c, M: Memory> Zone<'c, M> {
         let stored = ZoneHeader::decode(bytes, ByteOrder::NATIVE);
         if !ours {
             // Stored before the signature, so that no other contents become valid.
-            self.store_nothing();
+            self.store_header(0, 0);
         } else if (stored.start, stored.size) != (self.start as u32, self.size as u32) {
             self.store_header(self.start, self.size);
         }
@@ -231,7 +231,7 @@ impl<'c, M: Memory> Zone<'c, M> {
 
     /// Makes the zone empty.
     pub fn erase(&mut self) {
-        self.store_nothing();
+        self.store_header(0, 0);
         (self.start, self.size) = (0, 0);
         self.store_header_parity();
         if let Some(parity) = &mut self.parity {
@@ -294,12 +294,8 @@ impl<'c, M: Memory> Zone<'c, M> {
             }
             left = later;
         }
-        self.publish(at, size);
-    }
-
-    /// Stores the header, after everything else.
-    fn publish(&mut self, start: usize, size: usize) {
-        self.advance(start, size);
+        // After everything else.
+        self.advance(at, size);
         self.store_header_parity();
     }
 
@@ -317,29 +313,17 @@ impl<'c, M: Memory> Zone<'c, M> {
 
     /// Stores the header in an order that loses no contents after a cut between the two words. A
     /// start beyond the size would be an invalid zone. A full ring with its start at the end would
-    /// be rotated wrongly.
+    /// be rotated wrongly. Each word is persistent before the next is stored, because they may be
+    /// in two cache lines.
     #[inline]
     pub(crate) fn store_header(&self, start: usize, size: usize) {
         let is_full = size == self.data;
         let (start, size) = ((start as u32).to_ne_bytes(), (size as u32).to_ne_bytes());
-        let (first, second) = match is_full {
-            true => ((START, start), (SIZE, size)),
-            false => ((SIZE, size), (START, start)),
+        let words = match is_full {
+            true => [(START, start), (SIZE, size)],
+            false => [(SIZE, size), (START, start)],
         };
-        self.store_in_order(first, second);
-    }
-
-    /// Stores the header of an empty zone over any contents. The size comes first: a full ring
-    /// would be rotated wrongly, but a start beyond the size is an invalid zone.
-    fn store_nothing(&self) {
-        self.store_in_order((SIZE, [0; 4]), (START, [0; 4]));
-    }
-
-    /// Stores both words, each persistent before the next is stored, because they may be in two
-    /// cache lines.
-    #[inline]
-    fn store_in_order(&self, first: (usize, [u8; 4]), second: (usize, [u8; 4])) {
-        for (at, word) in [first, second] {
+        for (at, word) in words {
             self.memory.store(at, &word);
             self.memory.persist(at, word.len());
         }

@@ -33,39 +33,39 @@ impl Block {
             trust: Trust::Unchecked,
             counted: Trust::Unchecked,
         };
-        let data = &mut block.bytes[..block.len];
+        let len = block.len;
+        let data = &mut block.bytes[..len];
         memory.load(place.offset + HEADER + index * BLOCK, data);
         let Some(code) = code_for(reader, place) else {
             return block;
         };
         let mut parity = [0; MAX_PARITY];
-        let parity = &mut parity[..code.parity()];
-        memory.load(place.offset + division.block_parity(index), parity);
-        block.counted = match reader.policy {
-            CorrectionPolicy::Faithful => mended(code.correct_like_linux(data, parity)),
-            CorrectionPolicy::Careful if code.check(data, parity) => Trust::Verified,
-            CorrectionPolicy::Careful if !at_the_cut(place, reader.writer, header, index) => {
-                mended(code.correct(data, parity))
+        memory.load(
+            place.offset + division.block_parity(index),
+            &mut parity[..code.parity()],
+        );
+        if code.check(data, &parity) {
+            (block.trust, block.counted) = (Trust::Verified, Trust::Verified);
+            return block;
+        }
+        let (mut linux, mut linux_parity) = (block.bytes, parity);
+        let data = &mut block.bytes[..len];
+        block.trust = if !at_the_cut(place, reader.writer, header, index) {
+            mended(code.correct(data, &mut parity))
+        } else {
+            if code.is_trusted() {
+                let _ = code.correct(data, &mut parity);
             }
-            CorrectionPolicy::Careful => {
-                if code.is_trusted() {
-                    let _ = code.correct(data, parity);
-                }
-                Trust::Unverified
-            }
+            Trust::Unverified
         };
-        block.trust = block.counted;
-        if reader.policy == CorrectionPolicy::Faithful && block.counted != Trust::Verified {
-            let careful = Reader {
-                policy: CorrectionPolicy::Careful,
-                ..*reader
-            };
-            let careful = Self::load(memory, place, &careful, header, index);
-            block.trust = if careful.bytes == block.bytes {
-                careful.trust
-            } else {
-                Trust::Unverified
-            };
+        block.counted = block.trust;
+        if reader.policy == CorrectionPolicy::Faithful {
+            let data = &mut linux[..len];
+            block.counted = mended(code.correct_like_linux(data, &mut linux_parity));
+            if linux != block.bytes {
+                block.trust = Trust::Unverified;
+            }
+            block.bytes = linux;
         }
         block
     }

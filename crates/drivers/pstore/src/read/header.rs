@@ -36,53 +36,67 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     let mut bytes = [0; HEADER];
     memory.load(place.offset, &mut bytes);
     let found = ZoneHeader::decode(bytes, reader.order);
-    let careful = reader.policy == CorrectionPolicy::Careful;
+    let is_careful = reader.policy == CorrectionPolicy::Careful;
+    let Some(code) = code_for(reader, place) else {
+        return match halved(found, place.division.data()) {
+            Some(header) if is_careful => Loaded {
+                header,
+                trust: Trust::Unverified,
+                framing: Framing::Doubtful,
+            },
+            _ => Loaded {
+                header: found,
+                trust: Trust::Unchecked,
+                framing: Framing::Sure,
+            },
+        };
+    };
+    let mut parity = [0; MAX_PARITY];
+    let parity = &mut parity[..code.parity()];
+    memory.load(place.offset + place.division.header_parity(), parity);
+    let careful = correct(found, parity, place, code, reader.order);
+    if is_careful || careful.trust == Trust::Verified {
+        return careful;
+    }
+    let trust = mended(code.correct_like_linux(&mut bytes, parity));
+    let header = ZoneHeader::decode(bytes, reader.order);
+    let framing = match careful.framing {
+        Framing::Ahead { parity, .. } if parity == header => Framing::Sure,
+        framing if careful.header == header => framing,
+        _ => Framing::Doubtful,
+    };
+    Loaded {
+        header,
+        trust,
+        framing,
+    }
+}
+
+/// Corrects a header that was `found` with this parity.
+fn correct(
+    found: ZoneHeader,
+    stored: &[u8],
+    place: &Place,
+    code: &Code,
+    order: ByteOrder,
+) -> Loaded {
     let data = place.division.data();
     let loaded = |header, trust, framing| Loaded {
         header,
         trust,
         framing,
     };
-    let Some(code) = code_for(reader, place) else {
-        return match halved(found, data) {
-            Some(header) if careful => loaded(header, Trust::Unverified, Framing::Doubtful),
-            _ => loaded(found, Trust::Unchecked, Framing::Sure),
-        };
-    };
-    let mut parity = [0; MAX_PARITY];
-    let parity = &mut parity[..code.parity()];
-    memory.load(place.offset + place.division.header_parity(), parity);
-    let mut stored = [0; MAX_PARITY];
-    let stored = &mut stored[..code.parity()];
-    stored.copy_from_slice(parity);
-
-    let trust = match reader.policy {
-        CorrectionPolicy::Faithful => mended(code.correct_like_linux(&mut bytes, parity)),
-        CorrectionPolicy::Careful => mended(code.correct(&mut bytes, parity)),
-    };
-    let corrected = ZoneHeader::decode(bytes, reader.order);
-    if reader.policy == CorrectionPolicy::Faithful && trust != Trust::Verified {
-        let careful = Reader {
-            policy: CorrectionPolicy::Careful,
-            ..*reader
-        };
-        let framing = match load(memory, place, &careful) {
-            Loaded {
-                framing: Framing::Ahead { parity, .. },
-                ..
-            } if parity == corrected => Framing::Sure,
-            by_care if by_care.header == corrected => by_care.framing,
-            _ => Framing::Doubtful,
-        };
-        return loaded(corrected, trust, framing);
-    }
-    if !careful || trust <= Trust::Unchecked || trust != Trust::Unverified && corrected == found {
+    let (mut bytes, mut parity) = (found.encode(order), [0; MAX_PARITY]);
+    parity[..stored.len()].copy_from_slice(stored);
+    let trust = mended(code.correct(&mut bytes, &mut parity));
+    let corrected = ZoneHeader::decode(bytes, order);
+    if trust <= Trust::Unchecked || trust != Trust::Unverified && corrected == found {
         return loaded(corrected, trust, Framing::Sure);
     }
     // Every write changes the header, so the cut may have left it ahead of its parity.
     let good = |header| is_of(header, place.kind) && header.is_valid(data);
     if good(found)
-        && let Some((by, parity)) = cut(found, stored, place, code, reader.order)
+        && let Some((by, parity)) = cut(found, stored, place, code, order)
     {
         return loaded(found, Trust::Unverified, Framing::Ahead { by, parity });
     }

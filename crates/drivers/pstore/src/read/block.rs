@@ -40,10 +40,8 @@ impl Block {
             return block;
         };
         let mut parity = [0; MAX_PARITY];
-        memory.load(
-            place.offset + division.block_parity(index),
-            &mut parity[..code.parity()],
-        );
+        let at = place.offset + division.block_parity(index);
+        memory.load(at, &mut parity[..code.parity()]);
         if code.check(data, &parity) {
             (block.trust, block.counted) = (Trust::Verified, Trust::Verified);
             return block;

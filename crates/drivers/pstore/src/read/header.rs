@@ -39,16 +39,8 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     let is_careful = reader.policy == CorrectionPolicy::Careful;
     let Some(code) = code_for(reader, place) else {
         return match halved(found, place.division.data()) {
-            Some(header) if is_careful => Loaded {
-                header,
-                trust: Trust::Unverified,
-                framing: Framing::Doubtful,
-            },
-            _ => Loaded {
-                header: found,
-                trust: Trust::Unchecked,
-                framing: Framing::Sure,
-            },
+            Some(header) if is_careful => loaded(header, Trust::Unverified, Framing::Doubtful),
+            _ => loaded(found, Trust::Unchecked, Framing::Sure),
         };
     };
     let mut parity = [0; MAX_PARITY];
@@ -65,6 +57,10 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
         framing if careful.header == header => framing,
         _ => Framing::Doubtful,
     };
+    loaded(header, trust, framing)
+}
+
+const fn loaded(header: ZoneHeader, trust: Trust, framing: Framing) -> Loaded {
     Loaded {
         header,
         trust,
@@ -81,11 +77,6 @@ fn correct(
     order: ByteOrder,
 ) -> Loaded {
     let data = place.division.data();
-    let loaded = |header, trust, framing| Loaded {
-        header,
-        trust,
-        framing,
-    };
     let (mut bytes, mut parity) = (found.encode(order), [0; MAX_PARITY]);
     parity[..stored.len()].copy_from_slice(stored);
     let trust = mended(code.correct(&mut bytes, &mut parity));

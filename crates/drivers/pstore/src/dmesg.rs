@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write};
 
+use arrayvec::ArrayString;
+
 use crate::deflate::{Matches, deflate};
 use crate::dmesg_header::DmesgHeader;
 use crate::memory::Memory;
@@ -31,32 +33,12 @@ impl<'a> DumpHeader<'a> {
     };
 
     /// Returns the record's first line, `Panic#1 Part1`. Readers use it to check the decompression.
-    fn title(&self) -> Title {
-        let mut title = Title {
-            bytes: [0; 64],
-            len: 0,
-        };
+    fn title(&self) -> ArrayString<64> {
+        let mut title = ArrayString::new();
         // A reason that is too long is truncated; the rest always fits.
         let end = self.reason.floor_char_boundary(32);
         let _ = writeln!(title, "{}#{} Part1", &self.reason[..end], self.count);
         title
-    }
-}
-
-struct Title {
-    bytes: [u8; 64],
-    len: usize,
-}
-
-impl Write for Title {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.len + text.len();
-        self.bytes
-            .get_mut(self.len..end)
-            .ok_or(fmt::Error)?
-            .copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
     }
 }
 
@@ -93,11 +75,11 @@ impl<M: Memory> Zone<'_, M> {
         let room = self
             .division()
             .data()
-            .saturating_sub(header_len + title.len);
+            .saturating_sub(header_len + title.len());
         self.erase();
         // The header and title are visible even if a cut follows.
         self.append(&header[..header_len]);
-        self.append(&title.bytes[..title.len]);
+        self.append(title.as_bytes());
         self.append_text(last_lines(log, room));
     }
 
@@ -115,7 +97,7 @@ impl<M: Memory> Zone<'_, M> {
     ) {
         let (_, header_len) = header(words, true);
         let title = words.title();
-        let title = &title.bytes[..title.len];
+        let title = title.as_bytes();
         let data = self.division().data();
         let most = data.saturating_sub(header_len).min(room.len());
         let room = &mut room[..most];

@@ -3,6 +3,10 @@
 //! Source: Linux 6.1, `fs/pstore/ram.c` (`ramoops_write_kmsg_hdr`, `ramoops_read_kmsg_hdr`), and
 //! the behaviour of its `sscanf` with those formats.
 
+use core::fmt::Write;
+
+use arrayvec::ArrayString;
+
 /// Header of a dmesg record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DmesgHeader {
@@ -20,19 +24,14 @@ pub const DMESG_HEADER: usize = 36;
 impl DmesgHeader {
     /// Returns the line and its length. Microseconds are limited to 999,999.
     pub fn encode(self) -> ([u8; DMESG_HEADER], usize) {
-        let mut line = Line {
-            bytes: [0; DMESG_HEADER],
-            len: 0,
-        };
-        line.push(b"====");
-        if self.seconds < 0 {
-            line.push(b"-");
-        }
-        line.number(self.seconds.unsigned_abs(), 1);
-        line.push(b".");
-        line.number(self.micros.min(999_999), 6);
-        line.push(if self.compressed { b"-C\n" } else { b"-D\n" });
-        (line.bytes, line.len)
+        let (seconds, micros) = (self.seconds, self.micros.min(999_999));
+        let letter = if self.compressed { 'C' } else { 'D' };
+        let mut line = ArrayString::<DMESG_HEADER>::new();
+        // Every line fits.
+        let _ = writeln!(line, "===={seconds}.{micros:06}-{letter}");
+        let mut bytes = [0; DMESG_HEADER];
+        bytes[..line.len()].copy_from_slice(line.as_bytes());
+        (bytes, line.len())
     }
 
     /// Decodes the line at the start of `text`. Also returns the offset of the text after it.
@@ -130,37 +129,6 @@ impl<F: FnMut(usize) -> Option<u8>> Scan<F> {
             self.at += 1;
         }
         value
-    }
-}
-
-struct Line {
-    bytes: [u8; DMESG_HEADER],
-    len: usize,
-}
-
-impl Line {
-    fn push(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            if let Some(to) = self.bytes.get_mut(self.len) {
-                *to = byte;
-                self.len += 1;
-            }
-        }
-    }
-
-    /// Appends a decimal number with leading zeros up to `least` digits.
-    fn number(&mut self, mut value: u64, least: usize) {
-        let mut digits = [b'0'; 20];
-        let mut count = 0;
-        for digit in digits.iter_mut().rev() {
-            if value == 0 && count >= least {
-                break;
-            }
-            *digit = b'0' + (value % 10) as u8;
-            value /= 10;
-            count += 1;
-        }
-        self.push(&digits[20 - count..]);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Lost bytes, and their report on the line.
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
+
+use arrayvec::ArrayString;
 
 use crate::Newline;
 
@@ -80,7 +82,10 @@ impl Lost {
             let up_to = if self.at_most { "up to " } else { "" };
             let lost = self.unreported;
             // The buffer is large enough.
-            let _ = write!(self.report, "{line_end}[{up_to}{lost} bytes lost]{end}");
+            let _ = write!(
+                self.report.text,
+                "{line_end}[{up_to}{lost} bytes lost]{end}"
+            );
             self.reported = self.reported.saturating_add(lost);
             self.unreported = 0;
             self.at_most = false;
@@ -99,44 +104,23 @@ impl Lost {
 }
 
 /// Text of a report, and the part of it that is sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Report {
-    text: [u8; LONGEST_REPORT],
-    len: usize,
+    text: ArrayString<LONGEST_REPORT>,
     sent: usize,
-}
-
-impl Default for Report {
-    fn default() -> Self {
-        Self {
-            text: [0; LONGEST_REPORT],
-            len: 0,
-            sent: 0,
-        }
-    }
 }
 
 impl Report {
     const fn is_under_way(&self) -> bool {
-        self.sent < self.len
+        self.sent < self.text.len()
     }
 
     fn fill(&mut self, piece: &mut [u8]) -> usize {
-        let rest = self.text.get(self.sent..self.len).unwrap_or_default();
+        let rest = self.text.as_bytes().get(self.sent..).unwrap_or_default();
         let part = rest.iter().zip(piece).map(|(&byte, slot)| *slot = byte);
         let filled = part.count();
         self.sent += filled;
         filled
-    }
-}
-
-impl Write for Report {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.text.get_mut(self.len..).unwrap_or_default();
-        let room = room.get_mut(..text.len()).ok_or(fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
     }
 }
 

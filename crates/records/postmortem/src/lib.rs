@@ -76,4 +76,4 @@ mod scan;
 
 pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use geometry::Geometry;
-pub use linux::{LinuxFile, Worth, line as linux_line};
+pub use linux::{LinuxFile, Worth};

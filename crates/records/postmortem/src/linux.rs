@@ -343,11 +343,7 @@ impl<W: Write + ?Sized> Lines<'_, W> {
 }
 
 /// Formats a trace record as Linux prints it.
-pub fn line(
-    record_format: RecordFormat,
-    record: &TraceRecord,
-    symbols: Option<&Symbols>,
-) -> String {
+fn line(record_format: RecordFormat, record: &TraceRecord, symbols: Option<&Symbols>) -> String {
     let (cpu, stamp, parent) = (record.cpu, record.stamp, record.parent);
     let ip = record_format.raw_ip(record);
     let symbol = |address| symbols.and_then(|symbols| symbols.lookup(address));

@@ -7,9 +7,9 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
+use crate::cold::Cold;
 use crate::config::Config;
 use crate::controller::Controller;
-use crate::duty::{Cold, Duty};
 use crate::ownership::{Gate, Ownership, Wakers};
 use crate::platform::Platform;
 use crate::slots::{AnySlots, Slots};
@@ -145,10 +145,6 @@ where
     /// Returns whether the owner may be in a transfer longer than others wait.
     pub(crate) fn is_long(&self, now: Nanos) -> bool {
         self.cold.with(|cold| cold.interrupt.is_long(now))
-    }
-
-    pub(crate) fn with_duty<R>(&self, act: impl FnOnce(&mut Duty) -> R) -> R {
-        self.cold.with(|cold| act(&mut cold.duty))
     }
 
     pub(crate) const fn waiting(&self) -> Waiting<'_, P> {

@@ -112,9 +112,9 @@ where
                     ControlFlow::Break(ended) => return Poll::Ready(ended),
                     ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
                 };
-                // The timer wakes a context without its own, and removes one that does not respond.
-                if !replace(&mut timed, true) && self.has_worker() {
-                    self.set_timer();
+                // The worker wakes a context without a timer, and removes one that does not respond.
+                if !replace(&mut timed, true) {
+                    self.poll_at(platform.now() + self.config.lock_timeout);
                 }
                 Poll::Pending
             })

@@ -181,8 +181,8 @@ mod stored;
 // The engine.
 mod acquire;
 mod bus;
+mod cold;
 mod config;
-mod duty;
 mod face;
 mod interrupt;
 mod owner;

@@ -220,7 +220,7 @@ where
             Released::Free { wake, left } => {
                 bus.wake(wake);
                 if left {
-                    bus.call_for_rest(self.is_worker);
+                    bus.call(self.is_worker);
                 }
             }
         }
@@ -334,7 +334,8 @@ where
         if station.is_dirty() {
             // If it fails, the next message tries again.
             bus.guarded(|| station.abort().unwrap_or(()));
-            bus.with_duty(|duty| duty.stopped = true);
+            // Its last words may still be on the wire.
+            station.seen = bus.counters.messages().wrapping_sub(1);
         }
     }
 

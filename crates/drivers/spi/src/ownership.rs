@@ -282,16 +282,8 @@ impl Ownership<'_> {
         self.mirror_owned(line);
     }
 
-    /// Removes waiters that were woken and have not responded for `timeout`, except `own`. Returns
-    /// whether there was one.
-    fn forfeit(
-        &self,
-        line: &mut Line<'_>,
-        own: Option<Waiter>,
-        now: Nanos,
-        timeout: Nanos,
-    ) -> bool {
-        let mut any = false;
+    /// Removes waiters that were woken and have not responded for `timeout`, except `own`.
+    fn forfeit(&self, line: &mut Line<'_>, own: Option<Waiter>, now: Nanos, timeout: Nanos) {
         for (index, place) in line.waiters.iter_mut().enumerate() {
             let its_own = own.is_some_and(|own| own.index == index);
             if its_own || !place.is_awake() || now - place.since < timeout {
@@ -302,16 +294,13 @@ impl Ownership<'_> {
             }
             // The waker was taken when it was woken.
             place.state = State::Free;
-            any = true;
         }
         // A handle loses its duty to check; its message stays.
         for place in line.stored.iter_mut() {
             if place.state == State::Notified && now - place.since >= timeout {
                 place.state = State::Waiting;
-                any = true;
             }
         }
-        any
     }
 }
 
@@ -557,11 +546,10 @@ impl Ownership<'_> {
     }
 
     /// Removes waiters that were woken and have not responded for `timeout`. Then wakes a context
-    /// in line that must check: for the bus, or because its wait is over. Returns whether stored
-    /// messages waited for a removed waiter.
-    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> (bool, Wakers) {
+    /// in line that must check: for the bus, or because its wait is over.
+    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> Wakers {
         self.with(|line| {
-            let removed = self.forfeit(line, None, now, timeout);
+            self.forfeit(line, None, now, timeout);
             let mut wake = self.settle(line, now);
             // One at a time: the next expiry is now, while others are late.
             if wake.is_none()
@@ -570,11 +558,10 @@ impl Ownership<'_> {
                 wake = late.notify(now);
                 self.mirror_free(line);
             }
-            let wakers = Wakers {
+            Wakers {
                 wake,
                 ..Wakers::default()
-            };
-            (removed && line.runnable(None).is_some(), wakers)
+            }
         })
     }
 

@@ -29,6 +29,10 @@ pub(crate) struct Station<C> {
     /// Words of the last message may have been sent.
     moved: bool,
     pub(crate) prepared: bool,
+    /// Number of messages run when `check` was set.
+    pub(crate) seen: u32,
+    /// Time of the next check for an idle bus.
+    check: Nanos,
 }
 
 /// Runs the transfers of a message, blocking or asynchronously: `$wait!` is `blocked!` or
@@ -158,6 +162,8 @@ impl<C: Controller> Station<C> {
                 dirty: false,
                 moved: false,
                 prepared: false,
+                seen: 0,
+                check: Nanos::ZERO,
             }
         }
     }
@@ -222,6 +228,19 @@ impl<C: Controller> Station<C> {
     pub(crate) const fn controller_to_change(&mut self) -> &mut C {
         self.wire = None;
         &mut self.controller
+    }
+
+    /// Begins an idle time, which ends at `check`.
+    pub(crate) const fn begin_idle(&mut self, check: Nanos, messages: u32) {
+        (self.check, self.seen) = (check, messages);
+    }
+
+    /// Returns the end of the idle time, which begins again after messages.
+    pub(crate) fn idle_end(&mut self, messages: u32, end: impl FnOnce() -> Nanos) -> Nanos {
+        if messages != self.seen {
+            self.begin_idle(end(), messages);
+        }
+        self.check
     }
 
     /// Puts the hardware to sleep.

@@ -27,7 +27,7 @@ pub struct Statistics {
     pub asynchronous: u32,
     /// Number of messages run by the worker.
     pub by_worker: u32,
-    /// Number of wake-ups of the worker.
+    /// Number of wake-ups of the worker by other contexts. The times of its own polls do not count.
     pub wakeups: u32,
     /// Number of wake-ups of the hardware.
     pub preparations: u32,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nostall_io::{Clock, HostClock, Nanos};
 
 use crate::bus::Shared;
+use crate::cold::NEVER;
 use crate::controller::Controller;
-use crate::duty::NEVER;
 use crate::owner::THREAD;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
@@ -216,7 +216,7 @@ where
         platform.serves.store(0, Ordering::Release);
         drop(state);
         match thread::panicking() {
-            false => _ = self.0.work(),
+            false => _ = self.0.poll(),
             true => self.0.call_worker(),
         }
     }

@@ -6,8 +6,8 @@ use core::task::{Poll, Waker};
 
 use nostall_io::{Held, Nanos, StallCondition, Timeout};
 
+use crate::cold::Cold;
 use crate::controller::{Progress, Waits};
-use crate::duty::{Cold, NEVER};
 use crate::platform::Platform;
 use crate::sync::Critical;
 
@@ -188,7 +188,7 @@ impl<P: Platform> Waiting<'_, P> {
         limit: impl Fn() -> Nanos,
         mut future: Pin<&mut F>,
     ) -> impl Future<Output = Option<F::Output>> {
-        let mut wait = None;
+        let (mut wait, mut timer) = (None, None);
         poll_fn(move |context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
@@ -197,18 +197,11 @@ impl<P: Platform> Waiting<'_, P> {
                 return Poll::Ready(None);
             };
             if !self.platform.wake_at(deadline, context.waker()) {
-                // The worker's timer wakes it, or `Bus::poll`.
+                // `Bus::poll` wakes it.
                 let mut waker = Some(context.waker().clone());
-                let has_worker = self.platform.poll_at(NEVER);
-                let is_earlier = self.cold.with(|cold| {
-                    cold.interrupt.wait(&mut waker, deadline);
-                    let is_earlier = has_worker && deadline < cold.duty.timer;
-                    if is_earlier {
-                        (cold.duty.timer, cold.duty.early) = (deadline, true);
-                    }
-                    is_earlier
-                });
-                if is_earlier {
+                self.cold
+                    .with(|cold| cold.interrupt.wait(&mut waker, deadline));
+                if timer.replace(deadline) != Some(deadline) {
                     self.platform.poll_at(deadline);
                 }
             }

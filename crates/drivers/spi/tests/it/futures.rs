@@ -643,8 +643,8 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
     assert_eq!(timer(&bus), None);
     let statistics = bus.statistics();
     assert_eq!((statistics.by_worker, statistics.teardowns), (2, 1));
-    // It was called for the messages and for the teardown.
-    assert_eq!(statistics.wakeups, 2);
+    // It was called for the messages. Its own timer is no wake-up.
+    assert_eq!(statistics.wakeups, 1);
 }
 
 #[test]
@@ -766,8 +766,7 @@ fn an_awaited_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come
 }
 
 #[test]
-fn an_awaited_worker_does_not_put_hardware_to_sleep_that_was_used_after_its_predecessor_found_it_idle()
- {
+fn an_awaited_worker_does_not_put_hardware_to_sleep_that_was_used_since_its_predecessor() {
     let (bus, _, clock) = served();
     let device = bus.device(device(1)).unwrap();
     let (_, waker) = waker(false);
@@ -776,18 +775,64 @@ fn an_awaited_worker_does_not_put_hardware_to_sleep_that_was_used_after_its_pred
         assert!(poll(&mut worker, &waker).is_pending());
         device.write(&[1]).unwrap();
         clock.advance(Config::DEFAULT.idle_timeout);
-        for _ in 0..2 {
-            assert!(poll(&mut worker, &waker).is_pending());
-        }
-        // The hardware is found idle, but does not sleep yet.
-        clock.advance(Config::DEFAULT.idle_timeout);
         assert!(poll(&mut worker, &waker).is_pending());
-        assert_eq!(bus.statistics().wakeups, 1);
     }
+    // The idle time that the predecessor began is over.
+    clock.advance(Config::DEFAULT.idle_timeout);
     device.write(&[2]).unwrap();
     let mut worker = pin!(bus.serve());
     assert!(poll(&mut worker, &waker).is_pending());
     assert_eq!(bus.statistics().teardowns, 0);
+}
+
+#[test]
+fn a_worker_without_timers_is_woken_by_poll_when_the_time_of_its_transfer_is_over() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let (woken, waker) = waker(false);
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker).is_pending());
+    probe.next(&[Act::NeverInterrupts]);
+    let mut message = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    assert_eq!(woken.times(), 1);
+    assert!(poll(&mut worker, &waker).is_pending());
+    let at = bus.poll().unwrap();
+    assert!(at > now(&clock) && at <= Nanos::from_millis(201), "{at}");
+    clock.advance(at - now(&clock) - Nanos(1));
+    bus.poll();
+    assert_eq!(woken.times(), 1);
+    clock.advance(Nanos(1));
+    bus.poll();
+    assert_eq!(woken.times(), 2);
+    let _ = poll(&mut worker, &waker);
+    assert!(message.is_done());
+    let timeout = Err(Error::Timeout { transfer: 0 });
+    assert_eq!(message.wait(), timeout);
+}
+
+/// A worker that is a future without timers has none that could stay set.
+#[test]
+fn poll_returns_no_time_for_ever_that_it_has_handled() {
+    for is_served in [false, true] {
+        let (bus, probe, clock) = bus(Config::DEFAULT);
+        let device = bus.device(device(1)).unwrap();
+        let (_, waker) = waker(false);
+        let mut worker = pin!(bus.serve());
+        if is_served {
+            assert!(poll(&mut worker, &waker).is_pending());
+        }
+        device.write(&[1]).unwrap();
+        let mut polls = 0;
+        while let Some(at) = bus.poll() {
+            assert!(at > now(&clock), "{at} has passed");
+            clock.advance(at - now(&clock));
+            polls += 1;
+            assert!(polls <= 2);
+        }
+        assert_eq!(probe.told().last(), Some(&Unprepare));
+        assert!(!is_served || poll(&mut worker, &waker).is_pending());
+        assert_eq!(bus.poll(), None);
+    }
 }
 
 /// A clock that advances by a millisecond with each read.

@@ -17,14 +17,14 @@ mod bare;
 mod bus;
 #[path = "../../src/capabilities.rs"]
 mod capabilities;
+#[path = "../../src/cold.rs"]
+mod cold;
 #[path = "../../src/config.rs"]
 mod config;
 #[path = "../../src/controller.rs"]
 mod controller;
 #[path = "../../src/device.rs"]
 mod device;
-#[path = "../../src/duty.rs"]
-mod duty;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/face.rs"]

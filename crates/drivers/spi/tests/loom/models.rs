@@ -23,7 +23,7 @@ use nostall_io::Nanos;
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
-use crate::world::{HasWorker, Token, World, in_interrupt};
+use crate::world::{HasWorker, Token, World, ahead, in_interrupt};
 use crate::{
     AsyncController, Bus, Capabilities, Completed, Config, Controller, Error, Fault, Level,
     Progress, Select, Settings, Slots, Submitted, Transfer, Waits, Wire, Words,
@@ -521,20 +521,24 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
         let worker = worker(&bus);
         sync(&bus, 1);
         // The timer of the busy period expires twice, first after a message.
-        bus.on_timer();
+        bus.platform.now.fetch_add(IDLE, Ordering::AcqRel);
+        bus.poll();
+        bus.platform.now.fetch_add(IDLE, Ordering::AcqRel);
         let caller = spawn(&bus, move |its| sync(its, 2));
-        bus.on_timer();
+        let next = bus.poll();
         caller.join().unwrap();
         stop(&bus, worker);
-        bus.poll();
         assert_eq!(sorted(sent(&bus)), [1, 2]);
         let statistics = bus.statistics();
         assert!(statistics.teardowns <= 1);
         assert!(statistics.preparations - statistics.teardowns <= 1);
-        // If the hardware is awake, a timer was set after the last check.
+        // Hardware that is awake has a next poll. The last poll returned its time, or the caller
+        // that woke the hardware set a timer.
         if statistics.preparations > statistics.teardowns {
-            assert!(bus.platform.timers.load(Ordering::Relaxed) >= 2);
+            let timers = bus.platform.timers.load(Ordering::Relaxed);
+            assert!(next.is_some() || timers >= 2);
         }
+        assert_eq!(statistics.wakeups, 0);
     });
 }
 
@@ -544,14 +548,14 @@ fn a_worker_that_begins_sees_hardware_that_was_woken_before() {
         let bus = bus(HasWorker::No);
         let begins = spawn(&bus, move |its| {
             its.platform.serves.store(1, Ordering::Release);
-            its.poll();
+            its.poll()
         });
         let other = spawn(&bus, move |its| sync(its, 1));
         sync(&bus, 2);
-        begins.join().unwrap();
+        let next = begins.join().unwrap();
         other.join().unwrap();
         assert_eq!(sorted(sent(&bus)), [1, 2]);
-        assert!(bus.platform.timers.load(Ordering::Relaxed) >= 1);
+        assert!(next.is_some() || bus.platform.timers.load(Ordering::Relaxed) >= 1);
     });
 }
 
@@ -571,6 +575,9 @@ fn become_overdue<F: Future>(bus: &Paperwork, future: &mut Pin<Box<F>>) {
     bus.platform.now.fetch_add(1_000, Ordering::AcqRel);
     assert!(poll_once(future.as_mut()).is_pending());
 }
+
+/// Idle timeout in microseconds.
+const IDLE: u32 = 1_000_000;
 
 /// A time above any limit, in microseconds.
 const FOREVER: u32 = 20_000_000;
@@ -643,7 +650,7 @@ fn a_granted_future_that_is_dropped_hands_the_bus_on() {
 fn time_passes(bus: &Paperwork) {
     while bus.platform.stop.load(Ordering::Acquire) < 2 {
         bus.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
-        bus.on_timer();
+        bus.poll();
         thread::yield_now();
     }
 }
@@ -742,7 +749,7 @@ fn a_granted_future_that_does_not_come_is_expired_in_poll() {
         drop(locked);
         // The future is not polled before the caller was served.
         while bus.platform.stop.load(Ordering::Acquire) == 0 {
-            bus.poll_alone(Nanos::from_micros(FOREVER.into()));
+            ahead(FOREVER, || bus.poll());
             thread::yield_now();
         }
         caller.join().unwrap();
@@ -761,7 +768,7 @@ fn a_granted_future_comes_while_poll_expires_it() {
         become_overdue(&bus, &mut granted);
         let caller = spawn(&bus, move |its| sync(its, 1));
         let main_loop = spawn(&bus, move |its| {
-            its.poll_alone(Nanos::from_micros(FOREVER.into()));
+            ahead(FOREVER, || its.poll());
         });
         drop(locked);
         block_on(granted.as_mut()).unwrap();
@@ -1075,7 +1082,7 @@ fn the_timer_of_the_worker_takes_the_bus_back_and_has_the_stored_messages_run() 
         let timer = spawn(&bus, |its| {
             // The grant has expired.
             its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
-            in_interrupt(|| its.on_timer());
+            in_interrupt(|| its.poll());
         });
         let handler = spawn(&bus, |its| {
             let device = its.device(settings()).unwrap();

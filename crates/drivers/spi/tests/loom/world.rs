@@ -8,7 +8,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use nostall_io::{Clock, Nanos};
 
-use crate::duty::NEVER;
+use crate::cold::NEVER;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -19,6 +19,15 @@ pub(crate) struct Token(Mutex<bool>, Condvar);
 loom::thread_local! {
     static TOKEN: StdArc<Token> = StdArc::new(Token::new());
     static MAY_WAIT: Cell<bool> = Cell::new(true);
+    static AHEAD: Cell<u32> = Cell::new(0);
+}
+
+/// Runs `act` in this thread only at a time that is `micros` microseconds later.
+pub(crate) fn ahead<R>(micros: u32, act: impl FnOnce() -> R) -> R {
+    AHEAD.with(|ahead| ahead.set(micros));
+    let acted = act();
+    AHEAD.with(|ahead| ahead.set(0));
+    acted
 }
 
 /// Runs `handler` as an interrupt handler, which must not wait.
@@ -96,7 +105,8 @@ impl World {
 
 impl Clock for World {
     fn now(&self) -> Nanos {
-        Nanos::from_micros(self.now.load(Ordering::Relaxed).into())
+        let now = self.now.load(Ordering::Relaxed) + AHEAD.with(Cell::get);
+        Nanos::from_micros(now.into())
     }
     fn wait_until(&self, _deadline: Nanos) {}
 }

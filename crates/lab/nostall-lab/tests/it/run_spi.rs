@@ -69,8 +69,8 @@ fn assert_busy_bus(document: &Value, frames: f64) {
         assert!((of(strategy, "wakeups_per_message") - each).abs() < 1e-9);
     }
     assert_eq!(of("caller", "messages_by_worker"), 0.0);
-    assert_eq!(of("caller", "wakeups"), of("caller", "teardowns"));
-    assert!(of("pump", "wakeups") > of("caller", "wakeups"));
+    assert_eq!(of("caller", "wakeups"), 0.0);
+    assert!(of("pump", "wakeups") > 0.0);
 }
 
 #[test]

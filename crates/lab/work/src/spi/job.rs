@@ -30,8 +30,8 @@ pub const FRAMES: u32 = 100_000;
 pub enum BusStrategy {
     /// Linux before its patch of 2019: the worker is woken after every message.
     Pump,
-    /// A task that finds the bus idle drives it. The worker is woken only once, after the idle
-    /// timeout.
+    /// A task that finds the bus idle drives it. No message wakes the worker. Its timer
+    /// puts the hardware to sleep.
     Caller,
 }
 

@@ -172,17 +172,13 @@ fn success(figures: &Figures) -> String {
             .get(metrics::WAKEUPS)
             .unwrap_or(0.0)
     };
-    let caller = match times(BusStrategy::Caller) {
-        1.0 => "once, after the bus had been idle for a second".to_owned(),
-        // The host's other load delayed the tasks.
-        n => format!("{n} times, each after the bus had been idle for a second"),
-    };
     format!(
         "The sector was erased and holds the written bytes, which differ from the old\n\
          ones; nothing else in the flash has changed.\n\
          With each strategy every frame arrived as it was sent, and in order. With\n\
          caller the worker ran no message, and was woken\n\
-         {caller}; with pump {} times.",
+         {} times; with pump {} times.",
+        grouped(times(BusStrategy::Caller)),
         grouped(times(BusStrategy::Pump))
     )
 }

@@ -1,0 +1,57 @@
+//! State that is not needed for a message on an idle bus.
+
+use core::task::Waker;
+
+use nostall_io::Nanos;
+
+use crate::capabilities::Capabilities;
+use crate::interrupt::Interrupt;
+
+/// Time of a disabled timer.
+pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
+
+/// State in one critical section, which takes less memory than several.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub(crate) interrupt: Interrupt,
+    /// Wakes a worker that is a future.
+    pub(crate) worker: Option<Waker>,
+    /// Time of that worker's next poll.
+    pub(crate) next_poll: Nanos,
+    /// Set when the first device is created.
+    pub(crate) capabilities: Option<Capabilities>,
+}
+
+impl Cold {
+    pub(crate) const NEW: Self = Self {
+        interrupt: Interrupt::NONE,
+        worker: None,
+        next_poll: NEVER,
+        capabilities: None,
+    };
+
+    /// Forgets the worker's next poll. Returns its waker, to be dropped outside of the critical
+    /// section.
+    pub(crate) const fn begin_poll(&mut self) -> Option<Waker> {
+        self.next_poll = NEVER;
+        self.worker.take()
+    }
+
+    /// Makes a worker that is a future poll at `at` or earlier. Returns its waker if that is
+    /// earlier than before.
+    pub(crate) fn poll_at(&mut self, at: Nanos) -> Option<Waker> {
+        let earlier = at < self.next_poll;
+        self.next_poll = self.next_poll.min(at);
+        self.worker.take_if(|_| earlier)
+    }
+
+    /// Returns the time of the next poll, if it has not come. Then it stores `waker`, and returns
+    /// the previous one in its place.
+    pub(crate) const fn sleep(&mut self, now: Nanos, waker: &mut Option<Waker>) -> Option<Nanos> {
+        if now.0 >= self.next_poll.0 {
+            return None;
+        }
+        core::mem::swap(&mut self.worker, waker);
+        Some(self.next_poll)
+    }
+}

@@ -55,8 +55,8 @@ where
             }
             // A waiter asks for its turn itself: the context that was woken for the bus may not come.
             let next = match joining.is_overdue(look.waited) {
-                false => FAIR.min(self.config.lock_timeout),
-                true => self.config.lock_timeout,
+                false => FAIR.min(self.config().lock_timeout),
+                true => self.config().lock_timeout,
             };
             ControlFlow::Continue(look.now + (next - look.waited))
         });
@@ -129,7 +129,7 @@ where
     fn step(&mut self, look: Check<'_>) -> Option<Ended<'b, C, P>> {
         let bus = self.bus;
         let Check { waker, now, waited } = look;
-        let (timeout, messages) = (bus.config.lock_timeout, bus.counters.messages());
+        let (timeout, messages) = (bus.config().lock_timeout, bus.counters.messages());
         // The second round is for a waiter whose place was forfeited.
         for _ in 0..2 {
             let (wanted, wakers) = match (self.waiter, waker) {

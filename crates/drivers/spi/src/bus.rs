@@ -7,8 +7,7 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::cold::Cold;
-use crate::config::Config;
+use crate::config::{Config, Millis, Submitted};
 use crate::controller::Controller;
 use crate::ownership::{Gate, Ownership, Wakers};
 use crate::platform::Platform;
@@ -16,7 +15,7 @@ use crate::slots::{AnySlots, Slots};
 use crate::station::Station;
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
-use crate::sync::{AtomicU32, Critical, Lock, Owned, constant};
+use crate::sync::{AtomicU8, Lock, Owned, constant};
 use crate::waiting::Waiting;
 
 /// Bus shared by its callers, each of which drives it for its own messages.
@@ -29,10 +28,11 @@ pub struct Bus<C, P, T: ?Sized = Slots> {
     pub(crate) station: Owned<Station<C>>,
     pub(crate) counters: Counters,
     pub(crate) platform: P,
-    pub(crate) config: Config,
+    pub(crate) submitted: Submitted,
+    idle_timeout: Millis,
+    lock_timeout: Millis,
     /// Bits `SERVED`, `THREAD` and `WORKS`: the worker is a future or a thread, and it owns the bus.
-    pub(crate) served: AtomicU32,
-    pub(crate) cold: Critical<Cold>,
+    pub(crate) served: AtomicU8,
     pub(crate) slots: T,
 }
 
@@ -61,9 +61,10 @@ where
                 station: Owned::new(Station::new(controller)),
                 counters: Counters::new(),
                 platform,
-                config: Config::DEFAULT,
-                served: AtomicU32::new(0),
-                cold: Critical::new(Cold::NEW),
+                submitted: Config::DEFAULT.submitted,
+                idle_timeout: Millis::new(Config::DEFAULT.idle_timeout),
+                lock_timeout: Millis::new(Config::DEFAULT.lock_timeout),
+                served: AtomicU8::new(0),
                 slots: Slots::new(),
             }
         }
@@ -71,7 +72,9 @@ where
 
     /// Sets other options than [`Config::DEFAULT`].
     pub const fn with_config(mut self, config: Config) -> Self {
-        self.config = config;
+        self.submitted = config.submitted;
+        self.idle_timeout = Millis::new(config.idle_timeout);
+        self.lock_timeout = Millis::new(config.lock_timeout);
         self
     }
 
@@ -121,11 +124,6 @@ where
         self.counters.read()
     }
 
-    /// Returns the options of the bus.
-    pub const fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// Returns the platform, which is also the bus's clock.
     pub const fn platform(&self) -> &P {
         &self.platform
@@ -139,18 +137,18 @@ where
     /// Lets the owner continue. For the controller's interrupt handler. An interrupt that no owner
     /// waits for does no harm.
     pub fn on_interrupt(&self) {
-        self.wake(self.cold.with(|cold| cold.interrupt.raise()));
+        self.wake(self.slots.cold(|cold| cold.interrupt.raise()));
     }
 
     /// Returns whether the owner may be in a transfer longer than others wait.
     pub(crate) fn is_long(&self, now: Nanos) -> bool {
-        self.cold.with(|cold| cold.interrupt.is_long(now))
+        self.slots.cold(|cold| cold.interrupt.is_long(now))
     }
 
     pub(crate) const fn waiting(&self) -> Waiting<'_, P> {
         Waiting {
             platform: &self.platform,
-            cold: &self.cold,
+            slots: &self.slots,
         }
     }
 
@@ -190,6 +188,17 @@ where
     }
 }
 
+impl<C, P, T: ?Sized> Bus<C, P, T> {
+    /// Returns the options of the bus.
+    pub const fn config(&self) -> Config {
+        Config {
+            submitted: self.submitted,
+            idle_timeout: self.idle_timeout.nanos(),
+            lock_timeout: self.lock_timeout.nanos(),
+        }
+    }
+}
+
 /// After a panic of a driver or a callback, the bus is in order.
 impl<C, P, T: ?Sized> RefUnwindSafe for Bus<C, P, T> {}
 
@@ -197,7 +206,7 @@ impl<C, P, T: ?Sized> fmt::Debug for Bus<C, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bus")
             .field("gate", &self.gate.word())
-            .field("config", &self.config)
+            .field("config", &self.config())
             .field("statistics", &self.counters.read())
             .finish_non_exhaustive()
     }

@@ -1,5 +1,7 @@
 //! Capabilities of a controller, and the refusal of everything else.
 
+use core::num::NonZeroU32;
+
 use embedded_hal::spi::Mode;
 
 use crate::error::{Error, Invalid};
@@ -9,31 +11,34 @@ use crate::transfer::{Message, Transfer};
 /// Capabilities of a controller. Everything else is refused before a bit is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
+    /// One bit for each mode number, and the bits below.
     modes: u8,
+    /// One bit for each word size.
     words: u8,
-    lsb_first: bool,
-    three_wire: bool,
-    active_high: bool,
     lines: u8,
-    slowest: u32,
+    /// Not 0, which leaves room for an `Option`.
+    slowest: NonZeroU32,
     fastest: u32,
-    longest: usize,
+    /// `u32::MAX` is no limit.
+    longest: u32,
 }
+
+const MODES: u8 = 0b1111;
+const LSB_FIRST: u8 = 1 << 4;
+const THREE_WIRE: u8 = 1 << 5;
+const ACTIVE_HIGH: u8 = 1 << 6;
 
 impl Capabilities {
     /// Creates the capabilities of a controller that supports everything, with `lines` chip-select
     /// lines.
     pub const fn all(lines: u8) -> Self {
         Self {
-            modes: 0b1111,
+            modes: MODES | LSB_FIRST | THREE_WIRE | ACTIVE_HIGH,
             words: 0b111,
-            lsb_first: true,
-            three_wire: true,
-            active_high: true,
             lines,
-            slowest: 1,
+            slowest: NonZeroU32::MIN,
             fastest: u32::MAX,
-            longest: usize::MAX,
+            longest: u32::MAX,
         }
     }
 
@@ -43,16 +48,13 @@ impl Capabilities {
         Self {
             modes: 1,
             words: 1,
-            lsb_first: false,
-            three_wire: false,
-            active_high: false,
             ..Self::all(lines)
         }
     }
 
     /// Allows these modes only.
     pub const fn modes(mut self, modes: &[Mode]) -> Self {
-        self.modes = 0;
+        self.modes &= !MODES;
         let mut index = 0;
         while index < modes.len() {
             self.modes |= 1 << mode_number(modes[index]);
@@ -74,19 +76,19 @@ impl Capabilities {
 
     /// Allows both bit orders.
     pub const fn with_lsb_first(mut self) -> Self {
-        self.lsb_first = true;
+        self.modes |= LSB_FIRST;
         self
     }
 
     /// Allows chip-select lines of both polarities.
     pub const fn with_active_high(mut self) -> Self {
-        self.active_high = true;
+        self.modes |= ACTIVE_HIGH;
         self
     }
 
     /// Sets the slowest possible clock, in hertz.
     pub const fn slowest(mut self, hertz: u32) -> Self {
-        self.slowest = hertz;
+        self.slowest = NonZeroU32::MIN.saturating_add(hertz.saturating_sub(1));
         self
     }
 
@@ -98,7 +100,11 @@ impl Capabilities {
 
     /// Sets the longest possible transfer, in bytes.
     pub const fn longest(mut self, bytes: usize) -> Self {
-        self.longest = bytes;
+        self.longest = if bytes > u32::MAX as usize {
+            u32::MAX
+        } else {
+            bytes as u32
+        };
         self
     }
 
@@ -111,15 +117,15 @@ impl Capabilities {
         if self.modes & 1 << mode_number(settings.mode) == 0 {
             return Err(Invalid::Mode(settings.mode));
         }
-        if settings.order == BitOrder::LsbFirst && !self.lsb_first {
+        if settings.order == BitOrder::LsbFirst && self.modes & LSB_FIRST == 0 {
             return Err(Invalid::LsbFirst);
         }
-        if settings.wires == Wires::Three && !self.three_wire {
+        if settings.wires == Wires::Three && self.modes & THREE_WIRE == 0 {
             return Err(Invalid::ThreeWire);
         }
         match settings.select {
             Select::Line(number, _) if number >= self.lines => return Err(Invalid::Line(number)),
-            Select::Line(_, Polarity::ActiveHigh) if !self.active_high => {
+            Select::Line(_, Polarity::ActiveHigh) if self.modes & ACTIVE_HIGH == 0 => {
                 return Err(Invalid::ActiveHigh);
             }
             _ => {}
@@ -151,7 +157,7 @@ impl Capabilities {
                 & transfer.options.cs_change.is_none()
                 & (settings.word as u8 == WordSize::Bits8 as u8)
                 & (settings.wires as u8 == Wires::Four as u8);
-            if !plain || len > self.longest {
+            if !plain || len > self.longest as usize {
                 let checked = match transfer.options.cs_change {
                     Some(_) if index + 1 == transfers => Err(Invalid::CsChangeAtEnd),
                     _ => self.check_transfer(settings, &transfer),
@@ -187,8 +193,8 @@ impl Capabilities {
         if settings.wires == Wires::Three && sends != 0 && receives != 0 {
             return Err(Invalid::BothOnThreeWires);
         }
-        if transfer.len() > self.longest {
-            return Err(Invalid::TooLong(self.longest));
+        if self.longest < u32::MAX && transfer.len() > self.longest as usize {
+            return Err(Invalid::TooLong(self.longest as usize));
         }
         Ok(())
     }
@@ -208,9 +214,9 @@ impl Capabilities {
     fn check_clock(&self, hertz: u32) -> Result<(), Invalid> {
         match hertz {
             0 => Err(Invalid::ClockZero),
-            _ if hertz < self.slowest => Err(Invalid::TooSlow {
+            _ if hertz < self.slowest.get() => Err(Invalid::TooSlow {
                 asked: hertz,
-                slowest: self.slowest,
+                slowest: self.slowest.get(),
             }),
             _ => Ok(()),
         }

@@ -10,9 +10,9 @@ use crate::interrupt::Interrupt;
 /// Time of a disabled timer.
 pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 
-/// State in one critical section, which takes less memory than several.
+/// State beside the line, in the same critical section.
 #[derive(Debug)]
-pub(crate) struct Cold {
+pub struct Cold {
     pub(crate) interrupt: Interrupt,
     /// Wakes a worker that is a future.
     pub(crate) worker: Option<Waker>,

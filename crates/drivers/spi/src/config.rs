@@ -13,7 +13,7 @@ pub enum Submitted {
     ByWorker,
 }
 
-/// Options of a bus.
+/// Options of a bus. Times are rounded up to milliseconds. More than 49 days mean never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Context that runs a message submitted to an idle bus.
@@ -38,6 +38,28 @@ impl Config {
         idle_timeout: Nanos::from_secs(1),
         lock_timeout: Nanos::from_secs(10),
     };
+}
+
+/// A time-out in milliseconds, in half the memory of a [`Nanos`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Millis(u32);
+
+impl Millis {
+    pub(crate) const fn new(span: Nanos) -> Self {
+        let millis = span.0.div_ceil(1_000_000);
+        Self(if millis > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            millis as u32
+        })
+    }
+
+    pub(crate) const fn nanos(self) -> Nanos {
+        match self.0 {
+            u32::MAX => Nanos(u64::MAX),
+            millis => Nanos::from_millis(millis as u64),
+        }
+    }
 }
 
 impl Default for Config {

@@ -50,14 +50,14 @@ where
     /// device is created while the bus is in use, and the caller must not wait or its wait fails.
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P>, Invalid> {
-        let known = self.cold.with(|cold| cold.capabilities);
+        let known = self.slots.cold(|cold| cold.capabilities);
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
                 let (token, _) = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
                 let mut owner = Owner::new(self, token);
                 let asked = owner.station().controller.capabilities();
-                self.cold.with(|cold| cold.capabilities = Some(asked));
+                self.slots.cold(|cold| cold.capabilities = Some(asked));
                 owner.release();
                 asked
             }
@@ -203,7 +203,7 @@ where
         if !free {
             return;
         }
-        let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
+        let here = bus.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
             // If the bus was taken meanwhile, its owner runs the message.
             if let Some(mut owner) = Owner::take_any(bus) {

@@ -29,7 +29,7 @@ pub(crate) trait Face<C: Controller> {
         station: &mut Station<C>,
         settings: &Settings,
         message: &mut M,
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
     ) -> Result<(), Error>;
 }
 
@@ -43,7 +43,7 @@ impl<C: Controller> Face<C> for Blocking {
         station: &mut Station<C>,
         settings: &Settings,
         message: &mut M,
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
     ) -> Result<(), Error> {
         station.run(settings, message, waiting)
     }
@@ -59,9 +59,9 @@ impl<C: AsyncController> Face<C> for Awaited {
         station: &mut Station<C>,
         settings: &Settings,
         message: &mut M,
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
     ) -> Result<(), Error> {
-        station.run_awaited(settings, message, waiting).await
+        station.run_awaited(settings, message, &waiting).await
     }
 }
 
@@ -114,7 +114,7 @@ where
                 };
                 // The worker wakes a context without a timer, and removes one that does not respond.
                 if !replace(&mut timed, true) {
-                    self.poll_at(platform.now() + self.config.lock_timeout);
+                    self.poll_at(platform.now() + self.config().lock_timeout);
                 }
                 Poll::Pending
             })

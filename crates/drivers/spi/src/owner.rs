@@ -23,13 +23,13 @@ const IN_A_ROW: usize = 64;
 const BEFORE_FREEING: usize = 1024;
 
 /// Bit of `Bus::served`: a future serves as the worker.
-pub(crate) const SERVED: u32 = 1;
+pub(crate) const SERVED: u8 = 1;
 
 /// Bit of `Bus::served`: the worker owns the bus.
-const WORKS: u32 = 2;
+const WORKS: u8 = 2;
 
 /// Bit of `Bus::served`: a thread of `Threads` serves as the worker.
-pub(crate) const THREAD: u32 = 4;
+pub(crate) const THREAD: u8 = 4;
 
 /// Result of a message that was begun and not completed.
 const HALF_WAY: Error = Error::Failed {
@@ -106,7 +106,7 @@ where
         let bus = self.bus;
         let station = &mut *self.station();
         let result = match bus.prepare(station) {
-            Ok(()) => station.run(settings, message, &bus.waiting()),
+            Ok(()) => station.run(settings, message, bus.waiting()),
             failed => failed,
         };
         station.end(&result);
@@ -173,7 +173,7 @@ where
             let station = &mut *station;
             let waiting = bus.waiting();
             body.result = match bus.prepare(station) {
-                Ok(()) => F::run(station, &settings, body, &waiting).await,
+                Ok(()) => F::run(station, &settings, body, waiting).await,
                 failed => failed,
             };
             station.end(&body.result);

@@ -144,7 +144,7 @@ where
     /// Waits until the message is complete, or the caller owns the bus.
     async fn until<F: Face<C>>(&mut self) -> Result<Option<Owner<'b, C, P>>, Error> {
         let (bus, index) = (self.bus, self.index);
-        let timeout = bus.config.lock_timeout;
+        let timeout = bus.config().lock_timeout;
         self.seen = bus.counters.messages();
         // Wait and time since which the bus has made no progress.
         let (mut still, mut since) = (Nanos::ZERO, None);

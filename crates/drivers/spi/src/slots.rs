@@ -1,5 +1,6 @@
 //! Slots of a bus: the only part of it whose type has sizes.
 
+use crate::cold::Cold;
 use crate::line::{Line, Order, Place};
 use crate::stored::Body;
 use crate::sync::{Critical, Lock, array_of, constant};
@@ -38,10 +39,18 @@ pub trait Storage: Send + Sync {
     fn reset(&mut self);
 }
 
-/// State of a line, and its places.
+impl dyn AnySlots + '_ {
+    /// Calls `act` with the bus's cold state, in the critical section of the line.
+    pub(crate) fn cold<R>(&self, act: impl FnOnce(&mut Cold) -> R) -> R {
+        self.queue().with(|queue| act(&mut queue.cold))
+    }
+}
+
+/// State in the critical section of a bus: of its line, with its places, and its cold state.
 #[derive(Debug)]
 pub struct Queue<T: ?Sized> {
     order: Order,
+    cold: Cold,
     places: T,
 }
 
@@ -81,7 +90,7 @@ impl<const W: usize, const S: usize, const B: usize> Slots<W, S, B> {
                 waiters: array_of!(Place::FREE),
                 stored: array_of!(Place::FREE),
             };
-            Critical::new(Queue { order: Order::NEW, places })
+            Critical::new(Queue { order: Order::NEW, cold: Cold::NEW, places })
         }
     }
 

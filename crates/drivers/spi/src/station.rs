@@ -123,7 +123,7 @@ impl<C: Controller> Station<C> {
         &mut self,
         settings: &Settings,
         message: &mut M,
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
     ) -> Result<(), Error> {
         run_transfers!(self, settings, message, waiting, blocking, blocked)
     }
@@ -289,7 +289,7 @@ mod blocking {
     pub(super) fn set<C: Controller, P: Platform>(
         controller: &mut C,
         wire: &Wire,
-        _: &Waiting<'_, P>,
+        _: Waiting<'_, P>,
     ) -> Option<Result<u32, Fault>> {
         Some(controller.set(wire))
     }
@@ -299,7 +299,7 @@ mod blocking {
     pub(super) fn transfer<C: Controller, P: Platform>(
         controller: &mut C,
         words: &mut Words<'_>,
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
         rate: u32,
     ) -> Option<Result<(), Fault>> {
         let (total, word) = (words.total(), words.word());
@@ -311,14 +311,14 @@ mod blocking {
     #[cold]
     pub(super) fn drain<C: Controller, P: Platform>(
         controller: &mut C,
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
     ) -> Option<Result<(), Fault>> {
         finish(waiting, || GRACE, || controller.drain())
     }
 
     #[inline(always)]
     fn finish<P: Platform>(
-        waiting: &Waiting<'_, P>,
+        waiting: Waiting<'_, P>,
         limit: impl Fn() -> Nanos,
         mut step: impl FnMut() -> Result<Progress, Fault>,
     ) -> Option<Result<(), Fault>> {
@@ -335,7 +335,7 @@ mod blocking {
         }
     }
 
-    pub(super) fn pause<P: Platform>(waiting: &Waiting<'_, P>, span: Nanos) {
+    pub(super) fn pause<P: Platform>(waiting: Waiting<'_, P>, span: Nanos) {
         waiting.pause(span);
     }
 }

@@ -3,7 +3,7 @@
 use core::cell::{RefCell, UnsafeCell};
 use core::ops::{Deref, DerefMut};
 
-pub(crate) use portable_atomic::{AtomicU32, Ordering};
+pub(crate) use portable_atomic::{AtomicU8, AtomicU32, Ordering};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 /// Declares a constructor `const`, except under loom, whose atomics have no `const` constructors.

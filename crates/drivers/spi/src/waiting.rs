@@ -9,7 +9,7 @@ use nostall_io::{Held, Nanos, StallCondition, Timeout};
 use crate::cold::Cold;
 use crate::controller::{Progress, Waits};
 use crate::platform::Platform;
-use crate::sync::Critical;
+use crate::slots::AnySlots;
 
 /// Longest wait that keeps the CPU; longer ones yield it.
 const SHORT: Nanos = Nanos::from_micros(50);
@@ -31,8 +31,16 @@ pub(crate) const CLOCK_READ: Nanos = Nanos(10);
 /// Ways in which an owner of the bus waits.
 pub(crate) struct Waiting<'b, P> {
     pub(crate) platform: &'b P,
-    pub(crate) cold: &'b Critical<Cold>,
+    pub(crate) slots: &'b dyn AnySlots,
 }
+
+impl<P> Clone for Waiting<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Waiting<'_, P> {}
 
 /// A wait, which begins with its first check. A jump of the clock ends it.
 pub(crate) struct Wait {
@@ -84,21 +92,21 @@ impl<P: Platform> Waiting<'_, P> {
     /// Returns a clock, in hertz, limited to the controller's fastest. That of a device is limited
     /// already.
     #[cold]
-    pub(crate) fn possible(&self, hertz: u32) -> u32 {
-        let known = self.cold.with(|cold| cold.capabilities);
+    pub(crate) fn possible(self, hertz: u32) -> u32 {
+        let known = self.slots.cold(|cold| cold.capabilities);
         known.map_or(hertz, |capabilities| capabilities.rate(hertz))
     }
 
     /// Records that the owner may take `limit` for its next words. It is not gone before.
     #[cold]
-    pub(crate) fn begin_long(&self, limit: Nanos) {
+    pub(crate) fn begin_long(self, limit: Nanos) {
         let end = self.platform.now() + limit;
-        self.cold.with(|cold| cold.interrupt.begin_long(end));
+        self.slots.cold(|cold| cold.interrupt.begin_long(end));
     }
 
     /// Waits for `span`.
     #[cold]
-    pub(crate) fn pause(&self, span: Nanos) {
+    pub(crate) fn pause(self, span: Nanos) {
         let mut wait = None;
         let mut pause = CLOCK_READ;
         let mut held = Held::begin(StallCondition::SpiPause);
@@ -114,7 +122,7 @@ impl<P: Platform> Waiting<'_, P> {
     }
 
     /// Returns the time that counts for the wait if the clock has stopped.
-    fn wait_once(&self, held: &mut Held, span: Nanos, now: Nanos) -> Nanos {
+    fn wait_once(self, held: &mut Held, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
             false => held.aside(|| self.platform.sleep_until(now + span)),
@@ -126,7 +134,7 @@ impl<P: Platform> Waiting<'_, P> {
     /// the first call. Returns `false` when its limit is reached.
     #[cold]
     pub(crate) fn block(
-        &self,
+        self,
         progress: Progress,
         wait: &mut Option<Wait>,
         pause: &mut Nanos,
@@ -146,13 +154,13 @@ impl<P: Platform> Waiting<'_, P> {
 
     /// Returns whether the controller's interrupt has come. Otherwise `waker` is woken when it
     /// comes.
-    fn take_or_wait(&self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
+    fn take_or_wait(self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
         let interrupt = |cold: &mut Cold| cold.interrupt.take_or_wait(&mut waker, deadline);
-        self.cold.with(interrupt)
+        self.slots.cold(interrupt)
     }
 
     /// Returns the time that counts for the wait if the clock has stopped.
-    fn block_once(&self, held: &mut Held, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
+    fn block_once(self, held: &mut Held, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {
                 core::hint::spin_loop();
@@ -184,7 +192,7 @@ impl<P: Platform> Waiting<'_, P> {
 
     /// Awaits a controller's future for at most `limit`. Returns `None` after that.
     pub(crate) fn within<F: Future>(
-        &self,
+        self,
         limit: impl Fn() -> Nanos,
         mut future: Pin<&mut F>,
     ) -> impl Future<Output = Option<F::Output>> {
@@ -199,8 +207,8 @@ impl<P: Platform> Waiting<'_, P> {
             if !self.platform.wake_at(deadline, context.waker()) {
                 // `Bus::poll` wakes it.
                 let mut waker = Some(context.waker().clone());
-                self.cold
-                    .with(|cold| cold.interrupt.wait(&mut waker, deadline));
+                self.slots
+                    .cold(|cold| cold.interrupt.wait(&mut waker, deadline));
                 if timer.replace(deadline) != Some(deadline) {
                     self.platform.poll_at(deadline);
                 }

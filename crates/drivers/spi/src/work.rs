@@ -41,8 +41,8 @@ where
         station.prepared = true;
         raise(&self.counters.preparations, 1);
         // A worker that begins meanwhile finds the bus owned, and polls again.
-        if self.has_worker() && self.config.idle_timeout > Nanos::ZERO {
-            let check = self.platform.now() + self.config.idle_timeout;
+        if self.has_worker() && self.config().idle_timeout > Nanos::ZERO {
+            let check = self.platform.now() + self.config().idle_timeout;
             station.begin_idle(check, self.counters.messages());
             self.poll_at(check);
         }
@@ -62,7 +62,7 @@ where
     /// none.
     pub(crate) fn poll_at(&self, at: Nanos) {
         match self.is_served() {
-            true => self.wake(self.cold.with(|cold| cold.poll_at(at))),
+            true => self.wake(self.slots.cold(|cold| cold.poll_at(at))),
             false => _ = self.platform.poll_at(at),
         }
     }
@@ -83,13 +83,13 @@ where
     async fn round<F: Face<C>>(&self) -> Option<Nanos> {
         let time = self.platform.now();
         self.ownership().answer();
-        self.wake(self.cold.with(|cold| cold.interrupt.late(time)));
-        let wakers = self.ownership().expire(time, self.config.lock_timeout);
+        self.wake(self.slots.cold(|cold| cold.interrupt.late(time)));
+        let wakers = self.ownership().expire(time, self.config().lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs the stored messages; afterwards, the hardware is awake.
             self.rouse_without_worker();
-            let check = time + self.config.idle_timeout.max(Nanos::from_millis(1));
+            let check = time + self.config().idle_timeout.max(Nanos::from_millis(1));
             return Some(check.min(self.next_end(time)));
         };
         if self.has_worker() {
@@ -112,7 +112,7 @@ where
             return NEVER;
         }
         let check = station.idle_end(self.counters.messages(), || {
-            self.platform.now() + self.config.idle_timeout
+            self.platform.now() + self.config().idle_timeout
         });
         if self.platform.now() < check {
             return check;
@@ -125,8 +125,10 @@ where
     /// Returns the time to check a future in line, or one that waits for the controller without a
     /// timer.
     fn next_end(&self, now: Nanos) -> Nanos {
-        let interrupt = self.cold.with(|cold| cold.interrupt.deadline());
-        let expiry = self.ownership().next_expiry(now, self.config.lock_timeout);
+        let interrupt = self.slots.cold(|cold| cold.interrupt.deadline());
+        let expiry = self
+            .ownership()
+            .next_expiry(now, self.config().lock_timeout);
         interrupt.unwrap_or(NEVER).min(expiry.unwrap_or(NEVER))
     }
 
@@ -161,15 +163,15 @@ where
 
     /// Gives the worker's role to a future (`SERVED`) or a thread (`THREAD`). Returns `false` if it
     /// is taken.
-    pub(crate) fn begin_service(&self, kind: u32) -> bool {
+    pub(crate) fn begin_service(&self, kind: u8) -> bool {
         let (got, not) = (Ordering::AcqRel, Ordering::Acquire);
-        let free = |was: u32| (was & (SERVED | THREAD) == 0).then_some(was | kind);
+        let free = |was: u8| (was & (SERVED | THREAD) == 0).then_some(was | kind);
         self.served.fetch_update(got, not, free).is_ok()
     }
 
     /// Ends the service of a future that is the worker.
     pub(crate) fn end_service(&self) {
-        let unused = self.cold.with(|cold| {
+        let unused = self.slots.cold(|cold| {
             // In this critical section, so that a successor's calls are not cleared.
             self.served.swap(0, Ordering::AcqRel);
             cold.begin_poll()
@@ -219,7 +221,7 @@ where
         }
         let _serving = Serving(self);
         loop {
-            let unused = self.cold.with(Cold::begin_poll);
+            let unused = self.slots.cold(Cold::begin_poll);
             self.guarded_drop(unused);
             if let Some(next) = self.round::<Awaited>().await {
                 self.poll_at(next);
@@ -228,7 +230,7 @@ where
             poll_fn(|context| {
                 let now = self.platform.now();
                 let mut waker = Some(context.waker().clone());
-                let next = self.cold.with(|cold| cold.sleep(now, &mut waker));
+                let next = self.slots.cold(|cold| cold.sleep(now, &mut waker));
                 self.guarded_drop(waker);
                 match next {
                     // The next time may already have passed, again and again.

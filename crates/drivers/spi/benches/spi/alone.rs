@@ -184,7 +184,9 @@ fn memory() {
     );
     of("8 waiters, 8 submitted messages", size_of::<Of<8, 8, 64>>());
     let met = |is: bool| if is { "met" } else { "NOT met" };
-    println!("  of no places: 56 bytes are 14 counters, 24 capabilities, 24 the options");
+    println!(
+        "  of no places: 56 bytes are 14 counters, 32 two wakers, 16 capabilities, 8 the time-outs"
+    );
     println!(
         "  limits: no places <= 128, {}; a waiter <= 32, {}",
         met(none <= 128),

@@ -859,7 +859,7 @@ fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
     std::thread::spawn(move || {
         let probe = Probe::default();
         let config = Config {
-            idle_timeout: Nanos::from_micros(1),
+            idle_timeout: Nanos::from_millis(1),
             ..Config::DEFAULT
         };
         let bus: Bus<_, _, Slots<4, 4, 16>> =

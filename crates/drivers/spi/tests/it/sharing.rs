@@ -40,6 +40,27 @@ fn a_busy_period_has_one_teardown_an_idle_timeout_after_its_end() {
 }
 
 #[test]
+fn time_outs_are_rounded_up_to_milliseconds_and_more_than_49_days_are_never() {
+    let config = |idle_timeout| {
+        let config = Config {
+            idle_timeout,
+            ..Config::DEFAULT
+        };
+        bus(config).0.config()
+    };
+    assert_eq!(config(IDLE_TIMEOUT), Config::DEFAULT);
+    for (asked, kept) in [
+        (0, 0),
+        (1, 1_000_000),
+        (1_000_001, 2_000_000),
+        (86_400_000_000_000 * 49, 86_400_000_000_000 * 49),
+        (86_400_000_000_000 * 50, u64::MAX),
+    ] {
+        assert_eq!(config(Nanos(asked)).idle_timeout, Nanos(kept));
+    }
+}
+
+#[test]
 fn without_a_worker_a_submitted_message_waits_for_poll_or_the_next_caller() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let one = bus.device(device(1)).unwrap();

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 
-pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use loom::sync::{Mutex, MutexGuard};
 
 /// Replaces `const` constructors, which loom's atomics do not have.

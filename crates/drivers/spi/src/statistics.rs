@@ -5,43 +5,86 @@ use nostall_io::Counter;
 use crate::error::Error;
 use crate::sync::{AtomicU32, Ordering, constant};
 
-/// Counters of a bus.
-///
-/// Each has 32 bits and wraps; differences stay correct. They are read one after the other without
-/// a lock, so on a busy bus they may be from slightly different times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// Number of messages run to their end, successful or not.
-    pub messages: u32,
+/// Declares the counters as [`Statistics`] and in memory.
+macro_rules! counters {
+    ($($(#[$meta:meta])* $name:ident)*) => {
+        /// Counters of a bus.
+        ///
+        /// Each has 32 bits and wraps; differences stay correct. They are read one after the other
+        /// without a lock, so on a busy bus they may be from slightly different times.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Statistics {
+            /// Number of messages run to their end, successful or not.
+            pub messages: u32,
+            /// Number of messages run from their caller's memory: `sync`, and futures.
+            pub sync: u32,
+            $($(#[$meta])* pub $name: u32,)*
+        }
+
+        /// Counters in memory. Those of messages are their sums.
+        #[derive(Debug)]
+        pub(crate) struct Counters {
+            /// Number of submitted messages that were run.
+            stored: AtomicU32,
+            /// Number of messages from their caller's memory that waited in line.
+            sync_waited: AtomicU32,
+            $(pub(crate) $name: AtomicU32,)*
+        }
+
+        impl Counters {
+            constant! {
+                pub(crate) fn new() -> Self {
+                    Self {
+                        stored: AtomicU32::new(0),
+                        sync_waited: AtomicU32::new(0),
+                        $($name: AtomicU32::new(0),)*
+                    }
+                }
+            }
+
+            pub(crate) fn read(&self) -> Statistics {
+                let read = |count: &AtomicU32| count.load(Ordering::Relaxed);
+                let mut all = Statistics {
+                    messages: read(&self.stored),
+                    sync: read(&self.sync_waited),
+                    $($name: read(&self.$name),)*
+                };
+                all.sync = all.sync.wrapping_add(all.sync_immediate);
+                all.messages = all.messages.wrapping_add(all.sync);
+                all
+            }
+        }
+    };
+}
+
+counters! {
     /// Number of transfers of successful messages.
-    pub transfers: u32,
+    transfers
     /// Number of bytes of successful messages.
-    pub bytes: u32,
-    /// Number of messages run from their caller's memory: `sync`, and futures.
-    pub sync: u32,
+    bytes
     /// Number of messages in `sync` that did not wait in line for the bus. Messages of a
     /// [`Locked`](crate::Locked) bus do not wait for it.
-    pub sync_immediate: u32,
+    sync_immediate
     /// Number of submitted messages.
-    pub asynchronous: u32,
+    asynchronous
     /// Number of messages run by the worker.
-    pub by_worker: u32,
+    by_worker
     /// Number of wake-ups of the worker by other contexts. The times of its own polls do not count.
-    pub wakeups: u32,
+    wakeups
     /// Number of wake-ups of the hardware.
-    pub preparations: u32,
+    preparations
     /// Number of times that the hardware was put to sleep.
-    pub teardowns: u32,
+    teardowns
     /// Number of failed messages, including time-outs.
-    pub errors: u32,
+    errors
     /// Number of messages that took too long.
-    pub timeouts: u32,
+    timeouts
     /// Number of messages withdrawn before they were begun.
-    pub cancelled: u32,
+    cancelled
     /// Number of panics of callbacks and wakers, and of drivers in a `submit` that found the line
     /// full.
-    pub panics: u32,
+    panics
 }
 
 /// Way in which a message's caller took the bus.
@@ -51,48 +94,7 @@ pub(crate) enum Taken {
     AfterWait,
 }
 
-/// Counters in memory.
-#[derive(Debug)]
-pub(crate) struct Counters {
-    /// Number of submitted messages that were run.
-    stored: AtomicU32,
-    transfers: AtomicU32,
-    bytes: AtomicU32,
-    sync_immediate: AtomicU32,
-    sync_waited: AtomicU32,
-    pub(crate) asynchronous: AtomicU32,
-    pub(crate) by_worker: AtomicU32,
-    pub(crate) wakeups: AtomicU32,
-    pub(crate) preparations: AtomicU32,
-    pub(crate) teardowns: AtomicU32,
-    errors: AtomicU32,
-    timeouts: AtomicU32,
-    pub(crate) cancelled: AtomicU32,
-    pub(crate) panics: AtomicU32,
-}
-
 impl Counters {
-    constant! {
-        pub(crate) fn new() -> Self {
-            Self {
-                stored: AtomicU32::new(0),
-                transfers: AtomicU32::new(0),
-                bytes: AtomicU32::new(0),
-                sync_immediate: AtomicU32::new(0),
-                sync_waited: AtomicU32::new(0),
-                asynchronous: AtomicU32::new(0),
-                by_worker: AtomicU32::new(0),
-                wakeups: AtomicU32::new(0),
-                preparations: AtomicU32::new(0),
-                teardowns: AtomicU32::new(0),
-                errors: AtomicU32::new(0),
-                timeouts: AtomicU32::new(0),
-                cancelled: AtomicU32::new(0),
-                panics: AtomicU32::new(0),
-            }
-        }
-    }
-
     /// Counts a message run from its caller's memory.
     #[inline]
     pub(crate) fn ran(
@@ -142,28 +144,6 @@ impl Counters {
         let counts = [&self.sync_immediate, &self.sync_waited, &self.stored];
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         counts.into_iter().fold(0, u32::wrapping_add)
-    }
-
-    pub(crate) fn read(&self) -> Statistics {
-        let read = |count: &AtomicU32| count.load(Ordering::Relaxed);
-        let sync_immediate = read(&self.sync_immediate);
-        let sync = sync_immediate.wrapping_add(read(&self.sync_waited));
-        Statistics {
-            messages: sync.wrapping_add(read(&self.stored)),
-            transfers: read(&self.transfers),
-            bytes: read(&self.bytes),
-            sync,
-            sync_immediate,
-            asynchronous: read(&self.asynchronous),
-            by_worker: read(&self.by_worker),
-            wakeups: read(&self.wakeups),
-            preparations: read(&self.preparations),
-            teardowns: read(&self.teardowns),
-            errors: read(&self.errors),
-            timeouts: read(&self.timeouts),
-            cancelled: read(&self.cancelled),
-            panics: read(&self.panics),
-        }
     }
 }
 

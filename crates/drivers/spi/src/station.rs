@@ -9,7 +9,7 @@ use crate::error::{Error, Fault};
 use crate::platform::Platform;
 use crate::settings::{Settings, Wire, WordSize, mode_number};
 use crate::sync::constant;
-use crate::transfer::{Message, Transfer};
+use crate::transfer::Message;
 use crate::twins::{awaited, blocked};
 use crate::waiting::{CLOCK_READ, GRACE, UNRECORDED, Waiting, sleep};
 use crate::words::Words;
@@ -59,30 +59,33 @@ macro_rules! run_transfers {
                 fault,
             };
             let timeout = Error::Timeout { transfer: number };
-            let mut step = Step::new(&transfer, $settings, number + 1 == transfers);
+            let (delay, cs_change) = (transfer.pause_after(), transfer.options.cs_change);
+            let ends = number + 1 == transfers || cs_change.is_some();
+            let cs_change = cs_change.unwrap_or(Nanos::ZERO);
+            let mut wire = transfer.options.wire($settings);
             if transfer.options.clock.is_some() {
-                step.wire.clock = $waiting.possible(step.wire.clock);
+                wire.clock = $waiting.possible(wire.clock);
             }
-            if !$station.is_set(&step.wire) {
+            if !$station.is_set(&wire) {
                 if $station.wire.is_none() {
                     let drained = $wait!($face::drain(&mut $station.controller, $waiting));
                     drained.ok_or(timeout)?.map_err(failed)?;
                 }
                 // Unknown if the call fails, panics or is dropped before its end.
                 $station.wire = None;
-                let set = $wait!($face::set(&mut $station.controller, &step.wire, $waiting));
+                let set = $wait!($face::set(&mut $station.controller, &wire, $waiting));
                 $station.rate = match set.ok_or(timeout)?.map_err(failed)? {
                     // No transfer would end.
                     0 => return Err(failed(Fault::Refused)),
                     rate => rate,
                 };
-                $station.wire = Some(step.wire);
+                $station.wire = Some(wire);
             }
             // Without a pause, the clock is not read.
             if $station.select().map_err(failed)? && $settings.setup > Nanos::ZERO {
                 $wait!($face::pause($waiting, $settings.setup));
             }
-            let mut words = step.words(transfer, $settings);
+            let mut words = Words::new(transfer, wire.word, $settings.fill);
             if words.total() != 0 {
                 $station.moved = true;
                 let (controller, rate) = (&mut $station.controller, $station.rate);
@@ -97,18 +100,18 @@ macro_rules! run_transfers {
                     return Err(failed(Fault::Short));
                 }
             }
-            let after = match step.ends {
-                true => step.delay + $settings.hold,
-                false => step.delay,
+            let after = match ends {
+                true => delay + $settings.hold,
+                false => delay,
             };
             if after > Nanos::ZERO {
                 $wait!($face::pause($waiting, after));
             }
-            if step.ends {
+            if ends {
                 $station.release().map_err(failed)?;
             }
-            if step.cs_change > Nanos::ZERO {
-                $wait!($face::pause($waiting, step.cs_change));
+            if cs_change > Nanos::ZERO {
+                $wait!($face::pause($waiting, cs_change));
             }
             number += 1;
         }
@@ -248,36 +251,6 @@ impl<C: Controller> Station<C> {
         self.wire = None;
         self.prepared = false;
         self.controller.unprepare();
-    }
-}
-
-/// Properties of a transfer besides its words.
-struct Step {
-    wire: Wire,
-    len: usize,
-    delay: Nanos,
-    /// The device is deselected after the transfer.
-    ends: bool,
-    /// Time for which it stays deselected before the next transfer.
-    cs_change: Nanos,
-}
-
-impl Step {
-    #[inline(always)]
-    fn new(transfer: &Transfer<'_>, settings: &Settings, last: bool) -> Self {
-        let options = &transfer.options;
-        Self {
-            wire: options.wire(settings),
-            len: transfer.len(),
-            delay: transfer.pause_after(),
-            ends: last || options.cs_change.is_some(),
-            cs_change: options.cs_change.unwrap_or(Nanos::ZERO),
-        }
-    }
-
-    #[inline(always)]
-    fn words<'a>(&self, transfer: Transfer<'a>, settings: &Settings) -> Words<'a> {
-        Words::new(transfer.operation, self.len, self.wire.word, settings.fill)
     }
 }
 

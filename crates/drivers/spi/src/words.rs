@@ -3,6 +3,7 @@
 use embedded_hal::spi::Operation;
 
 use crate::settings::WordSize;
+use crate::transfer::Transfer;
 
 /// Words of one transfer, and their progress.
 ///
@@ -21,17 +22,12 @@ pub struct Words<'a> {
 
 impl<'a> Words<'a> {
     #[inline]
-    pub(crate) const fn new(
-        operation: Operation<'a, u8>,
-        len: usize,
-        word: WordSize,
-        fill: u8,
-    ) -> Self {
+    pub(crate) fn new(transfer: Transfer<'a>, word: WordSize, fill: u8) -> Self {
         Self {
-            operation,
+            total: transfer.len() >> word as u32,
+            operation: transfer.operation,
             word,
             fill,
-            total: len >> word as u32,
             sent: 0,
             received: 0,
         }

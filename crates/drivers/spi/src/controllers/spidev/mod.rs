@@ -19,7 +19,7 @@ use crate::settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSiz
 use crate::transfer::Message;
 use crate::words::Words;
 
-use request::{Shape, Way, fits, push, requests};
+use request::{Directions, fits, push, requests};
 
 /// File with spidev's module parameter `bufsiz`.
 const BUFSIZ_FILE: &str = "/sys/module/spidev/parameters/bufsiz";
@@ -107,8 +107,8 @@ impl Spidev {
             let (first, last) = (request.start, request.end - 1);
             self.give(settings, message, request)
                 .map_err(|error| (first, fault(&error)))?;
-            let options = Shape::of(message, last).options;
-            if let Some(span) = options.cs_change {
+            let span = message.transfer(last).and_then(|it| it.options.cs_change);
+            if let Some(span) = span {
                 thread::sleep(Duration::from_nanos(span.0));
             }
         }
@@ -141,17 +141,17 @@ impl Spidev {
         self.sent.clear();
         let mut comes = 0;
         for index in request.clone() {
-            let shape = Shape::of(message, index);
-            let way = Way::of(&shape, settings);
-            if way.sends {
-                let end = self.sent.len() + shape.len();
-                if let Some(transfer) = message.transfer(index) {
-                    self.sent.extend_from_slice(transfer.sent());
-                }
+            let Some(transfer) = message.transfer(index) else {
+                break;
+            };
+            let directions = Directions::of(&transfer, settings);
+            if directions.sends {
+                let end = self.sent.len() + transfer.len();
+                self.sent.extend_from_slice(transfer.sent());
                 self.sent.resize(end, settings.fill);
             }
-            if way.receives {
-                comes += shape.len();
+            if directions.receives {
+                comes += transfer.len();
             }
         }
         self.received.clear();
@@ -160,34 +160,35 @@ impl Spidev {
         let (mut sent, mut received) = (&self.sent[..], &mut self.received[..]);
         let mut given = Vec::with_capacity(request.len());
         for index in request.clone() {
-            let shape = Shape::of(message, index);
-            let way = Way::of(&shape, settings);
-            let out = sent.split_off(..if way.sends { shape.len() } else { 0 });
-            let into = received.split_off_mut(..if way.receives { shape.len() } else { 0 });
+            let Some(asked) = message.transfer(index) else {
+                break;
+            };
+            let Directions { sends, receives } = Directions::of(&asked, settings);
+            let out = sent.split_off(..if sends { asked.len() } else { 0 });
+            let into = received.split_off_mut(..if receives { asked.len() } else { 0 });
             let (out, into) = (out.unwrap_or_default(), into.unwrap_or_default());
-            let mut transfer = match (way.sends, way.receives) {
+            let mut transfer = match (sends, receives) {
                 (true, true) => SpidevTransfer::read_write(out, into),
                 (true, false) => SpidevTransfer::write(out),
                 (false, true) => SpidevTransfer::read(into),
                 (false, false) => SpidevTransfer::delay(0),
             };
-            let wire = shape.options.wire(settings);
+            let wire = asked.options.wire(settings);
             transfer.speed_hz = wire.clock;
             transfer.bits_per_word = wire.word.bits() as u8;
-            let cs_change = index + 1 != request.end && shape.options.cs_change.is_some();
-            push(&mut given, transfer, shape.options.delay, cs_change);
+            let cs_change = index + 1 != request.end && asked.options.cs_change.is_some();
+            push(&mut given, transfer, asked.pause_after(), cs_change);
         }
         self.device.transfer_multiple(&mut given)?;
         drop(given);
 
         let mut received = &self.received[..];
         for index in request {
-            let shape = Shape::of(message, index);
-            if !Way::of(&shape, settings).receives {
-                continue;
-            }
-            let came = received.split_off(..shape.len()).unwrap_or_default();
-            if let Some(mut transfer) = message.transfer(index) {
+            let Some(mut transfer) = message.transfer(index) else {
+                break;
+            };
+            if Directions::of(&transfer, settings).receives {
+                let came = received.split_off(..transfer.len()).unwrap_or_default();
                 let into = transfer.received();
                 let len = into.len().min(came.len());
                 into[..len].copy_from_slice(&came[..len]);

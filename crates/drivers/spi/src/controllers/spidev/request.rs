@@ -9,7 +9,7 @@ use spidev::SpidevTransfer;
 
 use crate::error::Fault;
 use crate::settings::{Settings, Wires};
-use crate::transfer::{Message, Options};
+use crate::transfer::{Message, Transfer};
 
 /// Largest number of transfers in a request. Some architectures have 13 bits for the size of the
 /// transfers' descriptions (`_IOC_SIZEBITS` in Linux's asm/ioctl.h), of 32 bytes each
@@ -23,45 +23,19 @@ const LONGEST_DELAY: u64 = u16::MAX as u64;
 /// has no field for it.
 const CS_CHANGE: Nanos = Nanos::from_micros(10);
 
-/// A transfer without its bytes.
-#[derive(Default)]
-pub struct Shape {
-    pub write: usize,
-    pub read: usize,
-    pub options: Options,
-}
-
-impl Shape {
-    pub fn of<M: Message + ?Sized>(message: &mut M, index: usize) -> Self {
-        let transfer = message.transfer(index);
-        transfer.map_or(Self::default(), |transfer| Self {
-            write: transfer.sends(),
-            read: transfer.receives(),
-            options: Options {
-                delay: transfer.pause_after(),
-                ..transfer.options
-            },
-        })
-    }
-
-    pub fn len(&self) -> usize {
-        self.write.max(self.read)
-    }
-}
-
 /// Directions of a transfer for Linux.
-pub struct Way {
+pub struct Directions {
     pub sends: bool,
     pub receives: bool,
 }
 
-impl Way {
-    pub fn of(shape: &Shape, settings: &Settings) -> Self {
-        let receives = shape.read > 0;
+impl Directions {
+    pub fn of(transfer: &Transfer<'_>, settings: &Settings) -> Self {
+        let receives = transfer.receives() > 0;
         // Without bytes to send, Linux sends zeros.
         let made_up = receives && settings.fill != 0 && settings.wires == Wires::Four;
         Self {
-            sends: shape.write > 0 || made_up,
+            sends: transfer.sends() > 0 || made_up,
             receives,
         }
     }
@@ -72,7 +46,7 @@ impl Way {
 pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
     let transfers = message.transfers();
     let mut long = |&index: &usize| {
-        let span = Shape::of(message, index).options.cs_change;
+        let span = message.transfer(index).and_then(|it| it.options.cs_change);
         span.is_some_and(|span| span > CS_CHANGE)
     };
     let ends = (0..transfers.saturating_sub(1)).filter(&mut long);
@@ -94,15 +68,17 @@ pub fn fits<M: Message + ?Sized>(
 ) -> Result<(), (usize, Fault)> {
     let (mut sent, mut received, mut transfers) = (0_usize, 0_usize, 0_u64);
     for index in request {
-        let shape = Shape::of(message, index);
-        let way = Way::of(&shape, settings);
-        if way.sends {
-            sent = sent.saturating_add(shape.len());
+        let Some(transfer) = message.transfer(index) else {
+            break;
+        };
+        let directions = Directions::of(&transfer, settings);
+        if directions.sends {
+            sent = sent.saturating_add(transfer.len());
         }
-        if way.receives {
-            received = received.saturating_add(shape.len());
+        if directions.receives {
+            received = received.saturating_add(transfer.len());
         }
-        let micros = micros(shape.options.delay);
+        let micros = micros(transfer.pause_after());
         transfers = transfers.saturating_add(micros.div_ceil(LONGEST_DELAY).max(1));
         if sent > bufsiz || received > bufsiz || transfers > MOST_TRANSFERS as u64 {
             return Err((index, Fault::System(EMSGSIZE)));
@@ -143,8 +119,6 @@ const fn micros(span: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use crate::transfer::Transfer;
 
     const SETTINGS: Settings = Settings::new(1_000_000, 0);
 
@@ -218,14 +192,11 @@ mod tests {
 
     #[test]
     fn nothing_is_given_to_send_for_zeros_or_on_a_shared_data_wire() {
-        let way = |settings: &Settings, read: usize, write: usize| {
-            let shape = Shape {
-                write,
-                read,
-                ..Shape::default()
-            };
-            let way = Way::of(&shape, settings);
-            (way.sends, way.receives)
+        let directions = |settings: &Settings, read: usize, write: usize| {
+            let (sent, mut received) = (vec![0; write], vec![0; read]);
+            let transfer = Transfer::transfer(&sent, &mut received);
+            let directions = Directions::of(&transfer, settings);
+            (directions.sends, directions.receives)
         };
         let filled = Settings {
             fill: 0xff,
@@ -235,11 +206,11 @@ mod tests {
             wires: Wires::Three,
             ..filled
         };
-        assert_eq!(way(&SETTINGS, 4, 0), (false, true));
-        assert_eq!(way(&filled, 4, 0), (true, true));
-        assert_eq!(way(&three, 4, 0), (false, true));
-        assert_eq!(way(&filled, 0, 4), (true, false));
-        assert_eq!(way(&SETTINGS, 4, 1), (true, true));
-        assert_eq!(way(&filled, 0, 0), (false, false));
+        assert_eq!(directions(&SETTINGS, 4, 0), (false, true));
+        assert_eq!(directions(&filled, 4, 0), (true, true));
+        assert_eq!(directions(&three, 4, 0), (false, true));
+        assert_eq!(directions(&filled, 0, 4), (true, false));
+        assert_eq!(directions(&SETTINGS, 4, 1), (true, true));
+        assert_eq!(directions(&filled, 0, 0), (false, false));
     }
 }

@@ -7,12 +7,12 @@ use nostall_io::{Held, Nanos, StallCondition};
 use crate::bus::Shared;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::face::{Blocking, Check, Face, now};
 use crate::line::{DeviceNumber, Waiter};
 use crate::owner::Owner;
 use crate::ownership::{Token, Wanted};
 use crate::platform::Platform;
-use crate::statistics::Taken;
+use crate::statistics::Acquired;
+use crate::wait_mode::{Blocking, Check, WaitMode, block_on_ready};
 
 /// Time after which the current owner must hand the bus to a waiter. Before that, running callers
 /// may take it. A hand-over to a sleeping task each time would leave the bus idle until that task
@@ -33,37 +33,37 @@ where
 {
     /// Takes the bus for a message of `device`, at once or after a wait.
     #[inline(always)]
-    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<(Token, Taken), Error> {
+    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<(Token, Acquired), Error> {
         match self.ownership().take(device) {
-            Some(token) => Ok((token, Taken::AtOnce)),
-            None => now(self.acquire_busy::<Blocking>(device)),
+            Some(token) => Ok((token, Acquired::AtOnce)),
+            None => block_on_ready(self.acquire_busy::<Blocking>(device)),
         }
     }
 
     /// Takes the bus after a wait.
-    pub(crate) async fn acquire_busy<F: Face<C>>(
+    pub(crate) async fn acquire_busy<W: WaitMode<C>>(
         &self,
         device: DeviceNumber,
-    ) -> Result<(Token, Taken), Error> {
+    ) -> Result<(Token, Acquired), Error> {
         let mut joining = Joining::new(self, device);
-        let ended = self.until::<F, _>(|look| {
-            if F::BLOCKS && look.waker.is_some() && !joining.is_overdue(look.waited) {
+        let ended = self.until::<W, _>(|check| {
+            if W::BLOCKS && check.waker.is_some() && !joining.is_overdue(check.waited) {
                 self.spin();
             }
-            if let Some(ended) = joining.step(look) {
+            if let Some(ended) = joining.step(check) {
                 return ControlFlow::Break(ended);
             }
             // A waiter asks for its turn itself: the context that was woken for the bus may not come.
-            let next = match joining.is_overdue(look.waited) {
+            let next = match joining.is_overdue(check.waited) {
                 false => FAIR.min(self.config().lock_timeout),
                 true => self.config().lock_timeout,
             };
-            ControlFlow::Continue(look.now + (next - look.waited))
+            ControlFlow::Continue(check.now + (next - check.waited))
         });
         let (mut owner, ticket) = ended.await?;
-        owner.run_before::<F>(device, ticket).await;
+        owner.run_before::<W>(device, ticket).await;
         let token = owner.into_token().ok_or(Error::Cancelled)?;
-        Ok((token, joining.taken))
+        Ok((token, joining.acquired))
     }
 
     /// Spins while the bus is owned, at most for the time of a sleep and a wake-up.
@@ -96,8 +96,8 @@ where
     device: DeviceNumber,
     waiter: Option<Waiter>,
     /// Set once the context has been in line.
-    taken: Taken,
-    looks: u32,
+    acquired: Acquired,
+    polls: u32,
     /// Number of messages run before the wait.
     seen: u32,
 }
@@ -114,30 +114,30 @@ where
             bus,
             device,
             waiter: None,
-            taken: Taken::AtOnce,
-            looks: 0,
+            acquired: Acquired::AtOnce,
+            polls: 0,
             seen: bus.counters.messages(),
         }
     }
 
     fn is_overdue(&self, waited: Nanos) -> bool {
-        self.looks >= FAIR_CHECKS || waited >= FAIR
+        self.polls >= FAIR_CHECKS || waited >= FAIR
     }
 
     /// Tries to take the bus. Returns the result when the wait is over. Otherwise the waker is
     /// woken for the next try.
-    fn step(&mut self, look: Check<'_>) -> Option<Ended<'b, C, P>> {
+    fn step(&mut self, check: Check<'_>) -> Option<Ended<'b, C, P>> {
         let bus = self.bus;
-        let Check { waker, now, waited } = look;
+        let Check { waker, now, waited } = check;
         let (timeout, messages) = (bus.config().lock_timeout, bus.counters.messages());
         // The second round is for a waiter whose place was forfeited.
         for _ in 0..2 {
             let (wanted, wakers) = match (self.waiter, waker) {
                 (Some(waiter), Some(waker)) => {
-                    self.looks += 1;
+                    self.polls += 1;
                     let overdue = self.is_overdue(waited);
                     bus.ownership()
-                        .look(waiter, waker, overdue, now, timeout, messages)
+                        .poll(waiter, waker, overdue, now, timeout, messages)
                 }
                 _ => bus
                     .ownership()
@@ -151,7 +151,7 @@ where
                 }
                 Wanted::InLine(waiter) => {
                     self.waiter = Some(waiter);
-                    self.taken = Taken::AfterWait;
+                    self.acquired = Acquired::AfterWait;
                     return match waited >= timeout {
                         true => self.give_up(now),
                         false => None,

@@ -31,8 +31,8 @@ pub struct Bus<C, P, T: ?Sized = Slots> {
     pub(crate) submitted: Submitted,
     idle_timeout: Millis,
     lock_timeout: Millis,
-    /// Bits `SERVED`, `THREAD` and `WORKS`: the worker is a future or a thread, and it owns the bus.
-    pub(crate) served: AtomicU8,
+    /// Bits `FUTURE`, `THREAD` and `OWNS`: the worker is a future or a thread, and it owns the bus.
+    pub(crate) worker: AtomicU8,
     pub(crate) slots: T,
 }
 
@@ -64,7 +64,7 @@ where
                 submitted: Config::DEFAULT.submitted,
                 idle_timeout: Millis::new(Config::DEFAULT.idle_timeout),
                 lock_timeout: Millis::new(Config::DEFAULT.lock_timeout),
-                served: AtomicU8::new(0),
+                worker: AtomicU8::new(0),
                 slots: Slots::new(),
             }
         }

@@ -9,15 +9,15 @@ use crate::capabilities::Capabilities;
 use crate::config::Submitted;
 use crate::controller::{AsyncController, Controller};
 use crate::error::{Error, Invalid};
-use crate::face::Awaited;
 use crate::line::{DeviceNumber, NO_DEVICE};
 use crate::owner::Owner;
 use crate::pending::Pending;
 use crate::platform::Platform;
 use crate::settings::Settings;
-use crate::statistics::{Taken, count};
+use crate::statistics::{Acquired, count};
 use crate::stored::{Callback, fits};
 use crate::transfer::{Message, Transfer};
+use crate::wait_mode::Async;
 
 /// Device on a bus, created with [`Bus::device`](crate::Bus::device).
 ///
@@ -113,9 +113,9 @@ where
     #[inline(always)]
     fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let (token, taken) = self.bus.acquire(self.number)?;
+        let (token, acquired) = self.bus.acquire(self.number)?;
         let mut owner = Owner::new(self.bus, token);
-        let result = owner.run(&self.settings, taken, message, bytes);
+        let result = owner.run(&self.settings, acquired, message, bytes);
         owner.release();
         result
     }
@@ -251,15 +251,15 @@ where
 
     async fn await_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let (token, taken) = match self.bus.ownership().take(self.number) {
-            Some(token) => (token, Taken::AtOnce),
-            None => self.bus.acquire_busy::<Awaited>(self.number).await?,
+        let (token, acquired) = match self.bus.ownership().take(self.number) {
+            Some(token) => (token, Acquired::AtOnce),
+            None => self.bus.acquire_busy::<Async>(self.number).await?,
         };
         let mut owner = Owner::new(self.bus, token);
-        let ran = owner.run_awaited(&self.settings, taken, message, bytes);
+        let ran = owner.run_awaited(&self.settings, acquired, message, bytes);
         let result = ran.await;
         if let Some(index) = owner.try_release(true) {
-            owner.release_after::<Awaited>(index).await;
+            owner.release_after::<Async>(index).await;
         }
         result
     }

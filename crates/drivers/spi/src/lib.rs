@@ -77,9 +77,10 @@
 //!   [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or the worker's timer,
 //!   which is set when a future joins the line.
 //! - **An owner that is gone** (a leaked future) causes [`Error::Abandoned`] for the other callers
-//!   until [`Bus::reset`]. In a message of more than 4,096 words, it is not gone before the time
-//!   limit of its transfer. Such a message reads the clock once for each 4,096 words. Nothing is sent meanwhile. A handle that gets this error has withdrawn
-//!   its message. If the message was begun, the error is [`Error::Unfinished`].
+//!   until [`Bus::reset`]. Nothing is sent meanwhile. A handle that gets this error has withdrawn
+//!   its message. If the message was begun, the error is [`Error::Unfinished`]. In a message of more
+//!   than 4,096 words, an owner is not gone before the time limit of its transfer. Such a message
+//!   reads the clock once for each 4,096 words.
 //! - **A chip select that cannot be released** blocks all devices. Each message first tries again to
 //!   release it, and otherwise fails with [`Error::StillSelected`].
 //! - **A future may be dropped at any time.** The device is deselected, the bus is free, and the
@@ -88,10 +89,11 @@
 //!   or its handle was dropped meanwhile. If words were sent, it ends with [`Fault::Dropped`].
 //!   Another run would send the same words twice, and a deselected device cannot continue in the
 //!   middle. A HAL must guarantee that a dropped transfer future stops the DMA.
-//! - **Sleep.** Waking the hardware sets a timer ([`Platform::poll_at`]). If the bus is owned when it
-//!   expires, or messages were run, it is set again. Otherwise the worker puts the hardware to sleep,
-//!   once. The worker is a task of the [`Platform`] that calls [`Bus::poll`], or a future:
-//!   [`Bus::serve`]. Without a worker, the main loop calls `poll`.
+//! - **Sleep.** Waking the hardware sets the worker's timer ([`Platform::poll_at`]). If the bus is
+//!   owned when it expires, or messages were run, it is set again. Otherwise the worker puts the
+//!   hardware to sleep, once. The worker is a task of the [`Platform`] that calls [`Bus::poll`], or a
+//!   future: [`Bus::serve`]. Without a worker, the main loop calls `poll`. All three run the same
+//!   round (`work.rs`), which returns the time of the next one.
 //!
 //! `tests/loom` runs these files in every order of three and more contexts; `make stress` runs them
 //! on threads.
@@ -100,9 +102,9 @@
 //!
 //! A transfer may take twice its time at the actual clock, plus 200 ms; then it is stopped and
 //! fails. A driver that blocks until the end cannot be stopped: a blocking `SpiBus`, and spidev. A
-//! blocking caller waits for these as long as they take. A caller waits for the bus for at most [`Config::lock_timeout`]. Every wait also counts
-//! its checks. If the clock has stopped, a check counts as 10 ns, and a pause of the platform as
-//! at most 200 us.
+//! blocking caller waits for these as long as they take. A caller waits for the bus for at most
+//! [`Config::lock_timeout`]. Every wait also counts its checks. If the clock has stopped, a check
+//! counts as 10 ns, and a pause of the platform as at most 200 us.
 //!
 //! A bus has at most 64 devices at a time. A full line is an error. A critical section takes the
 //! time of one walk through the line. When a message ends early, the device is deselected and the
@@ -146,8 +148,9 @@
 //! # Unsafe code
 //!
 //! Four invariants need unsafe code. The owner's part of the bus is accessed under the one token
-//! (`sync.rs`, `owner.rs`). The line is accessed in a critical section (`sync.rs`). [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its
-//! caller promises. The waker of a [`WakeTask`] points to a static (`platform.rs`).
+//! (`sync.rs`, `owner.rs`). The line is accessed in a critical section (`sync.rs`).
+//! [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its caller promises. The waker of a
+//! [`WakeTask`] points to a static (`platform.rs`).
 //!
 //! # Looking inside
 //!
@@ -183,12 +186,12 @@ mod acquire;
 mod bus;
 mod cold;
 mod config;
-mod face;
 mod interrupt;
 mod owner;
 mod platform;
 mod station;
 mod statistics;
+mod wait_mode;
 mod waiting;
 mod work;
 

@@ -14,11 +14,11 @@ pub(crate) const DEVICES: DeviceNumber = 64;
 /// Number of a context that has no device.
 pub(crate) const NO_DEVICE: DeviceNumber = u8::MAX;
 
-/// State of a place in the line.
+/// State of a slot in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SlotState {
     Free,
-    /// A stored message is being copied into the place.
+    /// A stored message is being copied into the slot.
     Filling,
     /// In line, asleep.
     Waiting,
@@ -36,9 +36,9 @@ pub enum State {
     Done,
 }
 
-/// Place in the line. It takes 32 bytes on 64-bit CPUs.
+/// Slot in the line. It takes 32 bytes on 64-bit CPUs.
 #[derive(Debug)]
-pub struct Place {
+pub struct Slot {
     /// Wakes the context that waits here.
     pub(crate) waker: Option<Waker>,
     /// Time at which the context joined, was notified, or was granted the bus.
@@ -46,49 +46,49 @@ pub struct Place {
     /// Position in the order of arrival.
     pub(crate) ticket: u32,
     pub(crate) device: DeviceNumber,
-    pub(crate) state: State,
+    pub(crate) state: SlotState,
 }
 
-impl Place {
+impl Slot {
     pub(crate) const FREE: Self = Self {
         waker: None,
         since: Nanos::ZERO,
         ticket: 0,
         device: 0,
-        state: State::Free,
+        state: SlotState::Free,
     };
 
     const fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Owed)
+        matches!(self.state, SlotState::Waiting | SlotState::Owed)
     }
 
     /// Returns whether the context was woken or granted the bus, and is expected to act.
     pub(crate) const fn is_awake(&self) -> bool {
-        matches!(self.state, State::Notified | State::Granted)
+        matches!(self.state, SlotState::Notified | SlotState::Granted)
     }
 
     /// Returns whether a context sleeps here: in line, or while its stored message is run.
     const fn is_asleep(&self) -> bool {
-        let waits = self.is_waiting() || matches!(self.state, State::Running);
+        let waits = self.is_waiting() || matches!(self.state, SlotState::Running);
         waits && self.waker.is_some()
     }
 
     /// Returns whether the message is stored and not begun.
     pub(crate) const fn is_queued(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Notified)
+        matches!(self.state, SlotState::Waiting | SlotState::Notified)
     }
 
     /// Returns the waker. The caller wakes it outside of the critical section.
     pub(crate) const fn notify(&mut self, now: Nanos) -> Option<Waker> {
         if self.is_waiting() {
-            self.state = State::Notified;
+            self.state = SlotState::Notified;
         }
         self.since = now;
         self.waker.take()
     }
 }
 
-/// Identity of a waiter. A later waiter in the same place has another ticket.
+/// Identity of a waiter. A later waiter in the same slot has another ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) index: usize,
@@ -102,7 +102,7 @@ pub(crate) fn seen(messages: u32) -> Seen {
     NonZeroU16::MIN | (messages << 1) as u16
 }
 
-/// State of a line besides its places.
+/// State of a line besides its slots.
 #[derive(Debug)]
 pub struct Order {
     pub(crate) tickets: u32,
@@ -127,8 +127,8 @@ impl Order {
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) order: &'a mut Order,
-    pub(crate) waiters: &'a mut [Place],
-    pub(crate) stored: &'a mut [Place],
+    pub(crate) waiters: &'a mut [Slot],
+    pub(crate) stored: &'a mut [Slot],
 }
 
 /// Gate bit: a release of the bus must check the line.
@@ -151,19 +151,19 @@ impl Line<'_> {
     /// Returns the gate's bits for this line.
     pub(crate) fn bits(&self) -> u32 {
         let mut bits = 0;
-        let (mut waiting, mut look) = (false, self.order.abandoned.is_some());
-        for place in self.waiters.iter() {
-            if place.is_waiting() || place.is_awake() {
-                bits |= device_bit(place.device);
-                waiting |= place.is_waiting();
-                look |= place.state == State::Owed;
+        let (mut waiting, mut check) = (false, self.order.abandoned.is_some());
+        for slot in self.waiters.iter() {
+            if slot.is_waiting() || slot.is_awake() {
+                bits |= device_bit(slot.device);
+                waiting |= slot.is_waiting();
+                check |= slot.state == SlotState::Owed;
             }
         }
-        for place in self.stored.iter().filter(|place| place.is_queued()) {
-            bits |= device_bit(place.device);
-            look = true;
+        for slot in self.stored.iter().filter(|slot| slot.is_queued()) {
+            bits |= device_bit(slot.device);
+            check = true;
         }
-        if look || waiting && !self.is_watched() {
+        if check || waiting && !self.is_watched() {
             bits |= CHECK_LINE;
         }
         bits
@@ -171,7 +171,7 @@ impl Line<'_> {
 
     /// Returns whether a context is awake that will check the line.
     pub(crate) fn is_watched(&self) -> bool {
-        self.places().any(Place::is_awake)
+        self.slots().any(Slot::is_awake)
     }
 
     /// Returns whether the owner is gone. An owner that has run messages since then is not.
@@ -182,19 +182,19 @@ impl Line<'_> {
 
     /// Returns the number of contexts and stored messages in line.
     pub(crate) fn len(&self) -> usize {
-        let stored = self.stored.iter().filter(|place| place.is_queued());
+        let stored = self.stored.iter().filter(|slot| slot.is_queued());
         let waiters = self.waiters.iter();
-        waiters.filter(|place| place.state != State::Free).count() + stored.count()
+        waiters.filter(|slot| slot.state != SlotState::Free).count() + stored.count()
     }
 
     /// Takes a number for a new device. Skips the number of a dropped device while a leaked future
     /// of it is in line or its message is being run.
     pub(crate) fn add_device(&mut self) -> Option<DeviceNumber> {
-        let places = self
-            .places()
-            .filter(|place| !matches!(place.state, State::Free | State::Done));
-        let used = places.fold(self.order.devices, |bits, place| {
-            bits | number_bit(place.device)
+        let slots = self
+            .slots()
+            .filter(|slot| !matches!(slot.state, SlotState::Free | SlotState::Done));
+        let used = slots.fold(self.order.devices, |bits, slot| {
+            bits | number_bit(slot.device)
         });
         let number = used.trailing_ones() as DeviceNumber;
         self.order.devices |= number_bit(number);
@@ -209,12 +209,12 @@ impl Line<'_> {
         self.order.devices &= !number_bit(number);
     }
 
-    fn places(&self) -> impl Iterator<Item = &Place> {
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.waiters.iter().chain(self.stored.iter())
     }
 
-    fn age(&self, place: &Place) -> u32 {
-        self.order.tickets.wrapping_sub(place.ticket)
+    fn age(&self, slot: &Slot) -> u32 {
+        self.order.tickets.wrapping_sub(slot.ticket)
     }
 
     /// Returns the next ticket.
@@ -227,26 +227,24 @@ impl Line<'_> {
     /// Returns whether a waiter of `device` joined before `ticket`.
     pub(crate) fn has_waiter_before(&self, device: DeviceNumber, ticket: u32) -> bool {
         let age = self.order.tickets.wrapping_sub(ticket);
-        self.waiters.iter().any(|place| {
-            (place.is_waiting() || place.is_awake())
-                && place.device == device
-                && self.age(place) > age
+        self.waiters.iter().any(|slot| {
+            (slot.is_waiting() || slot.is_awake()) && slot.device == device && self.age(slot) > age
         })
     }
 
     /// Returns the oldest stored message that has no earlier waiter of its own device. It is one of
     /// all messages, or of those of one device before a ticket.
     pub(crate) fn runnable(&self, only: Option<(DeviceNumber, u32)>) -> Option<usize> {
-        let due = |place: &&(usize, &Place)| {
-            let (_, place) = **place;
+        let due = |slot: &&(usize, &Slot)| {
+            let (_, slot) = **slot;
             let wanted = only.is_none_or(|(device, before)| {
-                place.device == device && self.age(place) > self.order.tickets.wrapping_sub(before)
+                slot.device == device && self.age(slot) > self.order.tickets.wrapping_sub(before)
             });
-            place.is_queued() && wanted && !self.has_waiter_before(place.device, place.ticket)
+            slot.is_queued() && wanted && !self.has_waiter_before(slot.device, slot.ticket)
         };
         let oldest = { self.stored.iter().enumerate() }
-            .filter(|place| due(&place))
-            .max_by_key(|(_, place)| self.age(place));
+            .filter(|slot| due(&slot))
+            .max_by_key(|(_, slot)| self.age(slot));
         oldest.map(|(index, _)| index)
     }
 
@@ -256,46 +254,46 @@ impl Line<'_> {
         let index = self.runnable(None)?;
         let age = self.age(&self.stored[index]);
         let mut waiters = self.waiters.iter();
-        let goes_first = |place: &Place| place.state == State::Owed && self.age(place) > age;
+        let goes_first = |slot: &Slot| slot.state == SlotState::Owed && self.age(slot) > age;
         (!waiters.any(goes_first)).then_some(index)
     }
 
     /// Returns the oldest context in line that can be woken to drive the bus.
-    pub(crate) fn oldest(&mut self) -> Option<&mut Place> {
+    pub(crate) fn oldest(&mut self) -> Option<&mut Slot> {
         let tickets = self.order.tickets;
-        let waiters = self.waiters.iter_mut().filter(|place| place.is_waiting());
+        let waiters = self.waiters.iter_mut().filter(|slot| slot.is_waiting());
         let stored = self.stored.iter_mut();
-        let stored = stored.filter(|place| place.is_queued() && place.waker.is_some());
+        let stored = stored.filter(|slot| slot.is_queued() && slot.waker.is_some());
         waiters
             .chain(stored)
-            .max_by_key(|place| tickets.wrapping_sub(place.ticket))
+            .max_by_key(|slot| tickets.wrapping_sub(slot.ticket))
     }
 
     /// Returns the oldest waiter that is owed the bus.
-    pub(crate) fn owed(&mut self) -> Option<&mut Place> {
+    pub(crate) fn owed(&mut self) -> Option<&mut Slot> {
         let tickets = self.order.tickets;
-        let owed = { self.waiters.iter_mut() }.filter(|place| place.state == State::Owed);
-        owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
+        let owed = { self.waiters.iter_mut() }.filter(|slot| slot.state == SlotState::Owed);
+        owed.max_by_key(|slot| tickets.wrapping_sub(slot.ticket))
     }
 
     /// Returns a context that sleeps and has not checked for `timeout`.
-    pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Place> {
-        let mut places = self.waiters.iter_mut().chain(self.stored.iter_mut());
-        places.find(|place| place.is_asleep() && now - place.since >= timeout)
+    pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Slot> {
+        let mut slots = self.waiters.iter_mut().chain(self.stored.iter_mut());
+        slots.find(|slot| slot.is_asleep() && now - slot.since >= timeout)
     }
 
     /// Returns the time at which a context has slept, or has not responded, for `timeout`.
     pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
-        let places = self
-            .places()
-            .filter(|place| place.is_asleep() || place.is_awake());
-        let end = places.map(|place| place.since + timeout).min();
+        let slots = self
+            .slots()
+            .filter(|slot| slot.is_asleep() || slot.is_awake());
+        let end = slots.map(|slot| slot.since + timeout).min();
         end.map(|end| end.max(now))
     }
 
-    /// Returns the place of a waiter, unless it was forfeited.
-    pub(crate) fn waiter(&mut self, waiter: Waiter) -> Option<&mut Place> {
-        let place = self.waiters.get_mut(waiter.index)?;
-        (place.state != State::Free && place.ticket == waiter.ticket).then_some(place)
+    /// Returns the slot of a waiter, unless it was forfeited.
+    pub(crate) fn waiter(&mut self, waiter: Waiter) -> Option<&mut Slot> {
+        let slot = self.waiters.get_mut(waiter.index)?;
+        (slot.state != SlotState::Free && slot.ticket == waiter.ticket).then_some(slot)
     }
 }

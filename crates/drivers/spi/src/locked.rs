@@ -7,11 +7,11 @@ use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use crate::controller::{AsyncController, Controller};
 use crate::device::Device;
 use crate::error::Error;
-use crate::face::Awaited;
 use crate::owner::{Owner, panicking};
 use crate::platform::Platform;
-use crate::statistics::Taken;
+use crate::statistics::Acquired;
 use crate::transfer::{Message, Transfer};
+use crate::wait_mode::Async;
 
 /// Bus taken for several messages of a [`Device`] in a row. Dropping it frees the bus.
 ///
@@ -56,7 +56,7 @@ where
     ///
     /// The same as [`lock`](Self::lock).
     pub async fn lock_async(&self) -> Result<Locked<'_, C, P>, Error> {
-        let (token, _) = self.bus().acquire_busy::<Awaited>(self.number()).await?;
+        let (token, _) = self.bus().acquire_busy::<Async>(self.number()).await?;
         Ok(Locked::new(Owner::new(self.bus(), token), self, false))
     }
 }
@@ -91,7 +91,7 @@ where
         let device = self.device;
         let (running, bytes) = self.begin(message)?;
         let owner = &mut *running.0;
-        owner.run(device.settings(), Taken::AtOnce, message, bytes)
+        owner.run(device.settings(), Acquired::AtOnce, message, bytes)
     }
 
     async fn await_message<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error>
@@ -102,7 +102,7 @@ where
         let (running, bytes) = self.begin(message)?;
         let owner = &mut *running.0;
         let settings = device.settings();
-        let ran = owner.run_awaited(settings, Taken::AtOnce, message, bytes);
+        let ran = owner.run_awaited(settings, Acquired::AtOnce, message, bytes);
         ran.await
     }
 

@@ -3,15 +3,15 @@
 use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::error::{Error, Fault};
-use crate::face::{Blocking, Face, now};
 use crate::line::{DEVICES, DeviceNumber};
 use crate::ownership::{Gate, Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::Station;
-use crate::statistics::{Taken, count, raise};
+use crate::statistics::{Acquired, count, raise};
 use crate::sync::{Ordering, Used};
 use crate::transfer::Message;
+use crate::wait_mode::{Blocking, WaitMode, block_on_ready};
 
 /// Largest number of messages that the worker, or `poll`, runs without a return, because callbacks
 /// may submit without end.
@@ -22,13 +22,13 @@ const IN_A_ROW: usize = 64;
 /// the bus runs.
 const BEFORE_FREEING: usize = 1024;
 
-/// Bit of `Bus::served`: a future serves as the worker.
-pub(crate) const SERVED: u8 = 1;
+/// Bit of `Bus::worker`: a future serves as the worker.
+pub(crate) const FUTURE: u8 = 1;
 
-/// Bit of `Bus::served`: the worker owns the bus.
-const WORKS: u8 = 2;
+/// Bit of `Bus::worker`: the worker owns the bus.
+const OWNS: u8 = 2;
 
-/// Bit of `Bus::served`: a thread of `Threads` serves as the worker.
+/// Bit of `Bus::worker`: a thread of `Threads` serves as the worker.
 pub(crate) const THREAD: u8 = 4;
 
 /// Result of a message that was begun and not completed.
@@ -82,7 +82,7 @@ where
 
     pub(crate) fn into_worker(mut self) -> Self {
         self.is_worker = true;
-        self.bus.served.fetch_or(WORKS, Ordering::AcqRel);
+        self.bus.worker.fetch_or(OWNS, Ordering::AcqRel);
         self
     }
 
@@ -99,7 +99,7 @@ where
     pub(crate) fn run<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
-        taken: Taken,
+        acquired: Acquired,
         message: &mut M,
         bytes: usize,
     ) -> Result<(), Error> {
@@ -110,7 +110,8 @@ where
             failed => failed,
         };
         station.end(&result);
-        bus.counters.ran(taken, message.transfers(), bytes, &result);
+        bus.counters
+            .ran(acquired, message.transfers(), bytes, &result);
         result
     }
 
@@ -118,7 +119,7 @@ where
     pub(crate) async fn run_awaited<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
-        taken: Taken,
+        acquired: Acquired,
         message: &mut M,
         bytes: usize,
     ) -> Result<(), Error>
@@ -133,36 +134,37 @@ where
             failed => failed,
         };
         station.end(&result);
-        bus.counters.ran(taken, message.transfers(), bytes, &result);
+        bus.counters
+            .ran(acquired, message.transfers(), bytes, &result);
         result
     }
 
     /// Runs stored messages of `device` that came before a message with this ticket.
-    pub(crate) async fn run_before<F: Face<C>>(&mut self, device: DeviceNumber, ticket: u32) {
+    pub(crate) async fn run_before<W: WaitMode<C>>(&mut self, device: DeviceNumber, ticket: u32) {
         while let Some(index) = self.bus.ownership().before(device, ticket) {
-            self.run_stored::<F>(index).await;
+            self.run_stored::<W>(index).await;
         }
     }
 
     /// Runs stored messages up to and including the one at `index`.
-    pub(crate) async fn run_until<F: Face<C>>(&mut self, index: usize) {
+    pub(crate) async fn run_until<W: WaitMode<C>>(&mut self, index: usize) {
         while let Some(next) = self.bus.ownership().until(index) {
-            self.run_stored::<F>(next).await;
+            self.run_stored::<W>(next).await;
         }
     }
 
     /// Runs stored messages without freeing the bus. Returns whether any may be left.
-    pub(crate) async fn run_in_a_row<F: Face<C>>(&mut self) -> bool {
+    pub(crate) async fn run_in_a_row<W: WaitMode<C>>(&mut self) -> bool {
         for _ in 0..IN_A_ROW {
             match self.bus.ownership().next() {
-                Some(index) => self.run_stored::<F>(index).await,
+                Some(index) => self.run_stored::<W>(index).await,
                 None => return false,
             }
         }
         true
     }
 
-    async fn run_stored<F: Face<C>>(&mut self, index: usize) {
+    async fn run_stored<W: WaitMode<C>>(&mut self, index: usize) {
         let bus = self.bus;
         self.running = Some(index);
         {
@@ -173,7 +175,7 @@ where
             let station = &mut *station;
             let waiting = bus.waiting();
             body.result = match bus.prepare(station) {
-                Ok(()) => F::run(station, &settings, body, waiting).await,
+                Ok(()) => W::run(station, &settings, body, waiting).await,
                 failed => failed,
             };
             station.end(&body.result);
@@ -191,16 +193,16 @@ where
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         if let Some(index) = self.try_release(true) {
-            now(self.release_after::<Blocking>(index));
+            block_on_ready(self.release_after::<Blocking>(index));
         }
     }
 
     /// Does the same, after the stored message at `index`.
-    pub(crate) async fn release_after<F: Face<C>>(&mut self, index: usize) {
+    pub(crate) async fn release_after<W: WaitMode<C>>(&mut self, index: usize) {
         let mut next = Some(index);
         for left in (0..BEFORE_FREEING).rev() {
             let Some(index) = next else { return };
-            self.run_stored::<F>(index).await;
+            self.run_stored::<W>(index).await;
             next = self.try_release(left > 0);
         }
     }
@@ -210,7 +212,7 @@ where
     pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
         let (bus, token) = (self.bus, self.token.take()?);
         if self.is_worker {
-            bus.served.fetch_and(!WORKS, Ordering::AcqRel);
+            bus.worker.fetch_and(!OWNS, Ordering::AcqRel);
         }
         match bus.ownership().release(token, run, || bus.platform.now()) {
             Released::Run(token, index) => {
@@ -238,14 +240,14 @@ where
     C: Controller,
     P: Platform,
 {
-    /// Calls `look` with the controller, which is set up again before the next message. Returns
+    /// Calls `act` with the controller, which is set up again before the next message. Returns
     /// `None` if the bus is in use.
     ///
     /// A controller that takes the place of another must be awake if the other one was: it is not
     /// prepared again.
-    pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
+    pub fn with_controller<T>(&self, act: impl FnOnce(&mut C) -> T) -> Option<T> {
         let mut owner = Owner::take_any(self)?;
-        let seen = look(owner.station().controller_to_change());
+        let seen = act(owner.station().controller_to_change());
         owner.release();
         Some(seen)
     }
@@ -275,7 +277,7 @@ where
     /// nor dropped any more. No device is dropped meanwhile.
     #[allow(unsafe_code)]
     pub unsafe fn reset_leaked(&self) {
-        if self.served.load(Ordering::Acquire) == SERVED | WORKS {
+        if self.worker.load(Ordering::Acquire) == FUTURE | OWNS {
             self.end_service();
         }
         let owner = Owner::new(self, self.ownership().usurp());

@@ -9,18 +9,18 @@
 //! Invariants:
 //!
 //! 1. At most one [`Token`] exists. `OWNED` is set while it does, or while a waiter is
-//!    [granted](State::Granted) the bus.
+//!    [granted](SlotState::Granted) the bus.
 //! 2. While waiters sleep in line, `CHECK_LINE` and `OWNED` are set, so that the owner's release checks
-//!    the line. Or a context in line is [notified](State::Notified) or granted, and must take the
+//!    the line. Or a context in line is [notified](SlotState::Notified) or granted, and must take the
 //!    bus, wait again, or leave.
 //! 3. No context runs a message while an earlier one of the same device is in line.
-//! 4. [`Owed`](State::Owed) is set only while the bus is owned: that owner hands the bus over.
+//! 4. [`Owed`](SlotState::Owed) is set only while the bus is owned: that owner hands the bus over.
 
 use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::line::{CHECK_LINE, DeviceNumber, Line, Place, State, Waiter, device_bit, seen};
+use crate::line::{CHECK_LINE, DeviceNumber, Line, Slot, SlotState, Waiter, device_bit, seen};
 use crate::slots::AnySlots;
 use crate::sync::{AtomicU32, Ordering, constant};
 
@@ -41,11 +41,11 @@ pub(crate) enum Wanted {
     InLine(Waiter),
     /// The bus is owned, and the caller does not wait.
     Busy,
-    /// Every place in the line is taken.
+    /// Every slot in the line is taken.
     Full,
     /// The owner is gone.
     Abandoned,
-    /// The place was forfeited.
+    /// The slot was forfeited.
     Forfeited,
 }
 
@@ -195,10 +195,10 @@ impl<'b> Ownership<'b> {
                 return Released::Run(token, index);
             }
             line.order.abandoned = None;
-            if let Some(place) = line.owed() {
-                place.state = State::Granted;
-                place.since = now;
-                let wake = place.waker.take();
+            if let Some(slot) = line.owed() {
+                slot.state = SlotState::Granted;
+                slot.since = now;
+                let wake = slot.waker.take();
                 self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
                 // The new owner runs the stored messages.
                 return Released::Free { wake, left: false };
@@ -206,7 +206,7 @@ impl<'b> Ownership<'b> {
             let left = line.runnable(None).is_some();
             let wake = match line.is_watched() {
                 true => None,
-                false => line.oldest().and_then(|place| place.notify(now)),
+                false => line.oldest().and_then(|slot| slot.notify(now)),
             };
             self.gate.swap(line.bits(), Ordering::AcqRel);
             Released::Free { wake, left }
@@ -261,7 +261,7 @@ impl Ownership<'_> {
         }
         let wake = match line.is_watched() {
             true => None,
-            false => line.oldest().and_then(|place| place.notify(now)),
+            false => line.oldest().and_then(|slot| slot.notify(now)),
         };
         let bits = line.bits();
         let mut was = self.gate.load(Ordering::Relaxed);
@@ -278,27 +278,27 @@ impl Ownership<'_> {
 
     /// Begins a stored message.
     fn begin(&self, line: &mut Line<'_>, index: usize) {
-        line.stored[index].state = State::Running;
+        line.stored[index].state = SlotState::Running;
         self.mirror_owned(line);
     }
 
     /// Removes waiters that were woken and have not responded for `timeout`, except `own`.
     fn forfeit(&self, line: &mut Line<'_>, own: Option<Waiter>, now: Nanos, timeout: Nanos) {
-        for (index, place) in line.waiters.iter_mut().enumerate() {
+        for (index, slot) in line.waiters.iter_mut().enumerate() {
             let its_own = own.is_some_and(|own| own.index == index);
-            if its_own || !place.is_awake() || now - place.since < timeout {
+            if its_own || !slot.is_awake() || now - slot.since < timeout {
                 continue;
             }
-            if place.state == State::Granted {
+            if slot.state == SlotState::Granted {
                 self.gate.fetch_and(!OWNED, Ordering::AcqRel);
             }
             // The waker was taken when it was woken.
-            place.state = State::Free;
+            slot.state = SlotState::Free;
         }
         // A handle loses its duty to check; its message stays.
-        for place in line.stored.iter_mut() {
-            if place.state == State::Notified && now - place.since >= timeout {
-                place.state = State::Waiting;
+        for slot in line.stored.iter_mut() {
+            if slot.state == SlotState::Notified && now - slot.since >= timeout {
+                slot.state = SlotState::Waiting;
             }
         }
     }
@@ -331,7 +331,7 @@ impl Ownership<'_> {
                 if !behind && let Some(token) = self.take_free() {
                     if let Some(Waiter { index, .. }) = joined {
                         fresh = line.waiters[index].waker.take();
-                        line.waiters[index].state = State::Free;
+                        line.waiters[index].state = SlotState::Free;
                     }
                     self.mirror_owned(line);
                     return Wanted::Ours(token, ticket);
@@ -339,8 +339,8 @@ impl Ownership<'_> {
                 let waiter = match joined {
                     Some(waiter) => waiter,
                     None => {
-                        let mut places = line.waiters.iter();
-                        let index = places.position(|place| place.state == State::Free);
+                        let mut slots = line.waiters.iter();
+                        let index = slots.position(|slot| slot.state == SlotState::Free);
                         let Some((index, waker)) =
                             index.and_then(|index| Some((index, fresh.take()?)))
                         else {
@@ -351,12 +351,12 @@ impl Ownership<'_> {
                             };
                         };
                         let ticket = line.next_ticket();
-                        line.waiters[index] = Place {
+                        line.waiters[index] = Slot {
                             waker: Some(waker),
                             since: now,
                             ticket,
                             device,
-                            state: State::Waiting,
+                            state: SlotState::Waiting,
                         };
                         *joined.insert(Waiter { index, ticket })
                     }
@@ -377,7 +377,7 @@ impl Ownership<'_> {
     /// Takes the bus for a waiter that is awake, or waits again with `waker`.
     ///
     /// The current owner hands the bus to an `overdue` waiter.
-    pub(crate) fn look(
+    pub(crate) fn poll(
         &self,
         waiter: Waiter,
         waker: &Waker,
@@ -392,40 +392,40 @@ impl Ownership<'_> {
         let wanted = self.with(|line| {
             self.forfeit(line, Some(waiter), now, timeout);
             let abandoned = line.is_abandoned(messages);
-            let Some(place) = line.waiter(waiter) else {
+            let Some(slot) = line.waiter(waiter) else {
                 return Wanted::Forfeited;
             };
-            wakers.unused = place.waker.take();
-            let (device, ticket) = (place.device, place.ticket);
-            if place.state == State::Granted {
-                place.state = State::Free;
+            wakers.unused = slot.waker.take();
+            let (device, ticket) = (slot.device, slot.ticket);
+            if slot.state == SlotState::Granted {
+                slot.state = SlotState::Free;
                 self.mirror_owned(line);
                 return Wanted::Ours(Token(()), ticket);
             }
             if abandoned {
-                place.state = State::Free;
+                slot.state = SlotState::Free;
                 self.mirror_owned(line);
                 return Wanted::Abandoned;
             }
-            place.state = State::Waiting;
-            place.waker = fresh.take();
+            slot.state = SlotState::Waiting;
+            slot.waker = fresh.take();
             let behind = line.has_waiter_before(device, ticket);
             loop {
                 if !behind && let Some(token) = self.take_free() {
-                    let place = &mut line.waiters[waiter.index];
-                    fresh = place.waker.take();
-                    place.state = State::Free;
+                    let slot = &mut line.waiters[waiter.index];
+                    fresh = slot.waker.take();
+                    slot.state = SlotState::Free;
                     self.mirror_owned(line);
                     return Wanted::Ours(token, ticket);
                 }
-                let place = &mut line.waiters[waiter.index];
+                let slot = &mut line.waiters[waiter.index];
                 if overdue && !behind {
-                    place.state = State::Owed;
+                    slot.state = SlotState::Owed;
                 }
                 if self.mirror_if_owned(line) {
                     return Wanted::InLine(waiter);
                 }
-                line.waiters[waiter.index].state = State::Waiting;
+                line.waiters[waiter.index].state = SlotState::Waiting;
                 if behind {
                     wakers.wake = self.settle(line, now);
                     return Wanted::InLine(waiter);
@@ -440,12 +440,12 @@ impl Ownership<'_> {
     pub(crate) fn leave(&self, waiter: Waiter, now: Nanos) -> (Option<Token>, Wakers) {
         self.with(|line| {
             let mut wakers = Wakers::default();
-            let Some(place) = line.waiter(waiter) else {
+            let Some(slot) = line.waiter(waiter) else {
                 return (None, wakers);
             };
-            wakers.unused = place.waker.take();
-            let granted = place.state == State::Granted;
-            place.state = State::Free;
+            wakers.unused = slot.waker.take();
+            let granted = slot.state == SlotState::Granted;
+            slot.state = SlotState::Free;
             if granted {
                 self.mirror_owned(line);
                 return (Some(Token(())), wakers);
@@ -461,7 +461,7 @@ impl Ownership<'_> {
     /// while a waiter may still respond to a grant.
     pub(crate) fn abandon(&self, messages: u32) -> bool {
         self.with(|line| {
-            let granted = { line.waiters.iter() }.any(|place| place.state == State::Granted);
+            let granted = { line.waiters.iter() }.any(|slot| slot.state == SlotState::Granted);
             line.order.abandoned = (!granted && self.is_owned()).then(|| seen(messages));
             // An owner that releases the bus at this moment is not gone.
             line.order.abandoned = line.order.abandoned.filter(|_| self.mirror_if_owned(line));
@@ -480,9 +480,9 @@ impl Ownership<'_> {
     /// Takes the bus from an owner that is gone.
     pub(crate) fn usurp(&self) -> Token {
         self.with(|line| {
-            for place in line.waiters.iter_mut() {
-                if place.state == State::Granted {
-                    place.state = State::Free;
+            for slot in line.waiters.iter_mut() {
+                if slot.state == SlotState::Granted {
+                    slot.state = SlotState::Free;
                 }
             }
             line.order.abandoned = None;
@@ -494,24 +494,24 @@ impl Ownership<'_> {
 
 /// Functions for stored messages.
 impl Ownership<'_> {
-    /// Returns a free place for a message, which the caller fills and publishes.
+    /// Returns a free slot for a message, which the caller fills and publishes.
     pub(crate) fn claim(&self, device: DeviceNumber) -> Option<usize> {
         self.with(|line| {
-            let free = { line.stored.iter() }.position(|place| place.state == State::Free)?;
-            line.stored[free].state = State::Filling;
+            let free = { line.stored.iter() }.position(|slot| slot.state == SlotState::Free)?;
+            line.stored[free].state = SlotState::Filling;
             line.stored[free].device = device;
             Some(free)
         })
     }
 
-    /// Puts a filled place into the line. Returns whether the bus is free, so that the caller must
+    /// Puts a filled slot into the line. Returns whether the bus is free, so that the caller must
     /// ensure that the message is run.
     pub(crate) fn publish(&self, index: usize) -> bool {
         self.with(|line| {
             let ticket = line.next_ticket();
-            let place = &mut line.stored[index];
-            place.ticket = ticket;
-            place.state = State::Waiting;
+            let slot = &mut line.stored[index];
+            slot.ticket = ticket;
+            slot.state = SlotState::Waiting;
             if self.mirror_if_owned(line) {
                 return false;
             }
@@ -615,17 +615,17 @@ impl Ownership<'_> {
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
         let watched = self.with(|line| {
-            let place = &mut line.stored[index];
-            if place.state == State::Done {
+            let slot = &mut line.stored[index];
+            if slot.state == SlotState::Done {
                 return Watched::Done;
             }
-            wakers.unused = core::mem::replace(&mut place.waker, fresh.take());
-            place.since = now;
-            if !place.is_queued() {
+            wakers.unused = core::mem::replace(&mut slot.waker, fresh.take());
+            slot.since = now;
+            if !slot.is_queued() {
                 return Watched::Wait;
             }
-            place.state = State::Waiting;
-            let (device, ticket) = (place.device, place.ticket);
+            slot.state = SlotState::Waiting;
+            let (device, ticket) = (slot.device, slot.ticket);
             // From here on, each return leaves the line checked.
             self.forfeit(line, None, now, timeout);
             if line.is_abandoned(messages) {
@@ -658,10 +658,10 @@ impl Ownership<'_> {
     /// Ends the wait of the handle of the message at `index`.
     pub(crate) fn unwatch(&self, index: usize, now: Nanos) -> Wakers {
         self.with(|line| {
-            let place = &mut line.stored[index];
-            let unused = place.waker.take();
-            if place.state == State::Notified {
-                place.state = State::Waiting;
+            let slot = &mut line.stored[index];
+            let unused = slot.waker.take();
+            if slot.state == SlotState::Notified {
+                slot.state = SlotState::Waiting;
             }
             let wake = self.settle(line, now);
             Wakers {
@@ -679,7 +679,7 @@ impl Ownership<'_> {
             let mut wakers = Wakers::default();
             let withdrawn = line.stored[index].is_queued();
             if withdrawn {
-                line.stored[index].state = State::Done;
+                line.stored[index].state = SlotState::Done;
                 wakers.unused = line.stored[index].waker.take();
                 wakers.wake = self.settle(line, now);
             }
@@ -692,10 +692,10 @@ impl Ownership<'_> {
     /// ends it.
     pub(crate) fn put_back(&self, index: usize) -> bool {
         self.with(|line| {
-            let place = &line.stored[index];
-            let wanted = place.state == State::Running && line.has_device(place.device);
+            let slot = &line.stored[index];
+            let wanted = slot.state == SlotState::Running && line.has_device(slot.device);
             if wanted {
-                line.stored[index].state = State::Waiting;
+                line.stored[index].state = SlotState::Waiting;
                 self.mirror_owned(line);
             }
             wanted
@@ -706,32 +706,36 @@ impl Ownership<'_> {
     pub(crate) fn is_running(&self, index: usize) -> bool {
         self.with(|line| {
             let state = line.stored[index].state;
-            matches!(state, State::Running | State::Dropped)
+            matches!(state, SlotState::Running | SlotState::Dropped)
         })
     }
 
     /// Returns whether the message at `index` was run.
     pub(crate) fn is_done(&self, index: usize) -> bool {
-        self.with(|line| line.stored[index].state == State::Done)
+        self.with(|line| line.stored[index].state == SlotState::Done)
     }
 
     /// Records that the message at `index` was run. Returns the waker of its handle.
     pub(crate) fn finish(&self, index: usize) -> Option<Waker> {
         self.with(|line| {
-            let place = &mut line.stored[index];
-            let dropped = place.state == State::Dropped;
-            place.state = if dropped { State::Free } else { State::Done };
-            place.waker.take()
+            let slot = &mut line.stored[index];
+            let dropped = slot.state == SlotState::Dropped;
+            slot.state = if dropped {
+                SlotState::Free
+            } else {
+                SlotState::Done
+            };
+            slot.waker.take()
         })
     }
 
     /// Drops the handle of the message at `index`. Returns whether the message was withdrawn.
     pub(crate) fn cancel(&self, index: usize, now: Nanos) -> (bool, Wakers) {
         self.with(|line| {
-            let place = &mut line.stored[index];
-            let unused = place.waker.take();
-            if place.state == State::Running {
-                place.state = State::Dropped;
+            let slot = &mut line.stored[index];
+            let unused = slot.waker.take();
+            if slot.state == SlotState::Running {
+                slot.state = SlotState::Dropped;
                 return (
                     false,
                     Wakers {
@@ -740,8 +744,8 @@ impl Ownership<'_> {
                     },
                 );
             }
-            let withdrawn = place.is_queued();
-            place.state = State::Free;
+            let withdrawn = slot.is_queued();
+            slot.state = SlotState::Free;
             let wake = self.settle(line, now);
             (
                 withdrawn,
@@ -763,12 +767,12 @@ impl Ownership<'_> {
     /// none, frees the device's number.
     pub(crate) fn withdraw(&self, device: DeviceNumber, now: Nanos) -> Option<(usize, Wakers)> {
         self.with(|line| {
-            let its = |place: &Place| place.is_queued() && place.device == device;
+            let its = |slot: &Slot| slot.is_queued() && slot.device == device;
             let Some(index) = line.stored.iter().position(its) else {
                 line.remove_device(device);
                 return None;
             };
-            line.stored[index].state = State::Running;
+            line.stored[index].state = SlotState::Running;
             let wake = self.settle(line, now);
             Some((
                 index,

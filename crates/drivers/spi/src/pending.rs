@@ -10,11 +10,11 @@ use nostall_io::Nanos;
 use crate::bus::Shared;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
-use crate::face::{Awaited, Blocking, Check, Face, now};
 use crate::owner::Owner;
 use crate::ownership::Watched;
 use crate::platform::Platform;
 use crate::statistics::count;
+use crate::wait_mode::{Async, Blocking, Check, WaitMode, block_on_ready};
 
 /// Handle of a [submitted](crate::Device::submit) message. Dropping it withdraws the message if it
 /// has not begun. Otherwise the message runs to its end, from memory of the bus.
@@ -64,16 +64,16 @@ where
     /// withdrawn. [`Error::Unfinished`] if that owner had begun the message, or if it is not
     /// complete and the caller must not wait.
     pub fn wait(&mut self) -> Result<(), Error> {
-        now(self.ended::<Blocking>())
+        block_on_ready(self.ended::<Blocking>())
     }
 
-    async fn ended<F: Face<C>>(&mut self) -> Result<(), Error> {
+    async fn ended<W: WaitMode<C>>(&mut self) -> Result<(), Error> {
         let (bus, index) = (self.bus, self.index);
         let mut watch = Watch::new(bus, index);
-        while let Some(mut owner) = watch.until::<F>().await? {
-            owner.run_until::<F>(index).await;
+        while let Some(mut owner) = watch.until::<W>().await? {
+            owner.run_until::<W>(index).await;
             if let Some(index) = owner.try_release(true) {
-                owner.release_after::<F>(index).await;
+                owner.release_after::<W>(index).await;
             }
         }
         watch.done = true;
@@ -110,7 +110,7 @@ where
     ///
     /// The same as [`wait`](Self::wait).
     pub async fn finished(&mut self) -> Result<(), Error> {
-        self.ended::<Awaited>().await
+        self.ended::<Async>().await
     }
 }
 
@@ -142,14 +142,14 @@ where
     }
 
     /// Waits until the message is complete, or the caller owns the bus.
-    async fn until<F: Face<C>>(&mut self) -> Result<Option<Owner<'b, C, P>>, Error> {
+    async fn until<W: WaitMode<C>>(&mut self) -> Result<Option<Owner<'b, C, P>>, Error> {
         let (bus, index) = (self.bus, self.index);
         let timeout = bus.config().lock_timeout;
         self.seen = bus.counters.messages();
         // Wait and time since which the bus has made no progress.
         let (mut still, mut since) = (Nanos::ZERO, None);
-        bus.until::<F, _>(|look| {
-            let Check { waker, now, waited } = look;
+        bus.until::<W, _>(|check| {
+            let Check { waker, now, waited } = check;
             let messages = bus.counters.messages();
             if messages != self.seen {
                 self.seen = messages;

@@ -1,7 +1,7 @@
 //! Slots of a bus: the only part of it whose type has sizes.
 
 use crate::cold::Cold;
-use crate::line::{Line, Order, Place};
+use crate::line::{Line, Order, Slot};
 use crate::stored::Body;
 use crate::sync::{Critical, Lock, array_of, constant};
 
@@ -10,7 +10,7 @@ use crate::sync::{Critical, Lock, array_of, constant};
 ///
 /// Only the declaration of a bus names them.
 pub struct Slots<const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
-    queue: Critical<Queue<Places<WAITERS, STORED>>>,
+    queue: Critical<Queue<SlotArrays<WAITERS, STORED>>>,
     bodies: [Lock<Body<[u8; BYTES]>>; STORED],
 }
 
@@ -35,7 +35,7 @@ pub trait Storage: Send + Sync {
     /// Returns the largest number of bytes of a message.
     fn room(&self) -> usize;
 
-    /// Frees every place, and drops the wakers in them.
+    /// Frees every slot, and drops the wakers in them.
     fn reset(&mut self);
 }
 
@@ -46,35 +46,35 @@ impl dyn AnySlots + '_ {
     }
 }
 
-/// State in the critical section of a bus: of its line, with its places, and its cold state.
+/// State in the critical section of a bus: of its line, with its slots, and its cold state.
 #[derive(Debug)]
 pub struct Queue<T: ?Sized> {
     order: Order,
     cold: Cold,
-    places: T,
+    slots: T,
 }
 
 #[derive(Debug)]
-struct Places<const W: usize, const S: usize> {
-    waiters: [Place; W],
-    stored: [Place; S],
+struct SlotArrays<const W: usize, const S: usize> {
+    waiters: [Slot; W],
+    stored: [Slot; S],
 }
 
-/// Places of any number.
+/// Slots of any number.
 pub trait Split: Send {
-    /// Returns the places of waiters, and of stored messages.
-    fn split(&mut self) -> (&mut [Place], &mut [Place]);
+    /// Returns the slots of waiters, and of stored messages.
+    fn split(&mut self) -> (&mut [Slot], &mut [Slot]);
 }
 
-impl<const W: usize, const S: usize> Split for Places<W, S> {
-    fn split(&mut self) -> (&mut [Place], &mut [Place]) {
+impl<const W: usize, const S: usize> Split for SlotArrays<W, S> {
+    fn split(&mut self) -> (&mut [Slot], &mut [Slot]) {
         (&mut self.waiters, &mut self.stored)
     }
 }
 
 impl Queue<dyn Split> {
     pub(crate) fn line(&mut self) -> Line<'_> {
-        let (waiters, stored) = self.places.split();
+        let (waiters, stored) = self.slots.split();
         Line {
             order: &mut self.order,
             waiters,
@@ -85,12 +85,12 @@ impl Queue<dyn Split> {
 
 impl<const W: usize, const S: usize, const B: usize> Slots<W, S, B> {
     constant! {
-        fn empty() -> Critical<Queue<Places<W, S>>> {
-            let places = Places {
-                waiters: array_of!(Place::FREE),
-                stored: array_of!(Place::FREE),
+        fn empty() -> Critical<Queue<SlotArrays<W, S>>> {
+            let slots = SlotArrays {
+                waiters: array_of!(Slot::FREE),
+                stored: array_of!(Slot::FREE),
             };
-            Critical::new(Queue { order: Order::NEW, cold: Cold::NEW, places })
+            Critical::new(Queue { order: Order::NEW, cold: Cold::NEW, slots })
         }
     }
 

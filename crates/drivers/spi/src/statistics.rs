@@ -22,7 +22,7 @@ macro_rules! counters {
             $($(#[$meta])* pub $name: u32,)*
         }
 
-        /// Counters in memory. Those of messages are their sums.
+        /// Counters in memory. The others are sums of these.
         #[derive(Debug)]
         pub(crate) struct Counters {
             /// Number of submitted messages that were run.
@@ -89,7 +89,7 @@ counters! {
 
 /// Way in which a message's caller took the bus.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum Acquired {
     AtOnce,
     AfterWait,
 }
@@ -99,14 +99,14 @@ impl Counters {
     #[inline]
     pub(crate) fn ran(
         &self,
-        taken: Taken,
+        acquired: Acquired,
         transfers: usize,
         bytes: usize,
         result: &Result<(), Error>,
     ) {
-        let count = match taken {
-            Taken::AtOnce => &self.sync_immediate,
-            Taken::AfterWait => &self.sync_waited,
+        let count = match acquired {
+            Acquired::AtOnce => &self.sync_immediate,
+            Acquired::AfterWait => &self.sync_waited,
         };
         raise(count, 1);
         self.ended(transfers, bytes, result);

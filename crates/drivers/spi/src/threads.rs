@@ -212,7 +212,7 @@ where
         // A request to stop was for this worker.
         (state.worker, state.stop) = (None, false);
         // In this order: a bus that is not served may have another worker at once.
-        self.0.served.fetch_and(!THREAD, Ordering::AcqRel);
+        self.0.worker.fetch_and(!THREAD, Ordering::AcqRel);
         platform.serves.store(0, Ordering::Release);
         drop(state);
         match thread::panicking() {

@@ -54,7 +54,7 @@ pub(crate) struct Wait {
 impl Wait {
     /// Checks the wait at `now`, after a pause of at most `pause`. The pause counts only if the
     /// clock has stopped, because it may have ended early.
-    pub(crate) fn look(
+    pub(crate) fn check(
         wait: &mut Option<Self>,
         now: Nanos,
         pause: Nanos,
@@ -83,7 +83,7 @@ impl Wait {
     /// Checks the wait of a future. Returns the time of the next check; `None` when the wait is
     /// over.
     fn next(wait: &mut Option<Self>, now: Nanos, span: impl FnOnce() -> Nanos) -> Option<Nanos> {
-        let is_over = Self::look(wait, now, CLOCK_READ, span).is_over();
+        let is_over = Self::check(wait, now, CLOCK_READ, span).is_over();
         wait.as_ref().filter(|_| !is_over).map(|wait| wait.deadline)
     }
 }
@@ -113,7 +113,7 @@ impl<P: Platform> Waiting<'_, P> {
         // Repeated for a clock with long steps, on which a wait may end early.
         loop {
             let now = self.platform.now();
-            let left = Wait::look(&mut wait, now, pause, || span).left();
+            let left = Wait::check(&mut wait, now, pause, || span).left();
             if left == Nanos::ZERO {
                 return;
             }
@@ -141,7 +141,7 @@ impl<P: Platform> Waiting<'_, P> {
         limit: impl FnOnce() -> Nanos,
     ) -> bool {
         let now = self.platform.now();
-        let left = Wait::look(wait, now, *pause, limit).left();
+        let left = Wait::check(wait, now, *pause, limit).left();
         if left > Nanos::ZERO
             && let Some(wait) = wait
         {

@@ -13,12 +13,12 @@ use crate::bus::Shared;
 use crate::cold::{Cold, NEVER};
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
-use crate::face::{Awaited, Blocking, Face, now};
-use crate::owner::{Owner, SERVED, THREAD};
+use crate::owner::{FUTURE, Owner, THREAD};
 use crate::platform::Platform;
 use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::Ordering;
+use crate::wait_mode::{Async, Blocking, WaitMode, block_on_ready};
 
 impl<C, P> Shared<C, P>
 where
@@ -50,18 +50,18 @@ where
     }
 
     pub(crate) fn has_worker(&self) -> bool {
-        self.is_served() || self.platform.poll_at(NEVER)
+        self.has_async_worker() || self.platform.poll_at(NEVER)
     }
 
     /// Returns whether the worker is a future.
-    fn is_served(&self) -> bool {
-        self.served.load(Ordering::Acquire) & SERVED != 0
+    fn has_async_worker(&self) -> bool {
+        self.worker.load(Ordering::Acquire) & FUTURE != 0
     }
 
     /// Makes the worker poll at `at` or earlier. If it has just ended, `rouse_without_worker` finds
     /// none.
     pub(crate) fn poll_at(&self, at: Nanos) {
-        match self.is_served() {
+        match self.has_async_worker() {
             true => self.wake(self.slots.cold(|cold| cold.poll_at(at))),
             false => _ = self.platform.poll_at(at),
         }
@@ -76,11 +76,11 @@ where
     /// The platform makes its worker call this at the times of [`Platform::poll_at`]. A worker that
     /// ends calls it once more after `poll_at` has begun to return `false`.
     pub fn poll(&self) -> Option<Nanos> {
-        now(self.round::<Blocking>())
+        block_on_ready(self.round::<Blocking>())
     }
 
     /// Does the same, blocking or asynchronously.
-    async fn round<F: Face<C>>(&self) -> Option<Nanos> {
+    async fn round<W: WaitMode<C>>(&self) -> Option<Nanos> {
         let time = self.platform.now();
         self.ownership().answer();
         self.wake(self.slots.cold(|cold| cold.interrupt.late(time)));
@@ -95,7 +95,7 @@ where
         if self.has_worker() {
             owner = owner.into_worker();
         }
-        let more = owner.run_in_a_row::<F>().await;
+        let more = owner.run_in_a_row::<W>().await;
         let check = match more {
             true => time,
             false => self.autosuspend(&mut owner),
@@ -161,19 +161,19 @@ where
         }
     }
 
-    /// Gives the worker's role to a future (`SERVED`) or a thread (`THREAD`). Returns `false` if it
+    /// Gives the worker's role to a future (`FUTURE`) or a thread (`THREAD`). Returns `false` if it
     /// is taken.
     pub(crate) fn begin_service(&self, kind: u8) -> bool {
         let (got, not) = (Ordering::AcqRel, Ordering::Acquire);
-        let free = |was: u8| (was & (SERVED | THREAD) == 0).then_some(was | kind);
-        self.served.fetch_update(got, not, free).is_ok()
+        let free = |was: u8| (was & (FUTURE | THREAD) == 0).then_some(was | kind);
+        self.worker.fetch_update(got, not, free).is_ok()
     }
 
     /// Ends the service of a future that is the worker.
     pub(crate) fn end_service(&self) {
         let unused = self.slots.cold(|cold| {
             // In this critical section, so that a successor's calls are not cleared.
-            self.served.swap(0, Ordering::AcqRel);
+            self.worker.swap(0, Ordering::AcqRel);
             cold.begin_poll()
         });
         self.guarded_drop(unused);
@@ -216,14 +216,14 @@ where
     /// The platform's timer wakes it ([`Platform::wake_at`]). Without one, the main loop also calls
     /// [`poll`](Self::poll). Returns [`Error::AlreadyServed`] if the bus already has a worker.
     pub async fn serve(&self) -> Error {
-        if self.has_worker() || !self.begin_service(SERVED) {
+        if self.has_worker() || !self.begin_service(FUTURE) {
             return Error::AlreadyServed;
         }
         let _serving = Serving(self);
         loop {
             let unused = self.slots.cold(Cold::begin_poll);
             self.guarded_drop(unused);
-            if let Some(next) = self.round::<Awaited>().await {
+            if let Some(next) = self.round::<Async>().await {
                 self.poll_at(next);
             }
             let mut yields = true;

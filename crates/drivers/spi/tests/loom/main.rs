@@ -27,8 +27,6 @@ mod controller;
 mod device;
 #[path = "../../src/error.rs"]
 mod error;
-#[path = "../../src/face.rs"]
-mod face;
 #[path = "../../src/interrupt.rs"]
 mod interrupt;
 #[path = "../../src/line.rs"]
@@ -57,6 +55,8 @@ mod stored;
 mod transfer;
 #[path = "../../src/twins.rs"]
 mod twins;
+#[path = "../../src/wait_mode.rs"]
+mod wait_mode;
 #[path = "../../src/waiting.rs"]
 mod waiting;
 #[path = "../../src/words.rs"]

@@ -19,8 +19,8 @@ use crate::station::Station;
 use crate::transfer::Message;
 use crate::waiting::{CLOCK_READ, Wait, Waiting};
 
-/// Way in which the context of a message waits.
-pub(crate) trait Face<C: Controller> {
+/// Way in which the context of a message waits. (`Mode` is embedded-hal's clock mode.)
+pub(crate) trait WaitMode<C: Controller> {
     /// Whether the context may keep its CPU while it waits.
     const BLOCKS: bool;
 
@@ -36,7 +36,7 @@ pub(crate) trait Face<C: Controller> {
 /// The context is a thread that blocks.
 pub(crate) enum Blocking {}
 
-impl<C: Controller> Face<C> for Blocking {
+impl<C: Controller> WaitMode<C> for Blocking {
     const BLOCKS: bool = true;
 
     async fn run<M: Message + ?Sized, P: Platform>(
@@ -50,9 +50,9 @@ impl<C: Controller> Face<C> for Blocking {
 }
 
 /// The context is a future.
-pub(crate) enum Awaited {}
+pub(crate) enum Async {}
 
-impl<C: AsyncController> Face<C> for Awaited {
+impl<C: AsyncController> WaitMode<C> for Async {
     const BLOCKS: bool = false;
 
     async fn run<M: Message + ?Sized, P: Platform>(
@@ -67,7 +67,7 @@ impl<C: AsyncController> Face<C> for Awaited {
 
 /// Returns the result of a [`Blocking`] future.
 #[cold]
-pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on_ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     // One round is enough: nothing in the future is ever pending.
@@ -93,22 +93,22 @@ where
     C: Controller,
     P: Platform,
 {
-    /// Calls `look` until the wait in line ends. To continue, `look` returns the latest time of the
+    /// Calls `check` until the wait in line ends. To continue, `check` returns the latest time of the
     /// next check. With [`Blocking`], the future is ready at its first poll.
-    pub(crate) async fn until<F: Face<C>, T>(
+    pub(crate) async fn until<W: WaitMode<C>, T>(
         &self,
-        mut look: impl FnMut(Check<'_>) -> ControlFlow<T, Nanos>,
+        mut check: impl FnMut(Check<'_>) -> ControlFlow<T, Nanos>,
     ) -> T {
         let platform = &self.platform;
         let mut wait: Option<Wait> = None;
-        let mut look = |waker: Option<&Waker>, now, pause| {
-            let waited = Wait::look(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
-            look(Check { waker, now, waited })
+        let mut check = |waker: Option<&Waker>, now, pause| {
+            let waited = Wait::check(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
+            check(Check { waker, now, waited })
         };
-        if !F::BLOCKS {
+        if !W::BLOCKS {
             let mut timed = false;
             return poll_fn(|context| {
-                match look(Some(context.waker()), platform.now(), CLOCK_READ) {
+                match check(Some(context.waker()), platform.now(), CLOCK_READ) {
                     ControlFlow::Break(ended) => return Poll::Ready(ended),
                     ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
                 };
@@ -123,7 +123,7 @@ where
         let waker = platform.current();
         let (mut now, mut pause) = (platform.now(), CLOCK_READ);
         loop {
-            let deadline = match look(waker.as_ref(), now, pause) {
+            let deadline = match check(waker.as_ref(), now, pause) {
                 ControlFlow::Break(ended) => return ended,
                 ControlFlow::Continue(deadline) => deadline,
             };

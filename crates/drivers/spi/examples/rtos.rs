@@ -44,7 +44,7 @@ impl Platform for Rtos {
         // A notification with a time-out. A wake-up that comes first must not be lost.
         thread::park_timeout(Duration::from_nanos((until - self.now()).0));
     }
-    // With a worker task, `poll_at` sets the time of its next `Bus::poll`.
+    // With a worker task, `poll_at` makes it call `Bus::poll` at the earliest of these times.
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -535,13 +535,13 @@ fn the_clock_is_read_outside_of_critical_sections() {
     let bus: &'static Bus<_, _, Slots<4, 4, 16>> = Box::leak(Box::new(bus));
     SEEN.set(Some(bus));
     let [owner, first] = [0, 1].map(|line| bus.device(device(line)).unwrap());
-    for looks in 1..=2 {
+    for polls in 1..=2 {
         let locked = owner.lock().unwrap();
         let (woken, waker) = waker();
         let mut message = [Transfer::write(&[1])];
         let mut future = pin!(first.transfer_async(&mut message));
         // Woken after one poll, and granted the bus after two.
-        for _ in 0..looks {
+        for _ in 0..polls {
             assert!(poll(&mut future, &waker).is_pending());
         }
         let kept = owner.submit(&mut [Transfer::write(&[2])]).unwrap();

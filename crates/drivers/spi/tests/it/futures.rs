@@ -629,10 +629,10 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
     assert!(poll(&mut worker, waker).is_pending());
     assert!(first.is_done() && second.is_done());
     let idle_timeout = Config::DEFAULT.idle_timeout;
-    let mut looks = 0;
+    let mut polls = 0;
     while bus.statistics().teardowns == 0 {
-        looks += 1;
-        assert!(looks <= 2);
+        polls += 1;
+        assert!(polls <= 2);
         let at = timer(&bus).unwrap();
         assert!(at - now(&clock) <= idle_timeout);
         clock.advance(at - now(&clock));

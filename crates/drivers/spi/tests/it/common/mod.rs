@@ -204,8 +204,8 @@ impl Controller for Probed {
                 return Ok(Progress::After(span / pieces));
             }
             Act::Interrupts if !state.complete => return Ok(Progress::Interrupt),
-            Act::InterruptsAfter(looks) if looks > 0 => {
-                state.act = Some(Act::InterruptsAfter(looks - 1));
+            Act::InterruptsAfter(polls) if polls > 0 => {
+                state.act = Some(Act::InterruptsAfter(polls - 1));
                 return Ok(Progress::Interrupt);
             }
             Act::Never => return Ok(Progress::After(Nanos::from_millis(1))),

@@ -1,9 +1,12 @@
 //! The console's output does not cause more output.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
 use nostall_console::Level;
 use nostall_io::{Clock, Nanos};
 
-use crate::machine::{Console, Machine, Wire, info, machine_with, open};
+use crate::machine::{Console, Hook, Machine, Wire, info, machine_with, open};
 use crate::{PC, lines_with};
 
 const LINES: usize = 20;
@@ -353,19 +356,25 @@ fn a_platform_that_logs_in_each_of_its_methods_does_not_recurse_or_multiply() {
     }
 }
 
+/// Lets a hook log a record, and returns the number of its calls that have not returned.
+fn log_in(hook: &RefCell<Option<Hook>>, console: &'static Console, text: &str) -> Rc<Cell<usize>> {
+    let depth = Rc::new(Cell::new(0));
+    let (inside, text) = (depth.clone(), text.to_owned());
+    *hook.borrow_mut() = Some(Box::new(move || {
+        inside.set(inside.get() + 1);
+        assert!(inside.get() < 8, "{text}: recurses");
+        info(console, &text);
+        inside.set(inside.get() - 1);
+    }));
+    depth
+}
+
 #[test]
 fn polls_of_a_kernel_whose_clock_logs_neither_recurse_nor_log_without_end() {
     for has_timers in [false, true] {
         let (machine, console) = roomy();
         machine.has_timers.set(has_timers);
-        let depth = std::rc::Rc::new(std::cell::Cell::new(0));
-        let inside = depth.clone();
-        *machine.in_now.borrow_mut() = Some(Box::new(move || {
-            inside.set(inside.get() + 1);
-            assert!(inside.get() < 8, "recurses");
-            info(console, "of the clock");
-            inside.set(inside.get() - 1);
-        }));
+        let depth = log_in(&machine.in_now, console, "of the clock");
         for n in 0..LINES {
             info(console, &format!("line {n}"));
         }
@@ -394,14 +403,7 @@ fn a_platform_that_logs_on_a_cpu_without_its_own_state_does_not_recurse() {
         let (machine, console) = roomy();
         machine.cpu.set(300);
         let hook = [&machine.in_set_timer, &machine.in_now, &machine.in_mask][method];
-        let depth = std::rc::Rc::new(std::cell::Cell::new(0));
-        let inside = depth.clone();
-        *hook.borrow_mut() = Some(Box::new(move || {
-            inside.set(inside.get() + 1);
-            assert!(inside.get() < 8, "method {method} recurses");
-            info(console, "of the platform");
-            inside.set(inside.get() - 1);
-        }));
+        let depth = log_in(hook, console, &format!("of the platform, method {method}"));
         for n in 0..LINES {
             info(console, &format!("line {n}"));
         }

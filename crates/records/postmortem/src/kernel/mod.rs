@@ -47,8 +47,7 @@ pub struct Fact {
 }
 
 /// Place where a fact about the kernel was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The line `Linux version` of a log.
     Log,

@@ -17,7 +17,7 @@ fuzz_target!(|file: &[u8]| {
     assert!(segments.is_sorted_by(apart), "{segments:x?}");
     // Its memory is compressed, and damaged parts are missing.
     if image.format() == DumpFormat::AVML {
-        let discovery = Discovery::with_banners(&image, 0..u64::MAX, Some(0..u64::MAX));
+        let discovery = Discovery::of_all_kinds(&image, 0..u64::MAX, Some(0..u64::MAX));
         discovery.banners(&[]);
         for segment in segments.iter().take(64) {
             if let Some(read) = image.read(segment.start, segment.len.min(1 << 20) as usize) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::memory::Memory;
+use crate::discovery::Discovery;
 use crate::memory::container::{Chunk, Container};
 use crate::scan::{Finder, Signature};
 
@@ -15,10 +15,11 @@ const LONGEST: usize = 1024;
 const START: &[u8] = b"Linux version ";
 
 /// Finds banners by their first words.
-pub(crate) const FINDER: Finder = Finder {
+pub(crate) static FINDER: Finder = Finder {
     signatures: &[Signature::Anywhere(START)],
     is_start: |memory, at| text(memory, at).is_some(),
     most: MOST,
+    on_request: true,
 };
 
 /// A banner in memory.
@@ -30,15 +31,18 @@ pub struct Banner {
     pub text: String,
 }
 
-/// Reads the banners at these addresses outside `besides`.
-pub(crate) fn open(memory: &Memory, addresses: &[u64], besides: &[Range<u64>]) -> Vec<Banner> {
-    let addresses = addresses.iter().copied();
-    let apart = addresses.filter(|at| !besides.iter().any(|range| range.contains(at)));
-    let banners = apart.filter_map(|address| {
-        let text = text(memory.container(), address)?;
-        Some(Banner { address, text })
-    });
-    banners.collect()
+impl Discovery<'_> {
+    /// Returns Linux's banners outside `besides`, by address. None without
+    /// [`of_all_kinds`](Self::of_all_kinds).
+    pub fn banners(&self, besides: &[Range<u64>]) -> Vec<Banner> {
+        let addresses = self.addresses(&FINDER).iter().copied();
+        let apart = addresses.filter(|at| !besides.iter().any(|range| range.contains(at)));
+        let banners = apart.filter_map(|address| {
+            let text = text(self.memory.container(), address)?;
+            Some(Banner { address, text })
+        });
+        banners.collect()
+    }
 }
 
 /// Returns the banner at an address; `None` if there is none. In the kernel's constants it is a line
@@ -61,5 +65,101 @@ fn text(memory: &dyn Container, at: u64) -> Option<String> {
         }
         let line = String::from_utf8(line).ok()?;
         return (line.contains(" (") && line.contains(" #")).then_some(line);
+    }
+}
+
+/// The output of banners: with `--all` only.
+#[cfg(feature = "cli")]
+pub(crate) mod output {
+    use std::io::{self, Write};
+    use std::ops::Range;
+
+    use nostall_pstore::Trust;
+    use serde::Serialize;
+
+    use super::{Banner, MOST};
+    use crate::cli::input::Input;
+    use crate::cli::json::{About, escaped};
+    use crate::cli::outcome::{Outcome, Status};
+    use crate::cli::output::Style;
+    use crate::cli::part::{Opening, Output, Part, Parts};
+    use crate::cli::text::{self, HEADING};
+
+    pub static OUTPUT: Output = Output {
+        plural: "banners",
+        most: MOST,
+        rank: 3,
+        is_record: false,
+        open,
+    };
+
+    fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
+        let banners = opening.discovery.banners(taken).into_iter().enumerate();
+        banners
+            .map(|(index, banner)| Box::new(Shown { index, banner }) as _)
+            .collect()
+    }
+
+    struct Shown {
+        index: usize,
+        banner: Banner,
+    }
+
+    /// JSON line of a banner.
+    #[derive(Serialize)]
+    struct BannerLine<'a> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        #[serde(flatten)]
+        image: &'a About<'a>,
+        index: usize,
+        start: String,
+        text: &'a str,
+        trust: &'static str,
+    }
+
+    impl Part for Shown {
+        fn kind(&self) -> &'static str {
+            "banner"
+        }
+        fn address(&self) -> u64 {
+            self.banner.address
+        }
+        fn name(&self) -> String {
+            format!("banner-{}", self.index)
+        }
+        fn describe(&self) -> String {
+            format!("a banner of Linux at {:#x}", self.address())
+        }
+        fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+            let (heading, index, address) = (style.heading(), self.index, self.address());
+            let trust = text::trust(Trust::Unchecked);
+            writeln!(
+                out,
+                "{heading}{HEADING}banner {index}{heading:#}: at {address:#x}; {trust}"
+            )
+        }
+        fn text(&mut self, _: Style, out: &mut dyn Write) -> io::Result<()> {
+            writeln!(out, "{}", self.banner.text)
+        }
+        fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+            self.text(style, out)
+        }
+        fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
+            let line = BannerLine {
+                kind: "banner",
+                image: about,
+                index: self.index,
+                start: format!("{:#x}", self.address()),
+                text: &self.banner.text,
+                trust: Trust::Unchecked.name(),
+            };
+            escaped(&line, out)
+        }
+        fn outcome(&self, input: &Input) -> Outcome {
+            let at = self.address();
+            let message = format!("{input}: nothing but a banner of Linux, at {at:#x}");
+            Outcome::none(Status::None, message)
+        }
     }
 }

@@ -71,6 +71,7 @@ pub mod trace_region;
 mod count;
 mod decode;
 mod geometry;
+mod kinds;
 mod linux;
 mod scan;
 

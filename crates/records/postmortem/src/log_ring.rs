@@ -9,8 +9,9 @@ use nostall_console::layout::{
     STATE_WORDS, VERSION,
 };
 
+use crate::discovery::Discovery;
+use crate::memory::Partial;
 use crate::memory::container::{self, Container};
-use crate::memory::{Memory, Partial};
 use crate::scan::{Finder, Signature};
 
 /// Maximum number of slots of a ring: 14 GiB.
@@ -126,10 +127,11 @@ fn header(bytes: &[u8]) -> Result<(Word, usize), NotARing> {
 }
 
 /// Finds log rings by the first half of their signature.
-pub(crate) const FINDER: Finder = Finder {
+pub(crate) static FINDER: Finder = Finder {
     signatures: &[Signature::Line(*b"nostall ")],
     is_start: |memory, at| header_at(memory, at).is_some(),
     most: 1 << 18,
+    on_request: false,
 };
 
 /// Returns the header at an address; `None` if there is none: a ring's signature also occurs
@@ -137,6 +139,9 @@ pub(crate) const FINDER: Finder = Finder {
 fn header_at(memory: &dyn Container, at: u64) -> Option<(Word, usize)> {
     header(&container::read(memory, at, HEADER_BYTES, HEADER_BYTES)?).ok()
 }
+
+/// Maximum number of log rings: memory may be filled with them on purpose.
+pub const MOST: usize = 4_096;
 
 /// A log ring in the memory of a machine.
 #[derive(Clone, Debug)]
@@ -155,36 +160,34 @@ impl FoundRing<'_> {
     }
 }
 
-/// Reads the rings at these addresses, in order, at most `most`.
-///
-/// A ring inside another ring or a range of `besides` is skipped, because it may be logged text. Each
-/// byte is thus read once.
-pub(crate) fn open<'a>(
-    memory: &'a Memory,
-    addresses: &[u64],
-    besides: &[Range<u64>],
-    most: usize,
-) -> Vec<FoundRing<'a>> {
-    let mut rings = Vec::new();
-    let mut next = 0;
-    for &address in addresses {
-        let is_inside = besides.iter().any(|region| region.contains(&address));
-        if address < next || is_inside || rings.len() == most {
-            continue;
+impl<'a> Discovery<'a> {
+    /// Returns the log rings of nostall-console outside `besides`, by address, at most [`MOST`].
+    ///
+    /// A ring inside another ring is skipped, because it may be logged text. Each byte is thus read
+    /// once.
+    pub fn log_rings(&self, besides: &[Range<u64>]) -> Vec<FoundRing<'a>> {
+        let memory = self.memory;
+        let mut rings = Vec::new();
+        let mut next = 0;
+        for &address in self.addresses(&FINDER) {
+            let is_inside = besides.iter().any(|region| region.contains(&address));
+            if address < next || is_inside || rings.len() == MOST {
+                continue;
+            }
+            if let Some((word, whole)) = header_at(memory.container(), address)
+                && let Some(bytes) = memory.read_partly(address, whole)
+            {
+                let there = bytes.missing().first().map_or(whole, |gap| gap.start);
+                next = address.saturating_add(there as u64);
+                rings.push(FoundRing {
+                    address,
+                    bytes,
+                    word,
+                });
+            }
         }
-        if let Some((word, whole)) = header_at(memory.container(), address)
-            && let Some(bytes) = memory.read_partly(address, whole)
-        {
-            let there = bytes.missing().first().map_or(whole, |gap| gap.start);
-            next = address.saturating_add(there as u64);
-            rings.push(FoundRing {
-                address,
-                bytes,
-                word,
-            });
-        }
+        rings
     }
-    rings
 }
 
 /// Returns the offsets in `memory` at which rings may start: multiples of 64 with the signature.

@@ -12,6 +12,7 @@ use crate::memory::run::Run;
 const LINE: usize = 64;
 
 /// Bytes with which a record starts.
+#[derive(Debug)]
 pub(crate) enum Signature {
     /// At a multiple of 64 bytes.
     Line([u8; 8]),
@@ -20,6 +21,7 @@ pub(crate) enum Signature {
 }
 
 /// Search for the records of one kind.
+#[derive(Debug)]
 pub(crate) struct Finder {
     /// Signatures of the records.
     pub signatures: &'static [Signature],
@@ -27,6 +29,8 @@ pub(crate) struct Finder {
     pub is_start: fn(&dyn Container, u64) -> bool,
     /// Maximum number of addresses: memory may be filled with signatures on purpose.
     pub most: usize,
+    /// Whether the kind is searched for on request only, because its search costs much.
+    pub on_request: bool,
 }
 
 /// Searches memory for the records of several kinds. Returns the addresses of each kind, in order.

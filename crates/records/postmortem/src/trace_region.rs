@@ -15,6 +15,7 @@ use nostall_trace::{Recovered, recover};
 use nostall_tracefile::ZoneEvents;
 use nostall_tracefile::model::Source;
 
+use crate::discovery::Discovery;
 use crate::memory::container::{self, Container};
 use crate::memory::{Memory, Partial};
 use crate::scan::{Finder, Signature, scan};
@@ -96,7 +97,7 @@ pub fn find<'a>(
 }
 
 /// Finds regions and zones by the magics of their headers.
-pub(crate) const FINDER: Finder = Finder {
+pub(crate) static FINDER: Finder = Finder {
     signatures: &[
         Signature::Line(*b"NOSTRACE"),
         Signature::Line(*b"ECARTSON"),
@@ -105,10 +106,19 @@ pub(crate) const FINDER: Finder = Finder {
     ],
     is_start: |memory, at| is_region(memory, at) || zone_header(memory, at).is_some(),
     most: MOST * 64,
+    on_request: false,
 };
 
+impl<'a> Discovery<'a> {
+    /// Returns the traces of nostall-trace outside `besides`, by address. One inside another is
+    /// skipped, because it may be a logged copy.
+    pub fn traces(&self, besides: &[Range<u64>]) -> Vec<TraceRegion<'a>> {
+        open_all(self.memory, self.addresses(&FINDER), besides)
+    }
+}
+
 /// Returns the regions with headers at these addresses, in order.
-pub(crate) fn open_all<'a>(
+fn open_all<'a>(
     image: &'a Memory,
     addresses: &[u64],
     besides: &[Range<u64>],

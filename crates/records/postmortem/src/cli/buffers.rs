@@ -1,35 +1,150 @@
-//! Linux's persistent ring buffers in an image, as text.
+//! Linux's persistent ring buffers in an image, and their output.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use nostall_pstore::Trust;
+use nostall_tracefile::linux::Formats;
 
 use super::input::Input;
+use super::json::About;
+use super::json_buffer;
 use super::outcome::{Outcome, Status};
 use super::output::Style;
+use super::part::{Opening, Output, Part, Parts, safe};
 use super::text::{self, HEADING};
 use crate::count::counted;
-use crate::ftrace_ring::{Merge, MergeBy, RingBuffer, TraceText};
+use crate::ftrace_ring::{Kernel, MOST, Merge, MergeBy, OtherKernel, RingBuffer, TraceText};
 use crate::memory::Memory;
+use crate::symbols::Symbols;
 
-/// Returns the name of a buffer's file.
-pub fn name(buffer: &RingBuffer) -> String {
-    format!("ftrace-ring-{}.trace", buffer.index)
+/// The output of ring buffers.
+pub static OUTPUT: Output = Output {
+    plural: "ring buffers",
+    most: MOST,
+    rank: 2,
+    is_record: true,
+    open,
+};
+
+fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
+    let buffers = opening.discovery.ring_buffers(taken).into_iter();
+    let buffers = buffers.map(|buffer| {
+        Box::new(Buffer {
+            image: opening.image,
+            kernel: Ok(Kernel::unnamed(&buffer)),
+            buffer,
+            symbols: opening.symbols,
+            formats: opening.formats,
+            offset: opening.offset,
+            reasons: Vec::new(),
+        }) as _
+    });
+    buffers.collect()
 }
 
-/// Returns a one-line description of the buffer.
-pub fn describe(buffer: &RingBuffer) -> String {
-    let RingBuffer { address, cpus, .. } = buffer;
-    format!(
-        "a ring buffer of {} at {address:#x}: {} on {}",
-        buffer.version.name(),
-        counted(buffer.records(), "record"),
-        counted(cpus.len(), "CPU")
-    )
+/// A ring buffer of Linux, and the kernel that wrote it.
+struct Buffer<'a> {
+    image: &'a Memory,
+    buffer: RingBuffer,
+    symbols: Option<&'a Symbols>,
+    formats: &'a Formats,
+    offset: Option<u64>,
+    kernel: Result<Kernel, OtherKernel>,
+    /// Notes on the written records.
+    reasons: Vec<String>,
+}
+
+impl Buffer<'_> {
+    fn kernel(&self) -> io::Result<&Kernel> {
+        self.kernel
+            .as_ref()
+            .map_err(|other| io::Error::other(other.clone()))
+    }
+}
+
+impl Part for Buffer<'_> {
+    fn kind(&self) -> &'static str {
+        "ring buffer"
+    }
+
+    fn address(&self) -> u64 {
+        self.buffer.address
+    }
+
+    fn name(&self) -> String {
+        format!("ftrace-ring-{}.trace", self.buffer.index)
+    }
+
+    fn prepare(&mut self) {
+        let (symbols, formats) = (self.symbols.cloned(), self.formats.clone());
+        self.kernel = Kernel::new(self.image, &self.buffer, symbols, formats, self.offset);
+    }
+
+    fn describe(&self) -> String {
+        let RingBuffer { address, cpus, .. } = &self.buffer;
+        format!(
+            "a ring buffer of {} at {address:#x}: {} on {}",
+            self.buffer.version.name(),
+            counted(self.buffer.records(), "record"),
+            counted(cpus.len(), "CPU")
+        )
+    }
+
+    fn explain(&self) -> Vec<String> {
+        let note = self.kernel.as_ref().ok().and_then(Kernel::note);
+        let notes = self.buffer.notes().into_iter();
+        notes.chain(note).collect()
+    }
+
+    fn fault(&self, input: &Input) -> Option<Outcome> {
+        let other = self.kernel.as_ref().err()?;
+        let message = format!("{input}: ring buffer at {:#x}: {other}", self.address());
+        Some(Outcome::none(Status::Error, message))
+    }
+
+    fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        summary(&self.buffer, style, out)
+    }
+
+    fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = TraceText::new(self.kernel()?, &self.buffer);
+        lines(self.image, &self.buffer, &mut text, style, out)?;
+        self.reasons = text.reasons().iter().cloned().collect();
+        Ok(())
+    }
+
+    fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = TraceText::as_linux(self.kernel()?, &self.buffer);
+        safe(style, out, |out| {
+            write_to(self.image, &self.buffer, &mut text, out)
+        })?;
+        self.reasons = text.reasons().iter().cloned().collect();
+        Ok(())
+    }
+
+    fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
+        json_buffer::buffer(
+            about,
+            &self.name(),
+            self.image,
+            &self.buffer,
+            self.kernel()?,
+            out,
+        )
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.reasons.clone()
+    }
+
+    fn outcome(&self, input: &Input) -> Outcome {
+        outcome(&self.buffer, input)
+    }
 }
 
 /// Returns the buffer's contribution to the exit status.
-pub fn outcome(buffer: &RingBuffer, input: &Input) -> Outcome {
+fn outcome(buffer: &RingBuffer, input: &Input) -> Outcome {
     let at = buffer.address;
     match buffer.records() {
         0 if buffer.is_damaged() => {
@@ -49,11 +164,7 @@ pub fn outcome(buffer: &RingBuffer, input: &Input) -> Outcome {
 }
 
 /// Writes a line with the buffer's numbers and trust level, and lines about its parts.
-pub fn summary(
-    buffer: &RingBuffer,
-    style: Style,
-    out: &mut (impl Write + ?Sized),
-) -> io::Result<()> {
+fn summary(buffer: &RingBuffer, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let heading = style.heading();
     let RingBuffer { index, address, .. } = buffer;
     writeln!(
@@ -75,12 +186,12 @@ pub fn summary(
 }
 
 /// Writes the records, boot by boot, with their marks.
-pub fn lines(
+fn lines(
     image: &Memory,
     buffer: &RingBuffer,
     text: &mut TraceText<'_>,
     style: Style,
-    out: &mut (impl Write + ?Sized),
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut merge = Merge::new(image, buffer, MergeBy::Boot);
     let mut boot = 0;
@@ -107,11 +218,11 @@ pub fn lines(
 }
 
 /// Writes the body of Linux's file `trace`.
-pub fn write_to(
+fn write_to(
     image: &Memory,
     buffer: &RingBuffer,
     text: &mut TraceText<'_>,
-    out: &mut (impl Write + ?Sized),
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut merge = Merge::new(image, buffer, MergeBy::Linux);
     text.write_all(image, buffer, &mut merge, out)

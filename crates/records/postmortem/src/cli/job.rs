@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
-use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,24 +12,22 @@ use nostall_tracefile::linux::Formats;
 
 use super::args::{Args, Format};
 use super::escape::escape_name;
+use super::files;
 use super::input::Input;
 use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{self, Style, is_closed, note, to_stdout};
-use super::part::{self, Opening, Part, Parts};
+use super::part::{Opening, Output, Part};
 use super::region::{self, Meant, Region};
 use super::swap::Swap;
 use super::text::{self, Escaped};
-use super::{banners, files};
-use crate::banner;
 use crate::count::counted;
 use crate::detect::Detection;
-use crate::discovery::MOST_LOG_RINGS;
 use crate::ftrace_ring;
+use crate::kinds::KINDS;
 use crate::memory::Memory;
 use crate::symbols::Symbols;
-use crate::trace_region;
 use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
 
 /// Runs the command with these arguments.
@@ -85,50 +82,6 @@ struct Job<'a> {
     /// Parts of the current image, and their damage.
     found: RefCell<Vec<String>>,
 }
-
-/// A kind of records outside ramoops regions.
-struct Kind {
-    plural: &'static str,
-    most: usize,
-    /// Place in the order of output.
-    rank: u8,
-    /// Whether a part is a record of the crash. Otherwise advice is given if no other kind has parts.
-    is_record: bool,
-    /// Opens its parts outside the memory that earlier kinds take.
-    open: for<'a> fn(&Opening<'a>, &[Range<u64>]) -> Parts<'a>,
-}
-
-/// The kinds, in the order in which they take their parts.
-const KINDS: [&Kind; 4] = [
-    &Kind {
-        plural: "traces",
-        most: trace_region::MOST,
-        rank: 1,
-        is_record: true,
-        open: part::traces,
-    },
-    &Kind {
-        plural: "rings",
-        most: MOST_LOG_RINGS,
-        rank: 0,
-        is_record: true,
-        open: part::log_rings,
-    },
-    &Kind {
-        plural: "ring buffers",
-        most: ftrace_ring::MOST,
-        rank: 2,
-        is_record: true,
-        open: part::ring_buffers,
-    },
-    &Kind {
-        plural: "banners",
-        most: banner::MOST,
-        rank: 3,
-        is_record: false,
-        open: banners::open,
-    },
-];
 
 /// Number of parts in the line for an image.
 const FEW: usize = 3;
@@ -186,12 +139,13 @@ impl Job<'_> {
             formats: &self.formats,
             offset: args.kaslr_offset,
         };
-        let mut parts = KINDS.map(|kind| {
-            let parts = (kind.open)(&opening, &taken);
+        let mut parts = KINDS.each_ref().map(|kind| {
+            let output = kind.output;
+            let parts = (output.open)(&opening, &taken);
             taken.extend(parts.iter().filter_map(|part| part.takes()));
-            (kind, parts)
+            (output, parts)
         });
-        parts.sort_by_key(|(kind, _)| kind.rank);
+        parts.sort_by_key(|(output, _)| output.rank);
         self.ensure_new(
             parts
                 .iter()
@@ -218,8 +172,8 @@ impl Job<'_> {
                 false => lines.into_iter().for_each(|line| self.found(line)),
             }
         }
-        for (kind, parts) in parts {
-            self.note_most(parts.len(), kind);
+        for (output, parts) in parts {
+            self.note_most(parts.len(), output);
             for mut part in parts {
                 part.prepare();
                 self.found(part.describe());
@@ -230,7 +184,7 @@ impl Job<'_> {
                     Some(fault) => fault,
                     None => self.part(&image, input, &mut *part, outcome.is_none())?,
                 };
-                if kind.is_record {
+                if output.is_record {
                     outcome = join(outcome, next);
                 }
             }
@@ -427,9 +381,12 @@ impl Job<'_> {
     }
 
     /// Prints a note if the search limit was reached.
-    fn note_most(&self, count: usize, kind: &Kind) {
-        if count == kind.most {
-            self.found(format!("only the first {count} {} are shown", kind.plural));
+    fn note_most(&self, count: usize, output: &Output) {
+        if count == output.most {
+            self.found(format!(
+                "only the first {count} {} are shown",
+                output.plural
+            ));
         }
     }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use nostall_console::Priority;
 use nostall_pstore::{RecordFormat, Trace as Call, Trust, ZoneState};
 use serde::{Serialize, Serializer};
 
@@ -12,12 +11,9 @@ use super::files;
 use super::names::Names;
 use super::outcome::Status;
 use super::region::{Other, Region};
-use super::rings::Ring;
 use super::swap::Swap;
 use super::text::Order;
-use super::traces::{EventLine, Trace, TraceLine};
 use crate::detect::FoundRegion;
-use crate::log_ring::LogEntry;
 use crate::memory::Memory;
 use crate::{Content, Decoded, Packing, Record, Text, ZoneReport};
 
@@ -35,10 +31,6 @@ enum Line<'a> {
     Candidate(CandidateLine<'a>),
     Record(RecordLine<'a>),
     Call(CallLine),
-    Ring(RingLine<'a>),
-    Log(LogLine<'a>),
-    Trace(OfImage<'a, TraceLine<'a>>),
-    Event(EventLine<'a>),
     End(EndLine<'a>),
 }
 
@@ -126,7 +118,7 @@ enum Contents<'a> {
     Dmesg {
         time: Option<Time>,
         compression: String,
-        #[serde(skip_serializing_if = "is_false")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         cut: bool,
         #[serde(flatten)]
         text: Words<'a>,
@@ -167,57 +159,6 @@ struct CallLine {
     trust: &'static str,
 }
 
-#[derive(Serialize)]
-struct RingLine<'a> {
-    #[serde(flatten)]
-    image: &'a About<'a>,
-    index: usize,
-    name: String,
-    start: &'a str,
-    size: usize,
-    present_bytes: usize,
-    trust: &'static str,
-    newest: u64,
-    unprinted_from: Option<u64>,
-    shown: u64,
-    unfinished: u64,
-    damaged: usize,
-}
-
-#[derive(Serialize)]
-struct LogLine<'a> {
-    schema: u32,
-    ring: &'a str,
-    sequence: u64,
-    #[serde(flatten)]
-    entry: Entry<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Entry<'a> {
-    Record {
-        time_ns: Option<u64>,
-        cpu: u16,
-        level: u8,
-        priority: &'static str,
-        target: String,
-        text: Lossy<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        text_hex: Option<Hex<'a>>,
-        continues: bool,
-        continued: bool,
-        cut: bool,
-        #[serde(skip_serializing_if = "is_false")]
-        raw: bool,
-        printed: bool,
-        trust: &'static str,
-    },
-    Unfinished {
-        unfinished: bool,
-    },
-}
-
 /// Properties of the image, at the start of each line about one of its parts.
 #[derive(Serialize)]
 pub struct About<'a> {
@@ -239,16 +180,6 @@ impl<'a> About<'a> {
             swap: swap.map(Swap::bytes),
         }
     }
-}
-
-/// A line together with its image.
-#[derive(Serialize)]
-struct OfImage<'a, L> {
-    #[serde(flatten)]
-    image: &'a About<'a>,
-    trust: &'static str,
-    #[serde(flatten)]
-    line: L,
 }
 
 #[derive(Serialize)]
@@ -409,82 +340,6 @@ pub fn record(
     }
 }
 
-/// Writes a log ring, followed by a line for each shown record.
-pub fn ring(image: &About<'_>, ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-    let start = format!("{:#x}", ring.address());
-    let line = Line::Ring(RingLine {
-        image,
-        index: ring.index,
-        name: ring.name(),
-        start: &start,
-        size: ring.len(),
-        present_bytes: ring.present(),
-        trust: Trust::Unchecked.name(),
-        newest: ring.newest,
-        unprinted_from: ring.unprinted_from,
-        shown: ring.shown,
-        unfinished: ring.unfinished,
-        damaged: ring.damaged,
-    });
-    write(&line, out)?;
-    ring.shown().try_for_each(|entry| {
-        let line = LogLine {
-            schema: SCHEMA,
-            ring: &start,
-            sequence: entry.sequence(),
-            entry: log_entry(ring, &entry),
-        };
-        write(&Line::Log(line), out)
-    })
-}
-
-/// Writes a trace, followed by a line for each event.
-pub fn trace(
-    image: &About<'_>,
-    trace: &Trace<'_>,
-    out: &mut (impl Write + ?Sized),
-) -> io::Result<()> {
-    let start = format!("{:#x}", trace.address());
-    let line = Line::Trace(OfImage {
-        image,
-        trust: Trust::Unchecked.name(),
-        line: trace.line(&start),
-    });
-    write(&line, out)?;
-    trace.lines(&start, |event| write(&Line::Event(event), out))
-}
-
-fn is_false(is: &bool) -> bool {
-    !is
-}
-
-fn log_entry<'a>(ring: &Ring<'_>, entry: &'a LogEntry) -> Entry<'a> {
-    let record = match entry {
-        LogEntry::Record(record) => record,
-        LogEntry::Unfinished(_) => return Entry::Unfinished { unfinished: true },
-    };
-    let is_text = std::str::from_utf8(record.text()).is_ok();
-    Entry::Record {
-        time_ns: record.time.is_known().then_some(record.time.0),
-        cpu: record.cpu,
-        level: record.level as u8,
-        priority: match record.priority {
-            Priority::Normal => "normal",
-            Priority::Emergency => "emergency",
-            Priority::Panic => "panic",
-        },
-        target: String::from_utf8_lossy(record.target()).into_owned(),
-        text: Lossy(record.text()),
-        text_hex: (!is_text).then(|| Hex(record.text())),
-        continues: record.continues,
-        continued: record.continued,
-        cut: record.cut,
-        raw: record.raw,
-        printed: ring.is_printed(record.sequence),
-        trust: Trust::Unchecked.name(),
-    }
-}
-
 const fn ecc(ecc: nostall_pstore::Ecc) -> Ecc {
     Ecc {
         blocks: ecc.blocks,
@@ -552,7 +407,7 @@ impl serde_json::ser::Formatter for Escaping {
 }
 
 /// Text with U+FFFD for each invalid UTF-8 sequence.
-struct Lossy<'a>(&'a [u8]);
+pub struct Lossy<'a>(pub &'a [u8]);
 
 impl fmt::Display for Lossy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -572,7 +427,7 @@ impl Serialize for Lossy<'_> {
     }
 }
 
-struct Hex<'a>(&'a [u8]);
+pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

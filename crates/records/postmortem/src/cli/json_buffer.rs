@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use nostall_pstore::Trust;
 use serde::Serialize;
 
-use super::buffers;
 use super::json::{About, SCHEMA, escaped};
 use crate::ftrace_ring::{
     Common, Entry, Kernel, Merge, MergeBy, PageState, RingBuffer, RingRecord, TraceText,
@@ -88,6 +87,7 @@ struct EntryLine<'a> {
 /// Writes a buffer's line, followed by a line for each record.
 pub fn buffer(
     about: &About<'_>,
+    name: &str,
     image: &Memory,
     buffer: &RingBuffer,
     kernel: &Kernel,
@@ -98,7 +98,7 @@ pub fn buffer(
         r#type: "buffer",
         image: about,
         index: buffer.index,
-        name: buffers::name(buffer),
+        name: name.to_owned(),
         start: &start,
         size: buffer.size,
         layout: buffer.version.name(),

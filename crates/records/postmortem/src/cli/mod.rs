@@ -3,25 +3,24 @@
 //! The binaries `nostall-postmortem` and `nostall` share it.
 
 mod args;
-mod banners;
-mod buffers;
+pub(crate) mod buffers;
 pub mod escape;
 mod files;
-mod input;
+pub(crate) mod input;
 mod job;
-mod json;
+pub(crate) mod json;
 mod json_buffer;
 mod names;
 pub mod number;
-mod outcome;
+pub(crate) mod outcome;
 pub mod output;
-mod part;
+pub(crate) mod part;
 mod region;
-mod rings;
+pub(crate) mod rings;
 mod swap;
-mod text;
+pub(crate) mod text;
 mod time;
-mod traces;
+pub(crate) mod traces;
 
 pub use crate::count::counted;
 pub use args::{AFTER, Args};

@@ -1,22 +1,16 @@
-//! Parts of an image other than ramoops regions, and their output.
+//! A part of an image other than a ramoops region: a record of one kind, and its output.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
 use nostall_tracefile::linux::Formats;
 
-use super::buffers;
-use super::escape::escape_name;
 use super::input::Input;
-use super::json::{self, About};
-use super::json_buffer;
-use super::outcome::{Outcome, Status};
+use super::json::About;
+use super::outcome::Outcome;
 use super::output::Style;
-use super::rings::Ring;
-use super::text::{self, Escaped};
-use super::traces::Trace;
+use super::text::Escaped;
 use crate::discovery::Discovery;
-use crate::ftrace_ring::{Kernel, OtherKernel, RingBuffer, TraceText};
 use crate::memory::Memory;
 use crate::symbols::Symbols;
 
@@ -32,7 +26,7 @@ pub struct Opening<'a> {
     pub offset: Option<u64>,
 }
 
-/// A log ring, a trace, or a ring buffer of Linux.
+/// A part of an image.
 pub trait Part {
     /// Returns the name of the kind in headings.
     fn kind(&self) -> &'static str;
@@ -88,42 +82,22 @@ pub trait Part {
 /// The parts of one kind, in the order of output.
 pub type Parts<'a> = Vec<Box<dyn Part + 'a>>;
 
-/// Returns the log rings outside the parts that were taken.
-pub fn log_rings<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
-    let rings = opening.discovery.log_rings(taken).into_iter().enumerate();
-    let rings = rings.map(|(index, ring)| Box::new(Ring::new(index, ring, opening.all)) as _);
-    rings.collect()
-}
-
-/// Returns the traces of nostall-trace outside the parts that were taken.
-pub fn traces<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
-    let regions = opening.discovery.traces(taken);
-    let (symbols, offset) = (opening.symbols, opening.offset);
-    let regions = regions.into_iter().enumerate();
-    let traces =
-        regions.map(|(index, region)| Box::new(Trace::new(index, region, symbols, offset)) as _);
-    traces.collect()
-}
-
-/// Returns Linux's ring buffers outside the parts that were taken.
-pub fn ring_buffers<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
-    let buffers = opening.discovery.ring_buffers(taken).into_iter();
-    let buffers = buffers.map(|buffer| {
-        Box::new(Buffer {
-            image: opening.image,
-            kernel: Ok(Kernel::unnamed(&buffer)),
-            buffer,
-            symbols: opening.symbols,
-            formats: opening.formats,
-            offset: opening.offset,
-            reasons: Vec::new(),
-        }) as _
-    });
-    buffers.collect()
+/// The output of one kind of parts.
+pub struct Output {
+    /// Name of several parts.
+    pub plural: &'static str,
+    /// Maximum number of parts that are opened.
+    pub most: usize,
+    /// Place of the kind in the order of output, from 0.
+    pub rank: u8,
+    /// Whether a part is a record of the crash. Otherwise advice is given if no other kind has parts.
+    pub is_record: bool,
+    /// Opens the parts outside the memory that earlier kinds take.
+    pub open: for<'a> fn(&Opening<'a>, &[Range<u64>]) -> Parts<'a>,
 }
 
 /// Escapes control characters, unless the output is a file or pipe.
-fn safe(
+pub fn safe(
     style: Style,
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -131,153 +105,5 @@ fn safe(
     match style {
         Style::Plain => write(out),
         Style::Safe | Style::Colour => write(&mut Escaped(out)),
-    }
-}
-
-impl Part for Ring<'_> {
-    fn kind(&self) -> &'static str {
-        "log ring"
-    }
-    fn address(&self) -> u64 {
-        Ring::address(self)
-    }
-    fn name(&self) -> String {
-        Ring::name(self)
-    }
-    fn describe(&self) -> String {
-        Ring::describe(self)
-    }
-    fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        text::ring_summary(self, style, out)
-    }
-    fn text(&mut self, _: Style, out: &mut dyn Write) -> io::Result<()> {
-        text::ring_lines(self, out)
-    }
-    fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        safe(style, out, |out| self.write_to(out))
-    }
-    fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
-        json::ring(about, self, out)
-    }
-    fn outcome(&self, input: &Input) -> Outcome {
-        Ring::outcome(self, input)
-    }
-}
-
-impl Part for Trace<'_> {
-    fn kind(&self) -> &'static str {
-        "trace"
-    }
-    fn address(&self) -> u64 {
-        Trace::address(self)
-    }
-    fn name(&self) -> String {
-        Trace::name(self)
-    }
-    fn takes(&self) -> Option<Range<u64>> {
-        Some(self.range())
-    }
-    fn prepare(&mut self) {
-        self.read();
-    }
-    fn describe(&self) -> String {
-        Trace::describe(self)
-    }
-    fn explain(&self) -> Vec<String> {
-        let name = self.name();
-        let lines = self.notes().iter();
-        lines
-            .map(|line| format!("{name}: {}", escape_name(line)))
-            .collect()
-    }
-    fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        text::trace_summary(self, style, out)
-    }
-    fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        self.graph(style, out)
-    }
-    fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        self.graph(style, out)
-    }
-    fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
-        json::trace(about, self, out)
-    }
-    fn outcome(&self, input: &Input) -> Outcome {
-        Trace::outcome(self, input)
-    }
-}
-
-/// A ring buffer of Linux, and the kernel that wrote it.
-struct Buffer<'a> {
-    image: &'a Memory,
-    buffer: RingBuffer,
-    symbols: Option<&'a Symbols>,
-    formats: &'a Formats,
-    offset: Option<u64>,
-    kernel: Result<Kernel, OtherKernel>,
-    /// Notes on the written records.
-    reasons: Vec<String>,
-}
-
-impl Buffer<'_> {
-    fn kernel(&self) -> io::Result<&Kernel> {
-        self.kernel
-            .as_ref()
-            .map_err(|other| io::Error::other(other.clone()))
-    }
-}
-
-impl Part for Buffer<'_> {
-    fn kind(&self) -> &'static str {
-        "ring buffer"
-    }
-    fn address(&self) -> u64 {
-        self.buffer.address
-    }
-    fn name(&self) -> String {
-        buffers::name(&self.buffer)
-    }
-    fn prepare(&mut self) {
-        let (symbols, formats) = (self.symbols.cloned(), self.formats.clone());
-        self.kernel = Kernel::new(self.image, &self.buffer, symbols, formats, self.offset);
-    }
-    fn describe(&self) -> String {
-        buffers::describe(&self.buffer)
-    }
-    fn explain(&self) -> Vec<String> {
-        let note = self.kernel.as_ref().ok().and_then(Kernel::note);
-        let notes = self.buffer.notes().into_iter();
-        notes.chain(note).collect()
-    }
-    fn fault(&self, input: &Input) -> Option<Outcome> {
-        let other = self.kernel.as_ref().err()?;
-        let message = format!("{input}: ring buffer at {:#x}: {other}", self.address());
-        Some(Outcome::none(Status::Error, message))
-    }
-    fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        buffers::summary(&self.buffer, style, out)
-    }
-    fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = TraceText::new(self.kernel()?, &self.buffer);
-        buffers::lines(self.image, &self.buffer, &mut text, style, out)?;
-        self.reasons = text.reasons().iter().cloned().collect();
-        Ok(())
-    }
-    fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = TraceText::as_linux(self.kernel()?, &self.buffer);
-        safe(style, out, |out| {
-            buffers::write_to(self.image, &self.buffer, &mut text, out)
-        })?;
-        self.reasons = text.reasons().iter().cloned().collect();
-        Ok(())
-    }
-    fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
-        json_buffer::buffer(about, self.image, &self.buffer, self.kernel()?, out)
-    }
-    fn notes(&self) -> Vec<String> {
-        self.reasons.clone()
-    }
-    fn outcome(&self, input: &Input) -> Outcome {
-        buffers::outcome(&self.buffer, input)
     }
 }

@@ -314,7 +314,7 @@ pub struct Regions<'a> {
 /// others are listed.
 pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a>, Discovery<'a>)> {
     let discover = match all {
-        true => Discovery::with_banners,
+        true => Discovery::of_all_kinds,
         false => Discovery::within,
     };
     let sizes = &args.sizes;

@@ -11,12 +11,9 @@ use nostall_pstore::{Trace as Call, Trust};
 use super::escape::{escape, escape_name};
 use super::names::Names;
 use super::output::Style;
-use super::rings::Ring;
 use super::time::Utc;
-use super::traces::Trace;
 use crate::count::counted;
 use crate::{Calls, Content, Dmesg, Packing, Record, Text};
-use nostall_console::write_time;
 
 /// Start of each line that the decoder adds.
 pub const HEADING: &str = "==> ";
@@ -224,57 +221,6 @@ pub fn file(
     }
 }
 
-/// Writes a log ring's line, with its numbers of records and trust level.
-pub fn ring_summary(
-    ring: &Ring<'_>,
-    style: Style,
-    out: &mut (impl Write + ?Sized),
-) -> io::Result<()> {
-    let heading = style.heading();
-    let (index, address, counts) = (ring.index, ring.address(), ring.counts());
-    let trust = trust(Trust::Unchecked);
-    writeln!(
-        out,
-        "{heading}{HEADING}log {index}{heading:#}: ring at {address:#x}, {counts}; {trust}"
-    )
-}
-
-/// Writes a trace's line, with its numbers and trust level.
-pub fn trace_summary(
-    trace: &Trace<'_>,
-    style: Style,
-    out: &mut (impl Write + ?Sized),
-) -> io::Result<()> {
-    let heading = style.heading();
-    let (index, address, counts) = (trace.index, trace.address(), trace.counts());
-    let trust = self::trust(Trust::Unchecked);
-    writeln!(
-        out,
-        "{heading}{HEADING}trace {index}{heading:#}: region at {address:#x}, {counts}; {trust}"
-    )
-}
-
-/// Writes the records of a log ring, one line each.
-pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-    ring.write_lines(out, |record, joins, out| {
-        if record.raw {
-            let text = record.text();
-            return passage(text.strip_suffix(b"\n").unwrap_or(text), out);
-        }
-        if !joins {
-            let mut time = String::new();
-            write_time(&record, &mut time).map_err(io::Error::other)?;
-            write!(out, "{time}")?;
-            if !record.target().is_empty() {
-                passage(record.target(), out)?;
-                write!(out, ": ")?;
-            }
-        }
-        passage(record.text(), out)?;
-        out.write_all(if record.cut { b"[cut]" } else { b"" })
-    })
-}
-
 /// Writes lines of a trace record, with marks if it is unverified.
 pub fn trace_lines(
     lines: &[u8],
@@ -344,7 +290,7 @@ fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Resu
 }
 
 /// Writes bytes of the crashed machine, with every backslash escaped.
-fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+pub fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let mut parts = bytes.split(|&byte| byte == b'\\');
     safe(parts.next().unwrap_or_default(), out)?;
     parts.try_for_each(|part| {

@@ -1,26 +1,48 @@
-//! nostall-trace's traces in an image, as text and JSON.
+//! nostall-trace's traces in an image, and their output.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
+use nostall_pstore::Trust;
 use nostall_trace::layout::{STOP_WHEN_FULL, ZONES_OF_THREADS};
 use nostall_tracefile::graph::walk;
 use nostall_tracefile::model::{Catalog, Event, EventKind, Name, ReadError, Source, TimeUnit};
 use nostall_tracefile::report::{Graph, Look, Selection};
 use serde::Serialize;
 
-use super::escape::escape;
+use super::escape::{escape, escape_name};
 use super::input::Input;
+use super::json::{About, escaped};
 use super::outcome::{Outcome, Status};
 use super::output::Style;
+use super::part::{Opening, Output, Part, Parts};
+use super::text::{self, HEADING};
 use crate::count::counted;
 use crate::symbols::Symbols;
-use crate::trace_region::TraceRegion;
+use crate::trace_region::{MOST, TraceRegion};
+
+/// The output of traces.
+pub static OUTPUT: Output = Output {
+    plural: "traces",
+    most: MOST,
+    rank: 1,
+    is_record: true,
+    open,
+};
+
+fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
+    let regions = opening.discovery.traces(taken);
+    let (symbols, offset) = (opening.symbols, opening.offset);
+    let regions = regions.into_iter().enumerate();
+    let traces =
+        regions.map(|(index, region)| Box::new(Trace::new(index, region, symbols, offset)) as _);
+    traces.collect()
+}
 
 /// A trace in the image.
-pub struct Trace<'a> {
+struct Trace<'a> {
     /// Index in the image.
-    pub index: usize,
+    index: usize,
     region: TraceRegion<'a>,
     /// Distance of the load address from the linked one, if it is known.
     offset: Option<u64>,
@@ -35,7 +57,7 @@ pub struct Trace<'a> {
 impl<'a> Trace<'a> {
     /// Creates the trace of a region. `symbols` provides names; `given`, or the header's value, is
     /// the distance of the load address from the linked one.
-    pub fn new(
+    fn new(
         index: usize,
         region: TraceRegion<'a>,
         symbols: Option<&'a Symbols>,
@@ -54,7 +76,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Reads the events once, for their number and the notes.
-    pub fn read(&mut self) {
+    fn read(&mut self) {
         let offset = self.offset;
         let linked = self.linked.cloned();
         self.symbols = linked.map(|symbols| symbols.with_offset(offset.unwrap_or(0)));
@@ -81,32 +103,12 @@ impl<'a> Trace<'a> {
         source.map_err(io::Error::other)
     }
 
-    /// Returns the physical address.
-    pub fn address(&self) -> u64 {
-        self.region.start
-    }
-
-    /// Returns the physical addresses.
-    pub fn range(&self) -> Range<u64> {
-        self.region.range()
-    }
-
-    /// Returns the file name.
-    pub fn name(&self) -> String {
-        format!("trace-nostall-{}", self.index)
-    }
-
-    /// Returns a one-line description of the trace.
-    pub fn describe(&self) -> String {
-        format!("a trace at {:#x}: {}", self.region.start, self.counts())
-    }
-
     /// Returns its origin and numbers as text.
-    pub fn counts(&self) -> String {
+    fn counts(&self) -> String {
         let header = &self.region.header;
         let mut counts = match header.program.as_str() {
             "" => String::new(),
-            program => format!("{}, ", super::escape::escape_name(program)),
+            program => format!("{}, ", escape_name(program)),
         };
         let owner = match header.flags & ZONES_OF_THREADS {
             0 => "CPU",
@@ -122,27 +124,8 @@ impl<'a> Trace<'a> {
         format!("{counts}; {}", self.region.state)
     }
 
-    /// Returns notes on damage.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Returns the trace's contribution to the exit status.
-    pub fn outcome(&self, input: &Input) -> Outcome {
-        let at = self.region.start;
-        if self.events > 0 {
-            return Outcome {
-                status: Status::Records,
-                records: usize::try_from(self.events).unwrap_or(usize::MAX),
-                message: None,
-            };
-        }
-        let message = format!("{input}: the trace at {at:#x} is empty");
-        Outcome::none(Status::Empty, message)
-    }
-
     /// Writes the function graph.
-    pub fn graph(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    fn graph(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let mut source = self.source()?;
         let look = Look {
             width: None,
@@ -160,9 +143,12 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns the trace's JSON line.
-    pub fn line<'l>(&'l self, start: &'l str) -> TraceLine<'l> {
+    fn line<'l>(&'l self, about: &'l About<'l>, start: &'l str) -> TraceLine<'l> {
         let header = &self.region.header;
         TraceLine {
+            r#type: "trace",
+            image: about,
+            trust: Trust::Unchecked.name(),
             index: self.index,
             name: self.name(),
             start,
@@ -188,18 +174,80 @@ impl<'a> Trace<'a> {
             notes: &self.notes,
         }
     }
+}
 
-    /// Passes a JSON line for each event to `each`.
-    pub fn lines(
-        &self,
-        start: &str,
-        mut each: impl FnMut(EventLine<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
+impl Part for Trace<'_> {
+    fn kind(&self) -> &'static str {
+        "trace"
+    }
+
+    fn address(&self) -> u64 {
+        self.region.start
+    }
+
+    fn name(&self) -> String {
+        format!("trace-nostall-{}", self.index)
+    }
+
+    fn takes(&self) -> Option<Range<u64>> {
+        Some(self.region.range())
+    }
+
+    fn prepare(&mut self) {
+        self.read();
+    }
+
+    fn describe(&self) -> String {
+        format!("a trace at {:#x}: {}", self.address(), self.counts())
+    }
+
+    fn explain(&self) -> Vec<String> {
+        let name = self.name();
+        let lines = self.notes.iter();
+        lines
+            .map(|line| format!("{name}: {}", escape_name(line)))
+            .collect()
+    }
+
+    fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        let heading = style.heading();
+        let (index, address, counts) = (self.index, self.address(), self.counts());
+        let trust = text::trust(Trust::Unchecked);
+        writeln!(
+            out,
+            "{heading}{HEADING}trace {index}{heading:#}: region at {address:#x}, {counts}; {trust}"
+        )
+    }
+
+    fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        self.graph(style, out)
+    }
+
+    fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        self.graph(style, out)
+    }
+
+    fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let start = format!("{:#x}", self.address());
+        escaped(&self.line(about, &start), out)?;
         let mut source = self.source()?;
         while let Some(event) = source.next_event().map_err(io::Error::other)? {
-            each(EventLine::new(start, &event, source.catalog()))?;
+            escaped(&EventLine::new(&start, &event, source.catalog()), out)?;
         }
         Ok(())
+    }
+
+    fn outcome(&self, input: &Input) -> Outcome {
+        let at = self.region.start;
+        if self.events > 0 {
+            return Outcome {
+                status: Status::Records,
+                records: usize::try_from(self.events).unwrap_or(usize::MAX),
+                message: None,
+            };
+        }
+        let message = format!("{input}: the trace at {at:#x} is empty");
+        Outcome::none(Status::Empty, message)
     }
 }
 
@@ -218,7 +266,11 @@ fn hex(bytes: &[u8]) -> String {
 
 /// JSON line of a trace.
 #[derive(Serialize)]
-pub struct TraceLine<'a> {
+struct TraceLine<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    image: &'a About<'a>,
+    trust: &'static str,
     index: usize,
     name: String,
     start: &'a str,
@@ -240,7 +292,8 @@ pub struct TraceLine<'a> {
 
 /// JSON line of an event. Members that an event lacks are omitted.
 #[derive(Default, Serialize)]
-pub struct EventLine<'a> {
+struct EventLine<'a> {
+    r#type: &'static str,
     trace: &'a str,
     time: u64,
     cpu: u32,
@@ -278,6 +331,7 @@ impl<'a> EventLine<'a> {
         let text = |name: Name| Some(catalog.text(name));
         let task = catalog.task_name(event.task);
         let line = Self {
+            r#type: "event",
             trace,
             time: event.time,
             cpu: event.cpu,

@@ -8,6 +8,7 @@ use super::cpu::Cpu;
 use super::meta::Meta;
 use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
+use crate::discovery::Discovery;
 use crate::memory::Memory;
 use crate::memory::container::{self, Container};
 use crate::scan::{Finder, Signature, scan};
@@ -22,10 +23,11 @@ const MOST_CPUS: u64 = 8192;
 const GONE: u64 = 8;
 
 /// Finds ring buffers by the first word of a description, which a known version follows.
-pub(crate) const FINDER: Finder = Finder {
+pub(crate) static FINDER: Finder = Finder {
     signatures: &[Signature::Anywhere(&MAGIC.to_le_bytes())],
     is_start: |memory, at| Start::read(memory, at).is_some(),
     most: 1 << 18,
+    on_request: false,
 };
 
 /// Start of a ring buffer, or the description of one of its CPUs.
@@ -65,6 +67,16 @@ impl Start {
     }
 }
 
+impl Discovery<'_> {
+    /// Returns Linux's persistent ring buffers outside `besides`, by address.
+    pub fn ring_buffers(&self, besides: &[Range<u64>]) -> Vec<RingBuffer> {
+        let addresses = self.addresses(&FINDER);
+        let mut buffers = RingBuffer::open_all(self.memory, addresses, self.within.start);
+        buffers.retain(|buffer| !besides.iter().any(|range| range.contains(&buffer.address)));
+        buffers
+    }
+}
+
 /// A persistent ring buffer of Linux.
 #[derive(Clone, Debug)]
 pub struct RingBuffer {
@@ -93,7 +105,7 @@ impl RingBuffer {
 
     /// Returns the ring buffers with descriptions at these addresses, in order. Nothing before `from`
     /// belongs to them.
-    pub(crate) fn open_all(image: &Memory, addresses: &[u64], from: u64) -> Vec<Self> {
+    fn open_all(image: &Memory, addresses: &[u64], from: u64) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut next = from;
         let memory = image.segments().iter().map(|segment| segment.len);

@@ -63,12 +63,12 @@ fn a_banner_is_shown_with_its_address_if_everything_is_shown() {
 fn a_banner_is_found_over_every_boundary_of_the_search() {
     for at in (0x4_0000 - 20)..0x4_0002 {
         let memory = Memory::from_bytes(image(at)).unwrap();
-        let banners = Discovery::with_banners(&memory, 0..u64::MAX, None).banners(&[]);
+        let banners = Discovery::of_all_kinds(&memory, 0..u64::MAX, None).banners(&[]);
         let places: Vec<_> = banners.iter().map(|banner| banner.address).collect();
         assert_eq!(places, [at as u64]);
         let inside = at as u64..at as u64 + 1;
         assert!(
-            Discovery::with_banners(&memory, 0..u64::MAX, None)
+            Discovery::of_all_kinds(&memory, 0..u64::MAX, None)
                 .banners(&[inside])
                 .is_empty()
         );

@@ -6,6 +6,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
@@ -125,7 +126,7 @@ fuzz_target!(|data: &[u8]| {
     let mut formats = Formats::new(Order::Little, 8);
     formats.add(FORMATS);
     let symbols = Symbols::parse(MAP).unwrap();
-    for buffer in RingBuffer::find(&image, 0..u64::MAX) {
+    for buffer in Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]) {
         // A record has at least its header.
         assert!(buffer.records() as usize <= len / 4);
         let kernel = Kernel::new(&image, &buffer, Some(symbols.clone()), formats.clone(), None);

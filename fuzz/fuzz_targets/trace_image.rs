@@ -4,8 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::Memory;
-use nostall_postmortem::trace_region;
+use nostall_postmortem::trace_region::FirstTrace;
 use nostall_trace::layout::{Order, REGION_HEADER, RegionHeader, SLOT, ZONE_HEADER, ZoneHeader};
 use nostall_tracefile::model::Source;
 
@@ -16,14 +17,15 @@ fuzz_target!(|memory: &[u8]| {
     let Ok(image) = Memory::from_bytes(memory) else {
         return;
     };
-    for region in trace_region::find(&image, &(0..u64::MAX), &[]) {
+    for region in Discovery::within(&image, 0..u64::MAX, None).traces(&[]) {
         assert!(region.bytes.missing_bytes() <= region.bytes.len());
         if let Ok(mut source) = region.source(None) {
             // Each zone may have an event for its losses.
             assert!(events(&mut source) <= slots + u64::from(region.header.zones));
         }
     }
-    if let Some(mut source) = trace_region::open(image, None) {
+    let first = FirstTrace::of(Discovery::within(&image, 0..u64::MAX, None).traces(&[]));
+    if let Some(mut source) = first.and_then(|first| first.open(image, None)) {
         events(&mut source);
     }
 });

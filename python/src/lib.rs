@@ -10,6 +10,7 @@ use nostall_fleet::decode::{self as fleet, Options};
 use nostall_fleet::names::Maps;
 use nostall_fleet::schema::TABLES;
 use nostall_postmortem::detect::{FoundRegion, Grade};
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::{self, Memory};
 use nostall_postmortem::symbols;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -166,9 +167,10 @@ fn detect(py: Python<'_>, source: Source) -> PyResult<Vec<Region>> {
             Source::Path(path) => Memory::open(path),
         };
         let image = image.map_err(image_error)?;
-        let found = image.detect().found;
+        let discovery = Discovery::new(&image);
         image.check().map_err(image_error)?;
-        Ok(found.iter().map(Region::from).collect())
+        let found = discovery.detection().found.iter();
+        Ok(found.map(Region::from).collect())
     })
 }
 

@@ -20,7 +20,7 @@ use nostall_postmortem::kernel::{
     Cause, Crash, CrashedKernel, Evidence, Fact, KernelOffset, Parser, is_name, prefix,
 };
 use nostall_postmortem::log_ring::{LogEntry, LogRing};
-use nostall_postmortem::memory::{self, DumpFormat, Memory};
+use nostall_postmortem::memory::{self, DumpFormat, Memory, Partial};
 use nostall_postmortem::symbols::{Symbol, Symbols};
 use nostall_postmortem::trace_region::{HeaderState, TraceRegion};
 use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
@@ -275,21 +275,27 @@ impl<'a> Dump<'a> {
         let mut decoded = Vec::new();
         let is_cut = !detection.is_complete || detection.convincing().len() > MOST_REGIONS;
         let cut = is_cut.then(|| Detection::CUT_SHORT.to_owned());
-        let doubts: Vec<_> = cut.into_iter().chain(image.doubt()).collect();
-        self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
+        let mut doubts: Vec<_> = cut.into_iter().chain(image.doubt()).collect();
         if is_scattered(image) || detection.convincing().iter().any(is_large) {
             let none = RecordBatch::new_empty(TABLES[DUMPS].schema());
             self.sent = (self.sink)(DUMPS, none);
         }
         for found in detection.convincing().iter().take(MOST_REGIONS) {
-            let whole = image.read(found.start, found.geometry.len());
-            let Some(bytes) = whole.or_else(|| image.read(found.start, found.len)) else {
-                self.facts.error = Some(format!("the region at {:#x} is not whole", found.start));
+            let Some(bytes) = image.region(found) else {
+                doubts.push(format!("the region at {:#x} is scattered", found.start));
                 continue;
             };
+            let missing = bytes.missing_bytes();
+            if missing > 0 {
+                let at = found.start;
+                doubts.push(format!(
+                    "{missing} bytes of the region at {at:#x} are missing"
+                ));
+            }
             decoded.push(found.start..found.start.saturating_add(bytes.len() as u64));
             self.region(found, &bytes);
         }
+        self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
         let traces = discovery.traces(&decoded);
         decoded.extend(traces.iter().map(TraceRegion::range));
         self.kernel.build_id = build_id(image, &decoded).map(|text| Fact {
@@ -307,13 +313,13 @@ impl<'a> Dump<'a> {
         }
     }
 
-    fn region(&mut self, found: &FoundRegion, bytes: &[u8]) {
+    fn region(&mut self, found: &FoundRegion, bytes: &Partial<'_>) {
         self.facts.regions += 1;
         self.facts.first.get_or_insert_with(|| First {
             start: found.start,
             found: found.clone(),
         });
-        let decoded = Decoded::new(
+        let decoded = Decoded::partly(
             bytes,
             &found.geometry,
             Writer::HeaderFirst,

@@ -7,6 +7,7 @@ use std::vec::Vec;
 
 use crate::decompress::{self, Compression};
 use crate::geometry::Geometry;
+use crate::memory::Partial;
 use nostall_pstore::Code;
 use nostall_pstore::DmesgHeader;
 use nostall_pstore::Place;
@@ -66,7 +67,9 @@ const LONGEST_TEXT: usize = 64 << 20;
 /// A region and the parameters to decode it. Decoding happens on demand.
 #[derive(Clone, Debug)]
 pub struct Decoded<'a> {
-    pub(crate) region: &'a [u8],
+    region: &'a [u8],
+    /// Parts of the region that the dump lacks, in order.
+    missing: &'a [Range<usize>],
     pub(crate) geometry: &'a Geometry,
     pub(crate) code: Option<Box<Code>>,
     pub(crate) writer: Writer,
@@ -204,10 +207,25 @@ impl<'a> Decoded<'a> {
     pub fn new(region: &'a [u8], geometry: &'a Geometry, writer: Writer, unpack: Unpack) -> Self {
         Self {
             region,
+            missing: &[],
             geometry,
             code: Code::new(geometry.parity).map(Box::new),
             writer,
             unpack,
+        }
+    }
+
+    /// Prepares like [`new`](Self::new), for a region of which the dump may lack parts. A zone that
+    /// lacks a byte is reported as missing.
+    pub fn partly(
+        region: &'a Partial<'_>,
+        geometry: &'a Geometry,
+        writer: Writer,
+        unpack: Unpack,
+    ) -> Self {
+        Self {
+            missing: region.missing(),
+            ..Self::new(region.with_gaps(), geometry, writer, unpack)
         }
     }
 
@@ -256,7 +274,15 @@ impl<'a> Decoded<'a> {
         };
         let places = self.geometry.zones.iter();
         let places = places.filter(move |place| wanted(place.kind));
-        places.map(move |place| reader.open(self.region, *place))
+        places.map(move |place| {
+            let end = place.offset.saturating_add(place.division.zone());
+            let is_cut = self
+                .missing
+                .iter()
+                .any(|gap| gap.start < end && place.offset < gap.end);
+            let there = if is_cut { &[] } else { self.region };
+            reader.open(there, *place)
+        })
     }
 }
 

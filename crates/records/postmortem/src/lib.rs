@@ -29,16 +29,17 @@
 //! # Example
 //!
 //! ```
+//! use nostall_postmortem::discovery::Discovery;
 //! use nostall_postmortem::memory::Memory;
 //! use nostall_postmortem::{Content, Decoded, Unpack};
 //! use nostall_pstore::Writer;
 //!
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drivers/pstore/tests/fixtures/plain/image.bin");
 //! let memory = Memory::open(path)?;
-//! let detection = memory.detect();
-//! let found = &detection.convincing()[0];
-//! let region = memory.read(found.start, found.len).ok_or("scattered")?;
-//! let decoded = Decoded::new(&region, &found.geometry, Writer::HeaderFirst, Unpack::ByTrying);
+//! let discovery = Discovery::new(&memory);
+//! let found = &discovery.detection().convincing()[0];
+//! let region = memory.region(found).ok_or("more than 256 MiB, in several parts of the file")?;
+//! let decoded = Decoded::partly(&region, &found.geometry, Writer::HeaderFirst, Unpack::ByTrying);
 //! for record in decoded.records() {
 //!     if let Content::Dmesg(dmesg) = &record.content {
 //!         println!("{:?}, {} bytes", record.trust, dmesg.text.bytes.len());

@@ -18,7 +18,7 @@ use nostall_tracefile::model::Source;
 use crate::discovery::Discovery;
 use crate::memory::container::{self, Container};
 use crate::memory::{Memory, Partial};
-use crate::scan::{Finder, Signature, scan};
+use crate::scan::{Finder, Signature};
 use crate::symbols::Symbols;
 
 /// Maximum number of returned regions: an image may be filled with them on purpose.
@@ -81,19 +81,6 @@ impl fmt::Display for HeaderState {
             Self::Lost => "no header: clock rate, load address and names are unknown",
         })
     }
-}
-
-/// Finds the regions that start inside `within` and outside `besides`, in the order of their
-/// addresses.
-///
-/// A region or zone inside a found region is skipped: it may be a logged copy.
-pub fn find<'a>(
-    image: &'a Memory,
-    within: &Range<u64>,
-    besides: &[Range<u64>],
-) -> Vec<TraceRegion<'a>> {
-    let found = scan(image.container(), within.clone(), &[&FINDER]);
-    open_all(image, &found.concat(), besides)
 }
 
 /// Finds regions and zones by the magics of their headers.
@@ -374,14 +361,6 @@ fn events<'s, I: nostall_trace::Image>(
         region,
         Box::new(move |linked: u64| lookup(linked.wrapping_add(moved))),
     )
-}
-
-/// Opens the first trace in an image, for reports and exports; `None` if there is none.
-///
-/// A note states the number of further traces. [`find`] returns all.
-pub fn open(image: Memory, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
-    let first = FirstTrace::of(find(&image, &(0..u64::MAX), &[]))?;
-    first.open(image, symbols)
 }
 
 /// The first of several traces, without a borrow of the image.

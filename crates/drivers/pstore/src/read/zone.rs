@@ -275,7 +275,7 @@ impl ZoneState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The zone ends beyond the memory.
+    /// The memory ends before the zone does, or lacks a part of it.
     Outside,
     /// The first word is not a zone's signature: the zone was never written, was overwritten, or is
     /// at another address.
@@ -294,7 +294,7 @@ pub enum Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Outside => f.write_str("the memory ends before the zone does"),
+            Self::Outside => f.write_str("the memory lacks a part of the zone"),
             Self::Signature(word) => {
                 let swapped = ByteOrder::Little.bytes32(*word);
                 write!(f, "no signature: the zone starts with {word:#010x}")?;

@@ -209,11 +209,11 @@ impl Job<'_> {
     fn region(&self, image: &Memory, input: &Input, region: &Region<'_>) -> Result<Outcome> {
         let args = self.args;
         let unpack = args.compression.unwrap_or_default();
-        let decoded = Decoded::new(&region.bytes, &region.geometry, args.writer.into(), unpack);
+        let decoded = Decoded::partly(&region.bytes, &region.geometry, args.writer.into(), unpack);
         let damaged: Vec<_> = decoded.zones().filter_map(damage).collect();
         let readable = region.geometry.zones.len() - damaged.len();
         if region.found.is_some()
-            && let at = (region.start, &*region.bytes)
+            && let at = (region.start, region.bytes.with_gaps())
             && let Some(swap) = Swap::explains(image, at, readable)
             && args.swap.is_none_or(|given| given == swap)
         {

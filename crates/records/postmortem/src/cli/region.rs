@@ -1,6 +1,5 @@
 //! The region of an image and its division, as given or detected.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -14,7 +13,7 @@ use super::number;
 use crate::Geometry;
 use crate::detect::{FoundRegion, Grade};
 use crate::discovery::Discovery;
-use crate::memory::{MAX_COPY, Memory, PhysicalRange};
+use crate::memory::{Memory, Partial, PhysicalRange};
 
 /// Upper limit for the number of CPUs, above that of any Linux.
 const MOST_CPUS: usize = 8192;
@@ -125,7 +124,7 @@ fn order(name: &str) -> Result<ByteOrder, &'static str> {
 /// The bytes of a region, and how to decode them.
 pub struct Region<'a> {
     /// Available bytes of the region.
-    pub bytes: Cow<'a, [u8]>,
+    pub bytes: Partial<'a>,
     /// Address of the region.
     pub start: u64,
     /// Division and formats of the region.
@@ -167,28 +166,29 @@ impl<'a> Region<'a> {
         geometry.record_format = args.arch.unwrap_or(geometry.record_format);
         geometry.order = args.order.unwrap_or(geometry.order);
         let start = found.start;
-        let bytes = bytes_of(image, &found).with_context(|| {
+        let bytes = image.region(&found).with_context(|| {
             let len = found.len;
-            match len <= MAX_COPY {
-                true => format!("a part of the region's {len:#x} bytes at {start:#x} is missing"),
-                false => format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}"),
-            }
+            format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}")
         })?;
         Ok(Self {
+            notes: gaps(start, &bytes),
             bytes,
             start,
             geometry,
             params: found.params,
             found: Some(found),
-            notes: Vec::new(),
         })
     }
 }
 
-fn bytes_of<'a>(image: &'a Memory, found: &FoundRegion) -> Option<Cow<'a, [u8]>> {
-    // The last zone may end before the region, or the image before the zone.
-    let zones = image.read(found.start, found.geometry.len());
-    zones.or_else(|| image.read(found.start, found.len))
+/// Returns a line for each part of a region that the image lacks.
+fn gaps(start: u64, region: &Partial<'_>) -> Vec<String> {
+    let gaps = region.missing().iter();
+    gaps.map(|gap| {
+        let (len, at) = (gap.len(), start.saturating_add(gap.start as u64));
+        format!("the image lacks {len:#x} bytes of the region, at {at:#x}")
+    })
+    .collect()
 }
 
 /// Returns whether any zone has contents, by the headers.
@@ -198,9 +198,9 @@ fn has_contents(image: &Memory, found: &FoundRegion) -> bool {
         order,
         ..Reader::careful(None)
     };
-    bytes_of(image, found).is_some_and(|bytes| {
+    image.region(found).is_some_and(|bytes| {
         let mut zones = found.geometry.zones.iter();
-        zones.any(|place| reader.open(&*bytes, *place).state() == ZoneState::Valid)
+        zones.any(|place| reader.open(bytes.with_gaps(), *place).state() == ZoneState::Valid)
     })
 }
 
@@ -385,10 +385,10 @@ fn given<'a>(image: &'a Memory, args: &Args) -> Result<Region<'a>> {
         None => usize::try_from(there).context("the image is too large")?,
     };
     let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
-    let bytes = image.read(start, len).with_context(|| {
+    let bytes = image.read_partly(start, len).with_context(|| {
         format!("the {len:#x} bytes at {start:#x} lie in {SCATTERED}: give a smaller --size")
     })?;
-    let mut notes = Vec::new();
+    let mut notes = gaps(start, &bytes);
     if len < size {
         notes.push(format!(
             "the image has only {len} of the {size} bytes at {start:#x}"
@@ -408,12 +408,12 @@ fn given<'a>(image: &'a Memory, args: &Args) -> Result<Region<'a>> {
     });
     if let Some(version) = args.linux_version {
         params.zone_order = ZoneOrder::of(version);
-    } else if zone_order(&params, &bytes, order) == Some(ZoneOrder::Linux6_2) {
+    } else if zone_order(&params, bytes.with_gaps(), order) == Some(ZoneOrder::Linux6_2) {
         params.zone_order = ZoneOrder::Linux6_2;
         notes.push("--linux-version 6.2, by the headers of the zones".to_owned());
     }
     let cpus = args.cpus.unwrap_or_else(|| {
-        let cpus = cpus(&params, &bytes, order);
+        let cpus = cpus(&params, bytes.with_gaps(), order);
         notes.push(format!("--cpus {cpus}, by the trace zones that there are"));
         cpus
     });

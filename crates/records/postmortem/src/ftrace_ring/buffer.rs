@@ -11,7 +11,7 @@ use super::version::{MAGIC, Version};
 use crate::discovery::Discovery;
 use crate::memory::Memory;
 use crate::memory::container::{self, Container};
-use crate::scan::{Finder, Signature, scan};
+use crate::scan::{Finder, Signature};
 
 /// Maximum number of ring buffers: an image may be filled with them on purpose.
 pub const MOST: usize = 64;
@@ -97,12 +97,6 @@ pub struct RingBuffer {
 }
 
 impl RingBuffer {
-    /// Finds the ring buffers that start `within` a part of the image.
-    pub fn find(image: &Memory, within: Range<u64>) -> Vec<Self> {
-        let found = scan(image.container(), within.clone(), &[&FINDER]);
-        Self::open_all(image, &found.concat(), within.start)
-    }
-
     /// Returns the ring buffers with descriptions at these addresses, in order. Nothing before `from`
     /// belongs to them.
     fn open_all(image: &Memory, addresses: &[u64], from: u64) -> Vec<Self> {

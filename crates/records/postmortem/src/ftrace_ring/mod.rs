@@ -1,7 +1,8 @@
 //! Linux's persistent ring buffer (`reserve_mem` and `trace_instance`, Linux 6.12 and later): the
 //! function graphs and events that were recorded before a crash.
 //!
-//! - [`RingBuffer::find`] finds the buffers of an image, each with its CPUs, and the state of
+//! - [`Discovery::ring_buffers`](crate::discovery::Discovery::ring_buffers) finds the buffers of an
+//!   image, each with its CPUs, and the state of
 //!   each sub-buffer. Linux drops a CPU for one bad record. Here the rest is kept, and the
 //!   reports name the unreadable parts.
 //! - [`Merge`] reads the records of all CPUs in one order, with bounded memory.

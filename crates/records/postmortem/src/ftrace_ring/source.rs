@@ -35,23 +35,6 @@ pub struct RingSource {
 }
 
 impl RingSource {
-    /// Opens the first ring buffer in a file; `None` if the file has none.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or if the symbols belong to another kernel.
-    pub fn open(
-        path: impl AsRef<Path>,
-        symbols: Option<Symbols>,
-        formats: Formats,
-    ) -> Result<Option<Self>, ReadError> {
-        let image = Memory::open(path).map_err(ReadError::new)?;
-        let Some(buffer) = RingBuffer::find(&image, 0..u64::MAX).into_iter().next() else {
-            return Ok(None);
-        };
-        Self::new(image, buffer, symbols, formats).map(Some)
-    }
-
     /// Reads a ring buffer of an image.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ pub use file::{MAX_READ, open_file, read_to_end};
 pub use format::{DumpFormat, MAX_SEGMENTS};
 pub use partial::Partial;
 
-use crate::detect::{self, Detection};
+use crate::detect::{self, Detection, FoundRegion};
 use container::{Chunk, Container};
 use file::DumpFile;
 
@@ -306,6 +306,16 @@ impl Memory {
             }
         }
         Some(Partial::new(bytes.into(), missing))
+    }
+
+    /// Returns the bytes of a region, with the ranges that the dump lacks; `None` if they would have
+    /// to be copied and are more than [`MAX_COPY`].
+    pub fn region(&self, found: &FoundRegion) -> Option<Partial<'_>> {
+        // The last zone may end before the region, or the image before the zone.
+        let zones = self.read(found.start, found.geometry.len());
+        let whole = zones.or_else(|| self.read(found.start, found.len));
+        let whole = whole.map(|bytes| Partial::new(bytes, Vec::new()));
+        whole.or_else(|| self.read_partly(found.start, found.len))
     }
 
     /// Returns the container.

@@ -1,8 +1,11 @@
 //! Dumps by AVML, made by its own crate: whole, damaged and cut off.
 use crate::recordings as common;
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::process::Command;
 
+use assert_cmd::cargo::cargo_bin;
 use avml::Format;
 use common::{Fixture, noise};
 use nostall_postmortem::detect::detect;
@@ -118,6 +121,77 @@ fn a_damaged_chunk_is_missing_and_no_other() {
         "{doubt}"
     );
     assert_eq!(memory.detect().searched, 3 * CHUNK as u64);
+}
+
+/// Damages the checksum of the compressed chunk with this index in a dump of one range.
+fn damage_chunk(dump: &mut [u8], index: usize) {
+    // AVML's header, then the chunks of snappy's framing: a type, three bytes of length, a checksum.
+    let mut starts = Vec::new();
+    let mut at = 32;
+    while let Some(head) = dump[at..].first_chunk() {
+        if dump[at] <= 1 {
+            starts.push(at);
+        }
+        at += 4 + (u32::from_le_bytes(*head) >> 8) as usize;
+        if starts.len() > index {
+            break;
+        }
+    }
+    dump[starts[index] + 4] ^= 0xff;
+}
+
+#[test]
+fn a_region_that_lacks_a_chunk_is_decoded_zone_by_zone() {
+    const GIVEN: &str = "--offset 0x80000000 --size 0x40000 --record-size 0x8000 --console-size \
+                         0x8000 --ftrace-size 0x8000 --pmsg-size 0x2000 --ecc 0 --cpus 2";
+    let fixture = Fixture::load("plain");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.avml");
+    let decode = |dump: &[u8], options: &str| {
+        std::fs::write(&path, dump).unwrap();
+        let mut command = Command::new(cargo_bin("nostall-postmortem"));
+        let output = command
+            .arg(&path)
+            .args(["-v", "--format", "json"])
+            .args(options.split(' '))
+            .output();
+        let output = output.unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let records: BTreeMap<_, _> = lines
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .filter(|line| line["type"] == "record")
+            .map(|line| (line["name"].as_str().unwrap().to_owned(), line))
+            .collect();
+        (
+            records,
+            String::from_utf8(output.stderr).unwrap(),
+            output.status.code(),
+        )
+    };
+    let dump = avml(&[(0x8000_0000, &fixture.image)]);
+    let (whole, _, status) = decode(&dump, "--all");
+    assert_eq!((whole.len(), status), (4, Some(0)));
+    let (dmesg, console) = ("dmesg-ramoops-0", "console-ramoops-0");
+    let (ftrace, pmsg) = ("ftrace-ramoops-0", "pmsg-ramoops-0");
+    // Each chunk has 64 KiB. The first has the dmesg record, the third the head of the console.
+    for (chunk, there) in [
+        (0, &[console, ftrace, pmsg][..]),
+        (1, &[console, dmesg, ftrace, pmsg]),
+        (2, &[dmesg, ftrace, pmsg]),
+        (3, &[dmesg]),
+    ] {
+        let mut dump = dump.clone();
+        damage_chunk(&mut dump, chunk);
+        for options in ["--all", GIVEN] {
+            let (partly, said, status) = decode(&dump, options);
+            assert_eq!(status, Some(0), "{chunk}: {said}");
+            let there = there.iter().map(|name| name.to_string());
+            assert!(partly.keys().cloned().eq(there), "{chunk}: {said}");
+            assert!(partly.iter().all(|(name, record)| *record == whole[name]));
+            assert!(said.contains("65536 bytes are missing"), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use assert_cmd::cargo::cargo_bin;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{
     Entry, Kernel, Merge, MergeBy, RingBuffer, RingSource, load_formats,
 };
@@ -123,7 +124,7 @@ fn each_record_has_the_time_that_linux_has_in_nanoseconds() {
         let raw = gunzip(&fixtures().join(name).join("trace_raw.txt.gz"));
         let raw = String::from_utf8_lossy(&raw).into_owned();
         let image = Memory::from_bytes(region(name)).unwrap();
-        let buffer = &RingBuffer::find(&image, 0..u64::MAX)[0];
+        let buffer = &Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[])[0];
         let mut merge = Merge::new(&image, buffer, MergeBy::Linux);
         let mut records = 0;
         for line in raw.lines().filter(|line| !line.starts_with('#')) {
@@ -339,7 +340,7 @@ fn two_regions_of_the_same_size_that_touch_are_not_one() {
         put(&mut other, field, &(address + 0x1000_0000).to_le_bytes());
     }
     let image = Memory::from_bytes([region("func-2cpu"), other].concat()).unwrap();
-    let found = RingBuffer::find(&image, 0..u64::MAX);
+    let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
     let records: Vec<_> = found
         .iter()
         .map(|buffer| (buffer.cpus.len(), buffer.records()))
@@ -485,7 +486,7 @@ fn a_cpu_whose_description_is_gone_keeps_its_records() {
             let mut region = region("func-2cpu-wrapped");
             put(&mut region, cpu + at, &vec![0xFF; len]);
             let image = Memory::from_bytes(region.clone()).unwrap();
-            let found = RingBuffer::find(&image, 0..u64::MAX);
+            let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
             assert_eq!(found.len(), 1, "{at:#x} {len} {cpu:#x}");
             let buffer = &found[0];
             assert_eq!(buffer.records(), 17789, "{at:#x} {len} {cpu:#x}");
@@ -502,7 +503,9 @@ fn a_page_with_an_impossible_commit_or_time_does_not_disturb_the_others() {
     let region = region("func-2cpu-wrapped");
     let read = |region: Vec<u8>| {
         let image = Memory::from_bytes(region).unwrap();
-        RingBuffer::find(&image, 0..u64::MAX).remove(0)
+        Discovery::within(&image, 0..u64::MAX, None)
+            .ring_buffers(&[])
+            .remove(0)
     };
     let page = 0x1000 + 20 * 0x1000;
     let mut bad = region.clone();
@@ -541,7 +544,9 @@ fn records_of_two_boots_in_one_buffer_are_distinguished() {
     at_time(&mut region, 0x1000, 10..23, 2_200_000_000);
     at_time(&mut region, 0x41000, 15..28, 2_200_000_000);
     let image = Memory::from_bytes(region.clone()).unwrap();
-    let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
+    let buffer = Discovery::within(&image, 0..u64::MAX, None)
+        .ring_buffers(&[])
+        .remove(0);
     assert_eq!(buffer.boots(), 2);
     assert!(!buffer.is_damaged());
     let mut merge = Merge::new(&image, &buffer, MergeBy::Boot);
@@ -566,7 +571,9 @@ fn records_of_two_boots_in_one_buffer_are_distinguished() {
 #[test]
 fn two_recorded_boots_are_distinguished() {
     let image = Memory::from_bytes(region("events-two-boots")).unwrap();
-    let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
+    let buffer = Discovery::within(&image, 0..u64::MAX, None)
+        .ring_buffers(&[])
+        .remove(0);
     assert_eq!(buffer.boots(), 2);
     assert!(!buffer.is_damaged());
     let mut merge = Merge::new(&image, &buffer, MergeBy::Boot);
@@ -597,7 +604,9 @@ fn a_cpu_that_recorded_in_one_of_two_boots_only_belongs_to_the_nearer_one() {
     at_time(&mut region, 0x1000, 10..23, 2_200_000_000);
     at_time(&mut region, 0x41000, 0..28, 2_200_000_000);
     let image = Memory::from_bytes(region).unwrap();
-    let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
+    let buffer = Discovery::within(&image, 0..u64::MAX, None)
+        .ring_buffers(&[])
+        .remove(0);
     assert_eq!(buffer.boots(), 2);
     assert!(buffer.cpus[1].pages.iter().all(|page| page.boot == 1));
 }
@@ -653,7 +662,7 @@ fn later_layouts_are_recognised_and_named() {
     ] {
         let made = as_6_15(&region, word);
         let image = Memory::from_bytes(made.clone()).unwrap();
-        let found = RingBuffer::find(&image, 0..u64::MAX);
+        let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
         assert_eq!(found.len(), 1, "{name}");
         assert_eq!(found[0].version.name(), name);
         assert!(found[0].notes()[0].contains("was not compared"));
@@ -669,7 +678,9 @@ fn later_layouts_are_recognised_and_named() {
     }
     let image = Memory::from_bytes(made.clone()).unwrap();
     assert_eq!(
-        RingBuffer::find(&image, 0..u64::MAX)[0].version.name(),
+        Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[])[0]
+            .version
+            .name(),
         "Linux 6.14.9"
     );
     same(&linux(&made, "func-2cpu-wrapped"), &truth);
@@ -704,13 +715,12 @@ fn a_buffer_that_never_recorded_is_empty_and_a_cut_one_reports_the_missing_part(
 #[test]
 fn the_records_are_a_source_for_the_reports() {
     let symbols = || Some(Symbols::load(map()).unwrap());
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("image");
     let open = |name: &str, formats: Formats| {
-        fs::write(&path, region(name)).unwrap();
-        RingSource::open(&path, symbols(), formats)
-            .unwrap()
-            .unwrap()
+        let image = Memory::from_bytes(region(name)).unwrap();
+        let buffer = Discovery::within(&image, 0..u64::MAX, None)
+            .ring_buffers(&[])
+            .remove(0);
+        RingSource::new(image, buffer, symbols(), formats).unwrap()
     };
     let mut source = open("graph-2cpu", Formats::default());
     let (mut enters, mut exits, mut others) = (0, 0, 0);
@@ -758,18 +768,12 @@ fn the_records_are_a_source_for_the_reports() {
             .iter()
             .any(|note| note.contains("Linux drops all of it"))
     );
-    fs::write(&path, [0; 100]).unwrap();
-    assert!(
-        RingSource::open(&path, None, Formats::default())
-            .unwrap()
-            .is_none()
-    );
 }
 
 #[test]
 fn the_buffer_provides_the_kernels_offset() {
     let image = Memory::from_bytes(region("func-2cpu-kaslr")).unwrap();
-    let buffer = &RingBuffer::find(&image, 0..u64::MAX)[0];
+    let buffer = &Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[])[0];
     let kernel = |offset| {
         let symbols = Symbols::load(map()).unwrap();
         Kernel::new(&image, buffer, Some(symbols), Formats::default(), offset)
@@ -845,7 +849,7 @@ fn a_buffer_with_records_is_found_behind_any_number_of_empty_headers() {
     let at = image.len() as u64;
     image.extend(&region);
     let image = Memory::from_bytes(image).unwrap();
-    let found = RingBuffer::find(&image, 0..u64::MAX);
+    let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
     assert_eq!(found.len(), nostall_postmortem::ftrace_ring::MOST);
     let last = found.last().unwrap();
     assert_eq!((last.address, last.index), (at, found.len() - 1));

@@ -1,6 +1,7 @@
 //! Ring buffers of Linux that a test made: entries that no recording has, other sizes, and
 //! damage at any place.
 
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::ftrace_ring::{Kernel, Merge, MergeBy, RingBuffer, TraceText};
 use nostall_postmortem::kernel::KernelOffset;
 use nostall_postmortem::memory::Memory;
@@ -140,7 +141,9 @@ fn exit(pid: i32, function: u64, depth: i32, duration: u64) -> Vec<u8> {
 
 fn printed(made: &Made, formats: Formats) -> String {
     let image = Memory::from_bytes(made.bytes()).unwrap();
-    let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
+    let buffer = Discovery::within(&image, 0..u64::MAX, None)
+        .ring_buffers(&[])
+        .remove(0);
     assert_eq!(buffer.notes(), Vec::<String>::new());
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
     let kernel = Kernel::new(&image, &buffer, Some(symbols), formats, None).unwrap();
@@ -323,7 +326,9 @@ fn the_first_trace_event_counts_as_a_fixed_type_if_the_kernel_was_moved() {
         }
     }
     let image = Memory::from_bytes(bytes).unwrap();
-    let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
+    let buffer = Discovery::within(&image, 0..u64::MAX, None)
+        .ring_buffers(&[])
+        .remove(0);
     let symbols = Symbols::parse(MAP.as_bytes()).unwrap();
     let kernel = Kernel::new(&image, &buffer, Some(symbols), formats.clone(), None).unwrap();
     assert_eq!(kernel.offset(), Some(KernelOffset::InRing(6 << 20)));
@@ -388,7 +393,7 @@ proptest! {
         let mut image = vec![0x11; before];
         image.extend(made.bytes());
         let image = Memory::from_bytes(image).unwrap();
-        let found = RingBuffer::find(&image, 0..u64::MAX);
+        let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!(found[0].address, before as u64);
         prop_assert_eq!(found[0].size, (made.area() * made.cpus.len()) as u64);
@@ -421,7 +426,7 @@ proptest! {
             records.sort();
             records
         };
-        let found = RingBuffer::find(&image, 0..u64::MAX);
+        let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
         prop_assert!(made.cpus.len() == 1 || !found.is_empty());
         let mut kept = Vec::new();
         for buffer in &found {
@@ -453,13 +458,13 @@ proptest! {
         bytes[..4].copy_from_slice(&0x0BAD_FEED_u32.to_le_bytes());
         bytes[4..8].copy_from_slice(&word.to_le_bytes());
         let image = Memory::from_bytes(bytes.clone()).unwrap();
-        let _ = RingBuffer::find(&image, 0..u64::MAX);
+        let _ = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]);
         bytes[24..32].copy_from_slice(&0xffff_c900_0000_1000_u64.to_le_bytes());
         bytes[32..48].fill(0);
         bytes[48..52].copy_from_slice(&4096_u32.to_le_bytes());
         bytes[52..56].copy_from_slice(&subbufs.to_le_bytes());
         let image = Memory::from_bytes(bytes).unwrap();
-        for buffer in RingBuffer::find(&image, 0..u64::MAX) {
+        for buffer in Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[]) {
             prop_assert_eq!(records(&image, &buffer).len() as u64, buffer.records());
         }
     }

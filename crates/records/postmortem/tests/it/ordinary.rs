@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use common::{Fixture, noise};
 use nostall_postmortem::detect::{Detection, Grade, detect, detect_runs};
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::Memory;
-use nostall_postmortem::trace_region;
 use nostall_pstore::{
     ByteOrder, FTRACE_PER_CPU, HEADER, Layout, Params, SIGNATURE, ZoneHeader, ZoneKind,
 };
@@ -65,7 +65,7 @@ fn no_region_is_found_in_the_files_of_a_system() {
             let len: usize = image.data().map(|(_, bytes)| bytes.len()).sum();
             if total + len <= MOST && images.len() < 10_000 {
                 assert_none(&image.detect(), &path.display().to_string());
-                let traces = trace_region::find(&image, &(0..u64::MAX), &[]);
+                let traces = Discovery::within(&image, 0..u64::MAX, None).traces(&[]);
                 assert!(traces.is_empty(), "{}: {traces:?}", path.display());
                 total += len;
                 images.push(image);

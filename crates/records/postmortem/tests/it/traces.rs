@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 
 use assert_cmd::cargo::cargo_bin;
 use common::{memory, recorder, snapshot, swapped};
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::Memory;
 use nostall_postmortem::symbols::Symbols;
-use nostall_postmortem::trace_region::{self, HeaderState, TraceRegion};
+use nostall_postmortem::trace_region::{FirstTrace, HeaderState, TraceRegion};
 use nostall_trace::layout::RegionHeader;
 use nostall_trace::{Options, Region, Site};
 use nostall_tracefile::model::{EventKind, Source};
@@ -75,7 +76,7 @@ fn around(region: &[u8], at: usize) -> Vec<u8> {
 const AT: usize = 0x2_0040;
 
 fn found(image: &Memory) -> Vec<TraceRegion<'_>> {
-    trace_region::find(image, &(0..u64::MAX), &[])
+    Discovery::within(image, 0..u64::MAX, None).traces(&[])
 }
 
 /// Returns the events as short texts.
@@ -233,7 +234,11 @@ fn a_trace_that_the_image_cuts_keeps_the_zones_that_are_there() {
 fn a_trace_inside_a_found_region_or_outside_of_the_window_is_skipped() {
     let memory = around(&region(), AT);
     let image = Memory::from_bytes(memory).unwrap();
-    let find = |within, besides: &[_]| trace_region::find(&image, &within, besides).len();
+    let find = |within, besides: &[_]| {
+        Discovery::within(&image, within, None)
+            .traces(besides)
+            .len()
+    };
     assert_eq!(find(0..AT as u64, &[]), 0);
     assert_eq!(find(AT as u64..u64::MAX, &[]), 1);
     let (start, end) = (AT as u64, AT as u64 + 0x4000);
@@ -442,6 +447,11 @@ fn a_lost_header_leaves_the_load_address_to_an_option() {
     assert!(!err.contains("--kaslr-offset"), "{err}");
 }
 
+fn first(image: Memory, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
+    let traces = Discovery::within(&image, 0..u64::MAX, None).traces(&[]);
+    FirstTrace::of(traces)?.open(image, symbols)
+}
+
 #[test]
 fn an_opened_image_gives_its_first_trace_and_names_the_number_of_others() {
     let symbols = || Symbols::parse(MAP.as_bytes()).ok();
@@ -454,14 +464,14 @@ fn an_opened_image_gives_its_first_trace_and_names_the_number_of_others() {
         (without_header, 0),
     ] {
         let image = Memory::from_bytes(memory).unwrap();
-        let mut source = trace_region::open(image, symbols()).unwrap();
+        let mut source = first(image, symbols()).unwrap();
         let events = told(&mut source);
         assert_eq!(events[2..4], NAMED[2..4]);
         let notes = source.notes().join("\n");
         assert_eq!(notes.contains("1 more traces"), others == 1, "{notes}");
     }
     let nothing = Memory::from_bytes(vec![0; 4096]).unwrap();
-    assert!(trace_region::open(nothing, None).is_none());
+    assert!(first(nothing, None).is_none());
 }
 
 /// Reads all of an image in every way.
@@ -479,7 +489,7 @@ fn read_all(memory: Vec<u8>) {
             assert!(events <= len / 16 + u64::from(region.header.zones));
         }
     }
-    if let Some(mut source) = trace_region::open(image, None) {
+    if let Some(mut source) = first(image, None) {
         while source.next_event().unwrap().is_some() {}
     }
 }

@@ -43,6 +43,8 @@ pub struct TraceRegion<'a> {
     pub header: RegionHeader,
     /// State of the header.
     pub state: HeaderState,
+    /// Whether any zone agrees with the header.
+    has_zone: bool,
 }
 
 /// State of a region's header.
@@ -114,7 +116,7 @@ fn open_all<'a>(
     let mut found: Vec<TraceRegion<'a>> = Vec::new();
     for at in headers.regions {
         // Addresses increase, so only the last region can contain this one.
-        let inside = |region: &TraceRegion<'_>| region.range().contains(&at);
+        let inside = |region: &TraceRegion<'_>| region.taken().contains(&at);
         if !found.last().is_some_and(inside)
             && let Some(region) = TraceRegion::with_header(image, at, &headers.zones)
         {
@@ -124,7 +126,7 @@ fn open_all<'a>(
             return found;
         }
     }
-    let known: Vec<_> = found.iter().map(TraceRegion::range).collect();
+    let known: Vec<_> = found.iter().map(TraceRegion::taken).collect();
     let mut zones = headers.zones;
     zones.retain(|zone| {
         let after = known.partition_point(|range| range.start <= zone.at);
@@ -209,6 +211,15 @@ impl<'a> TraceRegion<'a> {
         self.start..self.start.saturating_add(self.bytes.len() as u64)
     }
 
+    /// Returns the addresses at which no other record is: those of the region, or of its header
+    /// alone if no zone agrees with it. A forged length then hides nothing.
+    pub fn taken(&self) -> Range<u64> {
+        match self.has_zone {
+            true => self.range(),
+            false => self.start..self.start.saturating_add(REGION_HEADER as u64),
+        }
+    }
+
     /// Returns the difference between the kernel's or program's load address and its linked
     /// address; `None` if it is unknown.
     pub fn load_offset(&self) -> Option<u64> {
@@ -259,7 +270,7 @@ impl<'a> TraceRegion<'a> {
                 HeaderState::Damaged,
             ),
         };
-        if state == HeaderState::Damaged {
+        let agrees = {
             let agrees = |number: u32| {
                 let place = u64::from(number).checked_mul(header.zone_len)?;
                 let place = at.checked_add(header.first_zone())?.checked_add(place)?;
@@ -268,13 +279,17 @@ impl<'a> TraceRegion<'a> {
                 let is_same = zone.zone == number && zone.zone_len() == header.zone_len;
                 (is_same && zone.order == header.order).then_some(())
             };
-            (0..header.zones.min(MOST_ZONES)).find_map(agrees)?;
+            (0..header.zones.min(MOST_ZONES)).find_map(agrees)
+        };
+        if state == HeaderState::Damaged {
+            agrees?;
         }
         Some(Self {
             start: at,
             bytes: whole(image, at, header.len)?,
             header,
             state,
+            has_zone: agrees.is_some(),
         })
     }
 
@@ -315,6 +330,7 @@ impl<'a> TraceRegion<'a> {
             bytes,
             header,
             state,
+            has_zone: true,
         })
     }
 
@@ -336,6 +352,7 @@ impl<'a> TraceRegion<'a> {
             bytes: whole(image, at, header.len)?.starting_with(&sound),
             header,
             state: HeaderState::Sound,
+            has_zone: true,
         })
     }
 }

@@ -251,18 +251,18 @@ impl Part for Ring<'_> {
         self.write_lines(out, |record, joins, out| {
             if record.raw {
                 let text = record.text();
-                return passage(text.strip_suffix(b"\n").unwrap_or(text), out);
+                return passage(text.strip_suffix(b"\n").unwrap_or(text), !joins, out);
             }
             if !joins {
                 let mut time = String::new();
                 write_time(&record, &mut time).map_err(io::Error::other)?;
                 write!(out, "{time}")?;
                 if !record.target().is_empty() {
-                    passage(record.target(), out)?;
+                    passage(record.target(), false, out)?;
                     write!(out, ": ")?;
                 }
             }
-            passage(record.text(), out)?;
+            passage(record.text(), false, out)?;
             out.write_all(if record.cut { b"[cut]" } else { b"" })
         })
     }

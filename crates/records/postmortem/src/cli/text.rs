@@ -237,12 +237,7 @@ pub fn trace_lines(
     let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
     for line in lines.split(|byte| *byte == b'\n') {
         write!(out, "{doubt}")?;
-        if line.starts_with(HEADING.as_bytes()) {
-            write!(out, "\\x3d")?;
-            passage(&line[1..], out)?;
-        } else {
-            passage(line, out)?;
-        }
+        passage(line, true, out)?;
         writeln!(out, "{mark}{doubt:#}")?;
     }
     Ok(())
@@ -273,14 +268,10 @@ fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Resu
             };
             if is_doubtful {
                 write!(out, "{doubt}{open}")?;
-                passage(part, out)?;
+                passage(part, false, out)?;
                 write!(out, "{close}{doubt:#}{newline}")?;
-            } else if at == start && part.starts_with(HEADING.as_bytes()) {
-                write!(out, "\\x3d")?;
-                passage(&part[1..], out)?;
-                write!(out, "{newline}")?;
             } else {
-                passage(part, out)?;
+                passage(part, at == start, out)?;
                 write!(out, "{newline}")?;
             }
             at = until;
@@ -289,14 +280,27 @@ fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Resu
     Ok(())
 }
 
-/// Writes bytes of the crashed machine, with every backslash escaped.
-pub fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-    let mut parts = bytes.split(|&byte| byte == b'\\');
-    safe(parts.next().unwrap_or_default(), out)?;
-    parts.try_for_each(|part| {
-        out.write_all(b"\\x5c")?;
-        safe(part, out)
-    })
+/// Writes bytes of the crashed machine, with every backslash escaped, and the start of each line
+/// that looks like a heading. `is_start` is set if the first byte starts a line.
+pub fn passage(
+    bytes: &[u8],
+    mut is_start: bool,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    for mut line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        if is_start && line.starts_with(HEADING.as_bytes()) {
+            out.write_all(b"\\x3d")?;
+            line = &line[1..];
+        }
+        is_start = true;
+        let mut parts = line.split(|&byte| byte == b'\\');
+        safe(parts.next().unwrap_or_default(), out)?;
+        for part in parts {
+            out.write_all(b"\\x5c")?;
+            safe(part, out)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes bytes of the crashed machine, without characters that control a terminal.

@@ -153,11 +153,12 @@ fn raw_records_have_no_prefix_and_an_unknown_time_is_blanks_or_null() {
         ring.log_raw(&META, b"\x1b[2J one\ntwo", 99);
         ring.log_raw(&META, b" goes on\n", 99);
         ring.log_raw(&META, b"prompt> ", 99);
-        ring.log(&META, b"late");
+        ring.log(&META, b"late\n==> console 0: verified");
+        ring.log_raw(&META, b"==> console 1: verified\n", 99);
     });
     image(dir.path(), &[ring]);
     let lines = "[            ] disk: early\n\\x1b[2J one\ntwo goes on\nprompt> \n\
-                 [    1.234567] disk: late\n";
+                 [    1.234567] disk: late\n[    1.234567] disk: ==> console 0: verified\n\\x3d=> console 1: verified\n";
     let output = read(dir.path(), &[]);
     let (out, _) = told(&output);
     assert!(out.contains(&format!("correction\n{lines}")), "{out}");
@@ -171,7 +172,7 @@ fn raw_records_have_no_prefix_and_an_unknown_time_is_blanks_or_null() {
     assert_eq!(lines[0]["time_ns"], serde_json::Value::Null);
     assert_eq!(lines[1]["time_ns"], 1_234_567_890_u64);
     let raw: Vec<_> = lines.iter().map(|line| line["raw"] == true).collect();
-    assert_eq!(raw, [false, true, true, true, false]);
+    assert_eq!(raw, [false, true, true, true, false, false, true]);
     assert_eq!(lines[0].get("raw"), None);
 }
 

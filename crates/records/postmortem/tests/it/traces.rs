@@ -245,6 +245,22 @@ fn a_trace_inside_a_found_region_or_outside_of_the_window_is_skipped() {
     assert_eq!(find(0..u64::MAX, std::slice::from_ref(&(start..end))), 0);
 }
 
+#[test]
+fn a_forged_length_hides_no_other_trace() {
+    let header = RegionHeader::decode(region().first_chunk().unwrap()).unwrap();
+    let zone_len = 128 + (16 << 14);
+    let forged = RegionHeader {
+        zone_len,
+        len: header.first_zone() + 2 * zone_len,
+        ..header
+    };
+    let mut memory = around(&region(), AT);
+    memory[0x1000..][..512].copy_from_slice(&forged.encode());
+    let image = Memory::from_bytes(memory).unwrap();
+    let starts: Vec<_> = found(&image).iter().map(|trace| trace.start).collect();
+    assert_eq!(starts, [0x1000, AT as u64]);
+}
+
 /// A dump of memory at `PHYSICAL`.
 const PHYSICAL: u64 = 0x1_2345_6000;
 

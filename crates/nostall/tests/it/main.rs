@@ -5,6 +5,7 @@ mod front;
 mod postmortem;
 mod pstore_inject;
 mod pstore_plan;
+mod sinks;
 mod spi_bench;
 mod terminal;
 mod trace_convert;

@@ -1,7 +1,7 @@
 //! `nostall trace report` on memory of a crashed machine.
 
 #[path = "../../../drivers/trace/tests/common/mod.rs"]
-mod common;
+pub mod common;
 
 use std::fs;
 use std::io::Read;

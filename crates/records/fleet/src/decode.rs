@@ -403,10 +403,11 @@ impl<'a> Dump<'a> {
     /// Adds the lines of a text, and returns the crashes in them.
     fn text(&mut self, log: &Log, bytes: &[u8], unverified: &[Range<usize>]) -> Vec<Crash> {
         let mut parser = Parser::default();
-        self.kernel.offset = self
-            .kernel
-            .offset
-            .or_else(|| KernelOffset::of_verified(bytes, unverified));
+        // Any program may write to pmsg.
+        let is_kernels = log.source != "pmsg";
+        if is_kernels && self.kernel.offset.is_none() {
+            self.kernel.offset = KernelOffset::of_verified(bytes, unverified);
+        }
         self.facts.decoded += bytes.len() as u64;
         let (mut at, mut sequence, mut uptime) = (0, 0, None);
         while at < bytes.len() && !self.is_stopped() {
@@ -417,9 +418,11 @@ impl<'a> Dump<'a> {
             let (prefix, words) = prefix(&lossy);
             let start = lossy.len() - words.len();
             let unverified = within(unverified, at + start..at + raw.len());
-            if log.source != "pmsg" {
+            if is_kernels {
                 parser.line(words, prefix.time);
-                self.kernel.read_line(words);
+                if unverified.is_empty() {
+                    self.kernel.read_line(words);
+                }
                 uptime = prefix.time.or(uptime);
             }
             let shown = (!self.options.redact).then_some(words);

@@ -527,6 +527,55 @@ fn redacted_files_have_no_text_and_the_same_signatures() {
     }
 }
 
+/// Returns the recording `name` after all occurrences of texts were replaced by others.
+fn recording(name: &str, replaced: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let fixtures = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../drivers/pstore/tests/fixtures"
+    );
+    let mut image = fs::read(Path::new(fixtures).join(name).join("image.bin")).unwrap();
+    for (old, new) in replaced {
+        let finder = memchr::memmem::Finder::new(old);
+        let places: Vec<_> = finder.find_iter(&image).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            image[at..at + new.len()].copy_from_slice(new);
+        }
+    }
+    image
+}
+
+#[test]
+fn what_identifies_a_kernel_is_neither_from_pmsg_nor_from_unverified_bytes() {
+    let forged = b"Linux version 9.9.9 (a) #1 x\nKernel Offset: 0x5000000 from 0x1\n";
+    let by_user = recording(
+        "nocompress",
+        &[
+            (b"Kernel Offset:", b"Kernel 0ffset:"),
+            (b"pmsg line 0 from init", forged),
+        ],
+    );
+    // More bytes than the parity of a block can correct.
+    let damaged = recording(
+        "ecc16",
+        &[(
+            b"RBP: 000000001b355e00 R08: fefefefefefefeff R09: ",
+            b"Linux version 9.9.999 (XXXXXXXXXXXXXXXX) ",
+        )],
+    );
+    for (image, offset) in [(by_user, false), (damaged, true)] {
+        let source = nostall_fleet::decode::Source::Bytes(&image);
+        let [dumps, ..] = nostall_fleet::decode::tables(source, &Default::default()).unwrap();
+        assert_eq!(texts(&dumps, "kernel"), [Some("6.1.192".to_owned())]);
+        let known = dumps[0]
+            .column_by_name("kernel_offset")
+            .unwrap()
+            .null_count()
+            == 0;
+        assert_eq!(known, offset);
+    }
+}
+
 #[test]
 fn the_length_of_a_text_is_that_of_the_recorded_bytes() {
     let log = b"Panic#1 Part1\n<6>[    1.000000] a\xff\xffb\n";

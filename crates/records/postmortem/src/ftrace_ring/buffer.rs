@@ -70,9 +70,11 @@ impl Start {
 impl Discovery<'_> {
     /// Returns Linux's persistent ring buffers outside `besides`, by address.
     pub fn ring_buffers(&self, besides: &[Range<u64>]) -> Vec<RingBuffer> {
-        let addresses = self.addresses(&FINDER);
-        let mut buffers = RingBuffer::open_all(self.memory, addresses, self.within.start);
-        buffers.retain(|buffer| !besides.iter().any(|range| range.contains(&buffer.address)));
+        let is_apart = |at: &u64| !besides.iter().any(|range| range.contains(at));
+        let addresses = self.addresses(&FINDER).iter().copied().filter(is_apart);
+        let addresses: Vec<_> = addresses.collect();
+        let mut buffers = RingBuffer::open_all(self.memory, &addresses, self.within.start);
+        buffers.retain(|buffer| is_apart(&buffer.address));
         buffers
     }
 }

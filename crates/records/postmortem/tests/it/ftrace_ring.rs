@@ -855,3 +855,19 @@ fn a_buffer_with_records_is_found_behind_any_number_of_empty_headers() {
     assert_eq!((last.address, last.index), (at, found.len() - 1));
     assert!(last.records() > 0);
 }
+
+#[test]
+fn a_copy_in_a_decoded_region_hides_no_buffer() {
+    let buffer = region("graph-2cpu");
+    let copied = 0x4000;
+    for len in [64, 0x1000, copied] {
+        let mut memory = vec![0; copied];
+        memory[..len].copy_from_slice(&buffer[..len]);
+        memory.extend(&buffer);
+        let image = Memory::from_bytes(memory).unwrap();
+        let taken = 0..copied as u64;
+        let found = Discovery::within(&image, 0..u64::MAX, None).ring_buffers(&[taken]);
+        let places: Vec<_> = found.iter().map(|found| found.address).collect();
+        assert_eq!(places, [copied as u64], "{len:#x}");
+    }
+}

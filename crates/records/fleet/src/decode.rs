@@ -297,7 +297,7 @@ impl<'a> Dump<'a> {
         }
         self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
         let traces = discovery.traces(&decoded);
-        decoded.extend(traces.iter().map(TraceRegion::taken));
+        decoded.extend(traces.iter().map(TraceRegion::range));
         self.kernel.build_id = build_id(image, &decoded).map(|text| Fact {
             text,
             evidence: Evidence::Vmcoreinfo,

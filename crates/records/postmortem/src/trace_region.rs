@@ -17,7 +17,7 @@ use nostall_tracefile::model::Source;
 
 use crate::discovery::Discovery;
 use crate::memory::container::{self, Container};
-use crate::memory::{Memory, Partial};
+use crate::memory::{MAX_COPY, Memory, Partial};
 use crate::scan::{Finder, Signature};
 use crate::symbols::Symbols;
 
@@ -43,8 +43,6 @@ pub struct TraceRegion<'a> {
     pub header: RegionHeader,
     /// State of the header.
     pub state: HeaderState,
-    /// Whether any zone agrees with the header.
-    has_zone: bool,
 }
 
 /// State of a region's header.
@@ -116,17 +114,17 @@ fn open_all<'a>(
     let mut found: Vec<TraceRegion<'a>> = Vec::new();
     for at in headers.regions {
         // Addresses increase, so only the last region can contain this one.
-        let inside = |region: &TraceRegion<'_>| region.taken().contains(&at);
+        let inside = |region: &TraceRegion<'_>| region.range().contains(&at);
         if !found.last().is_some_and(inside)
             && let Some(region) = TraceRegion::with_header(image, at, &headers.zones)
         {
             found.push(region);
         }
-        if found.len() == MOST {
+        if is_enough(&found) {
             return found;
         }
     }
-    let known: Vec<_> = found.iter().map(TraceRegion::taken).collect();
+    let known: Vec<_> = found.iter().map(TraceRegion::range).collect();
     let mut zones = headers.zones;
     zones.retain(|zone| {
         let after = known.partition_point(|range| range.start <= zone.at);
@@ -134,7 +132,7 @@ fn open_all<'a>(
         !before.is_some_and(|range| range.contains(&zone.at))
     });
     let mut rest = &zones[..];
-    while !rest.is_empty() && found.len() < MOST {
+    while !rest.is_empty() && !is_enough(&found) {
         let mut len = 1;
         while let Some(next) = rest.get(len)
             && next.follows(&rest[len - 1])
@@ -150,6 +148,12 @@ fn open_all<'a>(
     }
     found.sort_by_key(|region| region.start);
     found
+}
+
+/// Returns whether no more regions are opened. Copies of scattered ones take memory.
+fn is_enough(found: &[TraceRegion<'_>]) -> bool {
+    let copies = found.iter().filter(|region| !region.bytes.is_borrowed());
+    found.len() == MOST || copies.map(|region| region.bytes.len()).sum::<usize>() > MAX_COPY
 }
 
 /// Zone header with a correct checksum.
@@ -209,15 +213,6 @@ impl<'a> TraceRegion<'a> {
     /// Returns the physical addresses of the region, including missing bytes.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes.len() as u64)
-    }
-
-    /// Returns the addresses at which no other record is: those of the region, or of its header
-    /// alone if no zone agrees with it. A forged length then hides nothing.
-    pub fn taken(&self) -> Range<u64> {
-        match self.has_zone {
-            true => self.range(),
-            false => self.start..self.start.saturating_add(REGION_HEADER as u64),
-        }
     }
 
     /// Returns the difference between the kernel's or program's load address and its linked
@@ -281,15 +276,17 @@ impl<'a> TraceRegion<'a> {
             };
             (0..header.zones.min(MOST_ZONES)).find_map(agrees)
         };
-        if state == HeaderState::Damaged {
-            agrees?;
-        }
+        // The header alone, if no zone agrees with it: a forged length then hides no other record.
+        let len = match (state, agrees) {
+            (_, Some(())) => header.len,
+            (HeaderState::Sound, None) => REGION_HEADER as u64,
+            _ => return None,
+        };
         Some(Self {
             start: at,
-            bytes: whole(image, at, header.len)?,
+            bytes: whole(image, at, len)?,
             header,
             state,
-            has_zone: agrees.is_some(),
         })
     }
 
@@ -330,7 +327,6 @@ impl<'a> TraceRegion<'a> {
             bytes,
             header,
             state,
-            has_zone: true,
         })
     }
 
@@ -352,7 +348,6 @@ impl<'a> TraceRegion<'a> {
             bytes: whole(image, at, header.len)?.starting_with(&sound),
             header,
             state: HeaderState::Sound,
-            has_zone: true,
         })
     }
 }

@@ -190,7 +190,7 @@ impl Part for Trace<'_> {
     }
 
     fn takes(&self) -> Option<Range<u64>> {
-        Some(self.region.taken())
+        Some(self.region.range())
     }
 
     fn prepare(&mut self) {

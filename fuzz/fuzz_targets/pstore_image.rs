@@ -45,7 +45,7 @@ fuzz_target!(|file: &[u8]| {
     assert!(parts.is_sorted_by(|a, b| a.end <= b.start));
     let searched: usize = image.data().map(|(_, bytes)| bytes.len()).sum();
     assert!(searched <= file.len());
-    assert_eq!(image.detect().searched, searched as u64);
+    assert_eq!(Discovery::new(&image).detection.searched, searched as u64);
 });
 
 /// Reads two bytes from the last one of a segment. The second one exists if the next segment is

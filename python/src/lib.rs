@@ -167,10 +167,9 @@ fn detect(py: Python<'_>, source: Source) -> PyResult<Vec<Region>> {
             Source::Path(path) => Memory::open(path),
         };
         let image = image.map_err(image_error)?;
-        let discovery = Discovery::new(&image);
+        let found = Discovery::new(&image).detection.found;
         image.check().map_err(image_error)?;
-        let found = discovery.detection().found.iter();
-        Ok(found.map(Region::from).collect())
+        Ok(found.iter().map(Region::from).collect())
     })
 }
 

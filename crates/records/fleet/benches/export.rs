@@ -68,7 +68,7 @@ mod linux {
         };
         let discovery = Discovery::new(&image);
         let mut decoded = Vec::new();
-        for found in discovery.detection().convincing() {
+        for found in discovery.detection.convincing() {
             let Some(bytes) = image.read(found.start, found.geometry.len()) else {
                 continue;
             };

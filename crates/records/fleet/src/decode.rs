@@ -271,7 +271,7 @@ impl<'a> Dump<'a> {
     fn image(&mut self, image: &Memory) {
         self.facts.format = Some(image.format().word);
         let discovery = Discovery::new(image);
-        let detection = discovery.detection();
+        let detection = &discovery.detection;
         let mut decoded = Vec::new();
         let is_cut = !detection.is_complete || detection.convincing().len() > MOST_REGIONS;
         let cut = is_cut.then(|| Detection::CUT_SHORT.to_owned());

@@ -76,7 +76,7 @@ fn dumps(effort: Effort) {
         table.row(name, None, move |n| {
             for _ in 0..n {
                 let image = Memory::open(&path).unwrap();
-                let found = image.detect().found;
+                let found = Discovery::new(&image).detection.found;
                 assert_eq!(found[0].params.ecc, 16);
             }
         });

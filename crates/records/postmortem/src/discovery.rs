@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::detect::Detection;
+use crate::detect::{self, Detection};
 use crate::memory::Memory;
 use crate::scan::{Finder, scan, scan_and_detect};
 
@@ -18,7 +18,7 @@ use crate::scan::{Finder, scan, scan_and_detect};
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drivers/pstore/tests/fixtures/plain/image.bin");
 /// let memory = Memory::open(path)?;
 /// let discovery = Discovery::new(&memory);
-/// let region = &discovery.detection().convincing()[0];
+/// let region = &discovery.detection.convincing()[0];
 /// let decoded = [region.start..region.start + region.len as u64];
 /// assert!(discovery.log_rings(&decoded).is_empty());
 /// # Ok::<(), nostall_postmortem::memory::Error>(())
@@ -27,7 +27,8 @@ use crate::scan::{Finder, scan, scan_and_detect};
 pub struct Discovery<'a> {
     pub(crate) memory: &'a Memory,
     pub(crate) within: Range<u64>,
-    detection: Detection,
+    /// The pstore regions.
+    pub detection: Detection,
     /// Addresses of the records of each kind that was searched for.
     found: Vec<(&'static Finder, Vec<u64>)>,
 }
@@ -45,7 +46,7 @@ impl<'a> Discovery<'a> {
                 scan_and_detect(container, within.clone(), finders)
             }
             Some(regions) => (
-                memory.detect_within(regions),
+                detect::in_container(container, regions),
                 scan(container, within.clone(), finders),
             ),
             None => (
@@ -59,11 +60,6 @@ impl<'a> Discovery<'a> {
             detection,
             found: finders.iter().copied().zip(found).collect(),
         }
-    }
-
-    /// Returns the pstore regions.
-    pub const fn detection(&self) -> &Detection {
-        &self.detection
     }
 
     /// Returns the addresses at which records of a kind may start, in order. None if the kind was

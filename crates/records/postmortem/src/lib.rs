@@ -37,7 +37,7 @@
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drivers/pstore/tests/fixtures/plain/image.bin");
 //! let memory = Memory::open(path)?;
 //! let discovery = Discovery::new(&memory);
-//! let found = &discovery.detection().convincing()[0];
+//! let found = &discovery.detection.convincing()[0];
 //! let region = memory.region(found).ok_or("more than 256 MiB, in several parts of the file")?;
 //! let decoded = Decoded::partly(&region, &found.geometry, Writer::HeaderFirst, Unpack::ByTrying);
 //! for record in decoded.records() {

@@ -9,6 +9,7 @@ use std::thread;
 
 use common::noise;
 use nostall_postmortem::detect::detect;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::{MAX_SEGMENTS, Memory};
 use nostall_pstore::{ByteOrder, SIGNATURE, ZoneHeader};
 
@@ -79,7 +80,7 @@ fn hostile_images_need_little_memory_and_large_searches_of_a_process_wait_for_ea
     let segments = peak(|| {
         let image = Memory::from_bytes(file).unwrap();
         assert_eq!(image.segments().len(), MAX_SEGMENTS);
-        assert!(image.detect().is_complete);
+        assert!(Discovery::new(&image).detection.is_complete);
     });
     assert!(segments < 40 << 20, "{segments} bytes for segments");
 

@@ -345,7 +345,7 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a
         0..u64::MAX
     };
     let discovery = discover(image, args.window(), Some(within));
-    let detection = discovery.detection();
+    let detection = &discovery.detection;
     let convincing = detection.convincing().len();
     let decoded = match (all, convincing) {
         // A place that the user gives is also evidence.

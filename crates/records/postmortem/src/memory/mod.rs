@@ -12,7 +12,7 @@
 //! the command that converts them.
 //!
 //! A regular file is mapped, not read: a 4 GiB dump costs only the accessed pages. Holes of a
-//! sparse file are found with `SEEK_DATA` and are not in [`Memory::data`]. [`Memory::detect`]
+//! sparse file are found with `SEEK_DATA` and are not in [`Memory::data`]. [`Discovery`](crate::discovery::Discovery)
 //! searches only this data, so its time and memory depend on the data and not on the size.
 //!
 //! A pipe or device is read into memory, up to 256 MiB. Each wait for its next bytes is bounded:
@@ -73,7 +73,7 @@ pub use file::{MAX_READ, open_file, read_to_end};
 pub use format::{DumpFormat, MAX_SEGMENTS};
 pub use partial::Partial;
 
-use crate::detect::{self, Detection, FoundRegion};
+use crate::detect::FoundRegion;
 use container::{Chunk, Container};
 use file::DumpFile;
 
@@ -237,37 +237,6 @@ impl Memory {
         })
     }
 
-    /// Searches the memory for pstore regions with unknown addresses and parameters.
-    ///
-    /// A region may extend over segments with adjacent addresses, and into holes of the file.
-    ///
-    /// ```
-    /// use nostall_postmortem::memory::Memory;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drivers/pstore/tests/fixtures/plain/image.bin");
-    /// let memory = Memory::open(path)?;
-    /// let detection = memory.detect();
-    /// for found in detection.convincing() {
-    ///     println!("{:#x}: {} bytes", found.start, found.len);
-    /// }
-    /// for found in detection.doubtful() {
-    ///     println!("perhaps at {:#x}: {}", found.start, found.doubts.join("; "));
-    /// }
-    /// # assert_eq!(detection.convincing().len(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn detect(&self) -> Detection {
-        self.detect_within(0..u64::MAX)
-    }
-
-    /// Searches a part of the memory, as [`detect`](Self::detect) does. An end of [`u64::MAX`] is
-    /// the end of the address space.
-    pub fn detect_within(&self, window: Range<u64>) -> Detection {
-        detect::in_container(&*self.0, window)
-    }
-
     /// Returns `len` bytes at a physical address; `None` if the dump lacks any of them.
     ///
     /// The bytes are copied only if they are not contiguous in the file, and then at most
@@ -308,8 +277,8 @@ impl Memory {
         Some(Partial::new(bytes.into(), missing))
     }
 
-    /// Returns the bytes of a region, with the ranges that the dump lacks; `None` if they would have
-    /// to be copied and are more than [`MAX_COPY`].
+    /// Returns the bytes of a region, with the ranges that the dump lacks. `None` if a copy is needed
+    /// and has more than [`MAX_COPY`] bytes.
     pub fn region(&self, found: &FoundRegion) -> Option<Partial<'_>> {
         // The last zone may end before the region, or the image before the zone.
         let zones = self.read(found.start, found.geometry.len());

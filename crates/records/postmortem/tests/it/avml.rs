@@ -9,6 +9,7 @@ use assert_cmd::cargo::cargo_bin;
 use avml::Format;
 use common::{Fixture, noise};
 use nostall_postmortem::detect::detect;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::{DumpFormat, Error, Memory, PhysicalRange};
 use proptest::prelude::*;
 
@@ -38,7 +39,7 @@ fn every_region_is_found_at_its_physical_address_as_in_a_raw_dump() {
         let dump = avml(&[(0x1000, &before), (0x8000_0000, region)]);
         let memory = open(dump);
         assert_eq!((memory.missing(), memory.unknown()), (0, 0));
-        let detection = memory.detect();
+        let detection = Discovery::new(&memory).detection;
         assert_eq!(detection.convincing().len(), 1);
         let found = &detection.convincing()[0];
         let alone = &detect(region).found[0];
@@ -120,7 +121,7 @@ fn a_damaged_chunk_is_missing_and_no_other() {
         doubt.contains("65536 bytes are missing, because their compressed"),
         "{doubt}"
     );
-    assert_eq!(memory.detect().searched, 3 * CHUNK as u64);
+    assert_eq!(Discovery::new(&memory).detection.searched, 3 * CHUNK as u64);
 }
 
 /// Damages the checksum of the compressed chunk with this index in a dump of one range.
@@ -248,6 +249,6 @@ proptest! {
         if let Some(read) = memory.read(at, most) {
             prop_assert_eq!(read.len(), most);
         }
-        memory.detect();
+        Discovery::new(&memory);
     }
 }

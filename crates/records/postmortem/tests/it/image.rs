@@ -4,9 +4,11 @@ use crate::recordings as common;
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use common::{Fixture, noise};
 use nostall_postmortem::detect::detect;
+use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::memory::{
     DumpFormat, Error, MAX_COPY, MAX_SEGMENTS, Memory, PhysicalRange,
 };
@@ -335,12 +337,11 @@ fn a_region_at_the_end_of_the_address_space_is_whole() {
         let image = open(&lime(&[(start, u64::MAX, region)])).unwrap();
         assert_eq!(image.missing(), 0);
         assert_has(&image, start, region);
-        let found = image.detect_within(start..u64::MAX).found;
+        let within =
+            |window: Range<u64>| Discovery::within(&image, window.clone(), Some(window)).detection;
+        let found = within(start..u64::MAX).found;
         assert_eq!(found[0].len, region.len());
-        assert_eq!(
-            image.detect_within(0..u64::MAX - 1).searched,
-            region.len() as u64 - 2
-        );
+        assert_eq!(within(0..u64::MAX - 1).searched, region.len() as u64 - 2);
     }
 }
 
@@ -451,7 +452,7 @@ fn a_file_that_is_not_regular_is_read() {
 /// Asserts that the image has this region at `start`, and no other.
 #[track_caller]
 fn assert_has(image: &Memory, start: u64, region: &[u8]) {
-    let (found, alone) = (image.detect(), detect(region));
+    let (found, alone) = (Discovery::new(image).detection, detect(region));
     assert_eq!(found.convincing().len(), 1, "{found:#x?}");
     let (found, alone) = (&found.convincing()[0], &alone.convincing()[0]);
     assert_eq!((found.start, found.len), (start, region.len()));
@@ -497,7 +498,8 @@ fn a_region_in_segments_that_are_not_adjacent_is_not_joined() {
     let image = &Fixture::load("plain").image;
     let (first, second) = image.split_at(0x2_0000);
     let lime = lime(&[(0, 0x1_ffff, first), (0x2_1000, 0x4_0fff, second)]);
-    let detection = open(&lime).unwrap().detect();
+    let image = open(&lime).unwrap();
+    let detection = Discovery::new(&image).detection;
     assert!(!detection.found.is_empty());
     assert!(detection.found.iter().all(|it| it.len <= first.len()));
 }
@@ -516,7 +518,7 @@ fn segments_that_share_a_part_of_the_file_are_searched_once() {
             file.resize(at as usize, 0);
             let image = open(&[&file[..], &memory].concat()).unwrap();
             assert_eq!(image.segments().len() as u64, count);
-            let detection = image.detect();
+            let detection = Discovery::new(&image).detection;
             assert_eq!(detection.searched, len, "{count} segments, {gap:#x} apart");
             assert_has(&image, 0, region);
         }
@@ -575,7 +577,7 @@ fn the_data_of_a_sparse_file_is_searched_without_its_small_holes() {
         let file = sparse(len, parts, &region);
         let image = Memory::open(file.path()).unwrap();
         assert_has(&image, len - (1 << 20), &region);
-        let searched = image.detect().searched;
+        let searched = Discovery::new(&image).detection.searched;
         // A file system may store more than was written, in blocks of up to 64 KiB.
         let data = parts * 4096;
         assert!((data..=16 * data).contains(&searched), "{searched}");

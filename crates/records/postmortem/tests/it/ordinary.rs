@@ -64,8 +64,9 @@ fn no_region_is_found_in_the_files_of_a_system() {
         if let Ok(image) = Memory::open_raw(path) {
             let len: usize = image.data().map(|(_, bytes)| bytes.len()).sum();
             if total + len <= MOST && images.len() < 10_000 {
-                assert_none(&image.detect(), &path.display().to_string());
-                let traces = Discovery::within(&image, 0..u64::MAX, None).traces(&[]);
+                let discovery = Discovery::new(&image);
+                assert_none(&discovery.detection, &path.display().to_string());
+                let traces = discovery.traces(&[]);
                 assert!(traces.is_empty(), "{}: {traces:?}", path.display());
                 total += len;
                 images.push(image);

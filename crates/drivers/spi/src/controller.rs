@@ -34,6 +34,47 @@ pub enum Level {
 ///
 /// Only one context at a time calls these methods. No call waits for longer than the time of a few
 /// words, except [`transfer`](Self::transfer) on a blocking bus.
+///
+/// # Example
+///
+/// The five methods without a default, for a controller that receives what it sends:
+///
+/// ```
+/// use nostall_io::HostClock;
+/// use nostall_spi::{AsyncController, Bare, Bus, Capabilities, Controller, Fault, Level};
+/// use nostall_spi::{Progress, Settings, Transfer, Wire, Words};
+///
+/// struct Echo;
+///
+/// impl Controller for Echo {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::least(2) // mode 0, 8-bit words, two chip-select lines
+///     }
+///     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+///         Ok(wire.clock) // the actual clock
+///     }
+///     fn select(&mut self, _: Level) -> Result<(), Fault> {
+///         Ok(())
+///     }
+///     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+///         while let Some(word) = words.next_word() {
+///             words.receive(word);
+///         }
+///         Ok(Progress::Done)
+///     }
+///     fn abort(&mut self) -> Result<(), Fault> {
+///         Ok(())
+///     }
+/// }
+/// impl AsyncController for Echo {} // for awaited devices
+///
+/// let bus = Bus::new(Echo, Bare(HostClock::new()));
+/// let device = bus.device(Settings::new(1_000_000, 1))?;
+/// let mut bytes = [1, 2, 3];
+/// device.sync(&mut [Transfer::in_place(&mut bytes)])?;
+/// assert_eq!(bytes, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a controller of an SPI bus",
     note = "a HAL's `SpiBus` and its chip selects are one: `Hal::new(bus, [pin], (8_000_000, MODE_0))`"
@@ -122,7 +163,7 @@ pub trait Waits {
 
 /// Controller whose transfers can be awaited.
 ///
-/// The default is right for controllers that report [`Progress`]. The futures may be dropped at any
+/// The default is right for controllers that report [`Progress`] ([example](Controller#example)). The futures may be dropped at any
 /// time; the hardware must not access the words afterwards.
 #[diagnostic::on_unimplemented(
     message = "transfers of `{Self}` cannot be awaited",

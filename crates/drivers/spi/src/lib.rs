@@ -46,7 +46,12 @@
 //! ```
 //!
 //! [`Device`] and [`Locked`] implement `embedded_hal::spi::SpiDevice`, and its asynchronous
-//! counterpart if the controller is an [`AsyncController`].
+//! counterpart if the controller is an [`AsyncController`]. [`AsyncHal`](controllers::AsyncHal) is
+//! one on an asynchronous `SpiBus`. [`Controller`] shows the smallest one of your own.
+//!
+//! Feature `std` adds `Threads`, and on a host the critical section that `Bare` needs as well. A
+//! board needs no `std`: its HAL provides a `critical-section`. A program that implements a clock or
+//! a platform depends on nostall-io too, for `Clock` and `Nanos`.
 //!
 //! # The protocol
 //!

@@ -27,6 +27,27 @@ const POLL: Nanos = Nanos(10);
 /// The bus needs no blocking interface. Blocking callers poll its transfers in place, and keep the
 /// CPU meanwhile. They give up after 2^24 polls, plus one for each 5 ns of the transfer's time.
 /// When a transfer's future is dropped, it must stop the DMA.
+///
+/// ```
+/// use embedded_hal::digital::OutputPin;
+/// use embedded_hal_async::spi::SpiBus;
+/// use nostall_io::Clock;
+/// use nostall_spi::controllers::AsyncHal;
+/// use nostall_spi::{Bare, Bus, MODE_0, Settings, Transfer};
+///
+/// async fn identity(
+///     spi: impl SpiBus,
+///     pins: [impl OutputPin; 2],
+///     timer: impl Clock,
+/// ) -> Result<[u8; 3], Box<dyn std::error::Error>> {
+///     let bus = Bus::new(AsyncHal::new(spi, pins, (8_000_000, MODE_0)), Bare(timer));
+///     let flash = bus.device(Settings::new(8_000_000, 0))?; // also an asynchronous `SpiDevice`
+///     let mut id = [0; 3];
+///     let message = &mut [Transfer::write(&[0x9f]), Transfer::read(&mut id)];
+///     flash.transfer_async(message).await?;
+///     Ok(id)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct AsyncHal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 

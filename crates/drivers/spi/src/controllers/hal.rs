@@ -12,11 +12,34 @@ use crate::words::Words;
 
 /// Controller on a blocking embedded-hal bus and chip-select [`Lines`].
 ///
+/// ```
+/// use embedded_hal::{digital::OutputPin, spi::SpiBus};
+/// use nostall_io::Clock;
+/// use nostall_spi::controllers::Hal;
+/// use nostall_spi::{Bare, Bus, MODE_0, Settings};
+///
+/// fn run(
+///     spi: impl SpiBus,
+///     pins: [impl OutputPin; 2],
+///     timer: impl Clock,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let bus = Bus::new(Hal::new(spi, pins, (8_000_000, MODE_0)), Bare(timer));
+///     let flash = bus.device(Settings::new(20_000_000, 0))?; // gets the bus's 8 MHz
+///     let sensor = bus.device(Settings::new(8_000_000, 1))?;
+///     flash.write(&[0x9f])?;
+///     sensor.write(&[0x20, 0x57])?;
+///     Ok(())
+/// }
+/// ```
+///
+/// In a `static`, its type is `Hal<Spi, [Pin; 2]>`.
+///
 /// It is an [`AsyncController`] if the bus also has the asynchronous interface; then a transfer's
 /// future must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus that has
 /// only the asynchronous interface.
 ///
-/// A blocking transfer ends when the bus's method returns: it has no time limit.
+/// A blocking transfer ends when the bus's method returns: it has no time limit. `SpiBus::read` is
+/// not called: to receive only, `transfer_in_place` sends [`Settings::fill`](crate::Settings::fill).
 #[derive(Debug)]
 pub struct Hal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 

@@ -9,6 +9,9 @@ use nostall_io::{Clock, Nanos};
 /// No method may wait for a lock that the context of a log call may hold. A method other than
 /// [`cpu`](Self::cpu) and [`input_ready`](Self::input_ready) may log. The console then only stores
 /// the record.
+///
+/// [`open`](crate::SystemConsole::open) needs `Clone`: the port's driver and its two spares for a
+/// panic each have a clone as their clock. So all clones show the same time.
 pub trait Kernel: Clock {
     /// Returns the calling CPU's number, counted from 0 without gaps. Must not log.
     fn cpu(&self) -> u16;

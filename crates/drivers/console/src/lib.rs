@@ -18,8 +18,15 @@
 //! A kernel with a serial port starts with [`SystemConsole`] (feature `uart`, on by default). It has
 //! all parts in one `static`: log, standard output, receive and panic. The kernel implements one
 //! trait, [`Kernel`], with two methods and a clock. It needs no timer. The names of nostall-io and
-//! nostall-uart that it needs are re-exported. The features `log` and `tracing` add front ends. The
-//! rest of this page describes the parts.
+//! nostall-uart that it needs are re-exported. The features `log` and `tracing` add front ends.
+//!
+//! A whole program for a host. A kernel has another port, and its console in a `static`:
+//!
+//! ```
+#![doc = include_str!("../examples/host.rs")]
+//! ```
+//!
+//! The rest of this page describes the parts.
 //!
 //! # Example of the parts
 //!

@@ -20,7 +20,7 @@ impl Nanos {
     ///
     /// No time from 2^63 ns (292 years) [is known](Self::is_known), so a deadline computed from
     /// this is also unknown. For a driver, a clock that returns this is stopped, and waits end
-    /// after a number of polls. When its rate is set, the clock goes back to the time since its
+    /// after a number of polls ([`Timeout`](crate::Timeout)). When its rate is set, the clock goes back to the time since its
     /// start.
     pub const UNKNOWN: Self = Self(3 << 62);
 

@@ -263,8 +263,11 @@ impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
     /// # Errors
     ///
     /// Returns [`OpenError`] if no port answers or the settings are not possible. Also if the port to
-    /// replace is in use, or another CPU has panicked. The console then keeps its old port, if any. If that is the same
-    /// hardware, its line may already have the new settings: open it again.
+    /// replace is in use, or another CPU has panicked. The console then keeps its old port, if any. If
+    /// that is the same hardware, its line may already have the new settings: open it again.
+    ///
+    /// Without a port, all calls go on, and records stay in the ring for a later `open` or a debugger.
+    /// So a kernel logs the error, and tries another port or none.
     pub fn open(
         &self,
         registers: R,
@@ -364,8 +367,14 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     }
 
     /// Does the work that is due: sends the bytes that the port takes now. Returns the time of the
-    /// next call; `None` means after the next record, or [`Kernel::set_timer`]. For the main loop, the idle loop, the end of a periodic
-    /// tick's handler, a [printer task](Self::with_printer), and once when timers exist.
+    /// next call; `None` means after the next record, or [`Kernel::set_timer`]. If the clock has no
+    /// rate, the time [is unknown](Nanos::is_known), and means soon. For the main loop, the idle loop,
+    /// the end of a periodic tick's handler, a [printer task](Self::with_printer), and once when timers
+    /// exist.
+    ///
+    /// A call sends about one FIFO, which for 16 bytes at 115,200 baud lasts 1.4 ms. With rarer calls
+    /// the log comes later. If more is logged meanwhile than the ring holds, the oldest records are
+    /// lost.
     ///
     /// Also calls [`Kernel::set_timer`] for the rest, except in a printer task, which makes one
     /// offer. Call it with preemption off, except there.

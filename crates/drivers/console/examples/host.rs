@@ -1,0 +1,36 @@
+//! The console of a kernel without a clock and a timer, on a host. The port is a model.
+//!
+//!     cargo run -p nostall-console --example host
+
+use nostall_console::{Clock, Kernel, Level, LineSettings, Nanos, Ring, Slot, SystemConsole};
+use nostall_devices::uart::{Profile, Uart};
+
+static RING: Ring<[Slot; 2340]> = Ring::new();
+
+#[derive(Clone)]
+struct Services;
+
+impl Clock for Services {
+    fn now(&self) -> Nanos {
+        Nanos::UNKNOWN
+    }
+}
+
+impl Kernel for Services {
+    fn cpu(&self) -> u16 {
+        0
+    }
+    fn without_interrupts<T>(&self, act: impl FnOnce() -> T) -> T {
+        act() // the model has no interrupts
+    }
+}
+
+fn main() -> Result<(), nostall_console::OpenError> {
+    let (port, _) = Uart::in_virtual_time(Profile::PC_16550A, std::io::stdout());
+    let console = SystemConsole::new(&RING, Services);
+    console.log(Level::Info, "boot", format_args!("waits in the ring"));
+    console.open(&*Box::leak(Box::new(port)), LineSettings::baud(115_200))?;
+    while console.poll().is_some() {} // the main loop
+    console.panic(format_args!("the end"));
+    Ok(())
+}

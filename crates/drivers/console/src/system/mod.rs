@@ -442,7 +442,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
         }
     }
 
-    /// Handles the port's interrupt: receives, and returns the number of bytes. Never waits.
+    /// Handles the port's interrupt: receives, and returns the number of bytes. Never waits. A kernel
+    /// without interrupts calls it in its main loop, beside [`poll`](Self::poll).
     ///
     /// If the port is in use, its user receives when it releases it. [`Kernel::input_ready`] is
     /// called in both cases.

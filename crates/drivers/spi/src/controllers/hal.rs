@@ -24,8 +24,8 @@ use crate::words::Words;
 ///     timer: impl Clock,
 /// ) -> Result<(), Box<dyn std::error::Error>> {
 ///     let bus = Bus::new(Hal::new(spi, pins, (8_000_000, MODE_0)), Bare(timer));
-///     let flash = bus.device(Settings::new(20_000_000, 0))?; // gets the bus's 8 MHz
-///     let sensor = bus.device(Settings::new(8_000_000, 1))?;
+///     let flash = bus.device(Settings::new(20_000_000, 0))?; // runs at the bus's 8 MHz
+///     let sensor = bus.device(Settings::new(8_000_000, 1))?; // a slower one is refused
 ///     flash.write(&[0x9f])?;
 ///     sensor.write(&[0x20, 0x57])?;
 ///     Ok(())

@@ -20,7 +20,7 @@
 //! trait, [`Kernel`], with two methods and a clock. It needs no timer. The names of nostall-io and
 //! nostall-uart that it needs are re-exported. The features `log` and `tracing` add front ends.
 //!
-//! A whole program for a host. A kernel has another port, and its console in a `static`:
+//! A whole program for a host. A kernel has its own port and clock, and its console in a `static`:
 //!
 //! ```
 #![doc = include_str!("../examples/host.rs")]

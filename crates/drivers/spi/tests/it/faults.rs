@@ -1,8 +1,6 @@
 //! Controllers that fail, and callers that vanish. Each has a defined result, no device stays
 //! selected, and the bus continues to work.
 
-use crate::common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -443,7 +441,7 @@ fn a_callback_that_always_submits_does_not_block_callers() {
         RAN.fetch_add(1, Ordering::Relaxed);
         AGAIN.get().unwrap()();
     }
-    let device = Box::leak(Box::new(bus.device(common::device(1)).unwrap()));
+    let device = Box::leak(Box::new(bus.device(crate::common::device(1)).unwrap()));
     let submit = || {
         device
             .submit_then(&mut [Transfer::write(&[])], &again, 0)
@@ -467,7 +465,12 @@ fn a_callback_that_always_submits_does_not_block_callers() {
     });
     gets_on(&|| _ = bus.poll());
     gets_on(&|| assert!(bus.poll().is_some()));
-    gets_on(&|| bus.device(common::device(2)).unwrap().write(&[1]).unwrap());
+    gets_on(&|| {
+        bus.device(crate::common::device(2))
+            .unwrap()
+            .write(&[1])
+            .unwrap()
+    });
 }
 
 #[test]

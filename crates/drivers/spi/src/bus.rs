@@ -20,8 +20,9 @@ use crate::waiting::Waiting;
 
 /// Bus shared by its callers, each of which drives it for its own messages.
 ///
-/// See the [crate's documentation](crate). Sizes stand only in its declaration, as [`Slots`]. It
-/// dereferences to a bus with [any slots](AnySlots), which has the methods.
+/// See the [crate's documentation](crate). Threads may share it if its controller is [`Send`] and its
+/// platform [`Sync`]: in a `static`, an `Arc`, or a scope. Sizes stand only in its declaration, as
+/// [`Slots`]. It dereferences to a bus with [any slots](AnySlots), which has the methods.
 pub struct Bus<C, P, T: ?Sized = Slots> {
     pub(crate) gate: Gate,
     /// Accessed only by the owner.

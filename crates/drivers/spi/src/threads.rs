@@ -16,7 +16,8 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 use crate::timer;
 
-/// Platform for threads. It has a worker while a thread is in [`serve`](Self::serve).
+/// Platform for threads, and for futures of any executor on them. It has a worker while a thread is in
+/// [`serve`](Self::serve).
 ///
 /// A signal handler must not use the bus: it may interrupt its own thread's critical section.
 #[derive(Debug, Default)]

@@ -26,7 +26,8 @@ const POLL: Nanos = Nanos(10);
 ///
 /// The bus needs no blocking interface. Blocking callers poll its transfers in place, and keep the
 /// CPU meanwhile. They give up after 2^24 polls, plus one for each 5 ns of the transfer's time.
-/// When a transfer's future is dropped, it must stop the DMA.
+/// When a transfer's future is dropped, it must stop the DMA. The same methods of the bus are called
+/// as by [`Hal`](super::Hal).
 ///
 /// ```
 /// use embedded_hal::digital::OutputPin;

@@ -40,6 +40,7 @@ use crate::words::Words;
 ///
 /// A blocking transfer ends when the bus's method returns: it has no time limit. `SpiBus::read` is
 /// not called: to receive only, `transfer_in_place` sends [`Settings::fill`](crate::Settings::fill).
+/// The hardware is not put to sleep: embedded-hal has no method for it.
 #[derive(Debug)]
 pub struct Hal<B, L, K = (u32, Mode)>(Parts<B, L, K>);
 

@@ -20,7 +20,9 @@ pub trait Configure<B> {
     /// [`Capabilities::least`] and more modes or clocks. Words have 8 bits.
     fn capabilities(&self, lines: u8) -> Capabilities;
 
-    /// Sets the bus. Returns the actual clock in hertz; with 0, the message is refused.
+    /// Sets the bus. Returns the actual clock in hertz; with 0, the message is refused. Called when
+    /// and as [`Controller::set`](crate::Controller::set) is: only after a change, with no device
+    /// selected. It cannot wait for the bus.
     ///
     /// # Errors
     ///

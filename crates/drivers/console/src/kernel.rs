@@ -20,7 +20,7 @@ pub trait Kernel: Clock {
     /// may be nested.
     ///
     /// Must mask interrupts. Otherwise a record of an interrupting handler counts as the console's
-    /// own, and may be left out.
+    /// own, and may be left out. A kernel that never enables interrupts only calls `critical`.
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T;
 
     /// Arms this CPU's timer, replacing the time that the console has set before. An earlier

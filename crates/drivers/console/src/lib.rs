@@ -20,7 +20,8 @@
 //! trait, [`Kernel`], with two methods and a clock. It needs no timer. The names of nostall-io and
 //! nostall-uart that it needs are re-exported. The features `log` and `tracing` add front ends.
 //!
-//! A whole program for a host. A kernel has its own port and clock, and its console in a `static`:
+//! A whole program for a host. Its port is a model of nostall-devices, for one thread, whose time passes
+//! only with its clock. A kernel has its own port and clock, and its console in a `static`:
 //!
 //! ```
 #![doc = include_str!("../examples/host.rs")]

@@ -361,8 +361,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
 
     /// Waits until all records logged before the call are sent and their last bit is on the line,
     /// up to `bound`. Returns whether that is so. Does not wait for records added meanwhile. For
-    /// early boot and for an orderly shutdown. While the clock stands still, `bound` limits
-    /// the number of polls.
+    /// early boot and for an orderly shutdown. Sends nothing after a panic; [`flush`] does. While
+    /// the clock stands still, `bound` limits the number of polls.
     pub fn settle(&self, bound: Nanos) -> bool {
         self.settle_until(&mut self.timeout(bound))
     }

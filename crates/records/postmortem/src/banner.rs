@@ -88,7 +88,7 @@ pub(crate) mod output {
     pub static OUTPUT: Output = Output {
         plural: "banners",
         most: MOST,
-        rank: 3,
+        takes_memory: false,
         is_record: false,
         open,
     };

@@ -28,10 +28,10 @@ macro_rules! kind {
     };
 }
 
-/// The kinds, in the order in which they take their memory.
-pub(crate) static KINDS: [Kind; 4] = [
-    kind!(trace_region::FINDER, traces::OUTPUT),
+/// The kinds, in the order of output.
+pub(crate) static KINDS: &[Kind] = &[
     kind!(log_ring::FINDER, rings::OUTPUT),
+    kind!(trace_region::FINDER, traces::OUTPUT),
     kind!(ftrace_ring::FINDER, buffers::OUTPUT),
     kind!(banner::FINDER, banner::output::OUTPUT),
 ];
@@ -57,7 +57,7 @@ impl<'a> Discovery<'a> {
         within: Range<u64>,
         regions: Option<Range<u64>>,
     ) -> Self {
-        let finders = KINDS.each_ref().map(|kind| kind.finder);
+        let finders: Vec<_> = KINDS.iter().map(|kind| kind.finder).collect();
         Self::of_kinds(memory, within, regions, &finders)
     }
 }

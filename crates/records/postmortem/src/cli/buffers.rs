@@ -22,7 +22,7 @@ use crate::symbols::Symbols;
 pub static OUTPUT: Output = Output {
     plural: "ring buffers",
     most: MOST,
-    rank: 2,
+    takes_memory: false,
     is_record: true,
     open,
 };

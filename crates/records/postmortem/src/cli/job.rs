@@ -18,7 +18,7 @@ use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{self, Style, is_closed, note, to_stdout};
-use super::part::{Opening, Output, Part};
+use super::part::{Opening, Output, Part, Parts};
 use super::region::{self, Meant, Region};
 use super::swap::Swap;
 use super::text::{self, Escaped};
@@ -139,13 +139,15 @@ impl Job<'_> {
             formats: &self.formats,
             offset: args.kaslr_offset,
         };
-        let mut parts = KINDS.each_ref().map(|kind| {
-            let output = kind.output;
-            let parts = (output.open)(&opening, &taken);
-            taken.extend(parts.iter().filter_map(|part| part.takes()));
-            (output, parts)
-        });
-        parts.sort_by_key(|(output, _)| output.rank);
+        let outputs = KINDS.iter().map(|kind| (kind.output, Parts::new()));
+        let mut parts: Vec<_> = outputs.collect();
+        for takes_memory in [true, false] {
+            let outputs = parts.iter_mut();
+            for (output, parts) in outputs.filter(|it| it.0.takes_memory == takes_memory) {
+                *parts = (output.open)(&opening, &taken);
+                taken.extend(parts.iter().filter_map(|part| part.takes()));
+            }
+        }
         self.ensure_new(
             parts
                 .iter()
@@ -357,7 +359,7 @@ impl Job<'_> {
             self.note(format_args!("{line}"));
         }
         if args.format == Format::Linux {
-            let trust = text::trust(Trust::Unchecked);
+            let trust = text::trust(part.trust());
             self.note(format_args!("{name}: {trust}"));
         }
         Ok(part.outcome(input))

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
+use nostall_pstore::Trust;
 use nostall_tracefile::linux::Formats;
 
 use super::input::Input;
@@ -58,6 +59,11 @@ pub trait Part {
         None
     }
 
+    /// Returns the trust level of its least trusted byte.
+    fn trust(&self) -> Trust {
+        Trust::Unchecked
+    }
+
     /// Writes a line with its numbers and trust level.
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()>;
 
@@ -88,11 +94,11 @@ pub struct Output {
     pub plural: &'static str,
     /// Maximum number of parts that are opened.
     pub most: usize,
-    /// Place of the kind in the order of output, from 0.
-    pub rank: u8,
+    /// Whether its parts take memory, in which no other kind has parts. It is then opened before others.
+    pub takes_memory: bool,
     /// Whether a part is a record of the crash. Otherwise advice is given if no other kind has parts.
     pub is_record: bool,
-    /// Opens the parts outside the memory that earlier kinds take.
+    /// Opens the parts outside the memory that is taken.
     pub open: for<'a> fn(&Opening<'a>, &[Range<u64>]) -> Parts<'a>,
 }
 

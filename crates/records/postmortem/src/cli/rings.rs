@@ -20,7 +20,7 @@ use crate::log_ring::{FoundRing, LogEntry, MOST};
 pub static OUTPUT: Output = Output {
     plural: "rings",
     most: MOST,
-    rank: 0,
+    takes_memory: false,
     is_record: true,
     open,
 };

@@ -25,7 +25,7 @@ use crate::trace_region::{MOST, TraceRegion};
 pub static OUTPUT: Output = Output {
     plural: "traces",
     most: MOST,
-    rank: 1,
+    takes_memory: true,
     is_record: true,
     open,
 };

@@ -179,10 +179,10 @@ const SIZE: u8 = (LARGEST >> 24) as u8 - 1;
 /// size's highest byte is the eighth after it in both byte orders. The code has no branch, so that
 /// the compiler compares whole vectors.
 fn has_letter(piece: &[u8; PIECE + AROUND]) -> bool {
-    let hits = (1..=PIECE).fold(0, |hits, at| {
-        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE))
-    });
-    hits != 0
+    let sizes = &piece[AROUND..];
+    let pairs = piece[1..=PIECE].iter().zip(sizes);
+    let hit = |letter: u8, size: u8| u8::from((letter == HIGHEST) & (size <= SIZE));
+    pairs.fold(0, |hits, (letter, size)| hits | hit(*letter, *size)) != 0
 }
 
 /// Returns whether any of these bytes is also beside the next lower byte of a signature.

@@ -78,4 +78,4 @@ mod scan;
 
 pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use geometry::Geometry;
-pub use linux::{LinuxFile, Worth};
+pub use linux::{FileTrust, LinuxFile};

@@ -36,7 +36,7 @@ enum Contents<'a> {
 
 /// Trust level of a file's bytes, which the file itself does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worth {
+pub struct FileTrust {
     /// Lowest trust level of the bytes.
     pub trust: Trust,
     /// Unverified ranges, in order.
@@ -137,11 +137,11 @@ impl LinuxFile<'_> {
     /// # Errors
     ///
     /// The error of `out`.
-    pub fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<Worth> {
+    pub fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<FileTrust> {
         match &self.contents {
             Contents::Text(text, trust) => {
                 out.write_all(&text.bytes)?;
-                Ok(Worth {
+                Ok(FileTrust {
                     trust: *trust,
                     unverified: text.unverified.clone(),
                 })
@@ -240,7 +240,7 @@ impl<'a> LinuxTrace<'a> {
         self.zones().map(|zone| zone.len() / unit * unit).sum()
     }
 
-    fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<Worth> {
+    fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<FileTrust> {
         let Geometry {
             record_format,
             order,
@@ -259,7 +259,7 @@ impl<'a> LinuxTrace<'a> {
             len: 0,
             trust: Trust::Verified,
             written: 0,
-            worth: Worth {
+            file_trust: FileTrust {
                 trust: Trust::Verified,
                 unverified: Vec::new(),
             },
@@ -284,7 +284,7 @@ impl<'a> LinuxTrace<'a> {
         }
         // Linux reads part of the notice as a record.
         lines.push(&notice, Trust::Unverified)?;
-        Ok(lines.worth)
+        Ok(lines.file_trust)
     }
 }
 
@@ -301,7 +301,7 @@ struct Lines<'l, W: ?Sized> {
     len: usize,
     trust: Trust,
     written: usize,
-    worth: Worth,
+    file_trust: FileTrust,
 }
 
 impl<W: Write + ?Sized> Lines<'_, W> {
@@ -332,9 +332,9 @@ impl<W: Write + ?Sized> Lines<'_, W> {
             writeln!(self.out, "{line}")?;
             let end = self.written + line.len() + 1;
             if self.trust == Trust::Unverified {
-                mark(&mut self.worth.unverified, self.written..end);
+                mark(&mut self.file_trust.unverified, self.written..end);
             }
-            self.worth.trust = self.worth.trust.max(self.trust);
+            self.file_trust.trust = self.file_trust.trust.max(self.trust);
             self.written = end;
         }
         (self.len, self.trust) = (0, Trust::Verified);

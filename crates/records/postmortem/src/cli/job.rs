@@ -28,7 +28,7 @@ use crate::ftrace_ring;
 use crate::kinds::KINDS;
 use crate::memory::Memory;
 use crate::symbols::Symbols;
-use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
+use crate::{Decoded, FileTrust, LinuxFile, Record, ZoneReport};
 
 /// Runs the command with these arguments.
 ///
@@ -415,7 +415,7 @@ impl Job<'_> {
         }
     }
 
-    fn order(&self) -> text::Order {
+    fn order(&self) -> text::CallSequence {
         if self.args.per_cpu {
             |calls, each| calls.by_cpu().try_for_each(each)
         } else {
@@ -484,16 +484,16 @@ impl Job<'_> {
             let heading = heading
                 .as_ref()
                 .map_or(String::new(), |heading| format!("{heading}: "));
-            let mut worth = None;
+            let mut trust = None;
             to_stdout(|out| {
                 writeln!(out, "{between}==> {heading}{} <==", file.name)?;
-                worth = Some(match self.style {
+                trust = Some(match self.style {
                     Style::Plain => file.write_to(out)?,
                     Style::Safe | Style::Colour => file.write_to(&mut Escaped(out))?,
                 });
                 Ok(())
             })?;
-            self.worth(file, worth);
+            self.note_trust(file, trust);
         }
         Ok(all.len())
     }
@@ -505,15 +505,15 @@ impl Job<'_> {
         files::prepare(folder, &paths, force)?;
         for file in &all {
             let write = |out: &mut dyn Write| file.write_to(out);
-            let worth = files::write(folder, &file.name, file.seconds, force, write)?;
-            self.worth(file, Some(worth));
+            let trust = files::write(folder, &file.name, file.seconds, force, write)?;
+            self.note_trust(file, Some(trust));
         }
         Ok(all.len())
     }
 
     /// Prints the trust level on standard error, because Linux's files cannot contain it.
-    fn worth(&self, file: &LinuxFile<'_>, worth: Option<Worth>) {
-        let Some(Worth { trust, unverified }) = worth else {
+    fn note_trust(&self, file: &LinuxFile<'_>, trust: Option<FileTrust>) {
+        let Some(FileTrust { trust, unverified }) = trust else {
             return;
         };
         if file.name.ends_with(".enc.z") {

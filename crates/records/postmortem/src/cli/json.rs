@@ -12,7 +12,7 @@ use super::names::Names;
 use super::outcome::Status;
 use super::region::{Other, Region};
 use super::swap::Swap;
-use super::text::Order;
+use super::text::CallSequence;
 use crate::detect::FoundRegion;
 use crate::memory::Memory;
 use crate::{Content, Decoded, Packing, Record, Text, ZoneReport};
@@ -293,7 +293,7 @@ pub fn end(
 /// Writes one record; a trace is followed by a line for each call.
 pub fn record(
     record: &Record<'_>,
-    order: Order,
+    order: CallSequence,
     names: &Names,
     record_format: RecordFormat,
     out: &mut (impl Write + ?Sized),

@@ -28,7 +28,7 @@ const RANGES: usize = 6;
 const PIECE: usize = 4096;
 
 /// Function that reads the calls of a trace in the requested order.
-pub type Order = fn(&Calls<'_>, &mut dyn FnMut(Call) -> io::Result<()>) -> io::Result<()>;
+pub type CallSequence = fn(&Calls<'_>, &mut dyn FnMut(Call) -> io::Result<()>) -> io::Result<()>;
 
 /// Writes a heading line above the records of a region.
 pub fn heading(line: &str, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
@@ -39,7 +39,7 @@ pub fn heading(line: &str, style: Style, out: &mut (impl Write + ?Sized)) -> io:
 /// Writes a record: its summary, its contents, an empty line.
 pub fn write(
     record: &Record<'_>,
-    order: Order,
+    order: CallSequence,
     names: &Names,
     style: Style,
     out: &mut (impl Write + ?Sized),
@@ -184,7 +184,7 @@ fn worth(record: &Record<'_>, style: Style, out: &mut (impl Write + ?Sized)) -> 
 /// Writes the contents of a record.
 fn contents(
     record: &Record<'_>,
-    order: Order,
+    order: CallSequence,
     names: &Names,
     style: Style,
     out: &mut (impl Write + ?Sized),
@@ -209,7 +209,7 @@ fn contents(
 /// Writes a record's file: its contents, or the bytes of a record that is still compressed.
 pub fn file(
     record: &Record<'_>,
-    order: Order,
+    order: CallSequence,
     names: &Names,
     out: &mut (impl Write + ?Sized),
 ) -> io::Result<()> {

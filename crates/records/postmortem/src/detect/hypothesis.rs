@@ -1,7 +1,7 @@
 //! A hypothesis about the zones of a region: Linux's division, computed backwards.
 
 use super::Grade;
-use super::witness::Evidence;
+use super::scorer::Evidence;
 use nostall_pstore::ByteOrder;
 use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, SIGNATURE, ZoneOrder};
 
@@ -77,7 +77,7 @@ pub(super) struct Hypothesis {
     /// Evidence in the bytes.
     pub(super) evidence: Evidence,
     /// Number of headers inside the region that belong to none of its zones.
-    pub(super) strangers: usize,
+    pub(super) unexplained_headers: usize,
     /// Score in bits: how well the hypothesis explains the bytes, and how usual it is.
     pub(super) score: i32,
 }
@@ -276,7 +276,7 @@ mod tests {
                     order: ByteOrder::Little,
                     trace: SIGNATURE,
                     evidence: Evidence::default(),
-                    strangers: 0,
+                    unexplained_headers: 0,
                     score: 0,
                 };
                 prop_assert!(hypothesis.records.count <= Records::most(hypothesis.records.zone.max(1)));

@@ -11,9 +11,9 @@ mod found;
 mod hypothesis;
 mod records;
 mod report;
+mod scorer;
 mod search;
 mod solve;
-mod witness;
 
 use std::ops::Range;
 use std::vec::Vec;
@@ -102,7 +102,8 @@ fn goes_on(headers: &[Candidate], better: &Hypothesis, hypothesis: &Hypothesis) 
     let (first, last) = (better.start, better.start + better.used());
     let before = until(first.max(start)) - until(start);
     let after = until(end) - until(last.min(end));
-    hypothesis.grade() == Grade::Convincing && before + after >= SEVERAL + hypothesis.strangers
+    hypothesis.grade() == Grade::Convincing
+        && before + after >= SEVERAL + hypothesis.unexplained_headers
 }
 
 fn overlap(a: &Hypothesis, b: &Hypothesis) -> bool {

@@ -211,10 +211,10 @@ fn doubts(
             counted(missing, "zone")
         ));
     }
-    if hypothesis.strangers > 0 {
+    if hypothesis.unexplained_headers > 0 {
         doubts.push(format!(
             "{} where no zone starts",
-            counted(hypothesis.strangers, "header")
+            counted(hypothesis.unexplained_headers, "header")
         ));
     }
     if found.len < found.params.mem_size {

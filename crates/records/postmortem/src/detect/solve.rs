@@ -13,15 +13,15 @@ use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
 use super::records;
+use super::scorer::{Evidence, Scorer, ZoneGuess, has_parity};
 use super::search::{CUT, Candidate};
-use super::witness::{Claim, Evidence, Witness, has_parity};
 use crate::memory::run::Run;
 use nostall_pstore::{ByteOrder, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind, ZoneOrder};
 
 /// Limits for the number of zone checks: in total, and for the first try of each pivot.
-const PATIENCE: usize = 1 << 23;
-const PATIENCE_FIRST: usize = 1 << 14;
-const PATIENCE_EACH: usize = 1 << 19;
+const BUDGET: usize = 1 << 23;
+const BUDGET_FIRST: usize = 1 << 14;
+const BUDGET_EACH: usize = 1 << 19;
 
 /// Limits for the number of kept hypotheses: in total, and of one pivot.
 const KEPT: usize = 4096;
@@ -78,19 +78,19 @@ pub(super) fn solve(searched: &[Searched<'_>]) -> Solved {
 
     let mut solved = Solved::default();
     let all = &mut solved.hypotheses;
-    let mut patience = PATIENCE;
-    for each in [PATIENCE_FIRST, PATIENCE_EACH] {
+    let mut budget = BUDGET;
+    for each in [BUDGET_FIRST, BUDGET_EACH] {
         // A pivot that needs more checks waits for the others.
         order.retain(|&index| {
-            let given = each.min(patience);
+            let given = each.min(budget);
             if given == 0 {
                 return true;
             }
             let Pivot { solver, at, .. } = pivots[index as usize];
             let solver = &solvers[solver as usize];
-            let witness = solver.witness(given);
-            let is_done = solver.solve(&witness, at as usize, all);
-            patience -= given - witness.patience();
+            let scorer = solver.scorer(given);
+            let is_done = solver.solve(&scorer, at as usize, all);
+            budget -= given - scorer.budget();
             !is_done
         });
     }
@@ -285,13 +285,13 @@ impl Solver<'_> {
     }
 
     /// Solves a pivot. Returns whether everything was tried.
-    fn solve(&self, witness: &Witness<'_>, at: usize, all: &mut Vec<Hypothesis>) -> bool {
+    fn solve(&self, scorer: &Scorer<'_>, at: usize, all: &mut Vec<Hypothesis>) -> bool {
         let middles = if self.traces.is_empty() {
             self.without_traces(at)
         } else {
             self.with_traces(at)
         };
-        self.pivot(witness, &middles, all)
+        self.pivot(scorer, &middles, all)
     }
 
     /// Returns the expected evidence of the header at `at`: its contents, or a plain signature near
@@ -322,28 +322,28 @@ impl Solver<'_> {
         }
     }
 
-    fn witness(&self, patience: usize) -> Witness<'_> {
-        Witness::new(self.run, self.order, self.trace, patience)
+    fn scorer(&self, budget: usize) -> Scorer<'_> {
+        Scorer::new(self.run, self.order, self.trace, budget)
     }
 
     /// Tries all zones around these middles. Returns whether everything was tried.
-    fn pivot(&self, witness: &Witness<'_>, middles: &[Middle], all: &mut Vec<Hypothesis>) -> bool {
+    fn pivot(&self, scorer: &Scorer<'_>, middles: &[Middle], all: &mut Vec<Hypothesis>) -> bool {
         let Some(first) = middles.first() else {
             return true;
         };
         let mut here = Vec::new();
-        for parity in self.parities(witness, first.start) {
+        for parity in self.parities(scorer, first.start) {
             let mut fronts: Option<(usize, Vec<Front>)> = None;
-            for (middle, traces) in self.likely(witness, middles, parity) {
+            for (middle, traces) in self.likely(scorer, middles, parity) {
                 let fronts = match &fronts {
                     Some((start, fronts)) if *start == middle.start => fronts,
                     _ => {
-                        let new = self.fronts_of(witness, middle, parity);
+                        let new = self.fronts_of(scorer, middle, parity);
                         &fronts.insert((middle.start, new)).1
                     }
                 };
-                for (pmsg, last) in self.pmsgs(witness, middle.end(), parity) {
-                    if witness.spend(fronts.len()).is_none() {
+                for (pmsg, last) in self.pmsgs(scorer, middle.end(), parity) {
+                    if scorer.spend(fronts.len()).is_none() {
                         break;
                     }
                     for front in fronts {
@@ -361,7 +361,7 @@ impl Solver<'_> {
         if all.len() > 2 * KEPT {
             best(all, KEPT);
         }
-        witness.patience() > 0
+        scorer.budget() > 0
     }
 
     fn judged(
@@ -388,7 +388,7 @@ impl Solver<'_> {
             order: self.order,
             trace: self.trace,
             evidence,
-            strangers: 0,
+            unexplained_headers: 0,
             score: 0,
         };
         let used = hypothesis.used();
@@ -401,14 +401,15 @@ impl Solver<'_> {
         };
         // Headers of all kernels count: a hypothesis with headers inside a zone explains less.
         let headers = within(self.plain) + within(self.all_traces);
-        hypothesis.strangers = headers.saturating_sub(evidence.headers + evidence.wrong_sizes);
+        hypothesis.unexplained_headers =
+            headers.saturating_sub(evidence.headers + evidence.wrong_sizes);
         hypothesis.score = evidence.bits + hypothesis.usual(self.run.len())
-            - 14 * hypothesis.strangers.min(1000) as i32;
+            - 14 * hypothesis.unexplained_headers.min(1000) as i32;
         Some(hypothesis)
     }
 
     /// Returns the parity sizes that headers near `at` suggest; no parity is always possible.
-    fn parities(&self, witness: &Witness<'_>, at: usize) -> Vec<usize> {
+    fn parities(&self, scorer: &Scorer<'_>, at: usize) -> Vec<usize> {
         let mut counts = [0usize; MAX_PARITY + 1];
         let near = |ats: &[usize]| {
             let middle = ats.partition_point(|&other| other < at);
@@ -419,7 +420,7 @@ impl Solver<'_> {
         headers.sort_unstable();
         for (i, &header) in headers.iter().enumerate() {
             let next = headers.get(i + 1).copied();
-            if witness.spend(2).is_none() {
+            if scorer.spend(2).is_none() {
                 break;
             }
             if let Some(next) = next {
@@ -428,7 +429,7 @@ impl Solver<'_> {
             // The ends of the last header's zone, and of one before a gap, are unknown.
             if i + 1 == headers.len() || header == at {
                 for log in SIZES {
-                    let _ = witness.spend(1);
+                    let _ = scorer.spend(1);
                     self.count_parities(header, header + (1 << log), &mut counts);
                 }
             }
@@ -569,12 +570,12 @@ impl Solver<'_> {
     /// Returns the middles that are not much worse than the best, by position.
     fn likely(
         &self,
-        witness: &Witness<'_>,
+        scorer: &Scorer<'_>,
         middles: &[Middle],
         parity: usize,
     ) -> Vec<(Middle, Evidence)> {
         let heard = middles.iter().filter_map(|&middle| {
-            let traces = self.hear_traces(witness, middle, parity)?;
+            let traces = self.hear_traces(scorer, middle, parity)?;
             Some((middle, traces))
         });
         let mut heard: Vec<(Middle, Evidence)> = heard.collect();
@@ -584,30 +585,25 @@ impl Solver<'_> {
         heard
     }
 
-    fn hear_traces(
-        &self,
-        witness: &Witness<'_>,
-        middle: Middle,
-        parity: usize,
-    ) -> Option<Evidence> {
+    fn hear_traces(&self, scorer: &Scorer<'_>, middle: Middle, parity: usize) -> Option<Evidence> {
         let Some(traces) = middle.traces else {
             return Some(Evidence::default());
         };
         let mut sum = Evidence::default();
         for index in 0..traces.count {
-            let claim = Claim {
+            let guess = ZoneGuess {
                 at: middle.start + index * traces.zone,
                 size: traces.zone,
                 kind: ZoneKind::Ftrace,
                 cpu: (traces.count > 1).then_some(index),
             };
-            sum = sum + witness.hear(claim, parity)?;
+            sum = sum + scorer.score(guess, parity)?;
         }
         Some(sum)
     }
 
     /// Returns the pmsg zones that may start at `at`, and none.
-    fn pmsgs(&self, witness: &Witness<'_>, at: usize, parity: usize) -> Vec<(usize, Evidence)> {
+    fn pmsgs(&self, scorer: &Scorer<'_>, at: usize, parity: usize) -> Vec<(usize, Evidence)> {
         let mut pmsgs = Vec::from([(0, Evidence::default())]);
         if at >= self.run.len() || (!self.is_signed(at) && parity == 0) {
             return pmsgs;
@@ -615,13 +611,13 @@ impl Solver<'_> {
         let reach = self.reach(at);
         let sizes = SIZES.map(|log| 1usize << log);
         for size in sizes.take_while(|&size| size < reach && !self.is_crowded(at, at + size)) {
-            let claim = Claim {
+            let guess = ZoneGuess {
                 at,
                 size,
                 kind: ZoneKind::Pmsg,
                 cpu: None,
             };
-            let evidence = witness.hear(claim, parity);
+            let evidence = scorer.score(guess, parity);
             pmsgs.extend(evidence.filter(|e| e.bits > 0).map(|e| (size, e)));
         }
         pmsgs
@@ -629,9 +625,9 @@ impl Solver<'_> {
 
     /// Returns the best candidates for the zones before a middle: dmesg zones, the console zone,
     /// and possibly the pmsg zone.
-    fn fronts_of(&self, witness: &Witness<'_>, middle: Middle, parity: usize) -> Vec<Front> {
+    fn fronts_of(&self, scorer: &Scorer<'_>, middle: Middle, parity: usize) -> Vec<Front> {
         let end = middle.start;
-        let mut fronts = self.fronts(witness, end, parity);
+        let mut fronts = self.fronts(scorer, end, parity);
         if middle.traces.is_none() {
             return fronts;
         }
@@ -644,17 +640,17 @@ impl Solver<'_> {
             if at >= self.run.len() || !(self.is_signed(at) || parity > 0 || is_behind_console) {
                 continue;
             }
-            let claim = Claim {
+            let guess = ZoneGuess {
                 at,
                 size: pmsg,
                 kind: ZoneKind::Pmsg,
                 cpu: None,
             };
-            let evidence = witness.hear(claim, parity);
+            let evidence = scorer.score(guess, parity);
             let Some(evidence) = evidence.filter(|e| e.bits > 0 || is_behind_console) else {
                 continue;
             };
-            let before = self.fronts(witness, at, parity).into_iter();
+            let before = self.fronts(scorer, at, parity).into_iter();
             fronts.extend(before.map(|front| Front {
                 pmsg,
                 evidence: front.evidence + evidence,
@@ -665,9 +661,9 @@ impl Solver<'_> {
     }
 
     /// Returns the best candidates for the zones before `end`: dmesg zones, then the console zone.
-    fn fronts(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<Front> {
+    fn fronts(&self, scorer: &Scorer<'_>, end: usize, parity: usize) -> Vec<Front> {
         let mut fronts = Vec::new();
-        for (console, evidence) in self.consoles(witness, end, parity) {
+        for (console, evidence) in self.consoles(scorer, end, parity) {
             let front = Front {
                 start: end - console,
                 records: Records::default(),
@@ -682,7 +678,7 @@ impl Solver<'_> {
                 if good.is_some_and(|good| zone % good == 0) {
                     continue;
                 }
-                if let Some(front) = self.with_records(witness, front, zone, parity) {
+                if let Some(front) = self.with_records(scorer, front, zone, parity) {
                     let missing = front.evidence.missing * 4;
                     if front.records.count >= 3 && missing <= front.records.count {
                         good = good.or(Some(zone));
@@ -698,7 +694,7 @@ impl Solver<'_> {
     }
 
     /// Returns the console zones that may end at `end`, and none.
-    fn consoles(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<(usize, Evidence)> {
+    fn consoles(&self, scorer: &Scorer<'_>, end: usize, parity: usize) -> Vec<(usize, Evidence)> {
         let mut consoles = Vec::from([(0, Evidence::default())]);
         let before = self.before(end);
         // Its header may be missing: it follows the last dmesg zone.
@@ -719,13 +715,13 @@ impl Solver<'_> {
             if at >= self.run.len() || !(self.is_signed(at) || parity > 0 || behind_records(size)) {
                 continue;
             }
-            let claim = Claim {
+            let guess = ZoneGuess {
                 at,
                 size,
                 kind: ZoneKind::Console,
                 cpu: None,
             };
-            let evidence = witness.hear(claim, parity);
+            let evidence = scorer.score(guess, parity);
             let likely = |e: &Evidence| e.bits > 0 || behind_records(size);
             consoles.extend(evidence.filter(likely).map(|e| (size, e)));
         }
@@ -749,7 +745,7 @@ impl Solver<'_> {
     /// there is evidence for it.
     fn with_records(
         &self,
-        witness: &Witness<'_>,
+        scorer: &Scorer<'_>,
         others: Front,
         zone: usize,
         parity: usize,
@@ -760,16 +756,16 @@ impl Solver<'_> {
         let mut front = others;
         let mut pending = Evidence::default();
         for count in 1..=most {
-            let claim = Claim {
+            let guess = ZoneGuess {
                 at: at(count)?,
                 size: zone,
                 kind: ZoneKind::Dmesg,
                 cpu: None,
             };
-            let evidence = witness.hear(claim, parity)?;
+            let evidence = scorer.score(guess, parity)?;
             pending = pending + evidence;
             if pending.bits > 0 || is_header(count) {
-                front.start = claim.at;
+                front.start = guess.at;
                 front.records = Records { zone, count };
                 front.evidence = front.evidence + pending;
                 pending = Evidence::default();

@@ -17,7 +17,7 @@ const DMESG: &[u8; 4] = b"====";
 
 /// A possible zone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
+pub(super) struct ZoneGuess {
     /// Position in the bytes.
     pub(super) at: usize,
     /// Size in bytes.
@@ -87,57 +87,57 @@ const CORRECTION: usize = 16;
 /// Memory, read in one byte order and with one signature of trace zones. The number of checks is
 /// limited.
 #[derive(Debug)]
-pub(super) struct Witness<'a> {
+pub(super) struct Scorer<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) order: ByteOrder,
     /// Signature of the trace zones.
     pub(super) trace: u32,
-    patience: Cell<usize>,
+    budget: Cell<usize>,
 }
 
-impl<'a> Witness<'a> {
-    /// Creates a witness that allows checks of total cost `patience`.
-    pub(super) fn new(run: &'a Run<'a>, order: ByteOrder, trace: u32, patience: usize) -> Self {
+impl<'a> Scorer<'a> {
+    /// Creates a scorer that allows checks of total cost `budget`.
+    pub(super) fn new(run: &'a Run<'a>, order: ByteOrder, trace: u32, budget: usize) -> Self {
         Self {
             run,
             order,
             trace,
-            patience: Cell::new(patience),
+            budget: Cell::new(budget),
         }
     }
 
     /// Returns the remaining cost.
-    pub(super) fn patience(&self) -> usize {
-        self.patience.get()
+    pub(super) fn budget(&self) -> usize {
+        self.budget.get()
     }
 
     /// Spends `cost`; `None` if not enough is left.
     pub(super) fn spend(&self, cost: usize) -> Option<()> {
-        let left = self.patience.get().checked_sub(cost);
-        self.patience.set(left.unwrap_or(0));
+        let left = self.budget.get().checked_sub(cost);
+        self.budget.set(left.unwrap_or(0));
         left.map(drop)
     }
 
     /// Returns the evidence for this zone with `parity` parity bytes. `None` if the zone is
     /// impossible, or if the checks are used up.
-    pub(super) fn hear(&self, claim: Claim, parity: usize) -> Option<Evidence> {
+    pub(super) fn score(&self, guess: ZoneGuess, parity: usize) -> Option<Evidence> {
         self.spend(1)?;
-        let division = Division::new(claim.size, parity)?;
-        let Some(bytes) = self.header(claim.at) else {
+        let division = Division::new(guess.size, parity)?;
+        let Some(bytes) = self.header(guess.at) else {
             // Beyond the end of the dump.
             return Some(Evidence::of(-4));
         };
         let header = ZoneHeader::decode(bytes, self.order);
-        let is_whole = self.run.holds(claim.at, claim.size);
-        let signature = match claim.kind {
+        let is_whole = self.run.holds(guess.at, guess.size);
+        let signature = match guess.kind {
             ZoneKind::Ftrace => self.trace,
             _ => SIGNATURE,
         };
         if header.signature == signature && header.is_valid(division.data()) {
-            let parities = is_whole.then(|| parities(self.run, claim.at, division, header));
+            let parities = is_whole.then(|| parities(self.run, guess.at, division, header));
             Some(
-                self.sound(claim, header, division)
-                    + self.contents(claim, header)
+                self.sound(guess, header, division)
+                    + self.contents(guess, header)
                     + parities.flatten().unwrap_or_default(),
             )
         } else {
@@ -145,7 +145,7 @@ impl<'a> Witness<'a> {
                 self.spend(CORRECTION)?;
             }
             Some(if is_whole {
-                self.corrected(claim, division, header, signature)
+                self.corrected(guess, division, header, signature)
             } else {
                 Evidence {
                     missing: 1,
@@ -160,7 +160,7 @@ impl<'a> Witness<'a> {
         self.run.array(at)
     }
 
-    fn sound(&self, claim: Claim, header: ZoneHeader, division: Division) -> Evidence {
+    fn sound(&self, guess: ZoneGuess, header: ZoneHeader, division: Division) -> Evidence {
         let full = header.size as usize == division.data();
         let bits = match (full, header) {
             (true, _) => 36,
@@ -170,14 +170,14 @@ impl<'a> Witness<'a> {
             (_, ZoneHeader { start, size, .. }) if start < size => 2,
             _ => 20,
         };
-        let bits = if full && claim.kind == ZoneKind::Dmesg && header.start < header.size {
+        let bits = if full && guess.kind == ZoneKind::Dmesg && header.start < header.size {
             bits - 20
         } else {
             bits
         };
         // A plain signature has 32 bits, but code and tables also contain it before zeros. A trace
         // zone's signature is any of thousands of words, many of them text.
-        let (signature, filled, partly) = match claim.kind {
+        let (signature, filled, partly) = match guess.kind {
             ZoneKind::Ftrace => (0, 20, 8),
             _ => (18, 32, 16),
         };
@@ -195,15 +195,15 @@ impl<'a> Witness<'a> {
         }
     }
 
-    fn contents(&self, claim: Claim, header: ZoneHeader) -> Evidence {
+    fn contents(&self, guess: ZoneGuess, header: ZoneHeader) -> Evidence {
         let len = (header.size as usize).min(64);
-        let data = self.run.get(claim.at + HEADER, len).unwrap_or_default();
+        let data = self.run.get(guess.at + HEADER, len).unwrap_or_default();
         let good = |bits, proof| Evidence {
             contents: 1,
             proof,
             ..Evidence::of(bits)
         };
-        match claim.kind {
+        match guess.kind {
             _ if header.size == 0 => Evidence::default(),
             ZoneKind::Dmesg if data.starts_with(DMESG) => good(12, 24),
             // Linux writes no such record, so the header proves nothing.
@@ -211,8 +211,8 @@ impl<'a> Witness<'a> {
                 proof: -34,
                 ..Evidence::of(-24)
             },
-            ZoneKind::Ftrace => match records::look(self.run, claim.at, header, self.order) {
-                Some(look) => match (look.cpu, claim.cpu) {
+            ZoneKind::Ftrace => match records::look(self.run, guess.at, header, self.order) {
+                Some(look) => match (look.cpu, guess.cpu) {
                     (Some(is), Some(should)) if usize::from(is) == should & 0xff => {
                         good(10, proof(look))
                     }
@@ -243,7 +243,7 @@ impl<'a> Witness<'a> {
     /// Returns the evidence for a zone whose header `found` is invalid but may be corrected.
     fn corrected(
         &self,
-        claim: Claim,
+        guess: ZoneGuess,
         division: Division,
         found: ZoneHeader,
         signature: u32,
@@ -252,19 +252,19 @@ impl<'a> Witness<'a> {
             missing: 1,
             ..Evidence::of(bits)
         };
-        let is_dmesg = || self.run.array(claim.at + HEADER) == Some(*DMESG);
-        let looks = if claim.kind == ZoneKind::Dmesg && is_dmesg() {
+        let is_dmesg = || self.run.array(guess.at + HEADER) == Some(*DMESG);
+        let looks = if guess.kind == ZoneKind::Dmesg && is_dmesg() {
             12
         } else {
             0
         };
-        if let Some(header) = correct(self.run, claim.at, division, self.order)
+        if let Some(header) = correct(self.run, guess.at, division, self.order)
             && header.signature == signature
             && header.is_valid(division.data())
         {
             // An empty header, corrected with the parity of an empty zone that ends here, does not
             // prove that the zone starts here.
-            let bytes = self.header(claim.at).unwrap_or_default();
+            let bytes = self.header(guess.at).unwrap_or_default();
             let is_blank = bytes.iter().all(|&byte| byte == bytes[0]);
             return missing(looks + if is_blank { -2 } else { 24 });
         }

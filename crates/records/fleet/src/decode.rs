@@ -295,14 +295,20 @@ impl<'a> Dump<'a> {
             decoded.push(found.start..found.start.saturating_add(bytes.len() as u64));
             self.region(found, &bytes);
         }
-        self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
         let traces = discovery.traces(&decoded);
-        decoded.extend(traces.iter().map(TraceRegion::range));
+        decoded.extend(traces.iter().map(TraceRegion::taken));
         self.kernel.build_id = build_id(image, &decoded).map(|text| Fact {
             text,
             evidence: Evidence::Vmcoreinfo,
         });
-        for ring in discovery.log_rings(&decoded) {
+        let rings = discovery.log_rings(&decoded);
+        doubts.extend(
+            discovery
+                .is_cut_short()
+                .then(|| Discovery::CUT_SHORT.to_owned()),
+        );
+        self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
+        for ring in rings {
             self.log_ring(&ring.ring());
         }
         for trace in &traces {

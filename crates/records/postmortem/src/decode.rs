@@ -8,6 +8,7 @@ use std::vec::Vec;
 use crate::decompress::{self, Compression};
 use crate::geometry::Geometry;
 use crate::memory::Partial;
+use crate::memory::partial::lacks;
 use nostall_pstore::Code;
 use nostall_pstore::DmesgHeader;
 use nostall_pstore::Place;
@@ -276,10 +277,7 @@ impl<'a> Decoded<'a> {
         let places = places.filter(move |place| wanted(place.kind));
         places.map(move |place| {
             let end = place.offset.saturating_add(place.division.zone());
-            let is_cut = self
-                .missing
-                .iter()
-                .any(|gap| gap.start < end && place.offset < gap.end);
+            let is_cut = lacks(self.missing, &(place.offset..end));
             let there = if is_cut { &[] } else { self.region };
             reader.open(there, *place)
         })

@@ -3,10 +3,11 @@
 //! Each kind's own file adds the function that returns its records. The table of kinds is in
 //! `kinds.rs`.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::detect::{self, Detection};
-use crate::memory::Memory;
+use crate::memory::{MAX_COPY, Memory, Partial};
 use crate::scan::{Finder, scan, scan_and_detect};
 
 /// Records that were found in memory.
@@ -31,9 +32,16 @@ pub struct Discovery<'a> {
     pub detection: Detection,
     /// Addresses of the records of each kind that was searched for.
     found: Vec<(&'static Finder, Vec<u64>)>,
+    /// Number of bytes that were copied together.
+    copied: Cell<usize>,
+    is_cut_short: Cell<bool>,
 }
 
 impl<'a> Discovery<'a> {
+    /// Sentence about an image of which [records were left out](Self::is_cut_short).
+    pub const CUT_SHORT: &'static str = "rings or traces in many parts of the file take more than \
+        256 MiB, so some are left out: --offset selects one";
+
     pub(crate) fn of_kinds(
         memory: &'a Memory,
         within: Range<u64>,
@@ -59,7 +67,29 @@ impl<'a> Discovery<'a> {
             within,
             detection,
             found: finders.iter().copied().zip(found).collect(),
+            copied: Cell::new(0),
+            is_cut_short: Cell::new(false),
         }
+    }
+
+    /// Returns whether records were left out so far: scattered ones are copied, and copies of more
+    /// than [`MAX_COPY`] are not made.
+    pub fn is_cut_short(&self) -> bool {
+        self.is_cut_short.get()
+    }
+
+    /// Reads a record like [`Memory::read_partly`]; `None` also if too much was copied.
+    pub(crate) fn read_partly(&self, at: u64, len: usize) -> Option<Partial<'a>> {
+        if self.copied.get() > MAX_COPY && self.memory.contiguous(at, len).is_none() {
+            self.is_cut_short.set(true);
+            return None;
+        }
+        let bytes = self.memory.read_partly(at, len)?;
+        if !bytes.is_borrowed() {
+            let copied = self.copied.get() + bytes.len() - bytes.missing_bytes();
+            self.copied.set(copied);
+        }
+        Some(bytes)
     }
 
     /// Returns the addresses at which records of a kind may start, in order. None if the kind was

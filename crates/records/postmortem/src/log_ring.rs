@@ -10,8 +10,8 @@ use nostall_console::layout::{
 };
 
 use crate::discovery::Discovery;
+use crate::memory::Partial;
 use crate::memory::container::{self, Container};
-use crate::memory::{MAX_COPY, Partial};
 use crate::scan::{Finder, Signature};
 
 /// Maximum number of slots of a ring: 14 GiB.
@@ -161,26 +161,24 @@ impl FoundRing<'_> {
 }
 
 impl<'a> Discovery<'a> {
-    /// Returns the log rings of nostall-console outside `besides`, by address: at most [`MOST`], and
-    /// no more after rings whose scattered bytes are [`MAX_COPY`] together.
+    /// Returns the log rings of nostall-console outside `besides`, by address: at most [`MOST`].
     ///
     /// A ring inside another ring is skipped, because it may be logged text. Each byte is thus read
     /// once.
     pub fn log_rings(&self, besides: &[Range<u64>]) -> Vec<FoundRing<'a>> {
         let memory = self.memory;
         let mut rings = Vec::new();
-        let (mut next, mut copied) = (0, 0);
+        let mut next = 0;
         for &address in self.addresses(&FINDER) {
             let is_inside = besides.iter().any(|region| region.contains(&address));
-            if address < next || is_inside || rings.len() == MOST || copied > MAX_COPY {
+            if address < next || is_inside || rings.len() == MOST {
                 continue;
             }
             if let Some((word, whole)) = header_at(memory.container(), address)
-                && let Some(bytes) = memory.read_partly(address, whole)
+                && let Some(bytes) = self.read_partly(address, whole)
             {
                 let there = bytes.missing().first().map_or(whole, |gap| gap.start);
                 next = address.saturating_add(there as u64);
-                copied += if bytes.is_borrowed() { 0 } else { whole };
                 rings.push(FoundRing {
                     address,
                     bytes,

@@ -17,7 +17,7 @@ use nostall_tracefile::model::Source;
 
 use crate::discovery::Discovery;
 use crate::memory::container::{self, Container};
-use crate::memory::{MAX_COPY, Memory, Partial};
+use crate::memory::{Memory, Partial};
 use crate::scan::{Finder, Signature};
 use crate::symbols::Symbols;
 
@@ -43,6 +43,8 @@ pub struct TraceRegion<'a> {
     pub header: RegionHeader,
     /// State of the header.
     pub state: HeaderState,
+    /// Whether any zone agrees with the header.
+    has_zone: bool,
 }
 
 /// State of a region's header.
@@ -100,60 +102,49 @@ impl<'a> Discovery<'a> {
     /// Returns the traces of nostall-trace outside `besides`, by address. One inside another is
     /// skipped, because it may be a logged copy.
     pub fn traces(&self, besides: &[Range<u64>]) -> Vec<TraceRegion<'a>> {
-        open_all(self.memory, self.addresses(&FINDER), besides)
-    }
-}
-
-/// Returns the regions with headers at these addresses, in order.
-fn open_all<'a>(
-    image: &'a Memory,
-    addresses: &[u64],
-    besides: &[Range<u64>],
-) -> Vec<TraceRegion<'a>> {
-    let headers = headers(image, addresses, besides);
-    let mut found: Vec<TraceRegion<'a>> = Vec::new();
-    for at in headers.regions {
-        // Addresses increase, so only the last region can contain this one.
-        let inside = |region: &TraceRegion<'_>| region.range().contains(&at);
-        if !found.last().is_some_and(inside)
-            && let Some(region) = TraceRegion::with_header(image, at, &headers.zones)
-        {
-            found.push(region);
+        let image = self.memory;
+        let headers = headers(image, self.addresses(&FINDER), besides);
+        let mut found: Vec<TraceRegion<'a>> = Vec::new();
+        // Ends of the regions, and of those with a zone that agrees. Addresses increase.
+        let (mut reach, mut taken) = (0, 0);
+        for at in headers.regions {
+            if at < taken || found.len() == MOST {
+                continue;
+            }
+            if let Some(header) = FoundHeader::read(image, at, &headers.zones)
+                && (header.has_zone || at >= reach)
+                && let Some(region) = TraceRegion::with_header(self, header)
+            {
+                reach = reach.max(region.range().end);
+                taken = taken.max(region.taken().end);
+                found.push(region);
+            }
         }
-        if is_enough(&found) {
-            return found;
+        let known: Vec<_> = found.iter().map(TraceRegion::taken).collect();
+        let mut zones = headers.zones;
+        zones.retain(|zone| {
+            let after = known.partition_point(|range| range.start <= zone.at);
+            let before = after.checked_sub(1).map(|last| &known[last]);
+            !before.is_some_and(|range| range.contains(&zone.at))
+        });
+        let mut rest = &zones[..];
+        while !rest.is_empty() && found.len() < MOST {
+            let mut len = 1;
+            while let Some(next) = rest.get(len)
+                && next.follows(&rest[len - 1])
+            {
+                len += 1;
+            }
+            let (row, others) = rest.split_at(len);
+            let region = TraceRegion::of_zones(self, row);
+            // A restored header may cover zones that follow a damaged one.
+            let end = region.as_ref().map_or(0, |region| region.range().end);
+            rest = &others[others.partition_point(|zone| zone.at < end)..];
+            found.extend(region);
         }
+        found.sort_by_key(|region| region.start);
+        found
     }
-    let known: Vec<_> = found.iter().map(TraceRegion::range).collect();
-    let mut zones = headers.zones;
-    zones.retain(|zone| {
-        let after = known.partition_point(|range| range.start <= zone.at);
-        let before = after.checked_sub(1).map(|last| &known[last]);
-        !before.is_some_and(|range| range.contains(&zone.at))
-    });
-    let mut rest = &zones[..];
-    while !rest.is_empty() && !is_enough(&found) {
-        let mut len = 1;
-        while let Some(next) = rest.get(len)
-            && next.follows(&rest[len - 1])
-        {
-            len += 1;
-        }
-        let (row, others) = rest.split_at(len);
-        let region = TraceRegion::of_zones(image, row);
-        // A restored header may cover zones that follow a damaged one.
-        let end = region.as_ref().map_or(0, |region| region.range().end);
-        rest = &others[others.partition_point(|zone| zone.at < end)..];
-        found.extend(region);
-    }
-    found.sort_by_key(|region| region.start);
-    found
-}
-
-/// Returns whether no more regions are opened. Copies of scattered ones take memory.
-fn is_enough(found: &[TraceRegion<'_>]) -> bool {
-    let copies = found.iter().filter(|region| !region.bytes.is_borrowed());
-    found.len() == MOST || copies.map(|region| region.bytes.len()).sum::<usize>() > MAX_COPY
 }
 
 /// Zone header with a correct checksum.
@@ -209,10 +200,57 @@ fn zone_header(memory: &dyn Container, at: u64) -> Option<ZoneHeader> {
     ZoneHeader::decode(bytes.first_chunk()?).ok()
 }
 
+/// Header at an address, and whether a zone agrees with it.
+struct FoundHeader {
+    at: u64,
+    header: RegionHeader,
+    state: HeaderState,
+    has_zone: bool,
+}
+
+impl FoundHeader {
+    /// Reads the header at `at`. One with a wrong checksum needs a zone that agrees.
+    fn read(image: &Memory, at: u64, zones: &[Zone]) -> Option<Self> {
+        let bytes = image.read(at, REGION_HEADER)?;
+        let bytes = bytes.first_chunk()?;
+        let (header, state) = match RegionHeader::decode(bytes) {
+            Ok(header) => (header, HeaderState::Sound),
+            Err(_) => (
+                RegionHeader::decode_unchecked(bytes).ok()?,
+                HeaderState::Damaged,
+            ),
+        };
+        let agrees = |number: u32| {
+            let place = u64::from(number).checked_mul(header.zone_len)?;
+            let place = at.checked_add(header.first_zone())?.checked_add(place)?;
+            let zone = zones.binary_search_by_key(&place, |zone| zone.at).ok()?;
+            let zone = zones[zone].header;
+            let is_same = zone.zone == number && zone.zone_len() == header.zone_len;
+            (is_same && zone.order == header.order).then_some(())
+        };
+        let has_zone = (0..header.zones.min(MOST_ZONES)).find_map(agrees).is_some();
+        (has_zone || state == HeaderState::Sound).then_some(Self {
+            at,
+            header,
+            state,
+            has_zone,
+        })
+    }
+}
+
 impl<'a> TraceRegion<'a> {
     /// Returns the physical addresses of the region, including missing bytes.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes.len() as u64)
+    }
+
+    /// Returns the addresses at which no other record is: those of the region, or of its header
+    /// alone if no zone agrees with it. A forged length then hides nothing.
+    pub fn taken(&self) -> Range<u64> {
+        match self.has_zone {
+            true => self.range(),
+            false => self.start..self.start.saturating_add(REGION_HEADER as u64),
+        }
     }
 
     /// Returns the difference between the kernel's or program's load address and its linked
@@ -253,54 +291,34 @@ impl<'a> TraceRegion<'a> {
         Ok(events(recover(&self.bytes)?, lookup))
     }
 
-    /// Returns the region with a header at `at`. A header with a wrong checksum needs a zone that
-    /// agrees.
-    fn with_header(image: &'a Memory, at: u64, zones: &[Zone]) -> Option<Self> {
-        let bytes = image.read(at, REGION_HEADER)?;
-        let bytes = bytes.first_chunk()?;
-        let (header, state) = match RegionHeader::decode(bytes) {
-            Ok(header) => (header, HeaderState::Sound),
-            Err(_) => (
-                RegionHeader::decode_unchecked(bytes).ok()?,
-                HeaderState::Damaged,
-            ),
-        };
-        let agrees = {
-            let agrees = |number: u32| {
-                let place = u64::from(number).checked_mul(header.zone_len)?;
-                let place = at.checked_add(header.first_zone())?.checked_add(place)?;
-                let zone = zones.binary_search_by_key(&place, |zone| zone.at).ok()?;
-                let zone = zones[zone].header;
-                let is_same = zone.zone == number && zone.zone_len() == header.zone_len;
-                (is_same && zone.order == header.order).then_some(())
-            };
-            (0..header.zones.min(MOST_ZONES)).find_map(agrees)
-        };
-        // The header alone, if no zone agrees with it: a forged length then hides no other record.
-        let len = match (state, agrees) {
-            (_, Some(())) => header.len,
-            (HeaderState::Sound, None) => REGION_HEADER as u64,
-            _ => return None,
-        };
-        Some(Self {
-            start: at,
-            bytes: whole(image, at, len)?,
+    fn with_header(discovery: &Discovery<'a>, found: FoundHeader) -> Option<Self> {
+        let FoundHeader {
+            at,
             header,
             state,
+            has_zone,
+        } = found;
+        Some(Self {
+            start: at,
+            bytes: whole(discovery, at, header.len)?,
+            header,
+            state,
+            has_zone,
         })
     }
 
     /// Returns the region of adjacent zones whose header was not found.
-    fn of_zones(image: &'a Memory, row: &[Zone]) -> Option<Self> {
+    fn of_zones(discovery: &Discovery<'a>, row: &[Zone]) -> Option<Self> {
+        let image = discovery.memory;
         let first = row.first()?;
         // The names precede zone 0.
         if first.header.zone == 0
-            && let Some(region) = Self::with_lost_magic(image, first)
+            && let Some(region) = Self::with_lost_magic(discovery, first)
         {
             return Some(region);
         }
         let zone_len = first.header.zone_len();
-        let zones = whole(image, first.at, zone_len * row.len() as u64)?;
+        let zones = whole(discovery, first.at, zone_len * row.len() as u64)?;
         let names = (first.header.zone == 0)
             .then(|| names_before(image, first.at, first.header.order))
             .flatten();
@@ -327,12 +345,14 @@ impl<'a> TraceRegion<'a> {
             bytes,
             header,
             state,
+            has_zone: true,
         })
     }
 
     /// Returns a region whose header lost only its magic, version or length. With those restored,
     /// its checksum is correct.
-    fn with_lost_magic(image: &'a Memory, zone: &Zone) -> Option<Self> {
+    fn with_lost_magic(discovery: &Discovery<'a>, zone: &Zone) -> Option<Self> {
+        let image = discovery.memory;
         const CONSTANT: usize = 16;
         let start = blank(zone.header.order).encode();
         let header = (0..=LONGEST_NAMES / LINE).find_map(|lines| {
@@ -345,9 +365,10 @@ impl<'a> TraceRegion<'a> {
         let (at, header, sound) = header?;
         Some(Self {
             start: at,
-            bytes: whole(image, at, header.len)?.starting_with(&sound),
+            bytes: whole(discovery, at, header.len)?.starting_with(&sound),
             header,
             state: HeaderState::Sound,
+            has_zone: true,
         })
     }
 }
@@ -479,8 +500,8 @@ fn blank(order: Order) -> RegionHeader {
 
 /// Returns the bytes from `at` on, of which the image may lack a part. `None` if a copy would be too
 /// large.
-fn whole(image: &Memory, at: u64, len: u64) -> Option<Partial<'_>> {
-    image.read_partly(at, usize::try_from(len).ok()?)
+fn whole<'a>(discovery: &Discovery<'a>, at: u64, len: u64) -> Option<Partial<'a>> {
+    discovery.read_partly(at, usize::try_from(len).ok()?)
 }
 
 /// Returns the names area that ends at `end`: the longest sequence of names followed only by zeros.

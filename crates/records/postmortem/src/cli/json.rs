@@ -203,7 +203,7 @@ pub fn region(
         image,
         start: format!("{:#x}", region.start),
         size: params.mem_size,
-        present_bytes: region.bytes.len(),
+        present_bytes: region.bytes.len() - region.bytes.missing_bytes(),
         found: found.is_some(),
         version: found.and_then(version),
         grade: found.map(|found| found.grade.to_string()),

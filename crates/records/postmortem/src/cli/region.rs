@@ -11,9 +11,10 @@ use nostall_pstore::{
 
 use super::number;
 use crate::Geometry;
+use crate::count::counted;
 use crate::detect::{FoundRegion, Grade};
 use crate::discovery::Discovery;
-use crate::memory::{Memory, Partial, PhysicalRange};
+use crate::memory::{MAX_COPY, Memory, Partial, PhysicalRange};
 
 /// Upper limit for the number of CPUs, above that of any Linux.
 const MOST_CPUS: usize = 8192;
@@ -181,14 +182,17 @@ impl<'a> Region<'a> {
     }
 }
 
-/// Returns a line for each part of a region that the image lacks.
+/// Returns a line about the parts of a region that the image lacks, if any.
 fn gaps(start: u64, region: &Partial<'_>) -> Vec<String> {
-    let gaps = region.missing().iter();
-    gaps.map(|gap| {
-        let (len, at) = (gap.len(), start.saturating_add(gap.start as u64));
-        format!("the image lacks {len:#x} bytes of the region, at {at:#x}")
-    })
-    .collect()
+    let first = region.missing().first().map(|gap| {
+        let (len, at) = (
+            region.missing_bytes(),
+            start.saturating_add(gap.start as u64),
+        );
+        let gaps = counted(region.missing().len(), "gap");
+        format!("the image lacks {len:#x} bytes of the region: {gaps}, from {at:#x} on")
+    });
+    first.into_iter().collect()
 }
 
 /// Returns whether any zone has contents, by the headers.
@@ -384,7 +388,8 @@ fn given<'a>(image: &'a Memory, args: &Args) -> Result<Region<'a>> {
         Some(size) => size,
         None => usize::try_from(there).context("the image is too large")?,
     };
-    let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
+    let there = usize::try_from(there).unwrap_or(usize::MAX);
+    let len = size.min(there.max(reach(image, start, size)));
     let bytes = image.read_partly(start, len).with_context(|| {
         format!("the {len:#x} bytes at {start:#x} lie in {SCATTERED}: give a smaller --size")
     })?;
@@ -488,6 +493,18 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
         return 1;
     }
     (1..=MOST_CPUS).rev().find(fits).unwrap_or(1)
+}
+
+/// Returns the size of a given region up to its last byte in the image, over gaps between segments.
+/// At most [`MAX_COPY`], or 0.
+fn reach(image: &Memory, start: u64, size: usize) -> usize {
+    let end = start.saturating_add(size as u64);
+    let before = image.segments().iter().filter(|it| it.start < end);
+    let last = before
+        .map(|it| it.start.saturating_add(it.len).min(end))
+        .max();
+    let len = last.map_or(0, |last| last.saturating_sub(start) as usize);
+    if len <= MAX_COPY { len } else { 0 }
 }
 
 /// Returns the start and size of the range to search.

@@ -190,7 +190,7 @@ impl Part for Trace<'_> {
     }
 
     fn takes(&self) -> Option<Range<u64>> {
-        Some(self.region.range())
+        Some(self.region.taken())
     }
 
     fn prepare(&mut self) {

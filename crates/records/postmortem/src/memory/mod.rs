@@ -54,7 +54,7 @@ pub(crate) mod foreign;
 mod format;
 mod lime;
 mod mapped;
-mod partial;
+pub(crate) mod partial;
 mod raw;
 pub(crate) mod run;
 mod segments;
@@ -275,6 +275,14 @@ impl Memory {
             }
         }
         Some(Partial::new(bytes.into(), missing))
+    }
+
+    /// Returns `len` bytes that are contiguous in the file.
+    pub(crate) fn contiguous(&self, physical: u64, len: usize) -> Option<&[u8]> {
+        match self.0.chunk(physical, len) {
+            Chunk::Bytes(Cow::Borrowed(bytes)) if bytes.len() == len => Some(bytes),
+            _ => None,
+        }
     }
 
     /// Returns the bytes of a region, with the ranges that the dump lacks. `None` if a copy is needed

@@ -44,11 +44,7 @@ impl<'a> Partial<'a> {
 
     /// Returns a part of the bytes; `None` if it is outside, or if any of them is missing.
     pub fn get(&self, part: Range<usize>) -> Option<&[u8]> {
-        let next = self.missing.partition_point(|gap| gap.end <= part.start);
-        let is_missing = self
-            .missing
-            .get(next)
-            .is_some_and(|gap| gap.start < part.end);
+        let is_missing = lacks(&self.missing, &part);
         self.bytes.get(part).filter(|_| !is_missing)
     }
 
@@ -90,6 +86,12 @@ impl<'a> Partial<'a> {
             missing,
         }
     }
+}
+
+/// Returns whether a byte of a part is in one of the ranges, which are in order.
+pub(crate) fn lacks(missing: &[Range<usize>], part: &Range<usize>) -> bool {
+    let next = missing.partition_point(|gap| gap.end <= part.start);
+    missing.get(next).is_some_and(|gap| gap.start < part.end)
 }
 
 impl nostall_trace::Image for Partial<'_> {

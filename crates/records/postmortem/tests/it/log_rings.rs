@@ -645,3 +645,27 @@ fn records_in_a_gap_of_the_dump_are_missing_and_no_part_of_them_is_shown() {
     let doubt = format!("the image has {} of its {RING} bytes", RING - (to - from));
     assert!(err.contains(&doubt) && err.contains("4 damaged"), "{err}");
 }
+
+#[test]
+fn forged_lengths_hide_no_ring_and_copies_are_bounded_with_a_note() {
+    let lime = |ranges: &[(u64, Vec<u8>)]| -> Vec<u8> {
+        let dump = ranges.iter().flat_map(|(start, bytes)| {
+            let header = [0x4C69_4D45_u32, 1].map(u32::to_le_bytes).concat();
+            let last = start + bytes.len() as u64 - 1;
+            let range = [*start, last, 0].map(u64::to_le_bytes).concat();
+            [header, range, bytes.clone()].concat()
+        });
+        dump.collect()
+    };
+    // A ring of a quarter of a gibibyte less a page, whose memory the dump lacks.
+    let slots = (255 << 20) / SLOT_BYTES;
+    let forged = ring_of(slots, |_| ())[..256].to_vec();
+    let mut ranges: Vec<_> = (0..6).map(|nth| (nth << 30, forged.clone())).collect();
+    ranges.push((6 << 30, ring(three_lines)));
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("image"), lime(&ranges)).unwrap();
+    let output = read(dir.path(), &["--all"]);
+    let (text, said) = told(&output);
+    assert!(text.contains("disk: one"), "{text}");
+    assert!(!said.contains("left out"), "{said}");
+}

@@ -551,3 +551,18 @@ proptest! {
         read_all(region);
     }
 }
+
+#[test]
+fn a_trace_whose_zone_headers_are_damaged_has_its_events() {
+    let mut region = region();
+    for zone in 0..2 {
+        region[512 + 256 + zone * (128 + 64 * 16) + 0x10] ^= 1;
+    }
+    let image = Memory::from_bytes(around(&region, AT)).unwrap();
+    let all = found(&image);
+    assert_eq!(all.len(), 1);
+    let mut source = all[0].source(None).unwrap();
+    assert!(told(&mut source).len() > 3);
+    // So no bytes behind the header are taken from others.
+    assert_eq!(all[0].taken(), AT as u64..AT as u64 + 512);
+}

@@ -302,11 +302,7 @@ impl<'a> Dump<'a> {
             evidence: Evidence::Vmcoreinfo,
         });
         let rings = discovery.log_rings(&decoded);
-        doubts.extend(
-            discovery
-                .is_cut_short()
-                .then(|| Discovery::CUT_SHORT.to_owned()),
-        );
+        doubts.extend(discovery.doubt());
         self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
         for ring in rings {
             self.log_ring(&ring.ring());

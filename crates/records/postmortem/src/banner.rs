@@ -35,9 +35,7 @@ impl Discovery<'_> {
     /// Returns Linux's banners outside `besides`, by address. None without
     /// [`of_all_kinds`](Self::of_all_kinds).
     pub fn banners(&self, besides: &[Range<u64>]) -> Vec<Banner> {
-        let addresses = self.addresses(&FINDER).iter().copied();
-        let apart = addresses.filter(|at| !besides.iter().any(|range| range.contains(at)));
-        let banners = apart.filter_map(|address| {
+        let banners = self.addresses(&FINDER, besides).filter_map(|address| {
             let text = text(self.memory.container(), address)?;
             Some(Banner { address, text })
         });
@@ -83,7 +81,7 @@ pub(crate) mod output {
     use crate::cli::outcome::{Outcome, Status};
     use crate::cli::output::Style;
     use crate::cli::part::{Opening, Output, Part, Parts};
-    use crate::cli::text::{self, HEADING};
+    use crate::cli::text;
 
     pub static OUTPUT: Output = Output {
         plural: "banners",
@@ -108,8 +106,7 @@ pub(crate) mod output {
     /// JSON line of a banner.
     #[derive(Serialize)]
     struct BannerLine<'a> {
-        #[serde(rename = "type")]
-        kind: &'static str,
+        r#type: &'static str,
         #[serde(flatten)]
         image: &'a About<'a>,
         index: usize,
@@ -132,11 +129,13 @@ pub(crate) mod output {
             format!("a banner of Linux at {:#x}", self.address())
         }
         fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-            let (heading, index, address) = (style.heading(), self.index, self.address());
-            let trust = text::trust(Trust::Unchecked);
-            writeln!(
+            let title = format!("banner {}", self.index);
+            text::part(
+                &title,
+                &format!("at {:#x}", self.address()),
+                self.trust(),
+                style,
                 out,
-                "{heading}{HEADING}banner {index}{heading:#}: at {address:#x}; {trust}"
             )
         }
         fn text(&mut self, _: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -147,7 +146,7 @@ pub(crate) mod output {
         }
         fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
             let line = BannerLine {
-                kind: "banner",
+                r#type: "banner",
                 image: about,
                 index: self.index,
                 start: format!("{:#x}", self.address()),

@@ -38,10 +38,6 @@ pub struct Discovery<'a> {
 }
 
 impl<'a> Discovery<'a> {
-    /// Sentence about an image of which [records were left out](Self::is_cut_short).
-    pub const CUT_SHORT: &'static str = "rings or traces in many parts of the file take more than \
-        256 MiB, so some are left out: --offset selects one";
-
     pub(crate) fn of_kinds(
         memory: &'a Memory,
         within: Range<u64>,
@@ -72,15 +68,17 @@ impl<'a> Discovery<'a> {
         }
     }
 
-    /// Returns whether records were left out so far: scattered ones are copied, and copies of more
-    /// than [`MAX_COPY`] are not made.
-    pub fn is_cut_short(&self) -> bool {
-        self.is_cut_short.get()
+    /// Returns text about records that were left out so far, if any were. Scattered ones are copied,
+    /// but no more once the copies have over [`MAX_COPY`] bytes.
+    pub fn doubt(&self) -> Option<String> {
+        let doubt = "rings or traces in many parts of the file take more than 256 MiB, so some are \
+                     left out: --offset selects one";
+        self.is_cut_short.get().then(|| doubt.to_owned())
     }
 
     /// Reads a record like [`Memory::read_partly`]; `None` also if too much was copied.
     pub(crate) fn read_partly(&self, at: u64, len: usize) -> Option<Partial<'a>> {
-        if self.copied.get() > MAX_COPY && self.memory.contiguous(at, len).is_none() {
+        if self.copied.get() > MAX_COPY && !self.memory.is_contiguous(at, len) {
             self.is_cut_short.set(true);
             return None;
         }
@@ -92,11 +90,21 @@ impl<'a> Discovery<'a> {
         Some(bytes)
     }
 
-    /// Returns the addresses at which records of a kind may start, in order. None if the kind was
-    /// not searched for.
-    pub(crate) fn addresses(&self, finder: &'static Finder) -> &[u64] {
+    /// Returns the addresses outside `besides` at which records of a kind may start, in order. None
+    /// if the kind was not searched for.
+    pub(crate) fn addresses(
+        &self,
+        finder: &'static Finder,
+        besides: &[Range<u64>],
+    ) -> impl Iterator<Item = u64> {
         let mut found = self.found.iter();
         let found = found.find(|(kind, _)| std::ptr::eq(*kind, finder));
-        found.map_or(&[], |(_, addresses)| addresses)
+        let addresses = found.into_iter().flat_map(|(_, addresses)| addresses);
+        addresses.copied().filter(|at| is_apart(besides, *at))
     }
+}
+
+/// Returns whether an address is outside all ranges.
+pub(crate) fn is_apart(ranges: &[Range<u64>], at: u64) -> bool {
+    !ranges.iter().any(|range| range.contains(&at))
 }

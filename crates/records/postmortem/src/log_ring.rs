@@ -169,9 +169,8 @@ impl<'a> Discovery<'a> {
         let memory = self.memory;
         let mut rings = Vec::new();
         let mut next = 0;
-        for &address in self.addresses(&FINDER) {
-            let is_inside = besides.iter().any(|region| region.contains(&address));
-            if address < next || is_inside || rings.len() == MOST {
+        for address in self.addresses(&FINDER, besides) {
+            if address < next || rings.len() == MOST {
                 continue;
             }
             if let Some((word, whole)) = header_at(memory.container(), address)

@@ -103,7 +103,7 @@ impl<'a> Discovery<'a> {
     /// skipped, because it may be a logged copy.
     pub fn traces(&self, besides: &[Range<u64>]) -> Vec<TraceRegion<'a>> {
         let image = self.memory;
-        let headers = headers(image, self.addresses(&FINDER), besides);
+        let headers = headers(image, self.addresses(&FINDER, besides));
         let mut found: Vec<TraceRegion<'a>> = Vec::new();
         // Ends of the regions, and of those with a zone that agrees. Addresses increase.
         let (mut reach, mut taken) = (0, 0);
@@ -171,13 +171,12 @@ struct Headers {
     zones: Vec<Zone>,
 }
 
-fn headers(image: &Memory, addresses: &[u64], besides: &[Range<u64>]) -> Headers {
+fn headers(image: &Memory, addresses: impl Iterator<Item = u64>) -> Headers {
     let mut headers = Headers {
         regions: Vec::new(),
         zones: Vec::new(),
     };
-    let is_beside = |at: &&u64| !besides.iter().any(|range| range.contains(at));
-    for &at in addresses.iter().filter(is_beside) {
+    for at in addresses {
         if is_region(image.container(), at) {
             headers.regions.push(at);
         } else if let Some(header) = zone_header(image.container(), at) {

@@ -165,15 +165,14 @@ fn outcome(buffer: &RingBuffer, input: &Input) -> Outcome {
 
 /// Writes a line with the buffer's numbers and trust level, and lines about its parts.
 fn summary(buffer: &RingBuffer, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let heading = style.heading();
-    let RingBuffer { index, address, .. } = buffer;
-    writeln!(
-        out,
-        "{heading}{HEADING}ring buffer {index}{heading:#}: at {address:#x}, of {}, {}; {}",
+    let about = format!(
+        "at {:#x}, of {}, {}",
+        buffer.address,
         buffer.version.name(),
-        counted(buffer.records(), "record"),
-        text::trust(Trust::Unchecked)
-    )?;
+        counted(buffer.records(), "record")
+    );
+    let title = format!("ring buffer {}", buffer.index);
+    text::part(&title, &about, Trust::Unchecked, style, out)?;
     for cpu in &buffer.cpus {
         let (number, records) = (cpu.number, counted(cpu.records(), "record"));
         let subbufs = counted(cpu.pages.len(), "sub-buffer");

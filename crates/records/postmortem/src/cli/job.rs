@@ -24,7 +24,6 @@ use super::swap::Swap;
 use super::text::{self, Escaped};
 use crate::count::counted;
 use crate::detect::Detection;
-use crate::discovery::Discovery;
 use crate::ftrace_ring;
 use crate::kinds::KINDS;
 use crate::memory::Memory;
@@ -199,10 +198,8 @@ impl Job<'_> {
             return Ok(outcome.and(Outcome::none(Status::Error, message)));
         }
         let cut = (!regions.is_complete).then(|| Detection::CUT_SHORT.to_owned());
-        let left_out = discovery
-            .is_cut_short()
-            .then(|| Discovery::CUT_SHORT.to_owned());
-        for doubt in cut.into_iter().chain(left_out).chain(image.doubt()) {
+        let doubts = cut.into_iter().chain(discovery.doubt());
+        for doubt in doubts.chain(image.doubt()) {
             let doubt = format!("{input}: {doubt}");
             outcome.message = Some(match outcome.message {
                 Some(message) => format!("{message}; {doubt}"),

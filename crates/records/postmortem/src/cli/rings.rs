@@ -12,7 +12,7 @@ use super::json::{About, Hex, Lossy, SCHEMA, escaped};
 use super::outcome::{Outcome, Status};
 use super::output::Style;
 use super::part::{Opening, Output, Part, Parts, safe};
-use super::text::{self, HEADING, passage};
+use super::text::{self, passage};
 use crate::count::counted;
 use crate::log_ring::{FoundRing, LogEntry, MOST};
 
@@ -238,12 +238,13 @@ impl Part for Ring<'_> {
     }
 
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        let heading = style.heading();
-        let (index, address, counts) = (self.index, self.address(), self.counts());
-        let trust = text::trust(Trust::Unchecked);
-        writeln!(
+        let about = format!("ring at {:#x}, {}", self.address(), self.counts());
+        text::part(
+            &format!("log {}", self.index),
+            &about,
+            self.trust(),
+            style,
             out,
-            "{heading}{HEADING}log {index}{heading:#}: ring at {address:#x}, {counts}; {trust}"
         )
     }
 

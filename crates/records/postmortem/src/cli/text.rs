@@ -221,6 +221,21 @@ pub fn file(
     }
 }
 
+/// Writes the line of a part: its title, a description and its trust level.
+pub fn part(
+    title: &str,
+    about: &str,
+    level: Trust,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let (heading, trust) = (style.heading(), trust(level));
+    writeln!(
+        out,
+        "{heading}{HEADING}{title}{heading:#}: {about}; {trust}"
+    )
+}
+
 /// Writes lines of a trace record, with marks if it is unverified.
 pub fn trace_lines(
     lines: &[u8],

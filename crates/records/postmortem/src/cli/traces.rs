@@ -16,7 +16,7 @@ use super::json::{About, escaped};
 use super::outcome::{Outcome, Status};
 use super::output::Style;
 use super::part::{Opening, Output, Part, Parts};
-use super::text::{self, HEADING};
+use super::text;
 use crate::count::counted;
 use crate::symbols::Symbols;
 use crate::trace_region::{MOST, TraceRegion};
@@ -210,12 +210,13 @@ impl Part for Trace<'_> {
     }
 
     fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        let heading = style.heading();
-        let (index, address, counts) = (self.index, self.address(), self.counts());
-        let trust = text::trust(Trust::Unchecked);
-        writeln!(
+        let about = format!("region at {:#x}, {}", self.address(), self.counts());
+        text::part(
+            &format!("trace {}", self.index),
+            &about,
+            self.trust(),
+            style,
             out,
-            "{heading}{HEADING}trace {index}{heading:#}: region at {address:#x}, {counts}; {trust}"
         )
     }
 

@@ -8,7 +8,7 @@ use super::cpu::Cpu;
 use super::meta::Meta;
 use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, is_apart};
 use crate::memory::Memory;
 use crate::memory::container::{self, Container};
 use crate::scan::{Finder, Signature};
@@ -70,11 +70,9 @@ impl Start {
 impl Discovery<'_> {
     /// Returns Linux's persistent ring buffers outside `besides`, by address.
     pub fn ring_buffers(&self, besides: &[Range<u64>]) -> Vec<RingBuffer> {
-        let is_apart = |at: &u64| !besides.iter().any(|range| range.contains(at));
-        let addresses = self.addresses(&FINDER).iter().copied().filter(is_apart);
-        let addresses: Vec<_> = addresses.collect();
+        let addresses: Vec<_> = self.addresses(&FINDER, besides).collect();
         let mut buffers = RingBuffer::open_all(self.memory, &addresses, self.within.start);
-        buffers.retain(|buffer| is_apart(&buffer.address));
+        buffers.retain(|buffer| is_apart(besides, buffer.address));
         buffers
     }
 }

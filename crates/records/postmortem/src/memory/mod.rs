@@ -277,12 +277,10 @@ impl Memory {
         Some(Partial::new(bytes.into(), missing))
     }
 
-    /// Returns `len` bytes that are contiguous in the file.
-    pub(crate) fn contiguous(&self, physical: u64, len: usize) -> Option<&[u8]> {
-        match self.0.chunk(physical, len) {
-            Chunk::Bytes(Cow::Borrowed(bytes)) if bytes.len() == len => Some(bytes),
-            _ => None,
-        }
+    /// Returns whether `len` bytes are contiguous in the file, so that they are not copied.
+    pub(crate) fn is_contiguous(&self, physical: u64, len: usize) -> bool {
+        let chunk = self.0.chunk(physical, len);
+        matches!(chunk, Chunk::Bytes(Cow::Borrowed(bytes)) if bytes.len() == len)
     }
 
     /// Returns the bytes of a region, with the ranges that the dump lacks. `None` if a copy is needed

@@ -278,15 +278,17 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         } else {
             None
         };
-        let mut record = None;
+        let mut fetched = Err(Stop::Empty);
         if kept.is_none() {
-            let fetched = self.feed.fetch(priority, &mut at, false, search);
+            fetched = self.feed.fetch(priority, &mut at, false, search);
             // Skipped records stay skipped, whatever the sink takes.
             lane.advance(stored, at);
-            if fetched.is_err() && at.next != stored.next {
-                self.store_progress();
+            if let Err(stop) = fetched {
+                if at.next != stored.next {
+                    self.store_progress();
+                }
+                return Err(stop);
             }
-            record = Some(fetched?);
         }
         if !alone || self.offering.load(Ordering::Relaxed) != 0 {
             self.close_others(priority, &mut at);
@@ -318,15 +320,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     return Err(Stop::Pending);
                 }
                 (shape, false)
-            } else if let Some(record) = record {
+            } else if let Ok(record) = &fetched {
                 let gap = lane.gap(at.next);
                 let text = text.get_or_insert(const { Rendered::new() });
-                text.render(&record, gap, style);
+                text.render(record, gap, style);
                 settled.begin(text.shape, gap);
                 settled.put(text.text(), priority as usize, &mut window);
                 // The text of the last record is still there.
                 if window.room() >= least && lines > 1 {
-                    *at_hand = Some((record, gap));
+                    *at_hand = Some((*record, gap));
                 }
                 (text.shape, true)
             } else {
@@ -346,7 +348,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if window.room() < least || lines == 1 {
                 break;
             }
-            record = self.feed.fetch(priority, &mut at, true, search).ok();
+            fetched = self.feed.fetch(priority, &mut at, true, search);
         }
         self.renders
             .store(usize::from(is_left_out), Ordering::Relaxed);

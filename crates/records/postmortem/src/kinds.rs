@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 #[cfg(feature = "cli")]
-use crate::cli::{buffers, part::Output, rings, traces};
+use crate::cli::{buffers, kernel_logs, part::Output, rings, traces};
 use crate::discovery::Discovery;
 use crate::memory::Memory;
 use crate::scan::Finder;
-use crate::{banner, ftrace_ring, log_ring, trace_region};
+use crate::{banner, ftrace_ring, log_ring, trace_region, vmcoreinfo};
 
 /// A kind of records.
 pub(crate) struct Kind {
@@ -30,6 +30,7 @@ macro_rules! kind {
 
 /// The kinds, in the order of output.
 pub(crate) static KINDS: &[Kind] = &[
+    kind!(vmcoreinfo::FINDER, kernel_logs::OUTPUT),
     kind!(log_ring::FINDER, rings::OUTPUT),
     kind!(trace_region::FINDER, traces::OUTPUT),
     kind!(ftrace_ring::FINDER, buffers::OUTPUT),

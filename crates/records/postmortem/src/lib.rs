@@ -10,6 +10,7 @@
 //!   unverified bytes. [`Decoded::linux_files`] rebuilds the files of Linux's `/sys/fs/pstore`.
 //! - [`kernel`]: the kernel that crashed: release, build, load offset and the causes of the crash,
 //!   each with the place where it was found.
+//! - [`kernel_log`]: the log of any Linux from 5.10 on: the ring of its printk.
 //! - [`banner`]: the banners of Linux kernels in their memory.
 //! - [`log_ring`]: the log rings of nostall-console, of a machine of any word size and byte order.
 //! - [`join`]: the output of nostall-console, with the lines whole that were cut.
@@ -64,11 +65,14 @@ pub mod discovery;
 pub mod ftrace_ring;
 pub mod join;
 pub mod kernel;
+pub mod kernel_log;
 pub mod log_ring;
 pub mod memory;
 pub mod symbols;
 pub mod trace_region;
+pub mod vmcoreinfo;
 
+mod address_space;
 mod count;
 mod decode;
 mod geometry;

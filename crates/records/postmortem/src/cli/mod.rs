@@ -10,6 +10,7 @@ pub(crate) mod input;
 mod job;
 pub(crate) mod json;
 mod json_buffer;
+pub(crate) mod kernel_logs;
 mod names;
 pub mod number;
 pub(crate) mod outcome;

@@ -51,6 +51,8 @@ pub(crate) struct Facts {
     pub unknown: u64,
     /// Number of bytes in overlapping segments that differ from those read.
     pub differing: u64,
+    /// The VMCOREINFO of the dump's header: at most 64 KiB.
+    pub vmcoreinfo: Option<Vec<u8>>,
 }
 
 impl Facts {
@@ -61,6 +63,7 @@ impl Facts {
             missing: 0,
             unknown: 0,
             differing: 0,
+            vmcoreinfo: None,
         }
     }
 

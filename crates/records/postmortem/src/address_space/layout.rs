@@ -1,0 +1,312 @@
+//! The places of a machine's RAM in a raw file, which the file does not state.
+//!
+//! The kernel's top-level page table maps itself: a translation of its virtual address ends at its
+//! physical address. The page of the file for which that holds gives the distance between the two.
+//! A PC with much RAM has a part of it from 4 GiB up, without a gap in the file. The kernel's
+//! mapping of all RAM tells where that part begins in the file.
+//!
+//! A file without that table is searched for a pointer of the kernel's image into its image. The
+//! reader of the memory then decides which of the places are right.
+
+use std::fmt;
+
+use super::{Entry, Tables, Walk, word};
+use crate::memory::PhysicalRange;
+use crate::memory::container::Container;
+
+/// Physical address from which a PC has the rest of its RAM.
+const HIGH: u64 = 1 << 32;
+
+/// RAM below [`HIGH`] ends at a multiple of this.
+const STEP: u64 = 1 << 20;
+
+/// Maximum distance of a pointer in the kernel's image from the object to which it points.
+const NEAR: u64 = 64 << 20;
+
+/// Maximum number of places that are found by a pointer.
+const MOST_PLACES: usize = 16;
+
+/// Part of the RAM that is contiguous in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RamPart {
+    physical: u64,
+    len: u64,
+    /// Offset in the file.
+    at: u64,
+}
+
+/// The places of RAM in a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RamLayout {
+    /// The parts, by address. None if the dump has physical addresses.
+    parts: Vec<RamPart>,
+    /// Whether the kernel's page tables can be used.
+    has_tables: bool,
+}
+
+impl RamLayout {
+    /// Returns the places of a dump that has physical addresses.
+    pub(super) const fn identity() -> Self {
+        Self {
+            parts: Vec::new(),
+            has_tables: true,
+        }
+    }
+
+    /// Returns the places of one part.
+    fn starting_at(physical: u64, len: u64) -> Self {
+        let at = 0;
+        Self {
+            parts: vec![RamPart { physical, len, at }],
+            has_tables: true,
+        }
+    }
+
+    /// Returns the places of a PC's RAM whose part from 4 GiB up starts at offset `low` of the file.
+    fn split(low: u64, size: u64) -> Self {
+        let low = RamPart {
+            physical: 0,
+            len: low,
+            at: 0,
+        };
+        let high = RamPart {
+            physical: HIGH,
+            len: size - low.len,
+            at: low.len,
+        };
+        Self {
+            parts: vec![low, high],
+            has_tables: true,
+        }
+    }
+
+    /// Finds the possible places, without a search if the file has physical addresses. `pointer` is
+    /// the virtual address of a pointer of the kernel's image into its image.
+    pub(super) fn solve(
+        memory: &dyn Container,
+        tables: &Tables,
+        pointer: u64,
+        searches: &mut usize,
+    ) -> Vec<Self> {
+        let last = memory.segments().last();
+        let Some(size) = last.and_then(|last| last.start.checked_add(last.len)) else {
+            return Vec::new();
+        };
+        let maps_itself = |layout: &Self| {
+            let walk = tables.walk(tables.root, |at| layout.word(memory, at));
+            matches!(walk, Walk::Mapped(physical, _) if physical == tables.physical_root)
+        };
+        let unshifted = Self::starting_at(0, size);
+        if maps_itself(&unshifted) {
+            return vec![unshifted.above_4_gib(memory, tables, size)];
+        }
+        let Some(left) = searches.checked_sub(1) else {
+            return Vec::new();
+        };
+        *searches = left;
+        let top = tables.top_shift();
+        let entry = tables.entry_offset(tables.root, top);
+        let by_tables = words(memory, tables, entry).find_map(|(page, word)| {
+            let Entry::Table(_) = (tables.decode)(tables, word, top) else {
+                return None;
+            };
+            let start = tables.physical_root.checked_sub(page)?;
+            let below = HIGH.checked_sub(start).filter(|below| *below <= page);
+            let layout = match below {
+                // A PC's kernel above 4 GiB.
+                Some(low) if tables.physical_root >= HIGH => Self::split(low, size),
+                _ => Self::starting_at(start, size),
+            };
+            maps_itself(&layout).then_some(layout)
+        });
+        if let Some(layout) = by_tables {
+            return vec![layout];
+        }
+        let Some((physical, _)) = tables.in_image(pointer) else {
+            return Vec::new();
+        };
+        let inside = physical % tables.page();
+        let by_pointer = words(memory, tables, inside).filter_map(|(page, word)| {
+            let start = physical.checked_sub(inside)?.checked_sub(page)?;
+            let is_near = word.abs_diff(pointer) < NEAR && tables.in_image(word).is_some();
+            is_near.then(|| Self {
+                has_tables: false,
+                ..Self::starting_at(start, size)
+            })
+        });
+        let mut layouts: Vec<_> = by_pointer.take(MOST_PLACES).collect();
+        layouts.sort_by_key(|layout| layout.parts[0].physical);
+        layouts
+    }
+
+    /// Returns whether the kernel's page tables can be used.
+    pub(super) const fn has_tables(&self) -> bool {
+        self.has_tables
+    }
+
+    /// Adds the part of a PC's RAM from 4 GiB up, if it has one and its place is found.
+    fn above_4_gib(self, memory: &dyn Container, tables: &Tables, size: u64) -> Self {
+        let map = DirectMap {
+            memory,
+            tables,
+            known: &self,
+        };
+        map.start_of_high(size)
+            .map_or(self, |low| Self::split(low, size))
+    }
+
+    /// Returns the place of a physical address in the dump, and the number of bytes of `len` that
+    /// are contiguous there.
+    pub(super) fn place(&self, physical: u64, len: u64) -> Option<(u64, u64)> {
+        if self.parts.is_empty() {
+            return Some((physical, len));
+        }
+        self.parts.iter().find_map(|part| {
+            let inside = physical.checked_sub(part.physical)?;
+            let left = part.len.checked_sub(inside).filter(|left| *left > 0)?;
+            Some((part.at + inside, left.min(len)))
+        })
+    }
+
+    /// Reads a word of 64 bits.
+    pub(super) fn word(&self, memory: &dyn Container, physical: u64) -> Option<u64> {
+        let (at, len) = self.place(physical, 8)?;
+        (len == 8).then(|| word(memory, at))?
+    }
+}
+
+impl fmt::Display for RamLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let assumed = if self.has_tables {
+            ""
+        } else {
+            ", by a pointer: the file lacks the page tables"
+        };
+        match *self.parts {
+            [] => f.write_str("the dump has physical addresses"),
+            [RamPart { physical: 0, .. }] => {
+                f.write_str("offsets in the file are physical addresses")
+            }
+            [first, ..] if first.physical > 0 => {
+                write!(
+                    f,
+                    "the file starts with physical address {:#x}",
+                    first.physical
+                )
+            }
+            [.., last] => write!(
+                f,
+                "RAM from {:#x} up starts at {:#x} of the file",
+                last.physical, last.at
+            ),
+        }?;
+        f.write_str(assumed)
+    }
+}
+
+/// Returns the word at an offset in each page of a raw file, with the page's place.
+fn words(memory: &dyn Container, tables: &Tables, inside: u64) -> impl Iterator<Item = (u64, u64)> {
+    let page = tables.page();
+    memory.data().flat_map(move |PhysicalRange { start, len }| {
+        let end = start.saturating_add(len);
+        let pages = (start.next_multiple_of(page)..end).step_by(page as usize);
+        pages.filter_map(move |at| Some((at, word(memory, at + inside)?)))
+    })
+}
+
+/// A kernel's linear mapping of all RAM, on x86-64: the first mapping of the kernel's half.
+struct DirectMap<'a> {
+    memory: &'a dyn Container,
+    tables: &'a Tables,
+    known: &'a RamLayout,
+}
+
+impl DirectMap<'_> {
+    /// Returns the entries of a table.
+    fn entries(&self, table: u64) -> impl Iterator<Item = (u64, u64)> {
+        (0..512).filter_map(move |index| {
+            let entry = self
+                .known
+                .word(self.memory, table.checked_add(index * 8)?)?;
+            Some((index, entry))
+        })
+    }
+
+    fn decode(&self, entry: u64, shift: u32) -> Entry {
+        (self.tables.decode)(self.tables, entry, shift)
+    }
+
+    /// Returns the offset in the file at which RAM from 4 GiB up starts, if there is such RAM.
+    fn start_of_high(&self, size: u64) -> Option<u64> {
+        if self.tables.page_bits != 12 || self.tables.root >> 31 != u64::MAX >> 31 {
+            return None;
+        }
+        let mut table = self.tables.physical_root;
+        let mut shift = self.tables.top_shift();
+        while shift > 30 {
+            let half = if shift == self.tables.top_shift() {
+                256
+            } else {
+                0
+            };
+            let present =
+                self.entries(table)
+                    .find_map(|(index, entry)| match self.decode(entry, shift) {
+                        Entry::Table(next) if index >= half => Some(next),
+                        _ => None,
+                    });
+            table = present?;
+            shift -= 9;
+        }
+        // The first gigabyte is that of address 0: the mapping starts at a multiple of it.
+        let first = self
+            .entries(table)
+            .find(|(_, entry)| self.decode(*entry, 30) != Entry::Absent);
+        let first = first?.0;
+        let mut top = HIGH;
+        for (index, entry) in self.entries(table).skip(first as usize + 4) {
+            let physical = (index - first) << 30;
+            match self.decode(entry, 30) {
+                Entry::Leaf(leaf) if leaf == physical => top = physical + (1 << 30),
+                Entry::Table(next) if self.known.place(next, 8).is_none_or(|_| next >= HIGH) => {
+                    let low = self.low_for_table(next, physical, size);
+                    return low;
+                }
+                Entry::Table(next) => {
+                    let leaves = self.entries(next).filter_map(|(index, entry)| {
+                        let here = physical + (index << 21);
+                        (self.decode(entry, 21) == Entry::Leaf(here)).then_some(here)
+                    });
+                    top = leaves.max().map_or(top, |leaf| leaf + (1 << 21));
+                }
+                _ => {}
+            }
+        }
+        (top > HIGH)
+            .then(|| size.checked_sub(top - HIGH))?
+            .filter(|low| *low < HIGH && low.is_multiple_of(STEP))
+    }
+
+    /// Returns the start in the file of RAM from 4 GiB up, for which a table of that RAM maps
+    /// `physical` and the memory behind it.
+    fn low_for_table(&self, table: u64, physical: u64, size: u64) -> Option<u64> {
+        let table = table.checked_sub(HIGH)?;
+        let steps = (1..HIGH / STEP).map(|step| step * STEP);
+        let fits = |low: &u64| {
+            let mut leaves = 0;
+            for index in 0..512 {
+                let Some(entry) = word(self.memory, low + table + index * 8) else {
+                    return false;
+                };
+                match self.decode(entry, 21) {
+                    Entry::Absent | Entry::Table(_) if entry & !0xfff == 0 || leaves > 0 => {}
+                    Entry::Leaf(leaf) if leaf == physical + (index << 21) => leaves += 1,
+                    Entry::Table(_) => {}
+                    _ => return false,
+                }
+            }
+            leaves > 0
+        };
+        steps.filter(|low| low + table < size).find(fits)
+    }
+}

@@ -1,0 +1,319 @@
+//! Linux's log in an image, and its output.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::input::Input;
+use super::json::{About, Hex, Lossy, SCHEMA, escaped};
+use super::outcome::{Outcome, Status};
+use super::output::Style;
+use super::part::{Opening, Output, Part, Parts, safe};
+use super::text::{self, passage};
+use crate::count::counted;
+use crate::kernel_log::{KernelLog, KernelMessage, LostText, MessageState};
+use crate::vmcoreinfo::MOST;
+
+/// The output of Linux's logs.
+pub static OUTPUT: Output = Output {
+    plural: "kernel logs",
+    most: MOST,
+    takes_memory: false,
+    is_record: true,
+    open,
+};
+
+fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
+    let logs = opening.discovery.kernel_logs(taken);
+    let others = logs.len().saturating_sub(1);
+    let shown = if opening.all { logs.len() } else { 1 };
+    let logs = logs.into_iter().take(shown).enumerate();
+    let logs = logs.map(|(index, found)| {
+        let others = if opening.all { 0 } else { others };
+        let log = Log {
+            index,
+            found,
+            others,
+        };
+        Box::new(log) as _
+    });
+    logs.collect()
+}
+
+struct Log<'a> {
+    /// Index in the image.
+    index: usize,
+    found: KernelLog<'a>,
+    /// Number of other logs that are not shown.
+    others: usize,
+}
+
+impl Log<'_> {
+    /// Returns the numbers of its records as text.
+    fn counts(&self) -> String {
+        let counts = self.found.counts;
+        let mut text = format!(
+            "{}, {} of Linux {}",
+            counted(counts.records, "record"),
+            self.sequences(),
+            self.found.info.release()
+        );
+        for (number, are) in [
+            (counts.lost, "without their text"),
+            (counts.unfinished, "unfinished"),
+            (counts.missing, "missing in the image"),
+            (counts.foreign, "damaged"),
+        ] {
+            if number > 0 {
+                text += &format!(", {number} {are}");
+            }
+        }
+        text
+    }
+
+    fn sequences(&self) -> String {
+        match (self.found.counts.first, self.found.counts.last) {
+            (Some(first), Some(last)) => format!("{first} to {last}"),
+            _ => "none".to_owned(),
+        }
+    }
+}
+
+impl Part for Log<'_> {
+    fn kind(&self) -> &'static str {
+        "kernel log"
+    }
+
+    fn address(&self) -> u64 {
+        self.found.address
+    }
+
+    fn name(&self) -> String {
+        match self.index {
+            0 => "dmesg.txt".to_owned(),
+            index => format!("dmesg-{index}.txt"),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let mut text = format!("Linux's log at {:#x}: {}", self.address(), self.counts());
+        if self.others > 0 {
+            text += &format!(
+                "; {} in doubt: --all shows them",
+                counted(self.others as u64, "other log")
+            );
+        }
+        text
+    }
+
+    fn explain(&self) -> Vec<String> {
+        let found = &self.found;
+        let mut lines = vec![format!("found by {}; {}", found.source, found.ram_layout())];
+        if let Some(offset) = found.info.kernel_offset() {
+            lines.push(format!("kernel offset {offset:#x}, from {}", found.source));
+        }
+        lines
+    }
+
+    fn summary(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        let about = format!("printk's ring at {:#x}, {}", self.address(), self.counts());
+        let title = format!("kernel log {}", self.index);
+        text::part(&title, &about, self.trust(), style, out)
+    }
+
+    fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        let mut lost = LostRun::default();
+        for message in self.found.messages() {
+            match message.state {
+                MessageState::Lost(why) => {
+                    lost.add(why, message.sequence, style, out)?;
+                    continue;
+                }
+                MessageState::Unfinished => continue,
+                MessageState::Complete | MessageState::Reopened => lost.end(style, out)?,
+            }
+            for line in message.text.split(|&byte| byte == b'\n') {
+                write!(out, "{}", Time(message.time_ns))?;
+                passage(line, false, out)?;
+                writeln!(out)?;
+            }
+        }
+        lost.end(style, out)
+    }
+
+    fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        safe(style, out, |out| {
+            let messages = self.found.messages();
+            let is_whole = |message: &KernelMessage| {
+                matches!(
+                    message.state,
+                    MessageState::Complete | MessageState::Reopened
+                )
+            };
+            messages.filter(is_whole).try_for_each(|message| {
+                let time = Time(message.time_ns);
+                message
+                    .text
+                    .split(|&byte| byte == b'\n')
+                    .try_for_each(|line| {
+                        write!(out, "<{}>{time}", message.priority())?;
+                        out.write_all(line)?;
+                        writeln!(out)
+                    })
+            })
+        })
+    }
+
+    fn json(&self, about: &About<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let address = format!("{:#x}", self.address());
+        let found = &self.found;
+        let line = LogLine {
+            r#type: "kernel_log",
+            image: about,
+            index: self.index,
+            name: self.name(),
+            address: &address,
+            size: found.text_size(),
+            found: found.source.to_string(),
+            memory: found.ram_layout().to_string(),
+            release: found.info.release(),
+            build_id: found.info.value("BUILD-ID"),
+            kernel_offset: found
+                .info
+                .kernel_offset()
+                .map(|offset| format!("{offset:#x}")),
+            records: found.counts.records,
+            first_sequence: found.counts.first,
+            last_sequence: found.counts.last,
+            lost_texts: found.counts.lost,
+            unfinished: found.counts.unfinished,
+            missing: found.counts.missing,
+            damaged: found.counts.foreign,
+            trust: self.trust().name(),
+        };
+        escaped(&line, out)?;
+        found.messages().try_for_each(|message| {
+            let is_text = str::from_utf8(&message.text).is_ok();
+            let is_known = message.state != MessageState::Unfinished;
+            let line = MessageLine {
+                r#type: "kernel_message",
+                schema: SCHEMA,
+                log: &address,
+                sequence: message.sequence,
+                time_ns: is_known.then_some(message.time_ns),
+                facility: is_known.then_some(message.facility),
+                level: is_known.then_some(message.level),
+                caller: is_known.then(|| message.caller.to_string()),
+                subsystem: message.subsystem.as_deref(),
+                device: message.device.as_deref(),
+                text: Lossy(&message.text),
+                data_hex: (!is_text).then(|| Hex(&message.text)),
+                state: message.state.word(),
+                trust: message.trust().name(),
+            };
+            escaped(&line, out)
+        })
+    }
+
+    fn outcome(&self, _: &Input) -> Outcome {
+        Outcome {
+            status: Status::Records,
+            records: usize::try_from(self.found.counts.records).unwrap_or(usize::MAX),
+            message: None,
+        }
+    }
+}
+
+/// Records in a row whose texts are lost for one reason.
+#[derive(Default)]
+struct LostRun(Option<(LostText, u64, u64)>);
+
+impl LostRun {
+    fn add(
+        &mut self,
+        why: LostText,
+        sequence: u64,
+        style: Style,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match &mut self.0 {
+            Some((known, _, last)) if *known == why => *last = sequence,
+            _ => {
+                self.end(style, out)?;
+                self.0 = Some((why, sequence, sequence));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a line about the records, if there are any.
+    fn end(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        match self.0.take() {
+            None => Ok(()),
+            Some((why, first, last)) if first == last => {
+                text::heading(&format!("record {first}: {why}"), style, out)
+            }
+            Some((why, first, last)) => {
+                text::heading(&format!("records {first} to {last}: {why}"), style, out)
+            }
+        }
+    }
+}
+
+/// Time as printk prints it: `[    1.234567] `.
+struct Time(u64);
+
+impl std::fmt::Display for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let micros = self.0 / 1_000;
+        write!(f, "[{:5}.{:06}] ", micros / 1_000_000, micros % 1_000_000)
+    }
+}
+
+/// JSON line of a log.
+#[derive(Serialize)]
+struct LogLine<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    image: &'a About<'a>,
+    index: usize,
+    name: String,
+    address: &'a str,
+    size: u64,
+    found: String,
+    memory: String,
+    release: &'a str,
+    build_id: Option<&'a str>,
+    kernel_offset: Option<String>,
+    records: u64,
+    first_sequence: Option<u64>,
+    last_sequence: Option<u64>,
+    lost_texts: u64,
+    unfinished: u64,
+    missing: u64,
+    damaged: u64,
+    trust: &'static str,
+}
+
+/// JSON line of a record.
+#[derive(Serialize)]
+struct MessageLine<'a> {
+    r#type: &'static str,
+    schema: u32,
+    log: &'a str,
+    sequence: u64,
+    time_ns: Option<u64>,
+    facility: Option<u8>,
+    level: Option<u8>,
+    caller: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subsystem: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
+    text: Lossy<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_hex: Option<Hex<'a>>,
+    state: &'static str,
+    trust: &'static str,
+}

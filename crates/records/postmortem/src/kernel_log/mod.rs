@@ -1,0 +1,208 @@
+//! The log of Linux in the memory of a machine: the ring of its printk.
+//!
+//! Every Linux has it. Nothing needs to be prepared on the machine: a VMCOREINFO in its memory
+//! leads to the kernel's page tables and to the ring. Linux 5.10 and later are read, on x86-64 and
+//! arm64. Records that the console had not printed yet are there too.
+//!
+//! A record is shown as genuine only if its descriptor, its data and its text name the same
+//! record.
+
+mod message;
+mod ring;
+mod structures;
+
+use std::fmt;
+use std::ops::Range;
+
+pub use message::{Caller, KernelMessage, LostText, MessageState};
+
+use crate::address_space::{AddressSpace, RamLayout};
+use crate::discovery::Discovery;
+use crate::vmcoreinfo::{FINDER, Vmcoreinfo};
+use ring::{NoMessage, Ring};
+use structures::Structures;
+
+/// Maximum number of records that are read of one ring, the newest: those of 128 MiB.
+const MOST_RECORDS: u64 = 1 << 22;
+
+/// Maximum number of records of all rings. It bounds the time for forged ones.
+const MOST_IN_ALL: u64 = 1 << 23;
+
+/// Maximum number of whole searches for page tables in a raw file.
+const MOST_SEARCHES: usize = 4;
+
+/// A log of Linux in memory.
+#[derive(Debug)]
+pub struct KernelLog<'a> {
+    /// Physical address of the ring's header; in a raw file its offset.
+    pub address: u64,
+    /// The VMCOREINFO that led to it.
+    pub info: Vmcoreinfo,
+    /// Place of the VMCOREINFO.
+    pub source: InfoSource,
+    /// Numbers of its records.
+    pub counts: Counts,
+    space: AddressSpace<'a>,
+    ring: Ring,
+    /// The ring of the early boot, if the kernel replaced it by a larger one.
+    early: Option<Ring>,
+}
+
+/// Place of a VMCOREINFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfoSource {
+    /// Memory at this physical address; in a raw file at this offset.
+    Memory(u64),
+    /// The dump's header.
+    Header,
+}
+
+impl fmt::Display for InfoSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(at) => write!(f, "VMCOREINFO at {at:#x}"),
+            Self::Header => f.write_str("the VMCOREINFO of the dump's header"),
+        }
+    }
+}
+
+/// Numbers of the records of a log, by their state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records whose text is complete, or complete so far.
+    pub records: u64,
+    /// Records that a caller was about to write.
+    pub unfinished: u64,
+    /// Records whose text is lost.
+    pub lost: u64,
+    /// Records that the dump lacks.
+    pub missing: u64,
+    /// Descriptors that belong to other records.
+    pub foreign: u64,
+    /// Sequence numbers of the first and the last record.
+    pub first: Option<u64>,
+    /// Sequence number of the last record.
+    pub last: Option<u64>,
+}
+
+impl<'a> Discovery<'a> {
+    /// Returns the logs of Linux outside `besides`, the one with most records first.
+    pub fn kernel_logs(&self, besides: &[Range<u64>]) -> Vec<KernelLog<'a>> {
+        let memory = self.memory.container();
+        let in_memory = self.addresses(&FINDER, besides).filter_map(|at| {
+            let info = Vmcoreinfo::read(memory, at)?;
+            Some((info, InfoSource::Memory(at)))
+        });
+        let header = memory.facts().vmcoreinfo.as_deref();
+        let header = header.and_then(Vmcoreinfo::parse);
+        let header = header.map(|info| (info, InfoSource::Header));
+        let mut known = Vec::<Vmcoreinfo>::new();
+        let mut logs = Vec::<KernelLog<'a>>::new();
+        let (mut searches, mut left) = (MOST_SEARCHES, MOST_IN_ALL);
+        for (info, source) in header.into_iter().chain(in_memory) {
+            if known.iter().any(|known| known.is_of_same_kernel(&info)) {
+                continue;
+            }
+            known.push(info.clone());
+            let Some((structures, pointer)) = Structures::of(&info).zip(info.symbol("prb")) else {
+                continue;
+            };
+            let spaces = AddressSpace::all(memory, &info, pointer, &mut searches);
+            let log = spaces
+                .into_iter()
+                .find_map(|space| KernelLog::open(space, structures, &info, source, &mut left));
+            if let Some(log) = log
+                && !logs.iter().any(|known| known.address == log.address)
+            {
+                logs.push(log);
+            }
+        }
+        logs.sort_by_key(|log| std::cmp::Reverse(log.counts.records));
+        logs
+    }
+}
+
+impl<'a> KernelLog<'a> {
+    /// Opens the ring; `None` if there is none with a record.
+    fn open(
+        space: AddressSpace<'a>,
+        structures: Structures,
+        info: &Vmcoreinfo,
+        source: InfoSource,
+        left: &mut u64,
+    ) -> Option<Self> {
+        let at = space.word(info.symbol("prb")?)?;
+        let ring = Ring::open(&space, structures, at)?;
+        let early = info.symbol("printk_rb_static").filter(|early| *early != at);
+        let early = early.and_then(|early| Ring::open(&space, structures, early));
+        let mut log = Self {
+            address: space.place(at)?.0,
+            info: info.clone(),
+            source,
+            counts: Counts::default(),
+            space,
+            ring,
+            early,
+        };
+        let ids = ring.ids() + early.map_or(0, |early| early.ids());
+        *left = left.checked_sub(ids.min(MOST_RECORDS))?;
+        log.counts = log.count();
+        (log.counts.records > 0).then_some(log)
+    }
+
+    fn count(&self) -> Counts {
+        let mut counts = Counts::default();
+        for message in self.entries() {
+            match message {
+                Ok(message) => {
+                    match message.state {
+                        MessageState::Complete | MessageState::Reopened => counts.records += 1,
+                        MessageState::Unfinished => counts.unfinished += 1,
+                        MessageState::Lost(_) => counts.lost += 1,
+                    }
+                    counts.first.get_or_insert(message.sequence);
+                    counts.last = Some(message.sequence);
+                }
+                Err(NoMessage::Unused) => {}
+                Err(NoMessage::Missing) => counts.missing += 1,
+                Err(NoMessage::Foreign) => counts.foreign += 1,
+            }
+        }
+        counts
+    }
+
+    /// Returns the records, from the oldest.
+    pub fn messages(&self) -> impl Iterator<Item = KernelMessage> {
+        self.entries().filter_map(Result::ok)
+    }
+
+    /// Returns the positions of RAM in the dump.
+    pub fn ram_layout(&self) -> &RamLayout {
+        self.space.layout()
+    }
+
+    /// Returns the number of bytes of the ring of texts.
+    pub const fn text_size(&self) -> u64 {
+        self.ring.text_size()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Result<KernelMessage, NoMessage>> {
+        let first = self.of(&self.ring).find_map(Result::ok);
+        let first = first.map_or(u64::MAX, |message| message.sequence);
+        // The larger ring starts with a copy of the early one, whose first records it may have
+        // overwritten.
+        let early = self.early.as_ref().into_iter();
+        let early = early
+            .flat_map(|early| self.of(early))
+            .filter_map(Result::ok);
+        let early = early.take_while(move |message| message.sequence < first);
+        early.map(Ok).chain(self.of(&self.ring))
+    }
+
+    fn of(&self, ring: &Ring) -> impl Iterator<Item = Result<KernelMessage, NoMessage>> {
+        let ids = ring.ids();
+        let ring = *ring;
+        let ids = ids.saturating_sub(MOST_RECORDS)..ids;
+        ids.map(move |nth| ring.message(&self.space, nth))
+    }
+}

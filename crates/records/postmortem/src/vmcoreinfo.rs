@@ -1,0 +1,130 @@
+//! VMCOREINFO: a text in the memory of Linux that describes the kernel to readers of its dumps.
+//!
+//! Each line is `KEY=VALUE`; the first is the release. Addresses and sizes of the kernel's objects
+//! are among them. Source: Linux's `Documentation/admin-guide/kdump/vmcoreinfo.rst`.
+
+use std::collections::BTreeMap;
+
+use crate::memory::container::{Chunk, Container};
+use crate::scan::{Finder, Signature};
+
+/// Start of the text.
+const START: &[u8] = b"OSRELEASE=";
+
+/// Maximum length of the text. Linux has one page for it, and uses about 4 KiB.
+const LONGEST: usize = 64 << 10;
+
+/// Maximum number of texts: memory may be filled with them on purpose. A kernel has two.
+pub(crate) const MOST: usize = 64;
+
+/// Finds texts by their first word.
+pub(crate) static FINDER: Finder = Finder {
+    signatures: &[Signature::Anywhere(START)],
+    is_start: |memory, at| Vmcoreinfo::read(memory, at).is_some(),
+    most: MOST,
+    on_request: false,
+};
+
+/// The contents of a VMCOREINFO.
+///
+/// ```
+/// use nostall_postmortem::vmcoreinfo::Vmcoreinfo;
+///
+/// let text = b"OSRELEASE=6.1.0\nPAGESIZE=4096\nSYMBOL(prb)=ffffffffb945c040\n\
+///     OFFSET(prb_desc.text_blk_lpos)=8\nNUMBER(phys_base)=-4096\nNUMBER(TCR_EL1_T1SZ)=0x10\n";
+/// let info = Vmcoreinfo::parse(text).unwrap();
+/// assert_eq!(info.release(), "6.1.0");
+/// assert_eq!(info.symbol("prb"), Some(0xffff_ffff_b945_c040));
+/// assert_eq!(info.offset("prb_desc.text_blk_lpos"), Some(8));
+/// assert_eq!(info.number("phys_base"), Some(-4096));
+/// assert_eq!(info.number("TCR_EL1_T1SZ"), Some(16));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vmcoreinfo(BTreeMap<String, String>);
+
+impl Vmcoreinfo {
+    /// Parses a text, which ends at the first byte that is no text. `None` if it does not start with
+    /// the release, or has no symbol.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        if !text.starts_with(START) {
+            return None;
+        }
+        let is_end = |byte: &u8| !matches!(byte, b'\n' | b' '..=b'~');
+        let len = text.iter().take(LONGEST).position(is_end);
+        let text = str::from_utf8(&text[..len.unwrap_or(text.len().min(LONGEST))]).ok()?;
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        let values: BTreeMap<_, _> = pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let has_symbol = values.keys().any(|key| key.starts_with("SYMBOL("));
+        has_symbol.then_some(Self(values))
+    }
+
+    /// Reads the text at an address.
+    pub(crate) fn read(memory: &dyn Container, at: u64) -> Option<Self> {
+        let mut text = Vec::new();
+        while text.len() < LONGEST && !text.contains(&0) {
+            let at = at.checked_add(text.len() as u64)?;
+            let Chunk::Bytes(bytes) = memory.chunk(at, 4096) else {
+                break;
+            };
+            text.extend_from_slice(&bytes);
+        }
+        Self::parse(&text)
+    }
+
+    /// Returns the value of a line.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Returns the kernel's release, such as `6.1.0-13-amd64`.
+    pub fn release(&self) -> &str {
+        self.value("OSRELEASE").unwrap_or_default()
+    }
+
+    /// Returns a symbol's virtual address.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        u64::from_str_radix(self.value(&format!("SYMBOL({name})"))?, 16).ok()
+    }
+
+    /// Returns the offset of a member in bytes: `OFFSET(structure.member)`.
+    pub fn offset(&self, member: &str) -> Option<usize> {
+        self.value(&format!("OFFSET({member})"))?.parse().ok()
+    }
+
+    /// Returns the size of a structure in bytes.
+    pub fn size(&self, structure: &str) -> Option<usize> {
+        self.value(&format!("SIZE({structure})"))?.parse().ok()
+    }
+
+    /// Returns the number of elements of an array.
+    pub fn length(&self, array: &str) -> Option<usize> {
+        self.value(&format!("LENGTH({array})"))?.parse().ok()
+    }
+
+    /// Returns a number. Numbers above 2^63 count as negative.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        let value = self.value(&format!("NUMBER({name})"))?;
+        match value.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok().map(u64::cast_signed),
+            None => value.parse().ok(),
+        }
+    }
+
+    /// Returns the distance of the kernel above its linked address (KASLR), in bytes.
+    pub fn kernel_offset(&self) -> Option<u64> {
+        u64::from_str_radix(self.value("KERNELOFFSET")?, 16).ok()
+    }
+
+    /// Returns whether another text is a copy of this one. Linux adds the time of a crash to one of
+    /// two copies.
+    pub(crate) fn is_of_same_kernel(&self, other: &Self) -> bool {
+        let values = |info: &Self| {
+            let mut values = info.0.clone();
+            values.remove("CRASHTIME");
+            values
+        };
+        values(self) == values(other)
+    }
+}

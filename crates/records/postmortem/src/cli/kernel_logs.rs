@@ -138,6 +138,11 @@ impl Part for Log<'_> {
                 passage(line, false, out)?;
                 writeln!(out)?;
             }
+            if message.state == MessageState::Reopened {
+                let sequence = message.sequence;
+                let note = format!("record {sequence}: a caller was about to continue it");
+                text::heading(&note, style, out)?;
+            }
         }
         lost.end(style, out)
     }

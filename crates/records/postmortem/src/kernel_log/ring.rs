@@ -100,6 +100,10 @@ impl Ring {
     /// Reads the record of an ID; 0 is the oldest in use.
     pub fn message(&self, space: &AddressSpace<'_>, nth: u64) -> Result<KernelMessage, NoMessage> {
         let id = self.tail_id.wrapping_add(nth) & ID;
+        if self.has_sequence(id.wrapping_add(1), 0) {
+            // The first descriptor of all never had a record.
+            return Err(NoMessage::Unused);
+        }
         let index = id & (self.count() - 1);
         let Structures { desc, info, .. } = self.structures;
         let read = |array: u64, size: usize| {
@@ -123,7 +127,6 @@ impl Ring {
         let is_reserved = match state >> 62 {
             RESERVED => true,
             COMMITTED | FINALIZED => false,
-            // The first descriptor of all never had a record.
             _ => return Err(NoMessage::Unused),
         };
         let record = read(self.infos, info).ok_or(NoMessage::Missing)?;
@@ -201,7 +204,7 @@ impl Ring {
         let room = block
             .checked_sub(BLOCK_HEAD)
             .ok_or(LostText::Inconsistent)?;
-        if start + block > size || u64::from(len) > room {
+        if block > size - start || u64::from(len) > room {
             return Err(LostText::Inconsistent);
         }
         let at = self.data.checked_add(start).ok_or(LostText::Inconsistent)?;

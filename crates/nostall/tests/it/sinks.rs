@@ -36,19 +36,34 @@ fn images() -> Vec<(String, Vec<u8>)> {
             let Ok(bytes) = fs::read(path.join(file)) else {
                 continue;
             };
-            let mut image = Vec::new();
-            match file.ends_with(".gz") {
-                true => flate2::read::GzDecoder::new(&*bytes)
-                    .read_to_end(&mut image)
-                    .unwrap(),
-                false => bytes.as_slice().read_to_end(&mut image).unwrap(),
+            let image = match file.ends_with(".gz") {
+                true => unpack(&bytes),
+                false => bytes,
             };
             images.push((name, image));
         }
     }
+    let rings = crates.join("records/postmortem/tests/fixtures/printk-ring");
+    for name in [
+        "6.1",
+        "6.1-arm64",
+        "6.12-wrapped",
+        "6.1-reopened",
+        "6.1-full",
+    ] {
+        let packed = fs::read(rings.join(format!("{name}.lime.gz"))).unwrap();
+        images.push((format!("printk {name}"), unpack(&packed)));
+    }
     images.push(("log ring".to_owned(), log_ring()));
     images.push(("trace".to_owned(), trace()));
     images
+}
+
+fn unpack(packed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut decoder = flate2::read::GzDecoder::new(packed);
+    decoder.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 fn log_ring() -> Vec<u8> {
@@ -94,7 +109,8 @@ fn nostall(arguments: &[&str], image: &Path) -> String {
     let output = output.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{image:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
+    // Linux's log may have any bytes.
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Rows of Parquet files.
@@ -202,6 +218,15 @@ impl Rows {
                     let text = line["text"].as_str().unwrap();
                     rows.texts.push(("ring".to_owned(), text.to_owned()));
                 }
+                "kernel_message" if line["state"] != "no_room" => {
+                    let text = line["text"].as_str().unwrap();
+                    rows.texts.push(("printk".to_owned(), text.to_owned()));
+                    let caller = line["caller"].as_str().unwrap();
+                    let cpu = caller.strip_prefix('C').map(|cpu| cpu.parse().unwrap());
+                    let (sequence, time) = (number(&line["sequence"]), number(&line["time_ns"]));
+                    let line = ("printk".to_owned(), sequence, cpu.unwrap_or(-1), time);
+                    rows.lines.push(line);
+                }
                 "event" if line.get("function").is_none() => rows.line("trace", &line, "time"),
                 "event" => rows.call("trace", &line, "time", |_| -1),
                 "entry" if line.get("ip").is_none() => rows.line("ftrace-ring", &line, "time_ns"),
@@ -245,7 +270,7 @@ impl Rows {
         let all = all.zip(records.ints("cpu")).zip(times);
         let lines: Vec<Line> = all
             .map(|(((source, sequence), cpu), time)| (source, sequence, cpu, time))
-            .filter(|(source, ..)| !is_text(source))
+            .filter(|(source, ..)| source == "printk" || !is_text(source))
             .collect();
         assert_eq!(lines, self.lines, "{name}");
         let calls = Table::read(folder, "calls");

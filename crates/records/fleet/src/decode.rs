@@ -19,6 +19,7 @@ use nostall_postmortem::ftrace_ring::{Entry, Kernel, Merge, MergeBy, RingBuffer,
 use nostall_postmortem::kernel::{
     Cause, Crash, CrashedKernel, Evidence, Fact, KernelOffset, Parser, is_name, prefix,
 };
+use nostall_postmortem::kernel_log::{Caller, KernelLog};
 use nostall_postmortem::log_ring::{LogEntry, LogRing};
 use nostall_postmortem::memory::{self, DumpFormat, Memory, Partial};
 use nostall_postmortem::symbols::{Symbol, Symbols};
@@ -154,6 +155,7 @@ struct Facts {
     bad_blocks: u64,
     damaged: u32,
     log_rings: u32,
+    kernel_logs: u32,
     traces: u32,
     decoded: u64,
     /// Number of records, rings and traces of each source so far.
@@ -297,13 +299,21 @@ impl<'a> Dump<'a> {
         }
         let traces = discovery.traces(&decoded);
         decoded.extend(traces.iter().map(TraceRegion::taken));
-        self.kernel.build_id = build_id(image, &decoded).map(|text| Fact {
-            text,
-            evidence: Evidence::Vmcoreinfo,
-        });
+        let logs = discovery.kernel_logs(&decoded);
+        let infos = discovery.vmcoreinfos(&decoded);
+        // If there are several, any of them may be the crashed kernel's.
+        let only = infos.first().filter(|_| infos.len() == 1);
+        let info = logs.first().map(|log| &log.info);
+        if let Some(info) = info.or(only.map(|(_, info)| info)) {
+            self.kernel.read_vmcoreinfo(info);
+        }
         let rings = discovery.log_rings(&decoded);
         doubts.extend(discovery.doubt());
         self.facts.error = (!doubts.is_empty()).then(|| doubts.join("; "));
+        self.facts.kernel_logs = logs.len() as u32;
+        if let Some(log) = logs.first() {
+            self.kernel_log(log);
+        }
         for ring in rings {
             self.log_ring(&ring.ring());
         }
@@ -449,6 +459,55 @@ impl<'a> Dump<'a> {
         }
         self.facts.uptime = self.facts.uptime.max(uptime);
         parser.finish()
+    }
+
+    /// Adds the records of printk's ring.
+    fn kernel_log(&mut self, log: &KernelLog<'_>) {
+        let counts = log.counts;
+        let damaged = counts.lost + counts.missing + counts.foreign;
+        self.facts.damaged += u32::try_from(damaged).unwrap_or(u32::MAX);
+        let columns = self.log("printk", Trust::Unchecked, None);
+        let mut parser = Parser::default();
+        for message in log.messages() {
+            if self.is_stopped() {
+                return;
+            }
+            if !message.state.has_text() {
+                continue;
+            }
+            self.trust(message.trust());
+            let text = readable(&message.text);
+            // Other logs have microseconds, by which their reports are compared.
+            let time = i64::try_from(message.time_ns).unwrap_or(i64::MAX);
+            for line in text.lines() {
+                self.kernel.read_line(line);
+                parser.line(line, Some(time - time % 1000));
+            }
+            self.facts.uptime = self.facts.uptime.max(Some(time));
+            self.facts.decoded += message.text.len() as u64;
+            let cpu = match message.caller {
+                Caller::Cpu(number) => i32::try_from(number).ok(),
+                Caller::Thread(_) => None,
+            };
+            let shown = (!self.options.redact).then_some(&*text);
+            self.push(
+                RECORDS,
+                &[
+                    Cell::Word(columns.source),
+                    Cell::Int(columns.number),
+                    Cell::long(message.sequence),
+                    Cell::maybe_int(cpu),
+                    Cell::Long(time),
+                    Cell::Int(message.level.into()),
+                    Cell::text(shown),
+                    Cell::long(message.text.len()),
+                    Cell::Null,
+                    Cell::Word(message.trust().name()),
+                ],
+            );
+        }
+        self.kernel
+            .add(parser.finish(), columns.trust, columns.time);
     }
 
     fn log_ring(&mut self, ring: &LogRing<'_>) {
@@ -883,14 +942,14 @@ impl<'a> Dump<'a> {
     ) {
         let facts = std::mem::take(&mut self.facts);
         let counts = self.counts;
-        let has_any = facts.regions + facts.log_rings + facts.traces > 0;
+        let has_any = facts.regions + facts.log_rings + facts.kernel_logs + facts.traces > 0;
         let has_rows = counts[RECORDS] + counts[CALLS] > 0;
         let (status, reason) = match () {
             () if has_rows => ("records", None),
             () if facts.error.is_some() => ("error", None),
             () if facts.damaged > 0 => ("damaged", Some("no record can be read")),
             () if has_any => ("empty", Some("no record was written")),
-            () => ("none", Some("no region, log ring or trace")),
+            () => ("none", Some("no log, region, log ring or trace")),
         };
         let redact = self.options.redact;
         let error = facts.error.as_deref().or(reason).filter(|_| !redact);
@@ -941,6 +1000,7 @@ impl<'a> Dump<'a> {
                 Cell::Long(counts[CRASHES]),
                 Cell::long(facts.decoded),
                 Cell::maybe_long(nanoseconds),
+                Cell::int(facts.kernel_logs),
             ],
         );
     }
@@ -1026,32 +1086,6 @@ fn ranges(ranges: &[Range<usize>]) -> Cell<'_> {
     match ranges {
         [] => Cell::Null,
         ranges => Cell::Ranges(ranges),
-    }
-}
-
-/// Returns the build ID of the kernel's VMCOREINFO, which is text in its memory. The decoded
-/// ramoops regions and traces are skipped: any program may have written such text there.
-fn build_id(image: &Memory, decoded: &[Range<u64>]) -> Option<String> {
-    let finder = memchr::memmem::Finder::new(b"BUILD-ID=");
-    let mut found = BTreeSet::new();
-    let is_decoded = |address: u64| decoded.iter().any(|range| range.contains(&address));
-    for (start, bytes) in image.data() {
-        let places = finder.find_iter(&bytes);
-        let places = places.filter(|at| !is_decoded(start + *at as u64));
-        for at in places.take(64) {
-            let digits = bytes[at + 9..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_hexdigit());
-            let digits: Vec<u8> = digits.take(64).copied().collect();
-            if digits.len() >= 32 {
-                found.extend(String::from_utf8(digits));
-            }
-        }
-    }
-    // If there are two different ones, either may be the kernel's.
-    match found.len() {
-        1 => found.pop_first(),
-        _ => None,
     }
 }
 
@@ -1333,7 +1367,8 @@ mod tests {
         };
         let line = memchr::memmem::find(&bytes, b"Linux version").unwrap();
         let set = |bytes: &mut Vec<u8>, at: usize, digit: &str| {
-            let text = format!("BUILD-ID={}", digit.repeat(40));
+            let id = digit.repeat(40);
+            let text = format!("OSRELEASE=6.1\nBUILD-ID={id}\nSYMBOL(prb)=0\n");
             bytes[at..at + text.len()].copy_from_slice(text.as_bytes());
             build_id(bytes)
         };

@@ -131,7 +131,7 @@ pub const DUMPS: Table = Table {
             Never,
             "",
             "`records`; without rows in `records` and `calls`: `empty` (none was written), `damaged` \
-             (parts cannot be read), `none` (no region, log ring or trace), `error`",
+             (parts cannot be read), `none` (no log, region, log ring or trace), `error`",
         ),
         column(
             "error",
@@ -294,6 +294,13 @@ pub const DUMPS: Table = Table {
             "ns",
             "time for this input, only with `--timings`: it differs from run to run",
         ),
+        column(
+            "kernel_logs",
+            Int,
+            Never,
+            "",
+            "number of Linux's logs in the memory; the one with most records is in `records`",
+        ),
     ],
 };
 
@@ -309,7 +316,7 @@ pub const RECORDS: Table = Table {
             Text,
             Never,
             "",
-            "`dmesg`, `console`, `pmsg`, `ring` (nostall's log), `trace`, `ftrace-ring`",
+            "`dmesg`, `console`, `pmsg`, `printk` (Linux's log in memory), `ring` (nostall's log), `trace`, `ftrace-ring`",
         ),
         column(
             "record",

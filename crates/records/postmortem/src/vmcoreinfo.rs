@@ -4,7 +4,10 @@
 //! are among them. Source: Linux's `Documentation/admin-guide/kdump/vmcoreinfo.rst`.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
 
+use crate::discovery::Discovery;
 use crate::memory::container::{Chunk, Container};
 use crate::scan::{Finder, Signature};
 
@@ -24,6 +27,45 @@ pub(crate) static FINDER: Finder = Finder {
     most: MOST,
     on_request: false,
 };
+
+impl Discovery<'_> {
+    /// Returns the VMCOREINFO of the dump's header, and those in memory outside `besides`. Copies
+    /// are left out.
+    pub fn vmcoreinfos(&self, besides: &[Range<u64>]) -> Vec<(InfoSource, Vmcoreinfo)> {
+        let memory = self.memory.container();
+        let header = memory.facts().vmcoreinfo.as_deref();
+        let header = header.and_then(Vmcoreinfo::parse);
+        let header = header.map(|info| (InfoSource::Header, info));
+        let in_memory = self.addresses(&FINDER, besides);
+        let in_memory = in_memory
+            .filter_map(|at| Some((InfoSource::Memory(at), Vmcoreinfo::read(memory, at)?)));
+        let mut infos = Vec::<(InfoSource, Vmcoreinfo)>::new();
+        for (source, info) in header.into_iter().chain(in_memory) {
+            if !infos.iter().any(|(_, known)| known.is_copy(&info)) {
+                infos.push((source, info));
+            }
+        }
+        infos
+    }
+}
+
+/// Place of a VMCOREINFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfoSource {
+    /// Memory at this physical address; in a raw file at this offset.
+    Memory(u64),
+    /// The dump's header.
+    Header,
+}
+
+impl fmt::Display for InfoSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(at) => write!(f, "VMCOREINFO at {at:#x}"),
+            Self::Header => f.write_str("the VMCOREINFO of the dump's header"),
+        }
+    }
+}
 
 /// The contents of a VMCOREINFO.
 ///
@@ -117,9 +159,17 @@ impl Vmcoreinfo {
         u64::from_str_radix(self.value("KERNELOFFSET")?, 16).ok()
     }
 
+    /// Returns the kernel's build ID: 32 to 64 hexadecimal digits.
+    pub fn build_id(&self) -> Option<&str> {
+        let is_id = |text: &&str| {
+            (32..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        self.value("BUILD-ID").filter(is_id)
+    }
+
     /// Returns whether another text is a copy of this one. Linux adds the time of a crash to one of
     /// two copies.
-    pub(crate) fn is_of_same_kernel(&self, other: &Self) -> bool {
+    fn is_copy(&self, other: &Self) -> bool {
         let values = |info: &Self| {
             let mut values = info.0.clone();
             values.remove("CRASHTIME");

@@ -12,7 +12,7 @@ use super::output::Style;
 use super::part::{Opening, Output, Part, Parts, safe};
 use super::text::{self, passage};
 use crate::count::counted;
-use crate::kernel_log::{KernelLog, KernelMessage, LostText, MessageState};
+use crate::kernel_log::{KernelLog, LostText, MessageState};
 use crate::vmcoreinfo::MOST;
 
 /// The output of Linux's logs.
@@ -150,23 +150,19 @@ impl Part for Log<'_> {
     fn linux(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         safe(style, out, |out| {
             let messages = self.found.messages();
-            let is_whole = |message: &KernelMessage| {
-                matches!(
-                    message.state,
-                    MessageState::Complete | MessageState::Reopened
-                )
-            };
-            messages.filter(is_whole).try_for_each(|message| {
-                let time = Time(message.time_ns);
-                message
-                    .text
-                    .split(|&byte| byte == b'\n')
-                    .try_for_each(|line| {
-                        write!(out, "<{}>{time}", message.priority())?;
-                        out.write_all(line)?;
-                        writeln!(out)
-                    })
-            })
+            messages
+                .filter(|message| message.state.has_text())
+                .try_for_each(|message| {
+                    let time = Time(message.time_ns);
+                    message
+                        .text
+                        .split(|&byte| byte == b'\n')
+                        .try_for_each(|line| {
+                            write!(out, "<{}>{time}", message.priority())?;
+                            out.write_all(line)?;
+                            writeln!(out)
+                        })
+                })
         })
     }
 
@@ -183,7 +179,7 @@ impl Part for Log<'_> {
             found: found.source.to_string(),
             memory: found.ram_layout().to_string(),
             release: found.info.release(),
-            build_id: found.info.value("BUILD-ID"),
+            build_id: found.info.build_id(),
             kernel_offset: found
                 .info
                 .kernel_offset()

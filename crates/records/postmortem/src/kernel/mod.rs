@@ -21,6 +21,7 @@ mod offset;
 
 use nostall_pstore::Trust;
 
+use crate::vmcoreinfo::Vmcoreinfo;
 pub use crash::{Crash, FRAMES, Parser, is_name, is_of_release};
 pub use line::{Prefix, prefix};
 pub use offset::KernelOffset;
@@ -125,6 +126,20 @@ impl CrashedKernel {
             let build = rest.find(" #").and_then(|at| crash::version(&rest[at..]));
             self.build = build.map(fact).or(self.build.take());
         }
+    }
+
+    /// Reads the facts of a VMCOREINFO that are not known yet.
+    pub fn read_vmcoreinfo(&mut self, info: &Vmcoreinfo) {
+        let fact = |text: &str| Fact {
+            text: text.to_owned(),
+            evidence: Evidence::Vmcoreinfo,
+        };
+        let release = crash::release(info.release()).map(fact);
+        self.release = self.release.take().or(release);
+        let build_id = info.build_id().map(fact);
+        self.build_id = self.build_id.take().or(build_id);
+        let offset = info.kernel_offset().map(KernelOffset::InVmcoreinfo);
+        self.offset = self.offset.or(offset);
     }
 
     /// Adds the panics and oopses of a log. If two logs have the same report, the one with a panic

@@ -17,6 +17,8 @@ pub enum KernelOffset {
     InTrace(u64),
     /// In Linux's persistent ring buffer.
     InRing(u64),
+    /// In Linux's VMCOREINFO.
+    InVmcoreinfo(u64),
     /// Derived from traced addresses.
     Solved(Solved),
 }
@@ -28,7 +30,8 @@ impl KernelOffset {
             Self::Given(value)
             | Self::InLog(value)
             | Self::InTrace(value)
-            | Self::InRing(value) => value,
+            | Self::InRing(value)
+            | Self::InVmcoreinfo(value) => value,
             Self::Solved(solved) => solved.offset,
         }
     }
@@ -56,6 +59,7 @@ impl fmt::Display for KernelOffset {
             Self::InLog(_) => f.write_str(", from the log"),
             Self::InTrace(_) => f.write_str(", from the trace"),
             Self::InRing(_) => f.write_str(", from the ring buffer"),
+            Self::InVmcoreinfo(_) => f.write_str(", from VMCOREINFO"),
             Self::Solved(solved) => write!(
                 f,
                 ": puts {} of {} traced addresses on functions, the next best {}",

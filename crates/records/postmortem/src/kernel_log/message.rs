@@ -56,6 +56,11 @@ pub enum MessageState {
 }
 
 impl MessageState {
+    /// Returns whether the record has a text: complete, or complete so far.
+    pub const fn has_text(self) -> bool {
+        matches!(self, Self::Complete | Self::Reopened)
+    }
+
     /// Returns a word for programs.
     pub const fn word(self) -> &'static str {
         match self {

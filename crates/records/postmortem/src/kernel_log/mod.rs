@@ -11,14 +11,13 @@ mod message;
 mod ring;
 mod structures;
 
-use std::fmt;
 use std::ops::Range;
 
 pub use message::{Caller, KernelMessage, LostText, MessageState};
 
 use crate::address_space::{AddressSpace, RamLayout};
 use crate::discovery::Discovery;
-use crate::vmcoreinfo::{FINDER, Vmcoreinfo};
+use crate::vmcoreinfo::{InfoSource, Vmcoreinfo};
 use ring::{NoMessage, Ring};
 use structures::Structures;
 
@@ -48,24 +47,6 @@ pub struct KernelLog<'a> {
     early: Option<Ring>,
 }
 
-/// Place of a VMCOREINFO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InfoSource {
-    /// Memory at this physical address; in a raw file at this offset.
-    Memory(u64),
-    /// The dump's header.
-    Header,
-}
-
-impl fmt::Display for InfoSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory(at) => write!(f, "VMCOREINFO at {at:#x}"),
-            Self::Header => f.write_str("the VMCOREINFO of the dump's header"),
-        }
-    }
-}
-
 /// Numbers of the records of a log, by their state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -89,21 +70,9 @@ impl<'a> Discovery<'a> {
     /// Returns the logs of Linux outside `besides`, the one with most records first.
     pub fn kernel_logs(&self, besides: &[Range<u64>]) -> Vec<KernelLog<'a>> {
         let memory = self.memory.container();
-        let in_memory = self.addresses(&FINDER, besides).filter_map(|at| {
-            let info = Vmcoreinfo::read(memory, at)?;
-            Some((info, InfoSource::Memory(at)))
-        });
-        let header = memory.facts().vmcoreinfo.as_deref();
-        let header = header.and_then(Vmcoreinfo::parse);
-        let header = header.map(|info| (info, InfoSource::Header));
-        let mut known = Vec::<Vmcoreinfo>::new();
         let mut logs = Vec::<KernelLog<'a>>::new();
         let (mut searches, mut left) = (MOST_SEARCHES, MOST_IN_ALL);
-        for (info, source) in header.into_iter().chain(in_memory) {
-            if known.iter().any(|known| known.is_of_same_kernel(&info)) {
-                continue;
-            }
-            known.push(info.clone());
+        for (source, info) in self.vmcoreinfos(besides) {
             let Some((structures, pointer)) = Structures::of(&info).zip(info.symbol("prb")) else {
                 continue;
             };

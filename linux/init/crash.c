@@ -5,7 +5,8 @@
  * Words of the kernel's command line:
  *   truth=DEVICE    the second serial port (ttyS1)
  *   records=NUMBER  ordinary records, after the special ones (100)
- *   end=ACTION      crash (SysRq c), wait, or write: two tasks write records for ever
+ *   end=ACTION      crash (SysRq c), wait, or write: a task on each CPU writes for ever, and
+ *                   reports the number of each record that it has written
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -115,9 +116,19 @@ static void copy_records(void)
 	while ((size = read(reader, record, sizeof(record))) > 0 || errno == EPIPE)
 		if (size > 0)
 			send(record, size);
-	send("end\n", 4);
-	tcdrain(truth);
 	close(reader);
+}
+
+/* Sends the addresses where a debugger can stop printk. Debian's System.map is empty. */
+static void send_addresses(void)
+{
+	char line[256], sent[300], name[128];
+	unsigned long long address;
+	FILE *symbols = fopen("/proc/kallsyms", "r");
+
+	while (symbols && fgets(line, sizeof(line), symbols))
+		if (sscanf(line, "%llx %*c %127s", &address, name) == 2 && !strncmp(name, "prb_", 4))
+			send(sent, sprintf(sent, "address %llx %s\n", address, name));
 }
 
 static void write_file(const char *path, const char *text)
@@ -139,6 +150,9 @@ static void write_for_ever(const char *name, int cpu)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	for (unsigned number = 0;; number++) {
 		write_record(name, number);
+		/* Its help text is a record of many continuations. */
+		if (number % 50 == 49)
+			write_file("/proc/sysrq-trigger", "h");
 		send(done, snprintf(done, sizeof(done), "written %s %06u\n", name, number));
 	}
 }
@@ -178,6 +192,10 @@ int main(void)
 	for (unsigned number = 0; number < word("records", 100); number++)
 		write_record("record", number);
 	copy_records();
+	if (end && !strcmp(end, "write"))
+		send_addresses();
+	send("end\n", 4);
+	tcdrain(truth);
 
 	if (end && !strcmp(end, "write")) {
 		if (!fork())

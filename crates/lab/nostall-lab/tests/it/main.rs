@@ -12,6 +12,7 @@ mod documents;
 mod drives;
 mod figures;
 mod kvm;
+mod linux_memory;
 mod linux_reads;
 mod machines;
 mod minimal_kernel;

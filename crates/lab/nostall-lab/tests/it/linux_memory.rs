@@ -1,0 +1,349 @@
+//! Linux's log in the memory of crashed guests, compared with what Linux itself returned.
+//!
+//! `linux/memory-images` boots the guests. Their init reads all records from `/dev/kmsg` before the
+//! crash, so these are compared one by one. The records of the crash are compared with the console.
+
+use std::env;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::qemu;
+
+/// The folder that `scripts/setup linux-memory` fills.
+const KERNELS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-memory");
+
+/// The repository's root.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+/// A record of Linux's log.
+#[derive(Clone, Debug, PartialEq)]
+struct Record {
+    sequence: u64,
+    /// Time since boot in microseconds: `/dev/kmsg` and consoles have no nanoseconds.
+    micros: u64,
+    facility: u64,
+    level: u64,
+    subsystem: Option<String>,
+    device: Option<String>,
+    text: Vec<u8>,
+}
+
+/// The files of a guest.
+struct Guest {
+    folder: TempDir,
+    name: &'static str,
+}
+
+impl Guest {
+    fn file(&self, extension: &str) -> PathBuf {
+        let name = format!("{}.{extension}", self.name);
+        self.folder.path().join(name)
+    }
+
+    /// Returns the records that the guest read from `/dev/kmsg`.
+    fn truth(&self) -> Vec<Record> {
+        kmsg(&fs::read(self.file("truth")).unwrap())
+    }
+
+    fn console(&self) -> String {
+        let text = fs::read(self.file("serial")).unwrap();
+        String::from_utf8_lossy(&text).replace('\r', "")
+    }
+
+    /// Returns the lines `kernel_message` that the command prints for a file of the guest.
+    fn decoded(&self, extension: &str) -> Vec<Value> {
+        let output = Command::new(cargo_bin("nostall"))
+            .args(["postmortem", "--format", "json"])
+            .arg(self.file(extension))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", self.name);
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        lines
+            .filter(|line: &Value| line["type"] == "kernel_message")
+            .collect()
+    }
+}
+
+/// Boots the guest of this name to its end. Without its kernel or QEMU the test prints that it is
+/// skipped, and fails if `NOSTALL_REQUIRE_QEMU` or `NOSTALL_REQUIRE_LINUX` is set.
+fn guest(test: &str, name: &'static str, kernel: &str) -> Option<Guest> {
+    qemu(test)?;
+    let needs_arm = kernel.ends_with("-arm64");
+    if !Path::new(KERNELS).join(kernel).exists() || needs_arm && !runs("qemu-system-aarch64") {
+        let error = format!("no Linux {kernel}, or no QEMU for it: run scripts/setup linux-memory");
+        let is_required = env::var_os("NOSTALL_REQUIRE_LINUX").is_some();
+        assert!(!is_required, "{test}: {error}");
+        // The test harness captures the output of std's macros, so they are not used here.
+        let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(Path::new(ROOT).join("linux/memory-images"))
+        .arg("--out")
+        .arg(folder.path())
+        .arg(name)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    Some(Guest { folder, name })
+}
+
+fn runs(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+/// Parses `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`, with a line ` KEY=VALUE` for each field. In
+/// texts and values, Linux escapes each byte that does not print, and the backslash.
+fn kmsg(bytes: &[u8]) -> Vec<Record> {
+    let text = str::from_utf8(bytes).expect("/dev/kmsg returns ASCII");
+    let mut records: Vec<Record> = Vec::new();
+    for line in text.lines() {
+        if let Some(field) = line.strip_prefix(' ') {
+            let record = records.last_mut().expect("a field follows its record");
+            match field.split_once('=') {
+                Some(("SUBSYSTEM", value)) => record.subsystem = Some(value.to_owned()),
+                Some(("DEVICE", value)) => record.device = Some(value.to_owned()),
+                _ => panic!("{field}: no known field"),
+            }
+        } else if line.starts_with(|first: char| first.is_ascii_digit()) {
+            let (prefix, text) = line.split_once(';').unwrap();
+            let mut numbers = prefix.split(',').map_while(|number| number.parse().ok());
+            let mut number = || -> u64 { numbers.next().unwrap() };
+            let (priority, sequence, micros) = (number(), number(), number());
+            records.push(Record {
+                sequence,
+                micros,
+                facility: priority >> 3,
+                level: priority & 7,
+                subsystem: None,
+                device: None,
+                text: unescaped(text),
+            });
+        }
+    }
+    records
+}
+
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut parts = text.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(digits, 16).unwrap());
+        bytes.extend(rest.bytes());
+    }
+    bytes
+}
+
+/// Returns the record in a line `kernel_message`, or `None` if a number is missing.
+fn record(line: &Value) -> Option<Record> {
+    let word = |name: &str| line[name].as_str().map(str::to_owned);
+    let text = match line["data_hex"].as_str() {
+        Some(digits) => unhexed(digits)?,
+        None => line["text"].as_str()?.as_bytes().to_vec(),
+    };
+    Some(Record {
+        sequence: line["sequence"].as_u64()?,
+        micros: line["time_ns"].as_u64()? / 1000,
+        facility: line["facility"].as_u64()?,
+        level: line["level"].as_u64()?,
+        subsystem: word("subsystem"),
+        device: word("device"),
+        text,
+    })
+}
+
+fn unhexed(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
+}
+
+/// Compares decoded records with those that `/dev/kmsg` returned, and the later ones with the end of
+/// the console's text. The console has the record's time before each of its lines.
+fn compare(decoded: &[Record], truth: &[Record], console: &str) -> Result<(), String> {
+    let differs = |ours: &Record, theirs: &Record| format!("{ours:?} is not Linux's {theirs:?}");
+    for (ours, theirs) in decoded.iter().zip(truth) {
+        if ours != theirs {
+            return Err(differs(ours, theirs));
+        }
+    }
+    if decoded.len() <= truth.len() {
+        let count = decoded.len();
+        return Err(format!("{count} records: those of the crash are missing"));
+    }
+    let consecutive = decoded.windows(2);
+    for pair in consecutive {
+        if pair[0].sequence + 1 != pair[1].sequence {
+            return Err(format!("nothing between {:?} and {:?}", pair[0], pair[1]));
+        }
+    }
+    let mut crash = String::new();
+    for record in &decoded[truth.len()..] {
+        for line in String::from_utf8_lossy(&record.text).split('\n') {
+            let (seconds, micros) = (record.micros / 1_000_000, record.micros % 1_000_000);
+            crash += &format!("[{seconds:5}.{micros:06}] {line}\n");
+        }
+    }
+    if !console.ends_with(&crash) {
+        return Err(format!("the console does not end with\n{crash}"));
+    }
+    let before = &console[..console.len() - crash.len()];
+    let newest = truth.last().ok_or("no truth")?;
+    let newest = String::from_utf8_lossy(&newest.text).into_owned();
+    let newest = newest.rsplit('\n').next().unwrap_or_default();
+    if !before.ends_with(&format!("{newest}\n")) {
+        return Err(format!(
+            "the console has more between {newest} and\n{crash}"
+        ));
+    }
+    Ok(())
+}
+
+/// Boots a guest that crashes, and compares the log in its memory.
+fn is_decoded_whole(test: &str, name: &'static str, kernel: &str) {
+    let Some(guest) = guest(test, name, kernel) else {
+        return;
+    };
+    let decoded: Vec<_> = guest.decoded("ram").iter().filter_map(record).collect();
+    let truth = guest.truth();
+    assert!(truth.len() > 100, "{name}: {} records", truth.len());
+    compare(&decoded, &truth, &guest.console()).unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// The ring lies above 4 GiB, so its address is not its offset in the file.
+#[test]
+fn each_record_of_a_pc_with_split_memory_is_decoded() {
+    let test = "each_record_of_a_pc_with_split_memory_is_decoded";
+    is_decoded_whole(test, "q35-4g", "6.1-amd64");
+}
+
+/// The memory starts at physical 1 GiB, and the file does not have that number.
+#[test]
+fn each_record_of_an_arm64_board_is_decoded() {
+    let test = "each_record_of_an_arm64_board_is_decoded";
+    is_decoded_whole(test, "virt", "6.1-arm64");
+}
+
+/// An NMI stopped Linux inside printk. Its console ends at the unfinished record, and the panic is
+/// only in memory.
+#[test]
+fn a_panic_that_no_console_printed_is_decoded() {
+    let test = "a_panic_that_no_console_printed_is_decoded";
+    let Some(guest) = guest(test, "nmi", "6.1-amd64") else {
+        return;
+    };
+    let panic = "Kernel panic - not syncing: NMI: Not continuing";
+    assert!(!guest.console().contains(panic), "{}", guest.console());
+    let lines = guest.decoded("ram");
+    let unfinished = lines.iter().position(|line| line["time_ns"].is_null());
+    let unfinished = unfinished.expect("the record that was written has no time yet");
+    let printed = lines.iter().position(|line| line["text"] == panic);
+    let printed = printed.expect("the panic is in the log");
+    assert!(unfinished < printed, "{unfinished} {printed}");
+    let others = lines.iter().enumerate();
+    let others = others.filter(|&(index, _)| index != unfinished);
+    for (_, line) in others {
+        assert!(record(line).is_some(), "{line}");
+    }
+}
+
+/// A log in the form of `/dev/kmsg`.
+const KMSG: &[u8] = b"6,7,1000001,-;first\n\
+    12,8,1000002,c;two\\x0alines \\x5c \\xff\n SUBSYSTEM=acpi\n DEVICE=+acpi:PNP0A08:00\n\
+    14,9,1000003,-;\nend\n";
+
+fn example() -> (Vec<Record>, Vec<Record>, String) {
+    let truth = kmsg(KMSG);
+    let panic = |sequence, text: &str| Record {
+        sequence,
+        micros: 2_000_000,
+        facility: 0,
+        level: 0,
+        subsystem: None,
+        device: None,
+        text: text.as_bytes().to_vec(),
+    };
+    let decoded = [&truth[..], &[panic(10, "Oops\nat 0"), panic(11, "end")]].concat();
+    let console = "[    1.000003] \n[    2.000000] Oops\n[    2.000000] at 0\n[    2.000000] end\n";
+    (decoded, truth, console.to_owned())
+}
+
+#[test]
+fn kmsg_is_parsed() {
+    let records = kmsg(KMSG);
+    assert_eq!(records.len(), 3);
+    let second = &records[1];
+    assert_eq!((second.facility, second.level), (1, 4));
+    assert_eq!((second.sequence, second.micros), (8, 1_000_002));
+    assert_eq!(second.text, b"two\nlines \\ \xff");
+    assert_eq!(second.subsystem.as_deref(), Some("acpi"));
+    assert_eq!(second.device.as_deref(), Some("+acpi:PNP0A08:00"));
+    assert_eq!(records[2].text, b"");
+}
+
+#[test]
+fn a_json_line_is_a_record() {
+    let line = r#"{"type":"kernel_message","sequence":8,"time_ns":1000002999,"facility":1,
+        "level":4,"text":"two?","data_hex":"74776fff","subsystem":"acpi"}"#;
+    let line = serde_json::from_str(line).unwrap();
+    let record = record(&line).unwrap();
+    assert_eq!((record.sequence, record.micros), (8, 1_000_002));
+    assert_eq!(record.text, b"two\xff");
+    assert_eq!(record.subsystem.as_deref(), Some("acpi"));
+}
+
+#[test]
+fn the_comparison_accepts_only_the_whole_log() {
+    let (decoded, truth, console) = example();
+    compare(&decoded, &truth, &console).unwrap();
+    // Without any one of its records.
+    for missing in 0..decoded.len() {
+        let mut fewer = decoded.clone();
+        fewer.remove(missing);
+        assert!(compare(&fewer, &truth, &console).is_err(), "{missing}");
+    }
+    // With a change of any field.
+    let changes: [fn(&mut Record); 7] = [
+        |record| record.sequence += 1,
+        |record| record.micros += 1,
+        |record| record.facility += 1,
+        |record| record.level ^= 1,
+        |record| record.subsystem = Some("pci".to_owned()),
+        |record| record.device = Some("c4:64".to_owned()),
+        |record| record.text.push(b'.'),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut changed = decoded.clone();
+        change(&mut changed[1]);
+        assert!(compare(&changed, &truth, &console).is_err(), "{number}");
+    }
+    // With a change of the crash's records that the console has.
+    for change in [changes[0], changes[1], changes[6]] {
+        let mut changed = decoded.clone();
+        change(changed.last_mut().unwrap());
+        assert!(compare(&changed, &truth, &console).is_err());
+    }
+    assert!(compare(&decoded, &truth, "").is_err());
+    assert!(compare(&truth, &truth, &console).is_err());
+    let more = console.replace(
+        "[    2.000000] Oops",
+        "[    2.000000] more\n[    2.000000] Oops",
+    );
+    assert!(compare(&decoded, &truth, &more).is_err());
+}

@@ -1,7 +1,7 @@
 //! One input as rows of the tables.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::ops::Range;

@@ -7,14 +7,14 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::container::{Chunk, Container, Facts, PhysicalRange, find};
 use super::error::Error;
 use super::file::DumpFile;
 use super::format::{DumpFormat, MAX_SEGMENTS};
+use super::kept::Kept;
 
 impl DumpFormat {
     /// A dump by AVML with compressed blocks.
@@ -76,17 +76,7 @@ struct Avml {
     segments: Vec<PhysicalRange>,
     /// Chunks by address. They do not overlap.
     chunks: Vec<Packed>,
-    kept: Mutex<Kept>,
-}
-
-/// Chunks that were decompressed.
-#[derive(Debug, Default)]
-struct Kept {
-    /// Number of the latest use, and bytes, by index.
-    bytes: BTreeMap<usize, (u64, Arc<[u8]>)>,
-    uses: u64,
-    /// Indices of damaged chunks.
-    damaged: BTreeSet<usize>,
+    kept: Kept,
 }
 
 /// Opens a dump by AVML; `None` if the file is none.
@@ -130,7 +120,7 @@ pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, E
         facts,
         segments,
         chunks,
-        kept: Mutex::default(),
+        kept: Kept::new(KEPT),
     })))
 }
 
@@ -218,61 +208,19 @@ fn chunk(file: &[u8]) -> Option<(usize, u64)> {
 }
 
 impl Avml {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Decompresses a chunk; `None` if it is damaged.
-    fn decompress(&self, index: usize) -> Option<Vec<u8>> {
+    /// Appends the memory of a chunk to `to`; `None` if it is damaged.
+    fn decompress(&self, chunk: Packed, to: &mut Vec<u8>) -> Option<()> {
         let Packed {
             offset,
             len,
             packed,
             ..
-        } = self.chunks[index];
+        } = chunk;
         let chunk = &self.file.bytes[offset as usize..][..packed as usize];
-        let mut bytes = vec![0; len as usize];
+        let start = to.len();
+        to.resize(start + len as usize, 0);
         let mut decoder = snap::read::FrameDecoder::new(STREAM.chain(chunk));
-        let is_sound = decoder.read_exact(&mut bytes).is_ok();
-        if !is_sound {
-            self.kept().damaged.insert(index);
-        }
-        is_sound.then_some(bytes)
-    }
-
-    /// Returns a chunk's bytes from `skip` on, at most `most`; `None` if it is damaged.
-    fn part(&self, index: usize, skip: usize, most: usize) -> Option<Vec<u8>> {
-        let cut = |bytes: &[u8]| bytes[skip..][..most.min(bytes.len() - skip)].to_vec();
-        {
-            let mut kept = self.kept();
-            if kept.damaged.contains(&index) {
-                return None;
-            }
-            kept.uses += 1;
-            let use_number = kept.uses;
-            if let Some((latest, bytes)) = kept.bytes.get_mut(&index) {
-                *latest = use_number;
-                return Some(cut(bytes));
-            }
-        }
-        let bytes = self.decompress(index)?;
-        // A search reads each chunk as a whole, and once.
-        if skip == 0 && most >= bytes.len() {
-            return Some(bytes);
-        }
-        let part = cut(&bytes);
-        let mut kept = self.kept();
-        if kept.bytes.len() == KEPT {
-            let uses = kept
-                .bytes
-                .iter()
-                .map(|(index, (latest, _))| (*latest, *index));
-            let oldest = uses.min().map(|(_, index)| index);
-            oldest.map(|index| kept.bytes.remove(&index));
-        }
-        let latest = kept.uses;
-        kept.bytes.insert(index, (latest, bytes.into()));
-        Some(part)
+        decoder.read_exact(&mut to[start..]).ok()
     }
 }
 
@@ -290,10 +238,19 @@ impl Container for Avml {
             return Chunk::Missing(missing);
         }
         let index = self.chunks.partition_point(|chunk| chunk.start <= at) - 1;
-        let skip = at - self.chunks[index].start;
-        match self.part(index, skip as usize, most) {
-            Some(bytes) => Chunk::Bytes(Cow::Owned(bytes)),
-            None => Chunk::Missing(u64::from(self.chunks[index].len) - skip),
+        let chunk = self.chunks[index];
+        // A chunk has at most 64 KiB.
+        let skip = (at - chunk.start) as usize;
+        let len = chunk.len as usize - skip;
+        let mut bytes = Vec::new();
+        let range = skip..skip + len.min(most);
+        let decompress = |to: &mut Vec<u8>| self.decompress(chunk, to);
+        match self
+            .kept
+            .append(index as u64, range, &mut bytes, decompress)
+        {
+            Some(()) => Chunk::Bytes(Cow::Owned(bytes)),
+            None => Chunk::Missing(len as u64),
         }
     }
 
@@ -310,9 +267,8 @@ impl Container for Avml {
     }
 
     fn damaged(&self) -> u64 {
-        let kept = self.kept();
-        let lens = kept.damaged.iter().map(|index| self.chunks[*index].len);
-        lens.map(u64::from).sum()
+        self.kept
+            .damaged(|index| self.chunks[index as usize].len.into())
     }
 }
 

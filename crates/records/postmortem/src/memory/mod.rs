@@ -52,6 +52,7 @@ mod extents;
 mod file;
 pub(crate) mod foreign;
 mod format;
+mod kept;
 mod lime;
 mod mapped;
 pub(crate) mod partial;
@@ -59,6 +60,7 @@ mod raw;
 pub(crate) mod run;
 mod segments;
 pub(crate) mod slices;
+mod taken;
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use super::container::{Chunk, Container, Facts, PhysicalRange, find};
 use super::error::Error;
 use super::file::DumpFile;
+use super::taken::Taken;
 
 /// Limit for the bytes of overlapping segments that are compared.
 const MOST_COMPARED: usize = 256 << 20;
@@ -69,7 +69,7 @@ impl FileSegments {
     /// outside the file or the address space, are left out and counted.
     pub(super) fn new(file: &Arc<DumpFile>, mut facts: Facts, declared: Vec<Segment>) -> Self {
         let (segments, repeated, missing) = settle(declared, file.bytes.len() as u64);
-        facts.missing = missing;
+        facts.missing = facts.missing.saturating_add(missing);
         let mut new = Self {
             file: Arc::clone(file),
             facts,
@@ -234,28 +234,11 @@ fn unique(segments: &[Segment]) -> Vec<Segment> {
     }
     by_length.sort_by_key(|(len, _)| Reverse(*len));
 
-    // File ranges already assigned, from start to end. They do not touch.
-    let mut taken = BTreeMap::<u64, u64>::new();
+    let mut taken = Taken::default();
     let mut unique = Vec::with_capacity(segments.len());
     for (_, segment) in by_length {
-        let (mut at, end) = (segment.file_offset, segment.file_offset + segment.len);
-        let mut joined = at..end;
-        let before = taken.range(..at).next_back();
-        let first = before.map_or(at, |(start, _)| *start);
-        let near = taken.range(first..=end).map(|(start, end)| *start..*end);
-        let touching: Vec<_> = near.filter(|part| part.end >= at).collect();
-        for part in touching {
-            if at < part.start {
-                unique.push(segment.part(at..part.start));
-            }
-            at = at.max(part.end);
-            joined = joined.start.min(part.start)..joined.end.max(part.end);
-            taken.remove(&part.start);
-        }
-        if at < end {
-            unique.push(segment.part(at..end));
-        }
-        taken.insert(joined.start, joined.end);
+        let file = segment.file_offset..segment.file_offset + segment.len;
+        taken.take(file, |free| unique.push(segment.part(free)));
     }
     unique.sort_by_key(|segment| segment.physical);
     unique

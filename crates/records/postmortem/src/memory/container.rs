@@ -51,9 +51,18 @@ pub(crate) struct Facts {
     pub unknown: u64,
     /// Number of bytes in overlapping segments that differ from those read.
     pub differing: u64,
-    /// The VMCOREINFO of the dump's header: at most 64 KiB.
+    /// Number of bytes in parts of a split dump that were not opened.
+    pub elsewhere: u64,
+    /// The address ranges of these parts, in order.
+    pub absent: Vec<PhysicalRange>,
+    /// VMCOREINFO text of the crashed kernel, if a header of the dump has it: at most
+    /// [`MAX_VMCOREINFO`] bytes.
     pub vmcoreinfo: Option<Vec<u8>>,
 }
+
+/// Limit for the VMCOREINFO text. Linux's has one page (`VMCOREINFO_BYTES`, include/linux/crash_core.h),
+/// and that of a kernel with 64 KiB pages one of these.
+pub(crate) const MAX_VMCOREINFO: usize = 64 << 10;
 
 impl Facts {
     /// Returns the facts about a dump in which nothing is wrong.
@@ -63,6 +72,8 @@ impl Facts {
             missing: 0,
             unknown: 0,
             differing: 0,
+            elsewhere: 0,
+            absent: Vec::new(),
             vmcoreinfo: None,
         }
     }
@@ -90,10 +101,30 @@ impl Facts {
                 damaged,
                 format!("{damaged} bytes are missing, because their compressed blocks are damaged"),
             ),
+            (self.elsewhere, self.absent()),
         ];
         let doubts = doubts.into_iter().filter(|(count, _)| *count > 0);
         let doubts: Vec<_> = doubts.map(|(_, doubt)| doubt).collect();
         (!doubts.is_empty()).then(|| doubts.join("; "))
+    }
+}
+
+impl Facts {
+    /// Returns text about the parts of a split dump that were not opened.
+    fn absent(&self) -> String {
+        /// Number of ranges in the text.
+        const FEW: usize = 4;
+
+        let ranges = self.absent.iter().take(FEW).map(|range| {
+            let last = range.start.saturating_add(range.len.saturating_sub(1));
+            format!("{:#x} to {last:#x}", range.start)
+        });
+        let more = if self.absent.len() > FEW { ", ..." } else { "" };
+        format!(
+            "{} bytes are in other parts of this split dump: addresses {}{more}; give all parts in one call",
+            self.elsewhere,
+            ranges.collect::<Vec<_>>().join(", "),
+        )
     }
 }
 

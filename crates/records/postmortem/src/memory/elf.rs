@@ -6,9 +6,10 @@ use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind};
 
-use super::container::{Container, Facts};
+use super::container::{Container, Facts, MAX_VMCOREINFO};
 use super::error::Error;
 use super::file::DumpFile;
+use super::flattened::Flattened;
 use super::format::{DumpFormat, MAX_SEGMENTS};
 use super::segments::{FileSegments, Segment};
 
@@ -20,22 +21,68 @@ impl DumpFormat {
     };
 }
 
+/// Maximum number of notes that are searched. A core file has a few for each CPU.
+const MOST_NOTES: usize = 1 << 16;
+
 /// Opens an ELF core file; `None` if the file is no ELF file.
 pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error> {
-    let bytes = &*file.bytes;
-    if !bytes.starts_with(&elf::ELFMAG) {
+    if file.read(0, elf::ELFMAG.len()).as_deref() != Some(&elf::ELFMAG) {
         return Ok(None);
     }
-    let segments = match FileKind::parse(bytes) {
+    let bytes = &*file.head();
+    let (segments, vmcoreinfo) = match FileKind::parse(bytes) {
         Ok(FileKind::Elf32) => of::<FileHeader32<Endianness>>(bytes),
         Ok(FileKind::Elf64) => of::<FileHeader64<Endianness>>(bytes),
         _ => Err(damaged("its header is neither 32-bit nor 64-bit ELF")),
     }?;
-    let facts = Facts::of(DumpFormat::ELF_CORE);
+    let mut facts = Facts {
+        vmcoreinfo,
+        ..Facts::of(DumpFormat::ELF_CORE)
+    };
+    let segments = match &file.flattened {
+        Some(flattened) => places(flattened, &segments, &mut facts)?,
+        None => segments,
+    };
     Ok(Some(Box::new(FileSegments::new(file, facts, segments))))
 }
 
-fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>, Error> {
+/// Returns the parts of segments that a flattened file has, at their offsets in it. Counts the
+/// missing bytes.
+fn places(
+    flattened: &Flattened,
+    segments: &[Segment],
+    facts: &mut Facts,
+) -> Result<Vec<Segment>, Error> {
+    let mut parts = Vec::new();
+    for segment in segments {
+        let start = segment.file_offset;
+        let mut missing = segment.len;
+        for (offset, place, len) in flattened.places(start..start.saturating_add(segment.len)) {
+            // An address beyond 2^64 is no memory.
+            let Some(physical) = segment.physical.checked_add(offset - start) else {
+                break;
+            };
+            if parts.len() == MAX_SEGMENTS {
+                return Err(Error::TooManySegments {
+                    kind: DumpFormat::ELF_CORE,
+                });
+            }
+            missing -= len;
+            parts.push(Segment {
+                physical,
+                file_offset: place,
+                len,
+            });
+        }
+        facts.missing = facts.missing.saturating_add(missing);
+    }
+    Ok(parts)
+}
+
+/// Returns the declared segments, and the VMCOREINFO text.
+fn of<Elf: FileHeader<Endian = Endianness>>(
+    file: &[u8],
+) -> Result<(Vec<Segment>, Option<Vec<u8>>), Error> {
     let header = Elf::parse(file).map_err(|_| damaged("its header is cut off"))?;
     let endian = header
         .endian()
@@ -79,7 +126,15 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
             advice: "give the dump of a machine, or read it as raw memory, by file offset",
         });
     }
-    Ok(segments)
+    let notes = headers.iter().filter_map(|header| {
+        // A damaged note hides the later ones of its segment.
+        header.notes(endian, file).ok()?
+    });
+    let notes = notes.flat_map(|notes| notes.map_while(Result::ok));
+    let mut notes = notes.take(MOST_NOTES);
+    let note = notes.find(|note| note.name() == b"VMCOREINFO");
+    let text = note.map(|note| note.desc()[..note.desc().len().min(MAX_VMCOREINFO)].to_vec());
+    Ok((segments, text))
 }
 
 fn damaged(problem: &'static str) -> Error {

@@ -1,13 +1,16 @@
 //! Access to a file's bytes: mapped if possible, otherwise read.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::error::Error;
 use super::extents;
+use super::flattened::Flattened;
 use super::mapped::Mapped;
 
 /// Size limit for a file that cannot be mapped: a pipe, a device, some files of /proc.
@@ -30,12 +33,19 @@ const PATIENCE: Patience = Patience {
     next: Duration::from_secs(60),
 };
 
+/// Number of bytes read in parts after which the system may take the mapped pages back.
+const STEP: u64 = 8 << 20;
+
 /// The file of a dump.
 #[derive(Debug)]
 pub(super) struct DumpFile {
     pub bytes: Bytes,
     /// Ranges that are not holes, in order.
     pub extents: Vec<Range<u64>>,
+    /// Order of the contents, if the file is flattened.
+    pub flattened: Option<Flattened>,
+    /// Number of bytes read in parts.
+    used: AtomicU64,
 }
 
 impl DumpFile {
@@ -56,7 +66,68 @@ impl DumpFile {
         if extents.len() > 1 {
             bytes.look_in_places();
         }
-        Ok(Self { bytes, extents })
+        Ok(Self {
+            bytes,
+            extents,
+            flattened: None,
+            used: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the number of bytes of the contents: of a flattened file, once it is put together.
+    pub(super) fn len(&self) -> u64 {
+        match &self.flattened {
+            Some(flattened) => flattened.len(),
+            None => self.bytes.len() as u64,
+        }
+    }
+
+    /// Returns `len` bytes of the contents; `None` if the file lacks any of them.
+    pub(super) fn read(&self, offset: u64, len: usize) -> Option<Cow<'_, [u8]>> {
+        match &self.flattened {
+            Some(flattened) => flattened.read(&self.bytes, offset, len),
+            None => {
+                let start = usize::try_from(offset).ok()?;
+                let bytes = self.bytes.get(start..start.checked_add(len)?)?;
+                Some(Cow::Borrowed(bytes))
+            }
+        }
+    }
+
+    /// Returns whether `len` bytes of the contents are in the file.
+    pub(super) fn has(&self, offset: u64, len: u64) -> bool {
+        match &self.flattened {
+            Some(flattened) => flattened.has(offset, len),
+            None => (offset.checked_add(len)).is_some_and(|end| end <= self.bytes.len() as u64),
+        }
+    }
+
+    /// Returns the first bytes of the contents, or all. Those that a flattened file lacks are zeros,
+    /// as in the file that is put together.
+    pub(super) fn head(&self) -> Cow<'_, [u8]> {
+        match &self.flattened {
+            Some(flattened) => Cow::Owned(flattened.head(&self.bytes)),
+            None => Cow::Borrowed(&self.bytes),
+        }
+    }
+
+    /// Returns the offset of the first byte from `offset` on that is not in a hole.
+    pub(super) fn next_data(&self, offset: u64) -> Option<u64> {
+        if self.flattened.is_some() {
+            return Some(offset);
+        }
+        let next = self.extents.partition_point(|extent| extent.end <= offset);
+        Some(self.extents.get(next)?.start.max(offset))
+    }
+
+    /// Counts bytes of the mapped file that were read, and not borrowed for long. From time to time,
+    /// the system takes the file's pages from this process, so that its memory does not grow with
+    /// the file.
+    pub(super) fn used(&self, len: u64) {
+        let before = self.used.fetch_add(len, Ordering::Relaxed);
+        if before / STEP != before.saturating_add(len) / STEP {
+            self.bytes.release();
+        }
     }
 }
 
@@ -104,6 +175,14 @@ impl Bytes {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
             map.advise(memmap2::Advice::Random, 0, map.len());
+        }
+    }
+
+    /// Lets the system take back all pages of the mapped file. A later access reads them again.
+    fn release(&self) {
+        #[cfg(unix)]
+        if let Self::Mapped(map) = self {
+            map.release();
         }
     }
 

@@ -60,6 +60,17 @@ impl Mapped {
     pub(super) fn advise(&self, advice: memmap2::Advice, offset: usize, len: usize) {
         let _ = self.map.advise_range(advice, offset, len);
     }
+
+    /// Lets the system take back the mapping's pages. An error only costs memory.
+    #[cfg(unix)]
+    pub(super) fn release(&self) {
+        // SAFETY: the mapping is shared and only read, so the system reads the same bytes again from
+        // the file. Pages that the signal's handler replaced stay zeros.
+        let _ = unsafe {
+            self.map
+                .unchecked_advise(memmap2::UncheckedAdvice::DontNeed)
+        };
+    }
 }
 
 impl Deref for Mapped {

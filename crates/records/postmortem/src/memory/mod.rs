@@ -50,8 +50,10 @@ mod elf;
 mod error;
 mod extents;
 mod file;
+mod flattened;
 pub(crate) mod foreign;
 mod format;
+mod kdump;
 mod kept;
 mod lime;
 mod mapped;
@@ -78,6 +80,7 @@ pub use partial::Partial;
 use crate::detect::FoundRegion;
 use container::{Chunk, Container};
 use file::DumpFile;
+use flattened::Flattened;
 
 /// Limit for the bytes that [`Memory::read`] copies if they are not contiguous in the file.
 pub const MAX_COPY: usize = 256 << 20;
@@ -86,7 +89,10 @@ pub const MAX_COPY: usize = 256 << 20;
 type Open = fn(&Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, Error>;
 
 /// The formats. Any other file is a raw dump.
-const FORMATS: [Open; 3] = [elf::open, lime::open, avml::open];
+const FORMATS: [Open; 4] = [elf::open, kdump::open, lime::open, avml::open];
+
+/// Number of formats, the first ones, that may be in a flattened file.
+const FLATTENED: usize = 2;
 
 /// The memory in an open dump.
 #[derive(Debug)]
@@ -132,17 +138,25 @@ impl Memory {
         Self::of(DumpFile::new(Bytes::Read(bytes))?)
     }
 
-    fn of(file: DumpFile) -> Result<Self, Error> {
+    fn of(mut file: DumpFile) -> Result<Self, Error> {
         if let Some(error) = foreign::refuse(&file.bytes) {
             return Err(error);
         }
+        file.flattened = Flattened::parse(&file.bytes)?;
         let file = Arc::new(file);
-        for open in FORMATS {
+        let formats = match file.flattened {
+            Some(_) => &FORMATS[..FLATTENED],
+            None => &FORMATS[..],
+        };
+        for open in formats {
             if let Some(container) = open(&file)? {
                 return Ok(Self(container));
             }
         }
-        Ok(Self(raw::container(&file)))
+        match file.flattened {
+            Some(_) => Err(foreign::flattened()),
+            None => Ok(Self(raw::container(&file))),
+        }
     }
 
     /// Opens a file as raw memory, regardless of its format: addresses are file offsets.

@@ -66,7 +66,8 @@ pub(super) struct FileSegments {
 
 impl FileSegments {
     /// Creates the container of the segments that a file declares, in any order. Overlaps, and parts
-    /// outside the file or the address space, are left out and counted.
+    /// outside the file or the address space, are left out and counted. Offsets are those in the
+    /// file as it is, not in a flattened one's contents.
     pub(super) fn new(file: &Arc<DumpFile>, mut facts: Facts, declared: Vec<Segment>) -> Self {
         let (segments, repeated, missing) = settle(declared, file.bytes.len() as u64);
         facts.missing = facts.missing.saturating_add(missing);

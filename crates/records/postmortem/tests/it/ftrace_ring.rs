@@ -20,7 +20,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ftrace-ring")
 }
 
-fn gunzip(path: &Path) -> Vec<u8> {
+pub(crate) fn gunzip(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap();
     assert_eq!(bytes[..3], [0x1f, 0x8b, 8]);
     let name = match bytes[3] {

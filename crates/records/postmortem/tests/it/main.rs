@@ -15,6 +15,8 @@ mod ftrace_ring_made;
 mod hostile;
 mod image;
 mod inputs;
+mod kdump;
+mod kdump_writer;
 mod kernel_logs;
 mod linux_files;
 mod log_rings;

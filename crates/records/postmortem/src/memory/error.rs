@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::format::{DumpFormat, MAX_SEGMENTS};
+use super::unpack::MAX_UNPACKED;
 
 /// Reason why a file is not a readable memory image, with advice to the user.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,22 @@ pub enum Error {
         format: &'static str,
         /// Advice to make the file readable.
         advice: &'static str,
+    },
+    /// A file that is compressed as a whole cannot be unpacked into memory.
+    #[error(
+        "this is {format}, and {}; unpack it with `{command} < FILE > NEW`, and open NEW",
+        match .is_too_large {
+            true => format!("unpacks to more than {} MiB, the limit in memory", MAX_UNPACKED >> 20),
+            false => "damaged or cut off".to_owned(),
+        }
+    )]
+    Packed {
+        /// Compression of the file.
+        format: &'static str,
+        /// Whether the contents exceed [`MAX_UNPACKED`]. Otherwise, the file is damaged.
+        is_too_large: bool,
+        /// Command that unpacks a file.
+        command: &'static str,
     },
     /// The file has too many segments.
     #[error(

@@ -63,6 +63,7 @@ pub(crate) mod run;
 mod segments;
 pub(crate) mod slices;
 mod taken;
+mod unpack;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -76,6 +77,7 @@ pub(crate) use file::Bytes;
 pub use file::{MAX_READ, open_file, read_to_end};
 pub use format::{DumpFormat, MAX_SEGMENTS};
 pub use partial::Partial;
+pub use unpack::MAX_UNPACKED;
 
 use crate::detect::FoundRegion;
 use container::{Chunk, Container};
@@ -139,6 +141,10 @@ impl Memory {
     }
 
     fn of(mut file: DumpFile) -> Result<Self, Error> {
+        if let Some(unpacked) = unpack::unpack(&file.bytes)? {
+            file.bytes.check()?;
+            file = DumpFile::new(Bytes::Read(unpacked))?;
+        }
         if let Some(error) = foreign::refuse(&file.bytes) {
             return Err(error);
         }
@@ -312,5 +318,38 @@ impl Memory {
     /// Returns the container.
     pub(crate) fn container(&self) -> &dyn Container {
         &*self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vmcoreinfo_text_of_each_format_is_that_of_the_note() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kdump");
+        for name in [
+            "memory.elf",
+            "c-d0",
+            "l-d1",
+            "d1",
+            "c-d31",
+            "E-d31",
+            "F-c-d31",
+            "F-E-d1",
+            "split-2",
+            "reassembled",
+        ] {
+            let memory = Memory::open(folder.join(format!("{name}.gz"))).unwrap();
+            let text = memory.container().facts().vmcoreinfo.as_deref();
+            let text = text.unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(text.len(), 3246, "{name}");
+            assert!(
+                text.starts_with(b"OSRELEASE=6.1.0-56-cloud-amd64\n"),
+                "{name}"
+            );
+        }
+        let memory = Memory::open(folder.join("qemu-z.gz")).unwrap();
+        assert_eq!(memory.container().facts().vmcoreinfo, None);
     }
 }

@@ -17,6 +17,8 @@ const MOST_SWAPPED: usize = 1 << 30;
 pub enum Input {
     /// A file.
     File(PathBuf),
+    /// Parts of a split dump, at least two.
+    Split(Vec<PathBuf>),
     /// Standard input.
     Stdin,
     /// A directory that cannot be read, and the system's error.
@@ -25,8 +27,13 @@ pub enum Input {
 
 impl Input {
     /// Returns the inputs that the arguments select. `-` is standard input. A directory stands for
-    /// all regular files in it and below, by name.
+    /// all regular files in it and below, by name. Parts of a split dump are one input.
     pub fn all(paths: &[PathBuf]) -> Result<Vec<Self>> {
+        Ok(joined(Self::each(paths)?))
+    }
+
+    /// Returns the files that the arguments select.
+    fn each(paths: &[PathBuf]) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for path in paths {
             if path.as_os_str() == "-" {
@@ -58,6 +65,10 @@ impl Input {
                 let file = stdin().map_err(memory::Error::from);
                 file.and_then(|file| read(&file, swap))
             }
+            (Self::Split(paths), None) => Memory::open_split(paths),
+            (Self::Split(_), Some(_)) => {
+                bail!("{self}: --swap is for images without a format, not for a split dump")
+            }
             (Self::Unreadable(_, error), _) => bail!("{self}: {error}"),
         };
         // The error is not added as context, because it contains its cause.
@@ -68,6 +79,10 @@ impl Input {
     pub fn name(&self) -> String {
         match self {
             Self::File(path) | Self::Unreadable(path, _) => path.to_string_lossy().into_owned(),
+            Self::Split(paths) => {
+                let names = paths.iter().map(|path| path.to_string_lossy());
+                names.collect::<Vec<_>>().join(", ")
+            }
             Self::Stdin => "standard input".to_owned(),
         }
     }
@@ -133,6 +148,35 @@ impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&escape_name(&self.name()))
     }
+}
+
+/// Joins the parts of split dumps. A joined dump is at the place of its first part.
+fn joined(inputs: Vec<Input>) -> Vec<Input> {
+    let paths = inputs.iter().filter_map(|input| match input {
+        Input::File(path) => Some(path.clone()),
+        _ => None,
+    });
+    let paths: Vec<_> = paths.collect();
+    if paths.len() < 2 {
+        return inputs;
+    }
+    let mut groups = memory::group_split(paths).into_iter().peekable();
+    let mut all = Vec::new();
+    for input in inputs {
+        match input {
+            // Other paths are in a group that is in `all` already.
+            Input::File(path) => {
+                if let Some(paths) = groups.next_if(|paths| paths[0] == path) {
+                    all.push(match paths.len() {
+                        1 => Input::File(path),
+                        _ => Input::Split(paths),
+                    });
+                }
+            }
+            input => all.push(input),
+        }
+    }
+    all
 }
 
 /// Adds the regular files in a directory and below, without following links.

@@ -76,6 +76,7 @@ pub use error::Error;
 pub(crate) use file::Bytes;
 pub use file::{MAX_READ, open_file, read_to_end};
 pub use format::{DumpFormat, MAX_SEGMENTS};
+pub use kdump::split::group_split;
 pub use partial::Partial;
 pub use unpack::MAX_UNPACKED;
 
@@ -163,6 +164,20 @@ impl Memory {
             Some(_) => Err(foreign::flattened()),
             None => Ok(Self(raw::container(&file))),
         }
+    }
+
+    /// Opens the parts of a split dump (`makedumpfile --split`) as one memory, in any order.
+    ///
+    /// [`group_split`] finds the parts among other files. Missing parts are no error: their memory
+    /// is missing, and [`doubt`](Self::doubt) names its addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if a file cannot be read, or if the files are not different parts of one dump.
+    pub fn open_split(paths: &[impl AsRef<Path>]) -> Result<Self, Error> {
+        let open = |path| DumpFile::open(open_file(path)?);
+        let files = paths.iter().map(open).collect::<Result<Vec<_>, Error>>()?;
+        Ok(Self(kdump::split::open(files)?))
     }
 
     /// Opens a file as raw memory, regardless of its format: addresses are file offsets.

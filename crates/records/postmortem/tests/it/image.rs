@@ -386,26 +386,22 @@ fn a_bus_error_of_other_memory_ends_the_process_as_before() {
 }
 
 #[test]
-fn a_compressed_file_is_refused_with_the_command_to_unpack_it() {
+fn an_unreadable_file_is_refused_with_the_command_to_unpack_it() {
     for (magic, command) in [
-        (&b"KDUMP   "[..], "makedumpfile -E"),
-        (b"KDUMP   ", "rd -p -r region.bin ADDRESS BYTES"),
-        (b"DISKDUMP", "prog.read(ADDRESS, BYTES, True)"),
-        (b"makedumpfile\0", "makedumpfile -R"),
+        (
+            &b"makedumpfile\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01"[..],
+            "makedumpfile -R",
+        ),
         (b"\x1f\x8b\x08", "gunzip"),
         (b"\x28\xb5\x2f\xfd", "unzstd"),
         (b"\xfd7zXZ\0", "unxz"),
+        (b"\x04\x22\x4d\x18", "unlz4"),
+        (b"BZh", "bunzip2"),
         (b"PAGEDU64", "dump-guest-memory"),
     ] {
         let error = open(magic).unwrap_err().to_string();
         assert!(error.contains(command), "{error}");
     }
-    // The format of QEMU's `-z`. With `makedumpfile -R` alone, the result is refused again.
-    let mut flattened = b"makedumpfile\0".to_vec();
-    flattened.resize(4096 + 16, 0);
-    flattened.extend(b"KDUMP   ");
-    let error = open(&flattened).unwrap_err().to_string();
-    assert!(error.contains("crash and drgn"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), b"\x1f\x8b all the same").unwrap();
     assert_eq!(

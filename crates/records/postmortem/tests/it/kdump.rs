@@ -5,13 +5,14 @@ use crate::recordings as common;
 use std::fs;
 use std::io::Write;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use assert_cmd::cargo::cargo_bin;
 use common::{Fixture, noise};
 use nostall_postmortem::detect::detect;
 use nostall_postmortem::discovery::Discovery;
-use nostall_postmortem::memory::{DumpFormat, Error, Memory, PhysicalRange};
+use nostall_postmortem::memory::{DumpFormat, Error, Memory, PhysicalRange, group_split};
 use proptest::prelude::*;
 
 use crate::ftrace_ring::gunzip;
@@ -180,6 +181,104 @@ fn the_pages_of_a_part_of_a_split_dump_are_its_own() {
         );
     }
     assert_eq!(all, 78);
+}
+
+/// Writes recorded files into a folder, and returns their paths.
+fn write_recorded(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let write = |name: &&str| {
+        let path = folder.join(name);
+        fs::write(&path, recorded(name)).unwrap();
+        path
+    };
+    names.iter().map(write).collect()
+}
+
+#[test]
+fn the_parts_of_a_split_dump_are_one_memory_in_any_order() {
+    let truth = Memory::from_bytes(recorded("memory.elf")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["split-1", "split-2", "split-3", "l-d1", "c-d31"];
+    let paths = write_recorded(folder.path(), &names);
+    for order in [[0, 1, 2], [2, 0, 1]] {
+        let memory = Memory::open_split(&order.map(|nth| &paths[nth])).unwrap();
+        let [[data, data_missing], [zeros, zeros_missing]] = compare(&memory, &truth);
+        assert_eq!((data, zeros), (78, 524));
+        assert_eq!((data_missing, zeros_missing), (0, 0));
+        assert_eq!(memory.doubt(), None);
+    }
+    // Without the second part.
+    let memory = Memory::open_split(&[&paths[0], &paths[2]]).unwrap();
+    let [[_, data_missing], [_, zeros_missing]] = compare(&memory, &truth);
+    assert_eq!(data_missing + zeros_missing, 208);
+    let doubt = memory.doubt().unwrap();
+    let words =
+        "851968 bytes are in other parts of this split dump: addresses 0x7c80000 to 0x7d4ffff;";
+    assert!(doubt.contains(words), "{doubt}");
+    for wrong in [[0, 0], [0, 3], [3, 4]] {
+        let wrong = wrong.map(|nth| &paths[nth]);
+        assert!(Memory::open_split(&wrong).is_err(), "{wrong:?}");
+    }
+    let given = [3, 2, 4, 0, 1, 2].map(|nth| paths[nth].clone());
+    let groups = [&[3][..], &[2, 0, 1], &[4], &[2]];
+    let groups = groups.map(|group| {
+        group
+            .iter()
+            .map(|nth| paths[*nth].clone())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(group_split(given.to_vec()), groups);
+}
+
+#[test]
+fn the_command_joins_the_parts_of_a_split_dump_and_names_a_missing_one() {
+    let region = Fixture::load("plain").image;
+    let mut dump = with_region(&region, Packing::Zlib, PAGE);
+    // The region has 64 pages.
+    let start = 0x8_0000;
+    let folder = tempfile::tempdir().unwrap();
+    let frames = [
+        0..start + 10,
+        start + 10..start + 20,
+        start + 20..start + 64,
+    ];
+    for (nth, frames) in frames.into_iter().enumerate() {
+        dump.split = Some(frames);
+        fs::write(folder.path().join(format!("part{nth}")), dump.write()).unwrap();
+    }
+    fs::write(folder.path().join("image"), &region).unwrap();
+    let run = |arguments: &str| {
+        let mut command = Command::new(cargo_bin("nostall-postmortem"));
+        let output = command
+            .current_dir(folder.path())
+            .args(arguments.split(' '))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.stdout, said, output.status.code())
+    };
+    let (expected, _, _) = run("image");
+    let (records, said, status) = run("part2 part0 part1");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(records == expected);
+    assert!(said.contains("part2, part0, part1: "), "{said}");
+    assert!(!said.contains("other parts"), "{said}");
+    // Two dumps.
+    let (_, said, status) = run("part0 image part1 part2");
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(
+        said.lines()
+            .filter(|line| line.contains("region at"))
+            .count(),
+        2,
+        "{said}"
+    );
+    let (_, said, _) = run("-q part0 part2");
+    let words =
+        "40960 bytes are in other parts of this split dump: addresses 0x8000a000 to 0x80013fff";
+    assert!(said.contains(words), "{said}");
+    let (_, said, status) = run("--swap 4 part0 part1");
+    assert_eq!(status, Some(1));
+    assert!(said.contains("not for a split dump"), "{said}");
 }
 
 /// Returns a dump with a region at 2 GiB, and pages before it with holes, in one compression.

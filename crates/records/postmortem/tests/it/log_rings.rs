@@ -318,7 +318,7 @@ fn an_image_without_a_ring_is_reported_in_one_line() {
     fs::write(dir.path().join("image"), b"\x1f\x8b\x08\0").unwrap();
     fails(
         1,
-        "image: this is gzip-compressed; unpack it with `gunzip FILE`",
+        "image: this is gzip-compressed, and damaged or cut off; unpack it with `gunzip < FILE > NEW`",
     );
     fs::remove_file(dir.path().join("image")).unwrap();
     fs::create_dir(dir.path().join("image")).unwrap();

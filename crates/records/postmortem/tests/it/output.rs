@@ -1033,17 +1033,6 @@ fn an_output_that_cannot_be_written_has_another_status_than_an_image_that_cannot
 }
 
 #[test]
-fn a_dump_that_only_its_own_tools_read_is_refused_with_a_helpful_command() {
-    let bench = Bench::new();
-    bench.file("vmcore", b"KDUMP   \x06\0\0\0");
-    let output = bench.decode(&["vmcore"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("rd -p -r region.bin ADDRESS BYTES"), "{said}");
-    assert_eq!(said.lines().count(), 1);
-}
-
-#[test]
 fn an_image_that_was_not_searched_completely_says_so() {
     let header = ZoneHeader {
         signature: SIGNATURE,

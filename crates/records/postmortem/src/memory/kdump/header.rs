@@ -13,8 +13,8 @@ use super::super::file::DumpFile;
 use super::{Identity, damaged};
 
 /// Signatures of makedumpfile and QEMU, and of diskdump before them.
-const KDUMP: &[u8] = b"KDUMP   ";
-const DISKDUMP: &[u8] = b"DISKDUMP";
+pub(super) const KDUMP: [u8; 8] = *b"KDUMP   ";
+const DISKDUMP: [u8; 8] = *b"DISKDUMP";
 
 /// Number of bytes of `disk_dump_header` and of `kdump_sub_header`, version 6.
 const HEADER: usize = 464;
@@ -57,12 +57,10 @@ pub(super) struct Header {
 impl Header {
     /// Reads the headers; `None` if the file has another format.
     pub(super) fn read(file: &DumpFile) -> Result<Option<Self>, Error> {
-        let Some(start) = file.read(0, 8) else {
-            return Ok(None);
-        };
-        let has_sub_header = match &*start {
-            KDUMP => true,
-            DISKDUMP => false,
+        let start = file.read(0, KDUMP.len());
+        let has_sub_header = match start.as_deref().and_then(<[u8]>::first_chunk) {
+            Some(&KDUMP) => true,
+            Some(&DISKDUMP) => false,
             _ => return Ok(None),
         };
         let header = zeros_behind(file, 0, HEADER);

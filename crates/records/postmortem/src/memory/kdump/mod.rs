@@ -6,6 +6,7 @@
 
 mod header;
 mod packing;
+pub(super) mod split;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -271,7 +272,8 @@ pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, E
 
 impl Kdump {
     fn new(mut parts: Vec<Part>) -> Result<Self, Error> {
-        parts.sort_by_key(|part| part.header.frames.start);
+        // An empty part comes before the one with its first page frame.
+        parts.sort_by_key(|part| (part.header.frames.start, part.header.frames.end));
         let page = parts[0].header.page;
         let range = |frames: Range<u64>| PhysicalRange {
             start: frames.start * page,

@@ -1009,7 +1009,7 @@ impl<'a> Dump<'a> {
 /// Returns whether adjacent memory is in several parts of the file, or compressed, so that reading
 /// copies it.
 fn is_scattered(image: &Memory) -> bool {
-    if image.format() == DumpFormat::AVML {
+    if [DumpFormat::AVML, DumpFormat::KDUMP].contains(&image.format()) {
         return true;
     }
     let mut pairs = image.segments().windows(2);

@@ -1,7 +1,7 @@
 //! Reads the memory of a crashed machine: finds and decodes Linux's persistent records
 //! (pstore/ramoops) and ring buffers of traces, and nostall's log rings and traces.
 //!
-//! - [`memory`]: memory from dumps: raw dumps, ELF cores (kdump, QEMU), LiME dumps and AVML's
+//! - [`memory`]: memory from dumps: raw dumps, ELF cores, kdump files, LiME dumps and AVML's
 //!   compressed dumps. Holes of sparse files are never read.
 //! - [`discovery`]: all kinds of records in a memory, found in one pass.
 //! - [`detect`]: regions whose place and parameters are unknown, each with a grade, its reasons

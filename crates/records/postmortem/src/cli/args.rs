@@ -11,8 +11,12 @@ use crate::Unpack;
 
 /// Decode the records in the memory of a crashed machine
 ///
-/// Reads memory dumps: raw files, ELF cores (kdump, QEMU's dump-guest-memory), LiME dumps, or the
-/// region of Linux's ramoops alone. Finds the region and its parameters, and explains the evidence
+/// Reads memory dumps: raw files, ELF cores and kdump files (makedumpfile, QEMU's
+/// dump-guest-memory), LiME and AVML dumps, or the region of Linux's ramoops alone. All may be
+/// compressed with gzip, Zstandard, xz or lz4, up to 1 GiB unpacked. Parts of a split dump that are
+/// given together are one image.
+///
+/// Finds the region and its parameters, and explains the evidence
 /// on stderr with -v.
 ///
 /// An option for the region's division (a zone's size, ECC, CPUs, flags or Linux's version) replaces

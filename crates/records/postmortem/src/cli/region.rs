@@ -29,8 +29,8 @@ const LINUX_SIZE: usize = 4096;
 #[command(next_help_heading = "Region")]
 #[group(id = "region")]
 pub struct Args {
-    /// Start of the region, by default that of the image. In an ELF core, LiME or AVML dump it
-    /// is a physical address, in a raw file an offset
+    /// Start of the region, by default that of the image. In an ELF core, kdump file, LiME or
+    /// AVML dump it is a physical address, in a raw file an offset
     #[arg(long, value_name = "N", value_parser = number::parse)]
     offset: Option<u64>,
 

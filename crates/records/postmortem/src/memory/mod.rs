@@ -4,12 +4,20 @@
 //! formats:
 //!
 //! - raw dumps: one segment, whose file offset is the physical address;
-//! - ELF core files: kdump's `vmcore`, QEMU's `dump-guest-memory`;
+//! - ELF core files: kdump's `vmcore`, QEMU's `dump-guest-memory`, makedumpfile's `-E`;
+//! - kdump files of 64-bit little-endian machines: makedumpfile's, and QEMU's `dump-guest-memory -z`.
+//!   Pages in zlib, LZO, Snappy or Zstandard are decompressed when they are read;
 //! - LiME dumps;
 //! - AVML's compressed dumps, whose blocks are decompressed when they are read.
 //!
-//! It refuses known formats that it cannot read (compressed dumps and archives). The error states
-//! the command that converts them.
+//! A kdump file or ELF core may be flattened (`makedumpfile -F`). Any of them may be compressed as a
+//! whole, with gzip, Zstandard, xz or lz4. Such a file is unpacked into memory, up to
+//! [`MAX_UNPACKED`]. [`Memory::open_split`] opens the parts of a split dump.
+//!
+//! A page that the dump's writer left out is missing, and never zeros. So is a page whose compressed
+//! form is damaged. Only zlib's pages have a checksum.
+//!
+//! It refuses known formats that it cannot read. The error states the command that converts them.
 //!
 //! A regular file is mapped, not read: a 4 GiB dump costs only the accessed pages. Holes of a
 //! sparse file are found with `SEEK_DATA` and are not in [`Memory::data`]. [`Discovery`](crate::discovery::Discovery)

@@ -272,7 +272,7 @@ fn the_command_joins_the_parts_of_a_split_dump_and_names_a_missing_one() {
         2,
         "{said}"
     );
-    let (_, said, _) = run("-q part0 part2");
+    let (_, said, _) = run("part0 part2");
     let words =
         "40960 bytes are in other parts of this split dump: addresses 0x8000a000 to 0x80013fff";
     assert!(said.contains(words), "{said}");

@@ -433,7 +433,12 @@ fn qemus_dump_of_a_guests_memory_is_read() {
     .stdin(Stdio::piped())
     .stdout(Stdio::piped());
     let mut qemu = qemu.spawn().unwrap();
-    let commands = format!("dump-guest-memory {}\nquit\n", dump.display());
+    let compressed = folder.path().join("compressed");
+    let commands = format!(
+        "dump-guest-memory {}\ndump-guest-memory -z {}\nquit\n",
+        dump.display(),
+        compressed.display()
+    );
     qemu.stdin
         .take()
         .unwrap()
@@ -446,13 +451,16 @@ fn qemus_dump_of_a_guests_memory_is_read() {
         String::from_utf8_lossy(&said.stdout)
     );
 
-    let found = decode(&dump, &["--format", "linux"]);
-    assert!(stdout(&found) == stdout(&decode(&image("ecc16"), &["--format", "linux"])));
-    let said = String::from_utf8(found.stderr).unwrap();
-    assert!(
-        said.contains("--offset 0x1000000 --size 0x40000 "),
-        "{said}"
-    );
+    let expected = decode(&image("ecc16"), &["--format", "linux"]);
+    for dump in [dump, compressed] {
+        let found = decode(&dump, &["--format", "linux"]);
+        assert!(stdout(&found) == stdout(&expected));
+        let said = String::from_utf8(found.stderr).unwrap();
+        assert!(
+            said.contains("--offset 0x1000000 --size 0x40000 "),
+            "{said}"
+        );
+    }
 }
 
 #[test]

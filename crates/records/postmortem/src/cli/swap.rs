@@ -2,7 +2,7 @@
 
 use nostall_pstore::{ByteOrder, DMESG_HEADER, DmesgHeader, HEADER, SIGNATURE, ZoneHeader};
 
-use crate::memory::Memory;
+use crate::memory::{DumpFormat, Memory};
 
 /// A reversal of the bytes in each word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,11 @@ impl Swap {
     }
 
     /// Returns the swap with the most zone headers in the image, if there are more than `than`, and
-    /// the position of the first.
+    /// the position of the first. `None` for a dump with a format, whose headers a swap would break.
     pub fn seen(image: &Memory, than: usize) -> Option<(Self, u64)> {
+        if image.format() != DumpFormat::RAW {
+            return None;
+        }
         let mut seen = Self::ALL.map(|swap| (0, swap, 0));
         for (address, bytes) in image.data() {
             // Words are aligned to the start of the file, and thus of a page.

@@ -33,8 +33,8 @@ const PATIENCE: Patience = Patience {
     next: Duration::from_secs(60),
 };
 
-/// Number of bytes read in parts after which the system may take the mapped pages back.
-const STEP: u64 = 8 << 20;
+/// Number of mapped bytes after which the system may take the pages back.
+const STEP: u64 = 16 << 20;
 
 /// The file of a dump.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct DumpFile {
     pub extents: Vec<Range<u64>>,
     /// Order of the contents, if the file is flattened.
     pub flattened: Option<Flattened>,
-    /// Number of bytes read in parts.
+    /// Number of bytes loaded for reads in parts.
     used: AtomicU64,
 }
 
@@ -120,9 +120,8 @@ impl DumpFile {
         Some(self.extents.get(next)?.start.max(offset))
     }
 
-    /// Counts bytes of the mapped file that were read, and not borrowed for long. From time to time,
-    /// the system takes the file's pages from this process, so that its memory does not grow with
-    /// the file.
+    /// Counts bytes of the mapped file that were loaded for a read. From time to time, the system
+    /// takes the file's pages from this process, so that its memory does not grow with the file.
     pub(super) fn used(&self, len: u64) {
         let before = self.used.fetch_add(len, Ordering::Relaxed);
         if before / STEP != before.saturating_add(len) / STEP {

@@ -38,6 +38,10 @@ const AT_ONCE: usize = 256 << 10;
 /// Number of bytes of decompressed pages that are kept.
 const KEPT: u64 = 16 << 20;
 
+/// Number of bytes that Linux maps around a descriptor and around the page (`fault_around_bytes` in
+/// mm/memory.c: 64 KiB each).
+const AROUND: u64 = 128 << 10;
+
 /// Number of zero pages that are worth a gap in the [data](Container::data).
 const GAP: u64 = 16;
 
@@ -337,6 +341,7 @@ impl Kdump {
         to: &mut Vec<u8>,
     ) -> Option<()> {
         let descriptor = part.descriptor(number);
+        part.file.used(AROUND);
         if let Some(descriptor) = &descriptor
             && part.zero.as_ref() == Some(descriptor)
         {
@@ -350,9 +355,7 @@ impl Kdump {
         self.kept.append(frame, range, to, |to| {
             let descriptor = descriptor?;
             let mut unpacker = self.unpacker.lock().unwrap_or_else(PoisonError::into_inner);
-            part.unpack(&descriptor, &mut unpacker, to)?;
-            part.file.used(u64::from(descriptor.size).max(4096));
-            Some(())
+            part.unpack(&descriptor, &mut unpacker, to)
         })
     }
 
@@ -446,7 +449,7 @@ impl Container for Kdump {
         let mut number = self.first[index] + inside / self.page;
         let part = self.part(frame);
         if let Some(bytes) = part.stored(number, skip, most) {
-            part.file.used(bytes.len() as u64);
+            part.file.used(AROUND.saturating_add(bytes.len() as u64));
             return Chunk::Bytes(bytes);
         }
         let most = most.min(AT_ONCE);

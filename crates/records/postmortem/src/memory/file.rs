@@ -34,7 +34,7 @@ const PATIENCE: Patience = Patience {
 };
 
 /// Number of mapped bytes after which the system may take the pages back.
-const STEP: u64 = 16 << 20;
+const STEP: u64 = 4 << 20;
 
 /// The file of a dump.
 #[derive(Debug)]
@@ -102,8 +102,8 @@ impl DumpFile {
         }
     }
 
-    /// Returns the first bytes of the contents, or all. Those that a flattened file lacks are zeros,
-    /// as in the file that is put together.
+    /// Returns the first bytes of the contents, or all. Bytes that a flattened file lacks are
+    /// zeros, as in the file that is put together.
     pub(super) fn head(&self) -> Cow<'_, [u8]> {
         match &self.flattened {
             Some(flattened) => Cow::Owned(flattened.head(&self.bytes)),

@@ -161,7 +161,7 @@ impl Flattened {
         Some(Cow::Owned(bytes))
     }
 
-    /// Returns the first bytes of the contents. Those that the file lacks are zeros.
+    /// Returns the first bytes of the contents. Bytes that the file lacks are zeros.
     pub(super) fn head(&self, file: &Bytes) -> Vec<u8> {
         let len = self.len().min(HEAD);
         let mut head = vec![0; len as usize];

@@ -526,7 +526,7 @@ fn blocks_of_a_flattened_file_may_overlap_and_the_last_one_counts() {
         dump.insert(nth, &noise(PAGE, nth), Packing::Stored);
     }
     let whole = dump.write();
-    // As makedumpfile, which writes its header again at the end.
+    // makedumpfile writes its header again at the end.
     let mut old = whole.clone();
     old[424..448].fill(0);
     let mut file = flatten(&old, pieces(whole.len(), 3000));
@@ -569,7 +569,7 @@ prop_compose! {
     }
 }
 
-/// Returns what a reader must see of a range.
+/// Returns the bytes of a range that a reader must see.
 fn expected(dump: &Kdump, range: Range<usize>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = range.start;

@@ -1,8 +1,8 @@
 //! Headers of a kdump file.
 //!
 //! The first block is `disk_dump_header`, and the next ones are `kdump_sub_header`. Two bitmaps of
-//! page frames follow. A bit of the first is set for a page frame of the machine's memory, and one
-//! of the second for a page in the dump. For each of the latter there is a descriptor, in order.
+//! page frames follow. A bit of the first is set for a page frame of the machine's memory. A bit of
+//! the second is set for a page in the dump, and each of these has a descriptor, in order.
 //! Sources: makedumpfile's `IMPLEMENTATION` and `diskdump_mod.h`, QEMU's `include/sysemu/dump.h`.
 
 use std::ops::Range;

@@ -154,8 +154,9 @@ impl Part {
         end > self.file.len()
     }
 
-    /// Checks that the data begin where the descriptors end, so that their number is that of the
-    /// bitmap: a wrong bit would move all later pages. Finds the page of zeros, which is first.
+    /// Checks that the data begin where the descriptors end. Then the bitmap has as many bits as
+    /// there are descriptors: a wrong bit would move all later pages. Finds the page of zeros, which
+    /// is first.
     fn check(&mut self, unpacker: &mut Unpacker) -> Result<(), Error> {
         let tried = (0..self.count.min(TRIED)).map_while(|number| self.descriptor(number));
         // A writer without space leaves zeros.
@@ -228,8 +229,8 @@ impl Part {
         unpacker.unpack(packing, &bytes, &mut to[start..])
     }
 
-    /// Returns bytes that are stored without a gap: `most` from `skip` bytes after the start of a
-    /// page on, or less, but then not less than are decompressed at once.
+    /// Returns bytes that are stored without a gap, from `skip` bytes after the start of a page on.
+    /// They are at most `most`, and at least [`AT_ONCE`] if `most` is.
     fn stored(&self, number: u64, skip: usize, most: usize) -> Option<Cow<'_, [u8]>> {
         let page = self.header.page;
         let first = self.descriptor(number)?;

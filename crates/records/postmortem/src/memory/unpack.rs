@@ -15,6 +15,9 @@ pub const MAX_UNPACKED: usize = 1 << 30;
 /// Number of bytes that are unpacked at once.
 const PIECE: usize = 64 << 10;
 
+/// Takes unpacked pieces.
+type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
 /// Compression of a file.
 #[derive(Clone, Copy, Debug)]
 struct Packing {
@@ -23,7 +26,7 @@ struct Packing {
     /// Command that unpacks a file.
     command: &'static str,
     /// Passes each unpacked piece on.
-    unpack: fn(&[u8], &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
+    unpack: fn(&[u8], &mut Sink<'_>) -> io::Result<()>,
 }
 
 const PACKINGS: [Packing; 4] = [
@@ -95,7 +98,7 @@ fn at_most(most: usize, file: &[u8]) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// Passes all bytes of a reader on.
-fn copy(mut from: impl Read, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn copy(mut from: impl Read, each: &mut Sink<'_>) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
         match from.read(&mut piece) {
@@ -112,7 +115,7 @@ fn invalid() -> io::Error {
 }
 
 /// Unpacks all members of a gzip file.
-fn gunzip(mut rest: &[u8], each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn gunzip(mut rest: &[u8], each: &mut Sink<'_>) -> io::Result<()> {
     /// zlib's value for "gzip, with any window".
     const GZIP: u8 = 16 + 15;
 
@@ -143,7 +146,7 @@ fn gunzip(mut rest: &[u8], each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io:
 }
 
 /// Unpacks all frames of a Zstandard file.
-fn unzstd(mut rest: &[u8], each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn unzstd(mut rest: &[u8], each: &mut Sink<'_>) -> io::Result<()> {
     /// Largest window, that of `zstd --long`.
     const WINDOW: u64 = 128 << 20;
 
@@ -175,7 +178,7 @@ fn unzstd(mut rest: &[u8], each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io:
 }
 
 /// Unpacks all frames of an lz4 file.
-fn unlz4(mut rest: &[u8], each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn unlz4(mut rest: &[u8], each: &mut Sink<'_>) -> io::Result<()> {
     while !rest.is_empty() {
         // The library takes a cut before any block for the end.
         let len = lz4_frame(rest).ok_or_else(invalid)?;

@@ -530,7 +530,7 @@ fn blocks_of_a_flattened_file_may_overlap_and_the_last_one_counts() {
     let mut old = whole.clone();
     old[424..448].fill(0);
     let mut file = flatten(&old, pieces(whole.len(), 3000));
-    let again = flatten(&whole, [400..500]);
+    let again = flatten(&whole, std::iter::once(400..500));
     file.extend(&again[4096..]);
     file.extend(END);
     let memory = open(file);

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::header::{Header, KDUMP};
@@ -54,30 +54,34 @@ fn are_apart(one: &Range<u64>, other: &Range<u64>) -> bool {
 /// Parts are of one dump if their headers have the same system, time, memory size and VMCOREINFO
 /// text, and different pages.
 pub fn group_split(paths: Vec<PathBuf>) -> Vec<Vec<PathBuf>> {
-    let mut groups: Vec<(Option<(Identity, Vec<Range<u64>>)>, Vec<PathBuf>)> = Vec::new();
+    let mut groups = Vec::<Vec<PathBuf>>::new();
+    // Group, dump and page frames of each part.
+    let mut parts = Vec::<(usize, Identity, Range<u64>)>::new();
     for path in paths {
         let Some((identity, frames)) = part_of(&path) else {
-            groups.push((None, vec![path]));
+            groups.push(vec![path]);
             continue;
         };
-        let group = groups.iter_mut().find_map(|(group, paths)| {
-            let (known, others) = group.as_mut()?;
-            let fits = *known == identity && others.iter().all(|it| are_apart(it, &frames));
-            fits.then_some((others, paths))
+        let is_taken = |group| {
+            let mut others = parts.iter().filter(|(other, ..)| *other == group);
+            others.any(|(_, _, others)| !are_apart(others, &frames))
+        };
+        let known = parts.iter().filter(|(_, known, _)| *known == identity);
+        let group = known
+            .map(|(group, ..)| *group)
+            .find(|group| !is_taken(*group));
+        let group = group.unwrap_or_else(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
         });
-        match group {
-            Some((others, paths)) => {
-                others.push(frames);
-                paths.push(path);
-            }
-            None => groups.push((Some((identity, vec![frames])), vec![path])),
-        }
+        groups[group].push(path);
+        parts.push((group, identity, frames));
     }
-    groups.into_iter().map(|(_, paths)| paths).collect()
+    groups
 }
 
 /// Returns which dump a file is a part of, and its page frames; `None` if it is no part.
-fn part_of(path: &PathBuf) -> Option<(Identity, Range<u64>)> {
+fn part_of(path: &Path) -> Option<(Identity, Range<u64>)> {
     let mut file = open_file(path).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;

@@ -15,6 +15,9 @@ use super::taken::Taken;
 /// Limit for the bytes of overlapping segments that are compared.
 const MOST_COMPARED: usize = 256 << 20;
 
+/// Number of bytes that systems map for an access to one of them.
+const MAPPED_AT_ONCE: usize = 64 << 10;
+
 /// Number of bytes that systems load at once.
 const AHEAD: usize = 128 << 10;
 
@@ -135,7 +138,11 @@ impl Container for FileSegments {
 
     fn chunk(&self, at: u64, most: usize) -> Chunk<'_> {
         match self.from(at) {
-            Ok(bytes) => Chunk::Bytes(Cow::Borrowed(&bytes[..bytes.len().min(most)])),
+            Ok(bytes) => {
+                let bytes = &bytes[..bytes.len().min(most)];
+                self.file.used(bytes.len().max(MAPPED_AT_ONCE) as u64);
+                Chunk::Bytes(Cow::Borrowed(bytes))
+            }
             Err(missing) => Chunk::Missing(missing),
         }
     }

@@ -287,7 +287,7 @@ impl DirectMap<'_> {
             .filter(|low| *low < HIGH && low.is_multiple_of(STEP))
     }
 
-    /// Returns the start in the file of RAM from 4 GiB up, for which a table of that RAM maps
+    /// Returns the start in the file of RAM from 4 GiB up. For the right one, a table in that RAM maps
     /// `physical` and the memory behind it.
     fn low_for_table(&self, table: u64, physical: u64, size: u64) -> Option<u64> {
         let table = table.checked_sub(HIGH)?;

@@ -16,6 +16,9 @@ use crate::Unpack;
 /// compressed with gzip, Zstandard, xz or lz4, up to 1 GiB unpacked. Parts of a split dump that are
 /// given together are one image.
 ///
+/// Finds the log that every Linux has in its memory (5.10 and later, x86-64 and arm64). The machine
+/// needs no preparation.
+///
 /// Finds the region and its parameters, and explains the evidence
 /// on stderr with -v.
 ///

@@ -589,7 +589,7 @@ fn no_region(image: &Memory, input: &Input, swap: Option<Swap>, doubtful: usize)
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
     format!(
-        "{input}: no ramoops region in it{doubtful}, and no log ring or trace; if you know where a region \
-         is, give its sizes: --offset, --record-size and so on (see --help)"
+        "{input}: no ramoops region in it{doubtful}, no log of Linux 5.10 or later, no log ring and no trace; if you know \
+         where a region is, give its sizes: --offset, --record-size and so on (see --help)"
     )
 }

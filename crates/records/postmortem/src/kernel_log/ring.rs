@@ -24,8 +24,8 @@ const NO_ROOM: u64 = 1;
 /// Number of bytes of the ID before a text.
 const BLOCK_HEAD: u64 = 8;
 
-/// Maximum of the number of descriptors, and of text bytes, as powers of 2: Linux has at most 2 GiB
-/// of text, and one descriptor for each 32 bytes of it.
+/// Maximum numbers of descriptors and of text bytes, as powers of 2. Linux has at most 2 GiB of text,
+/// and one descriptor for each 32 bytes of it.
 const MOST_DESCRIPTORS: u32 = 26;
 const MOST_TEXT: u32 = 31;
 

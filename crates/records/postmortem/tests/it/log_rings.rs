@@ -307,13 +307,13 @@ fn an_image_without_a_ring_is_reported_in_one_line() {
     image(dir.path(), &[]);
     fails(
         5,
-        "image: no ramoops region in it, and no log ring or trace;",
+        "image: no ramoops region in it, no log of Linux 5.10 or later, no log ring and no trace;",
     );
     // A ring that is cut off before its first record.
     fs::write(dir.path().join("image"), &ring(three_lines)[..64]).unwrap();
     fails(
         5,
-        "image: no ramoops region in it, and no log ring or trace;",
+        "image: no ramoops region in it, no log of Linux 5.10 or later, no log ring and no trace;",
     );
     fs::write(dir.path().join("image"), b"\x1f\x8b\x08\0").unwrap();
     fails(

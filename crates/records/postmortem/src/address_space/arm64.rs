@@ -1,7 +1,7 @@
 //! Page tables of arm64, for the kernel's half of the address space (Arm Architecture Reference
 //! Manual for A-profile, D8.2 and D8.3).
 
-use super::{Entry, Tables};
+use super::tables::{Entry, Tables};
 use crate::vmcoreinfo::Vmcoreinfo;
 
 /// Bits of an entry: valid, and a table or (in the lowest table) a page.

@@ -10,9 +10,9 @@
 
 use std::fmt;
 
-use super::{Entry, Tables, Walk, word};
+use super::tables::{Entry, Tables, Walk};
 use crate::memory::PhysicalRange;
-use crate::memory::container::Container;
+use crate::memory::container::{Container, read};
 
 /// Physical address from which a PC has the rest of its RAM.
 const HIGH: u64 = 1 << 32;
@@ -309,4 +309,10 @@ impl DirectMap<'_> {
         };
         steps.filter(|low| low + table < size).find(fits)
     }
+}
+
+/// Reads a word of 64 bits of a dump.
+fn word(memory: &dyn Container, at: u64) -> Option<u64> {
+    let bytes = read(memory, at, 8, 8)?;
+    Some(u64::from_le_bytes(*bytes.first_chunk()?))
 }

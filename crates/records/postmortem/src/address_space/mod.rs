@@ -6,122 +6,19 @@
 
 mod arm64;
 mod layout;
+mod tables;
 mod x86_64;
 
 use std::cell::Cell;
 
 use crate::memory::DumpFormat;
-use crate::memory::container::{self, Chunk, Container};
+use crate::memory::container::{Chunk, Container};
 use crate::vmcoreinfo::Vmcoreinfo;
 pub use layout::RamLayout;
+use tables::{Tables, Walk};
 
 /// Maximum number of bytes that are copied at once.
 const MOST_COPIED: usize = 1 << 20;
-
-/// A page table entry, decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    /// No memory is mapped there.
-    Absent,
-    /// Physical address of the next table.
-    Table(u64),
-    /// Physical address of the mapped memory.
-    Leaf(u64),
-}
-
-/// Format of a kernel's page tables, and the address of the top-level table.
-#[derive(Clone, Copy, Debug)]
-struct Tables {
-    /// Decodes an entry, for memory whose size is 2 to the power of the second argument.
-    decode: fn(&Tables, u64, u32) -> Entry,
-    /// Bits of addresses that are translated.
-    bits: u32,
-    /// Bits of an address within a page.
-    page_bits: u32,
-    /// Bits of entries that are no part of an address, such as AMD's encryption bit.
-    ignored: u64,
-    /// Virtual address of the top-level table.
-    root: u64,
-    /// Its physical address.
-    physical_root: u64,
-    /// The kernel's image as one linear mapping: first address, size, and physical address.
-    image: (u64, u64, u64),
-}
-
-impl Tables {
-    fn of(info: &Vmcoreinfo) -> Option<Self> {
-        x86_64::tables(info).or_else(|| arm64::tables(info))
-    }
-
-    /// Translates an address in the kernel's image, which is contiguous. Returns the physical address,
-    /// and the number of bytes up to the image's end.
-    fn in_image(&self, virt: u64) -> Option<(u64, u64)> {
-        let (start, size, physical) = self.image;
-        let inside = virt.wrapping_sub(start);
-        (inside < size).then(|| (physical.wrapping_add(inside), size - inside))
-    }
-
-    /// Size of a page in bytes.
-    const fn page(&self) -> u64 {
-        1 << self.page_bits
-    }
-
-    /// Bits of an index into a table.
-    const fn index_bits(&self) -> u32 {
-        self.page_bits - 3
-    }
-
-    /// Returns the number of bits that the top-level table's entries leave to lower tables.
-    fn top_shift(&self) -> u32 {
-        let mut shift = self.page_bits;
-        while shift + self.index_bits() < self.bits {
-            shift += self.index_bits();
-        }
-        shift
-    }
-
-    /// Returns the offset of the entry for an address in a table whose entries map 2^`shift` bytes.
-    fn entry_offset(&self, virt: u64, shift: u32) -> u64 {
-        let bits = self.index_bits().min(self.bits - shift);
-        ((virt >> shift) & ((1 << bits) - 1)) * 8
-    }
-
-    /// Translates an address with tables read by `entry`. Returns the physical address, and the
-    /// number of bytes that are contiguous from there on.
-    fn walk(&self, virt: u64, entry: impl Fn(u64) -> Option<u64>) -> Walk {
-        let mut table = self.physical_root;
-        let mut shift = self.top_shift();
-        loop {
-            let Some(entry) = table
-                .checked_add(self.entry_offset(virt, shift))
-                .and_then(&entry)
-            else {
-                return Walk::Lost;
-            };
-            match (self.decode)(self, entry, shift) {
-                Entry::Absent => return Walk::Absent,
-                Entry::Leaf(physical) => {
-                    let inside = virt & ((1 << shift) - 1);
-                    return Walk::Mapped(physical + inside, (1 << shift) - inside);
-                }
-                Entry::Table(_) if shift == self.page_bits => return Walk::Absent,
-                Entry::Table(next) => table = next,
-            }
-            shift -= self.index_bits();
-        }
-    }
-}
-
-/// Result of a translation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Walk {
-    /// Physical address, and the number of bytes that are contiguous from there on.
-    Mapped(u64, u64),
-    /// No memory is mapped there.
-    Absent,
-    /// The dump lacks a table.
-    Lost,
-}
 
 /// The virtual memory of a kernel.
 #[derive(Debug)]
@@ -145,7 +42,8 @@ impl<'a> AddressSpace<'a> {
         pointer: u64,
         searches: &mut usize,
     ) -> Vec<Self> {
-        let Some(tables) = Tables::of(info) else {
+        let tables = x86_64::tables(info).or_else(|| arm64::tables(info));
+        let Some(tables) = tables else {
             return Vec::new();
         };
         let layouts = match memory.facts().format {
@@ -212,10 +110,4 @@ impl<'a> AddressSpace<'a> {
         let bytes = self.read(virt, 8)?;
         Some(u64::from_le_bytes(*bytes.first_chunk()?))
     }
-}
-
-/// Reads a word of 64 bits of a dump.
-fn word(memory: &dyn Container, at: u64) -> Option<u64> {
-    let bytes = container::read(memory, at, 8, 8)?;
-    Some(u64::from_le_bytes(*bytes.first_chunk()?))
 }

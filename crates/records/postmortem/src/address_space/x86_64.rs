@@ -1,7 +1,7 @@
 //! Page tables of x86-64: 4 or 5 levels, pages of 4 KiB, 2 MiB and 1 GiB (Intel's SDM, volume 3A,
 //! 4.5).
 
-use super::{Entry, Tables};
+use super::tables::{Entry, Tables};
 use crate::vmcoreinfo::Vmcoreinfo;
 
 /// Bits of a table's entry.

@@ -3,8 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::format::{DumpFormat, MAX_SEGMENTS};
-use super::unpack::MAX_UNPACKED;
+use super::format::{DumpFormat, MAX_SEGMENTS, MAX_UNPACKED};
 
 /// Reason why a file is not a readable memory image, with advice to the user.
 #[derive(Debug, thiserror::Error)]

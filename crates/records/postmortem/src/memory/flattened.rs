@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::error::Error;
-use super::file::Bytes;
 use super::taken::Taken;
 
 /// Start of the header: the signature, and type and version 1.
@@ -48,7 +47,7 @@ pub(super) struct Flattened {
 
 impl Flattened {
     /// Reads the headers of all blocks; `None` if the file is not flattened.
-    pub(super) fn parse(file: &Bytes) -> Result<Option<Self>, Error> {
+    pub(super) fn parse(file: &[u8]) -> Result<Option<Self>, Error> {
         if !file.starts_with(START) {
             return Ok(None);
         }
@@ -138,7 +137,7 @@ impl Flattened {
     /// Returns `len` bytes of the contents; `None` if the file lacks any of them.
     pub(super) fn read<'a>(
         &self,
-        file: &'a Bytes,
+        file: &'a [u8],
         offset: u64,
         len: usize,
     ) -> Option<Cow<'a, [u8]>> {
@@ -162,7 +161,7 @@ impl Flattened {
     }
 
     /// Returns the first bytes of the contents. Bytes that the file lacks are zeros.
-    pub(super) fn head(&self, file: &Bytes) -> Vec<u8> {
+    pub(super) fn head(&self, file: &[u8]) -> Vec<u8> {
         let len = self.len().min(HEAD);
         let mut head = vec![0; len as usize];
         for (start, place, len) in self.places(0..len) {

@@ -6,6 +6,9 @@ use std::fmt;
 /// each range of pages with the same mapping. An open dump needs 48 bytes for each.
 pub const MAX_SEGMENTS: usize = 1 << 18;
 
+/// Size limit for an unpacked file.
+pub const MAX_UNPACKED: usize = 1 << 30;
+
 /// Format of a file from which a [`Memory`](super::Memory) is read. Each format's module has its
 /// constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -83,10 +83,9 @@ pub use container::PhysicalRange;
 pub use error::Error;
 pub(crate) use file::Bytes;
 pub use file::{MAX_READ, open_file, read_to_end};
-pub use format::{DumpFormat, MAX_SEGMENTS};
+pub use format::{DumpFormat, MAX_SEGMENTS, MAX_UNPACKED};
 pub use kdump::split::group_split;
 pub use partial::Partial;
-pub use unpack::MAX_UNPACKED;
 
 use crate::detect::FoundRegion;
 use container::{Chunk, Container};

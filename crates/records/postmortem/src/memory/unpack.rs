@@ -8,9 +8,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use zlib_rs::{Inflate, InflateFlush, Status};
 
 use super::error::Error;
-
-/// Size limit for an unpacked file.
-pub const MAX_UNPACKED: usize = 1 << 30;
+use super::format::MAX_UNPACKED;
 
 /// Number of bytes that are unpacked at once.
 const PIECE: usize = 64 << 10;

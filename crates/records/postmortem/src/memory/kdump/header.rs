@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::super::container::MAX_VMCOREINFO;
 use super::super::error::Error;
 use super::super::file::DumpFile;
-use super::{Identity, damaged};
+use super::super::format::DumpFormat;
 
 /// Signatures of makedumpfile and QEMU, and of diskdump before them.
 pub(super) const KDUMP: [u8; 8] = *b"KDUMP   ";
@@ -34,6 +34,15 @@ pub(super) const DESCRIPTOR: u64 = 24;
 
 /// Statuses: the writer had no space for all pages.
 const INCOMPLETE: u32 = 8;
+
+/// Members that all parts of a split dump have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub page: u64,
+    pub max_frames: u64,
+    pub machine: Vec<u8>,
+    pub vmcoreinfo: Option<Vec<u8>>,
+}
 
 /// Statements of the headers.
 #[derive(Debug)]
@@ -229,5 +238,12 @@ fn other(header: &[u8]) -> Error {
     Error::Unsupported {
         format,
         advice: "save the next one with `makedumpfile -E`, as an ELF core",
+    }
+}
+
+pub(super) fn damaged(problem: &'static str) -> Error {
+    Error::Damaged {
+        kind: DumpFormat::KDUMP,
+        problem,
     }
 }

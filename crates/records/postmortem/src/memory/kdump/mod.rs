@@ -17,7 +17,7 @@ use super::error::Error;
 use super::file::DumpFile;
 use super::format::DumpFormat;
 use super::kept::Kept;
-use header::{DESCRIPTOR, Header};
+use header::{DESCRIPTOR, Header, damaged};
 use packing::{Packing, Unpacker};
 
 impl DumpFormat {
@@ -47,15 +47,6 @@ const GAP: u64 = 16;
 
 /// Number of descriptors of which one must fit the end of their table.
 const TRIED: u64 = 64;
-
-/// Members that all parts of a split dump have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Identity {
-    page: u64,
-    max_frames: u64,
-    machine: Vec<u8>,
-    vmcoreinfo: Option<Vec<u8>>,
-}
 
 /// Place of a page in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -485,12 +476,5 @@ impl Container for Kdump {
         self.parts
             .iter()
             .try_for_each(|part| part.file.bytes.check())
-    }
-}
-
-fn damaged(problem: &'static str) -> Error {
-    Error::Damaged {
-        kind: DumpFormat::KDUMP,
-        problem,
     }
 }

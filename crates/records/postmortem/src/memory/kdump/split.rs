@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::header::{Header, KDUMP};
-use super::{Identity, Kdump, Part, damaged};
+use super::header::{Header, Identity, KDUMP, damaged};
+use super::{Kdump, Part};
 use crate::memory::container::Container;
 use crate::memory::error::Error;
 use crate::memory::file::{DumpFile, open_file};

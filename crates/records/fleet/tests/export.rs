@@ -637,7 +637,7 @@ fn an_input_that_is_no_dump_is_a_row_with_its_error() {
         .collect();
     let wanted = [
         ("nothing", "error", "the file is empty"),
-        ("text", "none", "no region"),
+        ("text", "none", "no log, region"),
         ("packed.gz", "error", "gzip"),
         ("fifo", "error", "a pipe or device"),
         ("zero", "error", "a pipe or device"),

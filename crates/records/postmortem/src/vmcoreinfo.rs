@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use memchr::memmem;
+
 use crate::discovery::Discovery;
 use crate::memory::container::{Chunk, Container};
 use crate::scan::{Finder, Signature};
@@ -15,10 +17,13 @@ use crate::scan::{Finder, Signature};
 const START: &[u8] = b"OSRELEASE=";
 
 /// Maximum length of the text. Linux has one page for it, and uses about 4 KiB.
-const LONGEST: usize = 64 << 10;
+const LONGEST: usize = 16 << 10;
+
+/// Maximum length of a release (`__NEW_UTS_LEN` in Linux).
+const LONGEST_RELEASE: usize = 64;
 
 /// Maximum number of texts: memory may be filled with them on purpose. A kernel has two.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MOST: usize = 1024;
 
 /// Finds texts by their first word.
 pub(crate) static FINDER: Finder = Finder {
@@ -27,6 +32,19 @@ pub(crate) static FINDER: Finder = Finder {
     most: MOST,
     on_request: false,
 };
+
+/// Returns whether a text starts with a release in a line of its own.
+fn has_release(text: &[u8]) -> bool {
+    let Some(rest) = text.strip_prefix(START) else {
+        return false;
+    };
+    let line = &rest[..rest.len().min(LONGEST_RELEASE + 1)];
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+~-".contains(byte);
+    match line.iter().position(|byte| *byte == b'\n') {
+        None | Some(0) => false,
+        Some(end) => line[..end].iter().all(is_word),
+    }
+}
 
 impl Discovery<'_> {
     /// Returns the VMCOREINFO of the dump's header, and those in memory outside `besides`. Copies
@@ -85,15 +103,19 @@ impl fmt::Display for InfoSource {
 pub struct Vmcoreinfo(BTreeMap<String, String>);
 
 impl Vmcoreinfo {
-    /// Parses a text, which ends at the first byte that is no text. `None` if it does not start with
-    /// the release, or has no symbol.
+    /// Parses a text, which ends with its last whole line, before the first byte that is no text and
+    /// before another such text. `None` if it does not start with a release, or has no symbol.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        if !text.starts_with(START) {
+        let text = &text[..text.len().min(LONGEST)];
+        if !has_release(text) {
             return None;
         }
         let is_end = |byte: &u8| !matches!(byte, b'\n' | b' '..=b'~');
-        let len = text.iter().take(LONGEST).position(is_end);
-        let text = str::from_utf8(&text[..len.unwrap_or(text.len().min(LONGEST))]).ok()?;
+        let text = &text[..text.iter().position(is_end).unwrap_or(text.len())];
+        let next = memmem::find(&text[1..], START).map_or(text.len(), |next| next + 1);
+        let text = &text[..next];
+        let end = text.iter().rposition(|byte| *byte == b'\n')?;
+        let text = str::from_utf8(&text[..end]).ok()?;
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         let values: BTreeMap<_, _> = pairs
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -105,12 +127,18 @@ impl Vmcoreinfo {
     /// Reads the text at an address.
     pub(crate) fn read(memory: &dyn Container, at: u64) -> Option<Self> {
         let mut text = Vec::new();
-        while text.len() < LONGEST && !text.contains(&0) {
+        while text.len() < LONGEST {
+            // Most places with the first word have no text.
+            let most = if text.is_empty() { 128 } else { 4096 };
             let at = at.checked_add(text.len() as u64)?;
-            let Chunk::Bytes(bytes) = memory.chunk(at, 4096) else {
+            let Chunk::Bytes(bytes) = memory.chunk(at, most) else {
                 break;
             };
+            let is_over = bytes.contains(&0) || memmem::find(&bytes[1..], START).is_some();
             text.extend_from_slice(&bytes);
+            if is_over || text.len() >= 128 && !has_release(&text) {
+                break;
+            }
         }
         Self::parse(&text)
     }

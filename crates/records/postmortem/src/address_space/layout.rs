@@ -98,7 +98,7 @@ impl RamLayout {
         };
         let unshifted = Self::starting_at(0, size);
         if maps_itself(&unshifted) {
-            return vec![unshifted.above_4_gib(memory, tables, size)];
+            return vec![unshifted.above_4_gib(memory, tables, size, searches)];
         }
         let Some(left) = searches.checked_sub(1) else {
             return Vec::new();
@@ -145,13 +145,19 @@ impl RamLayout {
     }
 
     /// Adds the part of a PC's RAM from 4 GiB up, if it has one and its place is found.
-    fn above_4_gib(self, memory: &dyn Container, tables: &Tables, size: u64) -> Self {
+    fn above_4_gib(
+        self,
+        memory: &dyn Container,
+        tables: &Tables,
+        size: u64,
+        searches: &mut usize,
+    ) -> Self {
         let map = DirectMap {
             memory,
             tables,
             known: &self,
         };
-        map.start_of_high(size)
+        map.start_of_high(size, searches)
             .map_or(self, |low| Self::split(low, size))
     }
 
@@ -214,6 +220,10 @@ fn words(memory: &dyn Container, tables: &Tables, inside: u64) -> impl Iterator<
     })
 }
 
+/// Base-2 logarithms of the bytes that entries of x86-64's tables map.
+const GIB: u32 = 30;
+const LARGE_PAGE: u32 = 21;
+
 /// A kernel's linear mapping of all RAM, on x86-64: the first mapping of the kernel's half.
 struct DirectMap<'a> {
     memory: &'a dyn Container,
@@ -222,62 +232,74 @@ struct DirectMap<'a> {
 }
 
 impl DirectMap<'_> {
-    /// Returns the entries of a table.
-    fn entries(&self, table: u64) -> impl Iterator<Item = (u64, u64)> {
-        (0..512).filter_map(move |index| {
-            let entry = self
-                .known
-                .word(self.memory, table.checked_add(index * 8)?)?;
-            Some((index, entry))
-        })
+    /// Returns the entry of a table that maps 2^`shift` bytes at `virt`, in the table at `physical`.
+    fn entry(&self, physical: u64, virt: u64, shift: u32) -> Option<Entry> {
+        let at = physical.checked_add(self.tables.entry_offset(virt, shift))?;
+        let word = self.known.word(self.memory, at)?;
+        Some((self.tables.decode)(self.tables, word, shift))
     }
 
-    fn decode(&self, entry: u64, shift: u32) -> Entry {
-        (self.tables.decode)(self.tables, entry, shift)
+    /// Returns the entry for the gigabyte at `virt`.
+    fn gigabyte(&self, virt: u64) -> Option<Entry> {
+        let mut table = self.tables.physical_root;
+        let mut shift = self.tables.top_shift();
+        while shift > GIB {
+            let Entry::Table(next) = self.entry(table, virt, shift)? else {
+                return None;
+            };
+            table = next;
+            shift -= self.tables.index_bits();
+        }
+        self.entry(table, virt, GIB)
+    }
+
+    /// Returns the virtual address of physical address 0: the mapping starts at a multiple of 1 GiB,
+    /// and the first one of the kernel's half.
+    fn start(&self) -> Option<u64> {
+        let mut table = self.tables.physical_root;
+        let mut shift = self.tables.top_shift();
+        let mut virt = !0 << (self.tables.bits - 1);
+        loop {
+            let first = self.tables.entry_offset(virt, shift) / 8;
+            let (index, entry) = (first..512).find_map(|index| {
+                let here = virt + ((index - first) << shift);
+                let entry = self.entry(table, here, shift)?;
+                (entry != Entry::Absent).then_some((here, entry))
+            })?;
+            virt = index;
+            match entry {
+                Entry::Table(next) if shift > GIB => table = next,
+                _ => return (shift == GIB).then_some(virt),
+            }
+            shift -= self.tables.index_bits();
+        }
     }
 
     /// Returns the offset in the file at which RAM from 4 GiB up starts, if there is such RAM.
-    fn start_of_high(&self, size: u64) -> Option<u64> {
+    fn start_of_high(&self, size: u64, searches: &mut usize) -> Option<u64> {
         if self.tables.page_bits != 12 || self.tables.root >> 31 != u64::MAX >> 31 {
             return None;
         }
-        let mut table = self.tables.physical_root;
-        let mut shift = self.tables.top_shift();
-        while shift > 30 {
-            let half = if shift == self.tables.top_shift() {
-                256
-            } else {
-                0
-            };
-            let present =
-                self.entries(table)
-                    .find_map(|(index, entry)| match self.decode(entry, shift) {
-                        Entry::Table(next) if index >= half => Some(next),
-                        _ => None,
-                    });
-            table = present?;
-            shift -= 9;
-        }
-        // The first gigabyte is that of address 0: the mapping starts at a multiple of it.
-        let first = self
-            .entries(table)
-            .find(|(_, entry)| self.decode(*entry, 30) != Entry::Absent);
-        let first = first?.0;
+        let start = self.start()?;
         let mut top = HIGH;
-        for (index, entry) in self.entries(table).skip(first as usize + 4) {
-            let physical = (index - first) << 30;
-            match self.decode(entry, 30) {
-                Entry::Leaf(leaf) if leaf == physical => top = physical + (1 << 30),
-                Entry::Table(next) if self.known.place(next, 8).is_none_or(|_| next >= HIGH) => {
-                    let low = self.low_for_table(next, physical, size);
-                    return low;
+        // The gap has less than 4 GiB.
+        let last = (size >> GIB) + (HIGH >> GIB);
+        for number in (HIGH >> GIB)..=last {
+            let physical = number << GIB;
+            match self.gigabyte(start.checked_add(physical)?) {
+                Some(Entry::Leaf(leaf)) if leaf == physical => top = physical + (1 << GIB),
+                Some(Entry::Table(next)) if next >= HIGH || self.known.place(next, 8).is_none() => {
+                    *searches = searches.checked_sub(1)?;
+                    if let Some(low) = self.low_for_table(next, physical, size) {
+                        return Some(low);
+                    }
                 }
-                Entry::Table(next) => {
-                    let leaves = self.entries(next).filter_map(|(index, entry)| {
-                        let here = physical + (index << 21);
-                        (self.decode(entry, 21) == Entry::Leaf(here)).then_some(here)
+                Some(Entry::Table(next)) => {
+                    let pages = (0..512).map(|index| physical + (index << LARGE_PAGE));
+                    let mapped = pages.filter(|page| {
+                        self.entry(next, *page, LARGE_PAGE) == Some(Entry::Leaf(*page))
                     });
-                    top = leaves.max().map_or(top, |leaf| leaf + (1 << 21));
+                    top = mapped.max().map_or(top, |page| page + (1 << LARGE_PAGE));
                 }
                 _ => {}
             }
@@ -295,14 +317,14 @@ impl DirectMap<'_> {
         let fits = |low: &u64| {
             let mut leaves = 0;
             for index in 0..512 {
-                let Some(entry) = word(self.memory, low + table + index * 8) else {
+                let Some(word) = word(self.memory, low + table + index * 8) else {
                     return false;
                 };
-                match self.decode(entry, 21) {
-                    Entry::Absent | Entry::Table(_) if entry & !0xfff == 0 || leaves > 0 => {}
-                    Entry::Leaf(leaf) if leaf == physical + (index << 21) => leaves += 1,
-                    Entry::Table(_) => {}
-                    _ => return false,
+                match (self.tables.decode)(self.tables, word, LARGE_PAGE) {
+                    Entry::Leaf(leaf) if leaf == physical + (index << LARGE_PAGE) => leaves += 1,
+                    Entry::Leaf(_) => return false,
+                    Entry::Absent if word != 0 => return false,
+                    Entry::Absent | Entry::Table(_) => {}
                 }
             }
             leaves > 0

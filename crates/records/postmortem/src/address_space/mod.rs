@@ -74,7 +74,8 @@ impl<'a> AddressSpace<'a> {
             self.latest.set((virt, physical, len));
             return self.layout.place(physical, len);
         }
-        self.layout.place(physical + inside, len - inside)
+        let physical = physical.checked_add(inside)?;
+        self.layout.place(physical, len - inside)
     }
 
     fn translate(&self, virt: u64) -> Option<(u64, u64)> {

@@ -25,7 +25,11 @@ use structures::Structures;
 const MOST_RECORDS: u64 = 1 << 22;
 
 /// Maximum number of records of all rings. It bounds the time for forged ones.
-const MOST_IN_ALL: u64 = 1 << 23;
+const MOST_IN_ALL: u64 = 1 << 22;
+
+/// Number of descriptors of a ring that are tried first. The others are read if one of them is of
+/// use.
+const TRIED: u64 = 1024;
 
 /// Maximum number of whole searches for page tables in a raw file.
 const MOST_SEARCHES: usize = 4;
@@ -113,7 +117,16 @@ impl<'a> KernelLog<'a> {
             ring,
             early,
         };
-        let ids = ring.ids() + early.map_or(0, |early| early.ids());
+        let ids = ring.ids();
+        let mut tried = (0..ids).step_by(ids.div_ceil(TRIED) as usize);
+        let is_use = |nth| {
+            log.ring
+                .message(&log.space, nth, &mut ring.text_size())
+                .is_ok()
+        };
+        if !tried.any(is_use) {
+            return None;
+        }
         *left = left.checked_sub(ids.min(MOST_RECORDS))?;
         log.counts = log.count();
         (log.counts.records > 0).then_some(log)
@@ -158,20 +171,31 @@ impl<'a> KernelLog<'a> {
     fn entries(&self) -> impl Iterator<Item = Result<KernelMessage, NoMessage>> {
         let first = self.of(&self.ring).find_map(Result::ok);
         let first = first.map_or(u64::MAX, |message| message.sequence);
-        // The larger ring starts with a copy of the early one, whose first records it may have
-        // overwritten.
         let early = self.early.as_ref().into_iter();
-        let early = early
-            .flat_map(|early| self.of(early))
-            .filter_map(Result::ok);
+        let early = early.flat_map(|early| self.copied(early));
         let early = early.take_while(move |message| message.sequence < first);
         early.map(Ok).chain(self.of(&self.ring))
     }
 
+    /// Returns the records of the early ring that the larger ring starts with, which may have
+    /// overwritten them. Linux counts the copies from 0. Behind a lost record the numbers are unknown.
+    fn copied(&self, early: &Ring) -> impl Iterator<Item = KernelMessage> {
+        let messages = self
+            .of(early)
+            .filter(|entry| !matches!(entry, Err(NoMessage::Unused)));
+        let messages = messages.map_while(Result::ok);
+        let messages = messages.take_while(|message| message.state.has_text());
+        messages.zip(0..).map(|(message, sequence)| KernelMessage {
+            sequence,
+            ..message
+        })
+    }
+
     fn of(&self, ring: &Ring) -> impl Iterator<Item = Result<KernelMessage, NoMessage>> {
-        let ids = ring.ids();
         let ring = *ring;
+        let ids = ring.ids();
+        let mut room = ring.text_size();
         let ids = ids.saturating_sub(MOST_RECORDS)..ids;
-        ids.map(move |nth| ring.message(&self.space, nth))
+        ids.map(move |nth| ring.message(&self.space, nth, &mut room))
     }
 }

@@ -17,9 +17,12 @@ const RESERVED: u64 = 0;
 const COMMITTED: u64 = 1;
 const FINALIZED: u64 = 2;
 
-/// A position with this bit has no text: 1 for one that found no room, 3 for an empty one.
+/// Positions with this bit have no text.
 const NO_TEXT: u64 = 1;
+
+/// Positions of a text that found no room, and of an empty one.
 const NO_ROOM: u64 = 1;
+const EMPTY: u64 = 3;
 
 /// Number of bytes of the ID before a text.
 const BLOCK_HEAD: u64 = 8;
@@ -90,17 +93,29 @@ impl Ring {
         (self.head_id.wrapping_sub(self.tail_id) & ID) + 1
     }
 
-    /// Returns whether an ID may have this sequence number. The first record's ID is minus the count,
-    /// as a word of 32 or 62 bits.
-    const fn has_sequence(&self, id: u64, sequence: u64) -> bool {
-        let distance = id.wrapping_add(self.count()).wrapping_sub(sequence) & ID;
-        distance == 0 || distance == 1 << 32
+    /// Returns the sequence number of an ID. The first record's ID is minus the count, as a word of
+    /// 32 bits, or of 62 bits.
+    const fn sequence(&self, id: u64) -> u64 {
+        let first = (1 << 32) - self.count();
+        let is_short = first - 1 <= self.tail_id && self.tail_id < 1 << 61;
+        let first = if is_short {
+            first
+        } else {
+            self.count().wrapping_neg()
+        };
+        id.wrapping_sub(first) & ID
     }
 
-    /// Reads the record of an ID; 0 is the oldest in use.
-    pub fn message(&self, space: &AddressSpace<'_>, nth: u64) -> Result<KernelMessage, NoMessage> {
+    /// Reads the record of an ID; 0 is the oldest in use. `room` is the number of bytes that no other
+    /// record's text has.
+    pub fn message(
+        &self,
+        space: &AddressSpace<'_>,
+        nth: u64,
+        room: &mut u64,
+    ) -> Result<KernelMessage, NoMessage> {
         let id = self.tail_id.wrapping_add(nth) & ID;
-        if self.has_sequence(id.wrapping_add(1), 0) {
+        if self.sequence(id) == ID {
             // The first descriptor of all never had a record.
             return Err(NoMessage::Unused);
         }
@@ -130,9 +145,14 @@ impl Ring {
             _ => return Err(NoMessage::Unused),
         };
         let record = read(self.infos, info).ok_or(NoMessage::Missing)?;
-        let len = word(&record, self.structures.text_len) as u16;
+        let half = |at: usize| {
+            let half = record.get(at..).and_then(|bytes| bytes.first_chunk());
+            u32::from_le_bytes(*half.unwrap_or(&[0; 4]))
+        };
+        let len = half(self.structures.text_len) as u16;
+        let time_ns = word(&record, self.structures.time);
         let sequence = word(&record, self.structures.seq);
-        if !self.has_sequence(id, sequence) {
+        if sequence != self.sequence(id) {
             // Linux clears an older record's data after the descriptor is reserved.
             return Err(match is_reserved {
                 true => NoMessage::Unused,
@@ -154,21 +174,22 @@ impl Ring {
         };
         let text = match is_reserved && len == 0 {
             true => Ok(Vec::new()),
-            false => self.text(space, id, (begin, next), len),
+            false => self.text(space, id, (begin, next), len, room),
         };
         let state = match (is_reserved, &text) {
-            (true, _) if len == 0 => MessageState::Unfinished,
+            // Linux sets the time behind the text.
+            (true, _) if len == 0 || time_ns == 0 => MessageState::Unfinished,
             (_, Err(lost)) => MessageState::Lost(*lost),
             (true, Ok(_)) => MessageState::Reopened,
             (false, Ok(_)) => MessageState::Complete,
         };
         Ok(KernelMessage {
             sequence,
-            time_ns: word(&record, self.structures.time),
+            time_ns,
             facility,
             // The flags have 5 bits.
             level: flags >> 5,
-            caller: Caller::from_word(word(&record, self.structures.caller) as u32),
+            caller: Caller::from_word(half(self.structures.caller)),
             subsystem: name(self.structures.subsystem),
             device: name(self.structures.device),
             text: text.unwrap_or_default(),
@@ -183,11 +204,13 @@ impl Ring {
         id: u64,
         (begin, next): (u64, u64),
         len: u16,
+        left: &mut u64,
     ) -> Result<Vec<u8>, LostText> {
         if begin & next & NO_TEXT != 0 {
-            return match begin {
-                NO_ROOM => Err(LostText::NoRoom),
-                _ => Ok(Vec::new()),
+            return match (begin, next, len) {
+                (NO_ROOM, NO_ROOM, _) => Err(LostText::NoRoom),
+                (EMPTY, EMPTY, 0) => Ok(Vec::new()),
+                _ => Err(LostText::Inconsistent),
             };
         }
         let size = self.text_size();
@@ -212,6 +235,8 @@ impl Ring {
         if head != id {
             return Err(LostText::Overwritten);
         }
+        // Blocks do not overlap.
+        *left = left.checked_sub(block).ok_or(LostText::Inconsistent)?;
         let text = at.checked_add(BLOCK_HEAD).ok_or(LostText::Inconsistent)?;
         space.read(text, len.into()).ok_or(LostText::Missing)
     }

@@ -480,6 +480,61 @@ fn a_text_that_was_overtaken_is_lost_and_so_is_one_that_claims_too_much() {
     assert_eq!(logs[0].counts.lost, 2);
 }
 
+#[test]
+fn texts_that_overlap_are_lost_but_for_as_many_bytes_as_the_ring_has() {
+    let mut log = MadeLog::new(4, 6);
+    // Their blocks have more bytes than the ring.
+    (0..4).for_each(|_| log.add(b"a text of 20 bytes..", MadeState::Finalized));
+    log.overlap();
+    let (memory, _) = log.dump();
+    let discovery = Discovery::new(&memory);
+    let logs = discovery.kernel_logs(&[]);
+    let whole = logs.iter().flat_map(|log| log.messages()).filter(is_whole);
+    assert_eq!(whole.count(), 1);
+}
+
+#[test]
+fn a_damaged_position_is_no_empty_text() {
+    for (begin, next, state) in [
+        (3, 3, MessageState::Complete),
+        (1, 1, MessageState::Lost(LostText::NoRoom)),
+        (3, 1, MessageState::Lost(LostText::Inconsistent)),
+        (5, 5, MessageState::Lost(LostText::Inconsistent)),
+        (1, 3, MessageState::Lost(LostText::Inconsistent)),
+    ] {
+        let mut log = MadeLog::new(3, 8);
+        log.add(b"", MadeState::Empty);
+        log.add(b"sound", MadeState::Finalized);
+        log.set_block(0, begin, next);
+        let (memory, _) = log.dump();
+        let discovery = Discovery::new(&memory);
+        let logs = discovery.kernel_logs(&[]);
+        assert_eq!(logs[0].messages().next().unwrap().state, state);
+    }
+}
+
+#[test]
+fn a_text_that_only_resembles_vmcoreinfo_leads_nowhere_and_hides_nothing() {
+    let recorded = Recorded::load("6.1", 0, 256);
+    for forged in [
+        &b"OSRELEASE="[..],
+        b"OSRELEASE=6.1\n",
+        b"OSRELEASE=6.1\nSYMBOL(prb)=ffffffff81000000\n",
+        b"OSRELEASE=6.1; verified ==> kernel log 1\nSYMBOL(prb)=0\n",
+    ] {
+        let mut pages = recorded.pages.clone();
+        let bytes: Vec<u8> = forged.iter().copied().cycle().take(4 * PAGE).collect();
+        pages.extend(
+            bytes
+                .chunks(PAGE)
+                .enumerate()
+                .map(|(nth, page)| (0xf00_0000 + (nth * PAGE) as u64, page.to_vec())),
+        );
+        let (lines, ..) = read(&Memory::from_bytes(lime(&pages)).unwrap());
+        assert!(lines == recorded.truth);
+    }
+}
+
 fn state() -> impl Strategy<Value = MadeState> {
     prop_oneof![
         6 => Just(MadeState::Finalized),

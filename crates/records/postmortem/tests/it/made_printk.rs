@@ -118,6 +118,28 @@ impl MadeLog {
         self.data[start as usize] ^= 1;
     }
 
+    /// Gives a record another block.
+    pub fn set_block(&mut self, sequence: usize, begin: u64, next: u64) {
+        (self.records[sequence].begin, self.records[sequence].next) = (begin, next);
+    }
+
+    /// Gives the newest two records blocks over those of the others.
+    pub fn overlap(&mut self) {
+        // 20 bytes and the ID are a block of 32 bytes, and the ring has 64.
+        for sequence in [0, 1] {
+            let id = self.id(sequence as u64 + 2);
+            self.data[sequence * 32..][..8].copy_from_slice(&id.to_le_bytes());
+            let begin = (sequence as u64) * 32;
+            self.set_block(sequence + 2, begin, begin + 32);
+        }
+        for sequence in [0, 1] {
+            let begin = 8 + (sequence as u64) * 8;
+            let id = self.id(sequence as u64);
+            self.data[begin as usize..][..8].copy_from_slice(&id.to_le_bytes());
+            self.set_block(sequence, begin, begin + 40);
+        }
+    }
+
     /// Gives a record another length.
     pub fn claim(&mut self, sequence: usize, len: u16) {
         self.records[sequence].claimed = Some(len);

@@ -111,13 +111,27 @@ impl DumpFile {
         }
     }
 
-    /// Returns the offset of the first byte from `offset` on that is not in a hole.
-    pub(super) fn next_data(&self, offset: u64) -> Option<u64> {
-        if self.flattened.is_some() {
-            return Some(offset);
-        }
-        let next = self.extents.partition_point(|extent| extent.end <= offset);
-        Some(self.extents.get(next)?.start.max(offset))
+    /// Returns the first range of the contents inside of `within` that is not in a hole. A flattened
+    /// file also has a hole where it lacks bytes.
+    pub(super) fn next_data(&self, within: Range<u64>) -> Option<Range<u64>> {
+        let Some(flattened) = &self.flattened else {
+            return self.next_extent(within);
+        };
+        let mut places = flattened.places(within);
+        places.find_map(|(start, place, len)| {
+            let data = self.next_extent(place..place + len)?;
+            Some(start + (data.start - place)..start + (data.end - place))
+        })
+    }
+
+    /// Returns the first range of the file inside of `within` that is not in a hole.
+    fn next_extent(&self, within: Range<u64>) -> Option<Range<u64>> {
+        let next = self
+            .extents
+            .partition_point(|extent| extent.end <= within.start);
+        let extent = self.extents.get(next)?;
+        let data = extent.start.max(within.start)..extent.end.min(within.end);
+        (!data.is_empty()).then_some(data)
     }
 
     /// Counts bytes of the mapped file that were loaded for a read. From time to time, the system
@@ -299,13 +313,45 @@ impl Deref for Bytes {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Seek, SeekFrom, Write};
     use std::os::fd::OwnedFd;
 
     const SHORT: Patience = Patience {
         first: Duration::from_millis(20),
         next: Duration::from_millis(30),
     };
+
+    #[test]
+    fn the_holes_of_a_flattened_file_are_holes_of_its_contents() {
+        /// Number of bytes of the only block, whose offset in the contents is 8192.
+        const LEN: u64 = 8 << 30;
+        const START: u64 = 8192;
+
+        let mut sparse = tempfile::tempfile().unwrap();
+        let mut header = b"makedumpfile\0\0\0\0".to_vec();
+        header.extend([1u64.to_be_bytes(); 2].concat());
+        header.resize(4096, 0);
+        header.extend([START.to_be_bytes(), LEN.to_be_bytes()].concat());
+        sparse.write_all(&header).unwrap();
+        sparse.seek(SeekFrom::Current(1 << 30)).unwrap();
+        sparse.write_all(b"data").unwrap();
+        sparse.seek(SeekFrom::Start(4112 + LEN)).unwrap();
+        sparse.write_all(&[0xff; 16]).unwrap();
+        let mut file = DumpFile::open(sparse).unwrap();
+        file.flattened = Flattened::parse(&file).unwrap();
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        while let Some(range) = file.next_data(at..u64::MAX) {
+            at = range.end;
+            ranges.push(range);
+        }
+        let sum: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        assert!(sum < 1 << 20, "{ranges:?}");
+        let data = START + (1 << 30);
+        assert!(ranges.iter().any(|range| range.contains(&data)));
+        assert_eq!(file.next_data(data..data + 2), Some(data..data + 2));
+        assert_eq!(file.next_data(0..START), None);
+    }
 
     #[test]
     fn a_silent_pipe_is_given_up_and_an_oversized_one_is_refused() {

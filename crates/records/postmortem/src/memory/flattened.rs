@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::error::Error;
+use super::file::DumpFile;
 use super::taken::Taken;
 
 /// Start of the header: the signature, and type and version 1.
@@ -47,7 +48,12 @@ pub(super) struct Flattened {
 
 impl Flattened {
     /// Reads the headers of all blocks; `None` if the file is not flattened.
-    pub(super) fn parse(file: &[u8]) -> Result<Option<Self>, Error> {
+    pub(super) fn parse(dump: &DumpFile) -> Result<Option<Self>, Error> {
+        /// Number of bytes that Linux maps around a block's header (`fault_around_bytes` in
+        /// mm/memory.c).
+        const AROUND: u64 = 64 << 10;
+
+        let file: &[u8] = &dump.bytes;
         if !file.starts_with(START) {
             return Ok(None);
         }
@@ -82,6 +88,7 @@ impl Flattened {
             if len > there {
                 break true;
             }
+            dump.used(AROUND.min(BLOCK as u64 + len));
             at += len as usize;
         };
         let mut parts = Vec::with_capacity(blocks.len());

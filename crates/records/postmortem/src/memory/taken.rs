@@ -8,6 +8,11 @@ use std::ops::Range;
 pub(super) struct Taken(BTreeMap<u64, u64>);
 
 impl Taken {
+    /// Returns the number of ranges.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Assigns a range. Passes the parts of it that were free to `each`, in order.
     pub(super) fn take(&mut self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
         let Range { start: mut at, end } = range;

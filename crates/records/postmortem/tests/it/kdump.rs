@@ -541,6 +541,80 @@ fn blocks_of_a_flattened_file_may_overlap_and_the_last_one_counts() {
     }
 }
 
+/// Returns the number of bytes that a search reads.
+fn searched(memory: &Memory) -> u64 {
+    memory.data_ranges().map(|range| range.len).sum()
+}
+
+#[test]
+fn a_search_reads_each_page_that_is_not_zero() {
+    for name in [
+        "c-d0", "c-d31", "l-d1", "d1", "F-c-d31", "split-2", "qemu-z",
+    ] {
+        let memory = open(recorded(name));
+        let ranges: Vec<_> = memory.data_ranges().collect();
+        for frame in frames(&memory) {
+            let start = frame * PAGE as u64;
+            let is_zero = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+            if memory.read(start, PAGE).is_some_and(|page| !is_zero(&page)) {
+                let is_in = |it: &PhysicalRange| (it.start..it.start + it.len).contains(&start);
+                assert!(ranges.iter().any(is_in), "{name}: page {frame:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_that_many_descriptors_name_is_searched_once() {
+    const PAGES: u64 = 1000;
+
+    let mut dump = Kdump::new(PAGE);
+    for nth in 0..PAGES {
+        dump.insert(nth, &noise(PAGE, nth), Packing::Stored);
+    }
+    let mut bytes = dump.write();
+    let (head, rest) = bytes.split_at_mut(dump.descriptors() + 2 * 24);
+    // The first two pages, in turn.
+    for copy in rest[..(PAGES as usize - 2) * 24].chunks_mut(2 * 24) {
+        copy.copy_from_slice(&head[dump.descriptors()..]);
+    }
+    let memory = open(bytes);
+    assert_eq!(searched(&memory), 2 * PAGE as u64);
+    let last = memory.read((PAGES - 1) * PAGE as u64, PAGE);
+    assert_eq!(last.as_deref(), Some(&*noise(PAGE, 1)));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn pages_whose_descriptors_are_in_a_hole_of_the_file_are_missing() {
+    const PAGES: u64 = 1 << 24;
+    /// Number of descriptors behind the hole, which name no page.
+    const BEHIND: u64 = 1000;
+
+    let mut dump = Kdump::new(PAGE);
+    dump.insert(0, &noise(PAGE, 1), Packing::Stored);
+    dump.max_frames = PAGES;
+    let mut bytes = dump.write();
+    let start = dump.descriptors();
+    bytes.truncate(start);
+    bytes[dump.bitmap()..].fill(0xff);
+    let data = start as u64 + PAGES * 24;
+    bytes.extend([&data.to_le_bytes()[..], &4096u32.to_le_bytes(), &[0; 12]].concat());
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes).unwrap();
+    let mut file = file.into_file();
+    let behind = data - BEHIND * 24;
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(behind)).unwrap();
+    file.write_all(&[0; BEHIND as usize * 24]).unwrap();
+    file.write_all(&[7; PAGE]).unwrap();
+    let memory = Memory::from_file(file).unwrap();
+    assert_eq!(memory.missing(), (PAGES - 1) * PAGE as u64);
+    // The file's blocks next to the hole have descriptors, too.
+    assert!(searched(&memory) < 4 * BEHIND * PAGE as u64);
+    assert_eq!(memory.read(0, PAGE).as_deref(), Some(&[7; PAGE][..]));
+    assert_eq!(memory.read(PAGE as u64 * 10_000, 1), None);
+}
+
 /// Returns a page of one kind: zeros, text, or noise.
 fn page(kind: u8, seed: u64) -> Vec<u8> {
     match kind {

@@ -164,12 +164,9 @@ impl Header {
         let mut at = within.start / 8;
         let end = within.end.div_ceil(8);
         while at < end
-            && let Some(next) = file.next_data(self.bitmap + at)
+            && let Some(next) = file.next_data(self.bitmap + at..self.bitmap + end)
         {
-            at = next - self.bitmap;
-            if at >= end {
-                break;
-            }
+            at = next.start - self.bitmap;
             let len = PIECE.min(end - at);
             let piece = file.read(self.bitmap + at, len as usize);
             let piece = piece.ok_or_else(|| damaged("its bitmap is cut off"))?;

@@ -5,11 +5,15 @@
 //! of pages before it. Only headers of 64-bit little-endian machines are read.
 
 mod header;
+mod named;
 mod packing;
 pub(super) mod split;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::iter;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::container::{Chunk, Container, Facts, PhysicalRange, find};
@@ -18,6 +22,7 @@ use super::file::DumpFile;
 use super::format::DumpFormat;
 use super::kept::Kept;
 use header::{DESCRIPTOR, Header, damaged};
+use named::Named;
 use packing::{Packing, Unpacker};
 
 impl DumpFormat {
@@ -106,6 +111,20 @@ impl Part {
         })
     }
 
+    /// Returns the descriptors of a range that are not in holes of the file, in order. A descriptor
+    /// in a hole is zero, so it names no page.
+    fn described(&self, numbers: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let Range { start: mut at, end } = numbers;
+        iter::from_fn(move || {
+            let table = self.header.descriptors;
+            let data = self.file.next_data(self.end_of(at)..self.end_of(end))?;
+            let start = (data.start - table) / DESCRIPTOR;
+            let start = start.max(at);
+            at = (data.end - table).div_ceil(DESCRIPTOR).min(end);
+            (start < at).then_some(start..at)
+        })
+    }
+
     /// Returns whether the bytes of a page are in the file.
     fn has(&self, descriptor: &Descriptor) -> bool {
         let size = u64::from(descriptor.size);
@@ -114,8 +133,11 @@ impl Part {
             && self.file.has(descriptor.offset, size)
     }
 
-    /// Counts the pages that are not in the file, if it is cut off or incomplete.
+    /// Counts the pages that are not in the file, if it is cut off or incomplete, or has holes
+    /// instead of descriptors.
     fn count_missing(&mut self) {
+        let described = self.described(0..self.count);
+        let described: u64 = described.map(|range| range.end - range.start).sum();
         // Descriptors of the page of zeros say nothing about the file's end.
         let descriptors = (0..self.count).rev().map(|number| self.descriptor(number));
         let mut descriptors = descriptors.inspect(|_| self.file.used(DESCRIPTOR));
@@ -123,17 +145,15 @@ impl Part {
         let has_all = last.is_none_or(|last| last.is_some_and(|last| !self.is_behind(&last)));
         let flattened = self.file.flattened.as_ref();
         let is_cut = flattened.is_some_and(|flattened| flattened.is_cut);
-        if has_all && !is_cut && !self.header.is_incomplete {
+        if has_all && !is_cut && !self.header.is_incomplete && described >= self.count {
             return;
         }
-        let there = self.file.len().saturating_sub(self.header.descriptors) / DESCRIPTOR;
-        let there = there.min(self.count);
-        let mut missing = self.count - there;
-        for number in 0..there {
+        let mut missing = self.count;
+        for number in self.described(0..self.count).flatten() {
             let descriptor = self.descriptor(number);
             self.file.used(DESCRIPTOR);
-            if descriptor.is_none_or(|descriptor| !self.has(&descriptor)) {
-                missing += 1;
+            if descriptor.is_some_and(|descriptor| self.has(&descriptor)) {
+                missing -= 1;
             }
         }
         self.missing = missing;
@@ -195,6 +215,22 @@ impl Part {
         }
     }
 
+    fn kind(&self, number: u64, named: &mut Named) -> Kind {
+        let descriptor = self.descriptor(number);
+        self.file.used(DESCRIPTOR);
+        match descriptor {
+            Some(_) if descriptor == self.zero => Kind::Zero,
+            Some(it) if self.has(&it) => {
+                match named.name(it.offset..it.offset + u64::from(it.size)) {
+                    true => Kind::New,
+                    false => Kind::Named,
+                }
+            }
+            // A read counts it as missing or damaged.
+            _ => Kind::New,
+        }
+    }
+
     fn is_zero(&self, descriptor: &Descriptor, unpacker: &mut Unpacker) -> bool {
         let mut page = Vec::new();
         let unpacked = self.unpack(descriptor, unpacker, &mut page);
@@ -243,6 +279,43 @@ impl Part {
         }
         self.file.read(first.offset.checked_add(skip as u64)?, len)
     }
+
+    /// Returns the ranges of a segment to search, by the numbers of their descriptors: without holes
+    /// of the table, long ranges of zero pages, and pages that another descriptor named before.
+    fn searched(
+        &self,
+        numbers: Range<u64>,
+        named: Rc<RefCell<Named>>,
+    ) -> impl Iterator<Item = Range<u64>> {
+        self.described(numbers).flat_map(move |numbers| {
+            let named = Rc::clone(&named);
+            let mut at = numbers.start;
+            iter::from_fn(move || {
+                let mut found = None::<Range<u64>>;
+                while at < numbers.end {
+                    match self.kind(at, &mut named.borrow_mut()) {
+                        Kind::New => {
+                            let start = found.map_or(at, |found| found.start);
+                            found = Some(start..at + 1);
+                        }
+                        Kind::Named if found.is_some() => break,
+                        Kind::Zero if found.as_ref().is_some_and(|it| at - it.end >= GAP) => break,
+                        Kind::Zero | Kind::Named => {}
+                    }
+                    at += 1;
+                }
+                found
+            })
+        })
+    }
+}
+
+/// Worth of a page for a search.
+enum Kind {
+    New,
+    Zero,
+    /// Another descriptor has named its bytes.
+    Named,
 }
 
 #[derive(Debug)]
@@ -315,12 +388,17 @@ impl Kdump {
         })
     }
 
-    /// Returns the part that has a page frame of a segment.
-    fn part(&self, frame: u64) -> &Part {
+    /// Returns the index of the part that has a page frame of a segment.
+    fn part_index(&self, frame: u64) -> usize {
         let next = self
             .parts
             .partition_point(|part| part.header.frames.start <= frame);
-        &self.parts[next.saturating_sub(1)]
+        next.saturating_sub(1)
+    }
+
+    /// Returns the part that has a page frame of a segment.
+    fn part(&self, frame: u64) -> &Part {
+        &self.parts[self.part_index(frame)]
     }
 
     /// Appends a range of a page to `to`; `None` if the page is missing or damaged.
@@ -348,44 +426,6 @@ impl Kdump {
             let descriptor = descriptor?;
             let mut unpacker = self.unpacker.lock().unwrap_or_else(PoisonError::into_inner);
             part.unpack(&descriptor, &mut unpacker, to)
-        })
-    }
-
-    /// Returns the parts of a segment without long ranges of zero pages.
-    fn without_zeros(
-        &self,
-        segment: PhysicalRange,
-        first: u64,
-    ) -> impl Iterator<Item = PhysicalRange> {
-        let part = self.part(segment.start / self.page);
-        let pages = segment.len / self.page;
-        let is_zero = move |nth: u64| {
-            part.file.used(DESCRIPTOR);
-            part.zero.is_some() && part.descriptor(first + nth) == part.zero
-        };
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            if part.zero.is_none() {
-                let whole = (at == 0).then_some(segment);
-                at = pages;
-                return whole;
-            }
-            while at < pages && is_zero(at) {
-                at += 1;
-            }
-            let start = at;
-            // Page behind the last one that is not zero.
-            let mut end = at;
-            while at < pages && at - end < GAP {
-                at += 1;
-                if !is_zero(at - 1) {
-                    end = at;
-                }
-            }
-            (start < end).then(|| PhysicalRange {
-                start: segment.start + start * self.page,
-                len: (end - start) * self.page,
-            })
         })
     }
 }
@@ -454,14 +494,28 @@ impl Container for Kdump {
             (frame, number, skip) = (frame + 1, number + 1, 0);
         }
         match bytes.is_empty() && most > 0 {
-            true => Chunk::Missing((page - skip) as u64),
+            true => {
+                let last = self.first[index] + self.segments[index].len / self.page;
+                let next = part.described(number + 1..last).next();
+                let next = next.map_or(last, |next| next.start);
+                Chunk::Missing((next - number) * self.page - skip as u64)
+            }
             false => Chunk::Bytes(Cow::Owned(bytes)),
         }
     }
 
     fn data(&self) -> Box<dyn Iterator<Item = PhysicalRange> + '_> {
         let segments = self.segments.iter().zip(&self.first);
-        Box::new(segments.flat_map(|(segment, first)| self.without_zeros(*segment, *first)))
+        let named: Vec<Rc<RefCell<Named>>> = self.parts.iter().map(|_| Rc::default()).collect();
+        Box::new(segments.flat_map(move |(segment, first)| {
+            let index = self.part_index(segment.start / self.page);
+            let numbers = *first..*first + segment.len / self.page;
+            let searched = self.parts[index].searched(numbers, Rc::clone(&named[index]));
+            searched.map(move |numbers| PhysicalRange {
+                start: segment.start + (numbers.start - first) * self.page,
+                len: (numbers.end - numbers.start) * self.page,
+            })
+        }))
     }
 
     fn damaged(&self) -> u64 {

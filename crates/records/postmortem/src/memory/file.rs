@@ -338,7 +338,7 @@ mod tests {
         sparse.seek(SeekFrom::Start(4112 + LEN)).unwrap();
         sparse.write_all(&[0xff; 16]).unwrap();
         let mut file = DumpFile::open(sparse).unwrap();
-        file.flattened = Flattened::parse(&file).unwrap();
+        file.flattened = Flattened::parse(&file.bytes, |len| file.used(len)).unwrap();
         let mut ranges = Vec::new();
         let mut at = 0;
         while let Some(range) = file.next_data(at..u64::MAX) {

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::error::Error;
-use super::file::DumpFile;
 use super::taken::Taken;
 
 /// Start of the header: the signature, and type and version 1.
@@ -47,13 +46,13 @@ pub(super) struct Flattened {
 }
 
 impl Flattened {
-    /// Reads the headers of all blocks; `None` if the file is not flattened.
-    pub(super) fn parse(dump: &DumpFile) -> Result<Option<Self>, Error> {
+    /// Reads the headers of all blocks; `None` if the file is not flattened. `used` is told the number
+    /// of bytes that were loaded.
+    pub(super) fn parse(file: &[u8], used: impl Fn(u64)) -> Result<Option<Self>, Error> {
         /// Number of bytes that Linux maps around a block's header (`fault_around_bytes` in
         /// mm/memory.c).
         const AROUND: u64 = 64 << 10;
 
-        let file: &[u8] = &dump.bytes;
         if !file.starts_with(START) {
             return Ok(None);
         }
@@ -88,7 +87,7 @@ impl Flattened {
             if len > there {
                 break true;
             }
-            dump.used(AROUND.min(BLOCK as u64 + len));
+            used(AROUND.min(BLOCK as u64 + len));
             at += len as usize;
         };
         let mut parts = Vec::with_capacity(blocks.len());

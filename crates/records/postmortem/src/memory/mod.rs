@@ -156,7 +156,7 @@ impl Memory {
         if let Some(error) = foreign::refuse(&file.bytes) {
             return Err(error);
         }
-        file.flattened = Flattened::parse(&file)?;
+        file.flattened = Flattened::parse(&file.bytes, |len| file.used(len))?;
         let file = Arc::new(file);
         let formats = match file.flattened {
             Some(_) => &FORMATS[..FLATTENED],

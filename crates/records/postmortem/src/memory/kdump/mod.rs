@@ -280,8 +280,8 @@ impl Part {
         self.file.read(first.offset.checked_add(skip as u64)?, len)
     }
 
-    /// Returns the ranges of a segment to search, by the numbers of their descriptors: without holes
-    /// of the table, long ranges of zero pages, and pages that another descriptor named before.
+    /// Returns the ranges of a segment to search, by the numbers of their descriptors. Holes of the
+    /// table, long ranges of zero pages, and pages that another descriptor named before are left out.
     fn searched(
         &self,
         numbers: Range<u64>,

@@ -247,7 +247,6 @@ accesses!(
 );
 
 impl Registers for Mmio {
-    #[inline]
     fn read8(&self, offset: usize) -> u8 {
         if self.word() {
             return self.read32(offset) as u8;
@@ -255,7 +254,6 @@ impl Registers for Mmio {
         load8(self.register(offset))
     }
 
-    #[inline]
     fn write8(&self, offset: usize, value: u8) {
         if self.word() {
             return self.write32(offset, value.into());
@@ -263,7 +261,6 @@ impl Registers for Mmio {
         store8(self.register(offset), value);
     }
 
-    #[inline]
     fn read16(&self, offset: usize) -> u16 {
         if self.word() {
             return self.read32(offset) as u16;
@@ -272,7 +269,6 @@ impl Registers for Mmio {
         if self.big() { u16::from_be(raw) } else { raw }
     }
 
-    #[inline]
     fn write16(&self, offset: usize, value: u16) {
         if self.word() {
             return self.write32(offset, value.into());
@@ -281,13 +277,11 @@ impl Registers for Mmio {
         store16(self.register(offset), raw);
     }
 
-    #[inline]
     fn read32(&self, offset: usize) -> u32 {
         let raw = load32(self.register(offset));
         if self.big() { u32::from_be(raw) } else { raw }
     }
 
-    #[inline]
     fn write32(&self, offset: usize, value: u32) {
         let raw = if self.big() { value.to_be() } else { value };
         store32(self.register(offset), raw);

@@ -479,7 +479,9 @@ impl<'a> Dump<'a> {
             let text = readable(&message.text);
             // Other logs have microseconds, by which their reports are compared.
             let time = i64::try_from(message.time_ns).unwrap_or(i64::MAX);
-            for line in text.lines() {
+            // A program may write lines that look like a panic.
+            let lines = text.lines().filter(|_| message.is_of_kernel());
+            for line in lines {
                 self.kernel.read_line(line);
                 parser.line(line, Some(time - time % 1000));
             }

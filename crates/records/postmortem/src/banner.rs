@@ -80,13 +80,14 @@ pub(crate) mod output {
     use crate::cli::json::{About, escaped};
     use crate::cli::outcome::{Outcome, Status};
     use crate::cli::output::Style;
-    use crate::cli::part::{Opening, Output, Part, Parts};
+    use crate::cli::part::{Opening, Output, Part, Parts, Turn};
     use crate::cli::text;
 
     pub static OUTPUT: Output = Output {
         plural: "banners",
         most: MOST,
         takes_memory: false,
+        turn: Turn::Later,
         is_record: false,
         open,
     };

@@ -7,6 +7,7 @@ use std::vec::Vec;
 
 use crate::decompress::{self, Compression};
 use crate::geometry::Geometry;
+use crate::kernel::{CrashedKernel, Parser, prefix};
 use crate::memory::Partial;
 use crate::memory::partial::lacks;
 use nostall_pstore::Code;
@@ -250,6 +251,37 @@ impl<'a> Decoded<'a> {
         let ftrace = std::iter::once_with(|| traces(self)).flatten();
         let pmsg = records_of(ZoneKind::Pmsg).map(|zone| text(zone, Content::Pmsg));
         dmesg.chain(console).chain(ftrace).chain(pmsg)
+    }
+
+    /// Adds the release, the build and the panics of the logs, of which the kernel's facts are those
+    /// of verified bytes.
+    pub fn tell(&self, kernel: &mut CrashedKernel) {
+        for record in self.records() {
+            let (text, header) = match &record.content {
+                Content::Dmesg(dmesg) if dmesg.packing != Packing::Packed => {
+                    (&dmesg.text, dmesg.header)
+                }
+                Content::Console(text) => (text, None),
+                _ => continue,
+            };
+            let mut verified = text.bytes.clone();
+            for range in &text.unverified {
+                verified[range.clone()].fill(0);
+            }
+            for line in String::from_utf8_lossy(&verified).lines() {
+                kernel.read_line(prefix(line).1);
+            }
+            let mut parser = Parser::default();
+            for line in String::from_utf8_lossy(&text.bytes).lines() {
+                let (prefix, line) = prefix(line);
+                parser.line(line, prefix.time);
+            }
+            let time = header.and_then(|header| {
+                let micros = i64::try_from(header.micros).ok()?;
+                header.seconds.checked_mul(1_000_000)?.checked_add(micros)
+            });
+            kernel.add(parser.finish(), record.trust, time);
+        }
     }
 
     /// Returns the zones of one kind that have contents.

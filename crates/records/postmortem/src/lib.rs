@@ -73,9 +73,11 @@ pub mod trace_region;
 pub mod vmcoreinfo;
 
 mod address_space;
+mod btf;
 mod count;
 mod decode;
 mod geometry;
+mod kallsyms;
 mod kinds;
 mod linux;
 mod scan;

@@ -11,7 +11,7 @@ use super::json::About;
 use super::json_buffer;
 use super::outcome::{Outcome, Status};
 use super::output::Style;
-use super::part::{Opening, Output, Part, Parts, safe};
+use super::part::{Opening, Output, Part, Parts, Turn, safe};
 use super::text::{self, HEADING};
 use crate::count::counted;
 use crate::ftrace_ring::{Kernel, MOST, Merge, MergeBy, OtherKernel, RingBuffer, TraceText};
@@ -23,6 +23,7 @@ pub static OUTPUT: Output = Output {
     plural: "ring buffers",
     most: MOST,
     takes_memory: false,
+    turn: Turn::OnDemand,
     is_record: true,
     open,
 };
@@ -76,9 +77,15 @@ impl Part for Buffer<'_> {
         format!("ftrace-ring-{}.trace", self.buffer.index)
     }
 
-    fn prepare(&mut self) {
-        let (symbols, formats) = (self.symbols.cloned(), self.formats.clone());
-        self.kernel = Kernel::new(self.image, &self.buffer, symbols, formats, self.offset);
+    fn prepare(&mut self, in_memory: Option<&Symbols>) {
+        let kernel = |symbols: Option<&Symbols>| {
+            let (symbols, formats) = (symbols.cloned(), self.formats.clone());
+            Kernel::new(self.image, &self.buffer, symbols, formats, self.offset)
+        };
+        // The log's kernel may be another than the one that wrote the ring buffer.
+        let named = in_memory.and_then(|symbols| kernel(Some(symbols)).ok());
+        let named = named.filter(|kernel| self.symbols.is_none() && kernel.offset().is_some());
+        self.kernel = named.map_or_else(|| kernel(self.symbols), Ok);
     }
 
     fn describe(&self) -> String {

@@ -11,6 +11,7 @@ use nostall_pstore::{Damage, Place, Trust, ZoneState};
 use nostall_tracefile::linux::Formats;
 
 use super::args::{Args, Format};
+use super::cause;
 use super::escape::escape_name;
 use super::files;
 use super::input::Input;
@@ -18,17 +19,20 @@ use super::json::{self, About};
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{self, Style, is_closed, note, to_stdout};
-use super::part::{Opening, Output, Part, Parts};
+use super::part::{Opening, Output, Part, Parts, Turn};
 use super::region::{self, Meant, Region};
 use super::swap::Swap;
 use super::text::{self, Escaped};
+use crate::banner::{self, Banner};
 use crate::count::counted;
 use crate::detect::Detection;
+use crate::discovery::Discovery;
 use crate::ftrace_ring;
+use crate::kernel::CrashedKernel;
 use crate::kinds::KINDS;
 use crate::memory::Memory;
 use crate::symbols::Symbols;
-use crate::{Decoded, FileTrust, LinuxFile, Record, ZoneReport};
+use crate::{Content, Decoded, FileTrust, LinuxFile, Record, ZoneReport};
 
 /// Runs the command with these arguments.
 ///
@@ -81,6 +85,17 @@ struct Job<'a> {
     several: bool,
     /// Parts of the current image, and their damage.
     found: RefCell<Vec<String>>,
+}
+
+/// An image, and what is known of its kernel.
+struct Shown<'a> {
+    image: &'a Memory,
+    input: &'a Input,
+    kernel: &'a CrashedKernel,
+    /// Symbols in the memory of the kernel.
+    symbols: Option<&'a Symbols>,
+    /// Whether traces are not shown.
+    hides_traces: bool,
 }
 
 /// Number of parts in the line for an image.
@@ -154,10 +169,39 @@ impl Job<'_> {
                 .flat_map(|(_, parts)| parts)
                 .map(|part| part.name()),
         )?;
+        let is_log = |output: &Output| output.turn == Turn::First;
+        let mut all = parts.iter().flat_map(|(_, parts)| parts);
+        let symbols = match self.symbols {
+            Some(_) => None,
+            None => all.find_map(|part| part.symbols()),
+        };
+        let mut kernel = CrashedKernel::default();
+        let logs = parts.iter().filter(|(output, _)| is_log(output));
+        let mut logs = logs.flat_map(|(_, parts)| parts).peekable();
+        let hides_traces =
+            logs.peek().is_some() && !args.all && args.format == Format::Text && args.out.is_none();
+        match logs.peek() {
+            // The first log is that of the newest kernel, and a region may be of an earlier boot.
+            Some(log) => log.tell(&mut kernel),
+            None => self.tell(&image, &regions.decode, &mut kernel),
+        }
+        self.cause(&kernel, &image, input)?;
+        let (logs, others): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|(output, _)| is_log(output));
+        let shown = Shown {
+            image: &image,
+            input,
+            kernel: &kernel,
+            symbols: symbols.as_ref(),
+            hides_traces,
+        };
         let mut outcome = None;
+        for (output, parts) in logs {
+            outcome = self.parts(&shown, output, parts, outcome)?;
+        }
         for meant in regions.decode {
             let region = meant.read(&image, &args.region);
-            let next = region.and_then(|region| self.region(&image, input, &region));
+            let next = region.and_then(|region| self.region(&shown, &region));
             // The other regions are still decoded.
             let next = next.or_else(|error| failed(error, &format!("{input}: ")))?;
             outcome = join(outcome, next);
@@ -174,24 +218,10 @@ impl Job<'_> {
                 false => lines.into_iter().for_each(|line| self.found(line)),
             }
         }
-        for (output, parts) in parts {
-            self.note_most(parts.len(), output);
-            for mut part in parts {
-                part.prepare();
-                self.found(part.describe());
-                for line in part.explain() {
-                    self.note(format_args!("{line}"));
-                }
-                let next = match part.fault(input) {
-                    Some(fault) => fault,
-                    None => self.part(&image, input, &mut *part, outcome.is_none())?,
-                };
-                if output.is_record {
-                    outcome = join(outcome, next);
-                }
-            }
+        for (output, parts) in others {
+            outcome = self.parts(&shown, output, parts, outcome)?;
         }
-        let none = || no_region(&image, input, args.swap, regions.unlisted);
+        let none = || no_region(&image, &discovery, input, args.swap, regions.unlisted);
         let mut outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
         if let Err(error) = image.check() {
             let message = format!("{input}: {error}");
@@ -209,8 +239,72 @@ impl Job<'_> {
         Ok(outcome)
     }
 
-    fn region(&self, image: &Memory, input: &Input, region: &Region<'_>) -> Result<Outcome> {
-        let args = self.args;
+    /// Shows the parts of a kind.
+    fn parts(
+        &self,
+        shown: &Shown<'_>,
+        output: &Output,
+        parts: Parts<'_>,
+        mut outcome: Option<Outcome>,
+    ) -> Result<Option<Outcome>> {
+        self.note_most(parts.len(), output);
+        for mut part in parts {
+            part.prepare(shown.symbols);
+            if shown.hides_traces && output.turn == Turn::OnDemand {
+                self.found(format!("{}, which --all shows", part.describe()));
+                outcome = join(outcome, part.outcome(shown.input));
+                continue;
+            }
+            self.found(part.describe());
+            for line in part.explain() {
+                self.note(format_args!("{line}"));
+            }
+            let next = match part.fault(shown.input) {
+                Some(fault) => fault,
+                None => self.part(shown, &mut *part, outcome.is_none())?,
+            };
+            if output.is_record {
+                outcome = join(outcome, next);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Prints the cause of the crash, if it is known.
+    fn cause(&self, kernel: &CrashedKernel, image: &Memory, input: &Input) -> Result<()> {
+        let Some(cause) = kernel.cause() else {
+            return Ok(());
+        };
+        let before = match self.several {
+            true => format!("{input}: "),
+            false => String::new(),
+        };
+        let text = |out: &mut dyn Write| cause::text(&before, cause, kernel, self.style, out);
+        match (self.args.format, &self.args.out) {
+            (Format::Text, None) => to_stdout(text),
+            (Format::Text, Some(_)) => summarize(text),
+            (Format::Json, None) => {
+                let file = input.name();
+                let about = About::new(&file, image, self.args.swap);
+                to_stdout(|out| cause::json(cause, kernel, &about, out))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the panics of the regions' records.
+    fn tell(&self, image: &Memory, regions: &[Meant], kernel: &mut CrashedKernel) {
+        let (args, unpack) = (self.args, self.args.compression.unwrap_or_default());
+        let regions = regions.iter().cloned();
+        let regions = regions.filter_map(|meant| meant.read(image, &args.region).ok());
+        for region in regions {
+            let (bytes, geometry) = (&region.bytes, &region.geometry);
+            Decoded::partly(bytes, geometry, args.writer.into(), unpack).tell(kernel);
+        }
+    }
+
+    fn region(&self, shown: &Shown<'_>, region: &Region<'_>) -> Result<Outcome> {
+        let (args, image, input) = (self.args, shown.image, shown.input);
         let unpack = args.compression.unwrap_or_default();
         let decoded = Decoded::partly(&region.bytes, &region.geometry, args.writer.into(), unpack);
         let damaged: Vec<_> = decoded.zones().filter_map(damage).collect();
@@ -249,7 +343,12 @@ impl Job<'_> {
             return Ok(Outcome::none(Status::Damaged, message));
         }
         self.explain(region, &decoded, &damaged);
-        let names = match self.symbols.clone() {
+        let in_memory = shown.symbols.filter(|_| {
+            let mut writer = CrashedKernel::default();
+            decoded.tell(&mut writer);
+            writer.is_of_release(shown.kernel)
+        });
+        let names = match self.symbols.as_ref().or(in_memory).cloned() {
             Some(symbols) => names::moved(symbols, args.kaslr_offset, &decoded, |line| {
                 self.found(line.to_string());
             }),
@@ -262,7 +361,7 @@ impl Job<'_> {
             (Some(folder), Format::Linux) => self.linux_folder(&decoded, &names, folder),
             (None, Format::Linux) => self.linux(&decoded, &names, heading),
             (Some(folder), _) => self.folder(&decoded, &names, folder),
-            (None, _) => self.records(&decoded, &names, heading),
+            (None, _) => self.records(&decoded, &names, heading, shown.hides_traces),
         }?;
         let status = match (records, damaged.is_empty()) {
             (0, true) => Status::Empty,
@@ -314,13 +413,8 @@ impl Job<'_> {
 
     /// Prints a part of the image, or writes its file. `is_first` is set for an image's first
     /// output.
-    fn part(
-        &self,
-        image: &Memory,
-        input: &Input,
-        part: &mut dyn Part,
-        is_first: bool,
-    ) -> Result<Outcome> {
+    fn part(&self, shown: &Shown<'_>, part: &mut dyn Part, is_first: bool) -> Result<Outcome> {
+        let (image, input) = (shown.image, shown.input);
         let (args, style, name) = (self.args, self.style, part.name());
         let file = input.name();
         let about = About::new(&file, image, args.swap);
@@ -430,6 +524,7 @@ impl Job<'_> {
         decoded: &Decoded<'_>,
         names: &Names,
         heading: Option<String>,
+        hides_traces: bool,
     ) -> Result<usize> {
         let (order, style) = (self.order(), self.style);
         let is_json = self.args.format == Format::Json;
@@ -441,9 +536,15 @@ impl Job<'_> {
             decoded.records().try_for_each(|record| {
                 records += 1;
                 if is_json {
-                    json::record(&record, order, names, decoded.record_format(), out)
-                } else {
-                    text::write(&record, order, names, style, out)
+                    return json::record(&record, order, names, decoded.record_format(), out);
+                }
+                match &record.content {
+                    Content::Ftrace(calls) if hides_traces => {
+                        let calls = counted(calls.len(), "call");
+                        self.found(format!("a trace of {calls}, which --all shows"));
+                        Ok(())
+                    }
+                    _ => text::write(&record, order, names, style, out),
                 }
             })
         })?;
@@ -573,7 +674,13 @@ fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
     }
 }
 
-fn no_region(image: &Memory, input: &Input, swap: Option<Swap>, doubtful: usize) -> String {
+fn no_region(
+    image: &Memory,
+    discovery: &Discovery<'_>,
+    input: &Input,
+    swap: Option<Swap>,
+    doubtful: usize,
+) -> String {
     if swap.is_none()
         && let Some((swap, address)) = Swap::seen(image, 0)
     {
@@ -588,8 +695,38 @@ fn no_region(image: &Memory, input: &Input, swap: Option<Swap>, doubtful: usize)
         1 => " (1 place is in doubt: --all lists it)".to_owned(),
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
+    let size = image.segments().iter().map(|segment| segment.len).sum();
+    let (format, size) = (image.format(), bytes(size));
+    let instead = seen_instead(image, discovery).map_or(String::new(), |seen| format!(" {seen};"));
     format!(
-        "{input}: no ramoops region in it{doubtful}, no log of Linux 5.10 or later, no log ring and no trace; if you know \
-         where a region is, give its sizes: --offset, --record-size and so on (see --help)"
+        "{input}: no log of Linux 5.10 or later, no ramoops region{doubtful}, no log ring and no trace in {size} of \
+         memory ({format});{instead} if you know where a region is, give its sizes: --offset, --record-size and so on \
+         (see --help)"
     )
+}
+
+/// Returns what tells of a Linux in an image without its log: a VMCOREINFO, or a banner.
+fn seen_instead(image: &Memory, discovery: &Discovery<'_>) -> Option<String> {
+    /// Number of characters of a banner.
+    const START: usize = 60;
+
+    if let Some((source, info)) = discovery.vmcoreinfos(&[]).first() {
+        let release = escape_name(info.release());
+        return Some(format!(
+            "Linux {release} is described by {source}, but its log cannot be read"
+        ));
+    }
+    let discovery = Discovery::of_kinds(image, 0..u64::MAX, None, &[&banner::FINDER]);
+    let Banner { address, text } = discovery.banners(&[]).into_iter().next()?;
+    let text = escape_name(&text.chars().take(START).collect::<String>());
+    Some(format!("the text `{text}` is at {address:#x}"))
+}
+
+/// Returns a number of bytes as text.
+fn bytes(number: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| number >= *unit) {
+        Some((unit, name)) => format!("{} {name}", number / unit),
+        None => counted(number, "byte"),
+    }
 }

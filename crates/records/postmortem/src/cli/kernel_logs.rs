@@ -1,5 +1,7 @@
 //! Linux's log in an image, and its output.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -9,10 +11,12 @@ use super::input::Input;
 use super::json::{About, Hex, Lossy, SCHEMA, escaped};
 use super::outcome::{Outcome, Status};
 use super::output::Style;
-use super::part::{Opening, Output, Part, Parts, safe};
+use super::part::{Opening, Output, Part, Parts, Turn, safe};
 use super::text::{self, passage};
 use crate::count::counted;
-use crate::kernel_log::{KernelLog, LostText, MessageState};
+use crate::kernel::CrashedKernel;
+use crate::kernel_log::{ConsoleProgress, KernelLog, LostText, MessageState};
+use crate::symbols::Symbols;
 use crate::vmcoreinfo::MOST;
 
 /// The output of Linux's logs.
@@ -20,6 +24,7 @@ pub static OUTPUT: Output = Output {
     plural: "kernel logs",
     most: MOST,
     takes_memory: false,
+    turn: Turn::First,
     is_record: true,
     open,
 };
@@ -33,6 +38,7 @@ fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
         let others = if opening.all { 0 } else { others };
         let log = Log {
             index,
+            consoles: found.consoles(),
             found,
             others,
         };
@@ -45,6 +51,8 @@ struct Log<'a> {
     /// Index in the image.
     index: usize,
     found: KernelLog<'a>,
+    /// The consoles and their progress, if it is known.
+    consoles: Option<Vec<ConsoleProgress>>,
     /// Number of other logs that are not shown.
     others: usize,
 }
@@ -70,6 +78,23 @@ impl Log<'_> {
             }
         }
         text
+    }
+
+    /// Returns the consoles that had not printed the last record, the one with most progress first.
+    fn behind(&self) -> Vec<ConsoleProgress> {
+        let last = self.found.counts.last;
+        let consoles = self.consoles.iter().flatten();
+        let behind = consoles.filter(|console| Some(console.next_sequence) <= last);
+        let mut behind: Vec<_> = behind.cloned().collect();
+        behind.sort_by_key(|console| Reverse(console.next_sequence));
+        behind
+    }
+
+    /// Returns the consoles that printed a record; `None` if it is unknown.
+    fn printed(&self, sequence: u64) -> Option<Vec<&str>> {
+        let consoles = self.consoles.as_ref()?.iter();
+        let printed = consoles.filter(|console| sequence < console.next_sequence);
+        Some(printed.map(|console| &*console.name).collect())
     }
 
     fn sequences(&self) -> String {
@@ -107,11 +132,31 @@ impl Part for Log<'_> {
         text
     }
 
+    fn tell(&self, kernel: &mut CrashedKernel) {
+        self.found.tell(kernel);
+    }
+
+    fn symbols(&self) -> Option<Symbols> {
+        self.found.symbols()
+    }
+
     fn explain(&self) -> Vec<String> {
         let found = &self.found;
         let mut lines = vec![format!("found by {}; {}", found.source, found.ram_layout())];
         if let Some(offset) = found.info.kernel_offset() {
             lines.push(format!("kernel offset {offset:#x}, from {}", found.source));
+        }
+        for ConsoleProgress {
+            name,
+            next_sequence,
+        } in self.consoles.iter().flatten()
+        {
+            lines.push(match self.found.counts.last {
+                Some(last) if *next_sequence <= last => {
+                    format!("{name}: the next record that it prints is {next_sequence}")
+                }
+                _ => format!("{name} has printed all records"),
+            });
         }
         lines
     }
@@ -124,7 +169,13 @@ impl Part for Log<'_> {
 
     fn text(&mut self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let mut lost = LostRun::default();
+        let mut behind = self.behind();
         for message in self.found.messages() {
+            // The records that no console printed follow the last mark.
+            while let Some(console) = behind.pop_if(|it| it.next_sequence <= message.sequence) {
+                lost.end(style, out)?;
+                text::heading(&format!("printed to here by {}", console.name), style, out)?;
+            }
             match message.state {
                 MessageState::Lost(why) => {
                     lost.add(why, message.sequence, style, out)?;
@@ -184,6 +235,10 @@ impl Part for Log<'_> {
                 .info
                 .kernel_offset()
                 .map(|offset| format!("{offset:#x}")),
+            consoles: self.consoles.as_ref().map(|consoles| {
+                let consoles = consoles.iter();
+                consoles.map(|it| (&*it.name, it.next_sequence)).collect()
+            }),
             records: found.counts.records,
             first_sequence: found.counts.first,
             last_sequence: found.counts.last,
@@ -208,6 +263,7 @@ impl Part for Log<'_> {
                 caller: is_known.then(|| message.caller.to_string()),
                 subsystem: message.subsystem.as_deref(),
                 device: message.device.as_deref(),
+                printed: self.printed(message.sequence),
                 text: Lossy(&message.text),
                 data_hex: (!is_text).then(|| Hex(&message.text)),
                 state: message.state.word(),
@@ -287,6 +343,8 @@ struct LogLine<'a> {
     release: &'a str,
     build_id: Option<&'a str>,
     kernel_offset: Option<String>,
+    /// Name and next sequence number of each console.
+    consoles: Option<BTreeMap<&'a str, u64>>,
     records: u64,
     first_sequence: Option<u64>,
     last_sequence: Option<u64>,
@@ -312,6 +370,7 @@ struct MessageLine<'a> {
     subsystem: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<&'a str>,
+    printed: Option<Vec<&'a str>>,
     text: Lossy<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data_hex: Option<Hex<'a>>,

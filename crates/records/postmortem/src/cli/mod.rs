@@ -4,6 +4,7 @@
 
 mod args;
 pub(crate) mod buffers;
+mod cause;
 pub mod escape;
 mod files;
 pub(crate) mod input;

@@ -12,6 +12,7 @@ use super::outcome::Outcome;
 use super::output::Style;
 use super::text::Escaped;
 use crate::discovery::Discovery;
+use crate::kernel::CrashedKernel;
 use crate::memory::Memory;
 use crate::symbols::Symbols;
 
@@ -43,8 +44,17 @@ pub trait Part {
         None
     }
 
-    /// Prepares for the functions below. Called once.
-    fn prepare(&mut self) {}
+    /// Prepares for the functions below. Called once, with the symbols in the memory of the kernel
+    /// whose log is shown.
+    fn prepare(&mut self, _in_memory: Option<&Symbols>) {}
+
+    /// Adds the facts and the panics of a log to the kernel that crashed.
+    fn tell(&self, _kernel: &mut CrashedKernel) {}
+
+    /// Returns the symbols in the memory of a log's kernel, at their linked addresses.
+    fn symbols(&self) -> Option<Symbols> {
+        None
+    }
 
     /// Returns a one-line description.
     fn describe(&self) -> String;
@@ -88,6 +98,17 @@ pub trait Part {
 /// The parts of one kind, in the order of output.
 pub type Parts<'a> = Vec<Box<dyn Part + 'a>>;
 
+/// Place of a kind's parts in the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Before ramoops regions.
+    First,
+    /// Behind them.
+    Later,
+    /// Behind them. If the image has parts of the first kind, text shows it only on demand.
+    OnDemand,
+}
+
 /// The output of one kind of parts.
 pub struct Output {
     /// Name of several parts.
@@ -96,6 +117,8 @@ pub struct Output {
     pub most: usize,
     /// Whether its parts take memory, in which no other kind has parts. It is then opened before others.
     pub takes_memory: bool,
+    /// Place of its parts in the output.
+    pub turn: Turn,
     /// Whether a part is a record of the crash. Otherwise advice is given if no other kind has parts.
     pub is_record: bool,
     /// Opens the parts outside the memory that is taken.

@@ -123,6 +123,7 @@ fn order(name: &str) -> Result<ByteOrder, &'static str> {
 }
 
 /// The bytes of a region, and how to decode them.
+#[derive(Clone)]
 pub struct Region<'a> {
     /// Available bytes of the region.
     pub bytes: Partial<'a>,
@@ -276,6 +277,7 @@ impl Other {
 }
 
 /// A region to decode. It is read on demand.
+#[derive(Clone)]
 pub enum Meant<'a> {
     /// Region with the given parameters.
     Given(Region<'a>),

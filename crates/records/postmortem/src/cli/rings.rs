@@ -11,7 +11,7 @@ use super::input::Input;
 use super::json::{About, Hex, Lossy, SCHEMA, escaped};
 use super::outcome::{Outcome, Status};
 use super::output::Style;
-use super::part::{Opening, Output, Part, Parts, safe};
+use super::part::{Opening, Output, Part, Parts, Turn, safe};
 use super::text::{self, passage};
 use crate::count::counted;
 use crate::log_ring::{FoundRing, LogEntry, MOST};
@@ -21,6 +21,7 @@ pub static OUTPUT: Output = Output {
     plural: "rings",
     most: MOST,
     takes_memory: false,
+    turn: Turn::Later,
     is_record: true,
     open,
 };

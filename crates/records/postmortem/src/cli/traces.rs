@@ -15,7 +15,7 @@ use super::input::Input;
 use super::json::{About, escaped};
 use super::outcome::{Outcome, Status};
 use super::output::Style;
-use super::part::{Opening, Output, Part, Parts};
+use super::part::{Opening, Output, Part, Parts, Turn};
 use super::text;
 use crate::count::counted;
 use crate::symbols::Symbols;
@@ -26,6 +26,7 @@ pub static OUTPUT: Output = Output {
     plural: "traces",
     most: MOST,
     takes_memory: true,
+    turn: Turn::OnDemand,
     is_record: true,
     open,
 };
@@ -193,7 +194,7 @@ impl Part for Trace<'_> {
         Some(self.region.taken())
     }
 
-    fn prepare(&mut self) {
+    fn prepare(&mut self, _: Option<&Symbols>) {
         self.read();
     }
 

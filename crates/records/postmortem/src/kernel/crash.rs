@@ -35,6 +35,9 @@ const LONGEST_RUST_NAME: usize = 512;
 /// Maximum length of a release, and of a build's version, in bytes (`__NEW_UTS_LEN` in Linux).
 const LONGEST_RELEASE: usize = 64;
 
+/// Maximum length of a task's name in bytes: Linux's names of its own threads have up to 63.
+const LONGEST_TASK: usize = 64;
+
 /// Linux's taint flags, in the order of their bits.
 const TAINT_FLAGS: &str = "GPFSRMBUDAWCIOELKXTNJVH";
 
@@ -124,6 +127,8 @@ pub struct Crash {
     pub taint: Option<String>,
     /// CPU that crashed.
     pub cpu: Option<i32>,
+    /// Name of the task that ran on it.
+    pub task: Option<String>,
     /// Release of the kernel.
     pub release: Option<String>,
     /// Version of the kernel's build.
@@ -364,6 +369,13 @@ fn is_warning(class: &str) -> bool {
 fn about_cpu(crash: &mut Crash, text: &str) {
     let digits = text.split(' ').next().unwrap_or_default();
     crash.cpu = digits.parse().ok();
+    let task = text.split_once("Comm: ").and_then(|(_, rest)| {
+        let ends = [" Not tainted", " Tainted: "];
+        let mut ends = ends.iter().filter_map(|end| rest.find(end));
+        rest.get(..ends.next()?)
+    });
+    let task = task.filter(|task| task.len() <= LONGEST_TASK);
+    crash.task = task.map(str::to_owned);
     let rest = if let Some((_, rest)) = text.split_once("Not tainted ") {
         crash.taint = Some("-".to_owned());
         rest
@@ -558,6 +570,7 @@ mod tests {
         assert_eq!(crash.panic.as_deref(), Some("Fatal exception in interrupt"));
         assert_eq!(crash.taint.as_deref(), Some("GDWOE"));
         assert_eq!(crash.cpu, Some(3));
+        assert_eq!(crash.task.as_deref(), Some("kworker/3:1"));
         assert_eq!(crash.release.as_deref(), Some("6.1.0-13-amd64"));
         assert_eq!(crash.build.as_deref(), Some("#1  Debian 6.1.55-1"));
         assert_eq!(crash.uptime, Some(12_345_678_000));

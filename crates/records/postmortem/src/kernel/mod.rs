@@ -99,6 +99,24 @@ impl CrashedKernel {
         &self.causes
     }
 
+    /// Returns whether both kernels have the same release, and no different builds.
+    pub fn is_of_release(&self, other: &Self) -> bool {
+        let text = |fact: Option<Fact>| fact.map(|fact| fact.text);
+        let release = text(self.release());
+        // Reports have only a part of the build.
+        let builds = self.build.as_ref().zip(other.build.as_ref());
+        let are_same = builds.is_none_or(|(ours, theirs)| ours.text == theirs.text);
+        release.is_some() && release == text(other.release()) && are_same
+    }
+
+    /// Returns the cause of the machine's end: the last panic, or else the first oops.
+    pub fn cause(&self) -> Option<&Cause> {
+        let panics = self.causes.iter();
+        let panics = panics.filter(|cause| cause.crash.panic.is_some());
+        let last = panics.max_by_key(|cause| (cause.time, cause.crash.uptime));
+        last.or(self.causes.first())
+    }
+
     /// Reads a whole log, whose lines start with their level and time.
     pub fn read_log(&mut self, log: &str, trust: Trust) {
         let mut parser = Parser::default();

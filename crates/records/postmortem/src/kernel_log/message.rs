@@ -36,6 +36,12 @@ impl KernelMessage {
         }
     }
 
+    /// Returns whether the kernel wrote it, and its text is there. Linux refuses the kernel's facility
+    /// to programs that write to the log.
+    pub fn is_of_kernel(&self) -> bool {
+        self.facility == 0 && self.state.has_text()
+    }
+
     /// Returns the facility and the level as one number, as in syslog's `<6>`.
     pub const fn priority(&self) -> u32 {
         (self.facility as u32) << 3 | self.level as u32

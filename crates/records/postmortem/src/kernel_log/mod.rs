@@ -7,16 +7,23 @@
 //! A record is shown as genuine only if its descriptor, its data and its text name the same
 //! record.
 
+mod consoles;
 mod message;
 mod ring;
 mod structures;
 
 use std::ops::Range;
 
+use nostall_pstore::Trust;
+
+pub use consoles::ConsoleProgress;
 pub use message::{Caller, KernelMessage, LostText, MessageState};
 
 use crate::address_space::{AddressSpace, RamLayout};
 use crate::discovery::Discovery;
+use crate::kallsyms::Kallsyms;
+use crate::kernel::{CrashedKernel, Parser};
+use crate::symbols::Symbols;
 use crate::vmcoreinfo::{InfoSource, Vmcoreinfo};
 use ring::{NoMessage, Ring};
 use structures::Structures;
@@ -156,6 +163,34 @@ impl<'a> KernelLog<'a> {
     /// Returns the records, from the oldest.
     pub fn messages(&self) -> impl Iterator<Item = KernelMessage> {
         self.entries().filter_map(Result::ok)
+    }
+
+    /// Returns the consoles and their progress; `None` if it is unknown: before Linux 6.0, and
+    /// without BTF.
+    pub fn consoles(&self) -> Option<Vec<ConsoleProgress>> {
+        let end = self.counts.last?.checked_add(1)?;
+        consoles::read(&self.space, &self.info, end)
+    }
+
+    /// Returns the kernel's symbols at their linked addresses; `None` if its memory does not have
+    /// them: before Linux 6.0.
+    pub fn symbols(&self) -> Option<Symbols> {
+        let names = Kallsyms::open(&self.space, &self.info)?;
+        names.symbols(self.info.kernel_offset()?)
+    }
+
+    /// Adds the facts and the panics of the log. Times are whole microseconds, as in other logs.
+    pub fn tell(&self, kernel: &mut CrashedKernel) {
+        kernel.read_vmcoreinfo(&self.info);
+        let mut parser = Parser::default();
+        for message in self.messages().filter(KernelMessage::is_of_kernel) {
+            let time = i64::try_from(message.time_ns).unwrap_or(i64::MAX);
+            for line in String::from_utf8_lossy(&message.text).lines() {
+                kernel.read_line(line);
+                parser.line(line, Some(time - time % 1000));
+            }
+        }
+        kernel.add(parser.finish(), Trust::Unchecked, None);
     }
 
     /// Returns the positions of RAM in the dump.

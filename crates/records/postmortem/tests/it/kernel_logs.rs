@@ -12,7 +12,8 @@ use nostall_postmortem::memory::{DumpFormat, Memory};
 use proptest::prelude::*;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::made_printk::{MadeLog, MadeState, PAGE};
+use crate::made_names::{AddressForm, MadeConsole, link, made_names};
+use crate::made_printk::{MadeLog, MadeState, NAMES_AT, PAGE};
 
 /// Sequence, time, facility, level and text of a record.
 type Line = (u64, u64, u8, u8, Vec<u8>);
@@ -238,7 +239,13 @@ fn the_command_prints_the_log_as_text_as_raw_dmesg_and_as_json() {
     let output = command(image.path(), &[]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    let (heading, body) = text.split_once('\n').unwrap();
+    let (cause, rest) = text.split_once('\n').unwrap();
+    assert_eq!(
+        cause,
+        "==> panic: sysrq triggered crash, CPU 1, task init, 1.9 s after boot, Linux \
+         6.12.117+deb12-cloud-amd64"
+    );
+    let (heading, body) = rest.split_once('\n').unwrap();
     assert_eq!(
         heading,
         "==> kernel log 0: printk's ring at 0x765c060, 2936 records, 6452 to 9387 of Linux \
@@ -267,7 +274,11 @@ fn the_command_prints_the_log_as_text_as_raw_dmesg_and_as_json() {
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let lines: Vec<_> = lines.collect();
-    let log = &lines[0];
+    let cause = &lines[0];
+    assert_eq!(cause["type"], "cause");
+    assert_eq!(cause["panic"], "sysrq triggered crash");
+    assert_eq!((&cause["cpu"], &cause["task"]), (&1.into(), &"init".into()));
+    let log = &lines[1];
     assert_eq!(log["type"], "kernel_log");
     assert_eq!(log["address"], "0x765c060");
     assert_eq!(log["kernel_offset"], "0x36800000");
@@ -665,4 +676,153 @@ fn raw_pc(
         path,
         log.wanted().into_iter().map(|(_, text)| text).collect(),
     )
+}
+
+/// A log of five records.
+fn five() -> MadeLog {
+    let mut log = MadeLog::new(4, 8);
+    for text in [&b"zero"[..], b"one", b"two", b"three", b"four"] {
+        log.add(text, MadeState::Finalized);
+    }
+    log
+}
+
+#[test]
+fn consoles_and_their_progress_are_read_in_every_form() {
+    let consoles: [MadeConsole; 3] = [
+        ("ttyS", 0, 4, 3),
+        ("nbcon", 1, 0x104, 5),
+        ("plain", -1, 4, 0),
+    ];
+    for form in [AddressForm::Below, AddressForm::Above, AddressForm::Itself] {
+        for is_list in [true, false] {
+            let mut log = five();
+            log.add_names(made_names(&consoles, form, is_list, NAMES_AT));
+            let (memory, _) = log.dump();
+            let discovery = Discovery::new(&memory);
+            let logs = discovery.kernel_logs(&[]);
+            let progress = logs[0].consoles().unwrap();
+            let progress: Vec<_> = progress
+                .iter()
+                .map(|it| (&*it.name, it.next_sequence))
+                .collect();
+            let wanted = [("ttyS0", 3), ("nbcon1", 5), ("plain", 0)];
+            assert_eq!(progress, wanted, "{form:?} {is_list}");
+            let symbols = logs[0].symbols().unwrap();
+            assert_eq!(symbols.lookup(NAMES_AT & !0xfffff).unwrap().name, "_stext");
+        }
+    }
+}
+
+#[test]
+fn text_shows_where_each_console_stopped_and_json_the_consoles_of_each_record() {
+    let dir = TempDir::new().unwrap();
+    let mut log = five();
+    let consoles = [("ttyS", 0, 4, 3), ("tty", 0, 4, 5), ("netcon", 0, 4, 3)];
+    log.add_names(made_names(&consoles, AddressForm::Below, true, NAMES_AT));
+    let image = dir.path().join("image");
+    fs::write(&image, log.lime()).unwrap();
+    let text = String::from_utf8(command(&image, &[]).stdout).unwrap();
+    let lines: Vec<_> = text
+        .lines()
+        .map(|line| &line[line.len().min(15)..])
+        .collect();
+    let wanted = [
+        "zero",
+        "one",
+        "two",
+        "here by netcon0",
+        "here by ttyS0",
+        "three",
+        "four",
+    ];
+    assert_eq!(lines[1..8], wanted, "{text}");
+    let output = command(&image, &["--format", "json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines: Vec<_> = lines.collect();
+    let wanted = serde_json::json!({ "netcon0": 3, "tty0": 5, "ttyS0": 3 });
+    assert_eq!(lines[0]["consoles"], wanted);
+    let printed = lines.iter().filter(|line| line["type"] == "kernel_message");
+    let printed: Vec<_> = printed.map(|line| line["printed"].clone()).collect();
+    assert_eq!(printed[2], serde_json::json!(["ttyS0", "tty0", "netcon0"]));
+    assert_eq!(printed[3], serde_json::json!(["tty0"]));
+}
+
+#[test]
+fn consoles_that_cannot_be_right_are_unknown() {
+    let consoles = |log: MadeLog| {
+        let (memory, _) = log.dump();
+        let discovery = Discovery::new(&memory);
+        let logs = discovery.kernel_logs(&[]);
+        assert_eq!(logs[0].counts.records, 5);
+        logs[0].consoles()
+    };
+    assert_eq!(consoles(five()), None);
+    let names = |consoles: &[MadeConsole]| made_names(consoles, AddressForm::Below, true, NAMES_AT);
+    let with = |names| {
+        let mut log = five();
+        log.add_names(names);
+        consoles(log)
+    };
+    assert_eq!(with(names(&[])), Some(Vec::new()));
+    // Beyond the last record, and with a name that is none.
+    assert_eq!(with(names(&[("ttyS", 0, 4, 6)])), None);
+    assert_eq!(with(names(&[("tty\x1b", 0, 4, 2)])), None);
+    // A list without an end.
+    let (mut bytes, lines) = names(&[("ttyS", 0, 4, 2), ("tty", 0, 4, 2)]);
+    let first = bytes[link(0)..][..8].to_vec();
+    bytes[link(1)..][..8].copy_from_slice(&first);
+    assert_eq!(with((bytes, lines)), None);
+    // Other names than those of this kernel.
+    let (bytes, mut lines) = names(&[("ttyS", 0, 4, 2)]);
+    lines[0].1 += 0x10;
+    assert_eq!(with((bytes, lines)), None);
+    // Any bit of the tables.
+    let (bytes, lines) = names(&[("ttyS", 0, 4, 2), ("tty", 0, 4, 5)]);
+    for at in (0..bytes.len()).filter(|at| bytes[*at] != 0) {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1 << (at % 8);
+        with((bytes, lines.clone()));
+    }
+}
+
+#[test]
+fn a_panic_that_a_program_wrote_is_no_cause() {
+    // The made records are of facility 1, as Linux enforces for programs.
+    let dir = TempDir::new().unwrap();
+    let mut log = five();
+    log.add(
+        b"Kernel panic - not syncing: said by a program",
+        MadeState::Finalized,
+    );
+    let image = dir.path().join("image");
+    fs::write(&image, log.lime()).unwrap();
+    let text = String::from_utf8(command(&image, &[]).stdout).unwrap();
+    assert!(text.starts_with("==> kernel log 0: "), "{text}");
+}
+
+#[test]
+fn an_image_without_a_log_says_what_is_seen_instead() {
+    let dir = TempDir::new().unwrap();
+    let image = dir.path().join("image");
+    let mut memory = vec![0; 3 << 20];
+    let banner = b"Linux version 2.6.32-5-amd64 (Debian) (gcc) #1 SMP Mon 2010\n\0";
+    memory[0x10_0040..][..banner.len()].copy_from_slice(banner);
+    fs::write(&image, &memory).unwrap();
+    let said = |wanted: &str| {
+        let output = command(&image, &[]);
+        assert_eq!(output.status.code(), Some(5));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(wanted), "{said}");
+    };
+    said(
+        "no trace in 3 MiB of memory (raw); the text `Linux version 2.6.32-5-amd64 (Debian) (gcc) #1 SMP Mon 2010` is at 0x100040; if",
+    );
+    let info = b"OSRELEASE=5.4.0-made\nSYMBOL(log_buf)=ffffffff81000000\n\0";
+    memory[..info.len()].copy_from_slice(info);
+    fs::write(&image, &memory).unwrap();
+    said("Linux 5.4.0-made is described by VMCOREINFO at 0x0, but its log cannot be read; if");
 }

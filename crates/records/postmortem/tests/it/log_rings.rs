@@ -307,13 +307,13 @@ fn an_image_without_a_ring_is_reported_in_one_line() {
     image(dir.path(), &[]);
     fails(
         5,
-        "image: no ramoops region in it, no log of Linux 5.10 or later, no log ring and no trace;",
+        "image: no log of Linux 5.10 or later, no ramoops region, no log ring and no trace in ",
     );
     // A ring that is cut off before its first record.
     fs::write(dir.path().join("image"), &ring(three_lines)[..64]).unwrap();
     fails(
         5,
-        "image: no ramoops region in it, no log of Linux 5.10 or later, no log ring and no trace;",
+        "image: no log of Linux 5.10 or later, no ramoops region, no log ring and no trace in ",
     );
     fs::write(dir.path().join("image"), b"\x1f\x8b\x08\0").unwrap();
     fails(
@@ -472,7 +472,10 @@ fn regions_and_rings_of_one_image_are_shown_together_in_every_format() {
     let kinds: Vec<_> = headings
         .map(|line| line.split(' ').nth(1).unwrap())
         .collect();
-    assert_eq!(kinds, ["dmesg", "console", "ftrace", "pmsg", "log"]);
+    assert_eq!(
+        kinds,
+        ["panic:", "dmesg", "console", "ftrace", "pmsg", "log"]
+    );
 
     let output = read(dir.path(), &["-q", "--format", "json"]);
     let (out, _) = told(&output);

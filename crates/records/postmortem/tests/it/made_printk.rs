@@ -13,6 +13,10 @@ const INFO: u64 = 0x1008;
 const POINTER: u64 = 0x3000;
 const HEADER: u64 = 0x3100;
 const ARRAYS: u64 = 0x4000;
+const NAMES: u64 = 0x3_0000;
+
+/// Virtual address of the kernel's names in a dump.
+pub const NAMES_AT: u64 = IMAGE.0 + 0x20_0000 + NAMES;
 
 /// State of a made record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub struct MadeLog {
     data: Vec<u8>,
     head: u64,
     info: Vec<(&'static str, u64)>,
+    /// Other contents of the image.
+    names: Vec<u8>,
 }
 
 impl MadeLog {
@@ -59,6 +65,7 @@ impl MadeLog {
             // The first lap begins with the words before 0, as in Linux.
             head: (1_u64 << size_bits).wrapping_neg(),
             info: info(),
+            names: Vec::new(),
         }
     }
 
@@ -143,6 +150,12 @@ impl MadeLog {
     /// Gives a record another length.
     pub fn claim(&mut self, sequence: usize, len: u16) {
         self.records[sequence].claimed = Some(len);
+    }
+
+    /// Adds the kernel's names, which are at [`NAMES_AT`], and their lines of the VMCOREINFO.
+    pub fn add_names(&mut self, (names, lines): (Vec<u8>, Vec<(&'static str, u64)>)) {
+        self.names = names;
+        self.info.extend(lines);
     }
 
     /// Returns the number of lines of the VMCOREINFO.
@@ -236,7 +249,7 @@ impl MadeLog {
                 "SYMBOL(init_top_pgt)" if *value == 0 => image.0.wrapping_add(root),
                 _ => *value,
             };
-            text += &match key.starts_with("SYMBOL") {
+            text += &match key.starts_with("SYMBOL") || *key == "KERNELOFFSET" {
                 true => format!("{key}={value:x}\n"),
                 false => format!("{key}={value}\n"),
             };
@@ -262,6 +275,7 @@ impl MadeLog {
         for (physical, bytes) in objects {
             image[(physical - base) as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
+        image[NAMES as usize..][..self.names.len()].copy_from_slice(&self.names);
         crate::kernel_logs::lime(&[(base, image)])
     }
 

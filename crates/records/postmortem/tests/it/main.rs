@@ -20,6 +20,7 @@ mod kdump_writer;
 mod kernel_logs;
 mod linux_files;
 mod log_rings;
+mod made_names;
 mod made_printk;
 mod ordinary;
 mod output;

@@ -52,7 +52,7 @@ impl Guest {
         String::from_utf8_lossy(&text).replace('\r', "")
     }
 
-    /// Returns the lines `kernel_message` that the command prints for a file of the guest.
+    /// Returns the lines `cause` and `kernel_message` that the command prints for a file of the guest.
     fn decoded(&self, extension: &str) -> Vec<Value> {
         let output = Command::new(cargo_bin("nostall"))
             .args(["postmortem", "--format", "json"])
@@ -67,7 +67,7 @@ impl Guest {
             .lines()
             .map(|line| serde_json::from_str(line).unwrap());
         lines
-            .filter(|line: &Value| line["type"] == "kernel_message")
+            .filter(|line: &Value| line["type"] == "cause" || line["type"] == "kernel_message")
             .collect()
     }
 }
@@ -234,14 +234,29 @@ fn a_panic_that_no_console_printed_is_decoded() {
     let panic = "Kernel panic - not syncing: NMI: Not continuing";
     assert!(!guest.console().contains(panic), "{}", guest.console());
     let lines = guest.decoded("ram");
+    let (cause, lines) = lines.split_first().unwrap();
+    assert_eq!(cause["panic"], "NMI: Not continuing");
+    assert_eq!(cause["task"], "init");
     // Its text is already there, as in a record that a caller continues.
     let open = lines.iter().position(|line| line["state"] == "reopened");
     let open = open.expect("the record that was being written");
-    let printed = lines.iter().position(|line| line["text"] == panic);
-    let printed = printed.expect("the panic is in the log");
-    assert!(open < printed, "{open} {printed}");
+    let panics = lines.iter().position(|line| line["text"] == panic);
+    let panics = panics.expect("the panic is in the log");
+    assert!(open < panics, "{open} {panics}");
     let states = lines.iter().filter(|line| line["state"] != "complete");
     assert_eq!(states.count(), 1);
+    // The console's own place in the log is where its text ends.
+    let by = |line: &Value| line["printed"] == serde_json::json!(["ttyS0"]);
+    let next = lines.iter().position(|line| !by(line)).unwrap();
+    assert!(next <= open, "{next} {open}");
+    assert!(
+        lines[next..]
+            .iter()
+            .all(|line| line["printed"] == serde_json::json!([]))
+    );
+    let last = printed(&record(&lines[next - 1]).unwrap());
+    let first = printed(&record(&lines[next]).unwrap());
+    assert!(guest.console().contains(&last) && !guest.console().contains(&first));
 }
 
 /// A log in the form of `/dev/kmsg`.

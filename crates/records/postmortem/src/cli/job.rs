@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -145,7 +146,7 @@ impl Job<'_> {
             args.out.is_none() || number <= 1,
             "--out takes one region, and there are {number}: choose one with --offset and --size"
         );
-        let mut taken: Vec<_> = regions.decode.iter().map(Meant::range).collect();
+        let mut taken = regions.decode.iter().map(Meant::range).collect();
         let opening = Opening {
             image: &image,
             discovery: &discovery,
@@ -154,40 +155,32 @@ impl Job<'_> {
             formats: &self.formats,
             offset: args.kaslr_offset,
         };
-        let outputs = KINDS.iter().map(|kind| (kind.output, Parts::new()));
-        let mut parts: Vec<_> = outputs.collect();
-        for takes_memory in [true, false] {
-            let outputs = parts.iter_mut();
-            for (output, parts) in outputs.filter(|it| it.0.takes_memory == takes_memory) {
-                *parts = (output.open)(&opening, &taken);
-                taken.extend(parts.iter().filter_map(|part| part.takes()));
-            }
-        }
+        let parts = opened(&opening, &mut taken);
         self.ensure_new(
             parts
                 .iter()
                 .flat_map(|(_, parts)| parts)
                 .map(|part| part.name()),
         )?;
-        let is_log = |output: &Output| output.turn == Turn::First;
-        let mut all = parts.iter().flat_map(|(_, parts)| parts);
-        let symbols = match self.symbols {
-            Some(_) => None,
-            None => all.find_map(|part| part.symbols()),
-        };
+        let (logs, others): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .partition(|(output, _)| output.turn == Turn::First);
+        let first = logs.iter().find_map(|(_, parts)| parts.first());
         let mut kernel = CrashedKernel::default();
-        let logs = parts.iter().filter(|(output, _)| is_log(output));
-        let mut logs = logs.flat_map(|(_, parts)| parts).peekable();
-        let hides_traces =
-            logs.peek().is_some() && !args.all && args.format == Format::Text && args.out.is_none();
-        match logs.peek() {
-            // The first log is that of the newest kernel, and a region may be of an earlier boot.
+        match first {
+            // A region may be of an earlier boot.
             Some(log) => log.tell(&mut kernel),
             None => self.tell(&image, &regions.decode, &mut kernel),
         }
         self.cause(&kernel, &image, input)?;
-        let (logs, others): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|(output, _)| is_log(output));
+        let is_text = args.format == Format::Text && args.out.is_none();
+        let hides_traces = first.is_some() && is_text && !args.all;
+        let mut on_demand = others
+            .iter()
+            .filter(|(output, _)| output.turn == Turn::OnDemand);
+        let may_name = !regions.decode.is_empty() || on_demand.any(|(_, parts)| !parts.is_empty());
+        let first = first.filter(|_| may_name && !hides_traces && self.symbols.is_none());
+        let symbols = first.and_then(|log| log.symbols());
         let shown = Shown {
             image: &image,
             input,
@@ -630,6 +623,23 @@ impl Job<'_> {
             self.note(format_args!("{}: unverified bytes: {ranges}", file.name));
         }
     }
+}
+
+/// Opens the parts of all kinds outside the memory that is taken.
+fn opened<'a>(
+    opening: &Opening<'a>,
+    taken: &mut Vec<Range<u64>>,
+) -> Vec<(&'static Output, Parts<'a>)> {
+    let outputs = KINDS.iter().map(|kind| (kind.output, Parts::new()));
+    let mut parts: Vec<_> = outputs.collect();
+    for takes_memory in [true, false] {
+        let outputs = parts.iter_mut();
+        for (output, parts) in outputs.filter(|it| it.0.takes_memory == takes_memory) {
+            *parts = (output.open)(opening, taken);
+            taken.extend(parts.iter().filter_map(|part| part.takes()));
+        }
+    }
+    parts
 }
 
 /// Returns the outcome of an error, or the error if the reader of standard output has closed it.

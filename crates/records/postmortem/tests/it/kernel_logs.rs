@@ -1,5 +1,6 @@
 //! printk's ring in recorded images of Linux, in every kind of dump, and in made ones.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -8,10 +9,11 @@ use std::process::{Command, Output};
 use assert_cmd::cargo::cargo_bin;
 use nostall_postmortem::discovery::Discovery;
 use nostall_postmortem::kernel_log::{Counts, KernelMessage, LostText, MessageState};
-use nostall_postmortem::memory::{DumpFormat, Memory};
+use nostall_postmortem::memory::Memory;
 use proptest::prelude::*;
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::kdump_writer::{Kdump, Packing, flatten};
 use crate::made_names::{AddressForm, MadeConsole, link, made_names};
 use crate::made_printk::{MadeLog, MadeState, NAMES_AT, PAGE};
 
@@ -187,42 +189,129 @@ fn is_whole(message: &KernelMessage) -> bool {
     )
 }
 
+/// Returns the pages in every kind of dump: in five containers, a kdump file with each compression,
+/// flattened and in two parts.
+fn dumps(recorded: &Recorded, folder: &Path) -> Vec<(String, Memory)> {
+    let pages = &recorded.pages;
+    let raw = recorded.raw();
+    let open = |bytes| Memory::from_bytes(bytes).unwrap();
+    let mut dumps = vec![
+        ("raw".to_owned(), Memory::open(raw.path()).unwrap()),
+        ("LiME".to_owned(), open(lime(pages))),
+        ("ELF core".to_owned(), open(elf(pages))),
+        ("AVML".to_owned(), open(avml(pages))),
+    ];
+    let kdump = |packing| {
+        let mut dump = Kdump::new(PAGE);
+        for (at, page) in pages {
+            dump.insert(at / PAGE as u64, page, packing);
+        }
+        dump
+    };
+    for packing in Packing::ALL {
+        let dump = kdump(packing).write();
+        dumps.push((format!("kdump, {packing:?}"), open(dump)));
+    }
+    let dump = kdump(Packing::Zlib).write();
+    let blocks = (0..dump.len()).step_by(100_000);
+    let blocks = blocks.map(|start| start..dump.len().min(start + 100_000));
+    dumps.push(("flattened kdump".to_owned(), open(flatten(&dump, blocks))));
+    let mut part = kdump(Packing::Lzo);
+    let middle = pages[pages.len() / 2].0 / PAGE as u64;
+    let parts = [0..middle, middle..part.max_frames].map(|frames| {
+        part.split = Some(frames.clone());
+        let path = folder.join(format!("part-{}", frames.start));
+        fs::write(&path, part.write()).unwrap();
+        path
+    });
+    dumps.push((
+        "split kdump".to_owned(),
+        Memory::open_split(&parts).unwrap(),
+    ));
+    dumps
+}
+
 #[test]
 fn every_record_of_every_recording_is_read_from_every_kind_of_dump() {
     for recorded in Recorded::all() {
-        let raw = recorded.raw();
-        let dumps = [
-            (DumpFormat::RAW, Memory::open(raw.path()).unwrap()),
-            (
-                DumpFormat::LIME,
-                Memory::from_bytes(lime(&recorded.pages)).unwrap(),
-            ),
-            (
-                DumpFormat::ELF_CORE,
-                Memory::from_bytes(elf(&recorded.pages)).unwrap(),
-            ),
-            (
-                DumpFormat::AVML,
-                Memory::from_bytes(avml(&recorded.pages)).unwrap(),
-            ),
-        ];
-        for (format, memory) in dumps {
-            assert_eq!(memory.format(), format);
+        let folder = TempDir::new().unwrap();
+        for (kind, memory) in dumps(&recorded, folder.path()) {
             let (lines, counts, layout) = read(&memory);
-            assert!(lines == recorded.truth, "{}, {format}", recorded.name);
+            assert!(lines == recorded.truth, "{}, {kind}", recorded.name);
             let counts = Counts {
                 records: 0,
                 first: None,
                 last: None,
                 ..counts
             };
-            assert_eq!(counts, Counts::default(), "{}, {format}", recorded.name);
-            let place = match (format, recorded.ram.0) {
-                (DumpFormat::RAW, 0) => "offsets in the file are physical addresses, by",
-                (DumpFormat::RAW, _) => "the file starts with physical address 0x40000000, by",
+            assert_eq!(counts, Counts::default(), "{}, {kind}", recorded.name);
+            let place = match (&*kind, recorded.ram.0) {
+                ("raw", 0) => "offsets in the file are physical addresses, by",
+                ("raw", _) => "the file starts with physical address 0x40000000, by",
                 _ => "the dump has physical addresses",
             };
             assert!(layout.starts_with(place), "{layout}");
+        }
+    }
+}
+
+/// Returns the sequences of the records that are not shown without a page, and of all without those
+/// of the header and the VMCOREINFO.
+fn lost_without(recorded: &Recorded, page: usize) -> BTreeSet<u64> {
+    let mut pages = recorded.pages.clone();
+    pages.remove(page);
+    let memory = Memory::from_bytes(lime(&pages)).unwrap();
+    let logs = Discovery::new(&memory).kernel_logs(&[]);
+    let shown = logs.iter().flat_map(|log| log.messages().filter(is_whole));
+    let shown: BTreeSet<_> = shown.map(|message| message.sequence).collect();
+    let all = recorded.truth.iter().map(|line| line.0);
+    all.filter(|sequence| !shown.contains(sequence)).collect()
+}
+
+#[test]
+fn with_half_of_the_pages_the_records_whose_pages_are_there_are_read_from_every_kind_of_dump() {
+    for recorded in Recorded::all() {
+        let pages = 0..recorded.pages.len();
+        let lost: Vec<_> = pages
+            .clone()
+            .map(|page| lost_without(&recorded, page))
+            .collect();
+        let is_needed = |page: usize| {
+            let text = &recorded.pages[page].1;
+            let has_info = text.windows(10).any(|word| word == b"OSRELEASE=");
+            has_info || lost[page].len() == recorded.truth.len()
+        };
+        let may_go: Vec<_> = pages.clone().filter(|page| !is_needed(*page)).collect();
+        assert!(may_go.len() + 4 > recorded.pages.len(), "{}", recorded.name);
+        for half in [0, 1] {
+            let goes = |page: &usize| may_go.iter().skip(half).step_by(2).any(|it| it == page);
+            let gone: BTreeSet<_> = pages
+                .clone()
+                .filter(goes)
+                .flat_map(|page| &lost[page])
+                .collect();
+            let wanted = recorded.truth.iter().filter(|line| !gone.contains(&line.0));
+            let wanted: Vec<_> = wanted.cloned().collect();
+            assert!(!wanted.is_empty(), "{}", recorded.name);
+            let rest = Recorded {
+                pages: pages
+                    .clone()
+                    .filter(|page| !goes(page))
+                    .map(|page| recorded.pages[page].clone())
+                    .collect(),
+                truth: Vec::new(),
+                ..recorded
+            };
+            let folder = TempDir::new().unwrap();
+            for (kind, memory) in dumps(&rest, folder.path()) {
+                let (mut lines, ..) = read(&memory);
+                // A raw file has zeros in the place of a page, which may be a part of a record.
+                if kind == "raw" {
+                    lines.retain(|line| !gone.contains(&line.0));
+                }
+                let name = recorded.name;
+                assert!(lines == wanted, "{name}, {kind}: {} records", lines.len());
+            }
         }
     }
 }

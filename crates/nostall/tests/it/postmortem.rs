@@ -285,7 +285,8 @@ fn files_are_not_overwritten_unless_by_force() {
     assert_eq!(files(folder.path()).len(), 1);
     let forced = decode(&image("plain"), &[&args[..], &["--force"]].concat());
     let summaries = String::from_utf8_lossy(stdout(&forced)).into_owned();
-    assert_eq!(summaries.lines().count(), 4, "{summaries}");
+    // The cause, and a line for each file.
+    assert_eq!(summaries.lines().count(), 5, "{summaries}");
     assert_eq!(
         fs::read(&kept).unwrap(),
         linux_files("plain")["pmsg-ramoops-0"]
@@ -496,7 +497,10 @@ fn in_an_elf_core_offsets_are_physical_addresses() {
 
     let records = |output: &Output| -> Vec<String> {
         let text = String::from_utf8(stdout(output).to_vec()).unwrap();
-        let is_of_one = |line: &&str| line.contains("\"region\"") || line.contains("\"end\"");
+        let is_of_one = |line: &&str| {
+            let kinds = ["\"cause\"", "\"region\"", "\"end\""];
+            kinds.iter().any(|kind| line.contains(kind))
+        };
         let lines = text.lines().filter(|line| !is_of_one(line));
         lines.map(str::to_owned).collect()
     };

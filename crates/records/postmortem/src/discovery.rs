@@ -68,6 +68,11 @@ impl<'a> Discovery<'a> {
         }
     }
 
+    /// Searches nothing: only the dump's header leads to records.
+    pub fn of_header(memory: &'a Memory) -> Self {
+        Self::of_kinds(memory, 0..0, None, &[])
+    }
+
     /// Returns text about records that were left out so far, if any were. Scattered ones are copied,
     /// but no more once the copies have over [`MAX_COPY`] bytes.
     pub fn doubt(&self) -> Option<String> {

@@ -17,6 +17,7 @@ use super::escape::escape_name;
 use super::files;
 use super::input::Input;
 use super::json::{self, About};
+use super::kernel_logs;
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
 use super::output::{self, Style, is_closed, note, to_stdout};
@@ -97,6 +98,8 @@ struct Shown<'a> {
     symbols: Option<&'a Symbols>,
     /// Whether traces are not shown.
     hides_traces: bool,
+    /// Address of the log that was shown before the search.
+    log: Option<u64>,
 }
 
 /// Number of parts in the line for an image.
@@ -139,6 +142,17 @@ impl Job<'_> {
     fn regions(&self, input: &Input) -> Result<Outcome> {
         let args = self.args;
         let image = input.open(args.swap)?;
+        // The search of all memory takes long, and this log is what most readers want.
+        let mut outcome = None;
+        let mut kernel = CrashedKernel::default();
+        let is_printed = args.out.is_none();
+        let mut early = is_printed.then(|| kernel_logs::of_header(&image)).flatten();
+        if let Some(log) = &mut early {
+            log.prepare(None);
+            log.tell(&mut kernel);
+            self.cause(&kernel, &image, input)?;
+            outcome = join(outcome, self.part(&image, input, &mut **log, true)?);
+        }
         let found = region::find(&image, &args.region, args.all);
         let (regions, discovery) = found.with_context(|| input.to_string())?;
         let number = regions.decode.len();
@@ -166,15 +180,16 @@ impl Job<'_> {
             .into_iter()
             .partition(|(output, _)| output.turn == Turn::First);
         let first = logs.iter().find_map(|(_, parts)| parts.first());
-        let mut kernel = CrashedKernel::default();
-        match first {
-            // A region may be of an earlier boot.
-            Some(log) => log.tell(&mut kernel),
-            None => self.tell(&image, &regions.decode, &mut kernel),
+        if early.is_none() {
+            match first {
+                // A region may be of an earlier boot.
+                Some(log) => log.tell(&mut kernel),
+                None => self.tell(&image, &regions.decode, &mut kernel),
+            }
+            self.cause(&kernel, &image, input)?;
         }
-        self.cause(&kernel, &image, input)?;
-        let is_text = args.format == Format::Text && args.out.is_none();
-        let hides_traces = first.is_some() && is_text && !args.all;
+        let hides_traces =
+            first.is_some() && is_printed && args.format == Format::Text && !args.all;
         let mut on_demand = others
             .iter()
             .filter(|(output, _)| output.turn == Turn::OnDemand);
@@ -187,8 +202,8 @@ impl Job<'_> {
             kernel: &kernel,
             symbols: symbols.as_ref(),
             hides_traces,
+            log: early.as_ref().map(|log| log.address()),
         };
-        let mut outcome = None;
         for (output, parts) in logs {
             outcome = self.parts(&shown, output, parts, outcome)?;
         }
@@ -242,6 +257,7 @@ impl Job<'_> {
     ) -> Result<Option<Outcome>> {
         self.note_most(parts.len(), output);
         for mut part in parts {
+            let is_shown = output.turn == Turn::First && shown.log == Some(part.address());
             part.prepare(shown.symbols);
             if shown.hides_traces && output.turn == Turn::OnDemand {
                 self.found(format!("{}, which --all shows", part.describe()));
@@ -252,9 +268,12 @@ impl Job<'_> {
             for line in part.explain() {
                 self.note(format_args!("{line}"));
             }
+            if is_shown {
+                continue;
+            }
             let next = match part.fault(shown.input) {
                 Some(fault) => fault,
-                None => self.part(shown, &mut *part, outcome.is_none())?,
+                None => self.part(shown.image, shown.input, &mut *part, outcome.is_none())?,
             };
             if output.is_record {
                 outcome = join(outcome, next);
@@ -406,8 +425,13 @@ impl Job<'_> {
 
     /// Prints a part of the image, or writes its file. `is_first` is set for an image's first
     /// output.
-    fn part(&self, shown: &Shown<'_>, part: &mut dyn Part, is_first: bool) -> Result<Outcome> {
-        let (image, input) = (shown.image, shown.input);
+    fn part(
+        &self,
+        image: &Memory,
+        input: &Input,
+        part: &mut dyn Part,
+        is_first: bool,
+    ) -> Result<Outcome> {
         let (args, style, name) = (self.args, self.style, part.name());
         let file = input.name();
         let about = About::new(&file, image, args.swap);

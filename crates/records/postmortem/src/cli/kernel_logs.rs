@@ -14,8 +14,10 @@ use super::output::Style;
 use super::part::{Opening, Output, Part, Parts, Turn, safe};
 use super::text::{self, passage};
 use crate::count::counted;
+use crate::discovery::Discovery;
 use crate::kernel::CrashedKernel;
 use crate::kernel_log::{ConsoleProgress, KernelLog, LostText, MessageState};
+use crate::memory::Memory;
 use crate::symbols::Symbols;
 use crate::vmcoreinfo::MOST;
 
@@ -36,15 +38,16 @@ fn open<'a>(opening: &Opening<'a>, taken: &[Range<u64>]) -> Parts<'a> {
     let logs = logs.into_iter().take(shown).enumerate();
     let logs = logs.map(|(index, found)| {
         let others = if opening.all { 0 } else { others };
-        let log = Log {
-            index,
-            consoles: found.consoles(),
-            found,
-            others,
-        };
-        Box::new(log) as _
+        Box::new(Log::new(index, found, others)) as _
     });
     logs.collect()
+}
+
+/// Returns the log to which the dump's header leads, without a search.
+pub fn of_header(image: &Memory) -> Option<Box<dyn Part + '_>> {
+    let logs = Discovery::of_header(image).kernel_logs(&[]);
+    let found = logs.into_iter().next()?;
+    Some(Box::new(Log::new(0, found, 0)))
 }
 
 struct Log<'a> {
@@ -57,7 +60,16 @@ struct Log<'a> {
     others: usize,
 }
 
-impl Log<'_> {
+impl<'a> Log<'a> {
+    fn new(index: usize, found: KernelLog<'a>, others: usize) -> Self {
+        Self {
+            index,
+            found,
+            consoles: None,
+            others,
+        }
+    }
+
     /// Returns the numbers of its records as text.
     fn counts(&self) -> String {
         let counts = self.found.counts;
@@ -130,6 +142,10 @@ impl Part for Log<'_> {
             );
         }
         text
+    }
+
+    fn prepare(&mut self, _: Option<&Symbols>) {
+        self.consoles = self.found.consoles();
     }
 
     fn tell(&self, kernel: &mut CrashedKernel) {

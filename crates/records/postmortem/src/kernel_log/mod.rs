@@ -12,6 +12,7 @@ mod message;
 mod ring;
 mod structures;
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use nostall_pstore::Trust;
@@ -78,7 +79,8 @@ pub struct Counts {
 }
 
 impl<'a> Discovery<'a> {
-    /// Returns the logs of Linux outside `besides`, the one with most records first.
+    /// Returns the logs of Linux outside `besides`: that of the dump's header first, then the one with
+    /// most records.
     pub fn kernel_logs(&self, besides: &[Range<u64>]) -> Vec<KernelLog<'a>> {
         let memory = self.memory.container();
         let mut logs = Vec::<KernelLog<'a>>::new();
@@ -97,7 +99,12 @@ impl<'a> Discovery<'a> {
                 logs.push(log);
             }
         }
-        logs.sort_by_key(|log| std::cmp::Reverse(log.counts.records));
+        logs.sort_by_key(|log| {
+            (
+                log.source != InfoSource::Header,
+                Reverse(log.counts.records),
+            )
+        });
         logs
     }
 }

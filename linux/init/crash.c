@@ -18,6 +18,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -184,6 +185,12 @@ int main(void)
 	module = open("/qemu_fw_cfg.ko", O_RDONLY);
 	if (module >= 0)
 		syscall(SYS_finit_module, module, "", 0);
+	/* A guest of linux/kdump loads its crash kernel. */
+	if (!access("/load", X_OK)) {
+		if (!fork())
+			execl("/load", "/load", NULL);
+		wait(NULL);
+	}
 
 	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
 		write(kmsg, special[i].bytes, special[i].size);

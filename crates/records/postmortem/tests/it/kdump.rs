@@ -75,6 +75,8 @@ fn pages_of_makedumpfiles_dumps_are_those_of_its_input() {
         ("l-d1", DumpFormat::KDUMP, 0),
         ("d1", DumpFormat::KDUMP, 0),
         ("reassembled", DumpFormat::KDUMP, 0),
+        ("z-d1", DumpFormat::KDUMP, 0),
+        ("p-d1", DumpFormat::KDUMP, 0),
         // Free pages and those of programs are left out: in ELF cores only at ends of segments.
         ("c-d31", DumpFormat::KDUMP, 15),
         ("F-c-d31", DumpFormat::KDUMP, 15),

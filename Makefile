@@ -250,7 +250,8 @@ linux-peer:
 linux-traces: linux-peer
 	cargo build --locked --package nostall
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
-		cargo test --locked --package nostall-lab --test it linux_reads::linux_shows_the_trace
+		cargo test --locked --package nostall-lab --test it -- \
+		linux_reads::linux_shows_the_trace linux_memory::the_log_of_a_kernel_without_vmcoreinfo_is_decoded
 	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
 		cargo test --locked --package nostall-lab --test it peers::
 

@@ -24,6 +24,7 @@ use nostall_postmortem::log_ring::{LogEntry, LogRing};
 use nostall_postmortem::memory::{self, DumpFormat, Memory, Partial};
 use nostall_postmortem::symbols::{Symbol, Symbols};
 use nostall_postmortem::trace_region::{HeaderState, TraceRegion};
+use nostall_postmortem::vmcoreinfo::InfoSource;
 use nostall_postmortem::{Calls, Content, Decoded, Packing, Record, Unpack};
 use nostall_pstore::{ByteOrder, Trace, Trust, Writer, ZoneKind, ZoneState};
 use nostall_tracefile::linux::Formats;
@@ -303,7 +304,8 @@ impl<'a> Dump<'a> {
         let infos = discovery.vmcoreinfos(&decoded);
         // If there are several, any of them may be the crashed kernel's.
         let only = infos.first().filter(|_| infos.len() == 1);
-        let info = logs.first().map(|log| &log.info);
+        let has_info = |log: &&KernelLog| !matches!(log.source, InfoSource::Structure(_));
+        let info = logs.first().filter(has_info).map(|log| &log.info);
         if let Some(info) = info.or(only.map(|(_, info)| info)) {
             self.kernel.read_vmcoreinfo(info);
         }

@@ -74,6 +74,8 @@ pub enum InfoSource {
     Memory(u64),
     /// The dump's header.
     Header,
+    /// None: the log was found by its structure, and its records' data has this number of bytes.
+    Structure(usize),
 }
 
 impl fmt::Display for InfoSource {
@@ -81,6 +83,12 @@ impl fmt::Display for InfoSource {
         match self {
             Self::Memory(at) => write!(f, "VMCOREINFO at {at:#x}"),
             Self::Header => f.write_str("the VMCOREINFO of the dump's header"),
+            Self::Structure(size) => {
+                write!(
+                    f,
+                    "its structure, without VMCOREINFO; records of {size} bytes"
+                )
+            }
         }
     }
 }
@@ -124,6 +132,14 @@ impl Vmcoreinfo {
         has_symbol.then_some(Self(values))
     }
 
+    /// Returns the release alone, of a kernel without VMCOREINFO, or nothing if it is none.
+    pub(crate) fn of_release(release: &str) -> Self {
+        let line = format!("OSRELEASE={release}\n");
+        let is_release = has_release(line.as_bytes()) && line.lines().count() == 1;
+        let release = is_release.then(|| ("OSRELEASE".to_owned(), release.to_owned()));
+        Self(release.into_iter().collect())
+    }
+
     /// Reads the text at an address.
     pub(crate) fn read(memory: &dyn Container, at: u64) -> Option<Self> {
         let mut text = Vec::new();
@@ -148,7 +164,7 @@ impl Vmcoreinfo {
         self.0.get(key).map(String::as_str)
     }
 
-    /// Returns the kernel's release, such as `6.1.0-13-amd64`.
+    /// Returns the kernel's release, such as `6.1.0-13-amd64`; empty if it is not known.
     pub fn release(&self) -> &str {
         self.value("OSRELEASE").unwrap_or_default()
     }

@@ -13,6 +13,7 @@ use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::common::linux::linux_with_traces;
 use crate::common::qemu;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../linux/memory-images");
@@ -257,6 +258,46 @@ fn a_panic_that_no_console_printed_is_decoded() {
     let last = printed(&record(&lines[next - 1]).unwrap());
     let first = printed(&record(&lines[next]).unwrap());
     assert!(guest.console().contains(&last) && !guest.console().contains(&first));
+}
+
+/// The kernels of `make linux-peer` have no kexec, so no VMCOREINFO.
+#[test]
+fn the_log_of_a_kernel_without_vmcoreinfo_is_decoded() {
+    let test = "the_log_of_a_kernel_without_vmcoreinfo_is_decoded";
+    let Some(linux) = linux_with_traces(test) else {
+        return;
+    };
+    let (folder, name) = (tempfile::tempdir().unwrap(), "kernel");
+    let guest = Guest { folder, name };
+    let ram = guest.file("ram");
+    let ram = format!(
+        "memory-backend-file,id=ram,size=256M,share=on,mem-path={}",
+        ram.display()
+    );
+    // Without a root file system it panics, and the restart ends QEMU.
+    let status = Command::new("qemu-system-x86_64")
+        .args(["-machine", "q35,memory-backend=ram", "-object", &ram])
+        .args(["-m", "256M", "-smp", "2", "-accel", "tcg", "-nodefaults"])
+        .args(["-no-reboot", "-display", "none", "-kernel"])
+        .arg(linux.file("vmlinuz"))
+        .args([
+            "-append",
+            "console=ttyS0 ignore_loglevel panic=-1 no_timer_check",
+        ])
+        .args([
+            "-serial",
+            &format!("file:{}", guest.file("serial").display()),
+        ])
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let log: Vec<_> = guest.decoded("ram").iter().filter_map(record).collect();
+    assert!(log.len() > 100, "{} records", log.len());
+    let text: String = log.iter().map(printed).collect();
+    // The console also has the firmware's text, and what Linux prints after the log's end.
+    let console = guest.console();
+    assert!(console.contains(&text), "{console}\nis not\n{text}");
 }
 
 /// A log in the form of `/dev/kmsg`.

@@ -53,6 +53,14 @@ impl RamLayout {
         }
     }
 
+    /// Returns the places if they are not known: addresses are those of the file.
+    pub(super) const fn unknown() -> Self {
+        Self {
+            parts: Vec::new(),
+            has_tables: false,
+        }
+    }
+
     /// Returns the places of one part.
     fn starting_at(physical: u64, len: u64) -> Self {
         let at = 0;
@@ -189,6 +197,7 @@ impl fmt::Display for RamLayout {
             ", by a pointer: the file lacks the page tables"
         };
         match *self.parts {
+            [] if !self.has_tables => return f.write_str("addresses are offsets in the file"),
             [] => f.write_str("the dump has physical addresses"),
             [RamPart { physical: 0, .. }] => {
                 f.write_str("offsets in the file are physical addresses")

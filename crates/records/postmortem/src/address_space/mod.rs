@@ -20,11 +20,26 @@ use tables::{Tables, Walk};
 /// Maximum number of bytes that are copied at once.
 const MOST_COPIED: usize = 1 << 20;
 
+/// Source of the translations.
+#[derive(Debug)]
+enum Mapping {
+    Tables(Tables),
+    Parts(Vec<MappedPart>),
+}
+
+/// A mapped part of the virtual memory that is contiguous in the dump.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MappedPart {
+    pub virt: u64,
+    pub physical: u64,
+    pub len: u64,
+}
+
 /// The virtual memory of a kernel.
 #[derive(Debug)]
 pub(crate) struct AddressSpace<'a> {
     memory: &'a dyn Container,
-    tables: Tables,
+    mapping: Mapping,
     layout: RamLayout,
     /// The latest translation: first address, physical address, and size.
     latest: Cell<(u64, u64, u64)>,
@@ -52,11 +67,24 @@ impl<'a> AddressSpace<'a> {
         };
         let spaces = layouts.into_iter().map(|layout| Self {
             memory,
-            tables,
+            mapping: Mapping::Tables(tables),
             layout,
             latest: Cell::new((0, 0, 0)),
         });
         spaces.collect()
+    }
+
+    /// Returns the view of these parts alone, at addresses of the dump.
+    pub fn of_parts(memory: &'a dyn Container, parts: Vec<MappedPart>) -> Self {
+        Self {
+            memory,
+            mapping: Mapping::Parts(parts),
+            layout: match memory.facts().format {
+                DumpFormat::RAW => RamLayout::unknown(),
+                _ => RamLayout::identity(),
+            },
+            latest: Cell::new((0, 0, 0)),
+        }
     }
 
     /// Returns the positions of RAM in the file.
@@ -79,12 +107,22 @@ impl<'a> AddressSpace<'a> {
     }
 
     fn translate(&self, virt: u64) -> Option<(u64, u64)> {
+        let tables = match &self.mapping {
+            Mapping::Tables(tables) => tables,
+            Mapping::Parts(parts) => {
+                return parts.iter().find_map(|part| {
+                    let inside = virt.checked_sub(part.virt)?;
+                    let left = part.len.checked_sub(inside).filter(|left| *left > 0)?;
+                    Some((part.physical.checked_add(inside)?, left))
+                });
+            }
+        };
         let word = |at| self.layout.word(self.memory, at);
         let has_tables = self.layout.has_tables();
-        match has_tables.then(|| self.tables.walk(virt, word)) {
+        match has_tables.then(|| tables.walk(virt, word)) {
             Some(Walk::Mapped(physical, len)) => Some((physical, len)),
             Some(Walk::Absent) => None,
-            Some(Walk::Lost) | None => self.tables.in_image(virt),
+            Some(Walk::Lost) | None => tables.in_image(virt),
         }
     }
 

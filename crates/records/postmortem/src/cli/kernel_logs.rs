@@ -74,10 +74,13 @@ impl<'a> Log<'a> {
     fn counts(&self) -> String {
         let counts = self.found.counts;
         let mut text = format!(
-            "{}, {} of Linux {}",
+            "{}, {} of {}",
             counted(counts.records, "record"),
             self.sequences(),
-            self.found.info.release()
+            match self.found.info.release() {
+                "" => "an unknown Linux".to_owned(),
+                release => format!("Linux {release}"),
+            }
         );
         for (number, are) in [
             (counts.lost, "without their text"),
@@ -245,7 +248,7 @@ impl Part for Log<'_> {
             size: found.text_size(),
             found: found.source.to_string(),
             memory: found.ram_layout().to_string(),
-            release: found.info.release(),
+            release: Some(found.info.release()).filter(|release| !release.is_empty()),
             build_id: found.info.build_id(),
             kernel_offset: found
                 .info
@@ -356,7 +359,7 @@ struct LogLine<'a> {
     size: u64,
     found: String,
     memory: String,
-    release: &'a str,
+    release: Option<&'a str>,
     build_id: Option<&'a str>,
     kernel_offset: Option<String>,
     /// Name and next sequence number of each console.

@@ -1,8 +1,9 @@
 //! The log of Linux in the memory of a machine: the ring of its printk.
 //!
 //! Every Linux has it. Nothing needs to be prepared on the machine: a VMCOREINFO in its memory
-//! leads to the kernel's page tables and to the ring. Linux 5.10 and later are read, on x86-64 and
-//! arm64. Records that the console had not printed yet are there too.
+//! leads to the kernel's page tables and to the ring. Without one, the ring is found by its
+//! structure. Linux 5.10 and later are read, on x86-64 and arm64. Records that the console had not
+//! printed yet are there too.
 //!
 //! A record is shown as genuine only if its descriptor, its data and its text name the same
 //! record.
@@ -10,6 +11,7 @@
 mod consoles;
 mod message;
 mod ring;
+mod search;
 mod structures;
 
 use std::cmp::Reverse;
@@ -47,9 +49,10 @@ const MOST_SEARCHES: usize = 4;
 pub struct KernelLog<'a> {
     /// Physical address of the ring's header; in a raw file its offset.
     pub address: u64,
-    /// The VMCOREINFO that led to it.
+    /// The VMCOREINFO that led to it. Without one, it has the release of the log's own banner, or
+    /// nothing.
     pub info: Vmcoreinfo,
-    /// Place of the VMCOREINFO.
+    /// Place of the VMCOREINFO, if one led to it.
     pub source: InfoSource,
     /// Numbers of its records.
     pub counts: Counts,
@@ -99,6 +102,9 @@ impl<'a> Discovery<'a> {
                 logs.push(log);
             }
         }
+        if logs.is_empty() {
+            logs = self.logs_by_structure(besides, &mut left);
+        }
         logs.sort_by_key(|log| {
             (
                 log.source != InfoSource::Header,
@@ -122,7 +128,7 @@ impl<'a> KernelLog<'a> {
         let ring = Ring::open(&space, structures, at)?;
         let early = info.symbol("printk_rb_static").filter(|early| *early != at);
         let early = early.and_then(|early| Ring::open(&space, structures, early));
-        let mut log = Self {
+        let log = Self {
             address: space.place(at)?.0,
             info: info.clone(),
             source,
@@ -131,19 +137,28 @@ impl<'a> KernelLog<'a> {
             ring,
             early,
         };
-        let ids = ring.ids();
-        let mut tried = (0..ids).step_by(ids.div_ceil(TRIED) as usize);
         let is_use = |nth| {
             log.ring
                 .message(&log.space, nth, &mut ring.text_size())
                 .is_ok()
         };
-        if !tried.any(is_use) {
+        if !log.tried().any(is_use) {
             return None;
         }
-        *left = left.checked_sub(ids.min(MOST_RECORDS))?;
-        log.counts = log.count();
-        (log.counts.records > 0).then_some(log)
+        log.counted(left)
+    }
+
+    /// Returns the positions of the descriptors that are tried first.
+    fn tried(&self) -> impl Iterator<Item = u64> + use<> {
+        let ids = self.ring.ids();
+        (0..ids).step_by(ids.div_ceil(TRIED) as usize)
+    }
+
+    /// Counts the records; `None` if there is none with a text, or if too many were read.
+    fn counted(mut self, left: &mut u64) -> Option<Self> {
+        *left = left.checked_sub(self.ring.ids().min(MOST_RECORDS))?;
+        self.counts = self.count();
+        (self.counts.records > 0).then_some(self)
     }
 
     fn count(&self) -> Counts {

@@ -10,7 +10,7 @@ use super::structures::Structures;
 use crate::address_space::AddressSpace;
 
 /// Bits of a descriptor's word that are the ID; the two above are the state.
-const ID: u64 = (1 << 62) - 1;
+pub(super) const ID: u64 = (1 << 62) - 1;
 
 /// States of a descriptor.
 const RESERVED: u64 = 0;
@@ -35,14 +35,14 @@ const MOST_TEXT: u32 = 31;
 /// A ring's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
-    structures: Structures,
+    pub structures: Structures,
     count_bits: u32,
-    descs: u64,
-    infos: u64,
+    pub descs: u64,
+    pub infos: u64,
     head_id: u64,
-    tail_id: u64,
+    pub tail_id: u64,
     size_bits: u32,
-    data: u64,
+    pub data: u64,
 }
 
 /// A descriptor's contents that cannot be shown.
@@ -59,7 +59,11 @@ pub(super) enum NoMessage {
 impl Ring {
     /// Reads the header at a virtual address; `None` if the dump lacks it or it is impossible.
     pub fn open(space: &AddressSpace<'_>, structures: Structures, at: u64) -> Option<Self> {
-        let bytes = space.read(at, structures.ring)?;
+        Self::parse(&space.read(at, structures.ring)?, structures)
+    }
+
+    /// Parses a header; `None` if it is impossible.
+    pub fn parse(bytes: &[u8], structures: Structures) -> Option<Self> {
         let word = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let bits = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let ring = Self {
@@ -95,7 +99,7 @@ impl Ring {
 
     /// Returns the sequence number of an ID. The first record's ID is minus the count, as a word of
     /// 32 bits, or of 62 bits.
-    const fn sequence(&self, id: u64) -> u64 {
+    pub const fn sequence(&self, id: u64) -> u64 {
         let first = (1 << 32) - self.count();
         let is_short = first - 1 <= self.tail_id && self.tail_id < 1 << 61;
         let first = if is_short {

@@ -82,4 +82,42 @@ impl Structures {
             device: text("device")?,
         })
     }
+
+    /// Returns the offsets on 64-bit machines, for a ring of texts at this offset and records of this
+    /// size. Names of devices are read from the sizes of known kernels.
+    pub const fn assumed(text_ring: usize, info: usize) -> Self {
+        let names = match info {
+            88 => Some(24),
+            // With the context of the caller (`CONFIG_PRINTK_EXECUTION_CTX`).
+            112 => Some(44),
+            _ => None,
+        };
+        let (subsystem, device) = match names {
+            Some(at) => ((at, 16), (at + 16, 48)),
+            None => ((0, 0), (0, 0)),
+        };
+        Self {
+            ring: text_ring + 40,
+            count_bits: 0,
+            descs: 8,
+            infos: 16,
+            head_id: 24,
+            tail_id: 32,
+            size_bits: text_ring,
+            data: text_ring + 8,
+            head_lpos: text_ring + 16,
+            tail_lpos: text_ring + 24,
+            desc: 24,
+            state: 0,
+            begin: 8,
+            next: 16,
+            info,
+            seq: 0,
+            time: 8,
+            text_len: 16,
+            caller: 20,
+            subsystem,
+            device,
+        }
+    }
 }

@@ -21,16 +21,16 @@ use crate::made_printk::{MadeLog, MadeState, NAMES_AT, PAGE};
 type Line = (u64, u64, u8, u8, Vec<u8>);
 
 /// A recorded image: its pages by physical address, and Linux's records.
-struct Recorded {
-    name: &'static str,
+pub struct Recorded {
+    pub name: &'static str,
     /// Start and size of the machine's RAM.
     ram: (u64, u64),
-    pages: Vec<(u64, Vec<u8>)>,
+    pub pages: Vec<(u64, Vec<u8>)>,
     truth: Vec<Line>,
 }
 
 impl Recorded {
-    fn load(name: &'static str, start: u64, mib: u64) -> Self {
+    pub fn load(name: &'static str, start: u64, mib: u64) -> Self {
         let lime = unpack(&format!("{name}.lime.gz"));
         let mut pages = Vec::new();
         let mut rest = &lime[..];
@@ -69,7 +69,7 @@ impl Recorded {
         }
     }
 
-    fn all() -> [Self; 3] {
+    pub fn all() -> [Self; 3] {
         [
             Self::load("6.1", 0, 256),
             Self::load("6.1-arm64", 0x4000_0000, 256),
@@ -78,7 +78,7 @@ impl Recorded {
     }
 
     /// Returns the RAM as a raw file with holes.
-    fn raw(&self) -> NamedTempFile {
+    pub fn raw(&self) -> NamedTempFile {
         let mut file = NamedTempFile::new().unwrap();
         file.as_file().set_len(self.ram.1).unwrap();
         for (at, page) in &self.pages {
@@ -97,7 +97,7 @@ impl Recorded {
 }
 
 /// Unpacks a recorded file.
-fn unpack(name: &str) -> Vec<u8> {
+pub fn unpack(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/printk-ring");
     let packed = fs::read(path.join(name)).unwrap();
     // The header has no name.
@@ -182,7 +182,7 @@ fn read(memory: &Memory) -> (Vec<Line>, Counts, String) {
     (messages.collect(), logs[0].counts, layout)
 }
 
-fn is_whole(message: &KernelMessage) -> bool {
+pub fn is_whole(message: &KernelMessage) -> bool {
     matches!(
         message.state,
         MessageState::Complete | MessageState::Reopened
@@ -316,7 +316,7 @@ fn with_half_of_the_pages_the_records_whose_pages_are_there_are_read_from_every_
     }
 }
 
-fn command(image: &Path, args: &[&str]) -> Output {
+pub fn command(image: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(cargo_bin("nostall-postmortem"));
     command.arg(image).args(args).output().unwrap()
 }

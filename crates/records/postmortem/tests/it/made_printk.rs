@@ -53,6 +53,8 @@ pub struct MadeLog {
     info: Vec<(&'static str, u64)>,
     /// Other contents of the image.
     names: Vec<u8>,
+    /// Size of a record's data, which VMCOREINFO does not follow.
+    pub info_size: usize,
 }
 
 impl MadeLog {
@@ -66,6 +68,7 @@ impl MadeLog {
             head: (1_u64 << size_bits).wrapping_neg(),
             info: info(),
             names: Vec::new(),
+            info_size: 88,
         }
     }
 
@@ -202,7 +205,7 @@ impl MadeLog {
         let (count, last) = (self.count(), self.records.len() as u64 - 1);
         let oldest = (last + 1).saturating_sub(count);
         let mut descs = vec![0; 24 * count as usize];
-        let mut infos = vec![0; 88 * count as usize];
+        let mut infos = vec![0; self.info_size * count as usize];
         for sequence in oldest..=last {
             let record = &self.records[sequence as usize];
             let index = (sequence % count) as usize;
@@ -213,7 +216,7 @@ impl MadeLog {
             };
             let words = [state << 62 | self.id(sequence), record.begin, record.next];
             descs[index * 24..][..24].copy_from_slice(&words.map(u64::to_le_bytes).concat());
-            let info = &mut infos[index * 88..][..88];
+            let info = &mut infos[index * self.info_size..][..self.info_size];
             info[..8].copy_from_slice(&sequence.to_le_bytes());
             info[8..16].copy_from_slice(&(sequence * 1_000_000).to_le_bytes());
             let len = record.claimed.unwrap_or(record.text.len() as u16);
@@ -226,8 +229,10 @@ impl MadeLog {
                 0x8000_0003_u32
             };
             info[20..24].copy_from_slice(&caller.to_le_bytes());
-            info[24..27].copy_from_slice(b"pci");
-            info[40..57].copy_from_slice(b"+pci:0000:00:01.0");
+            // Linux's larger data has the caller's context first.
+            let names = if self.info_size == 112 { 44 } else { 24 };
+            info[names..][..3].copy_from_slice(b"pci");
+            info[names + 16..][..17].copy_from_slice(b"+pci:0000:00:01.0");
         }
         let (descs_at, infos_at) = (arrays.0, arrays.0 + 0x8000);
         let data_at = arrays.0 + 0x1_0000;
@@ -241,6 +246,7 @@ impl MadeLog {
         put(48, self.size_bits.into());
         put(56, data_at);
         put(64, self.head);
+        put(72, self.head.wrapping_sub(1 << self.size_bits));
         let virt = |offset: u64| image.0 + offset;
         let mut text = "OSRELEASE=6.1.0-made\nPAGESIZE=4096\n".to_owned();
         for (key, value) in &self.info {

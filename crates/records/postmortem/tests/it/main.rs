@@ -18,6 +18,7 @@ mod inputs;
 mod kdump;
 mod kdump_writer;
 mod kernel_logs;
+mod kernel_logs_structure;
 mod linux_files;
 mod log_rings;
 mod made_names;

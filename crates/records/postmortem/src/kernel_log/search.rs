@@ -89,7 +89,8 @@ impl<'a> Found<'a> {
     /// Returns the index of the log that replaced this one at the boot. A pointer to its header is in
     /// this one's image: Linux's `prb`.
     fn larger(&self, memory: &dyn Container, found: &[Self]) -> Option<usize> {
-        if found.len() == 1 {
+        let count = self.log.ring.count();
+        if !found.iter().any(|it| it.log.ring.count() > count) {
             return None;
         }
         let (here, mut larger) = (self.log.address, None);
@@ -99,8 +100,9 @@ impl<'a> Found<'a> {
                 for (_, word) in words(run.address(at), bytes) {
                     let header = word.wrapping_sub(self.distance);
                     if image.contains(&header) && header != here {
-                        let known = found.iter().position(|it| it.log.address == header);
-                        larger = larger.or(known);
+                        // They are in the order of their addresses.
+                        let known = found.binary_search_by_key(&header, |it| it.log.address);
+                        larger = larger.or(known.ok());
                     }
                 }
             });

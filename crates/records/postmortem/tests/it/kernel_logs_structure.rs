@@ -135,6 +135,31 @@ fn the_size_of_a_records_data_is_solved() {
 }
 
 #[test]
+fn a_ring_that_replaced_another_has_its_first_records() {
+    const IMAGE: u64 = 0xffff_ffff_8000_0000;
+    let mut larger = MadeLog::new(8, 14);
+    (0..300).for_each(|nth| larger.add(format!("record {nth}").as_bytes(), MadeState::Finalized));
+    let early = made(100).place((IMAGE, 0x20_0000), (IMAGE + 0x30_0000, 0x30_0000), 0);
+    let direct = (0xffff_8880_0050_0000, 0x50_0000);
+    let objects = [early, larger.place((IMAGE, 0x40_0000), direct, 0)].concat();
+    let mut memory = vec![0; 6 << 20];
+    for (at, bytes) in objects {
+        memory[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+    }
+    destroy(&mut memory);
+    // Linux has one pointer to its ring, in the image of the early one.
+    memory[0x40_3000..][..8].fill(0);
+    let of = |memory: &[u8]| logs(&Memory::from_bytes(memory.to_vec()).unwrap());
+    assert_eq!(of(&memory).len(), 2);
+    let prb = (IMAGE + 0x40_3100).to_le_bytes();
+    memory[0x20_3000..][..8].copy_from_slice(&prb);
+    let logs = of(&memory);
+    assert_eq!(logs.len(), 1);
+    let sequences: Vec<_> = logs[0].1.iter().map(|it| it.sequence).collect();
+    assert!(sequences.into_iter().eq(0..300));
+}
+
+#[test]
 fn fewer_than_eight_records_are_no_evidence() {
     assert!(logs(&open(&made(7))).is_empty());
     assert_eq!(by_structure(&open(&made(8))).1.len(), 8);

@@ -99,7 +99,10 @@ fn the_command_reads_a_raw_file_and_says_how() {
         );
         let output = command(image.path(), &["--format", "json"]);
         let text = String::from_utf8(output.stdout).unwrap();
-        let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        let mut lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let line = lines.find(|line| line["type"] == "kernel_log").unwrap();
         assert_eq!(line["found"], found["found by ".len()..]);
         // The banner of the wrapped one is overwritten.
         let release = match recorded.name {

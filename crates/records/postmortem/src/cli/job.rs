@@ -142,7 +142,7 @@ impl Job<'_> {
     fn regions(&self, input: &Input) -> Result<Outcome> {
         let args = self.args;
         let image = input.open(args.swap)?;
-        // The search of all memory takes long, and this log is what most readers want.
+        // The search of all memory takes long, and most readers want this log.
         let mut outcome = None;
         let mut kernel = CrashedKernel::default();
         let is_printed = args.out.is_none();
@@ -739,7 +739,7 @@ fn no_region(
     )
 }
 
-/// Returns what tells of a Linux in an image without its log: a VMCOREINFO, or a banner.
+/// Returns a sign of Linux in an image without its log: a VMCOREINFO, or a banner.
 fn seen_instead(image: &Memory, discovery: &Discovery<'_>) -> Option<String> {
     /// Number of characters of a banner.
     const START: usize = 60;

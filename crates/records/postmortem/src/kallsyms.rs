@@ -150,8 +150,8 @@ impl<'a> Kallsyms<'a> {
         if len > 127 {
             len = len & 127 | usize::from(stream.take(1)?[0]) << 7;
         }
-        for _ in 0..len {
-            name.extend(self.tokens.get(usize::from(stream.take(1)?[0]))?);
+        for token in stream.take(len)? {
+            name.extend_from_slice(self.tokens.get(usize::from(*token))?);
             if name.len() > LONGEST {
                 return None;
             }
@@ -179,7 +179,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Returns the next `len` bytes, at most a few.
+    /// Returns the next `len` bytes, at most those of some pages.
     fn take(&mut self, len: usize) -> Option<&[u8]> {
         while self.bytes.len() - self.taken < len {
             let page = PAGE - self.at % PAGE;

@@ -5,9 +5,11 @@
 //! A PC with much RAM has a part of it from 4 GiB up, without a gap in the file. The kernel's
 //! mapping of all RAM tells where that part begins in the file.
 //!
-//! A file without that table is searched for a pointer of the kernel's image into its image. The
-//! reader of the memory then decides which of the places are right.
+//! A part of the RAM may lack these tables, and a boot loader may have written over them. Such a file
+//! is searched for a pointer of the kernel's image into its image. The reader of the memory then
+//! decides which of the places are right.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use super::tables::{Entry, Tables, Walk};
@@ -88,8 +90,8 @@ impl RamLayout {
         }
     }
 
-    /// Finds the possible places, without a search if the file has physical addresses. `pointer` is
-    /// the virtual address of a pointer of the kernel's image into its image.
+    /// Finds the possible places, the likeliest first, without a search if the file has physical
+    /// addresses. `pointer` is the virtual address of a pointer of the kernel's image into its image.
     pub(super) fn solve(
         memory: &dyn Container,
         tables: &Tables,
@@ -106,7 +108,8 @@ impl RamLayout {
         };
         let unshifted = Self::starting_at(0, size);
         if maps_itself(&unshifted) {
-            return vec![unshifted.above_4_gib(memory, tables, size, searches)];
+            let layout = unshifted.above_4_gib(memory, tables, size, searches);
+            return layout.with_and_without_tables();
         }
         let Some(left) = searches.checked_sub(1) else {
             return Vec::new();
@@ -128,23 +131,39 @@ impl RamLayout {
             maps_itself(&layout).then_some(layout)
         });
         if let Some(layout) = by_tables {
-            return vec![layout];
+            return layout.with_and_without_tables();
         }
         let Some((physical, _)) = tables.in_image(pointer) else {
             return Vec::new();
         };
         let inside = physical % tables.page();
-        let by_pointer = words(memory, tables, inside).filter_map(|(page, word)| {
+        let starts = words(memory, tables, inside).filter_map(|(page, word)| {
             let start = physical.checked_sub(inside)?.checked_sub(page)?;
             let is_near = word.abs_diff(pointer) < NEAR && tables.in_image(word).is_some();
-            is_near.then(|| Self {
-                has_tables: false,
-                ..Self::starting_at(start, size)
-            })
+            is_near.then_some(start)
         });
-        let mut layouts: Vec<_> = by_pointer.take(MOST_PLACES).collect();
-        layouts.sort_by_key(|layout| layout.parts[0].physical);
-        layouts
+        // Many words of a kernel's data are such pointers. RAM starts at a round address.
+        let mut roundest = Vec::with_capacity(MOST_PLACES + 1);
+        for start in starts {
+            roundest.push(start);
+            roundest.sort_by_key(|start: &u64| Reverse(start.trailing_zeros()));
+            roundest.truncate(MOST_PLACES);
+        }
+        let layouts = roundest.into_iter().map(|start| Self {
+            has_tables: false,
+            ..Self::starting_at(start, size)
+        });
+        layouts.collect()
+    }
+
+    /// Returns these places with the page tables, and then without them: a boot loader may have
+    /// written over some of the tables.
+    fn with_and_without_tables(self) -> Vec<Self> {
+        let without = Self {
+            has_tables: false,
+            ..self.clone()
+        };
+        vec![self, without]
     }
 
     /// Returns whether the kernel's page tables can be used.
@@ -194,7 +213,7 @@ impl fmt::Display for RamLayout {
         let assumed = if self.has_tables {
             ""
         } else {
-            ", by a pointer: the file lacks the page tables"
+            ", without the kernel's page tables: they are lost or overwritten"
         };
         match *self.parts {
             [] if !self.has_tables => return f.write_str("addresses are offsets in the file"),

@@ -47,7 +47,7 @@ pub(crate) struct AddressSpace<'a> {
 
 impl<'a> AddressSpace<'a> {
     /// Returns the possible views of the memory of the kernel that a VMCOREINFO describes, none if
-    /// it is of another processor. Only a raw file without page tables has several.
+    /// it is of another processor. Only a raw file has several.
     ///
     /// `pointer` is the address of a pointer of the kernel's image into its image. `searches` is the
     /// number of times that a file may be searched.

@@ -246,8 +246,8 @@ fn every_record_of_every_recording_is_read_from_every_kind_of_dump() {
             };
             assert_eq!(counts, Counts::default(), "{}, {kind}", recorded.name);
             let place = match (&*kind, recorded.ram.0) {
-                ("raw", 0) => "offsets in the file are physical addresses, by",
-                ("raw", _) => "the file starts with physical address 0x40000000, by",
+                ("raw", 0) => "offsets in the file are physical addresses, without",
+                ("raw", _) => "the file starts with physical address 0x40000000, without",
                 _ => "the dump has physical addresses",
             };
             assert!(layout.starts_with(place), "{layout}");
@@ -713,6 +713,41 @@ fn ram_above_4_gib_is_found_behind_the_rest_of_a_pcs_ram() {
             let texts: Vec<_> = logs[0].messages().map(|it| it.text).collect();
             assert_eq!(texts, wanted);
         }
+    }
+}
+
+#[test]
+fn ram_is_found_among_many_pointers_if_its_page_tables_are_lost_or_overwritten() {
+    const IMAGE: u64 = 0xffff_ffff_8000_0000;
+    for (ram, has_tables) in [(0_u64, false), (0, true), (1 << 30, false), (1 << 30, true)] {
+        let mut log = five();
+        let phys_base = 2;
+        log.set(phys_base, ram);
+        let mut bytes = vec![0; 4 << 20];
+        let mut put = |at: u64, object: &[u8]| {
+            bytes[at as usize..][..object.len()].copy_from_slice(object);
+        };
+        let root = 0x10_0000;
+        for (at, object) in log.place((IMAGE, 0), (IMAGE + 0x21_0000, 0x21_0000), root) {
+            put(at, &object);
+        }
+        for page in 1..200 {
+            put(page << 12, &(IMAGE + 0x20_0000 + page).to_le_bytes());
+        }
+        // The tables map themselves, and not the ring.
+        let entries = [
+            (root + 511 * 8, (ram + root + 0x1000) | 0x63),
+            (root + 0x1000 + 510 * 8, (ram + root + 0x2000) | 0x63),
+            (root + 0x2000, ram | 0x1e3),
+        ];
+        for (at, entry) in entries.into_iter().filter(|_| has_tables) {
+            put(at, &entry.to_le_bytes());
+        }
+        let memory = open_raw(bytes).unwrap();
+        let logs = Discovery::new(&memory).kernel_logs(&[]);
+        assert_eq!(logs.len(), 1, "{ram:#x} {has_tables}");
+        let texts: Vec<_> = logs[0].messages().map(|it| it.text).collect();
+        assert_eq!(texts, [&b"zero"[..], b"one", b"two", b"three", b"four"]);
     }
 }
 

@@ -5,8 +5,11 @@ use super::Error;
 /// First bytes of a format, its name, and advice.
 type Known = (&'static [u8], &'static str, &'static str);
 
+/// Advice for the files of libvirt that have more than a guest's memory.
+const MEMORY_ONLY: &str = "write the memory alone: `virsh dump --memory-only DOMAIN FILE`";
+
 /// Memory dumps and disk images.
-const DUMPS: [Known; 3] = [
+const DUMPS: [Known; 5] = [
     (
         b"PAGEDU64",
         "a Windows crash dump",
@@ -21,6 +24,12 @@ const DUMPS: [Known; 3] = [
         b"QFI\xfb",
         "a qcow2 disk image",
         "convert it with `qemu-img convert -O raw FILE NEW`",
+    ),
+    (b"QEVM", "a migration stream of QEMU", MEMORY_ONLY),
+    (
+        b"LibvirtQemudSave",
+        "a saved domain of libvirt",
+        MEMORY_ONLY,
     ),
 ];
 

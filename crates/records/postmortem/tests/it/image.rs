@@ -397,6 +397,8 @@ fn an_unreadable_file_is_refused_with_the_command_to_unpack_it() {
         (b"\xfd7zXZ\0", "unxz"),
         (b"\x04\x22\x4d\x18", "unlz4"),
         (b"BZh", "bunzip2"),
+        (b"QEVM", "--memory-only"),
+        (b"LibvirtQemudSave", "--memory-only"),
         (b"PAGEDU64", "dump-guest-memory"),
     ] {
         let error = open(magic).unwrap_err().to_string();

@@ -247,7 +247,8 @@ impl Parser {
             "soft-lockup" => message.starts_with("softlockup"),
             "hard-lockup" => message.starts_with("Hard LOCKUP"),
             "hung-task" => message.starts_with("hung_task"),
-            _ => message.starts_with("Fatal exception") || message.starts_with("Attempted to kill"),
+            // arm64 puts the name of the oops before the words.
+            _ => message.contains("Fatal exception") || message.starts_with("Attempted to kill"),
         };
         if !self.open.as_ref().is_some_and(ends) {
             self.start(class_of_panic(message), line, uptime);
@@ -803,6 +804,8 @@ Call trace:
  __handle_sysrq+0x9c/0x1e0
  el1h_64_sync+0x64/0x68
 Code: d503201f
+---[ end trace 0000000000000000 ]---
+Kernel panic - not syncing: Oops: Fatal exception
 ";
         let frames = "sysrq_handle_crash __handle_sysrq";
         assert_eq!(of(arm64), (frames.to_owned(), "null-dereference"));

@@ -18,6 +18,9 @@ const MOST: u32 = 1 << 20;
 /// Maximum length of a name (`KSYM_NAME_LEN` in Linux).
 const LONGEST: usize = 512;
 
+/// Maximum number of bytes of a text with all symbols: 300,000 need 15 MiB.
+const MOST_TEXT: usize = 64 << 20;
+
 /// Number of tokens.
 const TOKENS: usize = 256;
 
@@ -110,7 +113,10 @@ impl<'a> Kallsyms<'a> {
                 let (kind, address) = (char::from(kind), address.wrapping_sub(offset));
                 let _ = writeln!(table, "{address:016x} {kind} {name}");
             }
-            ControlFlow::Continue(())
+            match table.len() > MOST_TEXT {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         });
         Symbols::parse(table.as_bytes()).ok()
     }
@@ -149,6 +155,10 @@ impl<'a> Kallsyms<'a> {
         // A length above 127 has a second byte, with the upper bits.
         if len > 127 {
             len = len & 127 | usize::from(stream.take(1)?[0]) << 7;
+        }
+        // Each token has a letter.
+        if len > LONGEST {
+            return None;
         }
         for token in stream.take(len)? {
             name.extend_from_slice(self.tokens.get(usize::from(*token))?);

@@ -17,7 +17,8 @@ use crate::Unpack;
 /// given together are one image.
 ///
 /// Finds the log that every Linux has in its memory (5.10 and later, x86-64 and arm64). The machine
-/// needs no preparation.
+/// needs no preparation. The first line is the cause of the crash. A line marks the place where each
+/// console had stopped.
 ///
 /// Finds the region and its parameters, and explains the evidence
 /// on stderr with -v.
@@ -45,7 +46,7 @@ pub struct Args {
 
     /// Decode every region in an image, not only the likeliest with records. List doubtful places,
     /// where ordinary data may resemble an empty region. Also show records of log rings that were
-    /// already printed
+    /// already printed, and traces beside a log of Linux
     #[arg(long)]
     pub(super) all: bool,
 

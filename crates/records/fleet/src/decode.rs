@@ -1,8 +1,9 @@
 //! One input as rows of the tables.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read, Seek};
 use std::ops::Range;
 use std::path::Path;
@@ -48,6 +49,9 @@ const LARGE_RECORD: usize = 1 << 20;
 
 /// Maximum number of ramoops regions of an input.
 const MOST_REGIONS: usize = 64;
+
+/// Number of records of a ramoops log that must occur in a ring for both to be of one boot.
+const SHARED: usize = 8;
 
 /// Maximum length of a line in bytes. A longer one becomes several rows.
 const LONGEST_LINE: usize = 16 << 10;
@@ -182,6 +186,8 @@ struct Dump<'a> {
     sent: Result<()>,
     facts: Facts,
     kernel: CrashedKernel,
+    /// Records of each log of ramoops: hashes of their times and texts.
+    ramoops: Vec<Vec<u64>>,
 }
 
 /// Columns that all lines of a log share.
@@ -205,6 +211,7 @@ impl<'a> Dump<'a> {
             sent: Ok(()),
             facts: Facts::default(),
             kernel: CrashedKernel::default(),
+            ramoops: Vec::new(),
         }
     }
 
@@ -424,6 +431,7 @@ impl<'a> Dump<'a> {
         }
         self.facts.decoded += bytes.len() as u64;
         let (mut at, mut sequence, mut uptime) = (0, 0, None);
+        let mut records = Vec::new();
         while at < bytes.len() && !self.is_stopped() {
             let rest = first(&bytes[at..], LONGEST_LINE);
             let end = memchr::memchr(b'\n', rest);
@@ -438,6 +446,7 @@ impl<'a> Dump<'a> {
                     self.kernel.read_line(words);
                 }
                 uptime = prefix.time.or(uptime);
+                records.extend(prefix.time.map(|time| hash(time, words)));
             }
             let shown = (!self.options.redact).then_some(words);
             self.push(
@@ -460,6 +469,7 @@ impl<'a> Dump<'a> {
             at += raw.len() + usize::from(end.is_some());
         }
         self.facts.uptime = self.facts.uptime.max(uptime);
+        self.ramoops.push(records);
         parser.finish()
     }
 
@@ -470,6 +480,7 @@ impl<'a> Dump<'a> {
         self.facts.damaged += u32::try_from(damaged).unwrap_or(u32::MAX);
         let columns = self.log("printk", Trust::Unchecked, None);
         let mut parser = Parser::default();
+        let mut records = HashMap::new();
         for message in log.messages() {
             if self.is_stopped() {
                 return;
@@ -481,6 +492,14 @@ impl<'a> Dump<'a> {
             let text = readable(&message.text);
             // Other logs have microseconds, by which their reports are compared.
             let time = i64::try_from(message.time_ns).unwrap_or(i64::MAX);
+            if !self.ramoops.is_empty() {
+                for line in text.lines() {
+                    let place = records.len();
+                    records
+                        .entry(hash(time - time % 1000, line))
+                        .or_insert(place);
+                }
+            }
             // A program may write lines that look like a panic.
             let lines = text.lines().filter(|_| message.is_of_kernel());
             for line in lines {
@@ -510,8 +529,11 @@ impl<'a> Dump<'a> {
                 ],
             );
         }
+        // ramoops may be of an earlier boot.
+        self.kernel.boot = u32::from(!self.ramoops.iter().any(|log| is_part(log, &records)));
         self.kernel
             .add(parser.finish(), columns.trust, columns.time);
+        self.kernel.boot = 0;
     }
 
     fn log_ring(&mut self, ring: &LogRing<'_>) {
@@ -1166,6 +1188,25 @@ pub fn tables(source: Source<'_>, options: &Options) -> Result<[Vec<RecordBatch>
         Ok(())
     })?;
     Ok(all)
+}
+
+/// Returns a hash of a record's time and text.
+fn hash(time: i64, text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (time, text).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns whether enough records of a log occur in a ring, in their order. `ring` has the places of
+/// its records.
+fn is_part(log: &[u64], ring: &HashMap<u64, usize>) -> bool {
+    let mut next = 0;
+    let shared = log.iter().filter(|record| {
+        let place = ring.get(record).filter(|place| **place >= next);
+        next = place.map_or(next, |place| place + 1);
+        place.is_some()
+    });
+    shared.count() >= SHARED
 }
 
 #[cfg(test)]

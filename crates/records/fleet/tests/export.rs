@@ -12,6 +12,11 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use nostall_fleet::synth::Fleet;
+use nostall_postmortem::discovery::Discovery;
+use nostall_postmortem::memory::Memory;
+use nostall_pstore::{
+    DumpHeader, FTRACE_PER_CPU, Layout, LinuxVersion, Matches, Params, Ram, Zone, ZoneOrder,
+};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -1120,5 +1125,90 @@ fn an_error_has_no_character_that_controls_a_terminal() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(!error.contains('\x1b'), "{error:?}");
+    }
+}
+
+/// Returns a region of ramoops with a panic's log.
+fn region(log: &str) -> Vec<u8> {
+    let layout = Layout::new(&Params {
+        mem_size: 0x2_0000,
+        record_size: 0x8000,
+        console_size: 0,
+        ftrace_size: 0,
+        pmsg_size: 0,
+        ecc: 0,
+        cpus: 1,
+        flags: FTRACE_PER_CPU,
+        zone_order: ZoneOrder::Linux6_2,
+    });
+    let mut memory = vec![0; 0x2_0000];
+    for (place, memory) in layout.unwrap().split(Ram::of(&mut memory)) {
+        let linux = LinuxVersion::new(6, 1, 0);
+        let (mut zone, _) = Zone::attach(memory, place.kind, linux, None).unwrap();
+        if place.index == 0 {
+            let mut room = vec![0; place.division.data()];
+            let header = DumpHeader {
+                seconds: 1_700_000_000,
+                ..DumpHeader::PANIC
+            };
+            let mut matches = Box::new(Matches::new());
+            zone.write_dmesg_deflated(&header, log.as_bytes(), &mut matches, &mut room);
+        }
+    }
+    memory
+}
+
+#[test]
+fn a_crash_in_the_ring_and_in_ramoops_is_one_row_if_eight_records_are_in_both() {
+    const RING: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../postmortem/tests/fixtures/printk-ring/6.1.lime.gz"
+    );
+    let memory = Memory::open(RING).unwrap();
+    let logs = Discovery::new(&memory).kernel_logs(&[]);
+    let lines: Vec<_> = logs[0].messages().collect();
+    let dump = |log: &str| {
+        let mut dump = Vec::new();
+        let mut range = |start: u64, bytes: &[u8]| {
+            dump.extend(b"EMiL\x01\0\0\0");
+            dump.extend(start.to_le_bytes());
+            dump.extend((start + bytes.len() as u64 - 1).to_le_bytes());
+            dump.extend([0; 8]);
+            dump.extend(bytes);
+        };
+        for (start, bytes) in memory.data() {
+            range(start, &bytes);
+        }
+        range(0xf000_0000, &region(log));
+        dump
+    };
+    let panic = lines
+        .iter()
+        .position(|it| it.text.starts_with(b"Kernel panic - not"));
+    let panic = panic.unwrap();
+    // The log of ramoops from a record on. Records before the panic may be of another boot.
+    let log = |first: usize, shift: u64| {
+        let lines = (first..=panic).map(|nth| {
+            let shift = if nth < panic { shift } else { 0 };
+            let micros = lines[nth].time_ns / 1000 + shift;
+            let text = String::from_utf8_lossy(&lines[nth].text);
+            let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+            format!("<0>[{seconds:5}.{micros:06}] {text}\n")
+        });
+        lines.collect::<String>()
+    };
+    for (first, shift, wanted) in [
+        (panic - 40, 0, 1),
+        (panic - 7, 0, 1),
+        // Seven records, and records of an earlier boot.
+        (panic - 6, 0, 2),
+        (panic - 40, 1, 2),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let (image, out) = (folder.path().join("image"), folder.path().join("out"));
+        fs::write(&image, dump(&log(first, shift))).unwrap();
+        export(&out, &[], &[&image]);
+        let crashes = rows(&out, "crashes");
+        assert_eq!(texts(&crashes, "reason").len(), wanted, "{first}, {shift}");
     }
 }

@@ -229,7 +229,17 @@ impl Job<'_> {
         for (output, parts) in others {
             outcome = self.parts(&shown, output, parts, outcome)?;
         }
-        let none = || no_region(&image, &discovery, input, args.swap, regions.unlisted);
+        let none = || {
+            let within = args.region.window();
+            no_region(
+                &image,
+                &discovery,
+                input,
+                args.swap,
+                within,
+                regions.unlisted,
+            )
+        };
         let mut outcome = outcome.unwrap_or_else(|| Outcome::none(Status::None, none()));
         if let Err(error) = image.check() {
             let message = format!("{input}: {error}");
@@ -713,6 +723,7 @@ fn no_region(
     discovery: &Discovery<'_>,
     input: &Input,
     swap: Option<Swap>,
+    within: Range<u64>,
     doubtful: usize,
 ) -> String {
     if swap.is_none()
@@ -729,12 +740,21 @@ fn no_region(
         1 => " (1 place is in doubt: --all lists it)".to_owned(),
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
-    let size = image.segments().iter().map(|segment| segment.len).sum();
-    let (format, size) = (image.format(), bytes(size));
+    let format = image.format();
+    let place = match within {
+        Range {
+            start: 0,
+            end: u64::MAX,
+        } => {
+            let size = image.segments().iter().map(|segment| segment.len).sum();
+            format!("in {} of memory ({format})", bytes(size))
+        }
+        Range { start, end } => format!("from {start:#x} to {end:#x}"),
+    };
     let instead = seen_instead(image, discovery).map_or(String::new(), |seen| format!(" {seen};"));
     format!(
-        "{input}: no log of Linux 5.10 or later, no ramoops region{doubtful}, no log ring and no trace in {size} of \
-         memory ({format});{instead} if you know where a region is, give its sizes: --offset, --record-size and so on \
+        "{input}: no log of Linux 5.10 or later, no ramoops region{doubtful}, no log ring and no trace {place};\
+         {instead} if you know where a region is, give its sizes: --offset, --record-size and so on \
          (see --help)"
     )
 }

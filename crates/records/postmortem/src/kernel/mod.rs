@@ -35,6 +35,8 @@ pub struct CrashedKernel {
     pub build_id: Option<Fact>,
     /// Distance of the kernel above its linked address.
     pub offset: Option<KernelOffset>,
+    /// Number of the boot of the logs that are added. Only logs of one boot share their reports.
+    pub boot: u32,
     causes: Vec<Cause>,
 }
 
@@ -69,6 +71,8 @@ pub struct Cause {
     pub trust: Trust,
     /// Microseconds since 1970 at which the log was stored, if its record has them.
     pub time: Option<i64>,
+    /// Number of the boot.
+    pub boot: u32,
 }
 
 impl CrashedKernel {
@@ -160,15 +164,21 @@ impl CrashedKernel {
         self.offset = self.offset.or(offset);
     }
 
-    /// Adds the panics and oopses of a log. If two logs have the same report, the one with a panic
+    /// Adds the panics and oopses of a log. If two logs of a boot have the same report, the one with a panic
     /// stays, or else the one with the longer stack. `time` is that of [`Cause::time`].
     pub fn add(&mut self, crashes: Vec<Crash>, trust: Trust, time: Option<i64>) {
         let weight = |crash: &Crash| (crash.panic.is_some(), crash.stack.len());
         for crash in crashes {
-            let cause = Cause { crash, trust, time };
+            let boot = self.boot;
+            let cause = Cause {
+                crash,
+                trust,
+                time,
+                boot,
+            };
             let is_full = self.causes.len() >= crash::MOST_CRASHES;
             let mut causes = self.causes.iter_mut();
-            match causes.find(|known| known.crash.is_same(&cause.crash)) {
+            match causes.find(|known| known.boot == boot && known.crash.is_same(&cause.crash)) {
                 Some(known) if weight(&known.crash) >= weight(&cause.crash) => {}
                 Some(known) => *known = cause,
                 None if is_full => {}

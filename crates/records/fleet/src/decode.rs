@@ -440,11 +440,13 @@ impl<'a> Dump<'a> {
             let (prefix, words) = prefix(&lossy);
             let start = lossy.len() - words.len();
             let unverified = within(unverified, at + start..at + raw.len());
-            if is_kernels {
+            if is_kernels && !prefix.is_of_program {
                 parser.line(words, prefix.time);
                 if unverified.is_empty() {
                     self.kernel.read_line(words);
                 }
+            }
+            if is_kernels {
                 uptime = prefix.time.or(uptime);
                 records.extend(prefix.time.map(|time| hash(time, words)));
             }
@@ -501,8 +503,8 @@ impl<'a> Dump<'a> {
                 }
             }
             // A program may write lines that look like a panic.
-            let lines = text.lines().filter(|_| message.is_of_kernel());
-            for line in lines {
+            let first = text.lines().next().filter(|_| message.is_of_kernel());
+            if let Some(line) = first {
                 self.kernel.read_line(line);
                 parser.line(line, Some(time - time % 1000));
             }

@@ -254,14 +254,16 @@ impl<'a> Decoded<'a> {
     }
 
     /// Adds the release, the build and the panics of the logs, of which the kernel's facts are those
-    /// of verified bytes.
+    /// of verified bytes. A console counts only if no dmesg record has a panic: its lines do not tell
+    /// whether a program wrote them.
     pub fn tell(&self, kernel: &mut CrashedKernel) {
+        let mut has_crash = false;
         for record in self.records() {
             let (text, header) = match &record.content {
                 Content::Dmesg(dmesg) if dmesg.packing != Packing::Packed => {
                     (&dmesg.text, dmesg.header)
                 }
-                Content::Console(text) => (text, None),
+                Content::Console(text) if !has_crash => (text, None),
                 _ => continue,
             };
             let mut verified = text.bytes.clone();
@@ -269,18 +271,25 @@ impl<'a> Decoded<'a> {
                 verified[range.clone()].fill(0);
             }
             for line in String::from_utf8_lossy(&verified).lines() {
-                kernel.read_line(prefix(line).1);
+                let (prefix, line) = prefix(line);
+                if !prefix.is_of_program {
+                    kernel.read_line(line);
+                }
             }
             let mut parser = Parser::default();
             for line in String::from_utf8_lossy(&text.bytes).lines() {
                 let (prefix, line) = prefix(line);
-                parser.line(line, prefix.time);
+                if !prefix.is_of_program {
+                    parser.line(line, prefix.time);
+                }
             }
             let time = header.and_then(|header| {
                 let micros = i64::try_from(header.micros).ok()?;
                 header.seconds.checked_mul(1_000_000)?.checked_add(micros)
             });
-            kernel.add(parser.finish(), record.trust, time);
+            let crashes = parser.finish();
+            has_crash |= !crashes.is_empty();
+            kernel.add(crashes, record.trust, time);
         }
     }
 

@@ -167,7 +167,7 @@ impl RamLayout {
     }
 
     /// Returns whether the kernel's page tables can be used.
-    pub(super) const fn has_tables(&self) -> bool {
+    pub(crate) const fn has_tables(&self) -> bool {
         self.has_tables
     }
 
@@ -186,6 +186,12 @@ impl RamLayout {
         };
         map.start_of_high(size, searches)
             .map_or(self, |low| Self::split(low, size))
+    }
+
+    /// Returns whether RAM starts at 0, or has its own addresses. A program that forges a kernel in its
+    /// memory does not know where that is.
+    pub(crate) fn starts_at_0(&self) -> bool {
+        self.parts.first().is_none_or(|part| part.physical == 0)
     }
 
     /// Returns the place of a physical address in the dump, and the number of bytes of `len` that

@@ -17,10 +17,10 @@ use crate::Unpack;
 /// given together are one image.
 ///
 /// Finds the log that every Linux has in its memory (5.10 and later, x86-64 and arm64). The machine
-/// needs no preparation. The first line is the cause of the crash. A line marks the place where each
-/// console had stopped.
+/// needs no preparation. The first line of text is the cause of the crash, if the log has one. A line
+/// marks the place where each console had stopped, if that is known.
 ///
-/// Finds the region and its parameters, and explains the evidence
+/// Finds the region of ramoops and its parameters, and explains the evidence
 /// on stderr with -v.
 ///
 /// An option for the region's division (a zone's size, ECC, CPUs, flags or Linux's version) replaces
@@ -44,9 +44,9 @@ pub struct Args {
     #[arg(value_name = "IMAGE", required = true)]
     pub(super) images: Vec<PathBuf>,
 
-    /// Decode every region in an image, not only the likeliest with records. List doubtful places,
-    /// where ordinary data may resemble an empty region. Also show records of log rings that were
-    /// already printed, and traces beside a log of Linux
+    /// Decode every ramoops region and every log of Linux in an image, not only the likeliest with
+    /// records. List doubtful places, where ordinary data may resemble an empty region. Also show
+    /// banners, records of log rings that were already printed, and traces beside a log of Linux
     #[arg(long)]
     pub(super) all: bool,
 
@@ -175,6 +175,9 @@ be half written, because writing stopped there. (unverified) marks one whose byt
 
 JSON: each line is an object with a type.
 crates/records/postmortem/JSON.md explains every word.
+  cause      the panic or oops that ended the machine
+  kernel_log, kernel_message
+             a log of Linux, and each of its records
   region     a decoded region: file, start, geometry, reasons and doubts
   record     kind, trust, stored_bytes, ecc; text with unverified ranges, or the
              number of calls
@@ -188,7 +191,8 @@ crates/records/postmortem/JSON.md explains every word.
   end        the end of an image: file, status, records, message
 
 Linux: the files have no marks. With -v, trust levels and ranges go to stderr.
-Three kinds of files are nostall's own:
+These files are nostall's own:
+  dmesg.txt            Linux's log, as dmesg --raw prints it
   log-nostall-N        a log ring: the lines that the console would have shown
   trace-nostall-N      a trace of nostall-trace: its function graph
   ftrace-ring-N.trace  a ring buffer: the file `trace` after the next boot

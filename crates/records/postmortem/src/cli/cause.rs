@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use nostall_pstore::Trust;
 use serde::Serialize;
 
-use super::escape::escape;
 use super::json::{About, escaped};
 use super::output::Style;
 use super::text;
@@ -20,11 +19,11 @@ pub fn text(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let crash = &cause.crash;
-    let reason = escape(crash.reason.as_bytes());
+    let reason = shown(&crash.reason);
     let mut line = match &crash.panic {
-        None => reason.into_owned(),
+        None => reason,
         Some(panic) => {
-            let panic = escape(panic.as_bytes());
+            let panic = shown(panic);
             // The report's first line is the panic's own, or that of the oops before it.
             match crash.reason.contains("Kernel panic") {
                 true => format!("panic: {panic}"),
@@ -36,7 +35,7 @@ pub fn text(
         line += &format!(", CPU {cpu}");
     }
     if let Some(task) = &crash.task {
-        line += &format!(", task {}", escape(task.as_bytes()));
+        line += &format!(", task {}", shown(task));
     }
     if let Some(uptime) = crash.uptime {
         let tenths = uptime / 100_000_000;
@@ -49,6 +48,14 @@ pub fn text(
         line += ", unverified";
     }
     text::heading(&format!("{before}{line}"), style, out)
+}
+
+/// Returns a text of the crashed machine with the escapes of its log.
+fn shown(text: &str) -> String {
+    let mut shown = Vec::new();
+    // A vector takes all bytes.
+    let _ = text::passage(text.as_bytes(), false, &mut shown);
+    String::from_utf8_lossy(&shown).into_owned()
 }
 
 /// Writes the cause as a line of JSON.

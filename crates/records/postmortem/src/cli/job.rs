@@ -146,7 +146,8 @@ impl Job<'_> {
         let mut outcome = None;
         let mut kernel = CrashedKernel::default();
         let is_printed = args.out.is_none();
-        let mut early = is_printed.then(|| kernel_logs::of_header(&image)).flatten();
+        let goes_first = is_printed && args.region.is_whole();
+        let mut early = goes_first.then(|| kernel_logs::of_header(&image)).flatten();
         if let Some(log) = &mut early {
             log.prepare(None);
             log.tell(&mut kernel);
@@ -184,7 +185,7 @@ impl Job<'_> {
             match first {
                 // A region may be of an earlier boot.
                 Some(log) => log.tell(&mut kernel),
-                None => self.tell(&image, &regions.decode, &mut kernel),
+                None => self.tell(&image, regions.decode.first(), &mut kernel),
             }
             self.cause(&kernel, &image, input)?;
         }
@@ -314,12 +315,11 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the panics of the regions' records.
-    fn tell(&self, image: &Memory, regions: &[Meant], kernel: &mut CrashedKernel) {
+    /// Adds the panics of a region's records.
+    fn tell(&self, image: &Memory, region: Option<&Meant>, kernel: &mut CrashedKernel) {
         let (args, unpack) = (self.args, self.args.compression.unwrap_or_default());
-        let regions = regions.iter().cloned();
-        let regions = regions.filter_map(|meant| meant.read(image, &args.region).ok());
-        for region in regions {
+        let region = region.and_then(|meant| meant.clone().read(image, &args.region).ok());
+        if let Some(region) = region {
             let (bytes, geometry) = (&region.bytes, &region.geometry);
             Decoded::partly(bytes, geometry, args.writer.into(), unpack).tell(kernel);
         }

@@ -92,6 +92,13 @@ impl<'a> Log<'a> {
                 text += &format!(", {number} {are}");
             }
         }
+        if self.found.is_early {
+            text += ", followed by a larger ring whose records the image lacks";
+        }
+        if self.others > 0 {
+            let others = counted(self.others as u64, "other log");
+            text += &format!("; {others} in the image: --all shows all");
+        }
         text
     }
 
@@ -137,14 +144,7 @@ impl Part for Log<'_> {
     }
 
     fn describe(&self) -> String {
-        let mut text = format!("Linux's log at {:#x}: {}", self.address(), self.counts());
-        if self.others > 0 {
-            text += &format!(
-                "; {} in doubt: --all shows them",
-                counted(self.others as u64, "other log")
-            );
-        }
-        text
+        format!("Linux's log at {:#x}: {}", self.address(), self.counts())
     }
 
     fn prepare(&mut self, _: Option<&Symbols>) {
@@ -164,6 +164,9 @@ impl Part for Log<'_> {
         let mut lines = vec![format!("found by {}; {}", found.source, found.ram_layout())];
         if let Some(offset) = found.info.kernel_offset() {
             lines.push(format!("kernel offset {offset:#x}, from {}", found.source));
+        }
+        if self.consoles.is_none() {
+            lines.push("it is unknown which records the consoles had printed".to_owned());
         }
         for ConsoleProgress {
             name,
@@ -254,6 +257,8 @@ impl Part for Log<'_> {
                 .info
                 .kernel_offset()
                 .map(|offset| format!("{offset:#x}")),
+            other_logs: self.others,
+            is_early: self.found.is_early,
             consoles: self.consoles.as_ref().map(|consoles| {
                 let consoles = consoles.iter();
                 consoles.map(|it| (&*it.name, it.next_sequence)).collect()
@@ -362,6 +367,8 @@ struct LogLine<'a> {
     release: Option<&'a str>,
     build_id: Option<&'a str>,
     kernel_offset: Option<String>,
+    other_logs: usize,
+    is_early: bool,
     /// Name and next sequence number of each console.
     consoles: Option<BTreeMap<&'a str, u64>>,
     records: u64,

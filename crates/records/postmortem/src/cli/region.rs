@@ -106,6 +106,26 @@ impl Sizes {
 }
 
 impl Args {
+    /// Returns whether a part of the division is given, which replaces the search.
+    fn has_division(&self) -> bool {
+        let sizes = &self.sizes;
+        let numbers = [
+            sizes.record_size,
+            sizes.console_size,
+            sizes.ftrace_size,
+            sizes.pmsg_size,
+            sizes.ecc,
+            self.cpus,
+        ];
+        let is_given = sizes.flags.is_some() || self.linux_version.is_some();
+        is_given || numbers.iter().any(Option::is_some)
+    }
+
+    /// Returns whether all of the image is searched.
+    pub fn is_whole(&self) -> bool {
+        !self.has_division() && self.offset.is_none() && self.size.is_none()
+    }
+
     /// Returns the addresses to search.
     pub fn window(&self) -> Range<u64> {
         let start = self.offset.unwrap_or(0);
@@ -323,17 +343,7 @@ pub fn find<'a>(image: &'a Memory, args: &Args, all: bool) -> Result<(Regions<'a
         true => Discovery::of_all_kinds,
         false => Discovery::within,
     };
-    let sizes = &args.sizes;
-    let numbers = [
-        sizes.record_size,
-        sizes.console_size,
-        sizes.ftrace_size,
-        sizes.pmsg_size,
-        sizes.ecc,
-        args.cpus,
-    ];
-    if sizes.flags.is_some() || args.linux_version.is_some() || numbers.iter().any(Option::is_some)
-    {
+    if args.has_division() {
         let regions = Regions {
             decode: vec![Meant::Given(given(image, args)?)],
             others: Vec::new(),

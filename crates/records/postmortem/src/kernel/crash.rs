@@ -193,11 +193,8 @@ enum Stack {
 impl Parser {
     /// Reads a line, without its level and time.
     pub fn line(&mut self, line: &str, uptime: Option<i64>) {
-        let panic = may_have_words(line).then(|| line.find("Kernel panic - not syncing"));
-        if let Some(at) = panic.flatten()
-            && !line.contains("end Kernel panic")
-        {
-            let message = line[at + 26..].trim_start_matches(':').trim();
+        if let Some(message) = line.trim_start().strip_prefix("Kernel panic - not syncing") {
+            let message = message.trim_start_matches(':').trim();
             return self.panic(line, message, uptime);
         }
         if let Some(class) = class_of(line) {
@@ -224,8 +221,9 @@ impl Parser {
     fn close(&mut self) {
         if let Some(crash) = self.open.take()
             && crash.is_crash()
-            && self.crashes.len() < MOST_CRASHES
         {
+            // The last one ended the machine.
+            self.crashes.truncate(MOST_CRASHES - 1);
             self.crashes.push(crash);
         }
         self.stack = Stack::Before;
@@ -323,6 +321,9 @@ fn may_have_words(line: &str) -> bool {
 /// Returns the class of a report that starts with a line; `None` for any other line.
 fn class_of(line: &str) -> Option<&'static str> {
     let line = line.trim_start();
+    if is_about_program(line) {
+        return None;
+    }
     let starts = |words: &str| line.starts_with(words);
     let may_have = may_have_words(line);
     let has = |words: &str| may_have && line.contains(words);
@@ -345,6 +346,17 @@ fn class_of(line: &str) -> Option<&'static str> {
         () if starts("Oops: ") || starts("Oops [#") || starts("Internal error: ") => "oops",
         () => return None,
     })
+}
+
+/// Returns whether a line starts with a program's name and its ID, as in `cat[77]: segfault`. The
+/// program chooses that name.
+fn is_about_program(line: &str) -> bool {
+    /// Maximum length of the name (`TASK_COMM_LEN` in Linux).
+    const NAME: usize = 16;
+
+    let id = line.find('[').filter(|at| *at < NAME);
+    let id = id.and_then(|at| line[at + 1..].split_once(']'));
+    id.is_some_and(|(id, _)| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn class_of_panic(message: &str) -> &'static str {
@@ -663,6 +675,14 @@ mod tests {
                    Tainted: [D]=DIE, [W]=WARN\n";
         assert_eq!(crashes(log)[0].taint.as_deref(), Some("DW"));
         assert_eq!(crashes("Oops\nCall Trace:\n f+0x1/0x2\n"), []);
+        // A program chooses its name, and the names of its files.
+        for log in [
+            "Oops: hi[612]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]\n",
+            "cat[612]: segfault at 0 ip 0 sp 0 error 4 in Kernel panic - not syncing: x[0+0]\n",
+            "kernel BUG at x[7]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]\n",
+        ] {
+            assert_eq!(crashes(log), [], "{log}");
+        }
         for line in [
             "",
             "?",

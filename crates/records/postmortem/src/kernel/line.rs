@@ -5,6 +5,8 @@
 pub struct Prefix {
     /// Syslog level, 0 to 7.
     pub level: Option<i32>,
+    /// Whether a program wrote the record: Linux refuses the kernel's facility to programs.
+    pub is_of_program: bool,
     /// Nanoseconds since boot.
     pub time: Option<i64>,
     /// CPU, if the kernel prints it (`CONFIG_PRINTK_CALLER`).
@@ -19,6 +21,7 @@ pub fn prefix(line: &str) -> (Prefix, &str) {
         && let Ok(number) = level.parse::<u16>()
     {
         prefix.level = Some(i32::from(number & 7));
+        prefix.is_of_program = number > 7;
         rest = after;
     }
     if let Some((time, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
@@ -54,7 +57,12 @@ mod tests {
 
     #[test]
     fn a_line_has_the_level_time_and_cpu_that_its_kernel_printed() {
-        let prefix_of = |level, time, cpu| Prefix { level, time, cpu };
+        let prefix_of = |level, time, cpu| Prefix {
+            level,
+            time,
+            cpu,
+            is_of_program: false,
+        };
         for (line, wanted, text) in [
             (
                 "<6>[    1.234567] x",
@@ -63,7 +71,10 @@ mod tests {
             ),
             (
                 "<12>[    1.000000] x",
-                prefix_of(Some(4), Some(1_000_000_000), None),
+                Prefix {
+                    is_of_program: true,
+                    ..prefix_of(Some(4), Some(1_000_000_000), None)
+                },
                 "x",
             ),
             (

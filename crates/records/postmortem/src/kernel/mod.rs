@@ -113,12 +113,12 @@ impl CrashedKernel {
         release.is_some() && release == text(other.release()) && are_same
     }
 
-    /// Returns the cause of the machine's end: the last panic, or else the first oops.
+    /// Returns the cause of the machine's end: the last panic, or else the last oops.
     pub fn cause(&self) -> Option<&Cause> {
         let panics = self.causes.iter();
         let panics = panics.filter(|cause| cause.crash.panic.is_some());
         let last = panics.max_by_key(|cause| (cause.time, cause.crash.uptime));
-        last.or(self.causes.first())
+        last.or(self.causes.last())
     }
 
     /// Reads a whole log, whose lines start with their level and time.
@@ -126,8 +126,10 @@ impl CrashedKernel {
         let mut parser = Parser::default();
         for line in log.lines() {
             let (prefix, text) = prefix(line);
-            self.read_line(text);
-            parser.line(text, prefix.time);
+            if !prefix.is_of_program {
+                self.read_line(text);
+                parser.line(text, prefix.time);
+            }
         }
         self.offset = self.offset.or_else(|| KernelOffset::of_log(log.as_bytes()));
         self.add(parser.finish(), trust, None);
@@ -176,13 +178,15 @@ impl CrashedKernel {
                 time,
                 boot,
             };
-            let is_full = self.causes.len() >= crash::MOST_CRASHES;
             let mut causes = self.causes.iter_mut();
             match causes.find(|known| known.boot == boot && known.crash.is_same(&cause.crash)) {
                 Some(known) if weight(&known.crash) >= weight(&cause.crash) => {}
                 Some(known) => *known = cause,
-                None if is_full => {}
-                None => self.causes.push(cause),
+                None => {
+                    // The last one ended the machine.
+                    self.causes.truncate(crash::MOST_CRASHES - 1);
+                    self.causes.push(cause);
+                }
             }
         }
         self.causes.sort_by_key(|cause| cause.crash.uptime);
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_that_is_full_of_crashes_has_the_first_thousand() {
+    fn a_log_that_is_full_of_crashes_has_the_first_ones_and_the_last() {
         let mut kernel = CrashedKernel::default();
         for from in [0, 2000] {
             let log = (from..from + 2000).fold(String::new(), |log, number| {
@@ -203,7 +207,8 @@ mod tests {
             kernel.read_log(&log, Trust::Unchecked);
         }
         assert_eq!(kernel.causes().len(), 1000);
-        assert_eq!(kernel.causes()[999].crash.uptime, Some(999_000_000_000));
+        assert_eq!(kernel.causes()[998].crash.uptime, Some(998_000_000_000));
+        assert_eq!(kernel.causes()[999].crash.uptime, Some(3_999_000_000_000));
     }
 
     #[test]

@@ -81,5 +81,6 @@ pub(super) fn read(
         });
         at = space.word(console.checked_add(node)?)?;
     }
-    Some(consoles)
+    // A log without any console is rarer than a damaged list.
+    (!consoles.is_empty()).then_some(consoles)
 }

@@ -25,7 +25,7 @@ pub use message::{Caller, KernelMessage, LostText, MessageState};
 use crate::address_space::{AddressSpace, RamLayout};
 use crate::discovery::Discovery;
 use crate::kallsyms::Kallsyms;
-use crate::kernel::{CrashedKernel, Parser};
+use crate::kernel::{CrashedKernel, Evidence, Parser};
 use crate::symbols::Symbols;
 use crate::vmcoreinfo::{InfoSource, Vmcoreinfo};
 use ring::{NoMessage, Ring};
@@ -56,6 +56,8 @@ pub struct KernelLog<'a> {
     pub source: InfoSource,
     /// Numbers of its records.
     pub counts: Counts,
+    /// Whether the dump has the header of a larger ring, but not its records, which may follow these.
+    pub is_early: bool,
     space: AddressSpace<'a>,
     ring: Ring,
     /// The ring of the early boot, if the kernel replaced it by a larger one.
@@ -82,8 +84,8 @@ pub struct Counts {
 }
 
 impl<'a> Discovery<'a> {
-    /// Returns the logs of Linux outside `besides`: that of the dump's header first, then the one with
-    /// most records.
+    /// Returns the logs of Linux outside `besides`. That of the dump's header is the first. Logs
+    /// with page tables follow, and of these the one with most records.
     pub fn kernel_logs(&self, besides: &[Range<u64>]) -> Vec<KernelLog<'a>> {
         let memory = self.memory.container();
         let mut logs = Vec::<KernelLog<'a>>::new();
@@ -106,8 +108,11 @@ impl<'a> Discovery<'a> {
             logs = self.logs_by_structure(besides, &mut left);
         }
         logs.sort_by_key(|log| {
+            let layout = log.ram_layout();
             (
                 log.source != InfoSource::Header,
+                !layout.has_tables(),
+                !layout.starts_at_0(),
                 Reverse(log.counts.records),
             )
         });
@@ -133,6 +138,7 @@ impl<'a> KernelLog<'a> {
             info: info.clone(),
             source,
             counts: Counts::default(),
+            is_early: false,
             space,
             ring,
             early,
@@ -207,10 +213,16 @@ impl<'a> KernelLog<'a> {
         let mut parser = Parser::default();
         for message in self.messages().filter(KernelMessage::is_of_kernel) {
             let time = i64::try_from(message.time_ns).unwrap_or(i64::MAX);
-            for line in String::from_utf8_lossy(&message.text).lines() {
+            let text = String::from_utf8_lossy(&message.text);
+            // A further line may be from the name of a program. The first banner is the kernel's.
+            let line = text.lines().next().unwrap_or_default();
+            if kernel
+                .release()
+                .is_none_or(|it| it.evidence != Evidence::Log)
+            {
                 kernel.read_line(line);
-                parser.line(line, Some(time - time % 1000));
             }
+            parser.line(line, Some(time - time % 1000));
         }
         kernel.add(parser.finish(), Trust::Unchecked, None);
     }

@@ -16,6 +16,7 @@ use super::structures::Structures;
 use super::{Counts, KernelLog};
 use crate::address_space::{AddressSpace, MappedPart};
 use crate::discovery::{Discovery, is_apart};
+use crate::kernel::CrashedKernel;
 use crate::memory::container::{Container, read};
 use crate::memory::run::Run;
 use crate::vmcoreinfo::{InfoSource, Vmcoreinfo};
@@ -64,6 +65,12 @@ impl<'a> Discovery<'a> {
             if !found.iter().any(|known| known.log.address == header.at) {
                 found.extend(header.log(memory, distance, left));
             }
+        }
+        let is_found = |header: &&Header| found.iter().any(|it| it.log.address == header.at);
+        let lost = headers.iter().filter(|header| !is_found(header));
+        let lost = lost.map(|header| header.ring.count()).max();
+        for found in &mut found {
+            found.log.is_early = lost > Some(found.log.ring.count());
         }
         let larger: Vec<_> = found.iter().map(|it| it.larger(memory, &found)).collect();
         let mut found: Vec<_> = found.into_iter().map(Some).collect();
@@ -271,6 +278,7 @@ impl Header {
             info: Vmcoreinfo::of_release(""),
             source: InfoSource::Structure(size),
             counts: Counts::default(),
+            is_early: false,
             space: AddressSpace::of_parts(memory, arrays.to_vec()),
             ring,
             early: None,
@@ -299,14 +307,11 @@ impl KernelLog<'_> {
         agree >= EVIDENCE && agree > contradict
     }
 
-    /// Adds the release in the kernel's own banner.
+    /// Adds the release in the kernel's own banner or report.
     fn with_release(mut self) -> Self {
-        let release = self.messages().find_map(|message| {
-            let text = String::from_utf8(message.text).ok()?;
-            let banner = text.strip_prefix("Linux version ")?;
-            let release = banner.split_whitespace().next()?;
-            (message.facility == 0).then(|| release.to_owned())
-        });
+        let mut kernel = CrashedKernel::default();
+        self.tell(&mut kernel);
+        let release = kernel.release().map(|release| release.text);
         self.info = Vmcoreinfo::of_release(&release.unwrap_or_default());
         self
     }

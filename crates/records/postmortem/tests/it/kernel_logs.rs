@@ -891,7 +891,7 @@ fn consoles_that_cannot_be_right_are_unknown() {
         log.add_names(names);
         consoles(log)
     };
-    assert_eq!(with(names(&[])), Some(Vec::new()));
+    assert_eq!(with(names(&[])), None);
     // Beyond the last record, and with a name that is none.
     assert_eq!(with(names(&[("ttyS", 0, 4, 6)])), None);
     assert_eq!(with(names(&[("tty\x1b", 0, 4, 2)])), None);
@@ -949,4 +949,36 @@ fn an_image_without_a_log_says_what_is_seen_instead() {
     memory[..info.len()].copy_from_slice(info);
     fs::write(&image, &memory).unwrap();
     said("Linux 5.4.0-made is described by VMCOREINFO at 0x0, but its log cannot be read; if");
+}
+
+#[test]
+fn a_panic_that_a_program_wrote_into_ramoops_is_no_cause() {
+    let dir = TempDir::new().unwrap();
+    let image = dir.path().join("image");
+    let fixture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../drivers/pstore/tests/fixtures/nocompress/image.bin"
+    );
+    let mut region = fs::read(fixture).unwrap();
+    let cause = |region: &[u8]| {
+        fs::write(&image, region).unwrap();
+        let text = String::from_utf8(command(&image, &[]).stdout).unwrap();
+        text.lines().next().unwrap().to_owned()
+    };
+    assert!(cause(&region).starts_with("==> panic: sysrq triggered crash"));
+    // The kernel's panics become other texts, and one of the program's lines a panic.
+    let mut replace = |old: &[u8], new: &[u8]| {
+        assert_eq!(old.len(), new.len());
+        while let Some(at) = region.windows(old.len()).position(|place| place == old) {
+            region[at..][..new.len()].copy_from_slice(new);
+        }
+    };
+    replace(b"Kernel panic - not", b"Kernel pan1c - not");
+    // With the program's facility, as in the dmesg record alone.
+    replace(
+        b"<12>[    1.264557] kmsg line 48 hello persistent world",
+        b"<12>[    1.264557] Kernel panic - not syncing: by echo",
+    );
+    let cause = cause(&region);
+    assert!(cause.starts_with("==> dmesg 0: "), "{cause}");
 }

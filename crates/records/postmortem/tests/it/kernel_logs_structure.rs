@@ -104,11 +104,11 @@ fn the_command_reads_a_raw_file_and_says_how() {
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let line = lines.find(|line| line["type"] == "kernel_log").unwrap();
         assert_eq!(line["found"], found["found by ".len()..]);
-        // The banner of the wrapped one is overwritten.
+        // The banner of the wrapped one is overwritten, and the panic's report has the release.
         let release = match recorded.name {
-            "6.1" => "6.1.0-56-cloud-amd64".into(),
-            "6.1-arm64" => "6.1.0-56-cloud-arm64".into(),
-            _ => serde_json::Value::Null,
+            "6.1" => "6.1.0-56-cloud-amd64",
+            "6.1-arm64" => "6.1.0-56-cloud-arm64",
+            _ => "6.12.117+deb12-cloud-amd64",
         };
         assert_eq!(line["release"], release);
         assert!(line["build_id"].is_null() && line["kernel_offset"].is_null());

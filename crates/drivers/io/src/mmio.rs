@@ -277,6 +277,7 @@ impl Registers for Mmio {
         store16(self.register(offset), raw);
     }
 
+    #[inline]
     fn read32(&self, offset: usize) -> u32 {
         let raw = load32(self.register(offset));
         if self.big() { u32::from_be(raw) } else { raw }

@@ -98,8 +98,8 @@ struct Shown<'a> {
     symbols: Option<&'a Symbols>,
     /// Whether traces are not shown.
     hides_traces: bool,
-    /// Address of the log that was shown before the search.
-    log: Option<u64>,
+    /// The log that was shown before the search.
+    log: Option<&'a dyn Part>,
 }
 
 /// Number of parts in the line for an image.
@@ -203,7 +203,7 @@ impl Job<'_> {
             kernel: &kernel,
             symbols: symbols.as_ref(),
             hides_traces,
-            log: early.as_ref().map(|log| log.address()),
+            log: early.as_deref(),
         };
         for (output, parts) in logs {
             outcome = self.parts(&shown, output, parts, outcome)?;
@@ -268,7 +268,17 @@ impl Job<'_> {
     ) -> Result<Option<Outcome>> {
         self.note_most(parts.len(), output);
         for mut part in parts {
-            let is_shown = output.turn == Turn::First && shown.log == Some(part.address());
+            let early = shown
+                .log
+                .filter(|log| output.turn == Turn::First && log.address() == part.address());
+            if let Some(early) = early {
+                // The search tells of other logs.
+                self.found(part.describe());
+                for line in early.explain() {
+                    self.note(format_args!("{line}"));
+                }
+                continue;
+            }
             part.prepare(shown.symbols);
             if shown.hides_traces && output.turn == Turn::OnDemand {
                 self.found(format!("{}, which --all shows", part.describe()));
@@ -278,9 +288,6 @@ impl Job<'_> {
             self.found(part.describe());
             for line in part.explain() {
                 self.note(format_args!("{line}"));
-            }
-            if is_shown {
-                continue;
             }
             let next = match part.fault(shown.input) {
                 Some(fault) => fault,

@@ -46,15 +46,14 @@ pub(super) fn read(
         Some(member?.1)
     };
     // From Linux 6.2 on a list's node is in the middle of a console.
-    let (head, node) = match (addresses.get(HEADS[0]), member("node")) {
-        (Some(head), Some(node)) => (*head, node),
-        _ => (*addresses.get(HEADS[1])?, member("next")?),
+    let (head, link, before_link) = match (addresses.get(HEADS[0]), member("node")) {
+        (Some(head), Some(node)) => (*head, node, node),
+        _ => (*addresses.get(HEADS[1])?, member("next")?, 0),
     };
-    let is_list = member("node").is_some();
     let mut consoles = Vec::new();
     let mut at = space.word(head)?;
     while at != 0 {
-        let console = if is_list { at.checked_sub(node)? } else { at };
+        let console = at.checked_sub(before_link)?;
         let place = |name: &str| console.checked_add(member(name)?);
         let half = |at: u64| Some(u16::from_le_bytes(*space.read(at, 2)?.first_chunk()?));
         let name = space.read(place("name")?, NAME)?;
@@ -79,7 +78,7 @@ pub(super) fn read(
             },
             next_sequence,
         });
-        at = space.word(console.checked_add(node)?)?;
+        at = space.word(console.checked_add(link)?)?;
     }
     // A log without any console is rarer than a damaged list.
     (!consoles.is_empty()).then_some(consoles)

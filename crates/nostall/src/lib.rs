@@ -8,6 +8,9 @@ mod pstore;
 // Uses Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
+// Uses Linux's tracefs.
+#[cfg(target_os = "linux")]
+mod stalls;
 mod trace;
 // Uses Linux's /dev/port.
 #[cfg(target_os = "linux")]
@@ -34,6 +37,7 @@ nostall decodes crash records and traces, and examines a machine's slow I/O.
   pstore      Plan persistent memory for crash records, and make images of it
   uart        Examine this machine's serial ports
   spi         Measure an SPI bus of this board
+  stalls      Measure what slow I/O costs this machine's Linux
   completions Print completions for a shell
 
 Examples:
@@ -72,6 +76,8 @@ enum Command {
     Run(Moved),
     #[cfg(target_os = "linux")]
     Spi(spi::Args),
+    #[cfg(target_os = "linux")]
+    Stalls(Box<stalls::Args>),
     Trace(trace::Args),
     #[cfg(target_os = "linux")]
     Uart(uart::Args),
@@ -110,6 +116,8 @@ pub fn main() -> ExitCode {
             Command::Run(_) => moved("run")?,
             #[cfg(target_os = "linux")]
             Command::Spi(args) => spi::run(&args)?,
+            #[cfg(target_os = "linux")]
+            Command::Stalls(args) => stalls::run(&args)?,
             Command::Trace(args) => return trace::run(&args),
             #[cfg(target_os = "linux")]
             Command::Uart(args) => uart::run(&args)?,

@@ -4,7 +4,7 @@ pub(crate) mod args;
 mod candidate;
 mod convert;
 mod flame;
-mod input;
+pub(crate) mod input;
 mod memory;
 mod names;
 mod print;

@@ -4,7 +4,10 @@
 //! events become `print` records. Lost records become lost events of their CPU. Functions have
 //! invented addresses, which the file's symbols name.
 
+mod file;
 mod pages;
+
+pub use file::{Description, Recording};
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
@@ -205,25 +208,18 @@ impl Writer {
         for (cpu, time) in self.pages.lost_at_the_end() {
             self.print(cpu, time, 0, "records are missing")?;
         }
-        let pages = self.pages.finish()?;
-        let mut header = header(&self, catalog);
-        header.extend((pages.len() as u32).to_le_bytes());
-        header.extend(b"options  \0");
-        option(&mut header, 4, clock(unit).as_bytes());
-        header.extend([0; 2]);
-        header.extend(b"flyrecord\0");
-        // Pages start at a multiple of their size.
-        let end = header.len() + pages.len() * 16;
-        let mut at = end.next_multiple_of(PAGE);
-        for pages in pages {
-            header.extend((at as u64).to_le_bytes());
-            header.extend((pages as u64 * PAGE as u64).to_le_bytes());
-            at += pages * PAGE;
-        }
-        header.resize(end.next_multiple_of(PAGE), 0);
-        out.write_all(&header)?;
-        self.pages.copy(out)?;
-        out.flush()
+        let symbols = symbols(&self.functions, catalog);
+        let commands = names(&self.tasks, catalog);
+        let description = Description {
+            header_page: header_page().into_bytes(),
+            header_event: HEADER_EVENT.into(),
+            ftrace: formats().into_iter().map(String::into_bytes).collect(),
+            systems: Vec::new(),
+            symbols: symbols.into_bytes(),
+            commands: commands.into_bytes(),
+            clock: clock(unit).into(),
+        };
+        description.write(self.pages.finish()?, out)
     }
 }
 
@@ -259,46 +255,9 @@ fn known_cpu(cpu: u32) -> io::Result<u32> {
 /// Returns the list of clocks, with the trace's in brackets.
 fn clock(unit: TimeUnit) -> &'static str {
     match unit {
-        TimeUnit::Nanoseconds => "[local] global counter\0",
-        TimeUnit::Ticks => "local global [counter]\0",
+        TimeUnit::Nanoseconds => "[local] global counter",
+        TimeUnit::Ticks => "local global [counter]",
     }
-}
-
-fn option(header: &mut Vec<u8>, number: u16, data: &[u8]) {
-    header.extend(number.to_le_bytes());
-    header.extend((data.len() as u32).to_le_bytes());
-    header.extend(data);
-}
-
-/// Returns the file's header up to the names of tasks.
-fn header(writer: &Writer, catalog: &Catalog) -> Vec<u8> {
-    let mut header = b"\x17\x08\x44tracing6\0".to_vec();
-    // Little endian, and a `long` of 8 bytes.
-    header.extend([0, 8]);
-    header.extend((PAGE as u32).to_le_bytes());
-    let mut long = |word: &[u8], text: &str| {
-        header.extend(word);
-        header.extend((text.len() as u64).to_le_bytes());
-        header.extend(text.as_bytes());
-    };
-    long(b"header_page\0", &header_page());
-    long(b"header_event\0", HEADER_EVENT);
-    let formats = formats();
-    let count = (formats.len() as u32).to_le_bytes();
-    for (index, format) in formats.iter().enumerate() {
-        long(if index == 0 { &count } else { b"" }, format);
-    }
-    // No other event systems.
-    header.extend(0_u32.to_le_bytes());
-    let symbols = symbols(&writer.functions, catalog);
-    header.extend((symbols.len() as u32).to_le_bytes());
-    header.extend(symbols.as_bytes());
-    // No stored formats of trace_printk.
-    header.extend(0_u32.to_le_bytes());
-    let names = names(&writer.tasks, catalog);
-    header.extend((names.len() as u64).to_le_bytes());
-    header.extend(names.as_bytes());
-    header
 }
 
 fn header_page() -> String {

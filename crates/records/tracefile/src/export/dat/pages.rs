@@ -19,19 +19,81 @@ const DELTA_BITS: u32 = 27;
 /// Number of bits in a delta, including the record for its upper bits.
 const LONGEST_DELTA: u32 = DELTA_BITS + 32;
 
-/// Pages of all CPUs.
-pub struct Pages {
-    cpus: Vec<Cpu>,
+/// Complete pages of all CPUs, in a file without a name.
+#[derive(Debug)]
+pub struct Spool {
+    page_size: usize,
+    /// Positions of each CPU's pages in the file.
+    cpus: Vec<Vec<u32>>,
     /// Pages of all CPUs, in the order in which they were completed.
     file: BufWriter<File>,
     written: u32,
 }
 
+impl Spool {
+    pub fn new(page_size: usize) -> io::Result<Self> {
+        Ok(Self {
+            page_size,
+            cpus: Vec::new(),
+            file: BufWriter::with_capacity(1 << 18, tempfile::tempfile()?),
+            written: 0,
+        })
+    }
+
+    pub const fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    /// Adds a page. Its length is at most the page size.
+    pub fn push(&mut self, cpu: u32, page: &[u8]) -> io::Result<()> {
+        let cpu = cpu as usize;
+        if cpu >= self.cpus.len() {
+            self.cpus.resize_with(cpu + 1, Vec::new);
+        }
+        self.file.write_all(page)?;
+        let rest = (self.page_size - page.len()) as u64;
+        io::copy(&mut io::repeat(0).take(rest), &mut self.file)?;
+        self.cpus[cpu].push(self.written);
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Returns the number of bytes of all pages.
+    pub const fn len(&self) -> u64 {
+        self.written as u64 * self.page_size as u64
+    }
+
+    /// Returns the number of pages of each CPU.
+    pub fn pages(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.cpus.iter().map(Vec::len)
+    }
+
+    /// Writes the pages, one CPU after another.
+    pub fn copy(self, out: &mut impl Write) -> io::Result<()> {
+        let mut file = self
+            .file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        let mut page = vec![0; self.page_size];
+        for number in self.cpus.iter().flatten() {
+            let at = u64::from(*number) * self.page_size as u64;
+            file.seek(SeekFrom::Start(at))?;
+            file.read_exact(&mut page)?;
+            out.write_all(&page)?;
+        }
+        Ok(())
+    }
+}
+
+/// Pages that are made of records.
+pub struct Pages {
+    cpus: Vec<Cpu>,
+    spool: Spool,
+}
+
 /// Pages of one CPU.
 #[derive(Default)]
 struct Cpu {
-    /// Positions of the completed pages in the file.
-    full: Vec<u32>,
     /// Time of the current page, and its records.
     start: u64,
     data: Vec<u8>,
@@ -60,7 +122,6 @@ impl Cpu {
         if let Some(lost) = lost {
             page.extend(lost.to_le_bytes());
         }
-        page.resize(PAGE, 0);
         Some(page)
     }
 
@@ -74,8 +135,7 @@ impl Pages {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             cpus: Vec::new(),
-            file: BufWriter::with_capacity(1 << 18, tempfile::tempfile()?),
-            written: 0,
+            spool: Spool::new(PAGE)?,
         })
     }
 
@@ -150,37 +210,18 @@ impl Pages {
     }
 
     /// Completes the CPU's page.
-    fn end(&mut self, cpu: u32) -> io::Result<()> {
-        let written = self.written;
-        let cpu = self.cpu(cpu);
-        if let Some(page) = cpu.page() {
-            cpu.full.push(written);
-            self.file.write_all(&page)?;
-            self.written += 1;
+    fn end(&mut self, number: u32) -> io::Result<()> {
+        match self.cpu(number).page() {
+            Some(page) => self.spool.push(number, &page),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Completes all pages. Returns the number of pages of each CPU.
-    pub fn finish(&mut self) -> io::Result<Vec<usize>> {
+    /// Completes all pages.
+    pub fn finish(mut self) -> io::Result<Spool> {
         for cpu in 0..self.cpus.len() {
             self.end(cpu as u32)?;
         }
-        Ok(self.cpus.iter().map(|cpu| cpu.full.len()).collect())
-    }
-
-    /// Writes the pages, one CPU after another.
-    pub fn copy(self, out: &mut impl Write) -> io::Result<()> {
-        let mut file = self
-            .file
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
-        let mut page = [0; PAGE];
-        for number in self.cpus.iter().flat_map(|cpu| &cpu.full) {
-            file.seek(SeekFrom::Start(u64::from(*number) * PAGE as u64))?;
-            file.read_exact(&mut page)?;
-            out.write_all(&page)?;
-        }
-        Ok(())
+        Ok(self.spool)
     }
 }

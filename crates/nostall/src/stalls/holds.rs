@@ -1,0 +1,192 @@
+//! Holds: the calls of the paths' functions, summed for each path.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use hdrhistogram::Histogram;
+use nostall_tracefile::graph::{Slice, Step};
+use nostall_tracefile::model::{Catalog, Event, EventKind, Task};
+
+use super::paths::PATHS;
+
+/// Maximum number of tasks of a path, and of initcalls. Further ones are counted as one.
+const MOST: usize = 4096;
+
+/// Sums of all paths, and what is not known of them.
+pub struct Holds {
+    /// In the order of [`PATHS`].
+    pub rows: Vec<Row>,
+    /// Times of the first and the last event in nanoseconds.
+    pub span: Option<(u64, u64)>,
+    /// Number of events.
+    pub events: u64,
+    /// Calls of which the entry or the return is missing. They are in no sum.
+    pub unpaired: u64,
+    /// Number of records that the ring or the file has lost, and of losses of an unknown number.
+    pub lost: (u64, u64),
+    /// Console time of each initcall.
+    pub initcalls: HashMap<String, u64>,
+    /// The initcall that runs.
+    initcall: Option<String>,
+    /// Row of each function.
+    functions: HashMap<&'static str, usize>,
+}
+
+/// Sums of a path.
+pub struct Row {
+    pub count: u64,
+    pub total: u64,
+    pub durations: Histogram<u64>,
+    pub longest: Option<Hold>,
+    /// Bytes of all calls; `None` if no call has a number of bytes.
+    pub bytes: Option<u64>,
+    pub cpus: BTreeMap<u32, u64>,
+    pub tasks: HashMap<Task, u64>,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold {
+    pub duration: u64,
+    pub start: u64,
+    pub cpu: u32,
+    pub task: Task,
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        let row = || Row {
+            count: 0,
+            total: 0,
+            // Two digits: the error of a percentile is at most 1 %.
+            durations: Histogram::new(2).expect("two digits are valid"),
+            longest: None,
+            bytes: None,
+            cpus: BTreeMap::new(),
+            tasks: HashMap::new(),
+        };
+        let paths = PATHS.iter().enumerate();
+        let functions =
+            paths.flat_map(|(row, path)| path.functions.iter().map(move |f| (f.name, row)));
+        Self {
+            rows: PATHS.iter().map(|_| row()).collect(),
+            span: None,
+            events: 0,
+            unpaired: 0,
+            lost: (0, 0),
+            initcalls: HashMap::new(),
+            initcall: None,
+            functions: functions.collect(),
+        }
+    }
+}
+
+impl Holds {
+    /// Adds a step of a trace's function graph.
+    pub fn step(&mut self, catalog: &Catalog, step: &Step) {
+        match step {
+            Step::Enter(entry) => {
+                if self.functions.contains_key(catalog.text(entry.function)) {
+                    self.at(entry.time);
+                }
+            }
+            Step::Leave(slice) => self.call(catalog, slice),
+            Step::Event(event) => self.event(catalog, event),
+        }
+    }
+
+    fn at(&mut self, time: u64) {
+        self.events += 1;
+        let (first, last) = self.span.unwrap_or((time, time));
+        self.span = Some((first.min(time), last.max(time)));
+    }
+
+    fn call(&mut self, catalog: &Catalog, slice: &Slice) {
+        let name = slice.function.map_or("", |name| catalog.text(name));
+        let Some(&row) = self.functions.get(name) else {
+            return;
+        };
+        slice.end.into_iter().for_each(|end| self.at(end));
+        let (Some(duration), Some(start)) = (slice.duration, slice.begin()) else {
+            self.unpaired += 1;
+            return;
+        };
+        if let (0, Some(initcall)) = (row, &self.initcall) {
+            *self.initcalls.entry(initcall.clone()).or_default() += duration;
+        }
+        let hold = Hold {
+            duration,
+            start,
+            cpu: slice.cpu,
+            task: slice.task,
+        };
+        self.rows[row].add(hold, slice.argument);
+    }
+
+    /// Counts tracepoints and losses, and follows the initcalls of a boot.
+    fn event(&mut self, catalog: &Catalog, event: &Event) {
+        let text = match event.kind {
+            EventKind::Mark { text } => catalog.text(text),
+            EventKind::Lost { records: 0 } => {
+                self.lost.1 += 1;
+                return;
+            }
+            EventKind::Lost { records } => {
+                self.lost.0 = self.lost.0.saturating_add(records);
+                return;
+            }
+            _ => return,
+        };
+        let (name, fields) = text.split_once(':').unwrap_or((text, ""));
+        match name {
+            "initcall_start" if self.initcalls.len() < MOST => {
+                let function = fields.rsplit_once("func=").map_or(fields, |(_, name)| name);
+                let function = function.split(['+', ' ']).next().unwrap_or(function);
+                self.initcall = Some(function.to_owned());
+            }
+            "initcall_finish" => self.initcall = None,
+            _ => {
+                let point = PATHS
+                    .iter()
+                    .position(|path| path.tracepoints.iter().any(|point| point.name == name));
+                if let Some(row) = point {
+                    self.rows[row].count += 1;
+                    self.at(event.time);
+                }
+            }
+        }
+    }
+}
+
+impl Row {
+    fn add(&mut self, hold: Hold, bytes: Option<u64>) {
+        self.count += 1;
+        self.total = self.total.saturating_add(hold.duration);
+        self.durations.saturating_record(hold.duration);
+        if let Some(bytes) = bytes {
+            let sum = self.bytes.get_or_insert(0);
+            *sum = sum.saturating_add(bytes);
+        }
+        if self
+            .longest
+            .is_none_or(|known| known.duration < hold.duration)
+        {
+            self.longest = Some(hold);
+        }
+        *self.cpus.entry(hold.cpu).or_default() += hold.duration;
+        let is_full = self.tasks.len() >= MOST && !self.tasks.contains_key(&hold.task);
+        let task = if is_full { Task::NONE } else { hold.task };
+        *self.tasks.entry(task).or_default() += hold.duration;
+    }
+
+    /// Returns the tasks, the one held longest first.
+    pub fn busiest_tasks(&self) -> Vec<(Task, u64)> {
+        let mut tasks: Vec<_> = self
+            .tasks
+            .iter()
+            .map(|(task, time)| (*task, *time))
+            .collect();
+        tasks.sort_by_key(|(task, time)| (Reverse(*time), task.0));
+        tasks
+    }
+}

@@ -1,0 +1,218 @@
+//! The paths on which slow I/O holds a Linux: one entry each.
+
+/// Name of the tracing instance, and of the group of probes.
+pub const GROUP: &str = "nostall_stalls";
+
+/// Ending of the name of the event at a function's return.
+pub const RETURN: &str = "_ret";
+
+/// A path: a row of the report.
+#[derive(Debug)]
+pub struct Path {
+    /// Name in JSON.
+    pub name: &'static str,
+    /// Title of the row.
+    pub title: &'static str,
+    /// Functions of Linux. From entry to return, a call holds its task. A kernel has some of them.
+    pub functions: &'static [Function],
+    /// Tracepoints, which are counted.
+    pub tracepoints: &'static [Tracepoint],
+    /// Means against it, with the source.
+    pub remedy: &'static str,
+}
+
+/// A function that is probed.
+#[derive(Debug)]
+pub struct Function {
+    pub name: &'static str,
+    /// Position of the argument with the number of bytes, from 1.
+    pub bytes: Option<usize>,
+}
+
+/// A tracepoint that is counted.
+#[derive(Debug)]
+pub struct Tracepoint {
+    pub system: &'static str,
+    pub name: &'static str,
+    /// Filter of tracefs; empty for all events.
+    pub filter: &'static str,
+}
+
+const fn function(name: &'static str) -> Function {
+    Function { name, bytes: None }
+}
+
+const fn writer(name: &'static str) -> Function {
+    Function {
+        name,
+        bytes: Some(3),
+    }
+}
+
+/// All paths, in the order of the report.
+pub const PATHS: &[Path] = &[
+    Path {
+        name: "console",
+        title: "console: task prints the log",
+        functions: &[function("console_unlock")],
+        tracepoints: &[],
+        remedy: "a lower `loglevel`, and what `nostall stalls check` says of each console",
+    },
+    Path {
+        name: "console_8250",
+        title: "  in the 8250's driver",
+        functions: &[writer("univ8250_console_write")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_8250_atomic",
+        title: "  in the 8250's driver (nbcon)",
+        functions: &[function("univ8250_console_write_atomic")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_8250_thread",
+        title: "printing thread, 8250 (nbcon)",
+        functions: &[function("univ8250_console_write_thread")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_pl011",
+        title: "  in the PL011's driver",
+        functions: &[
+            writer("pl011_console_write"),
+            function("pl011_console_write_atomic"),
+            function("pl011_console_write_thread"),
+        ],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_vt",
+        title: "  on the screen (tty0)",
+        functions: &[writer("vt_console_print")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_hvc",
+        title: "  by hvc",
+        functions: &[writer("hvc_console_print")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_net",
+        title: "  by netconsole",
+        functions: &[writer("write_msg"), writer("write_ext_msg")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_pstore",
+        title: "  into pstore",
+        functions: &[writer("pstore_console_write")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "console_handed_over",
+        title: "  waited for the printing task",
+        functions: &[function("console_trylock_spinning")],
+        tracepoints: &[],
+        remedy: "",
+    },
+    Path {
+        name: "uart_interrupt",
+        title: "UART interrupt",
+        functions: &[function("serial8250_interrupt"), function("pl011_int")],
+        tracepoints: &[],
+        remedy: "a port with a larger FIFO or DMA, or hvc or virtio in a guest",
+    },
+    Path {
+        name: "pci_ports",
+        title: "PCI configuration, ports",
+        functions: &[function("pci_conf1_read"), function("pci_conf1_write")],
+        tracepoints: &[],
+        remedy: "in a guest, two exits an access: a machine with ECAM (QEMU's q35) needs one for \
+                 extended registers; see `nostall stalls check`",
+    },
+    Path {
+        name: "pci_memory",
+        title: "PCI configuration, memory",
+        functions: &[
+            function("pci_mmcfg_read"),
+            function("pci_mmcfg_write"),
+            function("pci_generic_config_read"),
+            function("pci_generic_config_write"),
+        ],
+        tracepoints: &[],
+        remedy: "in a guest, one exit an access: a VMM can map the registers (nostall-devices)",
+    },
+    Path {
+        name: "spi_message",
+        title: "SPI: caller of a message",
+        functions: &[function("spi_sync")],
+        tracepoints: &[],
+        remedy: "`nostall spi bench` measures the bus",
+    },
+    Path {
+        name: "spi_worker",
+        title: "SPI: worker runs",
+        functions: &[function("spi_pump_messages")],
+        tracepoints: &[],
+        remedy: "Linux 6.1 or newer, in which the caller drives an idle bus",
+    },
+    Path {
+        name: "spi_wakeup",
+        title: "SPI: worker is woken",
+        functions: &[],
+        tracepoints: &[Tracepoint {
+            system: "sched",
+            name: "sched_waking",
+            filter: "comm ~ \"spi*\"",
+        }],
+        remedy: "",
+    },
+    Path {
+        name: "spi_idle",
+        title: "SPI: hardware put to sleep",
+        functions: &[],
+        tracepoints: &[Tracepoint {
+            system: "spi",
+            name: "spi_controller_idle",
+            filter: "",
+        }],
+        remedy: "",
+    },
+    Path {
+        name: "pstore",
+        title: "pstore: record of a crash",
+        functions: &[function("pstore_dump"), function("write_pmsg")],
+        tracepoints: &[],
+        remedy: "",
+    },
+];
+
+/// Returns all probed functions.
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    PATHS.iter().flat_map(|path| path.functions)
+}
+
+/// Returns all tracepoints.
+pub fn tracepoints() -> impl Iterator<Item = &'static Tracepoint> {
+    PATHS.iter().flat_map(|path| path.tracepoints)
+}
+
+/// Returns the line that makes a trace of these paths with trace-cmd, without nostall.
+pub fn trace_cmd() -> String {
+    let mut line = String::from("trace-cmd record -C mono -p function_graph");
+    for function in functions() {
+        line += " -l ";
+        line += function.name;
+    }
+    line + " sleep 60"
+}

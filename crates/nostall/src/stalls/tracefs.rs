@@ -1,0 +1,389 @@
+//! Linux's tracefs: an instance and probes of the command's own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::paths::{self, GROUP, RETURN};
+
+/// Places of tracefs.
+const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// A change in tracefs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    MakeFolder(PathBuf),
+    /// Replaces a setting.
+    Set(PathBuf, String),
+    /// Adds a line to a list.
+    Add(PathBuf, String),
+    RemoveFolder(PathBuf),
+}
+
+impl Change {
+    fn make(&self) -> io::Result<()> {
+        match self {
+            Self::MakeFolder(path) => fs::create_dir(path),
+            Self::Set(path, text) => write(OpenOptions::new().write(true), path, text),
+            Self::Add(path, text) => write(OpenOptions::new().append(true), path, text),
+            Self::RemoveFolder(path) => fs::remove_dir(path),
+        }
+    }
+
+    /// Returns the change as a command of the shell.
+    pub fn shell(&self) -> String {
+        match self {
+            Self::MakeFolder(path) => format!("mkdir {}", path.display()),
+            Self::Set(path, text) => format!("echo '{text}' > {}", path.display()),
+            Self::Add(path, text) => format!("echo '{text}' >> {}", path.display()),
+            Self::RemoveFolder(path) => format!("rmdir {}", path.display()),
+        }
+    }
+}
+
+fn write(options: &OpenOptions, path: &Path, text: &str) -> io::Result<()> {
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// This machine's tracefs.
+#[derive(Clone, Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+}
+
+/// Probes that this kernel refused, with the reason.
+pub type Refused = Vec<(&'static str, String)>;
+
+impl Tracefs {
+    /// Finds tracefs.
+    ///
+    /// # Errors
+    ///
+    /// If it is not mounted, or may not be read.
+    pub fn find() -> Result<Self> {
+        for root in MOUNTS {
+            match fs::metadata(Path::new(root).join("trace")) {
+                Ok(_) => return Ok(Self { root: root.into() }),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    bail!("{root} may not be read: run it as root")
+                }
+                Err(_) => {}
+            }
+        }
+        bail!(
+            "there is no tracefs: as root, run `mount -t tracefs tracefs {}`; a kernel without \
+             CONFIG_FTRACE, or a container, has none",
+            MOUNTS[0]
+        )
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Returns the path of a file of the instance.
+    pub fn own(&self, name: &str) -> PathBuf {
+        self.root.join("instances").join(GROUP).join(name)
+    }
+
+    pub fn event(&self, system: &str, name: &str, file: &str) -> PathBuf {
+        self.own("events").join(system).join(name).join(file)
+    }
+
+    pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        fs::read(self.path(name))
+    }
+
+    /// Returns the changes that make the instance. `kib` is the buffer's size for each CPU.
+    fn instance(&self, kib: u64) -> [Change; 3] {
+        [
+            Change::MakeFolder(self.own("")),
+            Change::Set(self.own("buffer_size_kb"), kib.to_string()),
+            // This clock is the same on all CPUs, and does not jump.
+            Change::Set(self.own("trace_clock"), "mono".to_owned()),
+        ]
+    }
+
+    /// Returns the changes that define and switch on the probes of a function.
+    pub fn probe(&self, event: &str, function: &str, bytes: Option<usize>) -> [Change; 4] {
+        let probes = self.path("kprobe_events");
+        let enable = |event: &str| self.event(GROUP, event, "enable");
+        let fetch = bytes.map_or(String::new(), |at| format!(" bytes=$arg{at}:u32"));
+        let on = || "1".to_owned();
+        [
+            Change::Add(
+                probes.clone(),
+                format!("p:{GROUP}/{event} {function}{fetch}"),
+            ),
+            Change::Add(probes, format!("r:{GROUP}/{event}{RETURN} {function}")),
+            Change::Set(enable(&format!("{event}{RETURN}")), on()),
+            Change::Set(enable(event), on()),
+        ]
+    }
+
+    fn tracepoint(&self, point: &paths::Tracepoint) -> Vec<Change> {
+        let file = |name| self.event(point.system, point.name, name);
+        let mut changes = Vec::new();
+        if !point.filter.is_empty() {
+            changes.push(Change::Set(file("filter"), point.filter.to_owned()));
+        }
+        changes.push(Change::Set(file("enable"), "1".to_owned()));
+        changes
+    }
+
+    /// Returns all changes of a measurement.
+    pub fn plan(&self, kib: u64, cost: &str) -> Vec<Change> {
+        let mut changes = self.instance(kib).to_vec();
+        changes.extend(self.probe(COST, cost, None));
+        changes.push(Change::Set(self.own("trace"), String::new()));
+        for function in paths::functions() {
+            changes.extend(self.probe(function.name, function.name, function.bytes));
+        }
+        for point in paths::tracepoints() {
+            changes.extend(self.tracepoint(point));
+        }
+        changes.push(Change::RemoveFolder(self.own("")));
+        let names = paths::functions().map(|function| function.name);
+        for name in names.chain([COST]) {
+            changes.extend(["", RETURN].map(|end| self.removal(&format!("{name}{end}"))));
+        }
+        changes
+    }
+
+    fn removal(&self, event: &str) -> Change {
+        let probes = self.path("kprobe_events");
+        Change::Add(probes, format!("-:{GROUP}/{event}"))
+    }
+
+    /// Removes the instance and the probes. Returns whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// If a part stays. The others are removed all the same.
+    pub fn clean(&self) -> Result<bool> {
+        let instance = Change::RemoveFolder(self.own(""));
+        let mut result = match instance.make() {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error).with_context(|| instance.shell()),
+        };
+        // Probes of the kernel's command line (--boot) record into the kernel's own ring.
+        let boot = Change::Set(
+            self.path("events").join(GROUP).join("enable"),
+            "0".to_owned(),
+        );
+        _ = boot.make();
+        let probes = self.read("kprobe_events").unwrap_or_default();
+        for event in String::from_utf8_lossy(&probes).lines().filter_map(own) {
+            let removal = self.removal(event);
+            match removal.make() {
+                Ok(()) => result = result.map(|_| true),
+                Err(error) => result = Err(error).with_context(|| removal.shell()),
+            }
+        }
+        result
+    }
+}
+
+/// Event of the probes that measure the cost of a probe.
+pub const COST: &str = "nostall_cost";
+
+/// Returns the event of a line of `kprobe_events` that is the command's own.
+fn own(line: &str) -> Option<&str> {
+    let (_, name) = line.split_whitespace().next()?.split_once(':')?;
+    name.strip_prefix(GROUP)?.strip_prefix('/')
+}
+
+/// The command's instance of tracing. It and the probes are removed when it is dropped.
+#[derive(Debug)]
+pub struct Instance {
+    pub tracefs: Tracefs,
+    /// Probes that could not be made.
+    pub refused: Refused,
+    /// Holds the lock that tells another run of the command that this one is alive.
+    _folder: File,
+}
+
+impl Instance {
+    /// Makes the instance. What a killed run left is removed first.
+    ///
+    /// # Errors
+    ///
+    /// If another run measures, or a change is refused.
+    pub fn new(tracefs: Tracefs, kib: u64) -> Result<Self> {
+        if let Some(_left) = lock(&tracefs)? {
+            tracefs.clean().context("removing what an earlier run left")?;
+        }
+        let [folder, settings @ ..] = tracefs.instance(kib);
+        folder.make().with_context(|| refusal(&folder))?;
+        let lock = lock(&tracefs)?.context("the tracing instance was removed by another program")?;
+        let instance = Self {
+            tracefs,
+            refused: Vec::new(),
+            _folder: lock,
+        };
+        for setting in settings {
+            setting.make().with_context(|| refusal(&setting))?;
+        }
+        Ok(instance)
+    }
+
+    /// Switches on a function's probes. A refusal is kept.
+    pub fn probe(&mut self, event: &'static str, function: &str, bytes: Option<usize>) -> bool {
+        let changes = self.tracefs.probe(event, function, bytes);
+        let made = changes.iter().try_for_each(Change::make);
+        if let Err(error) = &made {
+            self.refused.push((event, reason(error)));
+        }
+        made.is_ok()
+    }
+
+    /// Switches on all probes and tracepoints.
+    pub fn probe_all(&mut self) {
+        for function in paths::functions() {
+            self.probe(function.name, function.name, function.bytes);
+        }
+        for point in paths::tracepoints() {
+            let changes = self.tracefs.tracepoint(point);
+            if let Err(error) = changes.iter().try_for_each(Change::make) {
+                let reason = match error.kind() {
+                    ErrorKind::NotFound => "this kernel has no such tracepoint".to_owned(),
+                    _ => error.to_string(),
+                };
+                self.refused.push((point.name, reason));
+            }
+        }
+    }
+
+    /// Switches off a function's probes.
+    ///
+    /// # Errors
+    ///
+    /// Those of tracefs.
+    pub fn switch_off(&self, event: &str) -> io::Result<()> {
+        ["", RETURN].iter().try_for_each(|end| {
+            let enable = self.tracefs.event(GROUP, &format!("{event}{end}"), "enable");
+            Change::Set(enable, "0".to_owned()).make()
+        })
+    }
+
+    /// Drops all records.
+    ///
+    /// # Errors
+    ///
+    /// Those of tracefs.
+    pub fn clear(&self) -> io::Result<()> {
+        File::create(self.tracefs.own("trace")).map(drop)
+    }
+
+    /// Opens the pages of each CPU, for reads that do not wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of tracefs.
+    pub fn pages(&self) -> io::Result<Vec<(u32, File)>> {
+        let mut cpus = Vec::new();
+        for entry in fs::read_dir(self.tracefs.own("per_cpu"))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
+            if let Some(cpu) = number.and_then(|number| number.parse().ok()) {
+                let flags = OFlags::NONBLOCK.bits() as i32;
+                let path = entry.path().join("trace_pipe_raw");
+                let file = OpenOptions::new()
+                    .read(true)
+                    .custom_flags(flags)
+                    .open(path)?;
+                cpus.push((cpu, file));
+            }
+        }
+        cpus.sort_by_key(|(cpu, _)| *cpu);
+        Ok(cpus)
+    }
+
+    /// Returns the hits and the misses of each event of the command's.
+    pub fn hits(&self) -> Vec<(String, u64, u64)> {
+        let profile = self.tracefs.read("kprobe_profile").unwrap_or_default();
+        let profile = String::from_utf8_lossy(&profile);
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?.to_owned();
+            let mut number = || words.next()?.parse().ok();
+            Some((name, number()?, number()?))
+        };
+        let known = |name: &str| {
+            let name = name.strip_suffix(RETURN).unwrap_or(name);
+            paths::functions().any(|function| function.name == name)
+        };
+        let lines = profile.lines().filter_map(line);
+        lines.filter(|(name, ..)| known(name)).collect()
+    }
+
+    /// Returns whether the instance still records.
+    pub fn is_on(&self) -> bool {
+        fs::read(self.tracefs.own("tracing_on")).is_ok_and(|text| text.starts_with(b"1"))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Err(error) = self.tracefs.clean() {
+            crate::output::error(format_args!(
+                "{error:#}; `nostall stalls --clean` removes the rest"
+            ));
+        }
+    }
+}
+
+/// Locks the instance's folder; `None` if there is none.
+///
+/// # Errors
+///
+/// If another run of the command has the lock.
+pub fn lock(tracefs: &Tracefs) -> Result<Option<File>> {
+    let folder = match File::open(tracefs.own("")) {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context("the tracing instance: run it as root"),
+    };
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(folder)),
+        Err(_) => bail!("another run of `nostall stalls` measures on this machine: wait for its end"),
+    }
+}
+
+fn refusal(change: &Change) -> String {
+    format!(
+        "`{}` was refused: it needs root, and a kernel with tracing that is not locked down",
+        change.shell()
+    )
+}
+
+/// Reason for which a kernel refuses a probe.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            "this kernel has no such function: no such driver, or inlined".to_owned()
+        }
+        ErrorKind::AddrNotAvailable => "this kernel has several functions of that name".to_owned(),
+        ErrorKind::PermissionDenied => "not permitted: the kernel is locked down".to_owned(),
+        _ => format!("the kernel refuses a probe there: {error}"),
+    }
+}
+
+/// Reads one page. An empty slice: there is none now.
+///
+/// # Errors
+///
+/// Those of tracefs.
+pub fn page<'a>(file: &mut File, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    match file.read(into) {
+        Ok(read) => Ok(&into[..read]),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(&[]),
+        Err(error) => Err(error),
+    }
+}

@@ -16,8 +16,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::paths::{self, GROUP, RETURN};
 use super::tracefs::{COST, Instance, Refused, Tracefs, page};
 
-/// Time between two looks at the ring.
+/// Time between two looks at the ring: at first, and where the reader itself would cost too much.
 const LOOK: Duration = Duration::from_millis(100);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 /// Number of calls that measure the cost of a pair of probes.
 const CALLS: u32 = 5_000;
@@ -58,6 +59,8 @@ pub struct Known {
     /// Time of a call's pair of probes in nanoseconds, and the share of a CPU of all.
     pub pair: f64,
     pub overhead: f64,
+    /// Processor time of this process.
+    pub reader: Duration,
     /// Probed calls.
     pub calls: u64,
     /// Returns and entries that the kernel did not record.
@@ -157,9 +160,10 @@ impl Run {
         let start = Instant::now();
         let consoles = consoles();
         let mut hits = self.instance.hits();
-        let (mut second, mut used) = (start, processor_time());
+        let first_used = processor_time();
+        let (mut look, mut second, mut used) = (LOOK, start, first_used);
         while start.elapsed() < limits.time && !ends.load(Ordering::Relaxed) {
-            thread::sleep(LOOK.min(limits.time.saturating_sub(start.elapsed())));
+            thread::sleep(look.min(limits.time.saturating_sub(start.elapsed())));
             self.read()?;
             if self.recording.bytes() > LONGEST {
                 self.ended(start, "the recording has 1 GiB");
@@ -175,8 +179,12 @@ impl Run {
             let (now, now_used) = (self.instance.hits(), processor_time());
             let time = second.elapsed().as_nanos() as f64;
             let calls = calls(&now).saturating_sub(calls(&hits));
-            let cost = calls as f64 * self.known.pair + (now_used - used).as_nanos() as f64;
-            if cost / time > limits.overhead {
+            let probes = calls as f64 * self.known.pair / time;
+            let reader = (now_used - used).as_nanos() as f64 / time;
+            if reader > limits.overhead / 2.0 {
+                look = LONGEST_LOOK.min(2 * look);
+            }
+            if probes > limits.overhead / 2.0 && probes + reader > limits.overhead {
                 self.shed(&hits, &now, start);
             }
             (hits, second, used) = (now, Instant::now(), now_used);
@@ -186,11 +194,12 @@ impl Run {
                 limits.time.as_secs(),
                 self::calls(&hits),
                 self.recording.bytes() / 1000,
-                100.0 * cost / time,
+                100.0 * (probes + reader),
             ));
         }
         bar.finish_and_clear();
         self.known.elapsed = start.elapsed();
+        self.known.reader = processor_time() - first_used;
         if consoles != self::consoles() {
             let note = "the consoles changed during the measurement: see /proc/consoles";
             self.known.notes.push(note.to_owned());
@@ -254,8 +263,9 @@ impl Run {
         self.known.calls = calls(&hits);
         self.known.missed = hits.iter().map(|(_, _, missed)| missed).sum();
         let elapsed = self.known.elapsed.as_nanos().max(1) as f64;
-        let used = processor_time().as_nanos() as f64;
-        self.known.overhead = (self.known.calls as f64 * self.known.pair + used) / elapsed;
+        let probes = self.known.calls as f64 * self.known.pair;
+        let reader = self.known.reader.as_nanos() as f64;
+        self.known.overhead = (probes + reader) / elapsed;
         self.known.refused = std::mem::take(&mut self.instance.refused);
         let description = describe(&self.instance.tracefs).context("reading tracefs")?;
         Ok(Measured {

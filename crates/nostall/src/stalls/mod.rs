@@ -10,6 +10,7 @@ mod tracefs;
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use nostall_tracefile::export::Perfetto;
 use nostall_tracefile::graph::{Step, walk};
 use nostall_tracefile::model::{Source, TimeUnit};
 use nostall_tracefile::read::open_dat;
-use tempfile::NamedTempFile;
 
 use self::calls::Calls;
 use self::holds::Holds;
@@ -41,26 +41,27 @@ use crate::trace::input;
 #[command(after_long_help = AFTER)]
 pub struct Args {
     /// Trace that was recorded elsewhere; - for standard input
-    #[arg(value_name = "FILE", conflicts_with_all = ["live", "boot"])]
+    #[arg(value_name = "FILE",
+          conflicts_with_all = ["seconds", "buffer", "max_overhead", "record", "boot"])]
     file: Option<PathBuf>,
 
     /// Length of the measurement; Ctrl-C ends it earlier
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, group = "live",
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
     /// Size of the ring of all CPUs in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 16, group = "live",
+    #[arg(long, value_name = "MIB", default_value_t = 16,
           value_parser = clap::value_parser!(u64).range(1..=4096))]
     buffer: u64,
 
     /// Share of a CPU in percent that the measurement may take: above it, the function that is
     /// called most is left out
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, group = "live")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     max_overhead: f64,
 
     /// Keep the records in FILE, a trace.dat that trace-cmd opens
-    #[arg(long, value_name = "FILE", group = "live")]
+    #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
     /// Write the calls to FILE, for ui.perfetto.dev
@@ -76,7 +77,7 @@ pub struct Args {
     json: bool,
 
     /// Print the kernel parameters that record a boot, or after such a boot its report
-    #[arg(long, conflicts_with = "live")]
+    #[arg(long, conflicts_with_all = ["seconds", "buffer", "max_overhead", "record"])]
     boot: bool,
 
     /// Print each change of tracefs that a measurement makes, as commands, and make none
@@ -269,7 +270,9 @@ fn report(
 fn write(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<()> {
     let written = || -> Result<()> {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut builder = tempfile::Builder::new();
+        builder.permissions(fs::Permissions::from_mode(0o666));
+        let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
         write(file.as_file_mut())?;
         file.persist(path)?;
         Ok(())

@@ -1,5 +1,6 @@
 //! The report of a measurement or of a trace, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use comfy_table::Table;
@@ -269,15 +270,17 @@ impl Report<'_> {
 
     /// Writes what the sums lack, and what the measurement cost.
     fn doubts(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut reasons = BTreeMap::<String, Vec<&str>>::new();
         for (path, row) in PATHS.iter().zip(&self.holds.rows) {
             let unseen = self.unseen(path);
-            let parts = path.functions.len() + path.tracepoints.len();
-            if row.count == 0 && unseen.len() == parts {
-                let (names, reasons): (Vec<_>, Vec<_>) = unseen.into_iter().unzip();
-                let title = path.title.trim();
-                let reason = reasons.first().map_or("", String::as_str);
-                wrapped(out, &format!("Not seen: {title} ({}): {reason}", names.join(", ")))?;
+            if row.count == 0 && unseen.len() == path.functions.len() + path.tracepoints.len() {
+                for (name, reason) in unseen {
+                    reasons.entry(reason).or_default().push(name);
+                }
             }
+        }
+        for (reason, names) in reasons {
+            wrapped(out, &format!("Not seen: {reason}: {}.", names.join(", ")))?;
         }
         let Holds { unpaired, lost, .. } = self.holds;
         let mut counts = vec![

@@ -367,7 +367,7 @@ fn refusal(change: &Change) -> String {
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => {
-            "this kernel has no such function: no such driver, or inlined".to_owned()
+            "this kernel has no such function (its driver is missing, or it was inlined)".to_owned()
         }
         ErrorKind::AddrNotAvailable => "this kernel has several functions of that name".to_owned(),
         ErrorKind::PermissionDenied => "not permitted: the kernel is locked down".to_owned(),

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use super::paths::{GROUP, PATHS, RETURN};
 use super::report::wrapped;
-use super::tracefs::Tracefs;
+use super::tracefs::{self, Tracefs};
 
 /// Size of each CPU's ring during the boot.
 const RING: &str = "4M";
@@ -30,18 +30,17 @@ pub fn is_recorded() -> bool {
 
 /// Returns the kernel parameters that record the console from boot on.
 pub fn parameters() -> String {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let has = |name: &str| {
-        let mut names = symbols.lines().filter_map(|line| line.split_whitespace().nth(2));
-        symbols.is_empty() || names.any(|known| known == name)
-    };
+    let symbols = tracefs::symbols();
     let paths = PATHS.iter().filter(|path| path.name.starts_with("console"));
     let functions = paths.flat_map(|path| path.functions);
     let probes: Vec<_> = functions
-        .filter(|function| has(function.name))
+        .filter(|function| symbols.contains(function.name))
         .map(|function| {
             let name = function.name;
-            let bytes = function.bytes.map_or(String::new(), |_| format!(",bytes={THIRD}:u32"));
+            let bytes = match function.bytes {
+                "$arg3" => format!(",bytes={THIRD}:u32"),
+                _ => String::new(),
+            };
             format!("p:{GROUP}/{name},{name}{bytes};r:{GROUP}/{name}{RETURN},{name}")
         })
         .collect();
@@ -89,9 +88,9 @@ impl Boot {
         let length = io::copy(&mut trace, &mut copy).context("copying the trace")?;
         copy.rewind()?;
         let log = kmsg();
-        let init = log.iter().find(|(_, _, text)| {
-            text.starts_with("Run ") && text.ends_with(" as init process")
-        });
+        let init = log
+            .iter()
+            .find(|(_, _, text)| text.starts_with("Run ") && text.ends_with(" as init process"));
         let boot = Self {
             init: init.map(|(time, ..)| *time),
             log: log
@@ -108,7 +107,10 @@ impl Boot {
         const FRAME: usize = "[    0.000000] \r\n".len();
         let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
         let most = loglevel(&line);
-        let early = self.log.iter().filter(|(time, _, level)| *time < armed && *level < most);
+        let early = self
+            .log
+            .iter()
+            .filter(|(time, _, level)| *time < armed && *level < most);
         let bytes: usize = early.map(|(_, length, _)| length + FRAME).sum();
         let armed = armed as f64 / 1e9;
         match baud(&line) {
@@ -128,7 +130,10 @@ impl Boot {
 /// Returns time in nanoseconds, level and text of the log's records; none if it may not be read.
 fn kmsg() -> Vec<(u64, u8, String)> {
     let flags = OFlags::NONBLOCK.bits() as i32;
-    let kmsg = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg");
+    let kmsg = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open("/dev/kmsg");
     let Ok(mut kmsg) = kmsg else {
         return Vec::new();
     };
@@ -151,7 +156,11 @@ fn kmsg_line(line: &str) -> Option<(u64, u8, String)> {
     let mut numbers = prefix.split(',');
     let priority: u64 = numbers.next()?.parse().ok()?;
     let micros: u64 = numbers.nth(1)?.parse().ok()?;
-    Some((micros.saturating_mul(1000), (priority & 7) as u8, text.to_owned()))
+    Some((
+        micros.saturating_mul(1000),
+        (priority & 7) as u8,
+        text.to_owned(),
+    ))
 }
 
 /// Returns the level below which records were printed at boot.
@@ -177,7 +186,10 @@ fn baud(line: &str) -> Option<u32> {
     let mut options = words.filter_map(|word| word.strip_prefix("console=tty")?.split_once(','));
     options.find_map(|(_, options)| {
         let end = options.find(|c: char| !c.is_ascii_digit());
-        options[..end.unwrap_or(options.len())].parse().ok().filter(|&baud| baud > 0)
+        options[..end.unwrap_or(options.len())]
+            .parse()
+            .ok()
+            .filter(|&baud| baud > 0)
     })
 }
 

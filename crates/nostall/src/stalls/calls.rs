@@ -33,7 +33,10 @@ impl<'a> Calls<'a> {
         while let Some(new) = tasks.get(self.tasks.len()) {
             self.tasks.push(self.catalog.task(new.id, &new.name));
         }
-        self.tasks.get(task.0 as usize).copied().unwrap_or(Task::NONE)
+        self.tasks
+            .get(task.0 as usize)
+            .copied()
+            .unwrap_or(Task::NONE)
     }
 
     /// Returns the meaning of an event's text.

@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::paths::{self, GROUP, RETURN};
 use super::tracefs::{COST, Instance, Refused, Tracefs, page};
+use crate::output::is_quiet;
 
 /// Time between two looks at the ring: at first, and where the reader itself would cost too much.
 const LOOK: Duration = Duration::from_millis(100);
@@ -121,7 +122,7 @@ fn pair(instance: &mut Instance) -> f64 {
     // The first calls fill the caches.
     calls();
     let without = calls();
-    if !instance.probe(COST, cost_function(), None) {
+    if !instance.probe(COST, cost_function(), "") {
         instance.refused.pop();
         return 0.0;
     }
@@ -154,7 +155,10 @@ struct Run {
 
 impl Run {
     fn until(&mut self, ends: &AtomicBool, limits: &Limits) -> Result<()> {
-        let bar = ProgressBar::new_spinner();
+        let bar = match is_quiet() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new_spinner(),
+        };
         let style = ProgressStyle::with_template("{msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         let start = Instant::now();

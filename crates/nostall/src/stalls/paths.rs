@@ -25,8 +25,8 @@ pub struct Path {
 #[derive(Debug)]
 pub struct Function {
     pub name: &'static str,
-    /// Position of the argument with the number of bytes, from 1.
-    pub bytes: Option<usize>,
+    /// Expression of the kernel's probes for the number of bytes; empty if there is none.
+    pub bytes: &'static str,
 }
 
 /// A tracepoint that is counted.
@@ -39,88 +39,93 @@ pub struct Tracepoint {
 }
 
 const fn function(name: &'static str) -> Function {
-    Function { name, bytes: None }
+    Function { name, bytes: "" }
 }
 
+/// A console's function, whose third argument is the number of bytes.
 const fn writer(name: &'static str) -> Function {
-    Function {
-        name,
-        bytes: Some(3),
-    }
+    let bytes = "$arg3";
+    Function { name, bytes }
+}
+
+/// A function of a console of the type nbcon. Its argument has a name in the kernel's types (BTF).
+const fn nbcon(name: &'static str) -> Function {
+    let bytes = "wctxt->len";
+    Function { name, bytes }
 }
 
 /// All paths, in the order of the report.
 pub const PATHS: &[Path] = &[
     Path {
         name: "console",
-        title: "console: task prints the log",
+        title: "console: task prints",
         functions: &[function("console_unlock")],
         tracepoints: &[],
         remedy: "a lower `loglevel`, and what `nostall stalls check` says of each console",
     },
     Path {
         name: "console_8250",
-        title: "  in the 8250's driver",
+        title: "  8250",
         functions: &[writer("univ8250_console_write")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_8250_atomic",
-        title: "  in the 8250's driver (nbcon)",
-        functions: &[function("univ8250_console_write_atomic")],
+        title: "  8250, at once (nbcon)",
+        functions: &[nbcon("univ8250_console_write_atomic")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_8250_thread",
-        title: "printing thread, 8250 (nbcon)",
-        functions: &[function("univ8250_console_write_thread")],
+        title: "8250's thread",
+        functions: &[nbcon("univ8250_console_write_thread")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_pl011",
-        title: "  in the PL011's driver",
+        title: "  PL011",
         functions: &[
             writer("pl011_console_write"),
-            function("pl011_console_write_atomic"),
-            function("pl011_console_write_thread"),
+            nbcon("pl011_console_write_atomic"),
+            nbcon("pl011_console_write_thread"),
         ],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_vt",
-        title: "  on the screen (tty0)",
+        title: "  screen (tty0)",
         functions: &[writer("vt_console_print")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_hvc",
-        title: "  by hvc",
+        title: "  hvc",
         functions: &[writer("hvc_console_print")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_net",
-        title: "  by netconsole",
+        title: "  netconsole",
         functions: &[writer("write_msg"), writer("write_ext_msg")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_pstore",
-        title: "  into pstore",
+        title: "  pstore",
         functions: &[writer("pstore_console_write")],
         tracepoints: &[],
         remedy: "",
     },
     Path {
         name: "console_handed_over",
-        title: "  waited for the printing task",
+        title: "  waited for the printer",
         functions: &[function("console_trylock_spinning")],
         tracepoints: &[],
         remedy: "",
@@ -190,7 +195,7 @@ pub const PATHS: &[Path] = &[
     },
     Path {
         name: "pstore",
-        title: "pstore: record of a crash",
+        title: "pstore: record",
         functions: &[function("pstore_dump"), function("write_pmsg")],
         tracepoints: &[],
         remedy: "",

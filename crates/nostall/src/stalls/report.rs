@@ -190,9 +190,7 @@ impl Report<'_> {
     pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let rows = || PATHS.iter().zip(&self.holds.rows);
         let mut table = Table::new();
-        table.set_header([
-            "", "count", "total", "of CPU", "median", "99 %", "longest",
-        ]);
+        table.set_header(["", "count", "total", "of CPU", "median", "99 %", "longest"]);
         for (path, row) in rows().filter(|(_, row)| row.count > 0) {
             let quantile = |share| match row.total {
                 0 => String::new(),
@@ -201,7 +199,10 @@ impl Report<'_> {
             let is_timed = row.total > 0;
             let timed = |text: String| if is_timed { text } else { String::new() };
             table.add_row([
-                path.title.to_owned(),
+                match row.bytes {
+                    Some(bytes) => format!("{}, {} B", path.title, grouped(bytes)),
+                    None => path.title.to_owned(),
+                },
                 grouped(row.count),
                 timed(time(row.total as f64)),
                 timed(percent(self.share(row))),
@@ -284,12 +285,21 @@ impl Report<'_> {
         }
         let Holds { unpaired, lost, .. } = self.holds;
         let mut counts = vec![
-            (*unpaired, "calls have no entry or no return, and are in no sum"),
-            (lost.0, "records were lost: the ring was too small (--buffer)"),
+            (
+                *unpaired,
+                "calls have no entry or no return, and are in no sum",
+            ),
+            (
+                lost.0,
+                "records were lost: the ring was too small (--buffer)",
+            ),
             (lost.1, "times, an unknown number of records was lost"),
         ];
         if let Some(known) = self.known {
-            counts.push((known.missed, "calls met a probe that was busy, and are in no sum"));
+            counts.push((
+                known.missed,
+                "calls met a probe that was busy, and are in no sum",
+            ));
         }
         for (count, fate) in counts.iter().filter(|(count, _)| *count > 0) {
             writeln!(out, "{} {fate}", grouped(*count))?;

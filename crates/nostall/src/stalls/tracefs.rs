@@ -1,5 +1,6 @@
 //! Linux's tracefs: an instance and probes of the command's own.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -109,10 +110,13 @@ impl Tracefs {
     }
 
     /// Returns the changes that define and switch on the probes of a function.
-    pub fn probe(&self, event: &str, function: &str, bytes: Option<usize>) -> [Change; 4] {
+    pub fn probe(&self, event: &str, function: &str, bytes: &str) -> [Change; 4] {
         let probes = self.path("kprobe_events");
         let enable = |event: &str| self.event(GROUP, event, "enable");
-        let fetch = bytes.map_or(String::new(), |at| format!(" bytes=$arg{at}:u32"));
+        let fetch = match bytes {
+            "" => String::new(),
+            bytes => format!(" bytes={bytes}:u32"),
+        };
         let on = || "1".to_owned();
         [
             Change::Add(
@@ -138,7 +142,7 @@ impl Tracefs {
     /// Returns all changes of a measurement.
     pub fn plan(&self, kib: u64, cost: &str) -> Vec<Change> {
         let mut changes = self.instance(kib).to_vec();
-        changes.extend(self.probe(COST, cost, None));
+        changes.extend(self.probe(COST, cost, ""));
         changes.push(Change::Set(self.own("trace"), String::new()));
         for function in paths::functions() {
             changes.extend(self.probe(function.name, function.name, function.bytes));
@@ -204,6 +208,8 @@ pub struct Instance {
     pub tracefs: Tracefs,
     /// Probes that could not be made.
     pub refused: Refused,
+    /// Names of the paths' functions that this kernel has.
+    symbols: HashSet<String>,
     /// Holds the lock that tells another run of the command that this one is alive.
     _folder: File,
 }
@@ -216,14 +222,18 @@ impl Instance {
     /// If another run measures, or a change is refused.
     pub fn new(tracefs: Tracefs, kib: u64) -> Result<Self> {
         if let Some(_left) = lock(&tracefs)? {
-            tracefs.clean().context("removing what an earlier run left")?;
+            tracefs
+                .clean()
+                .context("removing what an earlier run left")?;
         }
         let [folder, settings @ ..] = tracefs.instance(kib);
         folder.make().with_context(|| refusal(&folder))?;
-        let lock = lock(&tracefs)?.context("the tracing instance was removed by another program")?;
+        let lock =
+            lock(&tracefs)?.context("the tracing instance was removed by another program")?;
         let instance = Self {
             tracefs,
             refused: Vec::new(),
+            symbols: symbols(),
             _folder: lock,
         };
         for setting in settings {
@@ -233,11 +243,25 @@ impl Instance {
     }
 
     /// Switches on a function's probes. A refusal is kept.
-    pub fn probe(&mut self, event: &'static str, function: &str, bytes: Option<usize>) -> bool {
-        let changes = self.tracefs.probe(event, function, bytes);
-        let made = changes.iter().try_for_each(Change::make);
+    pub fn probe(&mut self, event: &'static str, function: &str, bytes: &str) -> bool {
+        let probe = |bytes| {
+            let changes = self.tracefs.probe(event, function, bytes);
+            changes.iter().try_for_each(Change::make)
+        };
+        // Kernels without BTF do not know an argument by its name.
+        let made = match probe(bytes) {
+            Err(_) if !bytes.is_empty() => probe(""),
+            made => made,
+        };
         if let Err(error) = &made {
-            self.refused.push((event, reason(error)));
+            let reason = match self.symbols.contains(function) {
+                true => reason(error),
+                false => {
+                    "this kernel has no such function (its driver is missing, or it was inlined)"
+                        .to_owned()
+                }
+            };
+            self.refused.push((event, reason));
         }
         made.is_ok()
     }
@@ -266,7 +290,9 @@ impl Instance {
     /// Those of tracefs.
     pub fn switch_off(&self, event: &str) -> io::Result<()> {
         ["", RETURN].iter().try_for_each(|end| {
-            let enable = self.tracefs.event(GROUP, &format!("{event}{end}"), "enable");
+            let enable = self
+                .tracefs
+                .event(GROUP, &format!("{event}{end}"), "enable");
             Change::Set(enable, "0".to_owned()).make()
         })
     }
@@ -339,6 +365,17 @@ impl Drop for Instance {
     }
 }
 
+/// Returns the paths' functions that the kernel and its modules have.
+pub fn symbols() -> HashSet<String> {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let names = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2));
+    let used: HashSet<_> = paths::functions().map(|function| function.name).collect();
+    let has = names.filter(|name| used.contains(name));
+    has.map(str::to_owned).collect()
+}
+
 /// Locks the instance's folder; `None` if there is none.
 ///
 /// # Errors
@@ -352,7 +389,9 @@ pub fn lock(tracefs: &Tracefs) -> Result<Option<File>> {
     };
     match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(folder)),
-        Err(_) => bail!("another run of `nostall stalls` measures on this machine: wait for its end"),
+        Err(_) => {
+            bail!("another run of `nostall stalls` measures on this machine: wait for its end")
+        }
     }
 }
 
@@ -366,9 +405,6 @@ fn refusal(change: &Change) -> String {
 /// Reason for which a kernel refuses a probe.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::NotFound => {
-            "this kernel has no such function (its driver is missing, or it was inlined)".to_owned()
-        }
         ErrorKind::AddrNotAvailable => "this kernel has several functions of that name".to_owned(),
         ErrorKind::PermissionDenied => "not permitted: the kernel is locked down".to_owned(),
         _ => format!("the kernel refuses a probe there: {error}"),

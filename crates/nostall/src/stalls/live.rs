@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::paths::{self, GROUP, RETURN};
-use super::tracefs::{COST, Instance, Refused, Tracefs, page};
+use super::tracefs::{self, COST, Instance, Refused, Tracefs, page};
 use crate::output::is_quiet;
 
 /// Time between two looks at the ring: at first, and where the reader itself would cost too much.
@@ -297,11 +297,11 @@ fn processor_time() -> Duration {
 }
 
 /// Reads what a reader of the pages has to know.
-fn describe(tracefs: &Tracefs) -> io::Result<Description> {
+fn describe(instance: &Tracefs) -> io::Result<Description> {
     let formats = |folder: &str| -> io::Result<Vec<Vec<u8>>> {
-        let folder = fs::read_dir(tracefs.path("events").join(folder))?;
+        let folder = fs::read_dir(instance.path("events").join(folder))?;
         let files = folder.flatten().map(|event| event.path().join("format"));
-        Ok(files.filter_map(|file| fs::read(file).ok()).collect())
+        Ok(files.filter_map(|file| tracefs::read(&file).ok()).collect())
     };
     let systems = paths::tracepoints().map(|point| point.system);
     let systems = systems.chain([GROUP]).filter_map(|system| {
@@ -309,12 +309,12 @@ fn describe(tracefs: &Tracefs) -> io::Result<Description> {
         Some((system.to_owned(), formats))
     });
     Ok(Description {
-        header_page: tracefs.read("events/header_page")?,
-        header_event: tracefs.read("events/header_event")?,
+        header_page: instance.read("events/header_page")?,
+        header_event: instance.read("events/header_event")?,
         ftrace: formats("ftrace")?,
         systems: systems.collect(),
         symbols: Vec::new(),
-        commands: tracefs.read("saved_cmdlines")?,
-        clock: fs::read(tracefs.own("trace_clock"))?,
+        commands: instance.read("saved_cmdlines")?,
+        clock: tracefs::read(&instance.own("trace_clock"))?,
     })
 }

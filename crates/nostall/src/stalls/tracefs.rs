@@ -50,6 +50,22 @@ fn write(options: &OpenOptions, path: &Path, text: &str) -> io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
+/// Reads a file of tracefs. Some return their text to the first read alone, so that has much room.
+///
+/// # Errors
+///
+/// Those of tracefs.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let (mut text, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(text),
+            read => text.extend(&part[..read]),
+        }
+    }
+}
+
 /// This machine's tracefs.
 #[derive(Clone, Debug)]
 pub struct Tracefs {
@@ -96,7 +112,7 @@ impl Tracefs {
     }
 
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        fs::read(self.path(name))
+        read(&self.path(name))
     }
 
     /// Returns the changes that make the instance. `kib` is the buffer's size for each CPU.
@@ -351,7 +367,7 @@ impl Instance {
 
     /// Returns whether the instance still records.
     pub fn is_on(&self) -> bool {
-        fs::read(self.tracefs.own("tracing_on")).is_ok_and(|text| text.starts_with(b"1"))
+        read(&self.tracefs.own("tracing_on")).is_ok_and(|text| text.starts_with(b"1"))
     }
 }
 

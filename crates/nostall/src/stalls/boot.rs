@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
 use anyhow::{Context, Result};
+use nostall_figures::numbers::grouped;
 use nostall_tracefile::model::Source;
 use nostall_tracefile::read::open_text;
 use rustix::fs::OFlags;
@@ -61,9 +62,9 @@ pub fn explain(out: &mut dyn Write) -> io::Result<()> {
     wrapped(
         out,
         "Add these parameters to the kernel's command line, for one boot, and run `nostall stalls \
-         --boot` after it. They need Linux 5.1 or newer with CONFIG_KPROBE_EVENTS. The probes \
-         record from fs_initcall on: what was printed before is calculated from the log and the \
-         baud rate. `nostall stalls --clean` removes the probes.",
+         --boot` after it. They need Linux 5.1 or newer with CONFIG_KPROBE_EVENTS. The report \
+         names the moment from which the kernel recorded: what was printed before is calculated \
+         from the log and the baud rate. `nostall stalls --clean` removes the probes.",
     )
 }
 
@@ -116,12 +117,15 @@ impl Boot {
         match baud(&line) {
             Some(baud) => format!(
                 "The first event was at {armed:.3} s. Calculated, not measured: the log before it \
-                 has {bytes} bytes, which take {:.2} s at {baud} baud, unless the port is emulated.",
-                bytes as f64 * 10.0 / f64::from(baud)
+                 has {} bytes, which take {:.2} s at {} baud, unless the port is emulated.",
+                grouped(bytes),
+                bytes as f64 * 10.0 / f64::from(baud),
+                grouped(baud)
             ),
             None => format!(
-                "The first event was at {armed:.3} s. The log before it has {bytes} bytes; no \
-                 console on the command line has a baud rate."
+                "The first event was at {armed:.3} s. The log before it has {} bytes; no \
+                 console on the command line has a baud rate.",
+                grouped(bytes)
             ),
         }
     }

@@ -28,4 +28,5 @@ mod run_spi;
 mod run_trace;
 mod spi_linux;
 mod spi_model;
+mod stalls;
 mod tour;

@@ -212,12 +212,13 @@ pub fn tracepoints() -> impl Iterator<Item = &'static Tracepoint> {
     PATHS.iter().flat_map(|path| path.tracepoints)
 }
 
-/// Returns the line that makes a trace of these paths with trace-cmd, without nostall.
+/// Returns the line of a shell that makes a trace of these paths with trace-cmd, without nostall.
 pub fn trace_cmd() -> String {
-    let mut line = String::from("trace-cmd record -C mono -p function_graph");
-    for function in functions() {
-        line += " -l ";
-        line += function.name;
-    }
-    line + " sleep 60"
+    let names: Vec<_> = functions().map(|function| function.name).collect();
+    // trace-cmd refuses a function that the kernel does not have.
+    format!(
+        "trace-cmd record -C mono -p function_graph $(grep -owE '^({})' \
+         /sys/kernel/tracing/available_filter_functions | sed 's/^/-l /') sleep 60",
+        names.join("|")
+    )
 }

@@ -7,6 +7,8 @@ mod pstore_inject;
 mod pstore_plan;
 mod sinks;
 mod spi_bench;
+#[cfg(target_os = "linux")]
+mod stalls_trace;
 mod terminal;
 mod trace_convert;
 mod trace_image;

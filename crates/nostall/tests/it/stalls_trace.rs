@@ -1,0 +1,145 @@
+//! `nostall stalls` on traces that were recorded elsewhere. Live, it runs in the lab's guests.
+
+use std::fs;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Text of Linux's function graph: two writes of the log, and a read of configuration space.
+const GRAPH: &str = "\
+# tracer: function_graph
+#
+#     TIME        CPU  TASK/PID         DURATION                  FUNCTION CALLS
+#      |          |     |    |           |   |                     |   |   |   |
+    8.000000 |   1)  syslogd-93    |               |  console_unlock() {
+    8.000010 |   1)  syslogd-93    | ! 100.000 us  |    univ8250_console_write();
+    8.000120 |   1)  syslogd-93    | ! 120.000 us  |  } /* console_unlock */
+    8.000500 |   0)    lspci-94    |   2.500 us    |  pci_conf1_read();
+    8.001000 |   1)    <idle>-0    |               |  console_unlock() {
+    8.001300 |   1)    <idle>-0    | ! 300.000 us  |  } /* console_unlock */
+";
+
+/// Text of tracefs after a boot with probes on the kernel's command line. The second return was
+/// missed, as was the entry of the last one.
+const PROBES: &str = "\
+# tracer: nop
+#
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+       swapper/0-1       [000] .....     1.000000: console_unlock: (console_unlock+0x0/0x1d0)
+       swapper/0-1       [000] d....     1.000010: univ8250_console_write: (univ8250_console_write+0x0/0x20) bytes=40
+       swapper/0-1       [000] d....     1.000090: univ8250_console_write_ret: (console_emit_next_record+0x1/0x2 <- univ8250_console_write)
+       swapper/0-1       [000] .....     1.000100: console_unlock_ret: (vprintk_emit+0x1/0x2 <- console_unlock)
+       swapper/0-1       [000] .....     1.000200: console_unlock: (console_unlock+0x0/0x1d0)
+       swapper/0-1       [000] .....     1.000300: console_unlock: (console_unlock+0x0/0x1d0)
+       swapper/0-1       [000] .....     1.000350: console_unlock_ret: (vprintk_emit+0x1/0x2 <- console_unlock)
+       swapper/0-1       [000] .....     1.000400: pci_conf1_read_ret: (pci_read+0x1/0x2 <- pci_conf1_read)
+";
+
+fn nostall() -> Command {
+    Command::new(cargo_bin("nostall"))
+}
+
+/// Runs the command on a trace, and returns its JSON.
+fn report(trace: &str) -> Value {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("trace.txt");
+    fs::write(&file, trace).unwrap();
+    let output = nostall()
+        .args(["stalls", "--json"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn path<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let paths = report["paths"].as_array().unwrap();
+    paths.iter().find(|path| path["path"] == name).unwrap()
+}
+
+#[test]
+fn a_function_graph_gives_the_holds_of_each_path() {
+    let report = report(GRAPH);
+    let console = path(&report, "console");
+    assert_eq!(console["count"], 2);
+    assert_eq!(console["total_ns"], 420_000);
+    assert_eq!(console["longest"]["ns"], 300_000);
+    assert_eq!(console["longest"]["task"], "idle");
+    assert_eq!(console["tasks"][1]["task"], "syslogd/93");
+    assert_eq!(console["cpus"][0]["cpu"], 1);
+    assert_eq!(path(&report, "console_8250")["total_ns"], 100_000);
+    assert_eq!(path(&report, "pci_ports")["count"], 1);
+    // A trace from elsewhere does not tell whether the path could be seen.
+    assert_eq!(path(&report, "spi_message")["seen"], false);
+    assert_eq!(report["cost"], Value::Null);
+}
+
+#[test]
+fn a_call_without_its_return_or_entry_is_in_no_sum() {
+    let report = report(PROBES);
+    let console = path(&report, "console");
+    assert_eq!(console["count"], 2);
+    assert_eq!(console["total_ns"], 150_000);
+    assert_eq!(path(&report, "console_8250")["bytes"], 40);
+    assert_eq!(path(&report, "pci_ports")["count"], 0);
+    assert_eq!(report["unpaired_calls"], 2);
+}
+
+#[test]
+fn text_fits_80_columns_and_names_cannot_control_the_terminal() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("trace.txt");
+    fs::write(&file, GRAPH.replace("syslogd", "a\u{1b}[31m")).unwrap();
+    let to_send = folder.path().join("report");
+    let output = nostall()
+        .arg("stalls")
+        .arg(&file)
+        .arg("--report-file")
+        .arg(&to_send)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("a\\x1b[31m/93"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let to_send = fs::read_to_string(to_send).unwrap();
+    assert!(
+        to_send.contains("task 93") && !to_send.contains("31m"),
+        "{to_send}"
+    );
+}
+
+#[test]
+fn a_trace_of_other_functions_is_refused_with_a_way_to_a_better_one() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("trace.txt");
+    fs::write(&file, " 0)   1.207 us    |  wake_up_process();\n").unwrap();
+    let output = nostall().arg("stalls").arg(&file).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("--trace-cmd"), "{error}");
+    let output = nostall().args(["stalls", "--trace-cmd"]).output().unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    assert!(line.starts_with("trace-cmd record") && line.contains("console_unlock"));
+}
+
+#[test]
+fn options_that_measure_do_not_go_with_a_file() {
+    for arguments in [
+        &["stalls", "trace.dat", "--seconds", "5"][..],
+        &["stalls", "trace.dat", "--record", "other.dat"],
+        &["stalls", "--boot", "--plan"],
+        &["stalls", "--max-overhead", "0"],
+        &["stalls", "--seconds", "0"],
+    ] {
+        let output = nostall().args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}

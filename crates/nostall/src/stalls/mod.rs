@@ -102,7 +102,8 @@ Examples:
   nostall stalls --boot              parameters for one boot, then its report
 
 Columns: calls, their time, that time as a share of one CPU, median and 99th
-percentile, and the longest. Indented rows are parts of the row above them.
+percentile, and the longest. A driver's calls are parts of the console's, or of
+a printing thread.
 
 Exit status: 0 if the report was printed, 1 if not, 2 if the arguments are
 wrong.";

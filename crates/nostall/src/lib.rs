@@ -8,7 +8,7 @@ mod pstore;
 // Uses Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
-// Uses Linux's tracefs.
+// Reads Linux's /proc and /sys, and uses its tracefs.
 #[cfg(target_os = "linux")]
 mod stalls;
 mod trace;
@@ -27,7 +27,7 @@ use nostall_fleet::cli::Postmortem;
 use nostall_postmortem::cli::Args as Postmortem;
 use nostall_postmortem::cli::{escape, output};
 
-/// The answer to a command line without a command: one screen of 22 lines and 80 columns.
+/// The answer to a command line without a command: one screen of 23 lines and 80 columns.
 const FRONT: &str = "\
 nostall decodes crash records and traces, and examines a machine's slow I/O.
 
@@ -37,7 +37,7 @@ nostall decodes crash records and traces, and examines a machine's slow I/O.
   pstore      Plan persistent memory for crash records, and make images of it
   uart        Examine this machine's serial ports
   spi         Measure an SPI bus of this board
-  stalls      Measure what slow I/O costs this machine's Linux
+  stalls      Tell what slow I/O costs this machine's Linux
   completions Print completions for a shell
 
 Examples:

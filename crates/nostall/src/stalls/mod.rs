@@ -2,11 +2,13 @@
 
 mod boot;
 mod calls;
+mod check;
 mod holds;
 mod live;
 mod paths;
 mod report;
 mod tracefs;
+mod wrap;
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Seek, Write};
@@ -38,8 +40,11 @@ use crate::trace::input;
 /// With FILE, reports on a trace.dat of --record or of trace-cmd, or on text of ftrace, without
 /// root.
 #[derive(clap::Args)]
-#[command(after_long_help = AFTER)]
+#[command(after_long_help = AFTER, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// Trace that was recorded elsewhere; - for standard input
     #[arg(value_name = "FILE",
           conflicts_with_all = ["seconds", "buffer", "max_overhead", "record", "boot"])]
@@ -93,6 +98,11 @@ pub struct Args {
     trace_cmd: bool,
 }
 
+#[derive(clap::Subcommand)]
+enum Command {
+    Check(check::Args),
+}
+
 const AFTER: &str = "\
 Examples:
   nostall stalls check               what the machine says of itself
@@ -114,6 +124,9 @@ wrong.";
 ///
 /// Any failure to measure, to read the trace or to write the report, as one line for the user.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(Command::Check(args)) = &args.command {
+        return check::run(args);
+    }
     if args.trace_cmd {
         return to_stdout(|out| writeln!(out, "{}", paths::trace_cmd()));
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::holds::{Hold, Holds, Row};
 use super::live::Known;
 use super::paths::{PATHS, Path};
+use super::wrap::wrap;
 use crate::escape::{escape, json_document};
 
 /// Maximum number of tasks and initcalls of a list.
@@ -322,21 +323,13 @@ impl Report<'_> {
     }
 }
 
-/// Writes a paragraph in lines of 80 columns at most.
-pub fn wrapped(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        let width = word.chars().count();
-        if column > 0 && column + 1 + width > 80 {
-            writeln!(out)?;
-            column = 0;
-        }
-        if column > 0 {
-            write!(out, " ")?;
-            column += 1;
-        }
-        write!(out, "{word}")?;
-        column += width;
-    }
-    writeln!(out)
+/// Writes a paragraph.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn wrapped(out: &mut dyn Write, paragraph: &str) -> io::Result<()> {
+    let mut text = String::new();
+    wrap(&mut text, 0, 0, paragraph);
+    out.write_all(text.as_bytes())
 }

@@ -6,6 +6,7 @@ mod probe;
 mod tty;
 
 use anyhow::Result;
+pub use tty::number;
 
 /// Examine the serial ports of this machine
 #[derive(clap::Args)]

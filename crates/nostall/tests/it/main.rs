@@ -7,6 +7,7 @@ mod pstore_inject;
 mod pstore_plan;
 mod sinks;
 mod spi_bench;
+mod stalls_check;
 #[cfg(target_os = "linux")]
 mod stalls_trace;
 mod terminal;

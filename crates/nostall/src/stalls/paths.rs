@@ -184,7 +184,7 @@ pub const PATHS: &[Path] = &[
     },
     Path {
         name: "spi_idle",
-        title: "SPI: hardware put to sleep",
+        title: "SPI: worker idles the bus",
         functions: &[],
         tracepoints: &[Tracepoint {
             system: "spi",

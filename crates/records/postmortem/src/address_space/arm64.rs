@@ -36,6 +36,7 @@ pub(super) fn tables(info: &Vmcoreinfo) -> Option<Tables> {
         root,
         physical_root: root.wrapping_sub(offset),
         image: (text, IMAGE_SIZE, text.wrapping_sub(offset)),
+        is_pc: false,
     })
 }
 

@@ -125,7 +125,7 @@ impl RamLayout {
             let below = HIGH.checked_sub(start).filter(|below| *below <= page);
             let layout = match below {
                 // A PC's kernel above 4 GiB.
-                Some(low) if tables.physical_root >= HIGH => Self::split(low, size),
+                Some(low) if tables.is_pc && tables.physical_root >= HIGH => Self::split(low, size),
                 _ => Self::starting_at(start, size),
             };
             maps_itself(&layout).then_some(layout)
@@ -311,7 +311,7 @@ impl DirectMap<'_> {
 
     /// Returns the offset in the file at which RAM from 4 GiB up starts, if there is such RAM.
     fn start_of_high(&self, size: u64, searches: &mut usize) -> Option<u64> {
-        if self.tables.page_bits != 12 || self.tables.root >> 31 != u64::MAX >> 31 {
+        if !self.tables.is_pc {
             return None;
         }
         let start = self.start()?;

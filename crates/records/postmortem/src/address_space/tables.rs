@@ -28,6 +28,8 @@ pub(super) struct Tables {
     pub physical_root: u64,
     /// The kernel's image as one linear mapping: first address, size, and physical address.
     pub image: (u64, u64, u64),
+    /// Whether the machine is a PC: its RAM has a gap below 4 GiB.
+    pub is_pc: bool,
 }
 
 impl Tables {

@@ -32,6 +32,7 @@ pub(super) fn tables(info: &Vmcoreinfo) -> Option<Tables> {
         root,
         physical_root: physical(root),
         image: (IMAGE, IMAGE_SIZE, physical(IMAGE)),
+        is_pc: true,
     })
 }
 

@@ -1,11 +1,12 @@
 //! The virtual memory of a Linux kernel: its page tables, in the memory of a dump.
 //!
-//! x86-64 with 4 and 5 levels, and arm64 with pages of 4, 16 and 64 KiB. VMCOREINFO has the address
-//! of the top-level table. In a raw file the addresses are file offsets, so the positions of the
+//! x86-64 with 4 and 5 levels, arm64 with pages of 4, 16 and 64 KiB, and RISC-V with 3 to 5 levels.
+//! VMCOREINFO has the address of the top-level table. In a raw file the addresses are file offsets, so the positions of the
 //! machine's RAM in the file are [solved](RamLayout) first.
 
 mod arm64;
 mod layout;
+mod riscv64;
 mod tables;
 mod x86_64;
 
@@ -57,8 +58,8 @@ impl<'a> AddressSpace<'a> {
         pointer: u64,
         searches: &mut usize,
     ) -> Vec<Self> {
-        let tables = x86_64::tables(info).or_else(|| arm64::tables(info));
-        let Some(tables) = tables else {
+        let processors = [x86_64::tables, arm64::tables, riscv64::tables];
+        let Some(tables) = processors.iter().find_map(|tables| tables(info)) else {
             return Vec::new();
         };
         let layouts = match memory.facts().format {

@@ -16,9 +16,9 @@ use crate::Unpack;
 /// compressed with gzip, Zstandard, xz or lz4, up to 1 GiB unpacked. Parts of a split dump that are
 /// given together are one image.
 ///
-/// Finds the log that every Linux has in its memory (5.10 and later, x86-64 and arm64). The machine
-/// needs no preparation. The first line of text is the cause of the crash, if the log has one. A line
-/// marks the place where each console had stopped, if that is known.
+/// Finds the log that every Linux has in its memory (5.10 and later; x86-64, arm64, RISC-V). The
+/// machine needs no preparation. The first line of text is the cause of the crash, if the log has
+/// one. A line marks the place where each console had stopped, if that is known.
 ///
 /// Finds the region of ramoops and its parameters, and explains the evidence
 /// on stderr with -v.

@@ -2,8 +2,8 @@
 //!
 //! Every Linux has it. Nothing needs to be prepared on the machine: a VMCOREINFO in its memory
 //! leads to the kernel's page tables and to the ring. Without one, the ring is found by its
-//! structure. Linux 5.10 and later are read, on x86-64 and arm64. Records that the console had not
-//! printed yet are there too.
+//! structure. Linux 5.10 and later are read, on x86-64, arm64 and RISC-V. Records that the console
+//! had not printed yet are there too.
 //!
 //! A record is shown as genuine only if its descriptor, its data and its text name the same
 //! record.

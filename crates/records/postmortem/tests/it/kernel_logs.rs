@@ -18,7 +18,7 @@ use crate::made_names::{AddressForm, MadeConsole, link, made_names};
 use crate::made_printk::{MadeLog, MadeState, NAMES_AT, PAGE};
 
 /// Sequence, time, facility, level and text of a record.
-type Line = (u64, u64, u8, u8, Vec<u8>);
+pub type Line = (u64, u64, u8, u8, Vec<u8>);
 
 /// A recorded image: its pages by physical address, and Linux's records.
 pub struct Recorded {
@@ -26,7 +26,7 @@ pub struct Recorded {
     /// Start and size of the machine's RAM.
     ram: (u64, u64),
     pub pages: Vec<(u64, Vec<u8>)>,
-    truth: Vec<Line>,
+    pub truth: Vec<Line>,
 }
 
 impl Recorded {
@@ -170,7 +170,7 @@ fn line(message: &KernelMessage) -> Line {
 }
 
 /// Returns the complete records of the only log, and its numbers.
-fn read(memory: &Memory) -> (Vec<Line>, Counts, String) {
+pub fn read(memory: &Memory) -> (Vec<Line>, Counts, String) {
     let discovery = Discovery::new(memory);
     let logs = discovery.kernel_logs(&[]);
     assert_eq!(logs.len(), 1);

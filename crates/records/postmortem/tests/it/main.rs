@@ -19,6 +19,7 @@ mod kdump;
 mod kdump_writer;
 mod kernel_logs;
 mod kernel_logs_structure;
+mod kernel_logs_tables;
 mod linux_files;
 mod log_rings;
 mod made_names;

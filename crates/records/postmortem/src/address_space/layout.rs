@@ -249,7 +249,9 @@ fn words(memory: &dyn Container, tables: &Tables, inside: u64) -> impl Iterator<
     let page = tables.page();
     memory.data().flat_map(move |PhysicalRange { start, len }| {
         let end = start.saturating_add(len);
-        let pages = (start.next_multiple_of(page)..end).step_by(page as usize);
+        // The page's start may be in a hole of the file.
+        let first = start.saturating_sub(inside).next_multiple_of(page);
+        let pages = (first..end.saturating_sub(inside)).step_by(page as usize);
         pages.filter_map(move |at| Some((at, word(memory, at + inside)?)))
     })
 }

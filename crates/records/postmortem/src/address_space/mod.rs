@@ -1,8 +1,8 @@
 //! The virtual memory of a Linux kernel: its page tables, in the memory of a dump.
 //!
 //! x86-64 with 4 and 5 levels, arm64 with pages of 4, 16 and 64 KiB, and RISC-V with 3 to 5 levels.
-//! VMCOREINFO has the address of the top-level table. In a raw file the addresses are file offsets, so the positions of the
-//! machine's RAM in the file are [solved](RamLayout) first.
+//! VMCOREINFO has the address of the top-level table. In a raw file the addresses are file offsets, so
+//! the positions of the machine's RAM in the file are [solved](RamLayout) first.
 
 mod arm64;
 mod layout;

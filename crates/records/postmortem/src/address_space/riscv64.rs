@@ -8,8 +8,8 @@ use crate::vmcoreinfo::Vmcoreinfo;
 const VALID: u64 = 1;
 const LEAF: u64 = 0b1110;
 
-/// Bit of an entry that is one of several for naturally aligned memory (Svnapot). Its address has another
-/// form, which is not read.
+/// Bit of an entry that is one of several for the same memory (Svnapot). Its address has another form,
+/// which is not read.
 const NAPOT: u64 = 1 << 63;
 
 /// Largest size of the kernel's image that is assumed to be contiguous.

@@ -19,10 +19,11 @@ pub(super) fn tables(info: &Vmcoreinfo) -> Option<Tables> {
     if !matches!(page_size, 0x1000 | 0x4000 | 0x1_0000) {
         return None;
     }
-    // The kernel may use fewer bits than it was built for.
+    // The kernel may use fewer bits than it was built for. With pages of 64 KiB it has the same
+    // tables then, and the processor is given the address of an entry within the top-level one.
     let bits = match info.number("TCR_EL1_T1SZ") {
-        Some(unused) => 64_i64.checked_sub(unused)?,
-        None => info.number("VA_BITS")?,
+        Some(unused) if page_size < 0x1_0000 => 64_i64.checked_sub(unused)?,
+        _ => info.number("VA_BITS")?,
     };
     let bits = u32::try_from(bits)
         .ok()

@@ -157,7 +157,7 @@ fn avml(pages: &[(u64, Vec<u8>)]) -> Vec<u8> {
     blocks.collect()
 }
 
-fn line(message: &KernelMessage) -> Line {
+pub fn line(message: &KernelMessage) -> Line {
     let KernelMessage {
         sequence,
         time_ns,

@@ -90,7 +90,8 @@ readme-table: setup
 	@cargo run --release --locked --quiet $(LAB) -- run >target/tour.txt
 	@scripts/readme-table target/tour.txt
 
-# The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux.
+# The README's picture of `nostall postmortem`, drawn from a recorded dump of Linux, and the book's of
+# `nostall stalls`.
 .PHONY: terminal-picture
 DUMPS := $(CURDIR)/crates/drivers/pstore/tests/fixtures
 terminal-picture:
@@ -104,6 +105,10 @@ terminal-picture:
 		"grep '^==>' records.txt" \
 		"grep -A 9 'sysrq: Trigger' records.txt | tail -n 10" \
 		"sed '1,/==> ftrace/d; /==> pmsg/,\$$d' records.txt | tail -n 8"
+	cd '$(TARGET_FOLDER)/tmp/picture' && PATH='$(TARGET_FOLDER)/release':"$$PATH" \
+		'$(PYTHON_ENV)/bin/python' '$(CURDIR)/scripts/terminal-picture' '$(CURDIR)/docs/src/stalls.svg' \
+		"-cp $(CURDIR)/crates/nostall/tests/fixtures/stalls/6.1.dat stalls.dat" \
+		'nostall stalls stalls.dat'
 
 # Records the exact figures and the bounds of instruction counts again.
 expected:

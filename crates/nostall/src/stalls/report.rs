@@ -253,7 +253,9 @@ impl Report<'_> {
             .collect();
         text += &tasks.join(", ");
         text += &format!(". What mends it: {}.", path.remedy);
-        wrapped(out, &text)
+        let mut lines = String::new();
+        wrap(&mut lines, 0, 2, &text);
+        out.write_all(lines.as_bytes())
     }
 
     fn initcalls(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -79,6 +79,25 @@ fn a_function_graph_gives_the_holds_of_each_path() {
 }
 
 #[test]
+fn a_recording_has_the_bytes_of_the_console() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("stalls.dat");
+    fs::write(&file, RECORDING).unwrap();
+    let output = nostall()
+        .args(["stalls", "--json"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let driver = path(&report, "console_8250");
+    assert_eq!(
+        (&driver["count"], &driver["bytes"]),
+        (&200.into(), &17_092.into())
+    );
+    assert_eq!(driver["cpus"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_call_without_its_return_or_entry_is_in_no_sum() {
     let report = report(PROBES);
     let console = path(&report, "console");
@@ -127,6 +146,41 @@ fn a_trace_of_other_functions_is_refused_with_a_way_to_a_better_one() {
     let output = nostall().args(["stalls", "--trace-cmd"]).output().unwrap();
     let line = String::from_utf8(output.stdout).unwrap();
     assert!(line.starts_with("trace-cmd record") && line.contains("console_unlock"));
+}
+
+/// A recording of `linux/stalls`: 200 lines of the log in Debian's 6.1.
+const RECORDING: &[u8] = include_bytes!("../fixtures/stalls/6.1.dat");
+
+#[test]
+fn a_damaged_recording_never_shows_more_calls_than_the_whole_one() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("stalls.dat");
+    for number in 0..64 {
+        let mut bytes = RECORDING.to_vec();
+        // The pages of the CPUs begin at 40,960.
+        let at = 40_960 + number * 701;
+        match number % 2 {
+            0 => bytes.truncate(at),
+            _ => bytes[at..at + 8].fill(number as u8),
+        }
+        fs::write(&file, bytes).unwrap();
+        let output = nostall()
+            .args(["stalls", "--json"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!error.contains("panicked"), "{error}");
+        let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else {
+            continue;
+        };
+        for (name, calls) in [("console", 206), ("console_8250", 200), ("pci_ports", 258)] {
+            assert!(
+                path(&report, name)["count"].as_u64().unwrap() <= calls,
+                "{at}"
+            );
+        }
+    }
 }
 
 #[test]

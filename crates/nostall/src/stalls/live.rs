@@ -40,7 +40,9 @@ pub struct Limits {
 impl Limits {
     /// Returns the size of each CPU's ring in KiB.
     pub fn ring(&self) -> u64 {
-        let cpus = thread::available_parallelism().map_or(1, usize::from) as u64;
+        // The kernel makes a ring for each CPU, whether or not this process may run there.
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let cpus = stat.matches("\ncpu").count().max(1) as u64;
         (self.buffer / 1024 / cpus).max(64)
     }
 }
@@ -84,11 +86,19 @@ pub const fn cost_function() -> &'static str {
 /// If tracing cannot be set up, or the records cannot be kept. Nothing stays in tracefs.
 pub fn measure(limits: &Limits) -> Result<Measured> {
     let ends = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // A signal ends the report after the measurement as usual.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
         signal_hook::flag::register(signal, Arc::clone(&ends))?;
     }
     let mut instance = Instance::new(Tracefs::find()?, limits.ring())?;
     let pair = pair(&mut instance);
+    let mut notes = Vec::new();
+    if pair.is_none() {
+        notes
+            .push("the time of a probed call cannot be measured here: 5 us are assumed".to_owned());
+    }
     instance.clear().context("clearing the ring")?;
     instance.probe_all();
     let every = paths::functions().count() + paths::tracepoints().count();
@@ -103,17 +113,20 @@ pub fn measure(limits: &Limits) -> Result<Measured> {
         recording: Recording::new(page_size).context("a temporary file")?,
         page: vec![0; page_size],
         known: Known {
-            pair,
+            pair: pair.unwrap_or(5_000.0),
+            notes,
             ..Known::default()
         },
         instance,
     };
     run.until(&ends, limits)?;
-    run.finish()
+    let measured = run.finish();
+    is_over.store(true, Ordering::Relaxed);
+    measured
 }
 
-/// Measures a call's pair of probes, in nanoseconds; 0 if it cannot be probed.
-fn pair(instance: &mut Instance) -> f64 {
+/// Measures a call's pair of probes, in nanoseconds; `None` if it cannot be probed.
+fn pair(instance: &mut Instance) -> Option<f64> {
     let calls = || {
         let start = Instant::now();
         (0..CALLS).for_each(|_| _ = rustix::process::getppid());
@@ -124,13 +137,13 @@ fn pair(instance: &mut Instance) -> f64 {
     let without = calls();
     if !instance.probe(COST, cost_function(), "") {
         instance.refused.pop();
-        return 0.0;
+        return None;
     }
     calls();
     let with = calls();
     // A failure is met again when the instance is dropped.
     _ = instance.switch_off(COST);
-    (with - without).max(0.0)
+    Some(with - without).filter(|pair| *pair > 0.0)
 }
 
 fn page_size(tracefs: &Tracefs) -> usize {

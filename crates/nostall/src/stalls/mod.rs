@@ -165,7 +165,13 @@ pub fn run(args: &Args) -> Result<()> {
             report(args, &mut *source, None, None).with_context(|| input::name(file))
         }
         None if args.boot => of_boot(args),
-        None => measured(args, live::measure(&limits)?),
+        None => {
+            ensure!(
+                !boot::is_recorded() || !Tracefs::find()?.has_probes(),
+                "this boot is recorded: run `nostall stalls --boot`, then `nostall stalls --clean`"
+            );
+            measured(args, live::measure(&limits)?)
+        }
     }
 }
 

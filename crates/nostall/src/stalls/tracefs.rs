@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::paths::{self, GROUP, RETURN};
@@ -159,6 +159,7 @@ impl Tracefs {
     pub fn plan(&self, kib: u64, cost: &str) -> Vec<Change> {
         let mut changes = self.instance(kib).to_vec();
         changes.extend(self.probe(COST, cost, ""));
+        changes.extend(self.off(COST));
         changes.push(Change::Set(self.own("trace"), String::new()));
         for function in paths::functions() {
             changes.extend(self.probe(function.name, function.name, function.bytes));
@@ -166,7 +167,9 @@ impl Tracefs {
         for point in paths::tracepoints() {
             changes.extend(self.tracepoint(point));
         }
+        changes.extend(paths::functions().flat_map(|function| self.off(function.name)));
         changes.push(Change::RemoveFolder(self.own("")));
+        changes.push(self.boot_off());
         let names = paths::functions().map(|function| function.name);
         for name in names.chain([COST]) {
             changes.extend(["", RETURN].map(|end| self.removal(&format!("{name}{end}"))));
@@ -174,9 +177,31 @@ impl Tracefs {
         changes
     }
 
+    fn boot_off(&self) -> Change {
+        let enable = self.path("events").join(GROUP).join("enable");
+        Change::Set(enable, "0".to_owned())
+    }
+
+    /// Returns the changes that switch off the probes of a function.
+    fn off(&self, event: &str) -> [Change; 2] {
+        ["", RETURN].map(|end| {
+            let enable = self.event(GROUP, &format!("{event}{end}"), "enable");
+            Change::Set(enable, "0".to_owned())
+        })
+    }
+
     fn removal(&self, event: &str) -> Change {
         let probes = self.path("kprobe_events");
         Change::Add(probes, format!("-:{GROUP}/{event}"))
+    }
+
+    fn probes(&self) -> String {
+        let probes = self.read("kprobe_events").unwrap_or_default();
+        String::from_utf8_lossy(&probes).into_owned()
+    }
+
+    pub fn has_probes(&self) -> bool {
+        self.probes().lines().any(|line| own(line).is_some())
     }
 
     /// Removes the instance and the probes. Returns whether there were any.
@@ -192,16 +217,14 @@ impl Tracefs {
             Err(error) => Err(error).with_context(|| instance.shell()),
         };
         // Probes of the kernel's command line (--boot) record into the kernel's own ring.
-        let boot = Change::Set(
-            self.path("events").join(GROUP).join("enable"),
-            "0".to_owned(),
-        );
-        _ = boot.make();
-        let probes = self.read("kprobe_events").unwrap_or_default();
-        for event in String::from_utf8_lossy(&probes).lines().filter_map(own) {
+        _ = self.boot_off().make();
+        for event in self.probes().lines().filter_map(own) {
             let removal = self.removal(event);
             match removal.make() {
                 Ok(()) => result = result.map(|_| true),
+                // An event has several lines after probes were added to it: the first removal
+                // removed all.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => result = Err(error).with_context(|| removal.shell()),
             }
         }
@@ -226,8 +249,8 @@ pub struct Instance {
     pub refused: Refused,
     /// Names of the paths' functions that this kernel has.
     symbols: HashSet<String>,
-    /// Holds the lock that tells another run of the command that this one is alive.
-    _folder: File,
+    /// Tells another run of the command that this one is alive.
+    _lock: File,
 }
 
 impl Instance {
@@ -237,23 +260,18 @@ impl Instance {
     ///
     /// If another run measures, or a change is refused.
     pub fn new(tracefs: Tracefs, kib: u64) -> Result<Self> {
-        if let Some(_left) = lock(&tracefs)? {
-            tracefs
-                .clean()
-                .context("removing what an earlier run left")?;
-        }
-        let [folder, settings @ ..] = tracefs.instance(kib);
-        folder.make().with_context(|| refusal(&folder))?;
-        let lock =
-            lock(&tracefs)?.context("the tracing instance was removed by another program")?;
+        let lock = lock(&tracefs)?;
+        tracefs
+            .clean()
+            .context("removing what an earlier run left")?;
         let instance = Self {
             tracefs,
             refused: Vec::new(),
             symbols: symbols(),
-            _folder: lock,
+            _lock: lock,
         };
-        for setting in settings {
-            setting.make().with_context(|| refusal(&setting))?;
+        for change in instance.tracefs.instance(kib) {
+            change.make().with_context(|| refusal(&change))?;
         }
         Ok(instance)
     }
@@ -305,12 +323,7 @@ impl Instance {
     ///
     /// Those of tracefs.
     pub fn switch_off(&self, event: &str) -> io::Result<()> {
-        ["", RETURN].iter().try_for_each(|end| {
-            let enable = self
-                .tracefs
-                .event(GROUP, &format!("{event}{end}"), "enable");
-            Change::Set(enable, "0".to_owned()).make()
-        })
+        self.tracefs.off(event).iter().try_for_each(Change::make)
     }
 
     /// Drops all records.
@@ -392,23 +405,18 @@ pub fn symbols() -> HashSet<String> {
     has.map(str::to_owned).collect()
 }
 
-/// Locks the instance's folder; `None` if there is none.
+/// Locks tracefs's folder, which stays while runs of the command make and remove the instance.
 ///
 /// # Errors
 ///
 /// If another run of the command has the lock.
-pub fn lock(tracefs: &Tracefs) -> Result<Option<File>> {
-    let folder = match File::open(tracefs.own("")) {
-        Ok(folder) => folder,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).context("the tracing instance: run it as root"),
-    };
-    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(folder)),
-        Err(_) => {
-            bail!("another run of `nostall stalls` measures on this machine: wait for its end")
-        }
-    }
+pub fn lock(tracefs: &Tracefs) -> Result<File> {
+    let folder = File::open(tracefs.path("")).context("tracefs: run it as root")?;
+    ensure!(
+        flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        "another run of `nostall stalls` measures on this machine: wait for its end"
+    );
+    Ok(folder)
 }
 
 fn refusal(change: &Change) -> String {

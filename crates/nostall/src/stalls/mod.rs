@@ -278,17 +278,23 @@ fn report(
     if let Some(path) = &args.report_file {
         report.is_private = true;
         write(path, |out| {
-            writeln!(out, "nostall {}, {}", env!("CARGO_PKG_VERSION"), machine())?;
-            writeln!(out, "{}", consoles())?;
+            // A trace from elsewhere tells nothing of this machine.
+            if known.is_some() || boot.is_some() {
+                writeln!(out, "nostall {}, {}", env!("CARGO_PKG_VERSION"), machine())?;
+                writeln!(out, "{}", consoles())?;
+            }
             report.text(out)
         })?;
     }
     Ok(())
 }
 
-/// Writes a file, which is complete or as before.
+/// Writes a file, which is complete or as before. A device or a pipe stays, and is written to.
 fn write(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<()> {
     let written = || -> Result<()> {
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Ok(write(&mut File::options().write(true).open(path)?)?);
+        }
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let mut builder = tempfile::Builder::new();
         builder.permissions(fs::Permissions::from_mode(0o666));

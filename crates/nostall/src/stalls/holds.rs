@@ -1,6 +1,7 @@
 //! Holds: the calls of the paths' functions, summed for each path.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
@@ -16,18 +17,16 @@ const MOST: usize = 4096;
 pub struct Holds {
     /// In the order of [`PATHS`].
     pub rows: Vec<Row>,
-    /// Times of the first and the last event in nanoseconds.
+    /// Times of the first and the last event in nanoseconds; `None` without events.
     pub span: Option<(u64, u64)>,
-    /// Number of events.
-    pub events: u64,
     /// Calls of which the entry or the return is missing. They are in no sum.
     pub unpaired: u64,
     /// Number of records that the ring or the file has lost, and of losses of an unknown number.
     pub lost: (u64, u64),
     /// Console time of each initcall.
     pub initcalls: HashMap<String, u64>,
-    /// The initcall that runs.
-    initcall: Option<String>,
+    /// The initcall that runs, and its task.
+    initcall: Option<(Task, String)>,
     /// Row of each function.
     functions: HashMap<&'static str, usize>,
 }
@@ -71,7 +70,6 @@ impl Default for Holds {
         Self {
             rows: PATHS.iter().map(|_| row()).collect(),
             span: None,
-            events: 0,
             unpaired: 0,
             lost: (0, 0),
             initcalls: HashMap::new(),
@@ -96,7 +94,6 @@ impl Holds {
     }
 
     fn at(&mut self, time: u64) {
-        self.events += 1;
         let (first, last) = self.span.unwrap_or((time, time));
         self.span = Some((first.min(time), last.max(time)));
     }
@@ -106,13 +103,16 @@ impl Holds {
         let Some(&row) = self.functions.get(name) else {
             return;
         };
-        slice.end.into_iter().for_each(|end| self.at(end));
+        let times = slice.begin().into_iter().chain(slice.end);
+        times.for_each(|time| self.at(time));
         let (Some(duration), Some(start)) = (slice.duration, slice.begin()) else {
             self.unpaired += 1;
             return;
         };
-        if let (0, Some(initcall)) = (row, &self.initcall) {
-            *self.initcalls.entry(initcall.clone()).or_default() += duration;
+        if let (0, Some((task, initcall))) = (row, &self.initcall)
+            && *task == slice.task
+        {
+            add(self.initcalls.entry(initcall.clone()), duration);
         }
         let hold = Hold {
             duration,
@@ -142,7 +142,7 @@ impl Holds {
             "initcall_start" if self.initcalls.len() < MOST => {
                 let function = fields.rsplit_once("func=").map_or(fields, |(_, name)| name);
                 let function = function.split(['+', ' ']).next().unwrap_or(function);
-                self.initcall = Some(function.to_owned());
+                self.initcall = Some((event.task, function.to_owned()));
             }
             "initcall_finish" => self.initcall = None,
             _ => {
@@ -174,10 +174,17 @@ impl Row {
         {
             self.longest = Some(hold);
         }
-        *self.cpus.entry(hold.cpu).or_default() += hold.duration;
+        let cpu = self.cpus.entry(hold.cpu).or_default();
+        *cpu = cpu.saturating_add(hold.duration);
         let is_full = self.tasks.len() >= MOST && !self.tasks.contains_key(&hold.task);
         let task = if is_full { Task::NONE } else { hold.task };
-        *self.tasks.entry(task).or_default() += hold.duration;
+        add(self.tasks.entry(task), hold.duration);
+    }
+
+    /// Returns a quantile of the durations. The histogram rounds up, but never above the longest.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let longest = self.longest.filter(|_| self.total > 0)?.duration;
+        Some(self.durations.value_at_quantile(share).min(longest))
     }
 
     /// Returns the tasks, the one held longest first.
@@ -190,4 +197,9 @@ impl Row {
         tasks.sort_by_key(|(task, time)| (Reverse(*time), task.0));
         tasks
     }
+}
+
+fn add<Key>(sum: Entry<'_, Key, u64>, time: u64) {
+    let sum = sum.or_default();
+    *sum = sum.saturating_add(time);
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nostall_figures::table::time;
 use nostall_tracefile::export::Perfetto;
 use nostall_tracefile::graph::{Step, walk};
 use nostall_tracefile::model::{Source, TimeUnit};
@@ -214,13 +215,13 @@ fn report(
     let mut holds = Holds::default();
     let mut perfetto = args.perfetto.as_ref().map(|_| Perfetto::new(Vec::new()));
     let mut calls = Calls::new(source);
-    let mut before_init = 0;
+    let mut before_init = 0_u64;
     walk(&mut calls, |catalog, step| -> Result<()> {
         holds.step(catalog, &step);
         if let (Step::Leave(slice), Some(init)) = (&step, boot.and_then(|boot| boot.init)) {
             let name = slice.function.map_or("", |name| catalog.text(name));
             if name == "console_unlock" && slice.end.is_some_and(|end| end <= init) {
-                before_init += slice.duration.unwrap_or(0);
+                before_init = before_init.saturating_add(slice.duration.unwrap_or(0));
             }
         }
         if let Some(perfetto) = &mut perfetto {
@@ -251,10 +252,16 @@ fn report(
     }
     if known.is_none() {
         ensure!(
-            holds.events > 0,
+            holds.span.is_some(),
             "the trace has no call of a function that this command knows: `nostall stalls \
              --trace-cmd` prints a command that records them"
         );
+    }
+    if known.is_none() && boot.is_none() {
+        let elapsed = time(elapsed as f64);
+        notes.push(format!(
+            "Shares are of the {elapsed} from the first to the last of these calls."
+        ));
     }
     let mut report = Report {
         holds: &holds,

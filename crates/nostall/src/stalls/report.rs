@@ -120,7 +120,6 @@ impl Report<'_> {
 
     fn figures(&self, path: &Path, row: &Row) -> PathFigures {
         let unseen = self.unseen(path);
-        let quantile = |share| (row.total > 0).then(|| row.durations.value_at_quantile(share));
         let tasks = row.busiest_tasks().into_iter().take(MOST);
         PathFigures {
             path: path.name,
@@ -132,8 +131,8 @@ impl Report<'_> {
             count: row.count,
             total_ns: row.total,
             share_of_a_cpu: self.share(row),
-            median_ns: quantile(0.5),
-            p99_ns: quantile(0.99),
+            median_ns: row.quantile(0.5),
+            p99_ns: row.quantile(0.99),
             bytes: row.bytes,
             longest: row.longest.map(|hold| Longest {
                 ns: hold.duration,
@@ -193,9 +192,9 @@ impl Report<'_> {
         let mut table = Table::new();
         table.set_header(["", "count", "total", "of CPU", "median", "99 %", "longest"]);
         for (path, row) in rows().filter(|(_, row)| row.count > 0) {
-            let quantile = |share| match row.total {
-                0 => String::new(),
-                _ => time(row.durations.value_at_quantile(share) as f64),
+            let quantile = |share| {
+                let quantile = row.quantile(share);
+                quantile.map_or(String::new(), |value| time(value as f64))
             };
             let is_timed = row.total > 0;
             let timed = |text: String| if is_timed { text } else { String::new() };

@@ -197,3 +197,77 @@ fn options_that_measure_do_not_go_with_a_file() {
         assert!(!output.stderr.is_empty());
     }
 }
+
+/// Returns the report of events of probes: microseconds, task, event.
+fn probes(events: &[(u64, u32, &str)]) -> Value {
+    let line = |(time, task, event): &(u64, u32, &str)| {
+        format!("  task-{task}  [000] d....  0.{time:06}: {event}: (x+0x0/0x1)\n")
+    };
+    let lines: String = events.iter().map(line).collect();
+    report(&("# tracer: nop\n#\n".to_owned() + &lines))
+}
+
+#[test]
+fn no_quantile_is_above_the_longest() {
+    let report = probes(&[(100, 1, "spi_sync"), (600, 1, "spi_sync_ret")]);
+    let spi = path(&report, "spi_message");
+    assert_eq!(
+        (&spi["median_ns"], &spi["p99_ns"]),
+        (&500_000.into(), &500_000.into())
+    );
+}
+
+#[test]
+fn an_initcall_has_the_prints_of_its_own_task() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("trace.txt");
+    let trace = "# tracer: nop\n#\n\
+        swapper/0-1 [000] d....  0.000100: initcall_start: func=first+0x0/0x10\n\
+          kworker-9 [001] d....  0.000200: console_unlock: (x+0x0/0x1)\n\
+          kworker-9 [001] d....  0.000300: console_unlock_ret: (x+0x0/0x1)\n";
+    fs::write(&file, trace).unwrap();
+    let output = nostall().arg("stalls").arg(&file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("100 us") && !text.contains("Initcalls"),
+        "{text}"
+    );
+}
+
+#[test]
+fn times_of_any_length_are_summed() {
+    let call = "8.000000 |   1)  task-93  | ! 18446744073709551.000 us |  console_unlock();\n";
+    let report = report(&("# tracer: function_graph\n#\n".to_owned() + &call.repeat(3)));
+    assert_eq!(path(&report, "console")["total_ns"], u64::MAX);
+}
+
+#[test]
+fn a_call_without_its_entry_begins_the_time_of_shares() {
+    let exit = "8.000500 |   1)  task-93  | ! 400.000 us  |  } /* console_unlock */\n";
+    let report = report(&("# tracer: function_graph\n#\n".to_owned() + exit));
+    assert_eq!(path(&report, "console")["share_of_a_cpu"], 1.0);
+    assert_eq!(report["elapsed_ns"], 400_000);
+}
+
+#[test]
+fn a_pipe_is_written_and_stays() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("trace.txt");
+    fs::write(&file, GRAPH).unwrap();
+    let pipe = folder.path().join("pipe");
+    std::os::unix::fs::symlink("/proc/self/fd/1", &pipe).unwrap();
+    let output = nostall()
+        .arg("stalls")
+        .arg(&file)
+        .arg("--report-file")
+        .arg(&pipe)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(pipe.is_symlink());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("in task 93"), "{text}");
+    // This machine is not the one of the trace.
+    assert!(!text.contains("Linux"), "{text}");
+    assert!(text.contains("Shares are of the 1.30 ms"), "{text}");
+}

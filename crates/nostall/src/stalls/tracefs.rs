@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 use super::paths::{self, GROUP, RETURN};
 
@@ -444,6 +445,8 @@ pub fn page<'a>(file: &mut File, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
     match file.read(into) {
         Ok(read) => Ok(&into[..read]),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(&[]),
+        // A CPU that was never online has a file, but no ring.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => Ok(&[]),
         Err(error) => Err(error),
     }
 }

@@ -92,6 +92,8 @@ pub fn measure(limits: &Limits) -> Result<Measured> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
         signal_hook::flag::register(signal, Arc::clone(&ends))?;
     }
+    // A read of the consoles locks them, which is a call of a probed function.
+    let consoles = consoles();
     let mut instance = Instance::new(Tracefs::find()?, limits.ring())?;
     let pair = pair(&mut instance);
     let mut notes = Vec::new();
@@ -120,9 +122,13 @@ pub fn measure(limits: &Limits) -> Result<Measured> {
         instance,
     };
     run.until(&ends, limits)?;
-    let measured = run.finish();
+    let mut measured = run.finish()?;
     is_over.store(true, Ordering::Relaxed);
-    measured
+    if consoles != self::consoles() {
+        let note = "the consoles changed during the measurement: see /proc/consoles";
+        measured.known.notes.push(note.to_owned());
+    }
+    Ok(measured)
 }
 
 /// Measures a call's pair of probes, in nanoseconds; `None` if it cannot be probed.
@@ -175,7 +181,6 @@ impl Run {
         let style = ProgressStyle::with_template("{msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         let start = Instant::now();
-        let consoles = consoles();
         let mut hits = self.instance.hits();
         let first_used = processor_time();
         let (mut look, mut second, mut used) = (LOOK, start, first_used);
@@ -217,10 +222,6 @@ impl Run {
         bar.finish_and_clear();
         self.known.elapsed = start.elapsed();
         self.known.reader = processor_time() - first_used;
-        if consoles != self::consoles() {
-            let note = "the consoles changed during the measurement: see /proc/consoles";
-            self.known.notes.push(note.to_owned());
-        }
         Ok(())
     }
 
@@ -259,8 +260,8 @@ impl Run {
         let (name, calls) = (&most.0, since(most));
         let note = match self.instance.switch_off(name) {
             Ok(()) => format!(
-                "{name} was called {calls} times in a second: its probes were switched off after \
-                 {:.1} s, because of --max-overhead",
+                "{name} was called {calls} times in a second: because of --max-overhead, its calls \
+                 after {:.1} s are in no sum",
                 start.elapsed().as_secs_f64()
             ),
             Err(error) => format!("{name} cannot be switched off: {error}"),

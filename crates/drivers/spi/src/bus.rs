@@ -15,7 +15,7 @@ use crate::slots::{AnySlots, Slots};
 use crate::station::Station;
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
-use crate::sync::{AtomicU8, Lock, Owned, constant};
+use crate::sync::{AtomicU8, AtomicU32, Lock, Ordering, Owned, constant};
 use crate::waiting::Waiting;
 
 /// Bus shared by its callers, each of which drives it for its own messages.
@@ -25,6 +25,8 @@ use crate::waiting::Waiting;
 /// [`Slots`]. It dereferences to a bus with [any slots](AnySlots), which has the methods.
 pub struct Bus<C, P, T: ?Sized = Slots> {
     pub(crate) gate: Gate,
+    /// Second of the clock at which the last long transfer has reached its time limit.
+    pub(crate) long: AtomicU32,
     /// Accessed only by the owner.
     pub(crate) station: Owned<Station<C>>,
     pub(crate) counters: Counters,
@@ -59,6 +61,7 @@ where
         pub fn sized(controller: C, platform: P) -> Self {
             Self {
                 gate: Gate::new(),
+                long: AtomicU32::new(0),
                 station: Owned::new(Station::new(controller)),
                 counters: Counters::new(),
                 platform,
@@ -138,17 +141,19 @@ where
     /// Lets the owner continue. For the controller's interrupt handler. An interrupt that no owner
     /// waits for does no harm.
     pub fn on_interrupt(&self) {
-        self.wake(self.slots.cold(|cold| cold.interrupt.raise()));
+        self.wake(self.slots.cold(|cold| cold.raise()));
     }
 
     /// Returns whether the owner may be in a transfer longer than others wait.
     pub(crate) fn is_long(&self, now: Nanos) -> bool {
-        self.slots.cold(|cold| cold.interrupt.is_long(now))
+        let end = self.long.load(Ordering::Acquire);
+        now < Nanos::from_secs(end.into())
     }
 
     pub(crate) const fn waiting(&self) -> Waiting<'_, P> {
         Waiting {
             platform: &self.platform,
+            long: &self.long,
             slots: &self.slots,
         }
     }

@@ -5,15 +5,29 @@ use core::task::Waker;
 use nostall_io::Nanos;
 
 use crate::capabilities::Capabilities;
-use crate::interrupt::Interrupt;
+use crate::line::Seen;
 
 /// Time of a disabled timer.
 pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 
-/// State beside the line, in the same critical section.
+/// State beside the slots of the line, in the same critical section. One structure, so that its fields
+/// need no padding.
 #[derive(Debug)]
 pub struct Cold {
-    pub(crate) interrupt: Interrupt,
+    /// One bit for each device number in use.
+    pub(crate) devices: u64,
+    /// Next position in the order of arrival.
+    pub(crate) tickets: u32,
+    /// [`Seen`] when the owner had made no progress for `lock_timeout`.
+    pub(crate) abandoned: Option<Seen>,
+    /// The worker was called, and has not responded yet.
+    pub(crate) called: bool,
+    /// The controller's interrupt came, and no owner has seen it yet.
+    pub(crate) came: bool,
+    /// Wakes the owner that waits for the controller.
+    pub(crate) owner: Option<Waker>,
+    /// Time at which that owner polls without an interrupt, if it has no timer of its own.
+    pub(crate) deadline: Nanos,
     /// Wakes a worker that is a future.
     pub(crate) worker: Option<Waker>,
     /// Time of that worker's next poll.
@@ -24,7 +38,13 @@ pub struct Cold {
 
 impl Cold {
     pub(crate) const NEW: Self = Self {
-        interrupt: Interrupt::NONE,
+        devices: 0,
+        tickets: 0,
+        abandoned: None,
+        called: false,
+        came: false,
+        owner: None,
+        deadline: Nanos::ZERO,
         worker: None,
         next_poll: NEVER,
         capabilities: None,

@@ -5,6 +5,8 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
+use crate::cold::Cold;
+
 /// Number of a device on its bus. It becomes free when the device is dropped.
 pub type DeviceNumber = u8;
 
@@ -102,31 +104,10 @@ pub(crate) fn seen(messages: u32) -> Seen {
     NonZeroU16::MIN | (messages << 1) as u16
 }
 
-/// State of a line besides its slots.
-#[derive(Debug)]
-pub struct Order {
-    pub(crate) tickets: u32,
-    /// One bit for each device number in use.
-    pub(crate) devices: u64,
-    /// [`Seen`] when the owner had made no progress for `lock_timeout`.
-    pub(crate) abandoned: Option<Seen>,
-    /// The worker was called, and has not responded yet.
-    pub(crate) called: bool,
-}
-
-impl Order {
-    pub(crate) const NEW: Self = Self {
-        tickets: 0,
-        devices: 0,
-        abandoned: None,
-        called: false,
-    };
-}
-
 /// Line of a bus.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    pub(crate) order: &'a mut Order,
+    pub(crate) order: &'a mut Cold,
     pub(crate) waiters: &'a mut [Slot],
     pub(crate) stored: &'a mut [Slot],
 }

@@ -264,6 +264,7 @@ where
         // The rest belongs to leaked devices, handles and futures.
         (0..DEVICES).for_each(|number| self.remove_device(number));
         self.gate = Gate::new();
+        self.long.store(0, Ordering::Relaxed);
         self.slots.reset();
         self.end_service();
     }
@@ -334,10 +335,9 @@ where
         let bus = self.bus;
         let mut station = self.station();
         if station.is_dirty() {
-            // If it fails, the next message tries again.
+            // If it fails, the next message tries again. Its last words may still be on the wire, so
+            // the idle time begins again.
             bus.guarded(|| station.abort().unwrap_or(()));
-            // Its last words may still be on the wire.
-            station.seen = bus.counters.messages().wrapping_sub(1);
         }
     }
 
@@ -355,7 +355,7 @@ where
     /// The last owner is not used any more, and no device is being dropped.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn clean_up(mut self) {
-        if self.station().prepared {
+        if self.station().is_prepared() {
             let _ = self.station().abort();
         }
         for index in 0..self.bus.slots.bodies() {

@@ -53,12 +53,12 @@ pub enum Select {
 }
 
 impl Select {
-    /// Returns a number that identifies the selection, for a fast comparison.
+    /// Returns a number of 10 bits that identifies the selection.
     #[inline]
-    pub(crate) const fn key(self) -> u32 {
+    const fn key(self) -> u16 {
         match self {
-            Self::None => u32::MAX,
-            Self::Line(number, polarity) => (number as u32) << 8 | polarity as u32,
+            Self::None => 1 << 9,
+            Self::Line(number, polarity) => (polarity as u16) << 8 | number as u16,
         }
     }
 }
@@ -163,4 +163,15 @@ pub struct Wire {
     pub clock: u32,
     /// Word size.
     pub word: WordSize,
+}
+
+impl Wire {
+    /// Returns a number that identifies the settings besides the clock, for a fast comparison. It is
+    /// never `u16::MAX`.
+    #[inline]
+    pub(crate) const fn shape(&self) -> u16 {
+        let order = (self.order as u16) << 4 | (self.wires as u16) << 5;
+        let rest = mode_number(self.mode) as u16 | (self.word as u16) << 2 | order;
+        self.select.key() << 6 | rest
+    }
 }

@@ -1,7 +1,7 @@
 //! Slots of a bus: the only part of it whose type has sizes.
 
 use crate::cold::Cold;
-use crate::line::{Line, Order, Slot};
+use crate::line::{Line, Slot};
 use crate::stored::Body;
 use crate::sync::{Critical, Lock, array_of, constant};
 
@@ -46,10 +46,9 @@ impl dyn AnySlots + '_ {
     }
 }
 
-/// State in the critical section of a bus: of its line, with its slots, and its cold state.
+/// State in the critical section of a bus.
 #[derive(Debug)]
 pub struct Queue<T: ?Sized> {
-    order: Order,
     cold: Cold,
     slots: T,
 }
@@ -76,7 +75,7 @@ impl Queue<dyn Split> {
     pub(crate) fn line(&mut self) -> Line<'_> {
         let (waiters, stored) = self.slots.split();
         Line {
-            order: &mut self.order,
+            order: &mut self.cold,
             waiters,
             stored,
         }
@@ -90,7 +89,7 @@ impl<const W: usize, const S: usize, const B: usize> Slots<W, S, B> {
                 waiters: array_of!(Slot::FREE),
                 stored: array_of!(Slot::FREE),
             };
-            Critical::new(Queue { order: Order::NEW, cold: Cold::NEW, slots })
+            Critical::new(Queue { cold: Cold::NEW, slots })
         }
     }
 

@@ -7,33 +7,52 @@ use nostall_io::Nanos;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::{Error, Fault};
 use crate::platform::Platform;
-use crate::settings::{Settings, Wire, WordSize, mode_number};
+use crate::settings::{Settings, Wire, WordSize};
 use crate::sync::constant;
 use crate::transfer::Message;
 use crate::twins::{awaited, blocked};
 use crate::waiting::{CLOCK_READ, GRACE, UNRECORDED, Waiting, sleep};
 use crate::words::Words;
 
+/// Shape of a controller whose settings are not known. No device has it.
+const UNKNOWN: u16 = u16::MAX;
+
 /// Controller and its state.
 #[derive(Debug)]
 pub(crate) struct Station<C> {
     pub(crate) controller: C,
-    /// Settings of the controller, if they are known.
-    wire: Option<Wire>,
+    /// Clock of the controller's settings, in hertz.
+    clock: u32,
+    /// The other settings of the controller; `UNKNOWN` if none are known.
+    shape: u16,
     /// Actual clock in hertz.
     rate: u32,
     /// A chip select may be asserted.
     selected: bool,
-    /// A message was begun and has not ended.
-    dirty: bool,
-    /// Words of the last message may have been sent.
-    moved: bool,
-    pub(crate) prepared: bool,
-    /// Number of messages run when `check` was set.
-    pub(crate) seen: u32,
+    phase: Phase,
     /// Time of the next check for an idle bus.
-    check: Nanos,
+    check: Unaligned,
 }
+
+/// State of the hardware, and of the last message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The hardware sleeps.
+    Asleep,
+    /// No message was run since the next check for an idle bus was set.
+    Idle,
+    /// Messages were run since then.
+    Ran,
+    /// A message was begun and has not ended.
+    Begun,
+    /// The same, and words of it may have been sent.
+    Moved,
+}
+
+/// Time without the alignment of a [`Nanos`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+struct Unaligned(Nanos);
 
 /// Runs the transfers of a message, blocking or asynchronously: `$wait!` is `blocked!` or
 /// `awaited!`, and `$face` waits in that way.
@@ -45,10 +64,9 @@ macro_rules! run_transfers {
         if $station.selected {
             $station.abort()?;
         }
-        $station.dirty = true;
-        $station.moved = false;
+        $station.phase = Phase::Begun;
         if let Some(ran) = $station.controller.whole($settings, $message) {
-            $station.moved = true;
+            $station.phase = Phase::Moved;
             return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
         }
         let transfers = $message.transfers();
@@ -67,19 +85,19 @@ macro_rules! run_transfers {
                 wire.clock = $waiting.possible(wire.clock);
             }
             if !$station.is_set(&wire) {
-                if $station.wire.is_none() {
+                if $station.shape == UNKNOWN {
                     let drained = $wait!($face::drain(&mut $station.controller, $waiting));
                     drained.ok_or(timeout)?.map_err(failed)?;
                 }
                 // Unknown if the call fails, panics or is dropped before its end.
-                $station.wire = None;
+                $station.shape = UNKNOWN;
                 let set = $wait!($face::set(&mut $station.controller, &wire, $waiting));
                 $station.rate = match set.ok_or(timeout)?.map_err(failed)? {
                     // No transfer would end.
                     0 => return Err(failed(Fault::Refused)),
                     rate => rate,
                 };
-                $station.wire = Some(wire);
+                ($station.clock, $station.shape) = (wire.clock, wire.shape());
             }
             // Without a pause, the clock is not read.
             if $station.select().map_err(failed)? && $settings.setup > Nanos::ZERO {
@@ -87,7 +105,7 @@ macro_rules! run_transfers {
             }
             let mut words = Words::new(transfer, wire.word, $settings.fill);
             if words.total() != 0 {
-                $station.moved = true;
+                $station.phase = Phase::Moved;
                 let (controller, rate) = (&mut $station.controller, $station.rate);
                 unrecorded += words.total();
                 if unrecorded > UNRECORDED {
@@ -148,25 +166,29 @@ impl<C: Controller> Station<C> {
     /// Ends the message that was begun, if any. Afterwards no device is selected.
     #[inline]
     pub(crate) fn end(&mut self, result: &Result<(), Error>) {
-        if result.is_err() && self.dirty {
+        if result.is_err() {
             // If it fails, the next message tries again.
-            let _ = self.abort();
+            if self.is_dirty() {
+                let _ = self.abort();
+            }
+            // The hardware was not woken.
+            if !self.is_prepared() {
+                return;
+            }
         }
-        self.dirty = false;
+        self.phase = Phase::Ran;
     }
 
     constant! {
         pub(crate) fn new(controller: C) -> Self {
             Self {
                 controller,
-                wire: None,
+                clock: 0,
+                shape: UNKNOWN,
                 rate: 1,
                 selected: false,
-                dirty: false,
-                moved: false,
-                prepared: false,
-                seen: 0,
-                check: Nanos::ZERO,
+                phase: Phase::Asleep,
+                check: Unaligned(Nanos::ZERO),
             }
         }
     }
@@ -185,16 +207,9 @@ impl<C: Controller> Station<C> {
 
     #[inline(always)]
     fn is_set(&self, wire: &Wire) -> bool {
-        // No short-circuit operators: comparisons that are nearly always equal are faster than
+        // No short-circuit operator: comparisons that are nearly always equal are faster than
         // branches.
-        self.wire.is_some_and(|set| {
-            (set.clock == wire.clock)
-                & (mode_number(set.mode) == mode_number(wire.mode))
-                & (set.order as u8 == wire.order as u8)
-                & (set.wires as u8 == wire.wires as u8)
-                & (set.word as u8 == wire.word as u8)
-                & (set.select.key() == wire.select.key())
-        })
+        (self.clock == wire.clock) & (self.shape == wire.shape())
     }
 
     #[inline(always)]
@@ -208,9 +223,11 @@ impl<C: Controller> Station<C> {
     #[cold]
     pub(crate) fn abort(&mut self) -> Result<(), Error> {
         // These come first, in case the driver panics here.
-        self.wire = None;
+        self.shape = UNKNOWN;
         self.selected = true;
-        self.dirty = false;
+        if self.is_dirty() {
+            self.phase = Phase::Ran;
+        }
         self.controller.abort().map_err(|_| Error::StillSelected)?;
         self.selected = false;
         Ok(())
@@ -219,37 +236,51 @@ impl<C: Controller> Station<C> {
     /// Returns whether a message was interrupted before its end.
     #[inline]
     pub(crate) const fn is_dirty(&self) -> bool {
-        self.dirty
+        matches!(self.phase, Phase::Begun | Phase::Moved)
     }
 
     /// Returns whether words of the interrupted message may have been sent.
     pub(crate) const fn has_moved(&self) -> bool {
-        self.moved
+        matches!(self.phase, Phase::Moved)
     }
 
     /// Returns the controller. Its settings are unknown afterwards.
     pub(crate) const fn controller_to_change(&mut self) -> &mut C {
-        self.wire = None;
+        self.shape = UNKNOWN;
         &mut self.controller
     }
 
+    /// Returns whether the hardware is awake.
+    #[inline]
+    pub(crate) const fn is_prepared(&self) -> bool {
+        !matches!(self.phase, Phase::Asleep)
+    }
+
+    /// Wakes the hardware.
+    pub(crate) fn prepare(&mut self) -> Result<(), Fault> {
+        self.controller.prepare()?;
+        self.phase = Phase::Ran;
+        Ok(())
+    }
+
     /// Begins an idle time, which ends at `check`.
-    pub(crate) const fn begin_idle(&mut self, check: Nanos, messages: u32) {
-        (self.check, self.seen) = (check, messages);
+    pub(crate) const fn begin_idle(&mut self, check: Nanos) {
+        self.check = Unaligned(check);
+        self.phase = Phase::Idle;
     }
 
     /// Returns the end of the idle time, which begins again after messages.
-    pub(crate) fn idle_end(&mut self, messages: u32, end: impl FnOnce() -> Nanos) -> Nanos {
-        if messages != self.seen {
-            self.begin_idle(end(), messages);
+    pub(crate) fn idle_end(&mut self, end: impl FnOnce() -> Nanos) -> Nanos {
+        if self.phase != Phase::Idle {
+            self.begin_idle(end());
         }
-        self.check
+        self.check.0
     }
 
     /// Puts the hardware to sleep.
     pub(crate) fn unprepare(&mut self) {
-        self.wire = None;
-        self.prepared = false;
+        self.shape = UNKNOWN;
+        self.phase = Phase::Asleep;
         self.controller.unprepare();
     }
 }

@@ -1,8 +1,10 @@
 //! Synchronization primitives of the bus. The model-checked tests replace them with loom's.
 
-use core::cell::{RefCell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::compiler_fence;
 
+use portable_atomic::AtomicBool;
 pub(crate) use portable_atomic::{AtomicU8, AtomicU32, Ordering};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
@@ -78,7 +80,11 @@ impl<T> DerefMut for Used<'_, T> {
 /// A value in a critical section, also for use in interrupt handlers.
 ///
 /// `critical_section::Mutex` does the same for values of a known size only.
-pub struct Critical<T: ?Sized>(RefCell<T>);
+pub struct Critical<T: ?Sized>(UnsafeCell<T>);
+
+/// Set in the section of any bus. All buses share it, because critical sections exclude one another:
+/// in each bus, it would take 8 bytes with its padding.
+static ENTERED: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: `with` is the only access through a shared reference. Critical sections exclude one
 // another, so one context at a time uses the cell.
@@ -87,14 +93,44 @@ unsafe impl<T: ?Sized + Send> Sync for Critical<T> {}
 
 impl<T> Critical<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self(RefCell::new(value))
+        Self(UnsafeCell::new(value))
     }
 }
 
 impl<T: ?Sized> Critical<T> {
     /// Calls `act`, which must be short and must not run foreign code.
+    ///
+    /// # Panics
+    ///
+    /// If it interrupts the section of a bus, as a signal handler can.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        critical_section::with(|_| act(&mut self.0.borrow_mut()))
+        critical_section::with(|_| {
+            let _entered = Entered::new();
+            #[allow(unsafe_code)]
+            // SAFETY: the critical section excludes other contexts, and `ENTERED` a context that
+            // interrupts this one. So there is no other reference.
+            act(unsafe { &mut *self.0.get() })
+        })
+    }
+}
+
+/// Stay in the section of a bus.
+struct Entered;
+
+impl Entered {
+    fn new() -> Self {
+        let entered = ENTERED.load(Ordering::Relaxed);
+        assert!(!entered, "a critical section of a bus was interrupted");
+        ENTERED.store(true, Ordering::Relaxed);
+        // For a handler on the same CPU.
+        compiler_fence(Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ENTERED.store(false, Ordering::Release);
     }
 }
 
@@ -126,5 +162,22 @@ impl<T: ?Sized> Lock<T> {
             // SAFETY: the caller's contract.
             unsafe { self.0.force_unlock() }
         }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::Critical;
+
+    #[test]
+    fn a_context_that_interrupts_the_section_of_a_bus_panics_and_the_next_one_does_not() {
+        let (bus, other) = (Critical::new(1), Critical::new(2));
+        for interrupted in [&bus, &other] {
+            let nested = AssertUnwindSafe(|| interrupted.with(|_| bus.with(|_| ())));
+            assert!(catch_unwind(nested).is_err());
+        }
+        assert_eq!(bus.with(|value| *value), 1);
     }
 }

@@ -10,6 +10,7 @@ use crate::cold::Cold;
 use crate::controller::{Progress, Waits};
 use crate::platform::Platform;
 use crate::slots::AnySlots;
+use crate::sync::{AtomicU32, Ordering};
 
 /// Longest wait that keeps the CPU; longer ones yield it.
 const SHORT: Nanos = Nanos::from_micros(50);
@@ -31,6 +32,8 @@ pub(crate) const CLOCK_READ: Nanos = Nanos(10);
 /// Ways in which an owner of the bus waits.
 pub(crate) struct Waiting<'b, P> {
     pub(crate) platform: &'b P,
+    /// Second of the clock at which a long transfer has reached its time limit.
+    pub(crate) long: &'b AtomicU32,
     pub(crate) slots: &'b dyn AnySlots,
 }
 
@@ -101,7 +104,9 @@ impl<P: Platform> Waiting<'_, P> {
     #[cold]
     pub(crate) fn begin_long(self, limit: Nanos) {
         let end = self.platform.now() + limit;
-        self.slots.cold(|cold| cold.interrupt.begin_long(end));
+        let seconds = u32::try_from(end.0.div_ceil(1_000_000_000));
+        self.long
+            .store(seconds.unwrap_or(u32::MAX), Ordering::Release);
     }
 
     /// Waits for `span`.
@@ -155,7 +160,7 @@ impl<P: Platform> Waiting<'_, P> {
     /// Returns whether the controller's interrupt has come. Otherwise `waker` is woken when it
     /// comes.
     fn take_or_wait(self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
-        let interrupt = |cold: &mut Cold| cold.interrupt.take_or_wait(&mut waker, deadline);
+        let interrupt = |cold: &mut Cold| cold.take_or_wait(&mut waker, deadline);
         self.slots.cold(interrupt)
     }
 
@@ -207,8 +212,7 @@ impl<P: Platform> Waiting<'_, P> {
             if !self.platform.wake_at(deadline, context.waker()) {
                 // `Bus::poll` wakes it.
                 let mut waker = Some(context.waker().clone());
-                self.slots
-                    .cold(|cold| cold.interrupt.wait(&mut waker, deadline));
+                self.slots.cold(|cold| cold.wait(&mut waker, deadline));
                 if timer.replace(deadline) != Some(deadline) {
                     self.platform.poll_at(deadline);
                 }

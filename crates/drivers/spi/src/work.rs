@@ -28,7 +28,7 @@ where
     /// Wakes the hardware if it sleeps.
     #[inline]
     pub(crate) fn prepare(&self, station: &mut Station<C>) -> Result<(), Error> {
-        match station.prepared {
+        match station.is_prepared() {
             true => Ok(()),
             false => self.prepare_sleeping(station),
         }
@@ -37,13 +37,12 @@ where
     #[cold]
     fn prepare_sleeping(&self, station: &mut Station<C>) -> Result<(), Error> {
         let failed = |fault| Error::Failed { transfer: 0, fault };
-        station.controller.prepare().map_err(failed)?;
-        station.prepared = true;
+        station.prepare().map_err(failed)?;
         raise(&self.counters.preparations, 1);
         // A worker that begins meanwhile finds the bus owned, and polls again.
         if self.has_worker() && self.config().idle_timeout > Nanos::ZERO {
             let check = self.platform.now() + self.config().idle_timeout;
-            station.begin_idle(check, self.counters.messages());
+            station.begin_idle(check);
             self.poll_at(check);
         }
         Ok(())
@@ -83,7 +82,7 @@ where
     async fn round<W: WaitMode<C>>(&self) -> Option<Nanos> {
         let time = self.platform.now();
         self.ownership().answer();
-        self.wake(self.slots.cold(|cold| cold.interrupt.late(time)));
+        self.wake(self.slots.cold(|cold| cold.late_owner(time)));
         let wakers = self.ownership().expire(time, self.config().lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
@@ -108,12 +107,10 @@ where
     /// check.
     fn autosuspend(&self, owner: &mut Owner<'_, C, P>) -> Nanos {
         let mut station = owner.station();
-        if !station.prepared {
+        if !station.is_prepared() {
             return NEVER;
         }
-        let check = station.idle_end(self.counters.messages(), || {
-            self.platform.now() + self.config().idle_timeout
-        });
+        let check = station.idle_end(|| self.platform.now() + self.config().idle_timeout);
         if self.platform.now() < check {
             return check;
         }
@@ -125,7 +122,7 @@ where
     /// Returns the time to check a future in line, or one that waits for the controller without a
     /// timer.
     fn next_end(&self, now: Nanos) -> Nanos {
-        let interrupt = self.slots.cold(|cold| cold.interrupt.deadline());
+        let interrupt = self.slots.cold(|cold| cold.deadline());
         let expiry = self
             .ownership()
             .next_expiry(now, self.config().lock_timeout);

@@ -73,6 +73,8 @@ impl Packed {
 struct Avml {
     file: Arc<DumpFile>,
     facts: Facts,
+    /// Number of bytes of repeated chunks.
+    differing: u64,
     segments: Vec<PhysicalRange>,
     /// Chunks by address. They do not overlap.
     chunks: Vec<Packed>,
@@ -85,16 +87,15 @@ pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, E
         return Ok(None);
     }
     let mut parser = Parser {
-        file: &file.bytes,
+        file,
         chunks: Vec::new(),
         facts: Facts::of(DumpFormat::AVML),
     };
     parser.blocks()?;
     let Parser {
-        mut chunks,
-        mut facts,
-        ..
+        mut chunks, facts, ..
     } = parser;
+    let mut differing = 0;
     chunks.sort_by_key(|chunk| (chunk.start, Reverse(chunk.len)));
     let mut segments = Vec::<PhysicalRange>::new();
     chunks.retain(|chunk| {
@@ -103,7 +104,7 @@ pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, E
             Some(last) if last.is_before(&range) => last.len += range.len,
             // A repeated chunk is not compared.
             Some(last) if range.start - last.start < last.len => {
-                facts.differing += range.len;
+                differing += range.len;
                 return false;
             }
             _ => segments.push(range),
@@ -118,6 +119,7 @@ pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, E
     Ok(Some(Box::new(Avml {
         file: Arc::clone(file),
         facts,
+        differing,
         segments,
         chunks,
         kept: Kept::new(KEPT),
@@ -125,7 +127,7 @@ pub(super) fn open(file: &Arc<DumpFile>) -> Result<Option<Box<dyn Container>>, E
 }
 
 struct Parser<'a> {
-    file: &'a [u8],
+    file: &'a DumpFile,
     chunks: Vec<Packed>,
     facts: Facts,
 }
@@ -134,11 +136,11 @@ impl Parser<'_> {
     /// Reads the headers of all blocks and of their chunks.
     fn blocks(&mut self) -> Result<(), Error> {
         let mut at = 0;
-        while at < self.file.len() {
-            let header = self.file[at..].first_chunk::<HEADER>();
+        while at < self.file.bytes.len() {
+            let header = self.file.bytes[at..].first_chunk::<HEADER>();
             let Some(header) = header.filter(|header| header.starts_with(START)) else {
                 // Without a known header, the positions of later blocks are unknown, too.
-                self.facts.unknown = (self.file.len() - at) as u64;
+                self.facts.unknown = (self.file.bytes.len() - at) as u64;
                 break;
             };
             let address =
@@ -162,7 +164,7 @@ impl Parser<'_> {
         // Each chunk costs time and memory.
         let mut left = block.len / SMALLEST + 1;
         while block.len > 0 {
-            let Some((packed, len)) = chunk(&self.file[at..]) else {
+            let Some((packed, len)) = chunk(&self.file.bytes[at..]) else {
                 self.facts.missing = self.facts.missing.saturating_add(block.len);
                 return Ok(at);
             };
@@ -183,11 +185,12 @@ impl Parser<'_> {
                     packed: packed as u32,
                 });
             }
+            self.file.touched(at as u64, HEADER as u64);
             block.len -= len;
             block.start = block.start.wrapping_add(len);
             at += packed;
         }
-        Ok((at + TRAILER).min(self.file.len()))
+        Ok((at + TRAILER).min(self.file.bytes.len()))
     }
 }
 
@@ -217,6 +220,7 @@ impl Avml {
             ..
         } = chunk;
         let chunk = &self.file.bytes[offset as usize..][..packed as usize];
+        self.file.touched(offset, packed.into());
         let start = to.len();
         to.resize(start + len as usize, 0);
         let mut decoder = snap::read::FrameDecoder::new(STREAM.chain(chunk));
@@ -231,6 +235,10 @@ impl Container for Avml {
 
     fn segments(&self) -> &[PhysicalRange] {
         &self.segments
+    }
+
+    fn differing(&self) -> u64 {
+        self.differing
     }
 
     fn chunk(&self, at: u64, most: usize) -> Chunk<'_> {

@@ -49,8 +49,6 @@ pub(crate) struct Facts {
     pub missing: u64,
     /// Number of bytes at the end that are in no range.
     pub unknown: u64,
-    /// Number of bytes in overlapping segments that differ from those read.
-    pub differing: u64,
     /// Number of bytes in parts of a split dump that were not opened.
     pub elsewhere: u64,
     /// The address ranges of these parts, in order.
@@ -71,7 +69,6 @@ impl Facts {
             format,
             missing: 0,
             unknown: 0,
-            differing: 0,
             elsewhere: 0,
             absent: Vec::new(),
             vmcoreinfo: None,
@@ -79,9 +76,10 @@ impl Facts {
     }
 
     /// Returns text about what is wrong, if anything is. `damaged` is the number of bytes that
-    /// could not be decompressed.
-    pub fn doubt(&self, damaged: u64) -> Option<String> {
-        let (missing, unknown, differing) = (self.missing, self.unknown, self.differing);
+    /// could not be decompressed, and `differing` that of overlapping bytes that differ from those
+    /// read.
+    pub fn doubt(&self, damaged: u64, differing: u64) -> Option<String> {
+        let (missing, unknown) = (self.missing, self.unknown);
         let doubts = [
             (
                 missing,
@@ -155,6 +153,12 @@ pub(crate) trait Container: fmt::Debug + Send + Sync {
 
     /// Returns the number of bytes that were missing so far because their compressed form is damaged.
     fn damaged(&self) -> u64 {
+        0
+    }
+
+    /// Returns the number of bytes in overlapping segments that differ from those read. They are
+    /// compared here, after the search, because that takes a while.
+    fn differing(&self) -> u64 {
         0
     }
 

@@ -34,7 +34,13 @@ const PATIENCE: Patience = Patience {
 };
 
 /// Number of mapped bytes after which the system may take the pages back.
-const STEP: u64 = 4 << 20;
+const STEP: u64 = 1 << 20;
+
+/// Number of bytes that Linux maps around a byte that is read (`fault_around_bytes` in mm/memory.c).
+const WINDOW: u64 = 64 << 10;
+
+/// Number of windows that are remembered.
+const WINDOWS: usize = (STEP / WINDOW) as usize;
 
 /// The file of a dump.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub(super) struct DumpFile {
     pub flattened: Option<Flattened>,
     /// Number of bytes loaded for reads in parts.
     used: AtomicU64,
+    /// Windows that are counted, by their number modulo [`WINDOWS`]: one more than their number.
+    windows: [AtomicU64; WINDOWS],
 }
 
 impl DumpFile {
@@ -71,6 +79,7 @@ impl DumpFile {
             extents,
             flattened: None,
             used: AtomicU64::new(0),
+            windows: [const { AtomicU64::new(0) }; WINDOWS],
         })
     }
 
@@ -140,6 +149,24 @@ impl DumpFile {
         let before = self.used.fetch_add(len, Ordering::Relaxed);
         if before / STEP != before.saturating_add(len) / STEP {
             self.bytes.release();
+            for window in &self.windows {
+                window.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts a read at an offset, as [`used`](Self::used). A window that is mapped already counts
+    /// once: a release for every few reads would load the same pages again and again.
+    pub(super) fn touched(&self, offset: u64, len: u64) {
+        let windows = offset / WINDOW..offset.saturating_add(len).div_ceil(WINDOW);
+        if windows.end - windows.start > WINDOWS as u64 {
+            return self.used(len);
+        }
+        for window in windows {
+            let place = &self.windows[window as usize % WINDOWS];
+            if place.swap(window + 1, Ordering::Relaxed) != window + 1 {
+                self.used(WINDOW);
+            }
         }
     }
 }
@@ -351,6 +378,23 @@ mod tests {
         assert!(ranges.iter().any(|range| range.contains(&data)));
         assert_eq!(file.next_data(data..data + 2), Some(data..data + 2));
         assert_eq!(file.next_data(0..START), None);
+    }
+
+    #[test]
+    fn reads_of_a_mapped_window_count_once_until_its_pages_are_released() {
+        let file = DumpFile::new(Bytes::Read(vec![0; 1])).unwrap();
+        let used = || file.used.load(Ordering::Relaxed);
+        for _ in 0..100 {
+            file.touched(WINDOW - 1, 1);
+            file.touched(WINDOW, 2);
+        }
+        assert_eq!(used(), 2 * WINDOW);
+        file.touched(WINDOW - 1, 2);
+        assert_eq!(used(), 2 * WINDOW);
+        // Larger reads than all windows count as a whole, and release all pages.
+        file.touched(0, 2 * STEP);
+        file.touched(0, 1);
+        assert_eq!(used(), 3 * WINDOW + 2 * STEP);
     }
 
     #[test]

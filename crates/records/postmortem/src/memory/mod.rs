@@ -241,7 +241,7 @@ impl Memory {
     /// Returns text about [missing](Self::missing) or [unknown](Self::unknown) bytes, about
     /// overlapping segments that differ, and about damaged blocks that were read, if there are any.
     pub fn doubt(&self) -> Option<String> {
-        self.0.facts().doubt(self.0.damaged())
+        self.0.facts().doubt(self.0.damaged(), self.0.differing())
     }
 
     /// Returns the ranges of the [data](Self::data), by address.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::container::{Chunk, Container, Facts, PhysicalRange, find};
 use super::error::Error;
@@ -15,8 +15,8 @@ use super::taken::Taken;
 /// Limit for the bytes of overlapping segments that are compared.
 const MOST_COMPARED: usize = 256 << 20;
 
-/// Number of bytes that systems map for an access to one of them.
-const MAPPED_AT_ONCE: usize = 64 << 10;
+/// Number of bytes that are compared at once. An identical part costs 1 KiB of the limit in each.
+const PIECE: usize = 1 << 20;
 
 /// Number of bytes that systems load at once.
 const AHEAD: usize = 128 << 10;
@@ -65,6 +65,9 @@ pub(super) struct FileSegments {
     offsets: Vec<u64>,
     /// Segments without the file ranges that a longer one contains.
     unique: Vec<Segment>,
+    /// Parts of segments that repeat others.
+    repeated: Vec<Segment>,
+    differing: OnceLock<u64>,
 }
 
 impl FileSegments {
@@ -74,38 +77,39 @@ impl FileSegments {
     pub(super) fn new(file: &Arc<DumpFile>, mut facts: Facts, declared: Vec<Segment>) -> Self {
         let (segments, repeated, missing) = settle(declared, file.bytes.len() as u64);
         facts.missing = facts.missing.saturating_add(missing);
-        let mut new = Self {
+        Self {
             file: Arc::clone(file),
             facts,
             unique: unique(&segments),
             offsets: segments.iter().map(|segment| segment.file_offset).collect(),
             segments: segments.iter().map(Segment::range).collect(),
-        };
-        new.facts.differing = new.differing(&repeated);
-        new
+            repeated,
+            differing: OnceLock::new(),
+        }
     }
 
-    /// Returns the number of bytes in these repeated parts that differ from the segments, or are too
-    /// many to compare.
-    fn differing(&self, repeated: &[Segment]) -> u64 {
+    /// Returns the number of bytes in repeated parts that differ from the segments, or are too many
+    /// to compare.
+    fn compare(&self) -> u64 {
         // Maximum number of compared bytes. A comparison counts as at least 1 KiB, so that their
         // number is limited, too.
         let (mut left, mut differing) = (MOST_COMPARED, 0_u64);
-        for part in repeated {
+        for part in &self.repeated {
             let (mut at, mut own) = (part.physical, self.part(part.file_offset, part.len));
-            while let Ok(kept) = self.from(at)
+            while let Ok((_, kept)) = self.from(at)
                 && !own.is_empty()
             {
-                let (now, later) = own.split_at(own.len().min(kept.len()));
+                let (now, later) = own.split_at(own.len().min(kept.len()).min(PIECE));
                 let is_same = ptr::eq(now.as_ptr(), kept.as_ptr());
                 let cost = if is_same { 0 } else { now.len() }.max(1024);
                 if cost > left {
                     break;
                 }
                 left -= cost;
-                if !is_same {
+                if !is_same && *now != kept[..now.len()] {
                     differing += now.iter().zip(kept).filter(|(a, b)| a != b).count() as u64;
                 }
+                self.file.used(2 * now.len() as u64);
                 (at, own) = (at.wrapping_add(now.len() as u64), later);
             }
             differing = differing.saturating_add(own.len() as u64);
@@ -113,12 +117,14 @@ impl FileSegments {
         differing
     }
 
-    /// Returns the bytes from a physical address to the end of its segment.
-    fn from(&self, physical: u64) -> Result<&[u8], u64> {
+    /// Returns the bytes from a physical address to the end of its segment, and their offset in the
+    /// file.
+    fn from(&self, physical: u64) -> Result<(u64, &[u8]), u64> {
         let index = find(&self.segments, physical)?;
         let segment = self.segments[index];
         let skip = physical - segment.start;
-        Ok(self.part(self.offsets[index] + skip, segment.len - skip))
+        let offset = self.offsets[index] + skip;
+        Ok((offset, self.part(offset, segment.len - skip)))
     }
 
     /// Returns a part of the file. Segments and extents end with the file, so it fits in `usize`.
@@ -138,9 +144,9 @@ impl Container for FileSegments {
 
     fn chunk(&self, at: u64, most: usize) -> Chunk<'_> {
         match self.from(at) {
-            Ok(bytes) => {
+            Ok((offset, bytes)) => {
                 let bytes = &bytes[..bytes.len().min(most)];
-                self.file.used(bytes.len().max(MAPPED_AT_ONCE) as u64);
+                self.file.touched(offset, bytes.len() as u64);
                 Chunk::Bytes(Cow::Borrowed(bytes))
             }
             Err(missing) => Chunk::Missing(missing),
@@ -175,6 +181,10 @@ impl Container for FileSegments {
                 .bytes
                 .prefetch(offset as usize, range.len as usize);
         }
+    }
+
+    fn differing(&self) -> u64 {
+        *self.differing.get_or_init(|| self.compare())
     }
 
     fn has_lost(&self) -> bool {

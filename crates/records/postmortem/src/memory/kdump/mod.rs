@@ -43,10 +43,6 @@ const AT_ONCE: usize = 256 << 10;
 /// Number of bytes of decompressed pages that are kept.
 const KEPT: u64 = 16 << 20;
 
-/// Number of bytes that Linux maps around a descriptor and around the page (`fault_around_bytes` in
-/// mm/memory.c: 64 KiB each).
-const AROUND: u64 = 128 << 10;
-
 /// Number of zero pages that are worth a gap in the [data](Container::data).
 const GAP: u64 = 16;
 
@@ -102,6 +98,7 @@ impl Part {
         let offset = number.checked_mul(DESCRIPTOR)?;
         let offset = offset.checked_add(self.header.descriptors)?;
         let bytes = self.file.read(offset, DESCRIPTOR as usize)?;
+        self.file.touched(offset, DESCRIPTOR);
         let (offset, rest) = bytes.split_first_chunk()?;
         let (size, rest) = rest.split_first_chunk()?;
         Some(Descriptor {
@@ -139,8 +136,7 @@ impl Part {
         let described = self.described(0..self.count);
         let described: u64 = described.map(|range| range.end - range.start).sum();
         // Descriptors of the page of zeros say nothing about the file's end.
-        let descriptors = (0..self.count).rev().map(|number| self.descriptor(number));
-        let mut descriptors = descriptors.inspect(|_| self.file.used(DESCRIPTOR));
+        let mut descriptors = (0..self.count).rev().map(|number| self.descriptor(number));
         let last = descriptors.find(|it| it.is_none() || *it != self.zero);
         let has_all = last.is_none_or(|last| last.is_some_and(|last| !self.is_behind(&last)));
         let flattened = self.file.flattened.as_ref();
@@ -151,7 +147,6 @@ impl Part {
         let mut missing = self.count;
         for number in self.described(0..self.count).flatten() {
             let descriptor = self.descriptor(number);
-            self.file.used(DESCRIPTOR);
             if descriptor.is_some_and(|descriptor| self.has(&descriptor)) {
                 missing -= 1;
             }
@@ -217,7 +212,6 @@ impl Part {
 
     fn kind(&self, number: u64, named: &mut Named) -> Kind {
         let descriptor = self.descriptor(number);
-        self.file.used(DESCRIPTOR);
         match descriptor {
             Some(_) if descriptor == self.zero => Kind::Zero,
             Some(it) if self.has(&it) => {
@@ -277,7 +271,9 @@ impl Part {
         if len < most.min(AT_ONCE) {
             return None;
         }
-        self.file.read(first.offset.checked_add(skip as u64)?, len)
+        let offset = first.offset.checked_add(skip as u64)?;
+        self.file.touched(offset, len as u64);
+        self.file.read(offset, len)
     }
 
     /// Returns the ranges of a segment to search, by the numbers of their descriptors. Holes of the
@@ -411,7 +407,6 @@ impl Kdump {
         to: &mut Vec<u8>,
     ) -> Option<()> {
         let descriptor = part.descriptor(number);
-        part.file.used(AROUND);
         if let Some(descriptor) = &descriptor
             && part.zero.as_ref() == Some(descriptor)
         {
@@ -424,6 +419,7 @@ impl Kdump {
         }
         self.kept.append(frame, range, to, |to| {
             let descriptor = descriptor?;
+            part.file.touched(descriptor.offset, descriptor.size.into());
             let mut unpacker = self.unpacker.lock().unwrap_or_else(PoisonError::into_inner);
             part.unpack(&descriptor, &mut unpacker, to)
         })
@@ -481,7 +477,6 @@ impl Container for Kdump {
         let mut number = self.first[index] + inside / self.page;
         let part = self.part(frame);
         if let Some(bytes) = part.stored(number, skip, most) {
-            part.file.used(AROUND.saturating_add(bytes.len() as u64));
             return Chunk::Bytes(bytes);
         }
         let most = most.min(AT_ONCE);

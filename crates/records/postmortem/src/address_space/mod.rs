@@ -7,6 +7,7 @@
 mod arm64;
 mod layout;
 mod riscv64;
+mod stream;
 mod tables;
 mod x86_64;
 
@@ -16,10 +17,14 @@ use crate::memory::DumpFormat;
 use crate::memory::container::{Chunk, Container};
 use crate::vmcoreinfo::Vmcoreinfo;
 pub use layout::RamLayout;
+pub(crate) use stream::Stream;
 use tables::{Tables, Walk};
 
 /// Maximum number of bytes that are copied at once.
 const MOST_COPIED: usize = 1 << 20;
+
+/// Number of translations that are kept: a log's record is in three arrays.
+const LATEST: usize = 4;
 
 /// Source of the translations.
 #[derive(Debug)]
@@ -42,8 +47,8 @@ pub(crate) struct AddressSpace<'a> {
     memory: &'a dyn Container,
     mapping: Mapping,
     layout: RamLayout,
-    /// The latest translation: first address, physical address, and size.
-    latest: Cell<(u64, u64, u64)>,
+    /// The latest translations, from the newest: first address, physical address, and size.
+    latest: Cell<[(u64, u64, u64); LATEST]>,
 }
 
 impl<'a> AddressSpace<'a> {
@@ -70,7 +75,7 @@ impl<'a> AddressSpace<'a> {
             memory,
             mapping: Mapping::Tables(tables),
             layout,
-            latest: Cell::new((0, 0, 0)),
+            latest: Cell::default(),
         });
         spaces.collect()
     }
@@ -84,7 +89,7 @@ impl<'a> AddressSpace<'a> {
                 DumpFormat::RAW => RamLayout::unknown(),
                 _ => RamLayout::identity(),
             },
-            latest: Cell::new((0, 0, 0)),
+            latest: Cell::default(),
         }
     }
 
@@ -96,15 +101,18 @@ impl<'a> AddressSpace<'a> {
     /// Returns the place of an address in the dump, and the number of bytes that are contiguous from
     /// there on.
     pub fn place(&self, virt: u64) -> Option<(u64, u64)> {
-        let (start, physical, len) = self.latest.get();
-        let inside = virt.wrapping_sub(start);
-        if inside >= len {
+        let mut latest = self.latest.get();
+        let has = |(start, _, len): &(u64, u64, u64)| virt.wrapping_sub(*start) < *len;
+        let Some((start, physical, len)) = latest.into_iter().find(has) else {
             let (physical, len) = self.translate(virt)?;
-            self.latest.set((virt, physical, len));
+            latest.rotate_right(1);
+            latest[0] = (virt, physical, len);
+            self.latest.set(latest);
             return self.layout.place(physical, len);
-        }
-        let physical = physical.checked_add(inside)?;
-        self.layout.place(physical, len - inside)
+        };
+        let inside = virt.wrapping_sub(start);
+        self.layout
+            .place(physical.checked_add(inside)?, len - inside)
     }
 
     fn translate(&self, virt: u64) -> Option<(u64, u64)> {

@@ -36,15 +36,17 @@ pub(super) fn read(
 ) -> Option<Vec<ConsoleProgress>> {
     const HEADS: [&str; 2] = ["console_list", "console_drivers"];
     const TYPES: [&str; 2] = ["__start_BTF", "__stop_BTF"];
+    /// A console's name, flags, index, position and link.
+    const LEAST: u64 = 5;
+    const MEMBERS: [&str; 7] = ["name", "flags", "index", "seq", "nbcon_seq", "node", "next"];
     let names = Kallsyms::open(space, info)?;
-    let addresses = names.addresses(&[HEADS[0], HEADS[1], TYPES[0], TYPES[1]]);
+    // The list is in the last section, `.bss`, and the types are in the one before that of `prb`.
+    let below = [u64::MAX, info.symbol("prb")?];
+    let addresses = names.addresses(&[&HEADS, &[TYPES[0]], &[TYPES[1]]], &below);
     let types = TYPES.map(|name| addresses.get(name));
-    let btf = Btf::read(space, *types[0]?, *types[1]?)?;
-    let members = btf.members("console")?;
-    let member = |name: &str| {
-        let member = members.iter().find(|member| member.0 == name.as_bytes());
-        Some(member?.1)
-    };
+    let btf = Btf::open(space, *types[0]?, *types[1]?)?;
+    let members = btf.members("console", LEAST, &MEMBERS)?;
+    let member = |name: &str| members.get(name).copied();
     // From Linux 6.2 on a list's node is in the middle of a console.
     let (head, link, before_link) = match (addresses.get(HEADS[0]), member("node")) {
         (Some(head), Some(node)) => (*head, node, node),

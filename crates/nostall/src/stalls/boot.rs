@@ -1,4 +1,4 @@
-//! What the console cost a boot: kernel parameters that record it, and the report afterwards.
+//! The console's cost at boot: kernel parameters that record it, and the report afterwards.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -56,7 +56,7 @@ pub fn parameters() -> String {
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Errors of `out`.
 pub fn explain(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", parameters())?;
     wrapped(
@@ -102,7 +102,7 @@ impl Boot {
         Ok((boot, open_text(io::BufReader::new(copy), length)))
     }
 
-    /// Returns what the recording does not have, as text: the log until `armed`, the first event.
+    /// Describes the log until `armed`, the first event, which the recording does not have.
     pub fn before(&self, armed: u64) -> String {
         /// Bytes of a line's time stamp and end.
         const FRAME: usize = "[    0.000000] \r\n".len();

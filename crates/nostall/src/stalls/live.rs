@@ -269,7 +269,7 @@ impl Run {
         self.known.notes.push(note);
     }
 
-    /// Ends the recording, reads what describes it, and removes the instance.
+    /// Ends the recording, reads its description, and removes the instance.
     fn finish(mut self) -> Result<Measured> {
         let hits = self.instance.hits();
         for function in paths::functions() {
@@ -310,7 +310,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Reads what a reader of the pages has to know.
+/// Reads the description that a reader of the pages needs.
 fn describe(instance: &Tracefs) -> io::Result<Description> {
     let formats = |folder: &str| -> io::Result<Vec<Vec<u8>>> {
         let folder = fs::read_dir(instance.path("events").join(folder))?;

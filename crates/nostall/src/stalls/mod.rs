@@ -163,7 +163,7 @@ pub fn run(args: &Args) -> Result<()> {
     match &args.file {
         Some(file) => {
             let mut source = input::open(file, &input::Options::default())?;
-            report(args, &mut *source, None, None).with_context(|| input::name(file))
+            summarize(args, &mut *source, None, None).with_context(|| input::name(file))
         }
         None if args.boot => of_boot(args),
         None => {
@@ -181,7 +181,7 @@ fn of_boot(args: &Args) -> Result<()> {
         return to_stdout(|out| boot::explain(out));
     }
     let (boot, mut source) = boot::Boot::read(&Tracefs::find()?)?;
-    report(args, &mut source, None, Some(&boot))
+    summarize(args, &mut source, None, Some(&boot))
 }
 
 /// Reports on a measurement, and keeps its recording.
@@ -197,7 +197,7 @@ fn measured(args: &Args, measured: Measured) -> Result<()> {
         .context("a temporary file")?;
     dat.rewind()?;
     let mut source = open_dat(BufReader::new(dat.try_clone()?))?;
-    let reported = report(args, &mut source, Some(&known), None);
+    let reported = summarize(args, &mut source, Some(&known), None);
     if let Some(path) = &args.record {
         dat.rewind()?;
         write(path, |out| std::io::copy(&mut dat, out).map(drop))?;
@@ -206,7 +206,7 @@ fn measured(args: &Args, measured: Measured) -> Result<()> {
 }
 
 /// Reads all events, and writes the report.
-fn report(
+fn summarize(
     args: &Args,
     source: &mut dyn Source,
     known: Option<&Known>,

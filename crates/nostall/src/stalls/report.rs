@@ -186,7 +186,7 @@ impl Report<'_> {
         }
     }
 
-    /// Writes the table, and what it means.
+    /// Writes the table and its meaning.
     pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let rows = || PATHS.iter().zip(&self.holds.rows);
         let mut table = Table::new();
@@ -271,7 +271,7 @@ impl Report<'_> {
         writeln!(out)
     }
 
-    /// Writes what the sums lack, and what the measurement cost.
+    /// Writes the losses and the cost of the measurement.
     fn doubts(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons = BTreeMap::<String, Vec<&str>>::new();
         for (path, row) in PATHS.iter().zip(&self.holds.rows) {
@@ -328,7 +328,7 @@ impl Report<'_> {
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Errors of `out`.
 pub fn wrapped(out: &mut dyn Write, paragraph: &str) -> io::Result<()> {
     let mut text = String::new();
     wrap(&mut text, 0, 0, paragraph);

@@ -55,7 +55,7 @@ fn write(options: &OpenOptions, path: &Path, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of tracefs.
+/// Errors of tracefs.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let (mut text, mut part) = (Vec::new(), vec![0; 1 << 16]);
@@ -322,7 +322,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Those of tracefs.
+    /// Errors of tracefs.
     pub fn switch_off(&self, event: &str) -> io::Result<()> {
         self.tracefs.off(event).iter().try_for_each(Change::make)
     }
@@ -331,7 +331,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Those of tracefs.
+    /// Errors of tracefs.
     pub fn clear(&self) -> io::Result<()> {
         File::create(self.tracefs.own("trace")).map(drop)
     }
@@ -340,7 +340,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Those of tracefs.
+    /// Errors of tracefs.
     pub fn pages(&self) -> io::Result<Vec<(u32, File)>> {
         let mut cpus = Vec::new();
         for entry in fs::read_dir(self.tracefs.own("per_cpu"))? {
@@ -440,7 +440,7 @@ fn reason(error: &io::Error) -> String {
 ///
 /// # Errors
 ///
-/// Those of tracefs.
+/// Errors of tracefs.
 pub fn page<'a>(file: &mut File, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
     match file.read(into) {
         Ok(read) => Ok(&into[..read]),

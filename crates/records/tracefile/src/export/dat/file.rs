@@ -1,4 +1,4 @@
-//! A trace.dat file of version 6: what describes the records, then the pages.
+//! A trace.dat file of version 6: the description of the records, then the pages.
 
 use std::io::{self, Write};
 
@@ -99,16 +99,16 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// Those of the temporary file.
+    /// Errors of the temporary file.
     pub fn new(page_size: usize) -> io::Result<Self> {
         Spool::new(page_size).map(Self)
     }
 
-    /// Adds what one read of `per_cpu/cpuN/trace_pipe_raw` returned: a page, or its start.
+    /// Adds the bytes of one read of `per_cpu/cpuN/trace_pipe_raw`: a page, or its start.
     ///
     /// # Errors
     ///
-    /// Those of the temporary file, such as a full disk.
+    /// Errors of the temporary file, such as a full disk.
     ///
     /// # Panics
     ///
@@ -126,7 +126,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// Those of `out` and of the temporary file.
+    /// Errors of `out` and of the temporary file.
     pub fn write(self, description: &Description, out: &mut impl Write) -> io::Result<()> {
         description.write(self.0, out)
     }

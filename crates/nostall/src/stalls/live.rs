@@ -54,7 +54,7 @@ pub struct Measured {
     pub known: Known,
 }
 
-/// What only a measurement knows, beside its records.
+/// Knowledge of a measurement beside its records.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub elapsed: Duration,

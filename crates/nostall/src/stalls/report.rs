@@ -18,7 +18,7 @@ use crate::escape::{escape, json_document};
 /// Maximum number of tasks and initcalls of a list.
 const MOST: usize = 5;
 
-/// What a report tells.
+/// Contents of a report.
 pub struct Report<'a> {
     pub holds: &'a Holds,
     pub catalog: &'a Catalog,

@@ -255,7 +255,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes the instance. What a killed run left is removed first.
+    /// Makes the instance. The rest of a killed run is removed first.
     ///
     /// # Errors
     ///

@@ -95,7 +95,11 @@ impl<'a> Page<'a> {
             .ok_or(BadPage::Short)?;
         let time = order.number(&head[..8]);
         let word = order.number(&head[8..]);
-        let commit = word & !(MISSED | MISSED_STORED);
+        let commit = match word >> 31 {
+            // Linux adds the flag to a `long` as a negative number.
+            0x1_FFFF_FFFF => word & (MISSED_STORED - 1),
+            _ => word & !(MISSED | MISSED_STORED),
+        };
         if commit > data.len() as u64 {
             return Err(BadPage::Commit(commit));
         }
@@ -364,6 +368,17 @@ mod tests {
             Page::new(&bytes[..15], PageForm::default()).unwrap_err(),
             BadPage::Short
         );
+    }
+
+    #[test]
+    fn a_loss_on_a_64_bit_machine_is_read_with_its_upper_bits() {
+        // Debian's Linux 6.1 wrote 0xffffffff80000ff0 before a full page.
+        for (flags, missed) in [(-1_i64 << 31, 0), (-1 << 30, 6)] {
+            let mut bytes = page(1, &[head(1, 5), 0xA, 6, 0]);
+            bytes[8..16].copy_from_slice(&(flags + 8).to_le_bytes());
+            let page = Page::new(&bytes, PageForm::default()).unwrap();
+            assert_eq!((page.missed, page.data.len()), (Some(missed), 8));
+        }
     }
 
     #[test]

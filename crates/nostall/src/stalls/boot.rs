@@ -11,8 +11,8 @@ use nostall_tracefile::read::open_text;
 use rustix::fs::OFlags;
 
 use super::paths::{GROUP, PATHS, RETURN};
-use super::report::wrapped;
 use super::tracefs::{self, Tracefs};
+use super::wrap::wrapped;
 
 /// Size of each CPU's ring during the boot.
 const RING: &str = "4M";

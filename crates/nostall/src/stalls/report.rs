@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::holds::{Hold, Holds, Row};
 use super::live::Known;
 use super::paths::{PATHS, Path};
-use super::wrap::wrap;
+use super::wrap::wrapped;
 use crate::escape::{escape, json_document};
 
 /// Maximum number of tasks and initcalls of a list.
@@ -322,15 +322,4 @@ impl Report<'_> {
         }
         Ok(())
     }
-}
-
-/// Writes a paragraph.
-///
-/// # Errors
-///
-/// Errors of `out`.
-pub fn wrapped(out: &mut dyn Write, paragraph: &str) -> io::Result<()> {
-    let mut text = String::new();
-    wrap(&mut text, 0, 0, paragraph);
-    out.write_all(text.as_bytes())
 }

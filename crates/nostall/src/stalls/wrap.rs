@@ -1,5 +1,7 @@
 //! Paragraphs in lines of at most 79 columns.
 
+use std::io::{self, Write};
+
 const COLUMNS: usize = 79;
 
 /// Adds a paragraph with these indents of its first line and the others. Words that are longer than
@@ -23,4 +25,15 @@ pub fn wrap(text: &mut String, first: usize, others: usize, paragraph: &str) {
         }
     }
     *text += &format!("{line}\n");
+}
+
+/// Writes a paragraph.
+///
+/// # Errors
+///
+/// Fails as `out` does.
+pub fn wrapped(out: &mut dyn Write, paragraph: &str) -> io::Result<()> {
+    let mut text = String::new();
+    wrap(&mut text, 0, 0, paragraph);
+    out.write_all(text.as_bytes())
 }

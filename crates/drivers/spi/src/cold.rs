@@ -1,14 +1,21 @@
 //! State that is not needed for a message on an idle bus.
 
+use core::num::NonZeroU16;
 use core::task::Waker;
 
 use nostall_io::Nanos;
 
 use crate::capabilities::Capabilities;
-use crate::line::Seen;
 
 /// Time of a disabled timer.
 pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
+
+/// Low bits of the number of messages run, to recognize an owner that works.
+pub type Seen = NonZeroU16;
+
+pub(crate) fn seen(messages: u32) -> Seen {
+    NonZeroU16::MIN | (messages << 1) as u16
+}
 
 /// State beside the slots of the line, in the same critical section. One structure, so that its fields
 /// need no padding.

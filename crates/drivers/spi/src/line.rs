@@ -1,11 +1,10 @@
 //! Line of waiters and stored messages, in the order of arrival.
 
-use core::num::NonZeroU16;
 use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::cold::Cold;
+use crate::cold::{Cold, seen};
 
 /// Number of a device on its bus. It becomes free when the device is dropped.
 pub type DeviceNumber = u8;
@@ -95,13 +94,6 @@ impl Slot {
 pub(crate) struct Waiter {
     pub(crate) index: usize,
     pub(crate) ticket: u32,
-}
-
-/// Low bits of the number of messages run, to recognize an owner that works.
-pub type Seen = NonZeroU16;
-
-pub(crate) fn seen(messages: u32) -> Seen {
-    NonZeroU16::MIN | (messages << 1) as u16
 }
 
 /// Line of a bus.

@@ -20,7 +20,8 @@ use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::line::{CHECK_LINE, DeviceNumber, Line, Slot, SlotState, Waiter, device_bit, seen};
+use crate::cold::seen;
+use crate::line::{CHECK_LINE, DeviceNumber, Line, Slot, SlotState, Waiter, device_bit};
 use crate::slots::AnySlots;
 use crate::sync::{AtomicU32, Ordering, constant};
 

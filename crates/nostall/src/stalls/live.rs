@@ -21,8 +21,8 @@ use crate::output::is_quiet;
 const LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
-/// Number of calls that measure the cost of a pair of probes.
-const CALLS: u32 = 5_000;
+/// Number of calls of a round that measures the cost of a pair of probes.
+const CALLS: u32 = 1_000;
 
 /// Length limit for a recording in bytes.
 const LONGEST: u64 = 1 << 30;
@@ -133,19 +133,18 @@ pub fn measure(limits: &Limits) -> Result<Measured> {
 
 /// Measures a call's pair of probes, in nanoseconds; `None` if it cannot be probed.
 fn pair(instance: &mut Instance) -> Option<f64> {
-    let calls = || {
+    let round = |_| {
         let start = Instant::now();
         (0..CALLS).for_each(|_| _ = rustix::process::getppid());
         start.elapsed().as_nanos() as f64 / f64::from(CALLS)
     };
-    // The first calls fill the caches.
-    calls();
+    // The shortest round is the one that nothing interrupted.
+    let calls = || (0..5).map(round).fold(f64::MAX, f64::min);
     let without = calls();
     if !instance.probe(COST, cost_function(), "") {
         instance.refused.pop();
         return None;
     }
-    calls();
     let with = calls();
     // A failure is met again when the instance is dropped.
     _ = instance.switch_off(COST);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::holds::{Hold, Holds, Row};
 use super::live::Known;
 use super::paths::{PATHS, Path};
-use super::wrap::wrapped;
+use super::wrap::{wrap, wrapped};
 use crate::escape::{escape, json_document};
 
 /// Maximum number of tasks and initcalls of a list.

@@ -157,8 +157,8 @@ fn a_damaged_recording_never_shows_more_calls_than_the_whole_one() {
     let file = folder.path().join("stalls.dat");
     for number in 0..64 {
         let mut bytes = RECORDING.to_vec();
-        // The pages of the CPUs begin at 40,960.
-        let at = 40_960 + number * 701;
+        // The pages of both CPUs begin at 45,056.
+        let at = 45_056 + number * 569;
         match number % 2 {
             0 => bytes.truncate(at),
             _ => bytes[at..at + 8].fill(number as u8),

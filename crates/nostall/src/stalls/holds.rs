@@ -146,9 +146,11 @@ impl Holds {
             }
             "initcall_finish" => self.initcall = None,
             _ => {
-                let point = PATHS
-                    .iter()
-                    .position(|path| path.tracepoints.iter().any(|point| point.name == name));
+                let point = PATHS.iter().position(|path| {
+                    path.tracepoint
+                        .as_ref()
+                        .is_some_and(|point| point.name == name)
+                });
                 if let Some(row) = point {
                     self.rows[row].count += 1;
                     self.at(event.time);

@@ -15,8 +15,8 @@ pub struct Path {
     pub title: &'static str,
     /// Functions of Linux. From entry to return, a call holds its task. A kernel has some of them.
     pub functions: &'static [Function],
-    /// Tracepoints, which are counted.
-    pub tracepoints: &'static [Tracepoint],
+    /// A tracepoint, which is counted.
+    pub tracepoint: Option<Tracepoint>,
     /// Means against it, with the source.
     pub remedy: &'static str,
 }
@@ -34,8 +34,6 @@ pub struct Function {
 pub struct Tracepoint {
     pub system: &'static str,
     pub name: &'static str,
-    /// Filter of tracefs; empty for all events.
-    pub filter: &'static str,
 }
 
 const fn function(name: &'static str) -> Function {
@@ -54,152 +52,132 @@ const fn nbcon(name: &'static str) -> Function {
     Function { name, bytes }
 }
 
+const fn path(name: &'static str, title: &'static str, functions: &'static [Function]) -> Path {
+    Path {
+        name,
+        title,
+        functions,
+        tracepoint: None,
+        remedy: "",
+    }
+}
+
+impl Path {
+    const fn with_tracepoint(mut self, system: &'static str, name: &'static str) -> Self {
+        self.tracepoint = Some(Tracepoint { system, name });
+        self
+    }
+
+    const fn mended_by(mut self, remedy: &'static str) -> Self {
+        self.remedy = remedy;
+        self
+    }
+
+    /// Returns the names of all parts that are traced.
+    pub fn parts(&self) -> impl Iterator<Item = &'static str> {
+        let functions = self.functions.iter().map(|function| function.name);
+        functions.chain(self.tracepoint.iter().map(|point| point.name))
+    }
+}
+
 /// All paths, in the order of the report.
 pub const PATHS: &[Path] = &[
-    Path {
-        name: "console",
-        title: "console: task prints",
-        functions: &[function("console_unlock")],
-        tracepoints: &[],
-        remedy: "a lower `loglevel`, and what `nostall stalls check` says of each console",
-    },
-    Path {
-        name: "console_8250",
-        title: "8250 driver",
-        functions: &[writer("univ8250_console_write")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_8250_atomic",
-        title: "8250 driver, nbcon",
-        functions: &[nbcon("univ8250_console_write_atomic")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_8250_thread",
-        title: "8250 thread",
-        functions: &[nbcon("univ8250_console_write_thread")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_pl011",
-        title: "PL011 driver",
-        functions: &[
+    path(
+        "console",
+        "console: task prints",
+        &[function("console_unlock")],
+    )
+    .mended_by("a lower `loglevel`, and what `nostall stalls check` says of each console"),
+    path(
+        "console_8250",
+        "8250 driver",
+        &[writer("univ8250_console_write")],
+    ),
+    path(
+        "console_8250_atomic",
+        "8250 driver, nbcon",
+        &[nbcon("univ8250_console_write_atomic")],
+    ),
+    path(
+        "console_8250_thread",
+        "8250 thread",
+        &[nbcon("univ8250_console_write_thread")],
+    ),
+    path(
+        "console_pl011",
+        "PL011 driver",
+        &[
             writer("pl011_console_write"),
             nbcon("pl011_console_write_atomic"),
             nbcon("pl011_console_write_thread"),
         ],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_vt",
-        title: "screen driver (tty0)",
-        functions: &[writer("vt_console_print")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_hvc",
-        title: "hvc driver",
-        functions: &[writer("hvc_console_print")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_net",
-        title: "netconsole driver",
-        functions: &[writer("write_msg"), writer("write_ext_msg")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_pstore",
-        title: "pstore console",
-        functions: &[writer("pstore_console_write")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "console_handed_over",
-        title: "waited for the printer",
-        functions: &[function("console_trylock_spinning")],
-        tracepoints: &[],
-        remedy: "",
-    },
-    Path {
-        name: "uart_interrupt",
-        title: "UART interrupt",
-        functions: &[function("serial8250_interrupt"), function("pl011_int")],
-        tracepoints: &[],
-        remedy: "a port with a larger FIFO or DMA, or hvc or virtio in a guest",
-    },
-    Path {
-        name: "pci_ports",
-        title: "PCI configuration, ports",
-        functions: &[function("pci_conf1_read"), function("pci_conf1_write")],
-        tracepoints: &[],
-        remedy: "in a guest, two exits an access: a machine with ECAM (QEMU's q35) needs one for \
+    ),
+    path(
+        "console_vt",
+        "screen driver (tty0)",
+        &[writer("vt_console_print")],
+    ),
+    path("console_hvc", "hvc driver", &[writer("hvc_console_print")]),
+    path(
+        "console_net",
+        "netconsole driver",
+        &[writer("write_msg"), writer("write_ext_msg")],
+    ),
+    path(
+        "console_pstore",
+        "pstore console",
+        &[writer("pstore_console_write")],
+    ),
+    path(
+        "console_handed_over",
+        "waited for the printer",
+        &[function("console_trylock_spinning")],
+    ),
+    path(
+        "uart_interrupt",
+        "UART interrupt",
+        &[function("serial8250_interrupt"), function("pl011_int")],
+    )
+    .mended_by("a port with a larger FIFO or DMA, or hvc or virtio in a guest"),
+    path(
+        "pci_ports",
+        "PCI configuration, ports",
+        &[function("pci_conf1_read"), function("pci_conf1_write")],
+    )
+    .mended_by(
+        "in a guest, two exits an access: a machine with ECAM (QEMU's q35) needs one for \
                  extended registers; see `nostall stalls check`",
-    },
-    Path {
-        name: "pci_memory",
-        title: "PCI configuration, memory",
-        functions: &[
+    ),
+    path(
+        "pci_memory",
+        "PCI configuration, memory",
+        &[
             function("pci_mmcfg_read"),
             function("pci_mmcfg_write"),
             function("pci_generic_config_read"),
             function("pci_generic_config_write"),
         ],
-        tracepoints: &[],
-        remedy: "in a guest, one exit an access: a VMM can map the registers (nostall-devices)",
-    },
-    Path {
-        name: "spi_message",
-        title: "SPI: caller of a message",
-        functions: &[function("spi_sync")],
-        tracepoints: &[],
-        remedy: "`nostall spi bench` measures the bus",
-    },
-    Path {
-        name: "spi_worker",
-        title: "SPI: worker runs",
-        functions: &[function("spi_pump_messages")],
-        tracepoints: &[],
-        remedy: "Linux 6.1 or newer, in which the caller drives an idle bus",
-    },
-    Path {
-        name: "spi_wakeup",
-        title: "SPI: worker is woken",
-        functions: &[],
-        tracepoints: &[Tracepoint {
-            system: "sched",
-            name: "sched_waking",
-            filter: "comm ~ \"spi*\"",
-        }],
-        remedy: "",
-    },
-    Path {
-        name: "spi_idle",
-        title: "SPI: worker idles the bus",
-        functions: &[],
-        tracepoints: &[Tracepoint {
-            system: "spi",
-            name: "spi_controller_idle",
-            filter: "",
-        }],
-        remedy: "",
-    },
-    Path {
-        name: "pstore",
-        title: "pstore: record",
-        functions: &[function("pstore_dump"), function("write_pmsg")],
-        tracepoints: &[],
-        remedy: "",
-    },
+    )
+    .mended_by("in a guest, one exit an access: a VMM can map the registers (nostall-devices)"),
+    path(
+        "spi_message",
+        "SPI: caller of a message",
+        &[function("spi_sync")],
+    )
+    .mended_by("`nostall spi bench` measures the bus"),
+    path(
+        "spi_worker",
+        "SPI: worker runs",
+        &[function("spi_pump_messages")],
+    )
+    .mended_by("Linux 6.1 or newer, in which the caller drives an idle bus"),
+    path("spi_idle", "SPI: worker idles the bus", &[])
+        .with_tracepoint("spi", "spi_controller_idle"),
+    path(
+        "pstore",
+        "pstore: record",
+        &[function("pstore_dump"), function("write_pmsg")],
+    ),
 ];
 
 /// Returns all probed functions.
@@ -209,7 +187,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
 
 /// Returns all tracepoints.
 pub fn tracepoints() -> impl Iterator<Item = &'static Tracepoint> {
-    PATHS.iter().flat_map(|path| path.tracepoints)
+    PATHS.iter().filter_map(|path| path.tracepoint.as_ref())
 }
 
 /// Returns the line of a shell that makes a trace of these paths with trace-cmd, without nostall.

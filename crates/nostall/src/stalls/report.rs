@@ -157,18 +157,14 @@ impl Report<'_> {
     /// Returns the functions and tracepoints of a path that could not be seen.
     fn unseen(&self, path: &Path) -> Vec<(&'static str, String)> {
         let known = self.known.map_or(&[][..], |known| &known.refused);
-        let is_of = |name: &str| {
-            path.functions.iter().any(|function| function.name == name)
-                || path.tracepoints.iter().any(|point| point.name == name)
-        };
+        let is_of = |name: &str| path.parts().any(|part| part == name);
         let of = known.iter().filter(|(name, _)| is_of(name));
         of.cloned().collect()
     }
 
     /// Returns whether a part of the path was seen. A trace from elsewhere does not tell.
     fn is_seen(&self, path: &Path) -> bool {
-        let parts = path.functions.len() + path.tracepoints.len();
-        self.known.is_some() && self.unseen(path).len() < parts
+        self.known.is_some() && self.unseen(path).len() < path.parts().count()
     }
 
     fn share(&self, row: &Row) -> f64 {
@@ -276,7 +272,7 @@ impl Report<'_> {
         let mut reasons = BTreeMap::<String, Vec<&str>>::new();
         for (path, row) in PATHS.iter().zip(&self.holds.rows) {
             let unseen = self.unseen(path);
-            if row.count == 0 && unseen.len() == path.functions.len() + path.tracepoints.len() {
+            if row.count == 0 && unseen.len() == path.parts().count() {
                 for (name, reason) in unseen {
                     reasons.entry(reason).or_default().push(name);
                 }

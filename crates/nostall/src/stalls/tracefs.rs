@@ -146,14 +146,9 @@ impl Tracefs {
         ]
     }
 
-    fn tracepoint(&self, point: &paths::Tracepoint) -> Vec<Change> {
-        let file = |name| self.event(point.system, point.name, name);
-        let mut changes = Vec::new();
-        if !point.filter.is_empty() {
-            changes.push(Change::Set(file("filter"), point.filter.to_owned()));
-        }
-        changes.push(Change::Set(file("enable"), "1".to_owned()));
-        changes
+    fn tracepoint(&self, point: &paths::Tracepoint) -> Change {
+        let enable = self.event(point.system, point.name, "enable");
+        Change::Set(enable, "1".to_owned())
     }
 
     /// Returns all changes of a measurement.
@@ -166,7 +161,7 @@ impl Tracefs {
             changes.extend(self.probe(function.name, function.name, function.bytes));
         }
         for point in paths::tracepoints() {
-            changes.extend(self.tracepoint(point));
+            changes.push(self.tracepoint(point));
         }
         changes.extend(paths::functions().flat_map(|function| self.off(function.name)));
         changes.push(Change::RemoveFolder(self.own("")));
@@ -307,8 +302,7 @@ impl Instance {
             self.probe(function.name, function.name, function.bytes);
         }
         for point in paths::tracepoints() {
-            let changes = self.tracefs.tracepoint(point);
-            if let Err(error) = changes.iter().try_for_each(Change::make) {
+            if let Err(error) = self.tracefs.tracepoint(point).make() {
                 let reason = match error.kind() {
                     ErrorKind::NotFound => "this kernel has no such tracepoint".to_owned(),
                     _ => error.to_string(),

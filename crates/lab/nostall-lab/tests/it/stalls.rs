@@ -144,7 +144,10 @@ at the end: 1 probes, 1 instances
     assert_eq!(left.lines().count(), expected.lines().count(), "{left}");
     let report = guest.text("report");
     assert!(report.contains("in task "), "{report}");
-    assert!(!report.contains("init/") && !report.contains("cat/"), "{report}");
+    assert!(
+        !report.contains("init/") && !report.contains("cat/"),
+        "{report}"
+    );
 }
 
 #[test]

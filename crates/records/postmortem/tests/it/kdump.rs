@@ -325,6 +325,22 @@ fn pieces(len: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 #[test]
+fn a_header_that_is_cut_off_is_refused() {
+    let mut dump = Kdump::new(PAGE);
+    dump.insert(0, &[7; PAGE], Packing::Zlib);
+    let file = dump.write();
+    let flat = flatten(&file, [0..file.len()]);
+    let header = flat.len() - file.len();
+    // The page size ends at 432, and the numbers of blocks and pages at 444.
+    for cut in 432..444 {
+        for file in [&file[..cut], &flat[..header + cut]] {
+            let error = Memory::from_bytes(file.to_vec()).unwrap_err().to_string();
+            assert!(error.contains("cut off"), "{cut}: {error}");
+        }
+    }
+}
+
+#[test]
 fn a_page_that_was_left_out_is_missing_and_never_zeros() {
     let mut dump = Kdump::new(PAGE);
     dump.insert(1, &[7; PAGE], Packing::Zlib);

@@ -78,6 +78,10 @@ impl Header {
         if !is_page(page) {
             return Err(other(&header));
         }
+        // Without the numbers behind the page size, the memory would have no pages, and none missing.
+        if !file.has(0, HEADER as u64) {
+            return Err(damaged("its header is cut off"));
+        }
         let version = word(8);
         if version > NEWEST {
             return Err(Error::Unsupported {

@@ -329,7 +329,7 @@ fn a_header_that_is_cut_off_is_refused() {
     let mut dump = Kdump::new(PAGE);
     dump.insert(0, &[7; PAGE], Packing::Zlib);
     let file = dump.write();
-    let flat = flatten(&file, [0..file.len()]);
+    let flat = flatten(&file, std::iter::once(0..file.len()));
     let header = flat.len() - file.len();
     // The page size ends at 432, and the numbers of blocks and pages at 444.
     for cut in 432..444 {

@@ -121,7 +121,7 @@ TEST := cargo test --locked --all-features --no-fail-fast
 test:
 	@scripts/setup run
 	@scripts/setup linux
-	@scripts/setup linux-memory 6.1-amd64 6.1-arm64
+	@scripts/setup linux-memory 6.1-amd64 6.1-arm64 newest-amd64
 	@scripts/setup lspci
 	@scripts/setup trace-tools
 	$(TEST) --no-run

@@ -61,6 +61,7 @@ pub fn explain(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", parameters())?;
     wrapped(
         out,
+        0,
         "Add these parameters to the kernel's command line, for one boot, and run `nostall stalls \
          --boot` after it. They need Linux 5.1 or newer with CONFIG_KPROBE_EVENTS. The report \
          names the moment from which the kernel recorded: what was printed before is calculated \

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::holds::{Hold, Holds, Row};
 use super::live::Known;
 use super::paths::{PATHS, Path};
-use super::wrap::{wrap, wrapped};
+use super::wrap::wrapped;
 use crate::escape::{escape, json_document};
 
 /// Maximum number of tasks and initcalls of a list.
@@ -248,9 +248,7 @@ impl Report<'_> {
             .collect();
         text += &tasks.join(", ");
         text += &format!(". What mends it: {}.", path.remedy);
-        let mut lines = String::new();
-        wrap(&mut lines, 0, 2, &text);
-        out.write_all(lines.as_bytes())
+        wrapped(out, 2, &text)
     }
 
     fn initcalls(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -279,7 +277,11 @@ impl Report<'_> {
             }
         }
         for (reason, names) in reasons {
-            wrapped(out, &format!("Not seen: {reason}: {}.", names.join(", ")))?;
+            wrapped(
+                out,
+                0,
+                &format!("Not seen: {reason}: {}.", names.join(", ")),
+            )?;
         }
         let Holds { unpaired, lost, .. } = self.holds;
         let mut counts = vec![
@@ -303,7 +305,7 @@ impl Report<'_> {
             writeln!(out, "{} {fate}", grouped(*count))?;
         }
         for note in self.notes {
-            wrapped(out, &escape(note.as_bytes()))?;
+            wrapped(out, 0, &escape(note.as_bytes()))?;
         }
         if let Some(known) = self.known {
             let cost = format!(
@@ -314,7 +316,7 @@ impl Report<'_> {
                 grouped(known.calls),
                 time(known.pair),
             );
-            wrapped(out, &cost)?;
+            wrapped(out, 0, &cost)?;
         }
         Ok(())
     }

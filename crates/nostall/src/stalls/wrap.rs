@@ -27,13 +27,13 @@ pub fn wrap(text: &mut String, first: usize, others: usize, paragraph: &str) {
     *text += &format!("{line}\n");
 }
 
-/// Writes a paragraph.
+/// Writes a paragraph, with this indent of all lines but the first.
 ///
 /// # Errors
 ///
 /// Fails as `out` does.
-pub fn wrapped(out: &mut dyn Write, paragraph: &str) -> io::Result<()> {
+pub fn wrapped(out: &mut dyn Write, others: usize, paragraph: &str) -> io::Result<()> {
     let mut text = String::new();
-    wrap(&mut text, 0, 0, paragraph);
+    wrap(&mut text, 0, others, paragraph);
     out.write_all(text.as_bytes())
 }

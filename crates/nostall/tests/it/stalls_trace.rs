@@ -43,9 +43,9 @@ fn nostall() -> Command {
 }
 
 /// Runs the command on a trace, and returns its JSON.
-fn report(trace: &str) -> Value {
+fn report(trace: impl AsRef<[u8]>) -> Value {
     let folder = TempDir::new().unwrap();
-    let file = folder.path().join("trace.txt");
+    let file = folder.path().join("trace");
     fs::write(&file, trace).unwrap();
     let output = nostall()
         .args(["stalls", "--json"])
@@ -80,15 +80,7 @@ fn a_function_graph_gives_the_holds_of_each_path() {
 
 #[test]
 fn a_recording_has_the_bytes_of_the_console() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("stalls.dat");
-    fs::write(&file, RECORDING).unwrap();
-    let output = nostall()
-        .args(["stalls", "--json"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = report(RECORDING);
     let driver = path(&report, "console_8250");
     assert_eq!(
         (&driver["count"], &driver["bytes"]),

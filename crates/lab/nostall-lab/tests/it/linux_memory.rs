@@ -3,9 +3,7 @@
 //! `linux/memory-images` boots the guests. Their init reads all records from `/dev/kmsg` before the
 //! crash, so these are compared one by one. The records of the crash are compared with the console.
 
-use std::env;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -13,10 +11,7 @@ use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::linux::linux_with_traces;
-use crate::common::qemu;
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../linux/memory-images");
+use crate::common::linux::{linux_with_traces, run_script};
 
 /// A record of Linux's log.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,27 +68,9 @@ impl Guest {
     }
 }
 
-/// Boots the guest of this name to its end. Where the script leaves it out, for example without its
-/// kernel, the test prints that it is skipped, and fails if `NOSTALL_REQUIRE_LINUX` is set.
+/// Boots the guest of this name to its end, or skips the test as [`run_script`].
 fn guest(test: &str, name: &'static str) -> Option<Guest> {
-    qemu(test)?;
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(SCRIPT)
-        .arg("--out")
-        .arg(folder.path())
-        .arg(name)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        let may_skip =
-            error.contains("is left out") && env::var_os("NOSTALL_REQUIRE_LINUX").is_none();
-        assert!(may_skip, "{test}: {error}");
-        // The test harness captures the output of std's macros, so they are not used here.
-        let _ = write!(io::stderr(), "SKIPPED {test}: {error}");
-        return None;
-    }
+    let folder = run_script(test, "memory-images", &[name.as_ref()])?;
     Some(Guest { folder, name })
 }
 

@@ -3,9 +3,7 @@
 //! `linux/stalls` boots the guests. Counts and bytes are compared exactly. A guest's times depend on
 //! the host's load, so only the times of one recording are compared with each other.
 
-use std::env;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -13,9 +11,7 @@ use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::qemu;
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../linux/stalls");
+use crate::common::linux::run_script;
 
 /// The lines that the guest writes.
 const LINES: u64 = 200;
@@ -51,29 +47,14 @@ impl Guest {
     }
 }
 
-/// Boots the kernel's guest to its end. Where the script leaves it out, for example without its
-/// kernel, the test prints that it is skipped, and fails if `NOSTALL_REQUIRE_LINUX` is set.
+/// Boots the kernel's guest to its end, or skips the test as [`run_script`].
 fn guest(test: &str, kernel: &'static str) -> Option<Guest> {
-    qemu(test)?;
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(SCRIPT)
-        .arg("--out")
-        .arg(folder.path())
-        .arg("--nostall")
-        .arg(cargo_bin("nostall"))
-        .arg(kernel)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        let may_skip =
-            error.contains("is left out") && env::var_os("NOSTALL_REQUIRE_LINUX").is_none();
-        assert!(may_skip, "{test}: {error}");
-        // The test harness captures the output of std's macros, so they are not used here.
-        let _ = write!(io::stderr(), "SKIPPED {test}: {error}");
-        return None;
-    }
+    let program = cargo_bin("nostall");
+    let folder = run_script(
+        test,
+        "stalls",
+        &["--nostall".as_ref(), program.as_os_str(), kernel.as_ref()],
+    )?;
     Some(Guest { folder, kernel })
 }
 

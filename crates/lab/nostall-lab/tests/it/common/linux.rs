@@ -3,6 +3,7 @@
 //! `make linux-peer`, which shows function traces.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +12,7 @@ use std::{env, fs};
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, NewcReader, write_cpio};
 use nostall_vm::process::{MemoryFile, name, spawn};
+use tempfile::TempDir;
 
 use crate::common::pauses::pause_until;
 use crate::common::qemu;
@@ -81,6 +83,31 @@ fn found(test: &str, folder: &'static str, command: &str, variable: &str) -> Opt
     assert!(env::var_os(variable).is_none(), "{test}: {error}");
     // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
+    None
+}
+
+/// Runs a script of `linux/`, which boots a guest to its end. Returns the folder with its files.
+/// Where the script leaves the guest out, for example without its kernel, the test prints that it is
+/// skipped, and fails if `NOSTALL_REQUIRE_LINUX` is set.
+pub fn run_script(test: &str, script: &str, arguments: &[&OsStr]) -> Option<TempDir> {
+    qemu(test)?;
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../linux");
+    let output = Command::new(scripts.join(script))
+        .arg("--out")
+        .arg(folder.path())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if output.status.success() {
+        return Some(folder);
+    }
+    let error = String::from_utf8_lossy(&output.stderr);
+    let may_skip = error.contains("is left out") && env::var_os("NOSTALL_REQUIRE_LINUX").is_none();
+    assert!(may_skip, "{test}: {error}");
+    // The test harness captures the output of std's macros, so they are not used here.
+    let _ = write!(io::stderr(), "SKIPPED {test}: {error}");
     None
 }
 

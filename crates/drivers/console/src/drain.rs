@@ -7,11 +7,12 @@ use nostall_io::{Clock, Counter, Nanos, Timeout, count};
 
 use crate::feed::{Feed, MOST_SKIPPED, Search, Stop};
 use crate::lane::{Lane, Position};
+use crate::layout::WORD;
 use crate::line::LineState;
 use crate::next_offer::NextOffer;
 use crate::options::PanicOrder;
 use crate::owner::{Owner, Turn};
-use crate::render::{LineBuffer, Rendered, Style};
+use crate::render::{LINE_WORDS, LineBuffer, Shape, Style, render};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
@@ -19,8 +20,11 @@ use crate::{Caller, Level, Offered, OverflowPolicy, Priority, Record, Ring, Sink
 /// Number of bytes in one offer: more than the FIFO of any port that `nostall-uart` drives.
 const CHUNK: usize = 256;
 
-/// Number of bytes in one offer to a sink that takes fewer at once.
+/// Largest number of bytes in an offer that needs no room for further records.
 const SMALL_CHUNK: usize = 64;
+
+/// Room for an offer, and for the whole text of a record of which it contains the first byte.
+const ROOM: usize = CHUNK + LINE_WORDS * WORD;
 
 /// Number of records in one offer. Short lines must not leave a FIFO half empty.
 const LINES: usize = 4;
@@ -90,6 +94,8 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) inside: AtomicUsize,
     /// 1 once a panic has left out the older part of the backlog.
     pub(crate) has_left_out: AtomicUsize,
+    /// 1 while the sink is ready at once after a whole load, as a virtual machine's port is.
+    pub(crate) at_once: AtomicUsize,
     pub(crate) sink: S,
 }
 
@@ -177,13 +183,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         clock: &impl Clock,
         start: Nanos,
     ) -> Option<Nanos> {
-        let mut budget = self.options.slice;
+        // Without a rate no time passes, so that bytes alone limit the slice.
+        let most = if start.is_known() { usize::MAX } else { CHUNK };
         let mut search = Search {
             now: start,
             patience: self.options.pending,
             left: MOST_SKIPPED,
             insist: false,
             all_levels: false,
+            bytes: self.options.slice.min(most),
+            until: start + self.options.hold,
         };
         loop {
             match self.step(turn, priority, &mut search) {
@@ -193,9 +202,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     }
                     let now = clock.now();
                     let at = self.next_offer.offered(given, cpu, start, now);
-                    budget = budget.saturating_sub(given.taken.max(1));
-                    let is_over = budget == 0 || now - start >= self.options.hold;
-                    if given.taken == 0 || at > now || is_over {
+                    search.bytes = search.bytes.saturating_sub(given.taken.max(1));
+                    let is_ready = given.taken > 0 && at <= now;
+                    if !is_ready || given.taken >= self.sink.load() {
+                        self.at_once.store(usize::from(is_ready), Ordering::Relaxed);
+                    }
+                    let is_over = search.bytes == 0 || now - start >= self.options.hold;
+                    if !is_ready || is_over || !self.feed.has_more(priority) {
                         return Some(at.max(now));
                     }
                 }
@@ -222,6 +235,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         } else {
             &Priority::ALL
         };
+        let load = self.sink.load().max(1);
+        let most = match self.at_once.load(Ordering::Relaxed) {
+            0 => load.min(CHUNK),
+            _ => load.max(search.bytes).min(CHUNK),
+        };
         for &priority in priorities.iter().rev() {
             if priority < least {
                 break;
@@ -229,7 +247,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             let mut lines = LINES;
             if in_order && priority > Priority::Normal {
                 // Only the rest of a partly sent line is sent out of order.
-                if !self.feed.lanes[priority as usize].position().line.begun {
+                if !self.feed.lanes[priority as usize]
+                    .position()
+                    .line
+                    .is_begun()
+                {
                     continue;
                 }
                 lines = 1;
@@ -237,14 +259,10 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             let from = From {
                 priority,
                 lines,
+                most,
                 alone,
             };
-            // An offer to a sink with a small load needs no larger buffer.
-            let offered = if self.sink.load() <= SMALL_CHUNK {
-                self.offer(turn, from, &mut [0; SMALL_CHUNK], search)
-            } else {
-                self.offer(turn, from, &mut [0; CHUNK], search)
-            };
+            let offered = self.offer(turn, from, search);
             match offered {
                 Err(Stop::Empty) => {}
                 done => return done,
@@ -253,17 +271,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Err(Stop::Empty)
     }
 
-    fn offer(
-        &self,
-        turn: &Turn<'_>,
-        from: From,
-        bytes: &mut [u8],
-        search: &mut Search,
-    ) -> Result<Offered, Stop> {
+    fn offer(&self, turn: &Turn<'_>, from: From, search: &mut Search) -> Result<Offered, Stop> {
         let From {
             priority,
-            lines,
             alone,
+            most,
+            ..
         } = from;
         let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
@@ -272,31 +285,60 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         } else {
             self.feed.start(priority, stored)
         };
-        // The text of a partly sent record.
-        let mut kept = if at.line.begun {
-            lane.kept.shape(at.next)
-        } else {
-            None
+        let kept = match at.line.is_begun() {
+            true => lane.kept.shape(at.next),
+            false => None,
         };
-        let mut fetched = Err(Stop::Empty);
-        if kept.is_none() {
-            fetched = self.feed.fetch(priority, &mut at, false, search);
-            // Skipped records stay skipped, whatever the sink takes.
-            lane.advance(stored, at);
-            if let Err(stop) = fetched {
-                if at.next != stored.next {
-                    self.store_progress();
+        let first = match kept {
+            Some(shape) => Text::Kept(shape),
+            None => {
+                let fetched = self.feed.fetch(priority, &mut at, false, search);
+                // Skipped records stay skipped, whatever the sink takes.
+                lane.advance(stored, at);
+                match fetched {
+                    Ok(record) => Text::Of(record),
+                    Err(stop) => {
+                        if at.next != stored.next {
+                            self.store_progress();
+                        }
+                        return Err(stop);
+                    }
                 }
-                return Err(stop);
             }
-        }
+        };
         if !alone || self.offering.load(Ordering::Relaxed) != 0 {
             self.close_others(priority, &mut at);
         }
-        let before = at;
-        let load = self.sink.load().max(1);
-        let mut window = LineBuffer::new(bytes).limit(load);
-        let least = LEAST.min(load);
+        let fills = kept.is_some_and(|shape| shape.len >= at.line.body_at() + most);
+        if fills && most <= SMALL_CHUNK {
+            self.offer_from(turn, &from, at, first, &mut [0; SMALL_CHUNK], search)
+        } else {
+            self.offer_from(turn, &from, at, first, &mut [0; ROOM], search)
+        }
+    }
+
+    /// Makes an offer from this position on. `room` is large enough for the offer, and for a whole
+    /// record behind it if the first text does not fill the offer.
+    fn offer_from(
+        &self,
+        turn: &Turn<'_>,
+        from: &From,
+        before: Position,
+        first: Text,
+        room: &mut [u8],
+        search: &mut Search,
+    ) -> Result<Offered, Stop> {
+        let From {
+            priority,
+            lines,
+            most,
+            ..
+        } = *from;
+        let lane = &self.feed.lanes[priority as usize];
+        let mut at = before;
+        let mut next = first;
+        let least = LEAST.min(most);
+        let mut window = LineBuffer::new(room);
         // A prefix in which a panic came, maybe its own, is left out from then on.
         let is_left_out =
             turn.caller() == Caller::Panic && self.renders.load(Ordering::Relaxed) != 0;
@@ -306,38 +348,42 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             escapes_raw: false,
         };
         self.renders.store(1, Ordering::Relaxed);
-        let mut text = None;
+        // The last record's text, if the offer does not contain all of it.
+        let mut part = None;
         // A constant would be copied for every offer.
         let mut sending: [_; LINES] = array::from_fn(|_| None);
-        let mut records: [_; LINES] = array::from_fn(|_| None);
-        for (place, at_hand) in sending.iter_mut().zip(&mut records).take(lines) {
+        for place in sending.iter_mut().take(lines) {
             let mut settled = at.line;
-            let (shape, is_new) = if let Some(shape) = kept.take() {
-                settled.put_head(priority as usize, &mut window);
-                let kept = &lane.kept;
-                if !kept.put_into(&mut window, at.next, settled.body_at(), shape.len) {
-                    // An owner that has lost the sink wrote there.
-                    return Err(Stop::Pending);
+            let start = window.len();
+            let (shape, is_new) = match &next {
+                Text::Kept(shape) => {
+                    settled.put_head(priority as usize, &mut window);
+                    let body = settled.body_at();
+                    let end = shape.len.min(body + most.saturating_sub(window.len()));
+                    if !lane.kept.put_into(&mut window, at.next, body, end) {
+                        // An owner that has lost the sink wrote there.
+                        return Err(Stop::Pending);
+                    }
+                    (*shape, false)
                 }
-                (shape, false)
-            } else if let Ok(record) = &fetched {
-                let gap = lane.gap(at.next);
-                let text = text.get_or_insert(const { Rendered::new() });
-                text.render(record, gap, style);
-                settled.begin(text.shape, gap);
-                settled.put(text.text(), priority as usize, &mut window);
-                // The text of the last record is still there.
-                if window.room() >= least && lines > 1 {
-                    *at_hand = Some((*record, gap));
+                Text::Of(record) => {
+                    let gap = lane.gap(at.next);
+                    let shape = render(record, gap, style, &mut window);
+                    settled.begin(shape, gap);
+                    if !settled.is_whole() {
+                        let text = window.set_aside(start);
+                        settled.put(text, priority as usize, &mut window);
+                        part = Some(text);
+                    }
+                    (shape, true)
                 }
-                (text.shape, true)
-            } else {
-                break;
             };
             let total = settled.total(shape.len);
             *place = Some(Sending {
                 at,
                 settled,
+                start,
+                shape,
                 is_new,
                 total,
             });
@@ -345,14 +391,18 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 next: after(at.next),
                 line: LineState::after(shape),
             };
-            if window.room() < least || lines == 1 {
+            if lines == 1 || part.is_some() || window.len() + least > most {
                 break;
             }
-            fetched = self.feed.fetch(priority, &mut at, true, search);
+            match self.feed.fetch(priority, &mut at, true, search) {
+                Ok(record) => next = Text::Of(record),
+                Err(_) => break,
+            }
         }
         self.renders
             .store(usize::from(is_left_out), Ordering::Relaxed);
-        let bytes = window.into_bytes();
+        let texts = window.into_bytes();
+        let bytes = &texts[..texts.len().min(most)];
         // If this owner crashes before it clears this, the number of sent bytes is unknown.
         self.offering.store(turn.name(), Ordering::Relaxed);
         // If this owner was stopped until a panic took the sink, its records are outdated.
@@ -363,15 +413,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let mut given = if search.insist {
             self.sink.insist(bytes)
         } else {
-            self.sink.offer(bytes, turn.caller())
+            self.sink.offer_until(bytes, turn.caller(), search.until)
         };
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         count(Counter::ConsoleBytes, given.taken as u64);
-        self.renders.store(1, Ordering::Relaxed);
-        let out = taken(lane, &sending, &records, text.as_mut(), style, given.taken);
-        self.renders
-            .store(usize::from(is_left_out), Ordering::Relaxed);
+        let out = taken(lane, &sending, texts, part, given.taken);
         lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.store_progress();
@@ -531,33 +578,44 @@ struct From {
     priority: Priority,
     /// Largest number of lines.
     lines: usize,
+    /// Largest number of bytes.
+    most: usize,
     /// No other lane was ever used.
     alone: bool,
+}
+
+/// The next text of an offer.
+#[allow(clippy::large_enum_variant)] // Without an allocator, there is no box.
+enum Text {
+    /// The kept text of a partly sent record.
+    Kept(Shape),
+    Of(Record),
 }
 
 /// A record in an offer.
 struct Sending {
     at: Position,
     settled: LineState,
+    /// Place of its text in the offer.
+    start: usize,
+    shape: Shape,
     /// Its text is not kept yet.
     is_new: bool,
     total: usize,
 }
 
 /// Returns a lane's state after `taken` bytes; `None` if all were taken. Keeps the text of the
-/// partly sent record. `records` are the offered records with their numbers of lost records, if
-/// others may follow them. `last` is the text of the last one.
+/// partly sent record: `part` if there is one and the record is the last, else that in `texts`.
 fn taken(
     lane: &Lane,
     sending: &[Option<Sending>],
-    records: &[Option<(Record, u64)>],
-    last: Option<&mut Rendered>,
-    style: Style,
+    texts: &[u8],
+    part: Option<&[u8]>,
     mut taken: usize,
 ) -> Option<Position> {
-    let mut sending = sending.iter().flatten().zip(records).peekable();
-    while let Some((sent, record)) = sending.next() {
-        let rest = sent.total - usize::from(sent.settled.offset);
+    let mut sending = sending.iter().flatten().peekable();
+    while let Some(sent) = sending.next() {
+        let rest = sent.total - sent.settled.offset();
         if taken >= rest {
             taken -= rest;
             continue;
@@ -565,18 +623,15 @@ fn taken(
         if taken == 0 {
             return Some(sent.at);
         }
-        if let Some(text) = last
-            && sent.is_new
-        {
-            if let Some((record, gap)) = record
-                && sending.peek().is_some()
-            {
-                text.render(record, *gap, style);
-            }
-            lane.kept.put(sent.at.next, text);
+        if sent.is_new {
+            let text = match part {
+                Some(part) if sending.peek().is_none() => part,
+                _ => &texts[sent.start..][..sent.shape.len],
+            };
+            lane.kept.put(sent.at.next, text, sent.shape);
         }
         let mut line = sent.settled;
-        line.offset += taken as u16;
+        line.set_offset(line.offset() + taken);
         return Some(Position {
             next: sent.at.next,
             line,

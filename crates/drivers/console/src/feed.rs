@@ -22,6 +22,10 @@ pub(crate) struct Search {
     pub(crate) insist: bool,
     /// Records of all levels are sent, as in a panic.
     pub(crate) all_levels: bool,
+    /// A sink that is ready at once takes up to this number of bytes until this time, and at least
+    /// one load.
+    pub(crate) bytes: usize,
+    pub(crate) until: Nanos,
 }
 
 /// Reason for which no record was sent.
@@ -63,7 +67,7 @@ impl Feed<'_> {
         search: &mut Search,
     ) -> Result<Record, Stop> {
         loop {
-            if priority > Priority::Normal && !at.line.begun {
+            if priority > Priority::Normal && !at.line.is_begun() {
                 self.move_to(priority, at, self.ring.pass_by(at.next, priority));
             }
             if !self.ring.has(at.next, priority) {
@@ -90,7 +94,7 @@ impl Feed<'_> {
             match read {
                 Read::Record(record) => {
                     self.move_to(priority, at, record.sequence as usize);
-                    if at.line.begun || self.wants(priority, &record, search.all_levels) {
+                    if at.line.is_begun() || self.wants(priority, &record, search.all_levels) {
                         return Ok(record);
                     }
                     self.move_to(priority, at, after(at.next));
@@ -121,12 +125,12 @@ impl Feed<'_> {
         let mut at = stored;
         for lane in &self.lanes[..priority as usize] {
             let lower = lane.position();
-            let next = if lower.line.begun {
+            let next = if lower.line.is_begun() {
                 after(lower.next)
             } else {
                 lower.next
             };
-            if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
+            if !at.line.is_begun() && (at.next == 0 || is_past(next, at.next)) {
                 at.skip_to(next);
             }
         }
@@ -149,7 +153,7 @@ impl Feed<'_> {
             .any(|priority| {
                 let lane = &self.lanes[priority as usize];
                 let at = self.start(priority, lane.position());
-                at.line.begun || self.ring.has(at.next, priority)
+                at.line.is_begun() || self.ring.has(at.next, priority)
             })
     }
 
@@ -179,7 +183,7 @@ impl Feed<'_> {
 
     /// Counts `lost` records before `next`, and moves to it.
     fn lose(&self, priority: Priority, at: &mut Position, lost: u64, next: usize) {
-        if at.line.begun {
+        if at.line.is_begun() {
             at.line.lose(priority as usize);
         }
         // Records that an urgent lane passes by are counted by the normal lane.

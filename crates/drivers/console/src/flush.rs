@@ -216,6 +216,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 left: MOST_SKIPPED,
                 insist,
                 all_levels: true,
+                bytes: 0,
+                until: Nanos::ZERO,
             };
             let newest = self.newest_of_backlog();
             let least = newest.map_or(Priority::Normal, |_| Priority::Emergency);

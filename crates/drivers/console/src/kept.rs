@@ -1,7 +1,7 @@
 //! Text of a partly sent record.
 
 use crate::layout::WORD;
-use crate::render::{LINE_WORDS, LineBuffer, Rendered, Shape};
+use crate::render::{LINE_WORDS, LineBuffer, Shape};
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
@@ -23,7 +23,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// Keeps the text of a newer record. If the owner crashes in here, no text is kept any more,
     /// and the rest of a line may be lost.
-    pub(crate) fn put(&self, sequence: usize, text: &Rendered) {
+    pub(crate) fn put(&self, sequence: usize, text: &[u8], shape: Shape) {
         let new = sequence << 1;
         let old = self.state.load(Ordering::Relaxed);
         // Acquires, so that every store of the old text precedes those of the new one.
@@ -38,9 +38,11 @@ impl Kept {
         }
         // A reader that sees any word of the text also sees that it is incomplete.
         fence(Ordering::Release);
-        self.shape.store(text.shape.pack(), Ordering::Relaxed);
-        for (word, bytes) in self.words.iter().zip(text.words()) {
-            word.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+        self.shape.store(shape.pack(), Ordering::Relaxed);
+        for (word, bytes) in self.words.iter().zip(text.chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(usize::from_ne_bytes(whole), Ordering::Relaxed);
         }
         self.state.store(new, Ordering::Release);
     }
@@ -61,9 +63,8 @@ impl Kept {
         window: &mut LineBuffer<'_>,
         sequence: usize,
         from: usize,
-        len: usize,
+        end: usize,
     ) -> bool {
-        let end = len.min(from + window.room());
         let mut at = from;
         while at < end {
             let start = at % WORD;

@@ -52,7 +52,7 @@ impl Lead {
         }
     }
 
-    const fn from_number(number: usize) -> Self {
+    const fn from_number(number: u32) -> Self {
         match number & 7 {
             1 => Self::Break,
             2 => Self::Cut0,
@@ -64,77 +64,138 @@ impl Lead {
     }
 }
 
-/// Progress of a record on the wire.
+/// Number of bits for each of `offset` and `from`. Every line is shorter (`render.rs`).
+const OFFSET_BITS: u32 = 9;
+const OFFSET: u32 = (1 << OFFSET_BITS) - 1;
+const FLAGS: u32 = 2 * OFFSET_BITS;
+
+/// Lead, mark and `from` are final, independent of earlier records.
+const BEGUN: u32 = 1 << FLAGS;
+/// The record is the rest of a cut line.
+const MARK: u32 = 1 << (FLAGS + 1);
+/// The previous record did not end its line, and this one has not begun.
+const MIDLINE: u32 = 1 << (FLAGS + 2);
+/// The previous record is raw and did not end its line.
+const AFTER_RAW: u32 = 1 << (FLAGS + 3);
+
+const LEAD_AT: u32 = FLAGS + 4;
+const LEAD: u32 = 7 << LEAD_AT;
+const TAG: u32 = LEAD_AT + 3;
+
+/// Progress of a record on the wire, in one word: the number of bytes sent, of lead, mark and the
+/// body from some byte on; that byte; flags; the lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LineState {
-    /// Number of bytes sent, of lead, mark and the body from `from` on.
-    pub(crate) offset: u16,
-    /// First byte of the body to send.
-    from: u16,
-    /// Lead, mark and `from` are final, independent of earlier records.
-    pub(crate) begun: bool,
-    lead: Lead,
-    /// The record is the rest of a cut line.
-    mark: bool,
-    /// The previous record did not end its line, and this one has not begun.
-    midline: bool,
-    /// The previous record is raw and did not end its line.
-    after_raw: bool,
+pub(crate) struct LineState(u32);
+
+impl LineState {
+    /// Returns the number of bytes sent, of lead, mark and the body from `from` on.
+    pub(crate) fn offset(self) -> usize {
+        (self.0 & OFFSET) as usize
+    }
+
+    pub(crate) fn set_offset(&mut self, offset: usize) {
+        self.0 = self.0 & !OFFSET | offset as u32 & OFFSET;
+    }
+
+    /// Returns the first byte of the body to send.
+    fn from(self) -> usize {
+        (self.0 >> OFFSET_BITS & OFFSET) as usize
+    }
+
+    fn set_from(&mut self, from: usize) {
+        self.0 = self.0 & !(OFFSET << OFFSET_BITS) | (from as u32 & OFFSET) << OFFSET_BITS;
+    }
+
+    fn has(self, flags: u32) -> bool {
+        self.0 & flags != 0
+    }
+
+    fn set(&mut self, flag: u32, is: bool) {
+        self.0 = self.0 & !flag | if is { flag } else { 0 };
+    }
+
+    fn lead(self) -> Lead {
+        Lead::from_number(self.0 >> LEAD_AT)
+    }
+
+    fn set_lead(&mut self, lead: Lead) {
+        self.0 = self.0 & !LEAD | (lead as u32) << LEAD_AT;
+    }
+
+    /// Returns whether lead, mark and the first byte of the body are final.
+    pub(crate) fn is_begun(self) -> bool {
+        self.has(BEGUN)
+    }
+
+    /// Encodes the state and the low bits of its record's sequence in a word.
+    pub(crate) fn pack(self, sequence: usize) -> usize {
+        self.0 as usize | sequence << TAG
+    }
+
+    /// Decodes a word if it belongs to this record.
+    #[inline]
+    pub(crate) fn unpack(word: usize, sequence: usize) -> Option<Self> {
+        let state = word ^ sequence << TAG;
+        (state >> TAG == 0).then_some(Self(state as u32))
+    }
 }
 
 impl LineState {
     /// Creates the state of the record that follows one of this shape.
     pub(crate) fn after(shape: Shape) -> Self {
-        Self {
-            midline: shape.continues,
-            after_raw: shape.continues && shape.raw,
-            ..Self::default()
-        }
+        Self::midline(shape.continues, shape.raw)
+    }
+
+    fn midline(is: bool, raw: bool) -> Self {
+        let mut line = Self::default();
+        line.set(MIDLINE, is);
+        line.set(AFTER_RAW, is && raw);
+        line
     }
 
     /// Creates the state of a single record. One that continues a line has no prefix.
     pub(crate) fn of(shape: Shape) -> Self {
-        let mut line = Self {
-            midline: shape.adjoins,
-            after_raw: shape.adjoins && shape.raw,
-            ..Self::default()
-        };
+        let mut line = Self::midline(shape.adjoins, shape.raw);
         line.begin(shape, 0);
         line
     }
 
     /// Fixes which bytes of the record are sent. Does nothing if that was done before.
     pub(crate) fn begin(&mut self, shape: Shape, gap: u64) {
-        if self.begun {
+        if self.is_begun() {
             return;
         }
-        self.begun = true;
-        let goes_on = self.mark || self.midline && self.lead != Lead::Break;
-        let adjoins = if shape.raw {
-            self.after_raw
-        } else {
-            shape.adjoins
+        let is_midline = self.has(MIDLINE);
+        let goes_on = self.has(MARK) || is_midline && self.lead() != Lead::Break;
+        let adjoins = match shape.raw {
+            true => self.has(AFTER_RAW),
+            false => shape.adjoins,
         };
         if adjoins && gap == 0 && goes_on {
-            self.from = shape.prefix as u16;
+            self.set_from(shape.prefix);
         } else {
-            self.mark = false;
-            if self.midline && self.lead == Lead::Nothing {
-                self.lead = Lead::Break;
+            self.set(MARK, false);
+            if is_midline && self.lead() == Lead::Nothing {
+                self.set_lead(Lead::Break);
             }
         }
-        self.midline = false;
-        self.after_raw = false;
+        self.set(MIDLINE | AFTER_RAW, false);
+        self.set(BEGUN, true);
     }
 
     /// Returns the number of bytes of lead, mark and the rest of a body of `len` bytes.
     pub(crate) fn total(&self, len: usize) -> usize {
-        self.head() + len.saturating_sub(self.from.into())
+        self.head() + len.saturating_sub(self.from())
+    }
+
+    /// Returns whether nothing is sent yet, and the whole body will be, without lead and mark.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0 & (OFFSET | OFFSET << OFFSET_BITS | MARK | LEAD) == 0
     }
 
     /// Returns the offset of the first unsent byte of the body.
     pub(crate) fn body_at(&self) -> usize {
-        usize::from(self.from) + self.out()
+        self.from() + self.out()
     }
 
     /// Appends the unsent bytes of lead and mark.
@@ -142,10 +203,9 @@ impl LineState {
         if self.head() == 0 {
             return;
         }
-        let lead = self.lead.bytes();
-        let offset = usize::from(self.offset);
+        let (lead, offset) = (self.lead().bytes(), self.offset());
         window.put(lead.get(offset..).unwrap_or_default());
-        if self.mark {
+        if self.has(MARK) {
             let out = offset.saturating_sub(lead.len());
             window.put(REST[lane].get(out..).unwrap_or_default());
         }
@@ -159,78 +219,80 @@ impl LineState {
 
     /// Returns the number of bytes of the body sent from `from` on.
     fn out(&self) -> usize {
-        usize::from(self.offset).saturating_sub(self.head())
+        self.offset().saturating_sub(self.head())
     }
 
     /// Returns the number of bytes of lead and mark.
     fn head(&self) -> usize {
-        let mark = if self.mark { REST[0].len() } else { 0 };
-        self.lead.bytes().len() + mark
+        if !self.has(MARK | LEAD) {
+            return 0;
+        }
+        let mark = if self.has(MARK) { REST[0].len() } else { 0 };
+        self.lead().bytes().len() + mark
     }
 
     /// Returns whether this record leaves the line on the wire unfinished.
     pub(crate) fn is_open(&self) -> bool {
-        if self.offset == 0 {
-            self.midline || self.closes()
+        if self.offset() == 0 {
+            self.has(MIDLINE) || self.closes()
         } else {
-            usize::from(self.offset) != self.lead.bytes().len()
+            self.offset() != self.lead().bytes().len()
         }
     }
 
     /// Returns whether this record still has to close another line.
     fn closes(&self) -> bool {
-        !matches!(self.lead, Lead::Nothing | Lead::Break)
-            && usize::from(self.offset) < self.lead.bytes().len()
+        let lead = self.lead();
+        !matches!(lead, Lead::Nothing | Lead::Break) && self.offset() < lead.bytes().len()
     }
 
     /// Interrupts this line: another line goes before its rest.
     pub(crate) fn cut(&mut self) {
-        if self.offset > 0 {
+        let is_rest = if self.offset() > 0 {
             let out = self.out();
-            self.from += out as u16;
-            self.mark |= out > 0;
+            self.set_from(self.from() + out);
+            out > 0
         } else {
-            self.mark |= self.midline && self.lead != Lead::Break;
-        }
-        self.offset = 0;
-        self.lead = Lead::Nothing;
-        self.midline = false;
+            self.has(MIDLINE) && self.lead() != Lead::Break
+        };
+        self.set(MARK, self.has(MARK) || is_rest);
+        self.set_offset(0);
+        self.set_lead(Lead::Nothing);
+        self.set(MIDLINE, false);
     }
 
     /// Inserts this line before the rest of `other`, the open line of `lane`. If `other` was
     /// about to close a third line, this line does so from the same byte on.
     pub(crate) fn close(&mut self, other: &Self, lane: usize) {
-        debug_assert_eq!(self.offset, 0);
-        (self.lead, self.offset) = if other.closes() {
-            (other.lead, other.offset)
+        debug_assert_eq!(self.offset(), 0);
+        if other.closes() {
+            self.set_lead(other.lead());
+            self.set_offset(other.offset());
         } else {
-            (Lead::cut(lane), 0)
-        };
+            self.set_lead(Lead::cut(lane));
+        }
     }
 
     /// Starts a new line, because the record that would continue this one is not sent. A program's
     /// output continues with its next record, even if others are between.
     pub(crate) fn break_off(&mut self) {
-        if self.begun || self.after_raw {
+        if self.has(BEGUN | AFTER_RAW) {
             return;
         }
-        self.mark = false;
-        if self.midline {
-            self.lead = Lead::Break;
+        self.set(MARK, false);
+        if self.has(MIDLINE) {
+            self.set_lead(Lead::Break);
         }
     }
 
     /// Sends this line again from the start of its record.
     pub(crate) fn restart(&mut self) {
-        *self = Self {
-            begun: self.begun,
-            ..Self::default()
-        };
+        self.0 &= BEGUN;
     }
 
     /// Closes all lines, because it is unknown which one is open.
     pub(crate) fn close_all(&mut self) {
-        self.lead = Lead::Again;
+        self.set_lead(Lead::Again);
     }
 
     /// Discards the rest of this line of `lane`. The next line closes it if it is open.
@@ -240,41 +302,5 @@ impl LineState {
         if open.is_open() {
             self.close(&open, lane);
         }
-    }
-}
-
-/// Number of bits for each of `offset` and `from`. Every line is shorter (`render.rs`).
-const OFFSET_BITS: u32 = 9;
-const FLAGS: u32 = 2 * OFFSET_BITS;
-const LEAD: u32 = FLAGS + 4;
-const TAG: u32 = LEAD + 3;
-
-impl LineState {
-    /// Encodes the state and the low bits of its record's sequence in a word.
-    pub(crate) fn pack(self, sequence: usize) -> usize {
-        let flag = |bit: u32, is: bool| usize::from(is) << (FLAGS + bit);
-        usize::from(self.offset)
-            | usize::from(self.from) << OFFSET_BITS
-            | flag(0, self.begun)
-            | flag(1, self.mark)
-            | flag(2, self.midline)
-            | flag(3, self.after_raw)
-            | (self.lead as usize) << LEAD
-            | sequence << TAG
-    }
-
-    /// Decodes a word if it belongs to this record.
-    #[inline]
-    pub(crate) fn unpack(word: usize, sequence: usize) -> Option<Self> {
-        let is = |flag: u32| word >> (FLAGS + flag) & 1 != 0;
-        ((word ^ sequence << TAG) >> TAG == 0).then(|| Self {
-            offset: (word & ((1 << OFFSET_BITS) - 1)) as u16,
-            from: (word >> OFFSET_BITS & ((1 << OFFSET_BITS) - 1)) as u16,
-            begun: is(0),
-            lead: Lead::from_number(word >> LEAD),
-            mark: is(1),
-            midline: is(2),
-            after_raw: is(3),
-        })
     }
 }

@@ -59,7 +59,8 @@ impl SinkOptions {
     }
 
     /// Sets the byte budget of a slice. After this many bytes no offer begins, even if the sink is
-    /// ready. A slice makes at least one offer, of up to 256 bytes.
+    /// ready. A slice makes at least one offer, of up to 256 bytes. While the clock's time is
+    /// [unknown](Nanos::is_known), the budget is at most 256 bytes.
     pub const fn slice(self, slice: usize) -> Self {
         Self { slice, ..self }
     }

@@ -49,7 +49,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Logs the remaining text as the last part.
-    pub(crate) fn finish(mut self) -> Logged {
+    pub(crate) fn finish(&mut self) -> Logged {
         self.end(false)
     }
 

@@ -1,6 +1,9 @@
 //! Rendering of a record as a line of text.
 
 use core::fmt::{self, Write};
+use core::mem;
+
+use nostall_io::{is_free_of, word_of};
 
 use crate::Record;
 use crate::layout::{LONGEST_PAYLOAD, WORD};
@@ -27,26 +30,11 @@ pub(crate) const LINE_WORDS: usize =
 pub(crate) struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
-    /// Largest `len`, at most the length of `bytes`.
-    limit: usize,
 }
 
 impl<'a> LineBuffer<'a> {
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
-        let limit = bytes.len();
-        Self {
-            bytes,
-            len: 0,
-            limit,
-        }
-    }
-
-    /// Lowers the limit to `limit` bytes.
-    pub(crate) fn limit(self, limit: usize) -> Self {
-        Self {
-            limit: limit.min(self.limit),
-            ..self
-        }
+        Self { bytes, len: 0 }
     }
 
     /// Appends bytes `start` to `end` of a word in memory.
@@ -65,7 +53,7 @@ impl<'a> LineBuffer<'a> {
 
     /// Appends a short constant, without a call that copies.
     fn put_few<const N: usize>(&mut self, bytes: &[u8; N]) {
-        match self.bytes[..self.limit].get_mut(self.len..self.len + N) {
+        match self.bytes.get_mut(self.len..self.len + N) {
             Some(to) => {
                 to.copy_from_slice(bytes);
                 self.len += N;
@@ -80,8 +68,23 @@ impl<'a> LineBuffer<'a> {
         self.len += fits;
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn room(&self) -> usize {
-        self.limit - self.len
+        self.bytes.len() - self.len
+    }
+
+    /// Removes the bytes from `start` on, and returns them. They are kept behind the remaining room.
+    pub(crate) fn set_aside(&mut self, start: usize) -> &'a [u8] {
+        let bytes = mem::take(&mut self.bytes);
+        let place = bytes.len() - (self.len - start);
+        bytes.copy_within(start..self.len, place);
+        let (bytes, aside) = bytes.split_at_mut(place);
+        self.len = start.min(place);
+        self.bytes = bytes;
+        aside
     }
 
     pub(crate) fn into_bytes(self) -> &'a [u8] {
@@ -150,23 +153,11 @@ impl Rendered {
     /// Renders `record`, after a line that reports `gap` lost records, if any.
     pub(crate) fn render(&mut self, record: &Record, gap: u64, style: Style) {
         let mut text = LineBuffer::new(&mut self.bytes);
-        let prefix = body(record, gap, style, &mut text);
-        self.shape = Shape {
-            len: text.len,
-            prefix,
-            adjoins: record.adjoins,
-            continues: record.continues,
-            raw: record.raw,
-        };
+        self.shape = render(record, gap, style, &mut text);
     }
 
     pub(crate) fn text(&self) -> &[u8] {
         &self.bytes[..self.shape.len]
-    }
-
-    pub(crate) fn words(&self) -> &[[u8; WORD]] {
-        let words = self.bytes.as_chunks().0;
-        &words[..self.shape.len.div_ceil(WORD)]
     }
 }
 
@@ -191,30 +182,38 @@ impl Default for Style {
 }
 
 /// Appends `[    1.234567] target: text`, after a line that reports lost records, if any. Returns
-/// the number of bytes before the text.
-fn body(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> usize {
+/// the shape of the appended text.
+pub(crate) fn render(record: &Record, gap: u64, style: Style, line: &mut LineBuffer<'_>) -> Shape {
+    let start = line.len;
     // Writing to the buffer cannot fail.
     if gap > 0 {
         let plural = if gap == 1 { "" } else { "s" };
         let _ = writeln!(line, "[{gap} record{plural} lost]");
     }
+    let mut own = start;
     if record.raw {
         raw(record.text(), style, line);
-        return 0;
+    } else {
+        if record.continued {
+            line.put_few(CONTINUED);
+        }
+        prefix(record, style, line);
+        own = line.len;
+        escaped(record.text(), style.charset, line);
+        if record.cut {
+            line.put(CUT);
+        }
+        if !record.continues {
+            line.put_few(b"\n");
+        }
     }
-    if record.continued {
-        line.put_few(CONTINUED);
+    Shape {
+        len: line.len - start,
+        prefix: own - start,
+        adjoins: record.adjoins,
+        continues: record.continues,
+        raw: record.raw,
     }
-    prefix(record, style, line);
-    let prefix = line.len;
-    escaped(record.text(), style.charset, line);
-    if record.cut {
-        line.put(CUT);
-    }
-    if !record.continues {
-        line.put_few(b"\n");
-    }
-    prefix
 }
 
 /// Appends a program's output.
@@ -293,25 +292,17 @@ fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
 /// Returns the length of a prefix of `text` that is printable ASCII. The true prefix may be
 /// slightly longer.
 fn plain_len(text: &[u8]) -> usize {
-    /// Returns a word that repeats this byte.
-    const fn all(byte: u8) -> usize {
-        usize::from_ne_bytes([byte; WORD])
-    }
-    let (words, last) = text.as_chunks::<WORD>();
     // A borrow or a carry comes only from a byte that is not plain itself.
-    let is_plain = |word: &[u8; WORD]| {
-        let word = usize::from_ne_bytes(*word);
-        let below = word.wrapping_sub(all(b' '));
-        let above = word.wrapping_add(all(1));
-        (word | below | above) & all(0x80) == 0
+    let special = |word: usize| {
+        let below = word.wrapping_sub(word_of(b' '));
+        let above = word.wrapping_add(word_of(1));
+        (word | below | above) & word_of(0x80)
     };
-    match words.iter().position(|word| !is_plain(word)) {
-        Some(at) => at * WORD,
-        None => {
-            let plain = last.iter().take_while(|byte| matches!(byte, b' '..=b'~'));
-            words.len() * WORD + plain.count()
-        }
+    if is_free_of(text, special) {
+        return text.len();
     }
+    let plain = text.iter().take_while(|byte| matches!(byte, b' '..=b'~'));
+    plain.count()
 }
 
 fn hex(bytes: &[u8], window: &mut LineBuffer<'_>) {

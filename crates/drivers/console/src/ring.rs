@@ -13,6 +13,10 @@ use crate::slot::Slot;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
 
+/// Number of pieces of a text that are searched for once. Those of longer texts are searched for
+/// again when they are stored.
+const FEW: usize = 4;
+
 /// Number of sequences to try for a record. A try fails if a producer stopped while writing the
 /// slot one turn ago, or if one of the next turn takes it first.
 const TRIES: usize = 8;
@@ -201,8 +205,18 @@ impl Ring {
     #[cold]
     fn put_run(&self, meta: &Meta<'_>, pieces: Pieces<'_>, part: Part) -> Parted {
         let mut all = pieces;
-        let mut wanted = all.by_ref().take(part.longest_run).count();
+        // Found once. The others are found again when they are stored.
+        let mut few = [None; FEW];
+        let mut wanted = 0;
+        for piece in all.by_ref().take(part.longest_run) {
+            if let Some(place) = few.get_mut(wanted) {
+                *place = Some(piece);
+            }
+            wanted += 1;
+        }
         let rest = all.rest();
+        let mut pieces = pieces.skip(FEW);
+        let mut held = None;
         // Text after this part would not fit either.
         let is_cut = rest > 0 || part.is_cut || part.more && wanted == part.longest_run;
         let mut logged = Logged {
@@ -210,7 +224,6 @@ impl Ring {
             cut: rest,
         };
         let mut last = part.after;
-        let mut pieces = pieces.take(part.longest_run).peekable();
         for tries_left in (0..TRIES).rev() {
             if wanted == 0 {
                 break;
@@ -218,7 +231,14 @@ impl Ring {
             let run = wanted;
             let first = self.begin(run);
             for at in 0..run {
-                let Some(&piece) = pieces.peek() else { break };
+                let piece = match few.get(logged.records) {
+                    Some(&piece) => piece,
+                    None => {
+                        held = held.or_else(|| pieces.next());
+                        held
+                    }
+                };
+                let Some(piece) = piece else { break };
                 let sequence = first.wrapping_add(at);
                 let ends = wanted == 1;
                 let cut = ends && is_cut;
@@ -232,14 +252,16 @@ impl Ring {
                 let target = if piece.continued { "" } else { meta.target };
                 let record = Encoded::new(meta, flags, target.as_bytes(), piece.text);
                 if self.put(sequence, &record, tries_left > 0) {
-                    pieces.next();
                     wanted -= 1;
                     logged.records += 1;
                     last = Some(sequence);
+                    held = None;
                 }
             }
         }
-        logged.cut += pieces.map(|piece| piece.text.len()).sum::<usize>();
+        let few = few.into_iter().skip(logged.records).flatten();
+        let unstored = few.chain(held).chain(pieces).take(wanted);
+        logged.cut += unstored.map(|piece| piece.text.len()).sum::<usize>();
         Parted { logged, last }
     }
 

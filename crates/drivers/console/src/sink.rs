@@ -1,6 +1,6 @@
 //! Destinations of a drain.
 
-use nostall_io::Offered;
+use nostall_io::{Nanos, Offered};
 
 /// Destination of a drain: a serial port, a zone of persistent RAM, a screen or anything else that
 /// takes bytes.
@@ -19,6 +19,16 @@ pub trait Sink {
     /// nothing, the interval grows up to 10 ms. A sink that reports [`Offered::GONE`] gets an offer
     /// every second, and every 10 ms from a panic's flush.
     fn offer(&self, text: &[u8], caller: Caller) -> Offered;
+
+    /// Makes an [`offer`](Self::offer), and continues while the sink is ready at once and the drain's
+    /// clock shows less than `until`. A drain calls this with more than a [load](Self::load) once
+    /// the sink has been ready at once after a load.
+    ///
+    /// The default makes one offer.
+    fn offer_until(&self, text: &[u8], caller: Caller, until: Nanos) -> Offered {
+        let _ = until;
+        self.offer(text, caller)
+    }
 
     /// Returns the largest number of bytes that one offer takes, if it is known. A drain renders no
     /// more for an offer. The default is no limit. A panic does not wait for a sink that reports
@@ -45,6 +55,9 @@ pub trait Sink {
 impl<S: Sink + ?Sized> Sink for &S {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         (**self).offer(text, caller)
+    }
+    fn offer_until(&self, text: &[u8], caller: Caller, until: Nanos) -> Offered {
+        (**self).offer_until(text, caller, until)
     }
     fn load(&self) -> usize {
         (**self).load()

@@ -92,6 +92,7 @@ impl<'r, S: Sink> Drain<'r, S> {
             renders: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
             has_left_out: AtomicUsize::new(0),
+            at_once: AtomicUsize::new(0),
             sink,
         }
     }

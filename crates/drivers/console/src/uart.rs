@@ -161,12 +161,16 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
 
 impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
+        self.offer_until(text, caller, Nanos::ZERO)
+    }
+
+    fn offer_until(&self, text: &[u8], caller: Caller, until: Nanos) -> Offered {
         self.offers.fetch_add(1, Ordering::Relaxed);
         let offered = self.with(caller, |console| {
             if caller == Caller::Panic {
                 console.hurry();
             }
-            console.offer(text)
+            console.offer_until(text, until)
         });
         offered.unwrap_or(match caller {
             // A direct writer uses the port: the drain returns soon.

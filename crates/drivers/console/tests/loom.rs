@@ -370,6 +370,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
         renders: AtomicUsize::new(0),
         inside: AtomicUsize::new(0),
         has_left_out: AtomicUsize::new(0),
+        at_once: AtomicUsize::new(0),
         sink: Memory(loom::sync::Mutex::new(Vec::new()), Nanos::ZERO),
     }
 }
@@ -448,6 +449,8 @@ fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
         left: MOST_SKIPPED,
         insist: false,
         all_levels: false,
+        bytes: 0,
+        until: Nanos::ZERO,
     };
     loop {
         match drain.step(turn, Priority::Normal, &mut search) {

@@ -97,7 +97,7 @@ pub use registers::Registers;
 #[cfg(feature = "stall-hook")]
 pub use stall::set_stall_hook;
 pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
-pub use text::line_feed_in;
+pub use text::{is_free_of, line_feed_in, word_of};
 #[cfg(target_has_atomic = "64")]
 pub use tick_clock::{TickClock, TickSource};
 pub use time::{Clock, Nanos};

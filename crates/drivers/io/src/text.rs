@@ -1,28 +1,58 @@
 //! Search in text, without vector instructions.
 
 const WORD: usize = size_of::<usize>();
+const PAIR: usize = 2 * WORD;
+
+/// Returns a word that repeats this byte.
+#[doc(hidden)] // For the other crates of nostall.
+pub const fn word_of(byte: u8) -> usize {
+    usize::from_ne_bytes([byte; WORD])
+}
+
+/// Returns whether `marks` is 0 for all words of `text`; `false` if it is shorter than a word.
+///
+/// Checks two words at a time, because kernels are built without vector instructions. The last words
+/// may be checked twice, at other places.
+#[doc(hidden)]
+#[inline]
+pub fn is_free_of(text: &[u8], marks: impl Fn(usize) -> usize) -> bool {
+    let of = |word: &[u8; WORD]| marks(usize::from_le_bytes(*word));
+    let is_free = |pair: &[u8; PAIR]| {
+        let words = pair.as_chunks().0;
+        of(&words[0]) | of(&words[1]) == 0
+    };
+    match (text.first_chunk(), text.last_chunk(), text.last_chunk()) {
+        (_, _, Some(last)) => is_free(last) && text.as_chunks().0.iter().all(is_free),
+        (Some(first), Some(last), None) => of(first) | of(last) == 0,
+        _ => false,
+    }
+}
 
 /// Returns the position of the first line feed.
-///
-/// Checks one word at a time, because kernels are built without vector instructions. With these, a
-/// search of single bytes would be fast.
-#[doc(hidden)] // For the other crates of nostall.
+#[doc(hidden)]
 #[inline]
 pub fn line_feed_in(text: &[u8]) -> Option<usize> {
-    const fn all(byte: u8) -> usize {
-        usize::from_ne_bytes([byte; WORD])
+    // Among the zero bytes, the lowest one is marked correctly.
+    let zeros = |word: usize| {
+        let bits = word ^ word_of(b'\n');
+        bits.wrapping_sub(word_of(1)) & !bits & word_of(0x80)
+    };
+    let is_free = |pair: &[u8; PAIR]| is_free_of(pair, zeros);
+    let pairs = text.as_chunks().0;
+    let free = pairs.iter().position(|pair| !is_free(pair));
+    if free.is_none() && is_free_of(text.last_chunk::<PAIR>().map_or(text, |last| last), zeros) {
+        return None;
     }
-    let (words, rest) = text.as_chunks();
+    let start = free.unwrap_or(pairs.len()) * PAIR;
+    let (words, rest) = text[start..].as_chunks();
     for (at, word) in words.iter().enumerate() {
-        let bits = usize::from_le_bytes(*word) ^ all(b'\n');
-        // Among the zero bytes, the lowest one is marked correctly.
-        let zeros = bits.wrapping_sub(all(1)) & !bits & all(0x80);
+        let zeros = zeros(usize::from_le_bytes(*word));
         if zeros != 0 {
-            return Some(at * WORD + zeros.trailing_zeros() as usize / 8);
+            return Some(start + at * WORD + zeros.trailing_zeros() as usize / 8);
         }
     }
     let at = rest.iter().position(|&byte| byte == b'\n')?;
-    Some(words.len() * WORD + at)
+    Some(start + words.len() * WORD + at)
 }
 
 #[cfg(test)]

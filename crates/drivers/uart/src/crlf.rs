@@ -10,6 +10,8 @@ use crate::Newline;
 #[derive(Clone)]
 pub(crate) struct Crlf<'a> {
     rest: &'a [u8],
+    /// Number of bytes of `rest` that are known to be sent as they are, up to a line feed.
+    plain: usize,
     newline: Newline,
     /// The CR of the LF at the front of `rest` has been returned.
     cr_sent: bool,
@@ -20,6 +22,7 @@ impl<'a> Crlf<'a> {
     pub(crate) fn new(text: &'a [u8], newline: Newline, cr_sent: bool) -> Self {
         Self {
             rest: text,
+            plain: 0,
             newline,
             cr_sent: cr_sent && newline == Newline::CrLf && text.first() == Some(&b'\n'),
         }
@@ -47,32 +50,53 @@ impl<'a> Crlf<'a> {
         all - self.rest.len()
     }
 
+    /// Returns the next `len` bytes, or all if fewer are left. `None` if they contain a line feed that
+    /// needs a CR.
+    pub(crate) fn plain(&mut self, len: usize) -> Option<&'a [u8]> {
+        let len = len.min(self.rest.len());
+        if self.find_plain() < len {
+            return None;
+        }
+        Some(self.take(len))
+    }
+
+    /// Finds the next line feed that needs a CR. Returns the number of bytes before it.
+    fn find_plain(&mut self) -> usize {
+        if self.plain == 0 {
+            let found = match self.newline {
+                Newline::CrLf => line_feed_in(self.rest),
+                Newline::Lf => None,
+            };
+            self.plain = found.unwrap_or(self.rest.len());
+        }
+        self.plain
+    }
+
+    fn take(&mut self, len: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        self.plain = self.plain.saturating_sub(len);
+        taken
+    }
+
     /// Fills `piece` as far as possible, and returns its content: empty only if no text is left.
     pub(crate) fn fill<'p>(&mut self, piece: &'p mut [u8]) -> &'p [u8] {
         let mut len = 0;
-        while let Some(&first) = self.rest.first()
-            && len < piece.len()
-        {
+        while !self.rest.is_empty() && len < piece.len() {
             let room = &mut piece[len..];
-            let copied = if first != b'\n' || self.newline == Newline::Lf {
-                let fits = self.rest.len().min(room.len());
-                let run = match self.newline {
-                    Newline::CrLf => line_feed_in(&self.rest[..fits]),
-                    Newline::Lf => None,
-                };
-                let run = run.unwrap_or(fits);
-                room[..run].copy_from_slice(&self.rest[..run]);
-                run
+            let plain = self.find_plain().min(room.len());
+            if plain > 0 {
+                room[..plain].copy_from_slice(self.take(plain));
+                len += plain;
             } else if self.cr_sent {
-                room[0] = b'\n';
-                1
+                self.cr_sent = false;
+                room[..1].copy_from_slice(self.take(1));
+                len += 1;
             } else {
+                self.cr_sent = true;
                 room[0] = b'\r';
-                0
-            };
-            self.cr_sent = copied == 0;
-            self.rest = &self.rest[copied..];
-            len += copied.max(1);
+                len += 1;
+            }
         }
         &piece[..len]
     }
@@ -85,6 +109,7 @@ impl<'a> Crlf<'a> {
             return Some(b'\r');
         }
         self.rest = rest;
+        self.plain = 0;
         Some(first)
     }
 

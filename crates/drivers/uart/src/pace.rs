@@ -102,8 +102,13 @@ impl Pace {
         self.outruns_line
     }
 
+    /// Returns whether each recent load was taken at once, so that the next poll is made at once.
+    pub(crate) const fn is_instant(&self) -> bool {
+        self.early == EARLY_PARTS
+    }
+
     /// Compares the bytes that were taken with those that the line can have sent.
-    fn watch(&mut self, now: Nanos, bytes: usize) {
+    pub(crate) fn watch(&mut self, now: Nanos, bytes: usize) {
         if self.outruns_line {
             return;
         }
@@ -135,8 +140,12 @@ impl Pace {
         self.bytes = bytes as u64;
         self.behind = self.bytes - u64::from(idle && bytes > 0);
         self.busy_looks = 0;
-        let busy = self.full * self.behind / self.load;
-        let busy = busy - busy * self.early / EARLY_PARTS;
+        let busy = if self.is_instant() {
+            Nanos::ZERO
+        } else {
+            let busy = self.full * self.behind / self.load;
+            busy - busy * self.early / EARLY_PARTS
+        };
         // A transmitter that empties at once is ready now, whatever time the next caller reads.
         self.first_look = match busy {
             Nanos::ZERO => Nanos::ZERO,
@@ -197,8 +206,10 @@ impl Pace {
 
     /// Records that the transmitter was ready at `now`.
     pub(crate) fn ready(&mut self, now: Nanos) {
-        // A partial load says little about a whole one.
-        if self.bytes != self.load || self.behind == 0 {
+        // A partial load says little about a whole one, and a ready port that is polled at once
+        // nothing new.
+        let is_known = self.is_instant() && self.busy_looks == 0;
+        if is_known || self.bytes != self.load || self.behind == 0 {
             return;
         }
         // Time of the whole load, even for a port that was idle.

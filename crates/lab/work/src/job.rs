@@ -78,6 +78,8 @@ pub struct ConsoleCost {
     pub begins: u64,
     /// Logging a line of 100 bytes on a port at full speed, from the call to the last byte.
     pub line: u64,
+    /// The same for 16 bytes more: another FIFO.
+    pub further_fifo: u64,
 }
 
 impl Job for Example {

@@ -1,13 +1,14 @@
 //! The bytes that sinks receive.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use crate::common::{At, CLOCK_READ, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{
     Caller, Drain, Level, Meta, Next, OverflowPolicy, Priority, Ring, Sink, SinkOptions, Slot,
 };
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Offered};
+use proptest::prelude::*;
 
 #[test]
 fn lines_are_sent_as_logged_however_many_bytes_the_sink_takes_at_once() {
@@ -357,4 +358,59 @@ fn a_slice_is_not_a_panic_and_sends_emergencies_on_request() {
         Next::Backlog(Nanos(0))
     );
     assert_eq!(drain.sink().text(), format!("{P}lockup\n"));
+}
+
+/// A sink that is ready at once, and takes more than its load from then on.
+struct Fluent {
+    /// Numbers of bytes that it takes, in turn.
+    takes: RefCell<Vec<usize>>,
+    taken: RefCell<Vec<u8>>,
+    longest: Cell<usize>,
+}
+
+impl Sink for Fluent {
+    fn offer(&self, text: &[u8], caller: Caller) -> Offered {
+        self.offer_until(&text[..text.len().min(self.load())], caller, Nanos::ZERO)
+    }
+    fn offer_until(&self, text: &[u8], _: Caller, _: Nanos) -> Offered {
+        self.longest.set(self.longest.get().max(text.len()));
+        let takes = self.takes.borrow_mut().pop().unwrap_or(usize::MAX);
+        let taken = text.len().min(takes.max(1));
+        self.taken.borrow_mut().extend(&text[..taken]);
+        Offered {
+            taken,
+            ready_at: Some(Nanos::ZERO),
+        }
+    }
+    fn load(&self) -> usize {
+        16
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 2_000 }))]
+
+    /// The text is that of a sink that takes everything, wherever the offers end.
+    #[test]
+    fn a_sink_that_takes_several_loads_at_once_gets_each_byte_once(
+        texts in prop::collection::vec(("[a-z\n\u{1}ä]{0,150}", 0..4u8), 1..20),
+        takes in prop::collection::vec(1..300usize, 0..60),
+    ) {
+        let ring = Ring::<[Slot; 256]>::new();
+        let sink = Fluent { takes: takes.into(), taken: RefCell::default(), longest: Cell::new(0) };
+        let fluent = Drain::new(&ring, sink, SinkOptions::DEFAULT);
+        let whole = Drain::new(&ring, Line::new(usize::MAX), SinkOptions::DEFAULT);
+        for (text, kind) in &texts {
+            match kind {
+                0 => drop(ring.log_raw(&META, text.as_bytes(), u64::MAX)),
+                1 => drop(ring.log(&of(Priority::Emergency), text.as_bytes())),
+                _ => drop(ring.log(&META, text.as_bytes())),
+            }
+        }
+        drain_all(&fluent, Priority::Normal);
+        drain_all(&whole, Priority::Normal);
+        let taken = fluent.sink().taken.take();
+        prop_assert_eq!(String::from_utf8_lossy(&taken), whole.sink().text());
+        prop_assert!(taken.len() < 200 || fluent.sink().longest.get() > 16);
+    }
 }

@@ -116,7 +116,17 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// taken, continue with empty offers, each at the returned time. The line is released when an
     /// empty offer returns a time that has passed. [`flush`](Self::flush) does the same, and waits.
     pub fn offer(&mut self, text: &[u8]) -> Offered {
-        let now = self.clock.now();
+        self.offer_until(text, Nanos::ZERO)
+    }
+
+    /// Makes an [`offer`](Self::offer), and continues with the next FIFO of bytes while the port is
+    /// ready for it at once and the clock shows less than `until`.
+    ///
+    /// A virtual machine's port is always ready, so that it takes the whole text. A port whose line
+    /// needs time takes one FIFO. While the clock returns [`Nanos::UNKNOWN`] and `until` is computed
+    /// from it, the text's end is the only limit.
+    pub fn offer_until(&mut self, text: &[u8], until: Nanos) -> Offered {
+        let mut now = self.clock.now();
         let next_look = self.pace.next_look(now);
         // A clock without a rate never reaches the time: poll the port.
         if now < next_look && now.is_known() {
@@ -125,20 +135,21 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 ready_at: Some(next_look),
             };
         }
+        let mut rest = Crlf::new(text, self.settings.newline, self.cr_sent);
         let entered = self.enter(Entry::Offer);
-        let (taken, gone) = match entered.and_then(|mut port| port.offer_now(text, now)) {
-            Ok(taken) => (taken, false),
+        let gone = match entered.and_then(|mut port| port.offer_loads(&mut rest, &mut now, until)) {
+            Ok(()) => false,
             Err(Stall::Stuck) => {
                 self.pace.busy_for_offer(now);
-                (0, false)
+                false
             }
             Err(Stall::Gone) => {
                 self.lose_port_content();
-                (0, true)
+                true
             }
         };
         Offered {
-            taken,
+            taken: text.len() - rest.text_remaining(),
             ready_at: (!gone).then(|| self.pace.next_look(now)),
         }
     }
@@ -181,63 +192,157 @@ impl<R: Registers, C: Clock> Console<R, C> {
 impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Sends the report of lost bytes, if one is due, and all of `text`.
     fn send(&mut self, text: &mut Crlf<'_>, written: &mut usize) -> Result<(), Stall> {
-        let mut room = [0; LARGEST_LOAD];
         let load = match self.strategy {
             Strategy::BytePolled => 1,
             _ => self.load(),
         };
         while text.text_remaining() > 0 || self.lost.is_due() {
             let found = self.wait_for_room()?;
-            *written += self.give_next(text, &mut room[..load], found);
+            *written += self.give_next(text, load, found);
         }
         Ok(())
     }
 
-    fn offer_now(&mut self, text: &[u8], now: Nanos) -> Result<usize, Stall> {
-        let status = self.status()?;
+    /// Gives the port loads of `text` while it takes each at once, up to the time `until`. `now`
+    /// becomes the time of the last load.
+    fn offer_loads(
+        &mut self,
+        text: &mut Crlf<'_>,
+        now: &mut Nanos,
+        until: Nanos,
+    ) -> Result<(), Stall> {
+        let mut status = self.status()?;
+        while self.offer_load(text, status, *now)? && text.text_remaining() > 0 && *now < until {
+            *now = self.clock.now();
+            if self.pace.next_look(*now) > *now && now.is_known() {
+                break;
+            }
+            status = self.status()?;
+            if self.takes_at_once() && !self.give_run(text, &mut status, now, until)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing has to be checked between two loads, except for the line status.
+    fn takes_at_once(&self) -> bool {
+        self.pace.is_instant()
+            && !self.lost.is_due()
+            && self.settings.flow_control == FlowControl::None
+            && self.settings.rs485.is_none()
+    }
+
+    /// Gives loads while the port is idle before each, from `status` on. Returns whether the offer
+    /// continues, with another `status`.
+    fn give_run(
+        &mut self,
+        text: &mut Crlf<'_>,
+        status: &mut u8,
+        now: &mut Nanos,
+        until: Nanos,
+    ) -> Result<bool, Stall> {
+        let idle = lsr::THRE | lsr::TEMT;
+        // Most ports have a FIFO of at most 16 bytes.
+        let (mut small, mut large);
+        let room: &mut [u8] = if self.port.load <= 16 {
+            small = [0; 16];
+            &mut small
+        } else {
+            large = [0; LARGEST_LOAD];
+            &mut large
+        };
+        let room = &mut room[..self.port.load];
+        let (mut given, mut last, mut since) = (0, 0, *now);
+        let mut goes_on = true;
+        let mut next = Ok(*status);
+        while goes_on && next == Ok(idle) {
+            let load = match text.plain(room.len()) {
+                Some(plain) => plain,
+                None => text.fill(room),
+            };
+            self.give(load);
+            self.lost.given(load, 0);
+            (given, last, since) = (given + load.len(), load.len(), *now);
+            goes_on = text.text_remaining() > 0 && *now < until;
+            if goes_on {
+                *now = self.clock.now();
+                next = self.status();
+            }
+        }
+        if given > 0 {
+            // All loads but the last one have left.
+            self.in_port = 0;
+            self.outage = None;
+            self.cr_sent = text.cr_sent();
+            self.at_risk += given - last;
+            self.pace.watch(since, given - last);
+            let found = Room {
+                since: Some(since),
+                idle: true,
+            };
+            self.given(last, last, found);
+        }
+        *status = next?;
+        Ok(goes_on)
+    }
+
+    /// Gives the port the next load if this line status allows it. Returns whether it does.
+    fn offer_load(&mut self, text: &mut Crlf<'_>, status: u8, now: Nanos) -> Result<bool, Stall> {
         if status & lsr::TEMT != 0 {
             self.in_port = 0;
         }
         if status & lsr::THRE == 0 {
             self.charge_outage(now);
             self.pace.busy_for_offer(now);
-            return Ok(0);
+            return Ok(false);
         }
         if !self.may_send() {
             self.charge_outage(now);
             self.look_after_a_frame(now);
-            return Ok(0);
+            return Ok(false);
         }
         self.pace.ready(now);
-        if text.is_empty() && !self.lost.is_due() {
+        let is_empty = text.text_remaining() == 0;
+        if is_empty && !self.lost.is_due() {
             self.rest(status, now);
-            return Ok(0);
+            return Ok(false);
         }
         self.outage = None;
         if !self.take_line(now) {
-            return Ok(0);
+            return Ok(false);
         }
-        let mut rest = Crlf::new(text, self.settings.newline, self.cr_sent);
-        let load = self.load();
         let found = Room {
             since: Some(now),
             idle: status & lsr::TEMT != 0,
         };
-        // Most ports have a FIFO of at most 16 bytes.
-        if load <= 16 {
-            self.give_next(&mut rest, &mut [0; 16][..load], found);
-        } else {
-            self.give_next(&mut rest, &mut [0; LARGEST_LOAD][..load], found);
+        self.give_next(text, self.load(), found);
+        if !is_empty {
+            self.cr_sent = text.cr_sent();
         }
-        if !text.is_empty() {
-            self.cr_sent = rest.cr_sent();
-        }
-        Ok(text.len() - rest.text_remaining())
+        Ok(true)
     }
 
-    /// Assembles the next load in `room`, and gives it to the transmitter. Returns the number of
-    /// its bytes that belong to the text, including inserted CRs.
-    fn give_next(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
+    /// Gives the next `load` bytes to the transmitter. Returns the number of those that belong to the
+    /// text, including inserted CRs.
+    fn give_next(&mut self, text: &mut Crlf<'_>, load: usize, found: Room) -> usize {
+        if !self.lost.is_due()
+            && let Some(plain) = text.plain(load)
+        {
+            self.give_load(plain, 0, found);
+            return plain.len();
+        }
+        // Most ports have a FIFO of at most 16 bytes.
+        if load <= 16 {
+            self.assemble(text, &mut [0; 16][..load], found)
+        } else {
+            self.assemble(text, &mut [0; LARGEST_LOAD][..load], found)
+        }
+    }
+
+    /// Gives a load that has a report or a line feed, which is assembled in `room`.
+    #[inline(never)]
+    fn assemble(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
         let newline = self.settings.newline;
         let report = self.lost.fill(room, newline);
         // A report that was cut short may need another one after it.
@@ -245,21 +350,30 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             true => 0,
             false => text.fill(&mut room[report..]).len(),
         };
-        let load = &room[..report + of_text];
+        self.give_load(&room[..report + of_text], report, found);
+        of_text
+    }
+
+    /// Gives `load` to the transmitter. Its first `report` bytes belong to a report.
+    fn give_load(&mut self, load: &[u8], report: usize, found: Room) {
         self.give(load);
+        self.given(load.len(), load.len() - report, found);
+        self.lost.given(load, report);
+    }
+
+    /// Records that the transmitter was given `load` bytes, with `of_text` bytes of the text.
+    fn given(&mut self, load: usize, of_text: usize, found: Room) {
         // One byte may still be in the shift register.
         let left = usize::from(self.in_port > 0);
         if self.settings.power_loss == PowerLoss::Ignore {
             self.in_port = left;
             self.settle();
         }
-        self.in_port = load.len() + left;
+        self.in_port = load + left;
         self.at_risk += of_text;
-        self.lost.given(load, report);
         if let Some(since) = found.since {
-            self.pace.burst(since, load.len(), found.idle);
+            self.pace.burst(since, load, found.idle);
         }
-        of_text
     }
 
     fn give(&self, load: &[u8]) {

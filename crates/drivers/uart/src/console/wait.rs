@@ -257,19 +257,28 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 
 impl<R: Registers, C: Clock> Console<R, C> {
     /// Reads the line status, and keeps the bits that the read clears.
+    #[inline]
     pub(super) fn status(&mut self) -> Result<u8, Stall> {
-        let mut status = self.registers.read8(LSR);
+        let status = self.registers.read8(LSR);
         if status == !0 {
-            // All ones mean "ready" with every receive error: probably no port. The read has
-            // cleared those errors, so a port does not report them again.
-            self.keep_errors(status);
-            status = self.registers.read8(LSR);
-            if status == !0 {
-                // If the port returns, it gets the full time limit again.
-                self.outage = None;
-                self.never_idle = false;
-                return Err(Stall::Gone);
-            }
+            return self.status_again();
+        }
+        self.keep_errors(status);
+        Ok(status)
+    }
+
+    /// Reads the line status after all ones. They mean "ready" with every receive error: probably no
+    /// port.
+    #[cold]
+    fn status_again(&mut self) -> Result<u8, Stall> {
+        // The read has cleared those errors, so a port does not report them again.
+        self.keep_errors(!0);
+        let status = self.registers.read8(LSR);
+        if status == !0 {
+            // If the port returns, it gets the full time limit again.
+            self.outage = None;
+            self.never_idle = false;
+            return Err(Stall::Gone);
         }
         self.keep_errors(status);
         Ok(status)

@@ -9,6 +9,7 @@ use nostall_uart::registers::{MCR, THR, mcr, msr};
 use nostall_uart::{
     Console, ConsoleSettings, FlowControl, LineSettings, Offered, PowerLoss, Rs485, Strategy,
 };
+use proptest::prelude::*;
 
 const LINE: LineSettings = LineSettings::baud(115_200);
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -396,4 +397,94 @@ fn without_a_clock_rate_each_offer_polls_the_port_and_calibration_sets_the_clock
     let offered = console.offer(&[b'c'; 16]);
     assert_eq!(offered.taken, 16);
     assert!(offered.ready_at.unwrap() - clock.now() < Nanos::from_millis(2));
+}
+
+/// Offers `text` until the console has learned that the port takes it at once.
+fn learn(console: &mut Console<impl Registers, &VirtualClock>, text: &[u8]) {
+    for _ in 0..1_000 {
+        let later = console.clock().now() + SECOND;
+        let offered = console.offer_until(text, later);
+        if offered.taken == text.len() {
+            return;
+        }
+        console.clock().wait_until(offered.ready_at.unwrap());
+    }
+    panic!("it does not");
+}
+
+#[test]
+fn a_port_that_is_ready_at_once_takes_many_fifos_in_one_offer() {
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let port = Counting::new(port);
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    let text = [b"fifteen bytes..\n".as_slice(); 32].concat();
+    let later = clock.now() + SECOND;
+    learn(&mut console, &text);
+    let before = port.counts();
+    let offered = console.offer_until(&text, later);
+    assert_eq!((offered.taken, offered.ready_at), (512, Some(Nanos::ZERO)));
+    // 544 bytes with their CRs: 34 loads, each after one look.
+    let after = port.counts();
+    assert_eq!(after.reads - before.reads, 34);
+    assert_eq!(after.bursts - before.bursts, 34);
+    assert_eq!(after.burst_values - before.burst_values, 544);
+    assert_eq!(after.writes, before.writes);
+    // The time ends an offer after the next load.
+    let start = clock.now();
+    let taken = console
+        .offer_until(&text, start + Profile::VM.access * 20)
+        .taken;
+    assert!((16..48).contains(&taken), "{taken}");
+    assert_eq!(console.offer_until(&text, start).taken, 15, "one load");
+    // A line with a rate takes one load.
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    assert_eq!(console.offer_until(&text, clock.now() + SECOND).taken, 15);
+}
+
+#[test]
+fn a_port_that_disappears_within_an_offer_has_taken_the_loads_before() {
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    let text = [b'x'; 160];
+    let later = clock.now() + SECOND;
+    learn(&mut console, &text);
+    let mut least = usize::MAX;
+    for good in 0..16 {
+        port.recover_for(good);
+        let offered = console.offer_until(&text, later);
+        assert_eq!((offered.taken % 16, offered.ready_at), (0, None));
+        assert!(offered.taken <= 16 * good as usize, "{offered:?}");
+        least = least.min(16 * good as usize - offered.taken);
+        port.recover_for(u64::MAX);
+        learn(&mut console, &text);
+    }
+    assert_eq!(least, 0);
+}
+
+proptest! {
+    #[test]
+    fn offers_of_any_size_until_any_time_send_each_byte_once(
+        parts in prop::collection::vec(("[a-c\n]{0,80}", 0..40u64), 1..20),
+        fluent in any::<bool>(),
+    ) {
+        let profile = if fluent { Profile::VM } else { Profile::PC_16550A };
+        let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+        let mut console = Console::open(&port, &clock, LINE).unwrap();
+        let mut expected = String::new();
+        for (text, micros) in &parts {
+            expected += &text.replace('\n', "\r\n");
+            let mut rest = text.as_bytes();
+            while !rest.is_empty() {
+                let until = clock.now() + Nanos::from_micros(*micros);
+                let offered = console.offer_until(rest, until);
+                rest = &rest[offered.taken..];
+                clock.sleep_until(offered.ready_at.unwrap());
+            }
+        }
+        console.flush().unwrap();
+        drop(console);
+        prop_assert_eq!(String::from_utf8(port.into_sink()).unwrap(), expected);
+    }
 }

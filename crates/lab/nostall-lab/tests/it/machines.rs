@@ -381,22 +381,24 @@ fn cost_of<T: DeserializeOwned + Debug>(board: &Board, example: Example) -> (T, 
 }
 
 #[test]
-fn a_slice_costs_2000_instructions_within_a_record_3500_where_one_begins_and_a_line_15000() {
+fn a_slice_costs_2000_instructions_a_line_6200_and_each_further_fifo_350() {
     let Some(board) = on([Q35], "a_slice_costs_2000_instructions").next() else {
         return;
     };
     let (cost, bytes): (ConsoleCost, _) = cost_of(&board, Example::ConsoleCost);
     // Twelve lines of each length were sent, with their times and ends.
     let sent: usize = (100..116)
-        .chain([100])
+        .chain([100, 100, 116])
         .map(|text| 12 * (15 + text + 2))
         .sum();
     assert_eq!(bytes, sent);
     assert!(cost.within <= 2_000, "{cost:?}");
     assert!(cost.begins <= 3_500, "{cost:?}");
-    assert!(cost.line <= 15_000, "{cost:?}");
+    // The goal of a line is 5,000, which it does not reach.
+    assert!(cost.line <= 6_200, "{cost:?}");
+    assert!(cost.further_fifo <= 350, "{cost:?}");
     let least = cost.within.min(cost.begins).min(cost.line);
-    assert!(least > 100, "not measured: {cost:?}");
+    assert!(least.min(cost.further_fifo) > 100, "not measured: {cost:?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// Receives a byte with `errors`: the parity, framing and break bits of the LSR. A break is a
     /// byte of 0.
     pub fn receive_with(&mut self, byte: u8, errors: u8) {
-        self.drain();
+        self.disturb();
         if !self.is_looped() {
             let now = self.time();
             self.take_in(byte, errors, now);
@@ -29,7 +29,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// Receives as many of `bytes` as there is room for, at one time, and returns their number.
     /// In loopback it is 0.
     pub(super) fn receive_all(&mut self, bytes: &[u8]) -> usize {
-        self.drain();
+        self.disturb();
         let taken = bytes.len().min(self.receive_room());
         for &byte in &bytes[..taken] {
             let now = self.time();
@@ -51,7 +51,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// Sets the modem's lines. `lines` has the upper four bits of the MSR, set for an asserted
     /// line.
     pub fn set_modem_lines(&mut self, lines: u8) {
-        self.drain();
+        self.disturb();
         self.modem.set(lines, self.latches.mcr);
     }
 
@@ -93,7 +93,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// I, divisor and scratch register are 0, and bytes in the FIFOs are lost. The modem's lines do
     /// not change.
     pub fn reset(&mut self) {
-        self.drain();
+        self.disturb();
         self.clear();
     }
 

@@ -39,6 +39,8 @@ mod output;
 mod port;
 mod profile;
 #[cfg(feature = "std")]
+mod quiet;
+#[cfg(feature = "std")]
 mod receiver;
 #[cfg(feature = "std")]
 mod saving;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::controller::Progress;
 use super::modem::Modem;
+use super::quiet::Quiet;
 use super::receiver::Receiver;
 use super::{Chip, Line};
 
@@ -70,6 +71,7 @@ pub struct Uart<C, W> {
     pub(super) lost: u64,
     pub(super) sink_error: Option<io::Error>,
     pub(super) empty_reads: u64,
+    pub(super) quiet: Quiet,
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
@@ -99,6 +101,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
             lost: 0,
             sink_error: None,
             empty_reads: 0,
+            quiet: Quiet::NOT,
         }
     }
 
@@ -109,8 +112,34 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     /// Handles a guest's read of the register at `offset`. Beyond the last register it returns all
     /// ones.
+    #[inline]
     pub fn read(&mut self, offset: usize) -> u8 {
-        self.drain();
+        match self.begin_read(offset) {
+            Some(status) => status,
+            None => self.read_any(offset),
+        }
+    }
+
+    /// Begins a read. Returns the line status if it is known and wanted.
+    #[inline]
+    pub(super) fn begin_read(&mut self, offset: usize) -> Option<u8> {
+        self.timed = false;
+        (offset == LSR && self.is_quiet()).then_some(self.quiet.status)
+    }
+
+    pub(super) fn read_any(&mut self, offset: usize) -> u8 {
+        let was_quiet = self.is_quiet();
+        if !was_quiet {
+            self.settle();
+        }
+        let value = self.read_register(offset);
+        if !was_quiet || offset == RBR {
+            self.quiet = self.quiet_now();
+        }
+        value
+    }
+
+    fn read_register(&mut self, offset: usize) -> u8 {
         if self.dlab()
             && let Some(value) = self.read_behind_dlab(offset)
         {
@@ -136,8 +165,21 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     /// Handles a guest's write to the register at `offset`. Writes beyond the last register are
     /// ignored.
+    #[inline]
     pub fn write(&mut self, offset: usize, value: u8) {
-        self.drain();
+        if offset == THR && self.quiet.at_once {
+            return self.send_at_once(value);
+        }
+        self.write_any(offset, value);
+    }
+
+    pub(super) fn write_any(&mut self, offset: usize, value: u8) {
+        self.disturb();
+        self.write_register(offset, value);
+        self.quiet = self.quiet_now();
+    }
+
+    fn write_register(&mut self, offset: usize, value: u8) {
         if self.dlab() && self.write_behind_dlab(offset, value) {
             return;
         }
@@ -238,21 +280,39 @@ impl<C: Clock, W: Write> Uart<C, W> {
         sent.into_iter().chain(timeout).min()
     }
 
-    fn read_lsr(&mut self) -> u8 {
-        let bit = |set, bit| if set { bit } else { 0 };
-        let transmitter = if self.idle() {
-            lsr::THRE | lsr::TEMT
-        } else {
-            bit(self.ready(), lsr::THRE)
+    /// Returns whether nothing has happened since the last access that changed the state. It reads
+    /// the clock only if that depends on the time.
+    #[inline]
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let until = self.quiet.until;
+        until == Quiet::FOREVER || until != Nanos::ZERO && self.time() < until
+    }
+
+    /// Returns the effects for the present state.
+    fn quiet_now(&self) -> Quiet {
+        let until = match self.next_event() {
+            None => Quiet::FOREVER,
+            // A saturated time.
+            Some(Quiet::FOREVER) => return Quiet::NOT,
+            Some(at) => at,
         };
-        if self.receiver.bytes.is_empty() && !self.receiver.overrun {
-            return transmitter;
+        let errors = self.receiver.errors() != 0 || self.receiver.any_error();
+        let elsewhere = self.dlab() || self.indexed_registers();
+        if errors || elsewhere || self.pending_interrupt().is_some() {
+            return Quiet::NOT;
         }
+        let waited_for = self.latches.ier & ier::TRANSMITTER_EMPTY != 0;
+        Quiet {
+            until,
+            status: self.quiet_lsr(),
+            at_once: until == Quiet::FOREVER && self.sends_at_once() && !waited_for,
+        }
+    }
+
+    fn read_lsr(&mut self) -> u8 {
         let in_fifo = self.receiver.any_error() && self.fifo();
-        bit(!self.receiver.bytes.is_empty(), lsr::DATA_READY)
-            | self.receiver.take_errors()
-            | transmitter
-            | bit(in_fifo, lsr::FIFO_ERROR)
+        let fifo_error = if in_fifo { lsr::FIFO_ERROR } else { 0 };
+        self.quiet_lsr() | self.receiver.take_errors() | fifo_error
     }
 
     fn write_ier(&mut self, value: u8) {

@@ -72,11 +72,9 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     /// Returns the LSR without error bits.
     pub(super) fn quiet_lsr(&self) -> u8 {
-        let received = if self.receiver.bytes.is_empty() {
-            0
-        } else {
-            lsr::DATA_READY
-        };
-        received | lsr::THRE | lsr::TEMT
+        let bit = |set, bit| if set { bit } else { 0 };
+        bit(!self.receiver.bytes.is_empty(), lsr::DATA_READY)
+            | bit(self.ready(), lsr::THRE)
+            | bit(self.idle(), lsr::TEMT)
     }
 }

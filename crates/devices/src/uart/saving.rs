@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::controller::{Progress, SavedProgress};
 use super::model::Latches;
 use super::modem::Modem;
+use super::quiet::Quiet;
 use super::receiver::{ERRORS, Receiver};
 use super::{Line, Uart};
 
@@ -60,6 +61,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// The state may be untrusted: bytes beyond the FIFO size and bits that the registers do not
     /// have are ignored.
     pub fn restore(&mut self, state: &State) {
+        self.quiet = Quiet::NOT;
         self.timed = false;
         let now = self.time();
         let from_now = |left: u64| now + Nanos(left);

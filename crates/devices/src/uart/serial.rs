@@ -135,9 +135,19 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// It triggers if the line rises, because time has passed or the next byte has an error.
     /// [`take_error`](Self::take_error) returns the error of a failed trigger, or of the sink.
+    #[inline]
     pub fn read(&mut self, offset: usize) -> u8 {
-        let value = self.uart.read(offset);
-        self.follow_keeping_error();
+        match self.uart.begin_read(offset) {
+            Some(status) if !self.high => status,
+            _ => self.read_any(offset),
+        }
+    }
+
+    fn read_any(&mut self, offset: usize) -> u8 {
+        let value = self.uart.read_any(offset);
+        if self.high || !self.uart.is_quiet() {
+            self.follow_keeping_error();
+        }
         value
     }
 
@@ -147,9 +157,18 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// The trigger's error. The write has taken effect, and the next write tries the trigger again.
     /// Or the sink's error, for a byte that has left the port since the last call.
+    #[inline]
     pub fn write(&mut self, offset: usize, value: u8) -> Result<(), Error<T::E>> {
+        if offset == THR && self.uart.quiet.at_once && !self.high {
+            self.uart.send_at_once(value);
+            return self.take_sink_error();
+        }
+        self.write_any(offset, value)
+    }
+
+    fn write_any(&mut self, offset: usize, value: u8) -> Result<(), Error<T::E>> {
         let sends = offset == THR && !self.uart.dlab();
-        self.uart.write(offset, value);
+        self.uart.write_any(offset, value);
         self.uart.settle();
         let interrupt = self.uart.pending_interrupt();
         let sent = sends && interrupt == Some(iir::TRANSMITTER_EMPTY);
@@ -187,9 +206,16 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// Ends an access: triggers if `interrupt` is the line's rise, and reports the sink's error.
     fn finish(&mut self, interrupt: Option<u8>) -> Result<(), Error<T::E>> {
         self.follow(interrupt)?;
-        self.uart
-            .take_sink_error()
-            .map_or(Ok(()), |error| Err(Error::IOError(error)))
+        self.take_sink_error()
+    }
+
+    #[inline]
+    fn take_sink_error(&mut self) -> Result<(), Error<T::E>> {
+        if self.uart.sink_error.is_none() {
+            return Ok(());
+        }
+        let error = self.uart.take_sink_error();
+        error.map_or(Ok(()), |error| Err(Error::IOError(error)))
     }
 
     /// Triggers if `interrupt` is the line's rise.

@@ -5,6 +5,7 @@ use std::io::Write;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::registers::lcr;
 
+use super::quiet::Quiet;
 use super::{Line, Uart};
 
 /// Input clock in hertz: a PC's 1.8432 MHz (PC16550D, Table III).
@@ -12,10 +13,8 @@ const INPUT_CLOCK: u64 = 1_843_200;
 
 impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn send(&mut self, byte: u8) {
-        if self.line == Line::AtOnce && self.idle() && !self.is_looped() {
-            self.transmit_interrupt = true;
-            self.deliver(byte);
-            return;
+        if self.sends_at_once() {
+            return self.send_at_once(byte);
         }
         self.transmit_interrupt = false;
         if self.transmit.len() >= self.transmit_depth() {
@@ -28,10 +27,29 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.advance();
     }
 
+    pub(super) fn sends_at_once(&self) -> bool {
+        self.line == Line::AtOnce && self.idle() && !self.is_looped()
+    }
+
+    #[inline]
+    pub(super) fn send_at_once(&mut self, byte: u8) {
+        self.transmit_interrupt = true;
+        self.deliver(byte);
+    }
+
     /// Begins an access: applies all effects that are due by now.
+    #[inline]
     pub(super) fn drain(&mut self) {
         self.timed = false;
-        self.settle();
+        if !self.is_quiet() {
+            self.settle();
+        }
+    }
+
+    /// Begins a change of the state.
+    pub(super) fn disturb(&mut self) {
+        self.drain();
+        self.quiet = Quiet::NOT;
     }
 
     /// Applies all effects that are due by the time of the current access.

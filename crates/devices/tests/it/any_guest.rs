@@ -1,7 +1,10 @@
 //! Arbitrary guests on each chip, at any speed of the clock.
 
+use std::cell::Cell;
+use std::convert::Infallible;
+
 use nostall_devices::VirtualClock;
-use nostall_devices::uart::{Chip, Line, Profile, State, Uart};
+use nostall_devices::uart::{Chip, Line, Profile, Serial, State, Trigger, Uart};
 use nostall_io::{Clock, HostClock, Nanos};
 use nostall_uart::Model;
 use proptest::prelude::*;
@@ -91,8 +94,55 @@ fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) -> Vec<u64> {
     seen.extend(port.next_event().map(|at| (at - now).0));
     seen.push(port.lost());
     seen.push(port.receive_room() as u64);
-    seen.push(port.sink_mut().len() as u64);
+    let sent = port.sink_mut().iter().fold(0_u64, |sum, &byte| {
+        sum.wrapping_mul(31).wrapping_add(u64::from(byte) + 1)
+    });
+    seen.push(sent);
     seen
+}
+
+/// Time from which the times of events may saturate. Such times cannot be restored.
+const SATURATED: Nanos = Nanos(u64::MAX / 4);
+
+/// A trigger that counts.
+#[derive(Default)]
+struct Counter(Cell<u64>);
+
+impl Trigger for Counter {
+    type E = Infallible;
+
+    fn trigger(&self) -> Result<(), Infallible> {
+        self.0.set(self.0.get() + 1);
+        Ok(())
+    }
+}
+
+type Triggering = Serial<Counter, VirtualClock, Vec<u8>>;
+
+/// Applies an access or input of `event`, any other event as in [`happen`]. Returns everything that
+/// the guest and the host observe, with the number of triggers.
+fn happen_triggering(port: &mut Triggering, clock: &VirtualClock, event: &Event) -> Vec<u64> {
+    let mut seen = Vec::new();
+    match *event {
+        Event::Read(offset) => seen.push(u64::from(port.read(offset))),
+        Event::Write(offset, value) => port.write(offset, value).unwrap(),
+        Event::Burst(byte, n) => (0..n).for_each(|_| port.write(0, byte).unwrap()),
+        Event::Receive(byte, _) => seen.push(port.receive(&[byte]).unwrap() as u64),
+        Event::Wait(span) => clock.advance(Nanos(span)),
+        _ => {
+            seen = happen(port.uart_mut(), clock, event);
+            port.tend().unwrap();
+        }
+    }
+    seen.push(port.trigger().0.get());
+    seen.push(port.uart_mut().sink_mut().len() as u64);
+    seen
+}
+
+/// Makes the port compute its next access in full, and not from the effects of the last one.
+fn forget(port: &mut Port) {
+    let state = port.save();
+    port.restore(&state);
 }
 
 /// Returns the largest size of a saved state: both FIFOs, with some JSON for each byte.
@@ -170,8 +220,7 @@ proptest! {
         for event in &before {
             happen(&mut saved, &clock, event);
         }
-        // Saturated times cannot be moved to another clock.
-        prop_assume!(clock.now() < Nanos(u64::MAX / 4));
+        prop_assume!(clock.now() < SATURATED);
         let state = saved.save();
         let (mut restored, other_clock) = port(chip, line, other_start);
         restored.restore(&serde_json::from_str(&json(&state)).unwrap());
@@ -183,6 +232,43 @@ proptest! {
             prop_assert_eq!(happen(&mut restored, &other_clock, event), expected, "{:?}", event);
         }
         prop_assert!(saved.into_sink() == restored.into_sink());
+    }
+
+    #[test]
+    fn an_access_has_the_same_effect_known_before_or_not(
+        chip in chip(),
+        line in line(),
+        events in prop::collection::vec(event(), 0..200),
+    ) {
+        let (mut quick, clock) = port(chip, line, 0);
+        let (mut full, full_clock) = port(chip, line, 0);
+        for event in &events {
+            let seen = happen(&mut quick, &clock, event);
+            if clock.now() >= SATURATED {
+                break;
+            }
+            forget(&mut full);
+            prop_assert_eq!(&seen, &happen(&mut full, &full_clock, event), "{:?}", event);
+        }
+    }
+
+    #[test]
+    fn an_access_triggers_the_same_known_before_or_not(
+        line in line(),
+        events in prop::collection::vec(event(), 0..200),
+    ) {
+        let [mut quick, mut full] = [(); 2].map(|()| {
+            let (port, clock) = port(Chip::new(Model::Uart16550A), line, 0);
+            (Serial::new(port, Counter::default()), clock)
+        });
+        for event in &events {
+            let seen = happen_triggering(&mut quick.0, &quick.1, event);
+            if quick.1.now() >= SATURATED {
+                break;
+            }
+            forget(full.0.uart_mut());
+            prop_assert_eq!(&seen, &happen_triggering(&mut full.0, &full.1, event), "{:?}", event);
+        }
     }
 
     #[test]

@@ -95,6 +95,20 @@ fn a_burst_on_a_line_with_a_rate_reads_the_clock_once_an_access_until_the_last_b
     assert_eq!(port.uart_mut().sink_mut().len(), 16);
 }
 
+/// No earlier reading can replace one: a pause between two polls has any length.
+#[test]
+fn a_status_is_never_late_even_if_the_guest_has_polled_faster_until_now() {
+    let clock = Counting::default();
+    let mut port = port(&clock, Line::Baud);
+    write(&mut port, THR, b'x');
+    for _ in 0..1_000 {
+        clock.time.advance(FRAME / 2_000);
+        assert_eq!(clock.during(|| assert_eq!(port.read(LSR), lsr::THRE)), 1);
+    }
+    clock.time.advance(FRAME);
+    assert_eq!(port.read(LSR), lsr::THRE | lsr::TEMT);
+}
+
 #[test]
 fn a_write_that_finds_the_last_frame_sent_and_starts_the_next_reads_the_clock_once() {
     let clock = Counting::default();

@@ -257,6 +257,27 @@ fn a_high_line_triggers_again_only_where_the_chips_line_would_fall_and_rise() {
 }
 
 #[test]
+fn a_line_that_falls_in_an_access_of_the_owner_triggers_when_it_rises_again() {
+    let guest: [fn(&mut Serial<_, _, _>); 2] = [
+        |serial| assert_eq!(serial.read(LSR), lsr::THRE | lsr::TEMT),
+        |serial| serial.write(THR, b'x').unwrap(),
+    ];
+    for act in guest {
+        let (mut serial, _) = counted(Line::AtOnce);
+        serial.write(IER, ier::MODEM_STATUS).unwrap();
+        for times in 1..3 {
+            let modem = serial.uart_mut().modem_lines();
+            serial.uart_mut().set_modem_lines(!modem);
+            serial.read(SCR);
+            assert_eq!(calls(&serial), times);
+            serial.uart_mut().read(MSR);
+            serial.uart_mut().read(LSR);
+            act(&mut serial);
+        }
+    }
+}
+
+#[test]
 fn input_without_an_enabled_interrupt_does_not_trigger() {
     let (mut serial, _) = counted(Line::AtOnce);
     serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();

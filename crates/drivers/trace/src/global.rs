@@ -97,7 +97,7 @@ impl Scope {
     #[inline(always)]
     pub fn enter_with(site: &'static Site, argument: Option<u64>) -> Self {
         // SAFETY: as above.
-        let entered = with_hooks(|hooks, table| unsafe { (table.enter)(hooks, site, argument) });
+        let entered = with_hooks(|hooks, _| unsafe { enter(hooks, site, argument) });
         Self(entered.unwrap_or(Entered::NOT_RECORDED), PhantomData)
     }
 }
@@ -106,8 +106,27 @@ impl Drop for Scope {
     #[inline(always)]
     fn drop(&mut self) {
         if self.0.exit != 0 {
-            // SAFETY: as above.
-            with_hooks(|hooks, table| unsafe { (table.exit)(hooks, self.0) });
+            exit(self.0);
         }
     }
+}
+
+/// Records an entry. It is cold, so that a scope needs no registers for it while tracing is off.
+///
+/// # Safety
+///
+/// The pointer must refer to a live recorder of the table's type.
+#[cold]
+#[inline(never)]
+unsafe fn enter(hooks: *const Hooks, site: &'static Site, argument: Option<u64>) -> Entered {
+    // SAFETY: guaranteed by the caller.
+    unsafe { ((*hooks).enter)(hooks, site, argument) }
+}
+
+/// Records the exit of a recorded entry, and is cold likewise.
+#[cold]
+#[inline(never)]
+fn exit(entered: Entered) {
+    // SAFETY: as above.
+    with_hooks(|hooks, table| unsafe { (table.exit)(hooks, entered) });
 }

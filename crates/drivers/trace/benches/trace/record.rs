@@ -34,16 +34,37 @@ pub fn start() {
 }
 
 #[inline(never)]
+fn untraced(n: u64) -> u64 {
+    // Without this, the compiler removes the call.
+    black_box(());
+    n
+}
+
 fn traced(n: u64) -> u64 {
     trace_scope!("traced");
+    black_box(());
     n
+}
+
+fn untraced_calls(n: u64) -> u64 {
+    untraced(black_box(n)) + untraced(black_box(1))
+}
+
+fn traced_calls(n: u64) -> u64 {
+    trace_scope!("two calls");
+    untraced(black_box(n)) + untraced(black_box(1))
+}
+
+fn call(function: fn(u64) -> u64, times: u64) {
+    let function = black_box(function);
+    for n in 0..times {
+        black_box(function(black_box(n)));
+    }
 }
 
 /// Calls a function that records its entry and its exit.
 pub fn scopes(times: u64) {
-    for n in 0..times {
-        black_box(traced(black_box(n)));
-    }
+    call(traced, times);
 }
 
 /// Memory of the bare loop, and its position.
@@ -81,14 +102,34 @@ pub fn off(effort: Effort) {
             black_box(n);
         }
     });
-    table.row("loop with trace_scope!", Limit::AtMost(1.0), |times| {
+    table.row("loop with trace_scope!", Limit::RatioAtMost(1.5), |times| {
         for n in 0..times {
             trace_scope!("off");
             black_box(n);
         }
     });
-    table.row("call of a function with trace_scope!", None, scopes);
     table.print(effort);
+    for (title, without, with) in [
+        (
+            "Recording off: ns a call of an empty function",
+            untraced as fn(u64) -> u64,
+            traced as fn(u64) -> u64,
+        ),
+        (
+            "Recording off: ns a call of a function that calls two",
+            untraced_calls,
+            traced_calls,
+        ),
+    ] {
+        let mut table = Table::new(title, Unit::Nanoseconds);
+        table.row("without trace_scope!: the limit", None, |times| {
+            call(without, times)
+        });
+        table.row("with trace_scope!", Limit::RatioAtMost(1.5), |times| {
+            call(with, times);
+        });
+        table.print(effort);
+    }
 }
 
 /// Measures an entry and its exit, compared with a bare loop.

@@ -22,6 +22,8 @@ pub struct Ecam<R> {
     segment: u32,
     first_bus: u8,
     last_bus: u8,
+    /// Number of buses.
+    count: u16,
 }
 
 impl<R: Registers> Ecam<R> {
@@ -44,11 +46,13 @@ impl<R: Registers> Ecam<R> {
     /// static ECAM: Ecam<Mmio> = Ecam::new(WINDOW, 0, 0..=255);
     /// ```
     pub const fn new(window: R, segment: u32, buses: RangeInclusive<u8>) -> Self {
+        let (first_bus, last_bus) = (*buses.start(), *buses.end());
         Self {
             window,
             segment,
-            first_bus: *buses.start(),
-            last_bus: *buses.end(),
+            first_bus,
+            last_bus,
+            count: (last_bus as u16 + 1).saturating_sub(first_bus as u16),
         }
     }
 
@@ -69,7 +73,8 @@ impl<R: Registers> Ecam<R> {
 
     #[inline]
     fn offset(&self, address: Address, register: u16) -> usize {
-        address.ecam_offset() - usize::from(self.first_bus) * ECAM_BUS_SIZE + usize::from(register)
+        let bus = address.bus().wrapping_sub(self.first_bus);
+        Address::from_devfn(0, bus, address.devfn()).ecam_offset() + usize::from(register)
     }
 }
 
@@ -77,9 +82,8 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
     #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
         let _ = register; // all of them
-        address.segment() == self.segment
-            && self.first_bus <= address.bus()
-            && address.bus() <= self.last_bus
+        let bus = address.bus().wrapping_sub(self.first_bus);
+        address.segment() == self.segment && u16::from(bus) < self.count
     }
 
     #[inline(always)]

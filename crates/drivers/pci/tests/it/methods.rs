@@ -1,6 +1,7 @@
 //! Ports and ECAM on the model of a host bridge, compared for each access.
 
 use std::cell::RefCell;
+use std::ops::RangeInclusive;
 
 use nostall_devices::pci::{Topology, VirtualBus};
 use nostall_io::{Counting, Processor, Registers};
@@ -138,6 +139,32 @@ fn a_method_does_not_access_unreachable_registers() {
         }
     }
     assert_eq!(events.into_inner(), []);
+}
+
+#[test]
+fn a_window_reaches_its_buses_and_no_other() {
+    let events = RefCell::new(Vec::new());
+    for (first, last) in [
+        (0, 255),
+        (0, 0),
+        (2, 3),
+        (254, 255),
+        (255, 255),
+        (3, 2),
+        (255, 0),
+    ] {
+        let buses = RangeInclusive::new(first, last);
+        let ecam = Ecam::new(Noting(&events), 0, buses.clone());
+        assert_eq!(ecam.buses(), buses);
+        for bus in 0..=255 {
+            let function = at(bus, 0, 0);
+            let start = usize::from(bus.wrapping_sub(first)) * ECAM_BUS_SIZE;
+            let expected = buses.contains(&bus).then_some(Event::Read(start));
+            assert_eq!(ecam.reaches(function, 0), expected.is_some());
+            assert_eq!(ecam.at(function).read32(0).is_ok(), expected.is_some());
+            assert_eq!(events.borrow_mut().pop(), expected);
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod trace;
 // Uses Linux's /dev/port.
 #[cfg(target_os = "linux")]
 mod uart;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

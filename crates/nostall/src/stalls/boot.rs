@@ -1,18 +1,22 @@
 //! The console's cost at boot: kernel parameters that record it, and the report afterwards.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 
 use anyhow::{Context, Result};
 use nostall_figures::numbers::grouped;
+use nostall_figures::table::percent;
 use nostall_tracefile::model::Source;
 use nostall_tracefile::read::open_text;
 use rustix::fs::OFlags;
 
+use super::check::line::Line;
+use super::check::machine::Machine;
+use super::check::system::System;
 use super::paths::{GROUP, PATHS, RETURN};
-use super::tracefs::{self, Tracefs};
-use super::wrap::wrapped;
+use super::tracefs::{self, Change, Tracefs};
+use super::wrap::wrap;
 
 /// Size of each CPU's ring during the boot.
 const RING: &str = "4M";
@@ -23,19 +27,27 @@ const THIRD: &str = match cfg!(target_arch = "aarch64") {
     false => "%dx",
 };
 
+fn command_line() -> String {
+    fs::read_to_string("/proc/cmdline").unwrap_or_default()
+}
+
 /// Returns whether this boot recorded.
 pub fn is_recorded() -> bool {
-    let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    line.contains(&format!("{GROUP}/"))
+    command_line().contains(&format!("{GROUP}/"))
+}
+
+/// Returns the change that switches off the events of the kernel parameters.
+pub fn initcalls_off(tracefs: &Tracefs) -> Change {
+    Change::Set(tracefs.path("events/initcall/enable"), "0".to_owned())
 }
 
 /// Returns the kernel parameters that record the console from boot on.
-pub fn parameters() -> String {
-    let symbols = tracefs::symbols();
+fn parameters() -> String {
+    let names = tracefs::symbols();
     let paths = PATHS.iter().filter(|path| path.name.starts_with("console"));
     let functions = paths.flat_map(|path| path.functions);
     let probes: Vec<_> = functions
-        .filter(|function| symbols.contains(function.name))
+        .filter(|function| names.contains(function.name))
         .map(|function| {
             let name = function.name;
             let bytes = match function.bytes {
@@ -52,29 +64,28 @@ pub fn parameters() -> String {
     )
 }
 
-/// Writes the parameters and how they are used.
-///
-/// # Errors
-///
-/// Errors of `out`.
-pub fn explain(out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}\n", parameters())?;
-    wrapped(
-        out,
-        0,
+/// Returns the parameters and how they are used.
+pub fn explain() -> String {
+    let mut text = parameters() + "\n\n";
+    for paragraph in [
         "Add these parameters to the kernel's command line, for one boot, and run `nostall stalls \
-         --boot` after it. They need Linux 5.1 or newer with CONFIG_KPROBE_EVENTS. The report \
-         names the moment from which the kernel recorded: what was printed before is calculated \
-         from the log and the baud rate. `nostall stalls --clean` removes the probes.",
-    )
+         --boot` after it. In Debian's /etc/default/grub they stand inside single quotes, as in \
+         GRUB_CMDLINE_LINUX='...', and `update-grub` follows.",
+        "They need Linux 5.1 or newer with CONFIG_KPROBE_EVENTS. The report names the moment from \
+         which the kernel recorded: what was printed before is calculated from the log and the \
+         baud rate. `nostall stalls --clean` removes the probes until the next boot.",
+    ] {
+        wrap(&mut text, 0, 0, paragraph);
+    }
+    text
 }
 
 /// The recording of this boot, and what the log says of it.
 pub struct Boot {
     /// Time at which the kernel started the first program, in nanoseconds.
     pub init: Option<u64>,
-    /// Time and length of each record of the log, with its level.
-    log: Vec<(u64, usize, u8)>,
+    /// Time, level and text of each record of the log.
+    log: Vec<(u64, u8, String)>,
 }
 
 impl Boot {
@@ -92,54 +103,56 @@ impl Boot {
         let log = kmsg();
         let init = log
             .iter()
-            .find(|(_, _, text)| text.starts_with("Run ") && text.ends_with(" as init process"));
-        let boot = Self {
-            init: init.map(|(time, ..)| *time),
-            log: log
-                .into_iter()
-                .map(|(time, level, text)| (time, text.len(), level))
-                .collect(),
-        };
-        Ok((boot, open_text(io::BufReader::new(copy), length)))
+            .find(|(_, _, text)| text.starts_with("Run ") && text.ends_with(" as init process"))
+            .map(|(time, ..)| *time);
+        let source = open_text(io::BufReader::new(copy), length);
+        Ok((Self { init, log }, source))
     }
 
-    /// Describes the log until `armed`, the first event, which the recording does not have.
-    pub fn before(&self, armed: u64) -> String {
+    /// Describes the log until `armed`, the first event, which the recording does not have. Tasks
+    /// `printed` for that time from then until the first program started.
+    pub fn notes(&self, armed: u64, printed: u64) -> Vec<String> {
         /// Bytes of a line's time stamp and end.
         const FRAME: usize = "[    0.000000] \r\n".len();
-        let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-        let most = loglevel(&line);
-        let early = self
-            .log
-            .iter()
-            .filter(|(time, _, level)| *time < armed && *level < most);
-        let bytes: usize = early.map(|(_, length, _)| length + FRAME).sum();
-        let armed = armed as f64 / 1e9;
-        match baud(&line) {
-            Some(baud) => format!(
-                "The first event was at {armed:.3} s. Calculated, not measured: the log before it \
-                 has {} bytes, which take {:.2} s at {} baud, unless the port is emulated.",
-                grouped(bytes),
-                bytes as f64 * 10.0 / f64::from(baud),
-                grouped(baud)
+        let most = loglevel(&command_line());
+        let early = self.log.iter();
+        let early = early.filter(|(time, level, _)| *time < armed && *level < most);
+        let bytes: usize = early.map(|(_, _, text)| text.len() + FRAME).sum();
+        let machine = Machine::new(&System::new("/"));
+        let line = Line::named(&machine);
+        let cost = match line {
+            Some(line) => format!(
+                "take {:.2} s at {} baud, unless the port is emulated",
+                line.nanoseconds(bytes as u64) as f64 / 1e9,
+                grouped(line.baud)
             ),
-            None => format!(
-                "The first event was at {armed:.3} s. The log before it has {} bytes; no \
-                 console on the command line has a baud rate.",
-                grouped(bytes)
-            ),
+            None => "have no known time: no console on the command line has a baud rate".to_owned(),
+        };
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let mut notes = vec![format!(
+            "The first event was at {:.3} s. Calculated, not measured: the {} bytes of the log \
+             before it {cost}.",
+            seconds(armed),
+            grouped(bytes)
+        )];
+        if let Some(init) = self.init.filter(|init| *init > armed) {
+            notes.push(format!(
+                "From then until the first program started, at {:.3} s, tasks printed for {:.3} s: \
+                 {} of that part of the boot.",
+                seconds(init),
+                seconds(printed),
+                percent(printed as f64 / (init - armed) as f64)
+            ));
         }
+        notes
     }
 }
 
 /// Returns time in nanoseconds, level and text of the log's records; none if it may not be read.
 fn kmsg() -> Vec<(u64, u8, String)> {
     let flags = OFlags::NONBLOCK.bits() as i32;
-    let kmsg = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open("/dev/kmsg");
-    let Ok(mut kmsg) = kmsg else {
+    let mut options = OpenOptions::new();
+    let Ok(mut kmsg) = options.read(true).custom_flags(flags).open("/dev/kmsg") else {
         return Vec::new();
     };
     let mut records = Vec::new();
@@ -161,41 +174,23 @@ fn kmsg_line(line: &str) -> Option<(u64, u8, String)> {
     let mut numbers = prefix.split(',');
     let priority: u64 = numbers.next()?.parse().ok()?;
     let micros: u64 = numbers.nth(1)?.parse().ok()?;
-    Some((
-        micros.saturating_mul(1000),
-        (priority & 7) as u8,
-        text.to_owned(),
-    ))
+    let time = micros.saturating_mul(1000);
+    Some((time, (priority & 7) as u8, text.to_owned()))
 }
 
 /// Returns the level below which records were printed at boot.
 fn loglevel(line: &str) -> u8 {
     let mut level = 7;
     for word in line.split_whitespace() {
+        let given = word.strip_prefix("loglevel=");
         level = match word {
             "quiet" => 4,
             "debug" => 10,
             "ignore_loglevel" => return u8::MAX,
-            _ => {
-                let given = word.strip_prefix("loglevel=");
-                given.and_then(|given| given.parse().ok()).unwrap_or(level)
-            }
+            _ => given.and_then(|given| given.parse().ok()).unwrap_or(level),
         };
     }
     level
-}
-
-/// Returns the baud rate of the last serial console with one.
-fn baud(line: &str) -> Option<u32> {
-    let words = line.split_whitespace().rev();
-    let mut options = words.filter_map(|word| word.strip_prefix("console=tty")?.split_once(','));
-    options.find_map(|(_, options)| {
-        let end = options.find(|c: char| !c.is_ascii_digit());
-        options[..end.unwrap_or(options.len())]
-            .parse()
-            .ok()
-            .filter(|&baud| baud > 0)
-    })
 }
 
 #[cfg(test)]
@@ -203,13 +198,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_has_level_and_rate() {
+    fn the_command_line_has_the_level() {
         assert_eq!(loglevel("quiet console=ttyS0"), 4);
         assert_eq!(loglevel("quiet loglevel=6"), 6);
         assert_eq!(loglevel(""), 7);
-        assert_eq!(baud("console=tty0 console=ttyS0,115200n8"), Some(115_200));
-        assert_eq!(baud("console=ttyS0,9600 console=ttyS1"), Some(9600));
-        assert_eq!(baud("console=ttyS0"), None);
     }
 
     #[test]

@@ -1,112 +1,62 @@
-//! A trace whose probes are calls: the probes' events become entries and returns.
+//! A trace's calls: also the events of the command's probes are entries and returns.
 
 use std::collections::HashMap;
 
-use nostall_tracefile::model::{
-    Catalog, Event, EventKind, Name, Progress, ReadError, Source, Task, TimeUnit,
-};
+use nostall_tracefile::graph::{Graph, Step};
+use nostall_tracefile::model::{Catalog, EventKind, ReadError, Source};
 
 use super::paths::{self, RETURN};
 
-/// Source in which events of the command's probes are entries and exits of their functions.
-pub struct Calls<'a> {
-    source: &'a mut dyn Source,
-    catalog: Catalog,
-    kinds: HashMap<Name, EventKind>,
-    names: HashMap<Name, Name>,
-    tasks: Vec<Task>,
-}
-
-impl<'a> Calls<'a> {
-    pub fn new(source: &'a mut dyn Source) -> Self {
-        Self {
-            source,
-            catalog: Catalog::default(),
-            kinds: HashMap::new(),
-            names: HashMap::new(),
-            tasks: Vec::new(),
+/// Passes the calls of the whole trace to `sink`, the open ones last. Returns their names.
+///
+/// # Errors
+///
+/// The error of the source or of `sink`.
+pub fn walk<E: From<ReadError>>(
+    source: &mut dyn Source,
+    mut sink: impl FnMut(&Catalog, Step) -> Result<(), E>,
+) -> Result<Catalog, E> {
+    let (mut graph, mut catalog) = (Graph::default(), Catalog::default());
+    let mut marks = HashMap::new();
+    while let Some(mut event) = source.next_event()? {
+        let of = source.catalog();
+        // In the order of their numbers, which are so the same in both catalogs.
+        for task in of.tasks().iter().skip(catalog.tasks().len()) {
+            catalog.task(task.id, &task.name);
         }
-    }
-
-    fn task(&mut self, task: Task) -> Task {
-        let tasks = self.source.catalog().tasks();
-        while let Some(new) = tasks.get(self.tasks.len()) {
-            self.tasks.push(self.catalog.task(new.id, &new.name));
-        }
-        self.tasks
-            .get(task.0 as usize)
-            .copied()
-            .unwrap_or(Task::NONE)
-    }
-
-    /// Returns the meaning of an event's text.
-    fn mark(&mut self, text: Name) -> EventKind {
-        if let Some(known) = self.kinds.get(&text) {
-            return *known;
-        }
-        let (catalog, of) = (&mut self.catalog, self.source.catalog().text(text));
-        let (event, fields) = of.split_once(':').unwrap_or((of, ""));
-        let name = event.strip_suffix(RETURN).unwrap_or(event);
-        let kind = match paths::functions().any(|function| function.name == name) {
-            false => EventKind::Mark {
-                text: catalog.name(of),
-            },
-            true => {
-                let function = catalog.name(name);
-                match event.len() > name.len() {
-                    true => EventKind::Exit {
-                        function: Some(function),
-                        depth: None,
-                        duration: None,
-                    },
-                    false => EventKind::Enter {
-                        function,
-                        depth: None,
-                        argument: fields
-                            .rsplit_once("bytes=")
-                            .and_then(|(_, number)| number.trim().parse().ok()),
-                    },
-                }
-            }
-        };
-        self.kinds.insert(text, kind);
-        kind
-    }
-}
-
-impl Source for Calls<'_> {
-    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
-        let Some(mut event) = self.source.next_event()? else {
-            return Ok(None);
-        };
-        event.task = self.task(event.task);
         event.kind = match event.kind {
-            EventKind::Mark { text } => self.mark(text),
-            kind => {
-                let (catalog, of) = (&mut self.catalog, self.source.catalog());
-                let names = &mut self.names;
-                kind.renamed(|name| {
-                    let known = names.entry(name);
-                    *known.or_insert_with(|| catalog.name(of.text(name)))
-                })
-            }
+            EventKind::Mark { text } => *marks
+                .entry(text)
+                .or_insert_with(|| meaning(&mut catalog, of.text(text))),
+            kind => kind.renamed(|name| catalog.name(of.text(name))),
         };
-        Ok(Some(event))
+        graph.push(&event, &catalog, &mut |step| sink(&catalog, step))?;
     }
+    graph.finish(&mut |step| sink(&catalog, step))?;
+    Ok(catalog)
+}
 
-    fn catalog(&self) -> &Catalog {
-        &self.catalog
+/// Returns the meaning of an event's text.
+fn meaning(catalog: &mut Catalog, text: &str) -> EventKind {
+    let (event, fields) = text.split_once(':').unwrap_or((text, ""));
+    let name = event.strip_suffix(RETURN).unwrap_or(event);
+    if paths::function(name).is_none() {
+        let text = catalog.name(text);
+        return EventKind::Mark { text };
     }
-
-    fn unit(&self) -> TimeUnit {
-        self.source.unit()
+    let function = catalog.name(name);
+    let depth = None;
+    if event != name {
+        return EventKind::Exit {
+            function: Some(function),
+            depth,
+            duration: None,
+        };
     }
-
-    fn progress(&self) -> Progress {
-        self.source.progress()
-    }
-
-    fn notes(&self) -> &[String] {
-        self.source.notes()
+    let bytes = fields.rsplit_once("bytes=");
+    EventKind::Enter {
+        function,
+        depth,
+        argument: bytes.and_then(|(_, number)| number.trim().parse().ok()),
     }
 }

@@ -8,12 +8,13 @@ use hdrhistogram::Histogram;
 use nostall_tracefile::graph::{Slice, Step};
 use nostall_tracefile::model::{Catalog, Event, EventKind, Task};
 
-use super::paths::PATHS;
+use super::paths::{self, CONSOLE, PATHS};
 
 /// Maximum number of tasks of a path, and of initcalls. Further ones are counted as one.
 const MOST: usize = 4096;
 
 /// Sums of all paths, and what is not known of them.
+#[derive(Default)]
 pub struct Holds {
     /// In the order of [`PATHS`].
     pub rows: Vec<Row>,
@@ -27,34 +28,29 @@ pub struct Holds {
     pub initcalls: HashMap<String, u64>,
     /// The initcall that runs, and its task.
     initcall: Option<(Task, String)>,
-    /// Row of each function.
-    functions: HashMap<&'static str, usize>,
+    /// End of the kernel's boot, and the console time until then.
+    init: Option<u64>,
+    pub before_init: u64,
 }
 
 /// Sums of a path.
+#[derive(Clone)]
 pub struct Row {
     pub count: u64,
     pub total: u64,
     pub durations: Histogram<u64>,
-    pub longest: Option<Hold>,
+    /// The longest call with its duration and start.
+    pub longest: Option<(u64, u64, Slice)>,
     /// Bytes of all calls; `None` if no call has a number of bytes.
     pub bytes: Option<u64>,
     pub cpus: BTreeMap<u32, u64>,
     pub tasks: HashMap<Task, u64>,
 }
 
-/// One call.
-#[derive(Clone, Copy, Debug)]
-pub struct Hold {
-    pub duration: u64,
-    pub start: u64,
-    pub cpu: u32,
-    pub task: Task,
-}
-
-impl Default for Holds {
-    fn default() -> Self {
-        let row = || Row {
+impl Holds {
+    /// Makes empty sums. `init` is the end of the kernel's boot, if the trace is of one.
+    pub fn new(init: Option<u64>) -> Self {
+        let row = Row {
             count: 0,
             total: 0,
             // Two digits: the error of a percentile is at most 1 %.
@@ -64,27 +60,18 @@ impl Default for Holds {
             cpus: BTreeMap::new(),
             tasks: HashMap::new(),
         };
-        let paths = PATHS.iter().enumerate();
-        let functions =
-            paths.flat_map(|(row, path)| path.functions.iter().map(move |f| (f.name, row)));
         Self {
-            rows: PATHS.iter().map(|_| row()).collect(),
-            span: None,
-            unpaired: 0,
-            lost: (0, 0),
-            initcalls: HashMap::new(),
-            initcall: None,
-            functions: functions.collect(),
+            rows: vec![row; PATHS.len()],
+            init,
+            ..Self::default()
         }
     }
-}
 
-impl Holds {
     /// Adds a step of a trace's function graph.
     pub fn step(&mut self, catalog: &Catalog, step: &Step) {
         match step {
             Step::Enter(entry) => {
-                if self.functions.contains_key(catalog.text(entry.function)) {
+                if paths::number(catalog.text(entry.function)).is_some() {
                     self.at(entry.time);
                 }
             }
@@ -100,7 +87,7 @@ impl Holds {
 
     fn call(&mut self, catalog: &Catalog, slice: &Slice) {
         let name = slice.function.map_or("", |name| catalog.text(name));
-        let Some(&row) = self.functions.get(name) else {
+        let Some(row) = paths::number(name) else {
             return;
         };
         let times = slice.begin().into_iter().chain(slice.end);
@@ -109,31 +96,25 @@ impl Holds {
             self.unpaired += 1;
             return;
         };
-        if let (0, Some((task, initcall))) = (row, &self.initcall)
-            && *task == slice.task
-        {
-            add(self.initcalls.entry(initcall.clone()), duration);
+        if row == CONSOLE {
+            let initcall = self.initcall.as_ref();
+            if let Some((_, name)) = initcall.filter(|(task, _)| *task == slice.task) {
+                add(self.initcalls.entry(name.clone()), duration);
+            }
+            if slice.end <= self.init {
+                self.before_init = self.before_init.saturating_add(duration);
+            }
         }
-        let hold = Hold {
-            duration,
-            start,
-            cpu: slice.cpu,
-            task: slice.task,
-        };
-        self.rows[row].add(hold, slice.argument);
+        self.rows[row].add(duration, start, slice);
     }
 
     /// Counts tracepoints and losses, and follows the initcalls of a boot.
     fn event(&mut self, catalog: &Catalog, event: &Event) {
         let text = match event.kind {
             EventKind::Mark { text } => catalog.text(text),
-            EventKind::Lost { records: 0 } => {
-                self.lost.1 += 1;
-                return;
-            }
+            EventKind::Lost { records: 0 } => return self.lost.1 += 1,
             EventKind::Lost { records } => {
-                self.lost.0 = self.lost.0.saturating_add(records);
-                return;
+                return self.lost.0 = self.lost.0.saturating_add(records);
             }
             _ => return,
         };
@@ -146,12 +127,7 @@ impl Holds {
             }
             "initcall_finish" => self.initcall = None,
             _ => {
-                let point = PATHS.iter().position(|path| {
-                    path.tracepoint
-                        .as_ref()
-                        .is_some_and(|point| point.name == name)
-                });
-                if let Some(row) = point {
+                if let Some(row) = paths::number(name) {
                     self.rows[row].count += 1;
                     self.at(event.time);
                 }
@@ -161,41 +137,33 @@ impl Holds {
 }
 
 impl Row {
-    fn add(&mut self, hold: Hold, bytes: Option<u64>) {
+    fn add(&mut self, duration: u64, start: u64, call: &Slice) {
         self.count += 1;
-        self.total = self.total.saturating_add(hold.duration);
+        self.total = self.total.saturating_add(duration);
         // The histogram grows as needed.
-        _ = self.durations.record(hold.duration);
-        if let Some(bytes) = bytes {
-            let sum = self.bytes.get_or_insert(0);
-            *sum = sum.saturating_add(bytes);
+        _ = self.durations.record(duration);
+        if let Some(bytes) = call.argument {
+            self.bytes = Some(self.bytes.unwrap_or(0).saturating_add(bytes));
         }
-        if self
-            .longest
-            .is_none_or(|known| known.duration < hold.duration)
-        {
-            self.longest = Some(hold);
+        if self.longest.is_none_or(|(longest, ..)| longest < duration) {
+            self.longest = Some((duration, start, *call));
         }
-        let cpu = self.cpus.entry(hold.cpu).or_default();
-        *cpu = cpu.saturating_add(hold.duration);
-        let is_full = self.tasks.len() >= MOST && !self.tasks.contains_key(&hold.task);
-        let task = if is_full { Task::NONE } else { hold.task };
-        add(self.tasks.entry(task), hold.duration);
+        let cpu = self.cpus.entry(call.cpu).or_default();
+        *cpu = cpu.saturating_add(duration);
+        let is_full = self.tasks.len() >= MOST && !self.tasks.contains_key(&call.task);
+        let task = if is_full { Task::NONE } else { call.task };
+        add(self.tasks.entry(task), duration);
     }
 
     /// Returns a quantile of the durations. The histogram rounds up, but never above the longest.
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        let longest = self.longest.filter(|_| self.total > 0)?.duration;
+        let (longest, ..) = self.longest.filter(|_| self.total > 0)?;
         Some(self.durations.value_at_quantile(share).min(longest))
     }
 
     /// Returns the tasks, the one held longest first.
     pub fn busiest_tasks(&self) -> Vec<(Task, u64)> {
-        let mut tasks: Vec<_> = self
-            .tasks
-            .iter()
-            .map(|(task, time)| (*task, *time))
-            .collect();
+        let mut tasks: Vec<_> = self.tasks.clone().into_iter().collect();
         tasks.sort_by_key(|(task, time)| (Reverse(*time), task.0));
         tasks
     }

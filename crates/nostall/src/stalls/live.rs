@@ -11,10 +11,11 @@ use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use nostall_tracefile::export::dat::{Description, Recording};
 use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::paths::{self, GROUP, RETURN};
-use super::tracefs::{self, COST, Instance, Refused, Tracefs, page};
+use super::paths::{self, GROUP};
+use super::tracefs::{self, COST, Hits, Instance, Refused, Tracefs, page};
 use crate::output::is_quiet;
 
 /// Time between two looks at the ring: at first, and where the reader itself would cost too much.
@@ -28,13 +29,31 @@ const CALLS: u32 = 1_000;
 const LONGEST: u64 = 1 << 30;
 
 /// Limits of a measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(clap::Args)]
 pub struct Limits {
-    pub time: Duration,
-    /// Size of the ring of all CPUs in bytes.
-    pub buffer: u64,
-    /// Share of a CPU that the measurement may take.
-    pub overhead: f64,
+    /// Length of the measurement; Ctrl-C ends it earlier
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+
+    /// Size of the ring of all CPUs in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 16,
+          value_parser = clap::value_parser!(u64).range(1..=4096))]
+    buffer: u64,
+
+    /// Percent of a CPU that the measurement may take: above it, the function
+    /// that is called most is left out
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percentage)]
+    max_overhead: f64,
+}
+
+fn percentage(text: &str) -> Result<f64> {
+    let number = text.parse()?;
+    ensure!(
+        number > 0.0 && number <= 100.0,
+        "a percentage is above 0, up to 100"
+    );
+    Ok(number)
 }
 
 impl Limits {
@@ -43,7 +62,7 @@ impl Limits {
         // The kernel makes a ring for each CPU, whether or not this process may run there.
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let cpus = stat.matches("\ncpu").count().max(1) as u64;
-        (self.buffer / 1024 / cpus).max(64)
+        (self.buffer * 1024 / cpus).max(64)
     }
 }
 
@@ -55,20 +74,34 @@ pub struct Measured {
 }
 
 /// Knowledge of a measurement beside its records.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct Known {
     pub elapsed: Duration,
-    pub refused: Refused,
-    /// Time of a call's pair of probes in nanoseconds, and the share of a CPU of all.
-    pub pair: f64,
-    pub overhead: f64,
-    /// Processor time of this process.
-    pub reader: Duration,
+    pub refused: Vec<Refused>,
+    pub left_out: Vec<LeftOut>,
+    pub cost: Cost,
+    pub notes: Vec<String>,
+}
+
+/// Cost of the measurement.
+#[derive(Default, Serialize)]
+pub struct Cost {
     /// Probed calls.
     pub calls: u64,
+    /// Time of a call's pair of probes.
+    pub pair_ns: f64,
+    /// Share of the probes and of this process.
+    pub share_of_a_cpu: f64,
     /// Returns and entries that the kernel did not record.
-    pub missed: u64,
-    pub notes: Vec<String>,
+    pub missed_probes: u64,
+}
+
+/// A function that is not measured any more, because it is called too often.
+#[derive(Clone, Serialize)]
+pub struct LeftOut {
+    pub name: &'static str,
+    pub calls_in_a_second: u64,
+    pub after_s: f64,
 }
 
 /// Returns the system call that measures a probe's cost: no other program makes it often.
@@ -94,31 +127,22 @@ pub fn measure(limits: &Limits) -> Result<Measured> {
     }
     // A read of the consoles locks them, which is a call of a probed function.
     let consoles = consoles();
-    let mut instance = Instance::new(Tracefs::find()?, limits.ring())?;
-    let pair = pair(&mut instance);
-    let mut notes = Vec::new();
-    if pair.is_none() {
-        notes
-            .push("the time of a probed call cannot be measured here: 5 us are assumed".to_owned());
-    }
-    instance.clear().context("clearing the ring")?;
-    instance.probe_all();
-    let every = paths::functions().count() + paths::tracepoints().count();
-    ensure!(
-        instance.refused.len() < every,
-        "this kernel has none of the probed functions, or it has no kprobes \
-         (CONFIG_KPROBE_EVENTS): record with trace-cmd, as `nostall stalls --trace-cmd` prints"
-    );
-    let page_size = page_size(&instance.tracefs);
+    let instance = Instance::new(Tracefs::find()?)?;
+    let mut known = Known::default();
+    known.cost.pair_ns = pair(&instance).unwrap_or_else(|| {
+        let note = "the time of a probed call cannot be measured here: 5 us are assumed";
+        known.notes.push(note.to_owned());
+        5_000.0
+    });
+    known.refused = instance.switch_all_on(limits.ring())?;
+    // The ring is filled by pages of this size, also where a page of memory is larger than 4 KiB.
+    let page_size = rustix::param::page_size();
     let mut run = Run {
         cpus: instance.pages().context("opening the ring's pages")?,
         recording: Recording::new(page_size).context("a temporary file")?,
         page: vec![0; page_size],
-        known: Known {
-            pair: pair.unwrap_or(5_000.0),
-            notes,
-            ..Known::default()
-        },
+        known,
+        reader: Duration::ZERO,
         instance,
     };
     run.until(&ends, limits)?;
@@ -132,7 +156,7 @@ pub fn measure(limits: &Limits) -> Result<Measured> {
 }
 
 /// Measures a call's pair of probes, in nanoseconds; `None` if it cannot be probed.
-fn pair(instance: &mut Instance) -> Option<f64> {
+fn pair(instance: &Instance) -> Option<f64> {
     let round = |_| {
         let start = Instant::now();
         (0..CALLS).for_each(|_| _ = rustix::process::getppid());
@@ -141,26 +165,11 @@ fn pair(instance: &mut Instance) -> Option<f64> {
     // The shortest round is the one that nothing interrupted.
     let calls = || (0..5).map(round).fold(f64::MAX, f64::min);
     let without = calls();
-    if !instance.probe(COST, cost_function(), "") {
-        instance.refused.pop();
-        return None;
-    }
+    instance.switch_on(COST, cost_function(), "").ok()?;
     let with = calls();
     // A failure is met again when the instance is dropped.
     _ = instance.switch_off(COST);
     Some(with - without).filter(|pair| *pair > 0.0)
-}
-
-fn page_size(tracefs: &Tracefs) -> usize {
-    let format = tracefs.read("events/header_page").unwrap_or_default();
-    let format = String::from_utf8_lossy(&format);
-    let data = format.lines().find(|line| line.contains("char data"));
-    let number = |name: &str| {
-        let (_, after) = data?.split_once(name)?;
-        after.split(';').next()?.trim().parse::<usize>().ok()
-    };
-    let size = number("offset:").zip(number("size:"));
-    size.map_or(4096, |(offset, size)| offset + size)
 }
 
 struct Run {
@@ -168,6 +177,8 @@ struct Run {
     recording: Recording,
     page: Vec<u8>,
     known: Known,
+    /// Processor time of this process.
+    reader: Duration,
     instance: Instance,
 }
 
@@ -179,12 +190,15 @@ impl Run {
         };
         let style = ProgressStyle::with_template("{msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        let start = Instant::now();
+        let (start, first_used) = (Instant::now(), processor_time());
+        let (time, overhead) = (
+            Duration::from_secs(limits.seconds),
+            limits.max_overhead / 100.0,
+        );
         let mut hits = self.instance.hits();
-        let first_used = processor_time();
         let (mut look, mut second, mut used) = (LOOK, start, first_used);
-        while start.elapsed() < limits.time && !ends.load(Ordering::Relaxed) {
-            thread::sleep(look.min(limits.time.saturating_sub(start.elapsed())));
+        while start.elapsed() < time && !ends.load(Ordering::Relaxed) {
+            thread::sleep(look.min(time.saturating_sub(start.elapsed())));
             self.read()?;
             if self.recording.bytes() > LONGEST {
                 self.ended(start, "the recording has 1 GiB");
@@ -198,29 +212,29 @@ impl Run {
                 break;
             }
             let (now, now_used) = (self.instance.hits(), processor_time());
-            let time = second.elapsed().as_nanos() as f64;
-            let calls = calls(&now).saturating_sub(calls(&hits));
-            let probes = calls as f64 * self.known.pair / time;
-            let reader = (now_used - used).as_nanos() as f64 / time;
-            if reader > limits.overhead / 2.0 {
+            let passed = second.elapsed().as_nanos() as f64;
+            let new = calls(&now).saturating_sub(calls(&hits));
+            let probes = new as f64 * self.known.cost.pair_ns / passed;
+            let reader = (now_used - used).as_nanos() as f64 / passed;
+            if reader > overhead / 2.0 {
                 look = LONGEST_LOOK.min(2 * look);
             }
-            if probes > limits.overhead / 2.0 && probes + reader > limits.overhead {
+            if probes > overhead / 2.0 && probes + reader > overhead {
                 self.shed(&hits, &now, start);
             }
             (hits, second, used) = (now, Instant::now(), now_used);
             bar.set_message(format!(
                 "{} of {} s: {} calls, {} KB recorded, {:.2} % of a CPU",
                 start.elapsed().as_secs(),
-                limits.time.as_secs(),
-                self::calls(&hits),
+                limits.seconds,
+                calls(&hits),
                 self.recording.bytes() / 1000,
                 100.0 * (probes + reader),
             ));
         }
         bar.finish_and_clear();
         self.known.elapsed = start.elapsed();
-        self.known.reader = processor_time() - first_used;
+        self.reader = processor_time() - first_used;
         Ok(())
     }
 
@@ -247,25 +261,28 @@ impl Run {
     }
 
     /// Switches off the function that was called most since the last look.
-    fn shed(&mut self, before: &[(String, u64, u64)], now: &[(String, u64, u64)], start: Instant) {
-        let before = |name: &str| before.iter().find(|(known, ..)| known == name);
-        let since = |(name, hits, _): &(String, u64, u64)| {
-            hits.saturating_sub(before(name).map_or(0, |(_, hits, _)| *hits))
+    fn shed(&mut self, before: &Hits, now: &Hits, start: Instant) {
+        let since = |name: &str| {
+            let calls = |hits: &Hits| hits.get(name).map_or(0, |hits| hits.0);
+            calls(now).saturating_sub(calls(before))
         };
-        let entries = now.iter().filter(|(name, ..)| !name.ends_with(RETURN));
-        let Some(most) = entries.max_by_key(|entry| since(entry)) else {
+        let Some(name) = now.keys().copied().max_by_key(|name| since(name)) else {
             return;
         };
-        let (name, calls) = (&most.0, since(most));
-        let note = match self.instance.switch_off(name) {
+        let calls_in_a_second = since(name);
+        let after_s = start.elapsed().as_secs_f64();
+        self.known.notes.push(match self.instance.switch_off(name) {
             Ok(()) => format!(
-                "{name} was called {calls} times in a second: because of --max-overhead, its calls \
-                 after {:.1} s are in no sum",
-                start.elapsed().as_secs_f64()
+                "{name} was called {calls_in_a_second} times in a second: because of \
+                 --max-overhead, its calls after {after_s:.1} s are in no sum"
             ),
             Err(error) => format!("{name} cannot be switched off: {error}"),
-        };
-        self.known.notes.push(note);
+        });
+        self.known.left_out.push(LeftOut {
+            name,
+            calls_in_a_second,
+            after_s,
+        });
     }
 
     /// Ends the recording, reads its description, and removes the instance.
@@ -277,13 +294,12 @@ impl Run {
         }
         self.read()?;
         self.cpus.clear();
-        self.known.calls = calls(&hits);
-        self.known.missed = hits.iter().map(|(_, _, missed)| missed).sum();
+        let cost = &mut self.known.cost;
+        cost.calls = calls(&hits);
+        cost.missed_probes = hits.values().map(|(_, missed)| missed).sum();
+        let probes = cost.calls as f64 * cost.pair_ns;
         let elapsed = self.known.elapsed.as_nanos().max(1) as f64;
-        let probes = self.known.calls as f64 * self.known.pair;
-        let reader = self.known.reader.as_nanos() as f64;
-        self.known.overhead = (probes + reader) / elapsed;
-        self.known.refused = std::mem::take(&mut self.instance.refused);
+        cost.share_of_a_cpu = (probes + self.reader.as_nanos() as f64) / elapsed;
         let description = describe(&self.instance.tracefs).context("reading tracefs")?;
         Ok(Measured {
             recording: self.recording,
@@ -293,10 +309,8 @@ impl Run {
     }
 }
 
-/// Returns the number of entries.
-fn calls(hits: &[(String, u64, u64)]) -> u64 {
-    let entries = hits.iter().filter(|(name, ..)| !name.ends_with(RETURN));
-    entries.map(|(_, hits, _)| hits).sum()
+fn calls(hits: &Hits) -> u64 {
+    hits.values().map(|(calls, _)| calls).sum()
 }
 
 fn consoles() -> Vec<u8> {
@@ -316,7 +330,7 @@ fn describe(instance: &Tracefs) -> io::Result<Description> {
         let files = folder.flatten().map(|event| event.path().join("format"));
         Ok(files.filter_map(|file| tracefs::read(&file).ok()).collect())
     };
-    let systems = paths::tracepoints().map(|point| point.system);
+    let systems = paths::tracepoints().map(|(system, _)| system);
     let systems = systems.chain([GROUP]).filter_map(|system| {
         let formats = formats(system).ok()?;
         Some((system.to_owned(), formats))

@@ -11,26 +11,25 @@ mod tracefs;
 mod wrap;
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Seek, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use nostall_figures::table::time;
 use nostall_tracefile::export::Perfetto;
-use nostall_tracefile::graph::{Step, walk};
 use nostall_tracefile::model::{Source, TimeUnit};
 use nostall_tracefile::read::open_dat;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
-use self::calls::Calls;
 use self::holds::Holds;
 use self::live::{Known, Limits, Measured};
 use self::report::Report;
 use self::tracefs::Tracefs;
-use crate::escape::escape_name;
+use crate::escape::{escape_name, json_document};
 use crate::output::{note, to_stdout};
 use crate::trace::input;
+use crate::whole_file;
 
 /// Measure how long consoles, PCI, SPI and pstore hold this machine's CPUs
 ///
@@ -51,20 +50,8 @@ pub struct Args {
           conflicts_with_all = ["seconds", "buffer", "max_overhead", "record", "boot"])]
     file: Option<PathBuf>,
 
-    /// Length of the measurement; Ctrl-C ends it earlier
-    #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    seconds: u64,
-
-    /// Size of the ring of all CPUs in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 16,
-          value_parser = clap::value_parser!(u64).range(1..=4096))]
-    buffer: u64,
-
-    /// Share of a CPU in percent that the measurement may take: above it, the function that is
-    /// called most is left out
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
-    max_overhead: f64,
+    #[command(flatten)]
+    limits: Limits,
 
     /// Keep the records in FILE, a trace.dat that trace-cmd opens
     #[arg(long, value_name = "FILE")]
@@ -131,17 +118,8 @@ pub fn run(args: &Args) -> Result<()> {
     if args.trace_cmd {
         return to_stdout(|out| writeln!(out, "{}", paths::trace_cmd()));
     }
-    ensure!(
-        args.max_overhead > 0.0 && args.max_overhead <= 100.0,
-        "--max-overhead is a percentage above 0, up to 100"
-    );
-    let limits = Limits {
-        time: Duration::from_secs(args.seconds),
-        buffer: args.buffer << 20,
-        overhead: args.max_overhead / 100.0,
-    };
     if args.plan {
-        let changes = Tracefs::find()?.plan(limits.ring(), live::cost_function());
+        let changes = Tracefs::find()?.plan(args.limits.ring(), live::cost_function());
         return to_stdout(|out| {
             let mut changes = changes.iter();
             changes.try_for_each(|change| writeln!(out, "{}", change.shell()))
@@ -150,57 +128,52 @@ pub fn run(args: &Args) -> Result<()> {
     if args.clean {
         let tracefs = Tracefs::find()?;
         let _lock = tracefs::lock(&tracefs)?;
-        let found = tracefs.clean()?;
-        note(format_args!(
-            "{}",
-            match found {
-                true => "the probes and the instance of an earlier run are removed",
-                false => "there was nothing to remove",
-            }
-        ));
+        if boot::is_recorded() {
+            // Another program may have done so already.
+            _ = boot::initcalls_off(&tracefs).make();
+        }
+        match tracefs.clean()? {
+            true => note(format_args!(
+                "the probes and the instance of an earlier run are removed"
+            )),
+            false => note(format_args!("there was nothing to remove")),
+        }
         return Ok(());
     }
-    match &args.file {
-        Some(file) => {
-            let mut source = input::open(file, &input::Options::default())?;
-            summarize(args, &mut *source, None, None).with_context(|| input::name(file))
-        }
-        None if args.boot => of_boot(args),
-        None => {
-            ensure!(
-                !boot::is_recorded() || !Tracefs::find()?.has_probes(),
-                "this boot is recorded: run `nostall stalls --boot`, then `nostall stalls --clean`"
-            );
-            measured(args, live::measure(&limits)?)
-        }
+    for path in [&args.record, &args.perfetto, &args.report_file] {
+        path.as_deref().map_or(Ok(()), ensure_writable)?;
     }
-}
-
-fn of_boot(args: &Args) -> Result<()> {
-    if !boot::is_recorded() {
-        return to_stdout(|out| boot::explain(out));
+    if let Some(file) = &args.file {
+        let mut source = input::open(file, &input::Options::default())?;
+        return summarize(args, &mut *source, None, None).with_context(|| input::name(file));
     }
-    let (boot, mut source) = boot::Boot::read(&Tracefs::find()?)?;
-    summarize(args, &mut source, None, Some(&boot))
+    if !args.boot {
+        ensure!(
+            !boot::is_recorded() || !Tracefs::find()?.has_probes(),
+            "this boot is recorded: run `nostall stalls --boot`, then `nostall stalls --clean`"
+        );
+        return measured(args, live::measure(&args.limits)?);
+    }
+    if boot::is_recorded() {
+        let (boot, mut source) = boot::Boot::read(&Tracefs::find()?)?;
+        return summarize(args, &mut source, None, Some(&boot));
+    }
+    to_stdout(|out| out.write_all(boot::explain().as_bytes()))
 }
 
 /// Reports on a measurement, and keeps its recording.
 fn measured(args: &Args, measured: Measured) -> Result<()> {
-    let Measured {
-        recording,
-        description,
-        known,
-    } = measured;
     let mut dat = tempfile::tempfile().context("a temporary file")?;
-    recording
-        .write(&description, &mut BufWriter::new(&mut dat))
+    measured
+        .recording
+        .write(&measured.description, &mut BufWriter::new(&mut dat))
         .context("a temporary file")?;
     dat.rewind()?;
     let mut source = open_dat(BufReader::new(dat.try_clone()?))?;
-    let reported = summarize(args, &mut source, Some(&known), None);
+    let reported = summarize(args, &mut source, Some(&measured.known), None);
     if let Some(path) = &args.record {
         dat.rewind()?;
-        write(path, |out| std::io::copy(&mut dat, out).map(drop))?;
+        write(path, |out| io::copy(&mut dat, out).map(drop))?;
     }
     reported
 }
@@ -212,113 +185,104 @@ fn summarize(
     known: Option<&Known>,
     boot: Option<&boot::Boot>,
 ) -> Result<()> {
-    let mut holds = Holds::default();
+    let mut holds = Holds::new(boot.and_then(|boot| boot.init));
     let mut perfetto = args.perfetto.as_ref().map(|_| Perfetto::new(Vec::new()));
-    let mut calls = Calls::new(source);
-    let mut before_init = 0_u64;
-    walk(&mut calls, |catalog, step| -> Result<()> {
+    let catalog = calls::walk(source, |catalog, step| -> Result<()> {
         holds.step(catalog, &step);
-        if let (Step::Leave(slice), Some(init)) = (&step, boot.and_then(|boot| boot.init)) {
-            let name = slice.function.map_or("", |name| catalog.text(name));
-            if name == "console_unlock" && slice.end.is_some_and(|end| end <= init) {
-                before_init = before_init.saturating_add(slice.duration.unwrap_or(0));
-            }
-        }
         if let Some(perfetto) = &mut perfetto {
             perfetto.step(catalog, &step)?;
         }
         Ok(())
     })?;
     ensure!(
-        calls.unit() == TimeUnit::Nanoseconds,
+        source.unit() == TimeUnit::Nanoseconds,
         "the trace's clock has an unknown rate: record with `-C mono`"
     );
-    let mut notes = calls.notes().to_vec();
-    notes.extend(known.into_iter().flat_map(|known| known.notes.clone()));
+    ensure!(
+        known.is_some() || holds.span.is_some(),
+        match boot {
+            Some(_) =>
+                "this boot was recorded, but its records are gone (--clean, or another trace)",
+            None => {
+                "the trace has no call of a function that this command knows: `nostall stalls \
+                 --trace-cmd` prints a command that records them"
+            }
+        }
+    );
+    let mut notes = source.notes().to_vec();
     let (first, last) = holds.span.unwrap_or((0, 0));
-    let mut elapsed = known.map_or(last - first, |known| known.elapsed.as_nanos() as u64);
-    if let Some(boot) = boot {
-        elapsed = last;
-        notes.push(boot.before(first));
-        if let Some(init) = boot.init {
-            notes.push(format!(
-                "Until the first program started, at {:.3} s, tasks printed for {:.3} s: {:.1} % \
-                 of the kernel's boot.",
-                init as f64 / 1e9,
-                before_init as f64 / 1e9,
-                100.0 * before_init as f64 / init.max(1) as f64
-            ));
-        }
-    }
-    if known.is_none() {
-        ensure!(
-            holds.span.is_some(),
-            "the trace has no call of a function that this command knows: `nostall stalls \
-             --trace-cmd` prints a command that records them"
-        );
-    }
-    if known.is_none() && boot.is_none() {
-        let elapsed = time(elapsed as f64);
-        notes.push(format!(
-            "Shares are of the {elapsed} from the first to the last of these calls."
-        ));
-    }
-    let mut report = Report {
-        holds: &holds,
-        catalog: calls.catalog(),
-        notes: &notes,
-        known,
-        elapsed,
-        is_private: false,
+    let elapsed = match (known, boot) {
+        (Some(known), _) => known.elapsed.as_nanos() as u64,
+        (None, Some(_)) => last,
+        (None, None) => last - first,
     };
-    match args.json {
-        true => {
-            let json = report.json()?;
-            to_stdout(|out| out.write_all(json.as_bytes()))?;
-        }
-        false => to_stdout(|out| report.text(out))?,
+    match (known, boot) {
+        (Some(known), _) => notes.extend_from_slice(&known.notes),
+        (None, Some(boot)) => notes.extend(boot.notes(first, holds.before_init)),
+        (None, None) => notes.push(format!(
+            "Shares are of the {} from the first to the last of these calls.",
+            time(elapsed as f64)
+        )),
     }
+    let report = |is_private| {
+        let task = |task| report::task(&catalog, task, is_private);
+        Report::new(&holds, elapsed, known, &notes, task)
+    };
+    let text = match args.json {
+        true => json_document(&report(false))?,
+        false => report(false).text(),
+    };
+    to_stdout(|out| out.write_all(text.as_bytes()))?;
     if let (Some(path), Some(perfetto)) = (&args.perfetto, perfetto) {
         let bytes = perfetto.finish()?;
         write(path, |out| out.write_all(&bytes))?;
     }
     if let Some(path) = &args.report_file {
-        report.is_private = true;
-        write(path, |out| {
-            // A trace from elsewhere tells nothing of this machine.
-            if known.is_some() || boot.is_some() {
-                writeln!(out, "nostall {}, {}", env!("CARGO_PKG_VERSION"), machine())?;
-                writeln!(out, "{}", consoles())?;
-            }
-            report.text(out)
-        })?;
+        // A trace from elsewhere tells nothing of this machine.
+        let machine = (known.is_some() || boot.is_some()).then(machine);
+        let text = machine.unwrap_or_default() + &report(true).text();
+        write(path, |out| out.write_all(text.as_bytes()))?;
     }
     Ok(())
 }
 
+/// Refuses a file that cannot be written at the end.
+fn ensure_writable(path: &Path) -> Result<()> {
+    let place = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(Errno::ISDIR),
+        Ok(there) if !there.is_file() => access(path, Access::WRITE_OK),
+        // The dot refuses a file in the place of the folder.
+        _ => access(whole_file::folder(path).join("."), Access::WRITE_OK),
+    };
+    place.map_err(Error::from).with_context(|| shown(path))
+}
+
 /// Writes a file, which is complete or as before. A device or a pipe stays, and is written to.
-fn write(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<()> {
+fn write(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let written = || -> Result<()> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Ok(write(&mut File::options().write(true).open(path)?)?);
         }
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let mut builder = tempfile::Builder::new();
-        builder.permissions(fs::Permissions::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let mut file = whole_file::new(path)?;
         write(file.as_file_mut())?;
         file.persist(path)?;
         Ok(())
     };
-    written().with_context(|| escape_name(&path.to_string_lossy()))
+    written().with_context(|| shown(path))
 }
 
-/// Returns release and processor of the running kernel.
+fn shown(path: &Path) -> String {
+    escape_name(&path.to_string_lossy())
+}
+
+/// Returns release, processor and consoles of this machine, as the head of a report to be sent.
 fn machine() -> String {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Linux {}, {}", release.trim(), std::env::consts::ARCH)
-}
-
-fn consoles() -> String {
-    fs::read_to_string("/proc/consoles").unwrap_or_default()
+    let read = |file| fs::read_to_string(file).unwrap_or_default();
+    format!(
+        "nostall {}, Linux {}, {}\n{}\n",
+        env!("CARGO_PKG_VERSION"),
+        read("/proc/sys/kernel/osrelease").trim(),
+        std::env::consts::ARCH,
+        read("/proc/consoles")
+    )
 }

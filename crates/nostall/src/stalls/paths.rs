@@ -15,8 +15,8 @@ pub struct Path {
     pub title: &'static str,
     /// Functions of Linux. From entry to return, a call holds its task. A kernel has some of them.
     pub functions: &'static [Function],
-    /// A tracepoint, which is counted.
-    pub tracepoint: Option<Tracepoint>,
+    /// System and name of a tracepoint, which is counted.
+    pub tracepoint: Option<(&'static str, &'static str)>,
     /// Means against it, with the source.
     pub remedy: &'static str,
 }
@@ -29,14 +29,7 @@ pub struct Function {
     pub bytes: &'static str,
 }
 
-/// A tracepoint that is counted.
-#[derive(Debug)]
-pub struct Tracepoint {
-    pub system: &'static str,
-    pub name: &'static str,
-}
-
-const fn function(name: &'static str) -> Function {
+const fn plain(name: &'static str) -> Function {
     Function { name, bytes: "" }
 }
 
@@ -52,19 +45,24 @@ const fn nbcon(name: &'static str) -> Function {
     Function { name, bytes }
 }
 
-const fn path(name: &'static str, title: &'static str, functions: &'static [Function]) -> Path {
+const fn path(name: &'static str, title: &'static str) -> Path {
     Path {
         name,
         title,
-        functions,
+        functions: &[],
         tracepoint: None,
         remedy: "",
     }
 }
 
 impl Path {
-    const fn with_tracepoint(mut self, system: &'static str, name: &'static str) -> Self {
-        self.tracepoint = Some(Tracepoint { system, name });
+    const fn of(mut self, functions: &'static [Function]) -> Self {
+        self.functions = functions;
+        self
+    }
+
+    const fn counting(mut self, system: &'static str, name: &'static str) -> Self {
+        self.tracepoint = Some((system, name));
         self
     }
 
@@ -76,118 +74,78 @@ impl Path {
     /// Returns the names of all parts that are traced.
     pub fn parts(&self) -> impl Iterator<Item = &'static str> {
         let functions = self.functions.iter().map(|function| function.name);
-        functions.chain(self.tracepoint.iter().map(|point| point.name))
+        functions.chain(self.tracepoint.map(|(_, name)| name))
     }
 }
 
+/// The path on which printk's caller prints, in [`PATHS`].
+pub const CONSOLE: usize = 0;
+
 /// All paths, in the order of the report.
 pub const PATHS: &[Path] = &[
-    path(
-        "console",
-        "console: task prints",
-        &[function("console_unlock")],
-    )
-    .mended_by("a lower `loglevel`, and what `nostall stalls check` says of each console"),
-    path(
-        "console_8250",
-        "8250 driver",
-        &[writer("univ8250_console_write")],
-    ),
-    path(
-        "console_8250_atomic",
-        "8250 driver, nbcon",
-        &[nbcon("univ8250_console_write_atomic")],
-    ),
-    path(
-        "console_8250_thread",
-        "8250 thread",
-        &[nbcon("univ8250_console_write_thread")],
-    ),
-    path(
-        "console_pl011",
-        "PL011 driver",
-        &[
-            writer("pl011_console_write"),
-            nbcon("pl011_console_write_atomic"),
-            nbcon("pl011_console_write_thread"),
-        ],
-    ),
-    path(
-        "console_vt",
-        "screen driver (tty0)",
-        &[writer("vt_console_print")],
-    ),
-    path("console_hvc", "hvc driver", &[writer("hvc_console_print")]),
-    path(
-        "console_net",
-        "netconsole driver",
-        &[writer("write_msg"), writer("write_ext_msg")],
-    ),
-    path(
-        "console_pstore",
-        "pstore console",
-        &[writer("pstore_console_write")],
-    ),
-    path(
-        "console_handed_over",
-        "waited for the printer",
-        &[function("console_trylock_spinning")],
-    ),
-    path(
-        "uart_interrupt",
-        "UART interrupt",
-        &[function("serial8250_interrupt"), function("pl011_int")],
-    )
-    .mended_by("a port with a larger FIFO or DMA, or hvc or virtio in a guest"),
-    path(
-        "pci_ports",
-        "PCI configuration, ports",
-        &[function("pci_conf1_read"), function("pci_conf1_write")],
-    )
-    .mended_by(
-        "in a guest, two exits an access: a machine with ECAM (QEMU's q35) needs one for \
-                 extended registers; see `nostall stalls check`",
-    ),
-    path(
-        "pci_memory",
-        "PCI configuration, memory",
-        &[
-            function("pci_mmcfg_read"),
-            function("pci_mmcfg_write"),
-            function("pci_generic_config_read"),
-            function("pci_generic_config_write"),
-        ],
-    )
-    .mended_by("in a guest, one exit an access: a VMM can map the registers (nostall-devices)"),
-    path(
-        "spi_message",
-        "SPI: caller of a message",
-        &[function("spi_sync")],
-    )
-    .mended_by("`nostall spi bench` measures the bus"),
-    path(
-        "spi_worker",
-        "SPI: worker runs",
-        &[function("spi_pump_messages")],
-    )
-    .mended_by("Linux 6.1 or newer, in which the caller drives an idle bus"),
-    path("spi_idle", "SPI: worker idles the bus", &[])
-        .with_tracepoint("spi", "spi_controller_idle"),
-    path(
-        "pstore",
-        "pstore: record",
-        &[function("pstore_dump"), function("write_pmsg")],
-    ),
+    path("console", "console: task prints")
+        .of(&[plain("console_unlock")])
+        .mended_by("a lower `loglevel`, and what `nostall stalls check` says of each console"),
+    path("console_8250", "8250 driver").of(&[writer("univ8250_console_write")]),
+    path("console_8250_atomic", "8250 driver, nbcon").of(&[nbcon("univ8250_console_write_atomic")]),
+    path("console_8250_thread", "8250 thread").of(&[nbcon("univ8250_console_write_thread")]),
+    path("console_pl011", "PL011 driver").of(&[
+        writer("pl011_console_write"),
+        nbcon("pl011_console_write_atomic"),
+        nbcon("pl011_console_write_thread"),
+    ]),
+    path("console_vt", "screen driver (tty0)").of(&[writer("vt_console_print")]),
+    path("console_hvc", "hvc driver").of(&[writer("hvc_console_print")]),
+    path("console_net", "netconsole driver").of(&[writer("write_msg"), writer("write_ext_msg")]),
+    path("console_pstore", "pstore console").of(&[writer("pstore_console_write")]),
+    path("console_handed_over", "waited for the printer").of(&[plain("console_trylock_spinning")]),
+    path("uart_interrupt", "UART interrupt")
+        .of(&[plain("serial8250_interrupt"), plain("pl011_int")])
+        .mended_by("a port with a larger FIFO or DMA, or hvc or virtio in a guest"),
+    path("pci_ports", "PCI configuration, ports")
+        .of(&[plain("pci_conf1_read"), plain("pci_conf1_write")])
+        .mended_by(
+            "in a guest, two exits an access: a machine with ECAM (QEMU's q35) needs one for \
+             extended registers; see `nostall stalls check`",
+        ),
+    path("pci_memory", "PCI configuration, memory")
+        .of(&[
+            plain("pci_mmcfg_read"),
+            plain("pci_mmcfg_write"),
+            plain("pci_generic_config_read"),
+            plain("pci_generic_config_write"),
+        ])
+        .mended_by("in a guest, one exit an access: a VMM can map the registers (nostall-devices)"),
+    path("spi_message", "SPI: caller of a message")
+        .of(&[plain("spi_sync")])
+        .mended_by("`nostall spi bench` measures the bus"),
+    path("spi_worker", "SPI: worker runs")
+        .of(&[plain("spi_pump_messages")])
+        .mended_by("Linux 6.0 or newer, in which the caller drives an idle bus"),
+    path("spi_idle", "SPI: worker idles the bus").counting("spi", "spi_controller_idle"),
+    path("pstore", "pstore: record").of(&[plain("pstore_dump"), plain("write_pmsg")]),
 ];
+
+/// Returns the path that has this function or tracepoint, as its number in [`PATHS`].
+pub fn number(part: &str) -> Option<usize> {
+    PATHS
+        .iter()
+        .position(|path| path.parts().any(|name| name == part))
+}
 
 /// Returns all probed functions.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     PATHS.iter().flat_map(|path| path.functions)
 }
 
-/// Returns all tracepoints.
-pub fn tracepoints() -> impl Iterator<Item = &'static Tracepoint> {
-    PATHS.iter().filter_map(|path| path.tracepoint.as_ref())
+/// Returns the probed function of that name.
+pub fn function(name: &str) -> Option<&'static Function> {
+    functions().find(|function| function.name == name)
+}
+
+/// Returns all tracepoints, each with its system.
+pub fn tracepoints() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PATHS.iter().filter_map(|path| path.tracepoint)
 }
 
 /// Returns the line of a shell that makes a trace of these paths with trace-cmd, without nostall.

@@ -1,6 +1,6 @@
 //! Linux's tracefs: an instance and probes of the command's own.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use serde::Serialize;
 
-use super::paths::{self, GROUP, RETURN};
+use super::paths::{self, Function, GROUP, RETURN};
 
 /// Places of tracefs.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -27,10 +28,17 @@ pub enum Change {
 }
 
 impl Change {
-    fn make(&self) -> io::Result<()> {
+    /// Makes the change.
+    ///
+    /// # Errors
+    ///
+    /// Errors of tracefs.
+    pub fn make(&self) -> io::Result<()> {
         match self {
             Self::MakeFolder(path) => fs::create_dir(path),
-            Self::Set(path, text) => write(OpenOptions::new().write(true), path, text),
+            Self::Set(path, text) => {
+                write(OpenOptions::new().write(true).truncate(true), path, text)
+            }
             Self::Add(path, text) => write(OpenOptions::new().append(true), path, text),
             Self::RemoveFolder(path) => fs::remove_dir(path),
         }
@@ -73,8 +81,15 @@ pub struct Tracefs {
     root: PathBuf,
 }
 
-/// Probes that this kernel refused, with the reason.
-pub type Refused = Vec<(&'static str, String)>;
+/// A function or a tracepoint that this kernel does not show, with the reason.
+#[derive(Clone, Serialize)]
+pub struct Refused {
+    pub name: &'static str,
+    pub reason: String,
+}
+
+/// Number of calls of each probed function, and of those that its probes missed.
+pub type Hits = BTreeMap<&'static str, (u64, u64)>;
 
 impl Tracefs {
     /// Finds tracefs.
@@ -108,61 +123,58 @@ impl Tracefs {
         self.root.join("instances").join(GROUP).join(name)
     }
 
-    pub fn event(&self, system: &str, name: &str, file: &str) -> PathBuf {
-        self.own("events").join(system).join(name).join(file)
-    }
-
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         read(&self.path(name))
     }
 
-    /// Returns the changes that make the instance. `kib` is the buffer's size for each CPU.
-    fn instance(&self, kib: u64) -> [Change; 3] {
+    /// Returns the changes that make the instance.
+    fn instance(&self) -> [Change; 2] {
         [
             Change::MakeFolder(self.own("")),
-            Change::Set(self.own("buffer_size_kb"), kib.to_string()),
             // This clock is the same on all CPUs, and does not jump.
             Change::Set(self.own("trace_clock"), "mono".to_owned()),
         ]
     }
 
+    /// Returns the changes that set the ring's size for each CPU, and empty it. Before the first
+    /// event is switched on, the change of the size would keep Linux 6.1's own ring at 7 KiB.
+    fn ring(&self, kib: u64) -> [Change; 2] {
+        [
+            Change::Set(self.own("buffer_size_kb"), kib.to_string()),
+            Change::Set(self.own("trace"), String::new()),
+        ]
+    }
+
+    fn switch(&self, system: &str, event: &str, is_on: bool) -> Change {
+        let file = format!("events/{system}/{event}/enable");
+        Change::Set(self.own(&file), u8::from(is_on).to_string())
+    }
+
     /// Returns the changes that define and switch on the probes of a function.
-    pub fn probe(&self, event: &str, function: &str, bytes: &str) -> [Change; 4] {
-        let probes = self.path("kprobe_events");
-        let enable = |event: &str| self.event(GROUP, event, "enable");
+    fn probe(&self, event: &str, function: &str, bytes: &str) -> [Change; 4] {
+        let add = |probe| Change::Add(self.path("kprobe_events"), probe);
         let fetch = match bytes {
             "" => String::new(),
             bytes => format!(" bytes={bytes}:u32"),
         };
-        let on = || "1".to_owned();
         [
-            Change::Add(
-                probes.clone(),
-                format!("p:{GROUP}/{event} {function}{fetch}"),
-            ),
-            Change::Add(probes, format!("r:{GROUP}/{event}{RETURN} {function}")),
-            Change::Set(enable(&format!("{event}{RETURN}")), on()),
-            Change::Set(enable(event), on()),
+            add(format!("p:{GROUP}/{event} {function}{fetch}")),
+            add(format!("r:{GROUP}/{event}{RETURN} {function}")),
+            self.switch(GROUP, &format!("{event}{RETURN}"), true),
+            self.switch(GROUP, event, true),
         ]
-    }
-
-    fn tracepoint(&self, point: &paths::Tracepoint) -> Change {
-        let enable = self.event(point.system, point.name, "enable");
-        Change::Set(enable, "1".to_owned())
     }
 
     /// Returns all changes of a measurement.
     pub fn plan(&self, kib: u64, cost: &str) -> Vec<Change> {
-        let mut changes = self.instance(kib).to_vec();
+        let mut changes = self.instance().to_vec();
         changes.extend(self.probe(COST, cost, ""));
         changes.extend(self.off(COST));
-        changes.push(Change::Set(self.own("trace"), String::new()));
+        changes.extend(self.ring(kib));
         for function in paths::functions() {
             changes.extend(self.probe(function.name, function.name, function.bytes));
         }
-        for point in paths::tracepoints() {
-            changes.push(self.tracepoint(point));
-        }
+        changes.extend(paths::tracepoints().map(|(system, name)| self.switch(system, name, true)));
         changes.extend(paths::functions().flat_map(|function| self.off(function.name)));
         changes.push(Change::RemoveFolder(self.own("")));
         changes.push(self.boot_off());
@@ -174,16 +186,13 @@ impl Tracefs {
     }
 
     fn boot_off(&self) -> Change {
-        let enable = self.path("events").join(GROUP).join("enable");
-        Change::Set(enable, "0".to_owned())
+        let enable = format!("events/{GROUP}/enable");
+        Change::Set(self.path(&enable), "0".to_owned())
     }
 
     /// Returns the changes that switch off the probes of a function.
     fn off(&self, event: &str) -> [Change; 2] {
-        ["", RETURN].map(|end| {
-            let enable = self.event(GROUP, &format!("{event}{end}"), "enable");
-            Change::Set(enable, "0".to_owned())
-        })
+        ["", RETURN].map(|end| self.switch(GROUP, &format!("{event}{end}"), false))
     }
 
     fn removal(&self, event: &str) -> Change {
@@ -241,10 +250,6 @@ fn own(line: &str) -> Option<&str> {
 #[derive(Debug)]
 pub struct Instance {
     pub tracefs: Tracefs,
-    /// Probes that could not be made.
-    pub refused: Refused,
-    /// Names of the paths' functions that this kernel has.
-    symbols: HashSet<String>,
     /// Tells another run of the command that this one is alive.
     _lock: File,
 }
@@ -255,61 +260,74 @@ impl Instance {
     /// # Errors
     ///
     /// If another run measures, or a change is refused.
-    pub fn new(tracefs: Tracefs, kib: u64) -> Result<Self> {
+    pub fn new(tracefs: Tracefs) -> Result<Self> {
         let lock = lock(&tracefs)?;
         tracefs
             .clean()
             .context("removing what an earlier run left")?;
         let instance = Self {
             tracefs,
-            refused: Vec::new(),
-            symbols: symbols(),
             _lock: lock,
         };
-        for change in instance.tracefs.instance(kib) {
+        for change in instance.tracefs.instance() {
             change.make().with_context(|| refusal(&change))?;
         }
         Ok(instance)
     }
 
-    /// Switches on a function's probes. A refusal is kept.
-    pub fn probe(&mut self, event: &'static str, function: &str, bytes: &str) -> bool {
-        let probe = |bytes| {
+    /// Switches on a function's probes.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn switch_on(&self, event: &str, function: &str, bytes: &str) -> io::Result<()> {
+        let make = |bytes| {
             let changes = self.tracefs.probe(event, function, bytes);
             changes.iter().try_for_each(Change::make)
         };
-        // Kernels without BTF do not know an argument by its name.
-        let made = match probe(bytes) {
-            Err(_) if !bytes.is_empty() => probe(""),
+        match make(bytes) {
+            // Kernels without BTF do not know an argument by its name.
+            Err(_) if !bytes.is_empty() => make(""),
             made => made,
-        };
-        if let Err(error) = &made {
-            let reason = match self.symbols.contains(function) {
-                true => reason(error),
-                false => {
-                    "this kernel has no such function (its driver is missing, or it was inlined)"
-                        .to_owned()
-                }
-            };
-            self.refused.push((event, reason));
         }
-        made.is_ok()
     }
 
-    /// Switches on all probes and tracepoints.
-    pub fn probe_all(&mut self) {
-        for function in paths::functions() {
-            self.probe(function.name, function.name, function.bytes);
+    /// Sets the ring's size, and switches on all probes and tracepoints. Returns the refused ones.
+    ///
+    /// # Errors
+    ///
+    /// If all are refused.
+    pub fn switch_all_on(&self, kib: u64) -> Result<Vec<Refused>> {
+        for change in self.tracefs.ring(kib) {
+            change.make().with_context(|| refusal(&change))?;
         }
-        for point in paths::tracepoints() {
-            if let Err(error) = self.tracefs.tracepoint(point).make() {
-                let reason = match error.kind() {
-                    ErrorKind::NotFound => "this kernel has no such tracepoint".to_owned(),
-                    _ => error.to_string(),
-                };
-                self.refused.push((point.name, reason));
-            }
-        }
+        let symbols = symbols();
+        let probes = paths::functions().map(|Function { name, bytes }| {
+            let made = self.switch_on(name, name, bytes);
+            (
+                *name,
+                made.map_err(|error| reason(&error, symbols.contains(name))),
+            )
+        });
+        let tracepoints = paths::tracepoints().map(|(system, name)| {
+            let made = self.tracefs.switch(system, name, true).make();
+            let reason = |error: io::Error| match error.kind() {
+                ErrorKind::NotFound => "this kernel has no such tracepoint".to_owned(),
+                _ => error.to_string(),
+            };
+            (name, made.map_err(reason))
+        });
+        let all: Vec<_> = probes.chain(tracepoints).collect();
+        ensure!(
+            all.iter().any(|(_, made)| made.is_ok()),
+            "this kernel has none of the probed functions, or it has no kprobes \
+             (CONFIG_KPROBE_EVENTS): record with trace-cmd, as `nostall stalls --trace-cmd` prints"
+        );
+        let refused = all.into_iter().filter_map(|(name, made)| {
+            let reason = made.err()?;
+            Some(Refused { name, reason })
+        });
+        Ok(refused.collect())
     }
 
     /// Switches off a function's probes.
@@ -319,15 +337,6 @@ impl Instance {
     /// Errors of tracefs.
     pub fn switch_off(&self, event: &str) -> io::Result<()> {
         self.tracefs.off(event).iter().try_for_each(Change::make)
-    }
-
-    /// Drops all records.
-    ///
-    /// # Errors
-    ///
-    /// Errors of tracefs.
-    pub fn clear(&self) -> io::Result<()> {
-        File::create(self.tracefs.own("trace")).map(drop)
     }
 
     /// Opens the pages of each CPU, for reads that do not wait.
@@ -343,34 +352,33 @@ impl Instance {
             let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
             if let Some(cpu) = number.and_then(|number| number.parse().ok()) {
                 let flags = OFlags::NONBLOCK.bits() as i32;
-                let path = entry.path().join("trace_pipe_raw");
-                let file = OpenOptions::new()
-                    .read(true)
-                    .custom_flags(flags)
-                    .open(path)?;
-                cpus.push((cpu, file));
+                let mut options = OpenOptions::new();
+                let options = options.read(true).custom_flags(flags);
+                cpus.push((cpu, options.open(entry.path().join("trace_pipe_raw"))?));
             }
         }
         cpus.sort_by_key(|(cpu, _)| *cpu);
         Ok(cpus)
     }
 
-    /// Returns the hits and the misses of each event of the command's.
-    pub fn hits(&self) -> Vec<(String, u64, u64)> {
+    /// Returns the calls and the misses of each probed function.
+    pub fn hits(&self) -> Hits {
         let profile = self.tracefs.read("kprobe_profile").unwrap_or_default();
-        let profile = String::from_utf8_lossy(&profile);
-        let line = |line: &str| {
+        let mut all = Hits::new();
+        for line in String::from_utf8_lossy(&profile).lines() {
             let mut words = line.split_whitespace();
-            let name = words.next()?.to_owned();
-            let mut number = || words.next()?.parse().ok();
-            Some((name, number()?, number()?))
-        };
-        let known = |name: &str| {
-            let name = name.strip_suffix(RETURN).unwrap_or(name);
-            paths::functions().any(|function| function.name == name)
-        };
-        let lines = profile.lines().filter_map(line);
-        lines.filter(|(name, ..)| known(name)).collect()
+            let event = words.next().unwrap_or_default();
+            let mut number = || words.next()?.parse::<u64>().ok();
+            let (hits, missed) = (number().unwrap_or(0), number().unwrap_or(0));
+            let name = event.strip_suffix(RETURN).unwrap_or(event);
+            if let Some(function) = paths::function(name) {
+                let known = all.entry(function.name).or_default();
+                // A call is counted at its entry.
+                known.0 += if event == name { hits } else { 0 };
+                known.1 += missed;
+            }
+        }
+        all
     }
 
     /// Returns whether the instance still records.
@@ -389,15 +397,14 @@ impl Drop for Instance {
     }
 }
 
-/// Returns the paths' functions that the kernel and its modules have.
-pub fn symbols() -> HashSet<String> {
+/// Returns the names of the paths' functions that the kernel and its modules have.
+pub fn symbols() -> HashSet<&'static str> {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let names = symbols
         .lines()
         .filter_map(|line| line.split_whitespace().nth(2));
-    let used: HashSet<_> = paths::functions().map(|function| function.name).collect();
-    let has = names.filter(|name| used.contains(name));
-    has.map(str::to_owned).collect()
+    let functions = names.filter_map(paths::function);
+    functions.map(|function| function.name).collect()
 }
 
 /// Locks tracefs's folder, which stays while runs of the command make and remove the instance.
@@ -421,11 +428,14 @@ fn refusal(change: &Change) -> String {
     )
 }
 
-/// Reason for which a kernel refuses a probe.
-fn reason(error: &io::Error) -> String {
+/// Returns the reason for which a kernel refuses the probe of a function that it has or not.
+fn reason(error: &io::Error, has_function: bool) -> String {
     match error.kind() {
+        _ if !has_function => {
+            "this kernel has no such function (its driver is missing, or it was inlined)".to_owned()
+        }
         ErrorKind::AddrNotAvailable => "this kernel has several functions of that name".to_owned(),
-        ErrorKind::PermissionDenied => "not permitted: the kernel is locked down".to_owned(),
+        ErrorKind::PermissionDenied => "the kernel is locked down".to_owned(),
         _ => format!("the kernel refuses a probe there: {error}"),
     }
 }

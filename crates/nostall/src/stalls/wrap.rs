@@ -1,7 +1,5 @@
 //! Paragraphs in lines of at most 79 columns.
 
-use std::io::{self, Write};
-
 const COLUMNS: usize = 79;
 
 /// Adds a paragraph with these indents of its first line and the others. Words that are longer than
@@ -25,15 +23,4 @@ pub fn wrap(text: &mut String, first: usize, others: usize, paragraph: &str) {
         }
     }
     *text += &format!("{line}\n");
-}
-
-/// Writes a paragraph, with this indent of all lines but the first.
-///
-/// # Errors
-///
-/// Fails as `out` does.
-pub fn wrapped(out: &mut dyn Write, others: usize, paragraph: &str) -> io::Result<()> {
-    let mut text = String::new();
-    wrap(&mut text, 0, others, paragraph);
-    out.write_all(text.as_bytes())
 }

@@ -14,6 +14,7 @@ use super::input;
 use super::watched::Watched;
 use crate::escape::escape_name;
 use crate::output::note;
+use crate::whole_file;
 
 /// Convert a trace for another tool: Perfetto, uftrace, trace-cmd, a flame graph
 ///
@@ -132,23 +133,9 @@ fn refuse(args: &Args, shown: &str) -> Result<()> {
     Ok(())
 }
 
-fn parent(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    parent.unwrap_or(Path::new("."))
-}
-
-fn temporary() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".nostall-");
-    builder
-}
-
 /// Writes a temporary file, and renames it to OUT at the end.
 fn file(args: &Args, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let mut builder = temporary();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(parent(&args.out))?;
+    let mut file = whole_file::new(&args.out)?;
     let mut out = BufWriter::new(file.as_file_mut());
     write(&mut out)?;
     out.into_inner().map_err(|error| error.into_error())?;
@@ -161,10 +148,10 @@ fn file(args: &Args, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result
 
 /// Writes a temporary directory, and renames it to OUT at the end.
 fn folder(args: &Args, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let mut builder = temporary();
+    let mut builder = whole_file::temporary();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-    let folder = builder.tempdir_in(parent(&args.out))?;
+    let folder = builder.tempdir_in(whole_file::folder(&args.out))?;
     write(folder.path())?;
     match args.out.symlink_metadata() {
         Ok(there) if args.force && there.is_dir() => fs::remove_dir_all(&args.out)?,

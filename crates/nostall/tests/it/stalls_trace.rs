@@ -190,6 +190,20 @@ fn options_that_measure_do_not_go_with_a_file() {
     }
 }
 
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_measurement() {
+    for (option, path) in [
+        ("--record", "/nonexistent/x"),
+        ("--perfetto", "/dev/null/x"),
+        ("--report-file", "/"),
+    ] {
+        let output = nostall().args(["stalls", option, path]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(error.starts_with(&format!("nostall: {path}: ")), "{error}");
+    }
+}
+
 /// Returns the report of events of probes: microseconds, task, event.
 fn probes(events: &[(u64, u32, &str)]) -> Value {
     let line = |(time, task, event): &(u64, u32, &str)| {

@@ -5,12 +5,9 @@
 
 use super::machine::Machine;
 use super::printed::Printed;
-use super::report::{Finding, Remedy, Verdict};
+use super::report::{Finding, Verdict};
 use super::serial::Port;
 use super::system::System;
-
-/// Consoles that are examined, at most.
-const MOST: usize = 32;
 
 /// An enabled console.
 struct Console<'a> {
@@ -39,7 +36,7 @@ pub fn examine(system: &System, machine: &Machine) -> Vec<Finding> {
         let reason = "/proc/consoles cannot be read.";
         return vec![Finding::new("console", Verdict::Unknown, reason)];
     };
-    let consoles: Vec<_> = list.lines().filter_map(Console::parse).take(MOST).collect();
+    let consoles: Vec<_> = list.lines().filter_map(Console::parse).collect();
     if consoles.is_empty() {
         let reason = "No console is enabled: the kernel prints nowhere.";
         return vec![Finding::new("console", Verdict::Absent, reason)];
@@ -63,13 +60,12 @@ pub fn examine(system: &System, machine: &Machine) -> Vec<Finding> {
 fn boot(console: &Console) -> Finding {
     let reason = "A boot console (earlycon) that stayed: it prints every message again, byte by \
                   byte, while its caller waits.";
-    Finding::new(path(console), Verdict::Stalls, reason).with(Remedy::new(
-        5,
-        "Take keep_bootcon from the kernel's command line.",
-        &[],
-        "messages between the end of the boot console and the start of the real one.",
-        "Linux 6.12, register_console (kernel/printk/printk.c).",
-    ))
+    let mut finding = Finding::new(path(console), Verdict::Stalls, reason);
+    finding
+        .mend(5, "Take keep_bootcon from the kernel's command line.")
+        .but("messages between the end of the boot console and the start of the real one.")
+        .source("Linux 6.12, register_console (kernel/printk/printk.c).");
+    finding
 }
 
 /// A console that is no serial line.
@@ -77,36 +73,36 @@ fn other(console: &Console, machine: &Machine, backend: Option<&str>) -> Finding
     let index = |c: char| c == '-' || c.is_ascii_digit();
     let prefix = console.name.trim_end_matches(index);
     let (verdict, reason) = match prefix {
-        _ if console.is("tty") => (
-            Verdict::Unknown,
-            "The screen's text console. Drawing a line is work of printk's caller; its time on \
-             this machine is not known.",
-        ),
         "hvc" if machine.is_guest == Some(true) => (
             Verdict::Costs,
             "The hypervisor's console. printk's caller hands over 16 bytes at a time and waits \
              until the host has them: at most one exit for each 16 bytes.",
         ),
-        "hvc" => (
-            Verdict::Unknown,
-            "A console of a hypervisor or of firmware. printk's caller hands over 16 bytes at a \
-             time; the time of that is not known.",
-        ),
-        "netcon" | "netcon_ext" => (
-            Verdict::Unknown,
-            "The network console. Its time depends on the network card's driver, and is not known.",
-        ),
-        name if backend == Some(name) => (
-            Verdict::Unknown,
-            "pstore's console: each message is stored for the next boot. In RAM (ramoops) no \
-             device is waited for; the time of other backends is not known.",
-        ),
-        _ => (
-            Verdict::Unknown,
-            "A console of a driver that nostall does not know.",
-        ),
+        _ => (Verdict::Unknown, unknown(console, prefix, backend)),
     };
     Finding::new(path(console), verdict, reason)
+}
+
+/// Describes a console whose time depends on a driver that is not examined.
+fn unknown(console: &Console, prefix: &str, backend: Option<&str>) -> &'static str {
+    match prefix {
+        _ if console.is("tty") => {
+            "The screen's text console. Drawing a line is work of printk's caller; its time on \
+             this machine is not known."
+        }
+        "hvc" => {
+            "A console of a hypervisor or of firmware. printk's caller hands over 16 bytes at a \
+             time; the time of that is not known."
+        }
+        "netcon" | "netcon_ext" => {
+            "The network console. Its time depends on the network card's driver, and is not known."
+        }
+        name if backend == Some(name) => {
+            "pstore's console: each message is stored for the next boot. In RAM (ramoops) no \
+             device is waited for; the time of other backends is not known."
+        }
+        _ => "A console of a driver that nostall does not know.",
+    }
 }
 
 /// Returns a console's name in the report.

@@ -7,7 +7,7 @@ use super::machine::Machine;
 use super::system::System;
 
 /// Settings of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Line {
     /// Bits a second; never 0.
     pub baud: u64,
@@ -15,16 +15,8 @@ pub struct Line {
     pub frame: u64,
     /// Whether the console waits for the other end's permission to send.
     pub has_flow_control: bool,
-    pub origin: Origin,
-}
-
-/// Where the settings come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    CommandLine,
-    DeviceTree,
-    /// Linux's own value for a console without options.
-    Default,
+    /// Where the settings come from, behind the rate; empty for the command line.
+    pub origin: &'static str,
 }
 
 impl Line {
@@ -41,12 +33,12 @@ impl Line {
             (device == name).then_some(options)
         });
         if let Some(options) = named.last() {
-            let line = Self::parse(options, Origin::CommandLine);
+            let line = Self::parse(options, "");
             return line.or_else(|| Self::default_of(default));
         }
         let tree = "sys/firmware/devicetree/base/chosen/stdout-path";
         if let Some(path) = system.read(tree, "the console's rate") {
-            return Self::parse(path.split_once(':')?.1, Origin::DeviceTree);
+            return Self::parse(path.split_once(':')?.1, " (device tree)");
         }
         let is_named = machine.option("console").next().is_some();
         let by_firmware = system.exists("sys/firmware/acpi/tables/SPCR");
@@ -56,17 +48,27 @@ impl Line {
         }
     }
 
+    /// Returns the settings of the last console with a rate on the command line.
+    pub fn named(machine: &Machine) -> Option<Self> {
+        let options = machine
+            .option("console")
+            .filter_map(|value| value.split_once(','));
+        options
+            .filter_map(|(_, options)| Self::parse(options, ""))
+            .last()
+    }
+
     fn default_of(baud: Option<u64>) -> Option<Self> {
         Some(Self {
             baud: baud?,
             frame: 10,
             has_flow_control: false,
-            origin: Origin::Default,
+            origin: " (Linux's default: no option says a rate)",
         })
     }
 
     /// Reads options such as `115200n8r`.
-    fn parse(options: &str, origin: Origin) -> Option<Self> {
+    fn parse(options: &str, origin: &'static str) -> Option<Self> {
         let end = options.find(|c: char| !c.is_ascii_digit());
         let (baud, rest) = options.split_at(end.unwrap_or(options.len()));
         let mut rest = rest.chars();

@@ -1,15 +1,15 @@
 //! `nostall stalls check`: what the machine's own files say about its slow paths.
 
 mod console;
-mod line;
-mod machine;
+pub mod line;
+pub mod machine;
 mod pci;
 mod printed;
 mod pstore;
 mod report;
 mod serial;
 mod spi;
-mod system;
+pub mod system;
 #[cfg(test)]
 mod tests;
 mod text;

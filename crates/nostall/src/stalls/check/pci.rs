@@ -7,7 +7,7 @@ use nostall_figures::numbers::grouped;
 use nostall_postmortem::cli::counted;
 
 use super::machine::Machine;
-use super::report::{Finding, Remedy, Verdict};
+use super::report::{Finding, Verdict};
 use super::system::System;
 
 /// Returns the finding of PCI.
@@ -19,10 +19,8 @@ pub fn examine(system: &System, machine: &Machine) -> Finding {
     if functions.is_empty() {
         return Finding::new("PCI", Verdict::Absent, "There is no PCI function.");
     }
-    let large = functions.iter().filter(|name| {
-        let size = system.size(format!("{folder}/{name}/config"));
-        size == Some(4096)
-    });
+    let size = |name: &&String| system.size(format!("{folder}/{name}/config"));
+    let large = functions.iter().filter(|name| size(name) == Some(4096));
     let large = large.count();
     let memory = system.read("proc/iomem", "whether configuration space is in memory");
     let has_window = memory.map(|map| map.contains("PCI MMCONFIG") || map.contains("PCI ECAM"));
@@ -52,17 +50,20 @@ pub fn examine(system: &System, machine: &Machine) -> Finding {
         _ => (Verdict::Unknown, "The cost of a read is not known."),
     };
     let mut finding = Finding::new("PCI", verdict, "");
-    finding.figures.insert("functions", functions.len() as u64);
+    let figures = [
+        ("functions", functions.len()),
+        ("functions_of_4096_bytes", large),
+    ];
     finding
         .figures
-        .insert("functions_of_4096_bytes", large as u64);
+        .extend(figures.map(|(name, count)| (name, count as u64)));
     finding.reason = format!(
         "{}, {} with 4,096 bytes of registers. {window} {cost}",
         counted(grouped(functions.len()), "function"),
         grouped(large)
     );
     if verdict == Verdict::Costs {
-        finding.remedies = remedies(machine, has_window, is_off);
+        mend(&mut finding, machine, has_window, is_off);
     }
     finding
 }
@@ -72,20 +73,17 @@ const KAHER: &str = "\
     12.809 s through ports, 8.517 s through memory, 0.010 s through a mapped window. Linux 6.1 and \
     6.12 do not have it (raw_pci_read).";
 
-fn remedies(machine: &Machine, has_window: Option<bool>, is_off: bool) -> Vec<Remedy> {
-    let mut remedies = Vec::new();
+fn mend(finding: &mut Finding, machine: &Machine, has_window: Option<bool>, is_off: bool) {
     if is_off {
-        let text = "Take pci=nommconf from the kernel's command line.";
-        let source = "Linux 6.12, pcibios_setup (arch/x86/pci/common.c).";
-        remedies.push(Remedy::new(90, text, &[], "", source));
+        finding
+            .mend(90, "Take pci=nommconf from the kernel's command line.")
+            .source("Linux 6.12, pcibios_setup (arch/x86/pci/common.c).");
     } else if has_window == Some(false) && machine.has_ports {
-        remedies.push(Remedy::new(
-            90,
-            "A machine with a window in memory (ECAM). In QEMU:",
-            &["-machine q35"],
-            "below register 256, Linux 6.1 and 6.12 use it only with the next remedy.",
-            "seen: Debian's 6.1 and 7.3 in QEMU's q35 list the window in /proc/iomem.",
-        ));
+        finding
+            .mend(90, "A machine with a window in memory (ECAM). In QEMU:")
+            .command("-machine q35")
+            .but("below register 256, Linux 6.1 and 6.12 use it only with the next remedy.")
+            .source("seen: Debian's 6.1 and 7.3 in QEMU's q35 list the window in /proc/iomem.");
     }
     let text = match machine.has_ports {
         true => {
@@ -94,6 +92,5 @@ fn remedies(machine: &Machine, has_window: Option<bool>, is_off: bool) -> Vec<Re
         }
         false => "A host that maps the window for reading (book, \"PCI configuration space\").",
     };
-    remedies.push(Remedy::new(91, text, &[], "", KAHER));
-    remedies
+    finding.mend(91, text).source(KAHER);
 }

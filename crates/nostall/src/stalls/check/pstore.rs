@@ -5,7 +5,7 @@
 use nostall_figures::numbers::grouped;
 use nostall_postmortem::cli::counted;
 
-use super::report::{Finding, Remedy, Verdict};
+use super::report::{Finding, Verdict};
 use super::system::System;
 
 /// Returns the finding of pstore.
@@ -31,7 +31,9 @@ pub fn examine(system: &System) -> Finding {
             "pstore has no backend: a panic's text is only on the consoles.".to_owned(),
         ),
     };
-    Finding::new("crash records", verdict, reason + &waiting).with(plan(system))
+    let mut finding = Finding::new("crash records", verdict, reason + &waiting);
+    plan(&mut finding, system);
+    finding
 }
 
 fn ramoops(system: &System, waiting: &str) -> Finding {
@@ -44,50 +46,49 @@ fn ramoops(system: &System, waiting: &str) -> Finding {
         "pmsg_size",
         "ecc",
     ];
-    for name in names {
-        let file = format!("sys/module/ramoops/parameters/{name}");
-        let value = system.number(&file, "the sizes of ramoops' zones");
-        finding.figures.extend(value.map(|value| (name, value)));
-    }
-    let of = |name| finding.figures.get(name).copied();
-    let sizes = match of("mem_size") {
+    let folder = "sys/module/ramoops/parameters";
+    let sizes = finding.read(system, folder, names, "the sizes of ramoops' zones");
+    let [size, .., ftrace, _, ecc] = sizes;
+    let sizes = match size {
         None => "its sizes are not known".to_owned(),
         Some(_) => {
-            let sizes = names.into_iter().filter_map(|name| Some((name, of(name)?)));
-            let sizes = sizes.map(|(name, value)| format!("{name} {}", grouped(value)));
+            let sizes = names.into_iter().zip(sizes);
+            let sizes = sizes.filter_map(|(name, size)| Some(format!("{name} {}", grouped(size?))));
             sizes.collect::<Vec<_>>().join(", ")
         }
     };
     let mut reason = format!("Backend ramoops, in RAM: no device is waited for; {sizes}.");
-    if of("ecc") > Some(0) && of("ftrace_size") > Some(0) {
+    if ecc > Some(0) && ftrace > Some(0) {
         finding.verdict = Verdict::Costs;
         reason += " While functions are traced, each record's parity is computed anew.";
-        finding.remedies.push(Remedy::new(
-            2,
-            "No parity bytes. On the kernel's command line:",
-            &["ramoops.ecc=0"],
-            "bits that RAM lost across the reset cannot be corrected.",
-            "measured: 415 ns a trace record without parity, 22.0 us with 16 bytes, on 6.1 (book, \
-             \"Linux beside nostall\", Persistent records).",
-        ));
+        finding
+            .mend(2, "No parity bytes. On the kernel's command line:")
+            .command("ramoops.ecc=0")
+            .but("bits that RAM lost across the reset cannot be corrected.")
+            .source(
+                "measured: 415 ns a trace record without parity, 22.0 us with 16 bytes, on 6.1 \
+                 (book, \"Linux beside nostall\", Persistent records).",
+            );
     }
     finding.reason = reason + waiting;
     finding
 }
 
-/// Returns the remedy that keeps a panic's text in RAM.
-fn plan(system: &System) -> Remedy {
+/// Adds the remedy that keeps a panic's text in RAM.
+fn plan(finding: &mut Finding, system: &System) {
     let cpus = system.read("sys/devices/system/cpu/possible", "the number of CPUs");
     let cpus = cpus.as_deref().and_then(last_cpu);
     let cpus = cpus.map_or("N".to_owned(), |last| (last + 1).to_string());
-    Remedy::new(
-        98,
-        "Keep the last messages in RAM (ramoops), also those of a quiet console. For parameters:",
-        &[&format!("nostall pstore plan --size 1M --cpus {cpus}")],
-        "1 MiB of RAM. The RAM has to survive a reset.",
-        "Linux, Documentation/admin-guide/ramoops.rst; Debian's kernel in QEMU (book, \"Records of \
-         a crashed kernel\").",
-    )
+    let text = "Keep the last messages in RAM (ramoops), also those of a quiet console. For \
+                parameters:";
+    finding
+        .mend(98, text)
+        .command(format!("nostall pstore plan --size 1M --cpus {cpus}"))
+        .but("1 MiB of RAM. The RAM has to survive a reset.")
+        .source(
+            "Linux, Documentation/admin-guide/ramoops.rst; Debian's kernel in QEMU (book, \
+             \"Records of a crashed kernel\").",
+        );
 }
 
 /// Returns the last number of a list such as `0-3`.

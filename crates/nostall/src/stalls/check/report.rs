@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::system::Missing;
+use super::system::{Missing, System};
 
 /// Everything that the command says.
 #[derive(Serialize)]
@@ -57,13 +57,8 @@ pub struct Remedy {
 
 impl Report {
     pub fn new(machine: Machine, mut paths: Vec<Finding>, missing: Vec<Missing>) -> Self {
-        let mut remedies = Vec::new();
-        for finding in &mut paths {
-            for mut remedy in finding.remedies.drain(..) {
-                remedy.path.clone_from(&finding.path);
-                remedies.push(remedy);
-            }
-        }
+        let findings = paths.iter_mut();
+        let mut remedies: Vec<_> = findings.flat_map(|path| path.remedies.drain(..)).collect();
         remedies.sort_by_key(|remedy| remedy.left);
         Self {
             schema: 1,
@@ -86,27 +81,47 @@ impl Finding {
         }
     }
 
-    pub fn with(mut self, remedy: Remedy) -> Self {
-        self.remedies.push(remedy);
-        self
+    /// Adds the numbers in these files of a folder, and returns them.
+    pub fn read<const N: usize>(
+        &mut self,
+        system: &System,
+        folder: &str,
+        files: [&'static str; N],
+        answer: &'static str,
+    ) -> [Option<u64>; N] {
+        let numbers = files.map(|file| system.number(&format!("{folder}/{file}"), answer));
+        let known = files.into_iter().zip(numbers);
+        let known = known.filter_map(|(file, number)| Some((file, number?)));
+        self.figures.extend(known);
+        numbers
+    }
+
+    /// Adds a remedy, of whose path's cost so many percent are left.
+    pub fn mend(&mut self, left: u64, text: impl Into<String>) -> &mut Remedy {
+        self.remedies.push(Remedy {
+            path: self.path.clone(),
+            left,
+            text: text.into(),
+            commands: Vec::new(),
+            loses: "",
+            source: "",
+        });
+        self.remedies.last_mut().expect("a remedy was added")
     }
 }
 
 impl Remedy {
-    pub fn new(
-        left: u64,
-        text: impl Into<String>,
-        commands: &[&str],
-        loses: &'static str,
-        source: &'static str,
-    ) -> Self {
-        Self {
-            path: String::new(),
-            left,
-            text: text.into(),
-            commands: commands.iter().map(|&command| command.into()).collect(),
-            loses,
-            source,
-        }
+    pub fn command(&mut self, command: impl Into<String>) -> &mut Self {
+        self.commands.push(command.into());
+        self
+    }
+
+    pub const fn but(&mut self, loses: &'static str) -> &mut Self {
+        self.loses = loses;
+        self
+    }
+
+    pub const fn source(&mut self, source: &'static str) {
+        self.source = source;
     }
 }

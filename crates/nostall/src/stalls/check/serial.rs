@@ -8,10 +8,10 @@
 use nostall_figures::numbers::grouped;
 use nostall_figures::table::time;
 
-use super::line::{Line, Origin};
+use super::line::Line;
 use super::machine::Machine;
 use super::printed::Printed;
-use super::report::{Finding, Remedy, Verdict};
+use super::report::{Finding, Verdict};
 use super::system::System;
 
 /// The panic that is calculated: lines, and bytes of a line on the port. Debian's 6.1 boots in QEMU
@@ -19,17 +19,7 @@ use super::system::System;
 const PANIC: (u64, u64) = (200, 70);
 
 /// Names of the first types of ports, by their numbers (`include/uapi/linux/serial_core.h`).
-const CHIPS: [&str; 9] = [
-    "unknown",
-    "8250",
-    "16450",
-    "16550",
-    "16550A",
-    "Cirrus",
-    "ST16650",
-    "ST16650V2",
-    "TI16750",
-];
+const CHIPS: &str = "unknown 8250 16450 16550 16550A Cirrus ST16650 ST16650V2 TI16750";
 
 /// How the console's text reaches the transmitter.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,7 +121,7 @@ impl<'a> Port<'a> {
             );
         }
         if thread.is_none() {
-            finding.remedies = self.remedies(is_guest, printed);
+            self.mend(&mut finding, is_guest, printed);
         }
         finding
     }
@@ -139,21 +129,14 @@ impl<'a> Port<'a> {
     /// Returns the first sentence: line, chip, kernel.
     fn title(&self) -> String {
         let rate = match self.line {
-            Some(Line { baud, origin, .. }) => {
-                let from = match origin {
-                    Origin::CommandLine => "",
-                    Origin::DeviceTree => " (device tree)",
-                    Origin::Default => " (Linux's default: no option says a rate)",
-                };
-                format!("{} baud{from}", grouped(baud))
-            }
+            Some(Line { baud, origin, .. }) => format!("{} baud{origin}", grouped(baud)),
             None => "Rate not known".to_owned(),
         };
         let kind = self.system.number(&self.file("type"), "the port's type");
-        let name = kind.and_then(|kind| CHIPS.get(usize::try_from(kind).ok()?));
+        let name = kind.and_then(|kind| CHIPS.split(' ').nth(usize::try_from(kind).ok()?));
         let chip = match (self.is_8250, name, kind) {
             (false, ..) => "PL011".to_owned(),
-            (true, Some(name), _) => (*name).to_owned(),
+            (true, Some(name), _) => name.to_owned(),
             (true, None, Some(kind)) => format!("8250 family, type {kind}"),
             (true, None, None) => "8250 family".to_owned(),
         };
@@ -273,20 +256,23 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Returns the ways to mend a console that its caller pays for.
-    fn remedies(&self, is_guest: bool, printed: &Printed) -> Vec<Remedy> {
+    /// Adds the ways to mend a console that its caller pays for.
+    fn mend(&self, finding: &mut Finding, is_guest: bool, printed: &Printed) {
         let name = self.name;
-        let mut remedies = Vec::new();
         if printed.are_many() {
-            remedies.push(Remedy::new(
-                5,
-                "Print only errors and worse: now, and from the kernel's command line on.",
-                &["dmesg -n 4", "quiet (without ignore_loglevel)"],
-                "dmesg keeps all messages, but a machine that dies takes them with it. A panic \
-                 prints all of its own.",
-                "measured: 3.16 us a hidden message, 115 us a printed one, on 6.1 (book, \"Linux \
-                 beside nostall\", Printing).",
-            ));
+            let text = "Print only errors and worse: now, and from the kernel's command line on.";
+            finding
+                .mend(5, text)
+                .command("dmesg -n 4")
+                .command("quiet (without ignore_loglevel)")
+                .but(
+                    "dmesg keeps all messages, but a machine that dies takes them with it. A panic \
+                     prints all of its own.",
+                )
+                .source(
+                    "measured: 3.16 us a hidden message, 115 us a printed one, on 6.1 (book, \
+                     \"Linux beside nostall\", Printing).",
+                );
         }
         let clock = self
             .system
@@ -296,25 +282,22 @@ impl<'a> Port<'a> {
         let slow = self.line.filter(|line| line.baud < 115_200);
         if let Some(line) = slow.filter(|_| !is_guest && can_be_faster) {
             let byte = time(line.nanoseconds(1) as f64);
-            remedies.push(Remedy::new(
-                line.baud * 100 / 115_200,
-                format!("115,200 baud, so that a byte takes 86.8 us instead of {byte}."),
-                &[&format!("console={name},115200n8")],
-                "the other end of the line, and a login prompt, need the same rate.",
-                "Linux 6.1, serial8250_console_setup, uart_parse_options.",
-            ));
+            let text = format!("115,200 baud, so that a byte takes 86.8 us instead of {byte}.");
+            finding
+                .mend(line.baud * 100 / 115_200, text)
+                .command(format!("console={name},115200n8"))
+                .but("the other end of the line, and a login prompt, need the same rate.")
+                .source("Linux 6.1, serial8250_console_setup, uart_parse_options.");
         }
         if is_guest {
-            remedies.push(Remedy::new(
-                7,
-                "A virtio console, which takes 16 bytes an exit: for QEMU, and for the kernel.",
-                &[
-                    "-device virtio-serial-pci -device virtconsole,chardev=ID",
-                    "console=hvc0",
-                ],
-                "messages before the driver's start, which is a module in Debian.",
-                "Linux 6.1 and 6.12, hvc_console_print (N_OUTBUF). Not measured here.",
-            ));
+            let text = "A virtio console, which takes 16 bytes an exit: for QEMU, and for the \
+                        kernel.";
+            finding
+                .mend(7, text)
+                .command("-device virtio-serial-pci -device virtconsole,chardev=ID")
+                .command("console=hvc0")
+                .but("messages before the driver's start, which is a module in Debian.")
+                .source("Linux 6.1 and 6.12, hvc_console_print (N_OUTBUF). Not measured here.");
         }
         let (text, source) = match self.is_8250 {
             true => (
@@ -329,46 +312,40 @@ impl<'a> Port<'a> {
             ),
         };
         let late = "the text comes later, and a panic still waits for the line.";
-        remedies.push(Remedy::new(10, text, &[], late, source));
-        let open = format!("true >/dev/{name}");
+        finding.mend(10, text).but(late).source(source);
         let text = match self.fifo {
             Fifo::Unopened => {
-                Some("A program that opens the port once a boot: Linux then fills the FIFO.")
+                "A program that opens the port once a boot: Linux then fills the FIFO."
             }
-            Fifo::Old => {
-                Some("Linux 5.19 or newer, and a program that opens the port once a boot.")
-            }
-            _ => None,
+            Fifo::Old => "Linux 5.19 or newer, and a program that opens the port once a boot.",
+            _ => "",
         };
-        remedies.extend(text.map(|text| {
-            let (left, loses) = match is_guest {
-                true => (53, "1.06 exits a byte are left, of 2."),
-                false => (
-                    75,
-                    "a quarter is won on a slow bus, and nothing on a fast one.",
-                ),
-            };
-            Remedy::new(
-                left,
-                text,
-                &[&open],
-                loses,
-                "commit 8f3631f0f6eb \"serial/8250: Use fifo in 8250 console driver\" and its \
-                 figures; exits counted here (book, \"A guest's serial console without exits\").",
-            )
-        }));
-        if self.system.exists(&self.file("console")) {
-            remedies.push(Remedy::new(
-                99,
-                "Take the console away, at once. Before, plan memory for a panic's text.",
-                &[
-                    &format!("echo N > /sys/class/tty/{name}/console"),
-                    "nostall pstore plan --help",
-                ],
-                "the port gets no message any more, not even a panic's.",
-                "Linux 6.1 and 6.12, console_store (drivers/tty/serial/serial_core.c).",
-            ));
+        let (left, loses) = match is_guest {
+            true => (53, "1.06 exits a byte are left, of 2."),
+            false => (
+                75,
+                "a quarter is won on a slow bus, and nothing on a fast one.",
+            ),
+        };
+        if !text.is_empty() {
+            finding
+                .mend(left, text)
+                .command(format!("true >/dev/{name}"))
+                .but(loses)
+                .source(
+                    "commit 8f3631f0f6eb \"serial/8250: Use fifo in 8250 console driver\" and its \
+                     figures; exits counted here (book, \"A guest's serial console without \
+                     exits\").",
+                );
         }
-        remedies
+        if self.system.exists(&self.file("console")) {
+            let text = "Take the console away, at once. Before, plan memory for a panic's text.";
+            finding
+                .mend(99, text)
+                .command(format!("echo N > /sys/class/tty/{name}/console"))
+                .command("nostall pstore plan --help")
+                .but("the port gets no message any more, not even a panic's.")
+                .source("Linux 6.1 and 6.12, console_store (drivers/tty/serial/serial_core.c).");
+        }
     }
 }

@@ -6,11 +6,8 @@ use nostall_figures::numbers::grouped;
 use nostall_figures::table::percent;
 
 use super::machine::Machine;
-use super::report::{Finding, Remedy, Verdict};
+use super::report::{Finding, Verdict};
 use super::system::System;
-
-/// Controllers that are examined, at most.
-const MOST: usize = 64;
 
 /// Returns the findings of all controllers.
 pub fn examine(system: &System, machine: &Machine) -> Vec<Finding> {
@@ -20,39 +17,33 @@ pub fn examine(system: &System, machine: &Machine) -> Vec<Finding> {
         let reason = "There is no SPI controller.";
         return vec![Finding::new("SPI", Verdict::Absent, reason)];
     }
-    let names = names.iter().take(MOST);
-    names
-        .map(|name| controller(system, machine, name))
-        .collect()
+    let each = names.iter().map(|name| controller(system, machine, name));
+    each.collect()
 }
 
 fn controller(system: &System, machine: &Machine, name: &str) -> Finding {
-    let count = |counter: &str| {
-        let file = format!("sys/class/spi_master/{name}/statistics/{counter}");
-        system.number(&file, "the counters of the SPI controller")
-    };
-    let counts = (
-        count("messages"),
-        count("spi_sync"),
-        count("spi_sync_immediate"),
+    let mut finding = Finding::new(
+        format!("SPI {name}"),
+        Verdict::Unknown,
+        "Its counters cannot be read.",
     );
-    let path = format!("SPI {name}");
-    let (Some(messages), Some(sync), Some(immediate)) = counts else {
-        return Finding::new(path, Verdict::Unknown, "Its counters cannot be read.");
+    let folder = format!("sys/class/spi_master/{name}/statistics");
+    let answer = "the counters of the SPI controller";
+    let names = ["messages", "spi_sync", "spi_sync_immediate"];
+    let counts = finding.read(system, &folder, names, answer);
+    let [Some(messages), Some(sync), Some(immediate)] = counts else {
+        finding.figures.clear();
+        return finding;
     };
-    let mut finding = Finding::new(path, Verdict::Fine, "No message was sent since boot.");
-    for (name, count) in [
-        ("messages", Some(messages)),
-        ("spi_sync", Some(sync)),
-        ("spi_sync_immediate", Some(immediate)),
-        ("spi_async", count("spi_async")),
-        ("errors", count("errors")),
-        ("timedout", count("timedout")),
-    ] {
-        finding.figures.extend(count.map(|count| (name, count)));
+    let failed = finding.read(system, &folder, ["errors", "timedout"], answer);
+    let failed = failed.into_iter().flatten().fold(0, u64::saturating_add);
+    finding.read(system, &folder, ["spi_async"], answer);
+    if messages == 0 {
+        finding.verdict = Verdict::Fine;
+        finding.reason = "No message was sent since boot.".to_owned();
+        return finding;
     }
     let worker = match machine.since(6, 0) {
-        _ if messages == 0 => return finding,
         Some(true) => "Such a message needs no worker thread in this kernel.",
         Some(false) => {
             "By its version, this kernel wakes its worker thread after nearly every message."
@@ -72,22 +63,22 @@ fn controller(system: &System, machine: &Machine, name: &str) -> Finding {
             grouped(sync)
         ),
     };
-    let failed = ["errors", "timedout"].map(|name| finding.figures.get(name).copied());
-    let failed = failed.into_iter().flatten().fold(0, u64::saturating_add);
     finding.reason = format!(
         "{} messages: {driven}; {} failed. {worker}",
         grouped(messages),
         grouped(failed)
     );
     if machine.since(6, 0) == Some(false) {
-        finding.remedies.push(Remedy::new(
-            8,
-            "Linux 6.0 or newer. To measure this bus before and after:",
-            &["nostall spi bench /dev/spidevB.C"],
-            "",
-            "commit ae7d2346dc89 \"spi: Don't use the message queue if possible in spi_sync\"; \
-             measured: 1.80 us a message, not 25.2 us (book, \"Linux beside nostall\", SPI).",
-        ));
+        finding
+            .mend(
+                8,
+                "Linux 6.0 or newer. To measure this bus before and after:",
+            )
+            .command("nostall spi bench /dev/spidevB.C")
+            .source(
+                "commit ae7d2346dc89 \"spi: Don't use the message queue if possible in spi_sync\"; \
+                 measured: 1.80 us a message, not 25.2 us (book, \"Linux beside nostall\", SPI).",
+            );
     }
     finding
 }

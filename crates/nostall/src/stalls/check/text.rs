@@ -1,6 +1,6 @@
 //! The report for a person, in lines of at most 79 columns.
 
-use super::report::{Report, Verdict};
+use super::report::Report;
 use crate::stalls::wrap::wrap;
 
 /// Everything.
@@ -23,13 +23,7 @@ pub fn all(report: &Report) -> String {
     let title = format!("Linux {release}, on {place}{product}.");
     wrap(&mut text, 0, 0, &title);
     for finding in &report.paths {
-        let verdict = match finding.verdict {
-            Verdict::Stalls => "stalls",
-            Verdict::Costs => "costs",
-            Verdict::Fine => "fine",
-            Verdict::Absent => "absent",
-            Verdict::Unknown => "unknown",
-        };
+        let verdict = format!("{:?}", finding.verdict).to_lowercase();
         text.push('\n');
         wrap(&mut text, 0, 0, &format!("{}: {verdict}", finding.path));
         wrap(&mut text, 2, 2, &finding.reason);

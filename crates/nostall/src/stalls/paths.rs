@@ -1,5 +1,8 @@
 //! The paths on which slow I/O holds a Linux: one entry each.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// Name of the tracing instance, and of the group of probes.
 pub const GROUP: &str = "nostall_stalls";
 
@@ -126,11 +129,16 @@ pub const PATHS: &[Path] = &[
     path("pstore", "pstore: record").of(&[plain("pstore_dump"), plain("write_pmsg")]),
 ];
 
+/// The path of each function and tracepoint.
+static NUMBERS: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+    let paths = PATHS.iter().enumerate();
+    let parts = paths.flat_map(|(number, path)| path.parts().map(move |part| (part, number)));
+    parts.collect()
+});
+
 /// Returns the path that has this function or tracepoint, as its number in [`PATHS`].
 pub fn number(part: &str) -> Option<usize> {
-    PATHS
-        .iter()
-        .position(|path| path.parts().any(|name| name == part))
+    NUMBERS.get(part).copied()
 }
 
 /// Returns all probed functions.
@@ -140,7 +148,8 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
 
 /// Returns the probed function of that name.
 pub fn function(name: &str) -> Option<&'static Function> {
-    functions().find(|function| function.name == name)
+    let mut functions = PATHS[number(name)?].functions.iter();
+    functions.find(|function| function.name == name)
 }
 
 /// Returns all tracepoints, each with its system.

@@ -1,6 +1,6 @@
 //! Linux's tracefs: an instance and probes of the command's own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -301,13 +301,9 @@ impl Instance {
         for change in self.tracefs.ring(kib) {
             change.make().with_context(|| refusal(&change))?;
         }
-        let symbols = symbols();
         let probes = paths::functions().map(|Function { name, bytes }| {
             let made = self.switch_on(name, name, bytes);
-            (
-                *name,
-                made.map_err(|error| reason(&error, symbols.contains(name))),
-            )
+            (*name, made.map_err(|error| reason(&error)))
         });
         let tracepoints = paths::tracepoints().map(|(system, name)| {
             let made = self.tracefs.switch(system, name, true).make();
@@ -397,16 +393,6 @@ impl Drop for Instance {
     }
 }
 
-/// Returns the names of the paths' functions that the kernel and its modules have.
-pub fn symbols() -> HashSet<&'static str> {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let names = symbols
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2));
-    let functions = names.filter_map(paths::function);
-    functions.map(|function| function.name).collect()
-}
-
 /// Locks tracefs's folder, which stays while runs of the command make and remove the instance.
 ///
 /// # Errors
@@ -428,15 +414,18 @@ fn refusal(change: &Change) -> String {
     )
 }
 
-/// Returns the reason for which a kernel refuses the probe of a function that it has or not.
-fn reason(error: &io::Error, has_function: bool) -> String {
+/// Returns the reason for which a kernel refuses a probe.
+fn reason(error: &io::Error) -> String {
     match error.kind() {
-        _ if !has_function => {
-            "this kernel has no such function (its driver is missing, or it was inlined)".to_owned()
+        // Linux 6.1 and 7.3 without the function.
+        ErrorKind::NotFound | ErrorKind::InvalidInput => {
+            "this kernel has no such function (its driver is missing, or it was inlined), or \
+             refuses a probe there"
+                .to_owned()
         }
         ErrorKind::AddrNotAvailable => "this kernel has several functions of that name".to_owned(),
         ErrorKind::PermissionDenied => "the kernel is locked down".to_owned(),
-        _ => format!("the kernel refuses a probe there: {error}"),
+        _ => error.to_string(),
     }
 }
 

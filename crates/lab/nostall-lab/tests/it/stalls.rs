@@ -76,7 +76,9 @@ fn check(guest: &Guest, console: &str) {
     let port = fs::read(guest.file("port")).unwrap();
     let port = String::from_utf8_lossy(&port).replace('\r', "");
     let lines = port.split_inclusive('\n');
-    let flood: Vec<_> = lines.filter(|line| line.contains(" of a flood")).collect();
+    let flood = lines.filter(|line| line.contains(" of a flood"));
+    // trace-cmd's flood may follow.
+    let flood: Vec<_> = flood.take(LINES as usize).collect();
     assert_eq!(flood.len() as u64, LINES);
     let bytes: usize = flood.iter().map(|line| line.len()).sum();
     assert_eq!(path(&live, console)["bytes"], bytes);
@@ -117,6 +119,7 @@ with a CPU switched off: status 0
 nostall: /mnt/dat: No space left on device (os error 28)
 on a full disk: status 1, 0 files
 at the end: 1 probes, 1 instances
+after a recorded boot: 0 probes, 0 instances
 ";
     let left = guest.text("left");
     for (line, expected) in left.lines().zip(expected.lines()) {
@@ -131,10 +134,45 @@ at the end: 1 probes, 1 instances
     );
 }
 
+/// Checks the recording of a boot. The last lines of the port are those of the recorded calls.
+fn check_boot(guest: &Guest, console: &str) {
+    let boot: Value = serde_json::from_str(&guest.text("boot")).unwrap();
+    let driver = path(&boot, console);
+    let calls = driver["count"].as_u64().unwrap();
+    assert!(calls > 3, "{boot}");
+    let port = fs::read(guest.file("again")).unwrap();
+    let port = String::from_utf8_lossy(&port).replace('\r', "");
+    let lines = port.split_inclusive('\n').rev();
+    let lines = lines.filter(|line| !line.contains("reboot: Power down"));
+    let bytes: usize = lines.take(calls as usize).map(str::len).sum();
+    assert_eq!(driver["bytes"], bytes, "{port}");
+    let notes = boot["notes"].to_string();
+    for part in ["first event was at", "at 115,200 baud", "tasks printed for"] {
+        assert!(notes.contains(part), "{notes}");
+    }
+}
+
+/// Checks the recording of the command that `--trace-cmd` prints. It has no bytes.
+fn check_trace_cmd(guest: &Guest, console: &str) {
+    if !guest.file("cmd").exists() {
+        let is_required = std::env::var_os("NOSTALL_REQUIRE_TOOLS").is_some();
+        assert!(
+            !is_required,
+            "trace-cmd is missing: run scripts/setup trace-tools"
+        );
+        return;
+    }
+    let report: Value = serde_json::from_str(&guest.text("cmd")).unwrap();
+    assert_eq!(path(&report, console)["count"], LINES, "{report}");
+    assert_eq!(report["losses_of_unknown_size"], 0);
+}
+
 #[test]
 fn a_task_that_prints_is_held_as_linux_says() {
     if let Some(guest) = guest("a_task_that_prints_is_held_as_linux_says", "6.1-amd64") {
         check(&guest, "console_8250");
+        check_boot(&guest, "console_8250");
+        check_trace_cmd(&guest, "console_8250");
     }
 }
 
@@ -145,5 +183,6 @@ fn a_printing_thread_is_seen_and_no_task_is_held() {
         "newest-amd64",
     ) {
         check(&guest, "console_8250_thread");
+        check_trace_cmd(&guest, "console_8250_thread");
     }
 }

@@ -269,9 +269,7 @@ impl Instance {
             tracefs,
             _lock: lock,
         };
-        for change in instance.tracefs.instance() {
-            change.make().with_context(|| refusal(&change))?;
-        }
+        make(&instance.tracefs.instance())?;
         Ok(instance)
     }
 
@@ -298,9 +296,7 @@ impl Instance {
     ///
     /// If all are refused.
     pub fn switch_all_on(&self, kib: u64) -> Result<Vec<Refused>> {
-        for change in self.tracefs.ring(kib) {
-            change.make().with_context(|| refusal(&change))?;
-        }
+        make(&self.tracefs.ring(kib))?;
         let probes = paths::functions().map(|Function { name, bytes }| {
             let made = self.switch_on(name, name, bytes);
             (*name, made.map_err(|error| reason(&error)))
@@ -407,11 +403,14 @@ pub fn lock(tracefs: &Tracefs) -> Result<File> {
     Ok(folder)
 }
 
-fn refusal(change: &Change) -> String {
-    format!(
-        "`{}` was refused: it needs root, and a kernel with tracing that is not locked down",
-        change.shell()
-    )
+/// Makes changes that a measurement cannot do without.
+fn make(changes: &[Change]) -> Result<()> {
+    changes.iter().try_for_each(|change| {
+        let needs = "was refused: it needs root, and a kernel with tracing that is not locked down";
+        change
+            .make()
+            .with_context(|| format!("`{}` {needs}", change.shell()))
+    })
 }
 
 /// Returns the reason for which a kernel refuses a probe.

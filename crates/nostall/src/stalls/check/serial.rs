@@ -14,9 +14,9 @@ use super::printed::Printed;
 use super::report::{Finding, Verdict};
 use super::system::System;
 
-/// The panic that is calculated: lines, and bytes of a line on the port. Debian's 6.1 boots in QEMU
+/// Bytes of the panic that is calculated: 200 lines of 70 on the port. Debian's 6.1 boots in QEMU
 /// with 319 lines of 22,038 bytes.
-const PANIC: (u64, u64) = (200, 70);
+const PANIC: u64 = 200 * 70;
 
 /// Names of the first types of ports, by their numbers (`include/uapi/linux/serial_core.h`).
 const CHIPS: &str = "unknown 8250 16450 16550 16550A Cirrus ST16650 ST16650V2 TI16750";
@@ -25,14 +25,14 @@ const CHIPS: &str = "unknown 8250 16450 16550 16550A Cirrus ST16650 ST16650V2 TI
 #[derive(Debug, PartialEq, Eq)]
 enum Fifo {
     Used,
-    /// Byte by byte, because no program has opened the port since boot.
-    Unopened,
-    /// Byte by byte, because the kernel is too old.
-    Old,
     /// Byte by byte, for that reason.
     No(&'static str),
     Unknown(&'static str),
 }
+
+/// Reasons that can be mended.
+const UNOPENED: &str = "no program has opened the port yet";
+const OLD: &str = "Linux does that since 5.19";
 
 /// A serial console.
 pub struct Port<'a> {
@@ -76,6 +76,10 @@ impl<'a> Port<'a> {
         format!("sys/class/tty/{}/{attribute}", self.name)
     }
 
+    fn number(&self, attribute: &str, answer: &'static str) -> Option<u64> {
+        self.system.number(&self.file(attribute), answer)
+    }
+
     /// Returns the finding of the console.
     pub fn examine(&self, printed: &Printed) -> Finding {
         let thread = match self.has_own_thread {
@@ -105,10 +109,6 @@ impl<'a> Port<'a> {
         }
         add.reason += &match &self.fifo {
             Fifo::Used => String::new(),
-            Fifo::Unopened => {
-                " The FIFO is not used: no program has opened the port yet.".to_owned()
-            }
-            Fifo::Old => " The FIFO is not used: Linux does that since 5.19.".to_owned(),
             Fifo::No(reason) => format!(" The FIFO is not used: {reason}."),
             Fifo::Unknown(reason) => format!(" Whether the FIFO is used is not known: {reason}."),
         };
@@ -132,7 +132,7 @@ impl<'a> Port<'a> {
             Some(Line { baud, origin, .. }) => format!("{} baud{origin}", grouped(baud)),
             None => "Rate not known".to_owned(),
         };
-        let kind = self.system.number(&self.file("type"), "the port's type");
+        let kind = self.number("type", "the port's type");
         let name = kind.and_then(|kind| CHIPS.split(' ').nth(usize::try_from(kind).ok()?));
         let chip = match (self.is_8250, name, kind) {
             (false, ..) => "PL011".to_owned(),
@@ -150,38 +150,32 @@ impl<'a> Port<'a> {
             Fifo::Unknown(_) => (2000, "1.06 to 2 exits"),
             _ => (2000, "2 exits"),
         };
-        let panic = PANIC.0 * PANIC.1 * thousand / 1000;
-        finding.figures.insert("exits_per_1000_bytes", thousand);
-        finding.figures.insert("panic_exits", panic);
+        let panic = PANIC * thousand / 1000;
+        let figures = [("exits_per_1000_bytes", thousand), ("panic_exits", panic)];
+        finding.figures.extend(figures);
         finding.reason += &format!(
             " An emulated port takes {each} to the host a byte, and no line time unless the host \
-             paces it. A panic of {} lines of {} bytes takes {} exits.",
-            PANIC.0,
-            PANIC.1,
+             paces it. A panic of 200 lines of 70 bytes takes {} exits.",
             grouped(panic)
         );
     }
 
     /// Adds the times of a real line.
     fn times(&self, finding: &mut Finding, line: Line, caller_prints: bool) {
-        let (byte, panic) = (line.nanoseconds(1), line.nanoseconds(PANIC.0 * PANIC.1));
-        finding.figures.insert("baud", line.baud);
-        finding.figures.insert("byte_ns", byte);
-        finding.figures.insert("panic_ns", panic);
+        let (byte, panic) = (line.nanoseconds(1), line.nanoseconds(PANIC));
+        let figures = [("baud", line.baud), ("byte_ns", byte), ("panic_ns", panic)];
+        finding.figures.extend(figures);
         finding.reason += &format!(
-            " A byte takes {}; a panic of {} lines of {} bytes holds the CPU {}.",
+            " A byte takes {}; a panic of 200 lines of 70 bytes holds the CPU {}.",
             time(byte as f64),
-            PANIC.0,
-            PANIC.1,
             time(panic as f64)
         );
         if self.machine.is_guest.is_none() {
             finding.reason += " (In a virtual machine, an emulated port takes exits instead.)";
         }
         let threshold = "proc/sys/kernel/watchdog_thresh";
-        let threshold = self
-            .system
-            .number(threshold, "the soft lock-up watchdog's time");
+        let answer = "the soft lock-up watchdog's time";
+        let threshold = self.system.number(threshold, answer);
         if let Some(seconds @ 1..=600) = threshold.filter(|_| caller_prints) {
             let bytes = line.bytes_in(2 * seconds);
             finding.figures.insert("watchdog_bytes", bytes);
@@ -201,28 +195,24 @@ impl<'a> Port<'a> {
         let ports = self.system.read("proc/tty/driver/serial", answer)?;
         let mut rows = ports.lines();
         let row = rows.find_map(|row| row.strip_prefix(index)?.strip_prefix(": "))?;
-        let mut words = row.split_whitespace();
-        words
-            .find_map(|word| word.strip_prefix("tx:"))?
-            .parse()
-            .ok()
+        let sent = row
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("tx:"));
+        sent?.parse().ok()
     }
 
     /// Returns whether console text goes into a 16550's FIFO.
     fn fifo(&self) -> Fifo {
-        let depth = self.file("xmit_fifo_size");
-        let depth = self.system.number(&depth, "the FIFO's depth");
+        let depth = self.number("xmit_fifo_size", "the FIFO's depth");
         let tree = self.file("device/of_node/compatible");
-        let tree = self
-            .system
-            .read(&tree, "the port's driver")
-            .unwrap_or_default();
+        let tree = self.system.read(&tree, "the port's driver");
+        let tree = tree.unwrap_or_default();
         let (machine, line) = (self.machine, self.line);
         match (machine.since(5, 19), depth) {
             (Some(false), _) if machine.release.contains(".el") => {
                 Fifo::Unknown("Red Hat's kernels have patches that the version does not show")
             }
-            (Some(false), _) => Fifo::Old,
+            (Some(false), _) => Fifo::No(OLD),
             (None, _) => Fifo::Unknown("the kernel's version is not known"),
             (_, None) => Fifo::Unknown("its depth is not known"),
             (_, Some(..=1)) => Fifo::No("the port has none"),
@@ -230,7 +220,7 @@ impl<'a> Port<'a> {
             _ if tree.contains("bcm2835-aux-uart") => Fifo::No("it is a BCM283x's mini UART"),
             _ => match self.was_opened() {
                 Some(true) => Fifo::Used,
-                Some(false) => Fifo::Unopened,
+                Some(false) => Fifo::No(UNOPENED),
                 None => Fifo::Unknown("whether a program has opened the port is not known"),
             },
         }
@@ -241,7 +231,7 @@ impl<'a> Port<'a> {
     /// an interrupt have it in the name of the first.
     fn was_opened(&self) -> Option<bool> {
         let answer = "whether a program has opened the port";
-        let irq = self.system.number(&self.file("irq"), answer)?;
+        let irq = self.number("irq", answer)?;
         let table = self.system.read("proc/interrupts", answer)?;
         let row = table.lines().find_map(|row| {
             let (number, rest) = row.trim_start().split_once(':')?;
@@ -274,9 +264,7 @@ impl<'a> Port<'a> {
                      \"Linux beside nostall\", Printing).",
                 );
         }
-        let clock = self
-            .system
-            .number(&self.file("uartclk"), "the port's clock");
+        let clock = self.number("uartclk", "the port's clock");
         let clock = clock.filter(|&clock| clock != 0);
         let can_be_faster = clock.is_none_or(|clock| clock / 16 >= 115_200);
         let slow = self.line.filter(|line| line.baud < 115_200);
@@ -314,10 +302,10 @@ impl<'a> Port<'a> {
         let late = "the text comes later, and a panic still waits for the line.";
         finding.mend(10, text).but(late).source(source);
         let text = match self.fifo {
-            Fifo::Unopened => {
+            Fifo::No(UNOPENED) => {
                 "A program that opens the port once a boot: Linux then fills the FIFO."
             }
-            Fifo::Old => "Linux 5.19 or newer, and a program that opens the port once a boot.",
+            Fifo::No(OLD) => "Linux 5.19 or newer, and a program that opens the port once a boot.",
             _ => "",
         };
         let (left, loses) = match is_guest {

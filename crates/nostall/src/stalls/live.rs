@@ -191,10 +191,8 @@ impl Run {
         let style = ProgressStyle::with_template("{msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         let (start, first_used) = (Instant::now(), processor_time());
-        let (time, overhead) = (
-            Duration::from_secs(limits.seconds),
-            limits.max_overhead / 100.0,
-        );
+        let time = Duration::from_secs(limits.seconds);
+        let overhead = limits.max_overhead / 100.0;
         let mut hits = self.instance.hits();
         let (mut look, mut second, mut used) = (LOOK, start, first_used);
         while start.elapsed() < time && !ends.load(Ordering::Relaxed) {
@@ -269,15 +267,15 @@ impl Run {
         let Some(name) = now.keys().copied().max_by_key(|name| since(name)) else {
             return;
         };
-        let calls_in_a_second = since(name);
-        let after_s = start.elapsed().as_secs_f64();
-        self.known.notes.push(match self.instance.switch_off(name) {
-            Ok(()) => format!(
-                "{name} was called {calls_in_a_second} times in a second: because of \
-                 --max-overhead, its calls after {after_s:.1} s are in no sum"
-            ),
-            Err(error) => format!("{name} cannot be switched off: {error}"),
-        });
+        if let Err(error) = self.instance.switch_off(name) {
+            let note = format!("{name} cannot be switched off: {error}");
+            return self.known.notes.push(note);
+        }
+        let (calls_in_a_second, after_s) = (since(name), start.elapsed().as_secs_f64());
+        self.known.notes.push(format!(
+            "{name} was called {calls_in_a_second} times in a second: because of --max-overhead, \
+             its calls after {after_s:.1} s are in no sum"
+        ));
         self.known.left_out.push(LeftOut {
             name,
             calls_in_a_second,

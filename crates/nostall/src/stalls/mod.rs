@@ -204,8 +204,8 @@ fn summarize(
             Some(_) =>
                 "this boot was recorded, but its records are gone (--clean, or another trace)",
             None => {
-                "the trace has no call of a function that this command knows: `nostall stalls \
-                 --trace-cmd` prints a command that records them"
+                "the trace has no call of a function that this command knows: none was called, or \
+                 others were recorded (`nostall stalls --trace-cmd` prints a command)"
             }
         }
     );

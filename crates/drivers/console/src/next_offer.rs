@@ -65,9 +65,14 @@ impl NextOffer {
         claimed == 0 || claimed == word_of(cpu)
     }
 
+    /// Returns whether `cpu` is responsible for the next offer.
+    pub(crate) fn is_claimed_by(&self, cpu: u16) -> bool {
+        self.responsible_cpu.load(Ordering::Relaxed) == word_of(cpu)
+    }
+
     /// Ends the responsibility of `cpu`.
     pub(crate) fn release(&self, cpu: u16) {
-        if self.responsible_cpu.load(Ordering::Relaxed) == word_of(cpu) {
+        if self.is_claimed_by(cpu) {
             self.responsible_cpu.store(0, Ordering::Relaxed);
         }
     }

@@ -441,6 +441,35 @@ fn of_three_cpus_that_log_each_one_with_unsent_records_retries() {
     });
 }
 
+#[test]
+fn a_responsible_cpu_that_finds_nothing_to_do_leaves_no_record_of_another() {
+    explore(2, || {
+        let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
+        let ring: &'static Ring = ring;
+        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
+        for lane in &drain.feed.lanes {
+            lane.next.store(3, Ordering::Relaxed);
+        }
+        // The sink is not ready for 10 ns. CPU 1 is responsible, and returns early, late or twice.
+        drain.next_offer.responsible_cpu.store(2, Ordering::Relaxed);
+        drain.next_offer.wait.store(10, Ordering::Relaxed);
+        let responsible = thread::spawn(move || {
+            [0, 99].map(|now| {
+                drain
+                    .drain_bounded(1, Priority::Normal, &Shown(Nanos(now)))
+                    .time()
+            })
+        });
+        log(ring, b'a');
+        let mine = drain.drain_bounded(0, Priority::Normal, &Still);
+        let [_, last] = responsible.join().unwrap();
+        // Unless this CPU became responsible, the other one must not have left the record.
+        if !matches!(mine, Next::At(_)) && last.is_none() {
+            assert_eq!(drain.unread(), 0, "{mine:?}");
+        }
+    });
+}
+
 /// Sends all available records, as a panic does.
 fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
     let mut search = Search {

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use bbqueue::nicknames::Churrasco;
 use nostall_console::{Caller, Cursor, Drain, Offered, Priority, Ring, Sink, SinkOptions, Slot};
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, HostClock, Nanos};
 use thingbuf::ThingBuf;
 
 use crate::peers::{Entry, Nowhere, Overwriting, RECORDS, meta, text};
@@ -172,9 +172,19 @@ pub fn tables(effort: Effort) {
             let _ = black_box(drain.drain_bounded(0, Priority::Normal, &Still));
         }
     });
-    table.row("Drain::drain_bounded with nothing to do", None, |times| {
+    table.print(effort);
+
+    let clock = HostClock::new();
+    let mut table = Table::new("A slice with nothing to do", Unit::Nanoseconds);
+    table.row("one read of the clock: the limit", None, |times| {
         for _ in 0..times {
-            let _ = black_box(drain.drain_bounded(0, Priority::Normal, &Still));
+            black_box(clock.now());
+        }
+    });
+    let limit = Limit::RatioAtMost(1.5);
+    table.row("Drain::drain_bounded with nothing to do", limit, |times| {
+        for _ in 0..times {
+            let _ = black_box(drain.drain_bounded(0, Priority::Normal, &clock));
         }
     });
     table.print(effort);

@@ -205,9 +205,7 @@ impl<'a> Encoded<'a> {
         }
         if rest.is_empty() {
             let (whole, rest) = self.text.as_chunks();
-            for (place, bytes) in payload.iter().zip(whole) {
-                place.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
-            }
+            store_words(payload, whole);
             if let Some(place) = payload.get(whole.len())
                 && !rest.is_empty()
             {
@@ -233,6 +231,32 @@ impl<'a> Encoded<'a> {
             place.store(word.to_le(), Ordering::Relaxed);
         }
     }
+}
+
+/// Stores whole words, in blocks of four, two and one. A loop over single words
+/// takes longer.
+#[inline(always)]
+fn store_words(places: &[AtomicUsize], words: &[[u8; WORD]]) {
+    let mut left = (places, words);
+    while let Some(rest) = store_block::<4>(left) {
+        left = rest;
+    }
+    left = store_block::<2>(left).unwrap_or(left);
+    store_block::<1>(left);
+}
+
+/// Places, and the words for them.
+type Words<'a> = (&'a [AtomicUsize], &'a [[u8; WORD]]);
+
+/// Stores the first `N` words, and returns the rest. Returns `None` if there are fewer.
+#[inline(always)]
+fn store_block<const N: usize>((places, words): Words<'_>) -> Option<Words<'_>> {
+    let (block, places) = places.split_first_chunk::<N>()?;
+    let (whole, words) = words.split_first_chunk::<N>()?;
+    for (place, bytes) in block.iter().zip(whole) {
+        place.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+    }
+    Some((places, words))
 }
 
 /// Returns the last `count` bytes, fewer than a word, in the low bytes of a word.

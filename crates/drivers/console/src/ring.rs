@@ -154,7 +154,8 @@ impl Ring {
             Some(piece) if part.longest_run > usize::from(part.more) => {
                 self.put_single(meta, piece.text, part)
             }
-            _ => self.put_run(meta, pieces, part),
+            // These copies leave the arguments of the usual case in registers.
+            _ => self.put_run(&Meta { ..*meta }, text, Part { ..part }),
         };
         if parted.logged.cut > 0 {
             self.head
@@ -203,7 +204,8 @@ impl Ring {
 
     /// Logs a part as several records, adjacent unless a slot between them is occupied.
     #[cold]
-    fn put_run(&self, meta: &Meta<'_>, pieces: Pieces<'_>, part: Part) -> Parted {
+    fn put_run(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
+        let pieces = Pieces::new(text, meta.target.len(), part.after.is_some());
         let mut all = pieces;
         // Found once. The others are found again when they are stored.
         let mut few = [None; FEW];

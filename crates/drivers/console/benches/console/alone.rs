@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bbqueue::nicknames::Churrasco;
 use nostall_console::{Caller, Cursor, Drain, Offered, Priority, Ring, Sink, SinkOptions, Slot};
@@ -13,6 +14,14 @@ use nostall_bench::{Effort, Limit, Table, Unit};
 
 static RING: Ring<[Slot; RECORDS]> = Ring::new();
 static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
+
+/// A word in a cache line of its own.
+#[repr(align(64))]
+struct Line(AtomicUsize);
+
+/// The words of the two exchanges that a record of the ring needs.
+static TAKEN: Line = Line(AtomicUsize::new(0));
+static OWNED: Line = Line(AtomicUsize::new(0));
 
 struct All;
 
@@ -77,6 +86,12 @@ pub fn tables(effort: Effort) {
             ));
         }
     });
+    table.row("two exchanges alone: the ring's limit", None, |times| {
+        for n in 0..times {
+            let _ = black_box(TAKEN.0.fetch_add(1, Ordering::Relaxed));
+            let _ = black_box(OWNED.0.swap(n as usize, Ordering::Acquire));
+        }
+    });
     let mut unshared = Overwriting::default();
     table.row(
         "an overwriting queue, not shared: the limit",
@@ -104,6 +119,15 @@ pub fn tables(effort: Effort) {
         "A record of 60 bytes, logged and read, uncontended",
         Unit::Nanoseconds,
     );
+    table.row("thingbuf 0.1.6, push_ref and pop_ref", None, |times| {
+        for _ in 0..times {
+            things
+                .push_ref()
+                .expect("there is room")
+                .fill(&meta(), text());
+            black_box(&*things.pop_ref().expect("it is there"));
+        }
+    });
     table.row(
         "overwriting queue in spin::Mutex, push and pop",
         None,
@@ -126,19 +150,11 @@ pub fn tables(effort: Effort) {
         },
     );
     let mut cursor = Cursor::end(&RING);
-    table.row("Ring::log, and Cursor::read", None, |times| {
+    let limit = Limit::RatioAtMost(1.5);
+    table.row("Ring::log, and Cursor::read", limit, |times| {
         for _ in 0..times {
             RING.log(&meta(), text());
             black_box(cursor.read(&RING));
-        }
-    });
-    table.row("thingbuf 0.1.6, push_ref and pop_ref", None, |times| {
-        for _ in 0..times {
-            things
-                .push_ref()
-                .expect("there is room")
-                .fill(&meta(), text());
-            black_box(&*things.pop_ref().expect("it is there"));
         }
     });
     table.row(

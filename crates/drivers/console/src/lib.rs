@@ -165,8 +165,8 @@
 //! A text takes at most 64 records and a quarter of the ring; the rest is cut off, marked and
 //! counted.
 //!
-//! A slice makes offers of at most 256 bytes, or [`Sink::load`], while the sink is ready and takes
-//! bytes. Each record is rendered once: a partly sent line is kept as text, and the next offer
+//! A slice makes offers of at most 256 bytes while the sink is ready and takes bytes. To a sink that
+//! needs time after a [load](Sink::load), an offer has one load. Each record is rendered once: a partly sent line is kept as text, and the next offer
 //! continues at its next byte. A slice ends after [`SinkOptions::slice`] bytes,
 //! [`SinkOptions::hold`], or 256 records that this sink skips. Only the search for an urgent record
 //! passes by all normal ones, and reads one word of each, once. A sink that takes nothing gets

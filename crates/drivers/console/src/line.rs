@@ -82,8 +82,8 @@ const LEAD_AT: u32 = FLAGS + 4;
 const LEAD: u32 = 7 << LEAD_AT;
 const TAG: u32 = LEAD_AT + 3;
 
-/// Progress of a record on the wire, in one word: the number of bytes sent, of lead, mark and the
-/// body from some byte on; that byte; flags; the lead.
+/// Progress of a record on the wire, in one word. It has the number of bytes sent, the first byte of
+/// the body to send, flags and the lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineState(u32);
 

@@ -13,7 +13,7 @@ use crate::slot::Slot;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
 
-/// Number of pieces of a text that are searched for once. Those of longer texts are searched for
+/// Number of pieces of a text that are searched for once. Further pieces are searched for
 /// again when they are stored.
 const FEW: usize = 4;
 

@@ -119,12 +119,12 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.offer_until(text, Nanos::ZERO)
     }
 
-    /// Makes an [`offer`](Self::offer), and continues with the next FIFO of bytes while the port is
-    /// ready for it at once and the clock shows less than `until`.
+    /// Makes an [`offer`](Self::offer), and more of them while the port is ready at once and the clock
+    /// shows less than `until`.
     ///
     /// A virtual machine's port is always ready, so that it takes the whole text. A port whose line
-    /// needs time takes one FIFO. While the clock returns [`Nanos::UNKNOWN`] and `until` is computed
-    /// from it, the text's end is the only limit.
+    /// needs time takes one FIFO. While the clock returns [`Nanos::UNKNOWN`], and `until` is computed
+    /// from it, only the text's end is a limit.
     pub fn offer_until(&mut self, text: &[u8], until: Nanos) -> Offered {
         let mut now = self.clock.now();
         let next_look = self.pace.next_look(now);

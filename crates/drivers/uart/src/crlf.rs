@@ -52,6 +52,7 @@ impl<'a> Crlf<'a> {
 
     /// Returns the next `len` bytes, or all if fewer are left. `None` if they contain a line feed that
     /// needs a CR.
+    #[inline]
     pub(crate) fn plain(&mut self, len: usize) -> Option<&'a [u8]> {
         let len = len.min(self.rest.len());
         if self.find_plain() < len {
@@ -60,18 +61,25 @@ impl<'a> Crlf<'a> {
         Some(self.take(len))
     }
 
-    /// Finds the next line feed that needs a CR. Returns the number of bytes before it.
+    /// Returns the number of bytes before the next line feed that needs a CR.
+    #[inline]
     fn find_plain(&mut self) -> usize {
         if self.plain == 0 {
-            let found = match self.newline {
-                Newline::CrLf => line_feed_in(self.rest),
-                Newline::Lf => None,
-            };
-            self.plain = found.unwrap_or(self.rest.len());
+            self.search();
         }
         self.plain
     }
 
+    #[inline(never)]
+    fn search(&mut self) {
+        let found = match self.newline {
+            Newline::CrLf => line_feed_in(self.rest),
+            Newline::Lf => None,
+        };
+        self.plain = found.unwrap_or(self.rest.len());
+    }
+
+    #[inline]
     fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(len);
         self.rest = rest;

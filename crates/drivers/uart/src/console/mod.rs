@@ -325,6 +325,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 
     /// Gives the next `load` bytes to the transmitter. Returns the number of those that belong to the
     /// text, including inserted CRs.
+    #[inline(always)]
     fn give_next(&mut self, text: &mut Crlf<'_>, load: usize, found: Room) -> usize {
         if !self.lost.is_due()
             && let Some(plain) = text.plain(load)
@@ -355,6 +356,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     /// Gives `load` to the transmitter. Its first `report` bytes belong to a report.
+    #[inline(always)]
     fn give_load(&mut self, load: &[u8], report: usize, found: Room) {
         self.give(load);
         self.given(load.len(), load.len() - report, found);
@@ -362,6 +364,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     /// Records that the transmitter was given `load` bytes, with `of_text` bytes of the text.
+    #[inline(always)]
     fn given(&mut self, load: usize, of_text: usize, found: Room) {
         // One byte may still be in the shift register.
         let left = usize::from(self.in_port > 0);
@@ -376,6 +379,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
     }
 
+    #[inline(always)]
     fn give(&self, load: &[u8]) {
         count(Counter::UartBytes, load.len() as u64);
         match (self.strategy, load) {

@@ -46,6 +46,7 @@ impl Port {
 
 impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Waits until the transmitter takes a load and this port may use the line.
+    #[inline(always)]
     pub(super) fn wait_for_room(&mut self) -> Result<Room, Stall> {
         let mut room = if self.strategy == Strategy::FifoPaced {
             self.pace()?
@@ -112,11 +113,17 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Polls until the line status shows all of `bits`.
     ///
     /// If the port is ready, this costs one register read and no clock read.
+    #[inline(always)]
     fn wait_for(&mut self, bits: u8) -> Result<(), Stall> {
         if self.status()? & bits == bits {
             self.outage = None;
             return Ok(());
         }
+        self.keep_waiting_for(bits)
+    }
+
+    #[cold]
+    fn keep_waiting_for(&mut self, bits: u8) -> Result<(), Stall> {
         let mut outage = match self.outage.take() {
             Some(outage) => outage,
             None => Timeout::new(self.clock.now(), self.longest_wait()),
@@ -257,7 +264,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 
 impl<R: Registers, C: Clock> Console<R, C> {
     /// Reads the line status, and keeps the bits that the read clears.
-    #[inline]
+    #[inline(always)]
     pub(super) fn status(&mut self) -> Result<u8, Stall> {
         let status = self.registers.read8(LSR);
         if status == !0 {

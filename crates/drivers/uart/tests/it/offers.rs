@@ -484,7 +484,6 @@ proptest! {
             }
         }
         console.flush().unwrap();
-        drop(console);
         prop_assert_eq!(String::from_utf8(port.into_sink()).unwrap(), expected);
     }
 }

@@ -92,7 +92,36 @@ impl Drop for Parts<'_> {
 }
 
 impl fmt::Write for Parts<'_> {
-    fn write_str(&mut self, mut text: &str) -> fmt::Result {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        match self.bytes[self.len..].get_mut(..text.len()) {
+            Some(room) => {
+                room.copy_from_slice(text.as_bytes());
+                self.len += text.len();
+            }
+            None => self.write_in_parts(text),
+        }
+        Ok(())
+    }
+
+    /// Stores a character at once, because padding comes as single characters.
+    fn write_char(&mut self, character: char) -> fmt::Result {
+        if character.is_ascii()
+            && let Some(room) = self.bytes.get_mut(self.len)
+        {
+            *room = character as u8;
+            self.len += 1;
+        } else {
+            self.write_in_parts(character.encode_utf8(&mut [0; 4]));
+        }
+        Ok(())
+    }
+}
+
+impl Parts<'_> {
+    /// Adds text that may not fit.
+    #[cold]
+    #[inline(never)]
+    fn write_in_parts(&mut self, mut text: &str) {
         while !text.is_empty() {
             let fits = text.floor_char_boundary(ROOM - self.len);
             if fits == 0 {
@@ -104,6 +133,5 @@ impl fmt::Write for Parts<'_> {
             self.len += fits;
             text = later;
         }
-        Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! The ring compared with a model, and its image.
 
+use std::fmt::Write;
+
 use crate::common::{META, of};
 use nostall_console::layout::{HEADER_BYTES, PAYLOAD, SLOT_BYTES};
 use nostall_console::{Cursor, Meta, Priority, Read, Ring, Slot};
@@ -204,7 +206,11 @@ proptest! {
         struct Parts<'a>(&'a [String]);
         impl std::fmt::Display for Parts<'_> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.0.iter().try_for_each(|part| f.write_str(part))
+                // Every other part as padding comes: a character at a time.
+                self.0.iter().enumerate().try_for_each(|(n, part)| match n % 2 {
+                    0 => f.write_str(part),
+                    _ => part.chars().try_for_each(|character| f.write_char(character)),
+                })
             }
         }
         ring.format(&META, format_args!("{}", Parts(&parts)));

@@ -77,7 +77,7 @@ pub fn run(
             Example::Console => example::run(),
             Example::SystemConsole => system_console::run(clock),
             Example::ConsoleCost => report::tell(item, cost::measure(clock)),
-            Example::LogCost => report::tell(item, log_cost::measure(clock)),
+            Example::LogCost => report::tell(item, log_cost::measure()),
         }),
         &mut kind(|failure, _| fail::now(failure, cpus, clock)),
     ];

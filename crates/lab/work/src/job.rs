@@ -53,8 +53,10 @@ pub enum Example {
 pub struct LogCost {
     /// Number of messages of each kind, of 100 bytes.
     pub messages: u32,
-    /// Calls whose message is printed.
+    /// Calls whose message is printed: each sends the bytes that the port takes.
     pub printed: CallTimes,
+    /// Calls whose message a printer task prints.
+    pub by_task: CallTimes,
     /// Calls whose message the console's level hides.
     pub hidden: CallTimes,
 }
@@ -64,8 +66,10 @@ pub struct LogCost {
 pub struct CallTimes {
     /// Sum of all calls.
     pub sum: u64,
-    /// Longest call, or slice of the timer that prints the rest.
+    /// Longest call.
     pub longest: u64,
+    /// Longest slice of the timer that prints the rest, or longest offer of the task.
+    pub slice: u64,
 }
 
 /// Greatest costs of a log console, in nanoseconds of the guest's clock. On a machine that counts

@@ -19,7 +19,7 @@ use flood::{decoded, log};
 use frozen::Machine;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
-use nostall_lab::experiments::console::outcome::FloodPlan;
+use nostall_lab::experiments::console::outcome::{COUNTED_DELAY, COUNTED_LINE_USE, FloodPlan};
 use nostall_lab::experiments::console::qemu as in_qemu;
 use nostall_vm::qemu::{Error, Guest};
 use nostall_work::console::{LAST_WORDS, PrintStrategy};
@@ -82,7 +82,12 @@ fn by_a_clock_that_counts_instructions_a_flood_is_repeated_to_the_nanosecond() {
         let flood = || {
             let plan = plan(log.as_bytes(), panic_at);
             let outcome = in_qemu::run(&qemu, &guest(&args), &plan, 1, strategy);
-            format!("{:#?}", outcome.unwrap())
+            let outcome = outcome.unwrap();
+            if (strategy, panic_at) == (PrintStrategy::Bounded, None) {
+                assert!(outcome.delay(1000) <= COUNTED_DELAY, "{outcome:#?}");
+                assert!(outcome.line_use() >= COUNTED_LINE_USE, "{outcome:#?}");
+            }
+            format!("{outcome:#?}")
         };
         let mut seen = HashSet::new();
         let is_repeated = (0..FLOODS).any(|_| !seen.insert(flood()));

@@ -419,12 +419,18 @@ fn a_log_call_holds_its_cpu_for_20000_instructions_at_most_and_a_hidden_one_for_
         return;
     };
     let (cost, bytes): (LogCost, _) = cost_of(&board, Example::LogCost);
-    // The round that warms up, and the printed one: times, texts and line ends.
-    assert_eq!(bytes, 2 * cost.messages as usize * (15 + 100 + 2));
-    assert!(cost.printed.longest <= 20_000, "{cost:?}");
+    // The rounds that warm up, and the printed ones: times, texts and line ends.
+    assert_eq!(bytes, 4 * cost.messages as usize * (15 + 100 + 2));
+    assert!(
+        cost.printed.longest.max(cost.printed.slice) <= 20_000,
+        "{cost:?}"
+    );
+    // Linux 6.12 with PREEMPT_RT, whose thread prints, has 3,462 on average, and 3,479 at most.
+    assert!(cost.by_task.longest < 3_462, "{cost:?}");
     assert!(cost.hidden.longest <= 6_000, "{cost:?}");
     // A message is formatted and stored, at least.
     let messages = u64::from(cost.messages);
+    assert!(cost.by_task.sum > 1_000 * messages, "{cost:?}");
     assert!(cost.hidden.sum > 1_000 * messages, "{cost:?}");
     assert!(cost.printed.sum > cost.hidden.sum, "{cost:?}");
 }

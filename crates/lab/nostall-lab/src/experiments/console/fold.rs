@@ -7,7 +7,7 @@ use nostall_uart::LineSettings;
 use nostall_work::console::PrintStrategy;
 
 use super::metrics;
-use super::outcome::{FloodOutcome, FloodPair, RATE};
+use super::outcome::{COUNTED_DELAY, COUNTED_LINE_USE, FloodOutcome, FloodPair, RATE};
 use super::run::{Floods, Setup};
 use nostall_figures::figure::{Figures, Goal, Row};
 use nostall_figures::metric::Metric;
@@ -316,6 +316,26 @@ pub fn text(verdicts: &[Verdict]) -> String {
             format!("{word}  {}", verdict.text)
         }));
     }
+    lines.join("\n")
+}
+
+/// Returns whether nostall's strategy reaches its goals for a counter, on each profile.
+pub fn goals(figures: &Figures, floods: &Floods) -> String {
+    let line = |of_profile: &[FloodPair]| {
+        let profile = of_profile.first()?.profile.name;
+        let row = figures.row(PrintStrategy::Bounded.name()).on_port(profile);
+        let delay = row.get(metrics::DELAY_MAX_NS)? <= COUNTED_DELAY.0 as f64;
+        let line = row.get(metrics::LINE_USE)? >= COUNTED_LINE_USE;
+        let met = |is_met| if is_met { "met" } else { "NOT met" };
+        Some(format!(
+            "goal: bounded, {profile}: max at most {}: {}; line at least {}: {}",
+            time(COUNTED_DELAY.0 as f64),
+            met(delay),
+            percent(COUNTED_LINE_USE),
+            met(line)
+        ))
+    };
+    let lines: Vec<_> = floods.profiles().filter_map(line).collect();
     lines.join("\n")
 }
 

@@ -36,6 +36,9 @@ nostall_figures::metrics! {
         .shown(&[Shown::new("Time that a log call takes from its caller", &["qemu"])]);
     LONGEST_PRINTK_NS = Metric::new("longest_printk_ns", "ns")
         .shown(&[Shown::new("Longest time that a log call holds a CPU", &[])]);
+    INSTRUCTIONS_PER_PRINTK = Metric::new("instructions_per_printk", "1")
+        .shown(&[Shown::new("Instructions of a log call", &[])]);
+    LONGEST_PRINTK_INSTRUCTIONS = Metric::new("longest_printk_instructions", "1");
 }
 
 pub const PAGE: PagePart = PagePart {

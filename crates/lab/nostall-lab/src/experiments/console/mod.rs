@@ -158,12 +158,15 @@ impl Experiment for Args {
                 .with_context(|| format!("--svg {}", file.display()))?;
         }
         let Summary { figures, verdicts } = fold::fold(&floods);
-        let text = [
+        let mut text = vec![
             table::heading(&floods),
             table::tables(&floods, &figures),
             table::legend(&floods),
             fold::text(&verdicts),
         ];
+        if self.common.qemu_arg.iter().any(|arg| arg == "-icount") {
+            text.push(fold::goals(&figures, &floods));
+        }
         Ok(Answer {
             text: text.join("\n\n"),
             figures,

@@ -9,6 +9,12 @@ use nostall_vm::model::LineOutput;
 
 use super::check::{Checked, Logged, check};
 
+/// Goal for the greatest delay of a caller, in QEMU with an instruction counter.
+pub const COUNTED_DELAY: Nanos = Nanos::from_micros(500);
+
+/// Goal for the share of the line's capacity there.
+pub const COUNTED_LINE_USE: f64 = 0.98;
+
 /// Rate of the line in baud, if not given.
 pub const RATE: u32 = 115_200;
 

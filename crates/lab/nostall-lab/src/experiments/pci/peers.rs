@@ -3,13 +3,14 @@
 use nostall_vm::qemu::QemuBoard;
 
 use super::metrics;
-use crate::experiments::peers::PeerComparison;
+use crate::experiments::peers::{PeerComparison, Watch};
 use nostall_figures::table::{Column, hundredths, time};
 
 pub const PEERS: PeerComparison = PeerComparison {
     second: None,
+    goal: None,
     cpus: 1,
-    is_counted: true,
+    counted: Some(Watch::Accesses),
     ours: Some(("auto", QemuBoard::Q35)),
     columns: &[
         Column::of("read: bus", metrics::BUS_ACCESSES, hundredths).of_case("read"),

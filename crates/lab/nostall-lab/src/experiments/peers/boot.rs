@@ -8,7 +8,7 @@ use nostall_vm::process::{MemoryFile, Running, name, spawn};
 
 use super::counts;
 use super::linux::Build;
-use super::report::{self, Report};
+use super::report::{self, Measured, Report};
 use crate::escape::escape;
 
 /// Limit of one boot. The longest takes 20 s, and several times that on a busy host.
@@ -16,6 +16,9 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 /// Interval of checks of the running machine.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Options of a QEMU whose instructions take a nanosecond each.
+pub const BY_INSTRUCTIONS: [&str; 2] = ["-icount", "shift=0,sleep=off"];
 
 /// Largest output of the console that is kept.
 const CONSOLE: u64 = 16 << 20;
@@ -43,6 +46,8 @@ pub enum Watch {
     Times,
     /// It records device accesses, which are counted.
     Accesses,
+    /// It counts instructions, each of which takes a nanosecond: times become counts.
+    Instructions,
 }
 
 /// Boots the build with these words on its command line, on the same machine as nostall's kernel.
@@ -133,6 +138,9 @@ impl Files {
                 command.args(["-trace", event]);
             }
         }
+        if watch == Watch::Instructions {
+            command.args(BY_INSTRUCTIONS);
+        }
         let files = [
             (&self.reports, REPORTS),
             (&self.serial, SERIAL),
@@ -152,6 +160,12 @@ impl Files {
         let mut report = report::parse(&read(&self.reports, report::LONGEST)?)?;
         if watch == Watch::Accesses {
             report.measured = counts::count(&read(&self.trace, counts::LONGEST)?);
+        }
+        if watch == Watch::Instructions {
+            report
+                .measured
+                .iter_mut()
+                .for_each(Measured::count_instructions);
         }
         Ok(report)
     }

@@ -21,8 +21,8 @@ const ROUNDS: usize = 4;
 pub struct PeerComparison {
     /// CPUs of Linux.
     pub cpus: u16,
-    /// Whether accesses of Linux to the device are counted, in a boot of their own.
-    pub is_counted: bool,
+    /// Values that are counted on Linux, in a boot of their own.
+    pub counted: Option<Watch>,
     /// Nostall's strategy beside the peers and its machine. It is left out where nostall's
     /// kernel does not measure the same thing.
     pub ours: Option<(&'static str, QemuBoard)>,
@@ -32,6 +32,8 @@ pub struct PeerComparison {
     pub legend: &'static str,
     /// Another table, for figures of programs.
     pub second: Option<ProgramTable>,
+    /// Returns a line that says whether a goal is met.
+    pub goal: Option<fn(&Figures) -> Option<String>>,
 }
 
 /// Table with rows for each of several cases.
@@ -225,7 +227,7 @@ fn with_strategy(
     }
 }
 
-/// Boots every system in turn, and once more each Linux whose device accesses are counted.
+/// Boots every system in turn, and once more each Linux on which something is counted.
 fn measure(
     path: &str,
     part: &PeerComparison,
@@ -256,15 +258,17 @@ fn measure(
             system.failure = added.err();
         }
     }
-    if !part.is_counted {
-        return;
-    }
+    let Some(watch) = part.counted else { return };
     for system in systems {
         let (Some(build), None) = (&system.build, &system.failure) else {
             continue;
         };
-        let words = format!("{words} nostall.once");
-        match boot(build, &words, part.cpus, Watch::Accesses) {
+        let (words, cpus) = match watch {
+            Watch::Accesses => (format!("{words} nostall.once"), part.cpus),
+            // With the counter, Linux 6.1 does not start a second CPU.
+            _ => (words.clone(), 1),
+        };
+        match boot(build, &words, cpus, watch) {
             Ok(counted) => system.add_report(counted),
             Err(why) => system.failure = Some(why),
         }
@@ -336,6 +340,7 @@ fn text(part: &PeerComparison, figures: &Figures, notes: &[String]) -> String {
             parts.push(table(second.labels, second.columns, lines));
             parts.push(second.legend.to_owned());
         }
+        parts.extend(part.goal.and_then(|goal| goal(figures)));
         parts.push(format!(
             "Medians of {ROUNDS} boots each, in turn, in QEMU; --json also has the quartiles."
         ));
@@ -357,11 +362,12 @@ mod tests {
 
     const PART: PeerComparison = PeerComparison {
         cpus: 1,
-        is_counted: true,
+        counted: Some(Watch::Accesses),
         ours: None,
         columns: &[Column::of("time", NS_PER_BYTE, whole)],
         legend: "time: of a byte.",
         second: None,
+        goal: None,
     };
 
     fn system(name: &'static str, values: &[f64]) -> System {

@@ -13,5 +13,6 @@ mod report;
 mod state;
 
 pub use arg::PeerArg;
+pub use boot::{BY_INSTRUCTIONS, Watch};
 pub use compare::{PeerComparison, ProgramTable, compare};
 pub use state::PeerStates;

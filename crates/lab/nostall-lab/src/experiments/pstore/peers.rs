@@ -11,8 +11,9 @@ pub const BESIDE: &str = "per-cpu-counter";
 
 pub const PEERS: PeerComparison = PeerComparison {
     second: None,
+    goal: None,
     cpus: 4,
-    is_counted: false,
+    counted: None,
     ours: Some((BESIDE, QemuBoard::Q35)),
     columns: &[
         Column::of("records", metrics::RECORDS, whole),

@@ -8,8 +8,9 @@ use nostall_figures::table::{Column, four_decimals, time};
 
 pub const PEERS: PeerComparison = PeerComparison {
     second: None,
+    goal: None,
     cpus: 2,
-    is_counted: false,
+    counted: None,
     ours: Some(("caller", QemuBoard::SifiveU)),
     columns: &[
         Column::of("wake-ups/msg", metrics::WAKEUPS_PER_MESSAGE, four_decimals),

@@ -6,7 +6,7 @@ use nostall_work::uart::{Driver, Job, Writes};
 
 use super::metrics;
 use super::table::single_write_columns;
-use crate::experiments::peers::{PeerComparison, ProgramTable};
+use crate::experiments::peers::{PeerComparison, ProgramTable, Watch};
 use nostall_figures::table::{Column, hundredths, time};
 
 /// Nostall's job beside the peers.
@@ -20,10 +20,11 @@ pub const SIZES: [usize; 5] = [1, 16, 80, 2_500, 11_500];
 
 pub const PEERS: PeerComparison = PeerComparison {
     cpus: 1,
-    is_counted: true,
+    counted: Some(Watch::Accesses),
     ours: Some((JOB.driver.name(), QemuBoard::Q35)),
     columns: &single_write_columns(hundredths),
     legend: "One write of so many bytes. Linux: the write function of its 8250 console.",
+    goal: None,
     second: Some(ProgramTable {
         labels: ["bytes", "test program", ""],
         cases: &["1-byte-write", "2500-byte-write", "11500-byte-write"],

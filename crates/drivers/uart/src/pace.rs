@@ -16,6 +16,13 @@ const EARLY_PARTS: u64 = 64;
 /// polls, once.
 const STEP_PARTS: u64 = 128;
 
+/// Fraction of a measured time by which its ends may be uncertain. Beyond that the CPU was stopped
+/// meanwhile, as a host stops a virtual one, and nothing is learned.
+const DOUBT_PARTS: u64 = 4;
+
+/// Longest time for the bytes of a burst that says nothing, even on a fast line.
+const LONGEST_BURST: Nanos = Nanos::from_micros(100);
+
 /// Longest interval of polls of a stuck port, so that it is served soon after it recovers.
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 
@@ -41,8 +48,9 @@ pub(crate) struct Pace {
     full: Nanos,
     /// Earliness of the first poll, in parts of [`EARLY_PARTS`].
     early: u64,
-    /// Time and size of the last burst.
+    /// Start, duration if known, and size of the last burst.
     start: Nanos,
+    burst_took: Nanos,
     bytes: u64,
     /// Number of bytes that keep the transmitter busy: all, or all after the first.
     behind: u64,
@@ -73,6 +81,7 @@ impl Pace {
             full: (frame_time * load).min(longest),
             early: 1,
             start: Nanos::ZERO,
+            burst_took: Nanos::ZERO,
             bytes: 0,
             behind: 0,
             first_look: Nanos::ZERO,
@@ -137,6 +146,7 @@ impl Pace {
     pub(crate) fn burst(&mut self, start: Nanos, bytes: usize, idle: bool) {
         self.watch(start, bytes);
         self.start = start;
+        self.burst_took = Nanos::ZERO;
         self.bytes = bytes as u64;
         self.behind = self.bytes - u64::from(idle && bytes > 0);
         self.busy_looks = 0;
@@ -152,6 +162,12 @@ impl Pace {
             _ => start + busy,
         };
         self.hold(start, self.first_look);
+    }
+
+    /// Records that the last burst was over at `now`. Its bytes came to the port between its start
+    /// and then.
+    pub(crate) fn burst_over(&mut self, now: Nanos) {
+        self.burst_took = now - self.start;
     }
 
     /// Records that the transmitter was busy at `now`.
@@ -216,9 +232,13 @@ impl Pace {
         let took = (now - self.start).min(self.longest);
         let took = (took * self.load / self.behind).min(self.longest);
         if self.busy_looks > 0 {
-            // It became ready after the last poll, so the measured time is accurate.
-            self.full = took;
-            self.early = 1;
+            // It became ready after the last poll, so the measured time is accurate, unless the
+            // burst took long or this poll was late.
+            let doubt = (self.burst_took - LONGEST_BURST).max(now - self.next_look);
+            if doubt <= took / DOUBT_PARTS {
+                self.full = took;
+                self.early = 1;
+            }
         } else if took < self.full * 2 {
             // Ready at the first poll, which was early or slightly late. The port may be faster
             // than predicted, so the next poll is made earlier.
@@ -282,6 +302,32 @@ mod tests {
         for (looks, late) in send(&mut pace, &mut Nanos(0), NOMINAL * 16, 100) {
             assert!(looks <= 3, "{looks}");
             assert!(late < NOMINAL / 4, "{late}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_was_stopped_in_a_burst_or_before_a_poll_learns_nothing() {
+        let stop = Nanos::from_millis(3);
+        for in_burst in [true, false] {
+            let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
+            let now = &mut Nanos(0);
+            send(&mut pace, now, NOMINAL * 16, 100);
+            pace.burst(*now, LOAD, false);
+            if in_burst {
+                *now = *now + stop;
+                pace.burst_over(*now);
+                pace.busy(*now);
+                *now = pace.next_look(*now);
+            } else {
+                *now = pace.next_look(*now);
+                pace.busy(*now);
+                *now = *now + stop;
+            }
+            pace.ready(*now);
+            for (looks, late) in send(&mut pace, now, NOMINAL * 16, 10) {
+                assert!(looks <= 3, "{looks}");
+                assert!(late < NOMINAL / 4, "{late}");
+            }
         }
     }
 

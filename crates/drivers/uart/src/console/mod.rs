@@ -214,6 +214,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         let mut status = self.status()?;
         while self.offer_load(text, status, *now)? && text.text_remaining() > 0 && *now < until {
             *now = self.clock.now();
+            self.pace.burst_over(*now);
             if self.pace.next_look(*now) > *now && now.is_known() {
                 break;
             }

@@ -424,7 +424,10 @@ fn a_log_call_holds_its_cpu_for_20000_instructions_at_most_and_a_hidden_one_for_
         "{cost:?}"
     );
     // Linux 6.12 with PREEMPT_RT, whose thread prints, has 3,462 on average, and 3,479 at most.
-    assert!(cost.by_task.longest < 3_462, "{cost:?}");
+    let most = cost.by_task.longest;
+    let met = if most < 3_462 { "met" } else { "NOT met" };
+    println!("limit: a log call, a task prints: {most} instructions, goal below 3462, {met}");
+    assert!(most < 3_462, "{cost:?}");
     assert!(cost.hidden.longest <= 6_000, "{cost:?}");
     // A message is formatted and stored, at least.
     let messages = u64::from(cost.messages);

@@ -145,7 +145,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
 
     fn read_any(&mut self, offset: usize) -> u8 {
         let value = self.uart.read_any(offset);
-        if self.high || !self.uart.is_quiet() {
+        if self.high || self.uart.sink_error.is_some() || !self.uart.is_quiet() {
             self.follow_keeping_error();
         }
         value

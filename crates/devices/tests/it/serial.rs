@@ -433,3 +433,26 @@ fn a_byte_that_leaves_a_line_with_a_rate_is_an_error_when_the_sink_does_not_take
     assert!(matches!(serial.tend(), Err(Error::IOError(_))));
     serial.tend().unwrap();
 }
+
+#[test]
+fn a_sinks_error_that_a_read_meets_is_stored() {
+    struct Full;
+    impl io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let clock = VirtualClock::new();
+    let mut uart = Uart::new(clock.clone(), Line::Baud, Full);
+    uart.write(LCR, lcr::DLAB);
+    uart.write(DLL, 1);
+    uart.write(LCR, 3);
+    let mut serial = Serial::new(uart, Counter::default());
+    serial.write(THR, b'a').unwrap();
+    clock.advance(Nanos::from_millis(1));
+    serial.read(LSR);
+    assert!(matches!(serial.take_error(), Some(Error::IOError(_))));
+}

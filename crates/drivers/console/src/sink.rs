@@ -24,10 +24,10 @@ pub trait Sink {
     /// clock shows less than `until`. A drain calls this with more than a [load](Self::load) once
     /// the sink has been ready at once after a load.
     ///
-    /// The default makes one offer.
+    /// The default makes one offer, of at most one load.
     fn offer_until(&self, text: &[u8], caller: Caller, until: Nanos) -> Offered {
         let _ = until;
-        self.offer(text, caller)
+        self.offer(&text[..text.len().min(self.load())], caller)
     }
 
     /// Returns the largest number of bytes that one offer takes, if it is known. A drain renders no

@@ -215,7 +215,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         while self.offer_load(text, status, *now)? && text.text_remaining() > 0 && *now < until {
             *now = self.clock.now();
             self.pace.burst_over(*now);
-            if self.pace.next_look(*now) > *now && now.is_known() {
+            let is_early = self.pace.next_look(*now) > *now && now.is_known();
+            if is_early || *now >= until {
                 break;
             }
             status = self.status()?;
@@ -265,9 +266,12 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             self.give(load);
             self.lost.given(load, 0);
             (given, last, since) = (given + load.len(), load.len(), *now);
-            goes_on = text.text_remaining() > 0 && *now < until;
+            goes_on = text.text_remaining() > 0;
             if goes_on {
                 *now = self.clock.now();
+                goes_on = *now < until;
+            }
+            if goes_on {
                 next = self.status();
             }
         }

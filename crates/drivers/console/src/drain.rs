@@ -229,7 +229,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     if !is_ready || given.taken >= self.sink.load() {
                         self.at_once.store(usize::from(is_ready), Ordering::Relaxed);
                     }
-                    let is_over = search.bytes == 0 || now - start >= self.options.hold;
+                    let is_over = search.bytes == 0 || now >= search.until;
                     if !is_ready || is_over || !self.feed.has_more(priority) {
                         return Some(at.max(now));
                     }

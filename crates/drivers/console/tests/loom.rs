@@ -375,15 +375,21 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
     }
 }
 
+/// Returns a ring and a drain that begins with the third record.
+fn started() -> (&'static Ring, &'static Drain<'static, Memory>) {
+    let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
+    let ring: &'static Ring = ring;
+    let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
+    for lane in &drain.feed.lanes {
+        lane.next.store(3, Ordering::Relaxed);
+    }
+    (ring, drain)
+}
+
 #[test]
 fn of_two_cpus_that_log_and_send_one_sends_all_or_must_retry() {
     explore(2, || {
-        let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
-        let ring: &'static Ring = ring;
-        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
-        for lane in &drain.feed.lanes {
-            lane.next.store(3, Ordering::Relaxed);
-        }
+        let (ring, drain) = started();
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
             drain.drain_bounded(cpu, Priority::Normal, &Still)
@@ -444,12 +450,7 @@ fn of_three_cpus_that_log_each_one_with_unsent_records_retries() {
 #[test]
 fn a_responsible_cpu_that_finds_nothing_to_do_leaves_no_record_of_another() {
     explore(2, || {
-        let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
-        let ring: &'static Ring = ring;
-        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
-        for lane in &drain.feed.lanes {
-            lane.next.store(3, Ordering::Relaxed);
-        }
+        let (ring, drain) = started();
         // The sink is not ready for 10 ns. CPU 1 is responsible, and returns early, late or twice.
         drain.next_offer.responsible_cpu.store(2, Ordering::Relaxed);
         drain.next_offer.wait.store(10, Ordering::Relaxed);

@@ -39,10 +39,10 @@ impl<S: Subscriber, K: Kernel + 'static> Layer<S> for RingLayer<'static, K> {
 
 /// Makes the console itself a layer: `registry().with(&CONSOLE)`.
 #[cfg(feature = "uart")]
-impl<S, R, K> Layer<S> for &'static crate::SystemConsole<R, K>
+impl<S, U, K> Layer<S> for &'static crate::SystemConsole<U, K>
 where
     S: Subscriber,
-    R: nostall_io::Registers,
+    U: nostall_uart::UartHardware,
     K: Kernel,
 {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {

@@ -249,7 +249,7 @@ pub use nostall_io::{self, Clock, Mmio, MmioLayout, Nanos, Offered, Registers};
 #[cfg(target_arch = "x86_64")]
 pub use nostall_io::{Ports, Tsc};
 #[cfg(feature = "uart")]
-pub use nostall_uart::{self, ConsoleSettings, LineSettings, OpenError};
+pub use nostall_uart::{self, ConsoleSettings, LineSettings, OpenError, UartHardware};
 pub use options::{Charset, OverflowPolicy, PanicOrder, SinkOptions};
 pub use prefix::{Prefix, write_time, write_time_cpu_level};
 pub use record::{Meta, Record};

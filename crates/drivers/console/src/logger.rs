@@ -43,9 +43,9 @@ impl<K: Kernel + Send + Sync> log::Log for Logger<'_, K> {
 /// Logs in any context. The target [`EMERGENCY`](crate::EMERGENCY) marks an emergency.
 ///
 /// ```
-/// # use nostall_console::{Kernel, Registers, SystemConsole};
-/// # fn start<R: Registers + Send, K: Kernel + Send + Sync>(
-/// #     console: &'static SystemConsole<R, K>,
+/// # use nostall_console::{Kernel, SystemConsole, UartHardware};
+/// # fn start<U: UartHardware + Send, K: Kernel + Send + Sync>(
+/// #     console: &'static SystemConsole<U, K>,
 /// # ) -> Result<(), log::SetLoggerError> {
 /// log::set_logger(console)?;
 /// log::set_max_level(log::LevelFilter::Info);
@@ -53,9 +53,9 @@ impl<K: Kernel + Send + Sync> log::Log for Logger<'_, K> {
 /// # }
 /// ```
 #[cfg(feature = "uart")]
-impl<R, K> log::Log for crate::SystemConsole<R, K>
+impl<U, K> log::Log for crate::SystemConsole<U, K>
 where
-    R: nostall_io::Registers + Send,
+    U: nostall_uart::UartHardware + Send,
     K: Kernel + Send + Sync,
 {
     /// Returns true: `log::set_max_level` filters, and every sink has a level.

@@ -2,8 +2,8 @@
 
 use core::ops::DerefMut;
 
-use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::{Console, Strategy};
+use nostall_io::{Clock, Nanos};
+use nostall_uart::{Console, Strategy, UartHardware};
 
 use crate::input::Input;
 use crate::shared::Shared;
@@ -20,16 +20,16 @@ const INPUT: usize = 256;
 /// interrupted on the panicking CPU itself. A panic that interrupts that one uses the second spare.
 /// An interrupt handler that finds the lock taken leaves its bytes to the holder.
 #[derive(Debug)]
-pub struct UartSink<R, C> {
+pub struct UartSink<U, C> {
     offers: AtomicUsize,
     /// `None` before the port is opened.
-    pub(crate) port: Shared<Option<Console<R, C>>>,
+    pub(crate) port: Shared<Option<Console<U, C>>>,
     /// Number of bytes that the port takes at once; 0 before it is opened.
     load: AtomicUsize,
     pub(crate) input: Input<INPUT>,
 }
 
-impl<R, C> UartSink<R, C> {
+impl<U, C> UartSink<U, C> {
     /// Creates a sink without a port, for a `static`. It takes no bytes.
     pub const fn closed() -> Self {
         Self {
@@ -52,10 +52,10 @@ impl<R, C> UartSink<R, C> {
     }
 }
 
-impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
-    /// Creates a sink on the port of `console`. The spares are clones, so clones of `R` must
+impl<U: UartHardware + Clone, C: Clock + Clone> UartSink<U, C> {
+    /// Creates a sink on the port of `console`. The spares are clones, so clones of `U` must
     /// access the same port, for example as references.
-    pub fn new(console: Console<R, C>) -> Self {
+    pub fn new(console: Console<U, C>) -> Self {
         let sink = Self::closed();
         sink.open(console);
         sink
@@ -63,14 +63,14 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 
     /// Opens `console` as the sink's port, in place of the previous one. Returns `false` if the
     /// port is in use, and changes nothing then.
-    pub fn open(&self, console: Console<R, C>) -> bool {
+    pub fn open(&self, console: Console<U, C>) -> bool {
         let taken = self.take(Caller::Normal);
         taken.is_some_and(|mut port| self.replace(&mut port, console))
     }
 
     /// Stores the spares for a panic that comes while the first port is opened. Later opens leave the
     /// old port to it.
-    pub(crate) fn prepare(&self, unopened: &Console<R, C>) {
+    pub(crate) fn prepare(&self, unopened: &Console<U, C>) {
         if self.load.load(Ordering::Relaxed) == 0 {
             for mut spare in self.port.spares.iter().filter_map(TryLock::try_lock) {
                 *spare = Some(unopened.clone());
@@ -80,7 +80,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
 
     /// Replaces a port that was [taken](Self::take). Returns `false` if a panic uses a spare,
     /// and changes nothing then.
-    pub(crate) fn replace(&self, port: &mut Option<Console<R, C>>, console: Console<R, C>) -> bool {
+    pub(crate) fn replace(&self, port: &mut Option<Console<U, C>>, console: Console<U, C>) -> bool {
         let load = console.transmit_load();
         // Held only for this, so that a panic finds them.
         let spares = self.port.spares.each_ref().map(TryLock::try_lock);
@@ -96,7 +96,7 @@ impl<R: Registers + Clone, C: Clock + Clone> UartSink<R, C> {
     }
 }
 
-impl<R: Registers, C: Clock> UartSink<R, C> {
+impl<U: UartHardware, C: Clock> UartSink<U, C> {
     /// Takes the port, if any; a panic takes a spare if the port is in use. Slices wait until the
     /// guard is dropped. Returns `None` if the port is in use.
     ///
@@ -105,7 +105,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     pub(crate) fn take(
         &self,
         caller: Caller,
-    ) -> Option<impl DerefMut<Target = Option<Console<R, C>>>> {
+    ) -> Option<impl DerefMut<Target = Option<Console<U, C>>>> {
         self.port
             .take(caller, |port, most| self.receive_some(port, most))
     }
@@ -121,7 +121,7 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
     /// Slices leave the port alone meanwhile. A panic does not wait: it uses a spare. If the
     /// port's interrupt is level-triggered, mask interrupts on this CPU meanwhile. Its handler
     /// cannot receive, so it would run again and again.
-    pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<R, C>) -> T) -> Option<T> {
+    pub fn with<T>(&self, caller: Caller, act: impl FnOnce(&mut Console<U, C>) -> T) -> Option<T> {
         self.take(caller)?.as_mut().map(act)
     }
 
@@ -152,14 +152,14 @@ impl<R: Registers, C: Clock> UartSink<R, C> {
         self.input.lost.load(Ordering::Relaxed)
     }
 
-    fn receive_some(&self, port: &mut Option<Console<R, C>>, most: usize) -> usize {
+    fn receive_some(&self, port: &mut Option<Console<U, C>>, most: usize) -> usize {
         let put = |byte| self.input.put(byte);
-        let receive = |console: &mut Console<R, C>| console.receive_at_most(most, put);
+        let receive = |console: &mut Console<U, C>| console.receive_at_most(most, put);
         port.as_mut().map_or(0, receive)
     }
 }
 
-impl<R: Registers, C: Clock> Sink for UartSink<R, C> {
+impl<U: UartHardware, C: Clock> Sink for UartSink<U, C> {
     fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         self.offer_until(text, caller, Nanos::ZERO)
     }

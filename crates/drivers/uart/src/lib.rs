@@ -72,22 +72,29 @@ struct Readme;
 
 mod console;
 mod crlf;
+mod hardware;
 mod line;
 mod model;
+mod ns16550;
 mod pace;
+mod pl011;
 mod probe;
 pub mod registers;
 mod settings;
 mod setup;
+mod sifive;
 mod strategy;
 
 #[cfg(feature = "embedded-io")]
 pub use console::IoError;
 pub use console::{Console, FlushTimeout, LatchedStatus, WriteReport};
+pub use hardware::{Identity, UartHardware};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
 pub use nostall_io::Offered;
+pub use pl011::Pl011;
 pub use probe::{Probed, probe, receive_fifo_depth};
 pub use settings::{ConsoleSettings, FlowControl, Newline, PowerLoss, Rs485, TriggerLevel};
 pub use setup::{NotFound, OpenError};
+pub use sifive::Sifive;
 pub use strategy::Strategy;

@@ -1,4 +1,4 @@
-//! Models of the 16550 family, and their differences.
+//! Models of UARTs, and their differences.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,7 +6,7 @@ use core::str::FromStr;
 /// Size of the family's largest FIFO, in bytes: the largest load.
 pub(crate) const LARGEST_LOAD: usize = 128;
 
-/// Model of the 16550 family.
+/// Model of the 16550 family, or another UART.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Model {
@@ -34,10 +34,16 @@ pub enum Model {
     /// Mini UART of the BCM2835. Its line status reports room for *one* byte, so it takes no
     /// bursts. Probing cannot distinguish it from a 16550A, so it must be named.
     Bcm2835Mini,
+    /// Arm's PL011, in a [`Pl011`](crate::Pl011).
+    Pl011,
+    /// The SBSA generic UART, a subset of the PL011.
+    SbsaUart,
+    /// SiFive's UART, in a [`Sifive`](crate::Sifive).
+    Sifive,
 }
 
 impl Model {
-    /// All models.
+    /// All models of the 16550 family. Only these have a name to parse.
     pub const ALL: [Self; 11] = [
         Self::Uart8250,
         Self::Uart16450,
@@ -66,17 +72,20 @@ impl Model {
             Self::Uart16950 => "16950",
             Self::DesignWare => "designware",
             Self::Bcm2835Mini => "bcm2835-mini",
+            Self::Pl011 => "pl011",
+            Self::SbsaUart => "sbsa-uart",
+            Self::Sifive => "sifive",
         }
     }
 
-    /// Returns the depth of each FIFO in bytes, 1 without a working one. For a DesignWare this is
-    /// the minimum; the chip's registers have the depth.
+    /// Returns the depth of each FIFO in bytes, 1 without a working one. For a DesignWare and
+    /// a PL011 this is the minimum; the chip's registers have the depth.
     pub const fn fifo_depth(self) -> usize {
         match self {
             Self::Uart8250 | Self::Uart16450 | Self::Uart16550 | Self::Uart16650 => 1,
-            Self::Bcm2835Mini => 8,
-            Self::Uart16550A | Self::DesignWare => 16,
-            Self::Uart16650V2 => 32,
+            Self::Bcm2835Mini | Self::Sifive => 8,
+            Self::Uart16550A | Self::DesignWare | Self::Pl011 => 16,
+            Self::Uart16650V2 | Self::SbsaUart => 32,
             Self::Uart16750 => 64,
             Self::Uart16850 | Self::Uart16950 => 128,
         }
@@ -96,7 +105,10 @@ impl Model {
 
     /// Returns whether the model has a scratch register.
     pub const fn has_scratch(self) -> bool {
-        !matches!(self, Self::Uart8250)
+        !matches!(
+            self,
+            Self::Uart8250 | Self::Pl011 | Self::SbsaUart | Self::Sifive
+        )
     }
 }
 

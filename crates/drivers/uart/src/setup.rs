@@ -4,23 +4,20 @@ use core::fmt;
 
 use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 
-use crate::model::LARGEST_LOAD;
-use crate::registers::{
-    DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, LSR, MCR, efr, fcr, iir, lcr, lsr, mcr,
-};
+use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
 
 /// Longest wait for a busy port during its set-up: the time of a full FIFO of 16 bytes at 9,600
 /// baud, with a margin.
-const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
+pub(crate) const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
 
-/// Error: no port of this family answers.
+/// Error: no serial port answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotFound;
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no 16550 answers there: check the port's address and that it is enabled")
+        f.write_str("no serial port answers there: check the port's address and that it is enabled")
     }
 }
 
@@ -38,8 +35,12 @@ pub enum OpenError {
     TransmitLoad(usize),
     /// The port ignores its settings because it stays busy, or another context uses it.
     Busy,
-    /// The port is an 8250, so a loss of power cannot be detected.
+    /// The model does not show a loss of power: an 8250, an SBSA UART, or a PL011 without a clock.
     NoScratch,
+    /// The model has no RTS and CTS.
+    NoModemLines,
+    /// The model sends frames of 8 data bits without parity alone.
+    Frame,
 }
 
 impl fmt::Display for OpenError {
@@ -50,10 +51,13 @@ impl fmt::Display for OpenError {
             Self::TransmitLoad(load) => {
                 write!(f, "a transmit load of {load} bytes: must be 1 to 128")
             }
-            Self::NoScratch => f.write_str(
-                "an 8250 has no scratch register, so a loss of power goes unnoticed: \
-                 use PowerLoss::Ignore",
-            ),
+            Self::NoScratch => {
+                f.write_str("a loss of power of this model goes unnoticed: use PowerLoss::Ignore")
+            }
+            Self::NoModemLines => {
+                f.write_str("this model has no RTS and CTS: use no flow control and no RS-485 line")
+            }
+            Self::Frame => f.write_str("this model has frames of 8 data bits without parity"),
             Self::Busy => f.write_str("the port stays busy and ignores its settings: reset it"),
         }
     }
@@ -71,37 +75,6 @@ impl From<NotFound> for OpenError {
     fn from(NotFound: NotFound) -> Self {
         Self::NotFound
     }
-}
-
-/// Limit of the waits while opening a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Wait for at most 20 ms.
-    Wait,
-    /// Make one attempt.
-    OneLook,
-}
-
-impl Patience {
-    const fn limit(self) -> Nanos {
-        match self {
-            Self::Wait => LONGEST_WAIT,
-            Self::OneLook => Nanos::ZERO,
-        }
-    }
-}
-
-/// Waits until the bytes of a port's last user have left, because a set-up garbles a frame and
-/// clears the FIFOs. Waits for as long as the family's largest FIFO needs on `line`, and for at least
-/// 20 ms. Returns whether they have left.
-pub(crate) fn wait_for_last_user(
-    port: &impl Registers,
-    clock: &impl Clock,
-    line: &LineSettings,
-) -> bool {
-    let idle = lsr::THRE | lsr::TEMT;
-    let limit = (line.frame_time() * (LARGEST_LOAD as u64 + 1)).max(LONGEST_WAIT);
-    wait_until(clock, limit, || port.read8(LSR) & idle == idle)
 }
 
 /// Returns whether a port answers: on every model, the interrupt enable register keeps a written
@@ -132,11 +105,11 @@ pub(crate) fn program(
     model: Model,
     line: &LineSettings,
     trigger: u8,
-    patience: Patience,
+    limit: Nanos,
 ) -> Result<bool, OpenError> {
     let [low, high] = line.divisor()?.to_le_bytes();
     let divisor_latch = lcr::DLAB | line.lcr();
-    let write_lcr = |value| write_lcr(port, clock, model, value, patience);
+    let write_lcr = |value| write_lcr(port, clock, model, value, limit);
     write_lcr(divisor_latch)?;
     port.write8(DLL, low);
     port.write8(DLM, high);
@@ -192,11 +165,11 @@ fn write_lcr(
     clock: &impl Clock,
     model: Model,
     value: u8,
-    patience: Patience,
+    limit: Nanos,
 ) -> Result<(), OpenError> {
     // Some models have no parity, so its bits are not compared.
     let is_kept = || (port.read8(LCR) ^ value) & lcr::DLAB == 0;
-    let taken = wait_until(clock, patience.limit(), || {
+    let taken = wait_until(clock, limit, || {
         port.write8(LCR, value);
         if is_kept() {
             return true;
@@ -213,7 +186,7 @@ fn write_lcr(
 
 /// Polls once a microsecond until `done`, for at most `limit`. Returns whether `done` returned true
 /// in time.
-fn wait_until(clock: &impl Clock, limit: Nanos, mut done: impl FnMut() -> bool) -> bool {
+pub(crate) fn wait_until(clock: &impl Clock, limit: Nanos, mut done: impl FnMut() -> bool) -> bool {
     if done() {
         return true;
     }

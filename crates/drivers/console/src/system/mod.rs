@@ -4,9 +4,8 @@ mod per_cpu;
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers, Timeout};
-use nostall_uart::registers::{LSR, lsr};
-use nostall_uart::{Console, ConsoleSettings, OpenError};
+use nostall_io::{Clock, Nanos, Timeout};
+use nostall_uart::{Console, ConsoleSettings, OpenError, UartHardware};
 
 use crate::drain::LONGEST_STEP;
 use crate::sequence::is_past;
@@ -40,8 +39,9 @@ const DEEPEST_PANIC: usize = 4;
 
 /// Console of a kernel, in a `static`: log, standard output, receive, panic.
 ///
-/// The kernel supplies a [`Kernel`]: at least a clock, the CPU's number and the interrupt mask. `R`
-/// gives access to the port's registers. A kernel without a timer:
+/// The kernel supplies a [`Kernel`]: at least a clock, the CPU's number and the interrupt mask. `U`
+/// is the port's hardware: a 16550's register window, or a
+/// [`Pl011`](crate::nostall_uart::Pl011). A kernel without a timer:
 ///
 /// ```
 /// use nostall_console::{Clock, Kernel, Level, LineSettings, Nanos, OpenError};
@@ -168,9 +168,9 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// A kernel with threads, but without a one-shot timer, can print in a preemptible task:
 /// [`with_printer`](Self::with_printer).
-pub struct SystemConsole<R: 'static, K: 'static> {
+pub struct SystemConsole<U: 'static, K: 'static> {
     kernel: K,
-    drain: Drain<'static, UartSink<R, K>>,
+    drain: Drain<'static, UartSink<U, K>>,
     limits: FlushLimits,
     has_printer: bool,
     per_cpu: PerCpu,
@@ -183,7 +183,7 @@ pub struct SystemConsole<R: 'static, K: 'static> {
     awaits_timer: AtomicUsize,
 }
 
-impl<R: Registers, K: Kernel> SystemConsole<R, K> {
+impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// Creates a console on `ring`, without a port. Records wait in the ring.
     pub const fn new(ring: &'static Ring, kernel: K) -> Self {
         let options = SinkOptions::DEFAULT.progress_slot(0);
@@ -230,8 +230,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// the port takes now. The task:
     ///
     /// ```
-    /// # use nostall_console::{Kernel, Nanos, Registers, SystemConsole};
-    /// fn printer(console: &SystemConsole<impl Registers, impl Kernel>) -> ! {
+    /// # use nostall_console::{Kernel, Nanos, SystemConsole, UartHardware};
+    /// fn printer(console: &SystemConsole<impl UartHardware, impl Kernel>) -> ! {
     ///     loop {
     ///         sleep(console.poll()); // `None`: until it is woken
     ///     }
@@ -248,12 +248,12 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     }
 }
 
-impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
+impl<U: UartHardware + Clone, K: Kernel + Clone> SystemConsole<U, K> {
     /// Opens the port, enables its receive interrupt, and starts to send the records in the ring.
     /// Takes as long as [`Console::open`]: at 115,200 baud at most 20 ms, and 60 ms if the port ignores
     /// its settings. A second call replaces the port.
     ///
-    /// A panic that finds the port in use works on a clone of `registers`, and a panic inside of it on
+    /// A panic that finds the port in use works on a clone of `uart`, and a panic inside of it on
     /// another one. So a clone must access the same port.
     ///
     /// Most machines other than PCs have no OUT2 gate between the port and a level-triggered
@@ -268,11 +268,7 @@ impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
     ///
     /// Without a port, all calls go on, and records stay in the ring for a later `open` or a debugger.
     /// So a kernel logs the error, and tries another port or none.
-    pub fn open(
-        &self,
-        registers: R,
-        settings: impl Into<ConsoleSettings>,
-    ) -> Result<(), OpenError> {
+    pub fn open(&self, uart: U, settings: impl Into<ConsoleSettings>) -> Result<(), OpenError> {
         let sink = self.drain.sink();
         let (settings, clock) = (settings.into(), self.kernel.clone());
         // A level-triggered interrupt of a port in use would never end.
@@ -285,10 +281,10 @@ impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
             }),
         };
         let mut port = taken.ok_or(OpenError::Busy)?;
-        if let Ok(spare) = Console::unopened(registers.clone(), clock.clone(), settings) {
+        if let Ok(spare) = Console::unopened(uart.clone(), clock.clone(), settings) {
             sink.prepare(&spare);
         }
-        let opened = Console::open(registers, clock, settings);
+        let opened = Console::open(uart, clock, settings);
         let result = self.kernel.without_interrupts(|| {
             let replaced = opened.and_then(|mut console| {
                 console.enable_receive();
@@ -308,7 +304,7 @@ impl<R: Registers + Clone, K: Kernel + Clone> SystemConsole<R, K> {
     }
 }
 
-impl<R: Registers, K: Kernel> SystemConsole<R, K> {
+impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// Logs `text`, and sends the bytes that the port takes now.
     ///
     /// For any context: nested in another call, in an interrupt handler, in a `Display` that is
@@ -406,14 +402,14 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     /// drops the mark before it switches, and with preemption off.
     ///
     /// ```
-    /// # use nostall_console::{Kernel, Registers, SystemConsole};
-    /// fn timer_handler(console: &SystemConsole<impl Registers, impl Kernel>) {
+    /// # use nostall_console::{Kernel, SystemConsole, UartHardware};
+    /// fn timer_handler(console: &SystemConsole<impl UartHardware, impl Kernel>) {
     ///     let _in_timer = console.on_timer();
     ///     // The handler's own work, which may log.
     /// }
     /// ```
     #[must_use = "the console sends when this is dropped"]
-    pub fn on_timer(&self) -> TimerInterrupt<'_, R, K> {
+    pub fn on_timer(&self) -> TimerInterrupt<'_, U, K> {
         let cpu = self.cpu();
         let own = self.per_cpu.is_awaited(cpu).then(|| {
             // The mark comes first, because the clock may log.
@@ -500,7 +496,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     }
 }
 
-impl<R: Registers, K: Kernel> SystemConsole<R, K> {
+impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// Sets the least important level of normal records that are sent to the port. For any context.
     /// A panic sends all levels, and [written](Self::write) output has none.
     pub fn set_level(&self, level: Level) {
@@ -513,7 +509,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     }
 
     /// Returns the drain to the port, for example for its numbers of lost and unsent records.
-    pub const fn drain(&self) -> &Drain<'static, UartSink<R, K>> {
+    pub const fn drain(&self) -> &Drain<'static, UartSink<U, K>> {
         &self.drain
     }
 
@@ -530,7 +526,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     ///
     /// A logged line may be partly sent. So begin and end the text with a line feed. The line's rest
     /// follows on a line of its own, which `nostall console join` does not join.
-    pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<R, K>) -> T) -> Option<T> {
+    pub fn with_port<T>(&self, act: impl FnOnce(&mut Console<U, K>) -> T) -> Option<T> {
         let sink = self.drain.sink();
         if self.is_for_panic() {
             return None;
@@ -550,7 +546,7 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
     }
 }
 
-impl<R: Registers, K: Kernel> SystemConsole<R, K> {
+impl<U: UartHardware, K: Kernel> SystemConsole<U, K> {
     /// Stores a record, and sends the bytes that the port takes now.
     pub(crate) fn record(
         &self,
@@ -784,10 +780,8 @@ impl<R: Registers, K: Kernel> SystemConsole<R, K> {
             if bytes().wrapping_sub(start) > load {
                 return true;
             }
-            let is_idle = |console: &mut Console<R, K>| {
-                let idle = lsr::THRE | lsr::TEMT;
-                console.registers().read8(LSR) & idle == idle && console.flush().is_ok()
-            };
+            let is_idle =
+                |console: &mut Console<U, K>| console.looks_idle() && console.flush().is_ok();
             // Interrupts are masked: a level-triggered interrupt of a port in use would never end.
             let sink = self.drain.sink();
             let check = || sink.with(Caller::Normal, is_idle);
@@ -820,14 +814,14 @@ impl Clock for Stopped {
 
 /// Mark of a timer interrupt. The console sends when it is dropped.
 #[must_use = "the console sends when this is dropped"]
-pub struct TimerInterrupt<'c, R: Registers + 'static, K: Kernel + 'static> {
-    console: &'c SystemConsole<R, K>,
+pub struct TimerInterrupt<'c, U: UartHardware + 'static, K: Kernel + 'static> {
+    console: &'c SystemConsole<U, K>,
     timer: Option<Marked<'c>>,
     /// Set if the console has caused the interrupt, or may have.
     _own: Option<Marked<'c>>,
 }
 
-impl<R: Registers, K: Kernel> Drop for TimerInterrupt<'_, R, K> {
+impl<U: UartHardware, K: Kernel> Drop for TimerInterrupt<'_, U, K> {
     fn drop(&mut self) {
         if self.timer.take().is_some() {
             let console = self.console;
@@ -844,7 +838,7 @@ pub struct Nmi<'c> {
     _mark: Option<Marked<'c>>,
 }
 
-impl<R, K> fmt::Debug for SystemConsole<R, K> {
+impl<U, K> fmt::Debug for SystemConsole<U, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SystemConsole")
             .field("drain", &self.drain)

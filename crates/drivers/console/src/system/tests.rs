@@ -10,7 +10,7 @@ use std::vec::Vec;
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
-use nostall_io::Clock;
+use nostall_io::{Clock, Registers};
 use nostall_uart::{LineSettings, Model};
 
 use super::*;

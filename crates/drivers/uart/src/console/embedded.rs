@@ -3,11 +3,12 @@
 use core::fmt;
 
 use embedded_io::{ErrorKind, ErrorType, Write};
-use nostall_io::{Clock, Registers};
+use nostall_io::Clock;
 
 use super::entry::Stall;
 use super::state::Console;
 use crate::crlf::Crlf;
+use crate::hardware::UartHardware;
 
 /// Error of a write through the `embedded-io` traits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +40,13 @@ impl embedded_io::Error for IoError {
     }
 }
 
-impl<R: Registers, C: Clock> ErrorType for Console<R, C> {
+impl<U: UartHardware, C: Clock> ErrorType for Console<U, C> {
     type Error = IoError;
 }
 
 /// Writes with [`Console`]. Unlike [`Console::write`], a write keeps text that the port does not
 /// take in time. It returns the number of text bytes taken, and the caller keeps the rest.
-impl<R: Registers, C: Clock> Write for Console<R, C> {
+impl<U: UartHardware, C: Clock> Write for Console<U, C> {
     /// # Errors
     ///
     /// [`IoError::TimedOut`] if the port took no byte in time. [`IoError::Gone`] if it has

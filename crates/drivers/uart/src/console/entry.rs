@@ -2,12 +2,12 @@
 
 use core::ops::{Deref, DerefMut};
 
-use nostall_io::{Clock, Registers};
+use nostall_io::Clock;
 
-use super::state::{CANARY, Console};
+use super::open::Patience;
+use super::state::Console;
 use crate::PowerLoss;
-use crate::registers::{IER, SCR};
-use crate::setup::{Patience, answers};
+use crate::hardware::UartHardware;
 
 /// Reason for which a write cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +35,24 @@ pub(super) enum Entry {
 /// preparation.
 ///
 /// Dropping it restores the interrupt enables.
-pub(super) struct Entered<'c, R: Registers, C: Clock> {
-    console: &'c mut Console<R, C>,
-    /// Interrupt enables to restore, if any interrupt was masked.
-    masked: Option<u8>,
+pub(super) struct Entered<'c, U: UartHardware, C: Clock> {
+    console: &'c mut Console<U, C>,
+    /// The receive interrupt was masked, and is enabled again at the end.
+    is_masked: bool,
 }
 
-impl<R: Registers, C: Clock> Console<R, C> {
-    pub(super) fn enter(&mut self, entry: Entry) -> Result<Entered<'_, R, C>, Stall> {
+impl<U: UartHardware, C: Clock> Console<U, C> {
+    pub(super) fn enter(&mut self, entry: Entry) -> Result<Entered<'_, U, C>, Stall> {
         if self.check_power() || self.fifo_missing && self.in_port == 0 {
             self.recover(entry)?;
         }
-        let enables = self.enables();
-        let masked = (entry == Entry::Write && enables != 0).then_some(enables);
-        if masked.is_some() {
-            self.registers.write8(IER, 0);
+        let is_masked = entry == Entry::Write && self.interrupts();
+        if is_masked {
+            self.uart.enable_receive_interrupt(self.port.model, false);
         }
         Ok(Entered {
             console: self,
-            masked,
+            is_masked,
         })
     }
 
@@ -62,7 +61,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     fn recover(&mut self, entry: Entry) -> Result<(), Stall> {
         self.lose_port_content();
         self.status()?;
-        if !answers(&self.registers) {
+        if !self.uart.answers() {
             return Err(Stall::Gone);
         }
         let patience = match entry {
@@ -82,7 +81,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// Returns whether the port has lost its power. If not, all bytes from before are in it or have
     /// left.
     pub(super) fn check_power(&mut self) -> bool {
-        if self.settings.power_loss == PowerLoss::Recover && self.registers.read8(SCR) != CANARY {
+        if self.settings.power_loss == PowerLoss::Recover && !self.uart.has_kept_power() {
             return true;
         }
         self.settle();
@@ -110,24 +109,24 @@ impl<R: Registers, C: Clock> Console<R, C> {
     }
 }
 
-impl<R: Registers, C: Clock> Deref for Entered<'_, R, C> {
-    type Target = Console<R, C>;
+impl<U: UartHardware, C: Clock> Deref for Entered<'_, U, C> {
+    type Target = Console<U, C>;
 
     fn deref(&self) -> &Self::Target {
         self.console
     }
 }
 
-impl<R: Registers, C: Clock> DerefMut for Entered<'_, R, C> {
+impl<U: UartHardware, C: Clock> DerefMut for Entered<'_, U, C> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.console
     }
 }
 
-impl<R: Registers, C: Clock> Drop for Entered<'_, R, C> {
+impl<U: UartHardware, C: Clock> Drop for Entered<'_, U, C> {
     fn drop(&mut self) {
-        if let Some(enables) = self.masked {
-            self.registers.write8(IER, enables);
+        if self.is_masked {
+            self.uart.enable_receive_interrupt(self.port.model, true);
         }
     }
 }

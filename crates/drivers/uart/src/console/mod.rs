@@ -12,10 +12,11 @@ mod wait;
 
 use core::fmt;
 
-use nostall_io::{Clock, Counter, Nanos, Offered, Registers, Timeout, count};
+use nostall_io::{Clock, Counter, Nanos, Offered, Timeout, count};
 
 use crate::crlf::Crlf;
-use crate::registers::{MSR, THR, lsr, msr};
+use crate::hardware::UartHardware;
+use crate::registers::{lsr, msr};
 use crate::{FlowControl, Newline, PowerLoss, Strategy};
 
 use crate::model::LARGEST_LOAD;
@@ -50,7 +51,7 @@ impl WriteReport {
     }
 }
 
-impl<R: Registers, C: Clock> Console<R, C> {
+impl<U: UartHardware, C: Clock> Console<U, C> {
     /// Writes `text`, with each LF sent as the [settings](crate::Newline) require. Returns when the
     /// last bit is on the line, or with [`Strategy::FifoPaced`] when the last byte is in the FIFO.
     ///
@@ -189,7 +190,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     }
 }
 
-impl<R: Registers, C: Clock> Entered<'_, R, C> {
+impl<U: UartHardware, C: Clock> Entered<'_, U, C> {
     /// Sends the report of lost bytes, if one is due, and all of `text`.
     fn send(&mut self, text: &mut Crlf<'_>, written: &mut usize) -> Result<(), Stall> {
         let load = match self.strategy {
@@ -388,11 +389,11 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     fn give(&self, load: &[u8]) {
         count(Counter::UartBytes, load.len() as u64);
         match (self.strategy, load) {
-            (_, &[byte]) => self.registers.write8(THR, byte),
+            (_, &[byte]) => self.uart.send(byte),
             (Strategy::FifoBurst | Strategy::FifoPaced, _) => {
-                self.registers.write_burst(THR, load);
+                self.uart.send_burst(load);
             }
-            _ => load.iter().for_each(|&b| self.registers.write8(THR, b)),
+            _ => load.iter().for_each(|&byte| self.uart.send(byte)),
         }
     }
 
@@ -413,7 +414,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         if self.settings.flow_control == FlowControl::None {
             return true;
         }
-        let status = self.registers.read8(MSR);
+        let status = self.uart.modem_status();
         let deltas = msr::DELTA_CTS | msr::DELTA_DSR | msr::TRAILING_RI | msr::DELTA_DCD;
         self.seen.modem_status |= status & deltas;
         status & msr::CTS != 0
@@ -441,7 +442,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 }
 
-impl<R: Registers, C: Clock> Console<R, C> {
+impl<U: UartHardware, C: Clock> Console<U, C> {
     /// Returns a write's time limit for a port that takes no bytes. If CTS holds the port off, the
     /// limit is doubled.
     ///
@@ -495,8 +496,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     }
 
     /// Returns the register window.
-    pub const fn registers(&self) -> &R {
-        &self.registers
+    pub const fn registers(&self) -> &U {
+        &self.uart
     }
 
     /// Returns the clock.
@@ -517,7 +518,7 @@ impl fmt::Display for FlushTimeout {
 
 impl core::error::Error for FlushTimeout {}
 
-impl<R: Registers, C: Clock> fmt::Write for Console<R, C> {
+impl<U: UartHardware, C: Clock> fmt::Write for Console<U, C> {
     /// # Errors
     ///
     /// [`fmt::Error`] if not every byte was sent.

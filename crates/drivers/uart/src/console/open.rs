@@ -1,16 +1,33 @@
 //! Opening of a port.
 
-use nostall_io::{Clock, Registers};
+use nostall_io::{Clock, Nanos};
 
 use super::lost::Lost;
-use super::state::{CANARY, Console, LatchedStatus, Port, Turn};
+use super::state::{Console, LatchedStatus, Port, Turn};
+use crate::hardware::UartHardware;
 use crate::model::LARGEST_LOAD;
-use crate::probe::{designware_load, probe};
-use crate::registers::{IER, LCR, MCR, SCR, lcr, mcr};
-use crate::setup::{Patience, answers, program, wait_for_last_user};
-use crate::{ConsoleSettings, Model, OpenError, PowerLoss, Strategy};
+use crate::setup::{LONGEST_WAIT, wait_until};
+use crate::{ConsoleSettings, OpenError, PowerLoss, Strategy};
 
-impl<R: Registers, C: Clock> Console<R, C> {
+/// Limit of the waits while opening a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Wait for at most 20 ms.
+    Wait,
+    /// Make one attempt.
+    OneLook,
+}
+
+impl Patience {
+    const fn limit(self) -> Nanos {
+        match self {
+            Self::Wait => LONGEST_WAIT,
+            Self::OneLook => Nanos::ZERO,
+        }
+    }
+}
+
+impl<U: UartHardware, C: Clock> Console<U, C> {
     /// Takes over the port. Probes the model unless `settings` name it, sets rate and frame, clears
     /// and enables the FIFOs, raises DTR and RTS, and disables the port's interrupts.
     ///
@@ -25,28 +42,23 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// [`OpenError`] if no port answers, or if the settings are not possible.
     pub fn open(
-        registers: R,
+        uart: U,
         clock: C,
         settings: impl Into<ConsoleSettings>,
     ) -> Result<Self, OpenError> {
-        let mut console = Self::unopened(registers, clock, settings)?;
-        let (registers, settings) = (&console.registers, &console.settings);
-        let is_idle = wait_for_last_user(registers, &console.clock, &settings.line);
-        let (mut model, mut load) = (console.port.model, console.port.full_load);
-        if settings.model.is_none() {
-            let probed = probe(registers)?;
-            model = probed.model;
-            load = settings.transmit_load.unwrap_or(probed.transmit_load);
-        } else if !answers(registers) {
-            return Err(OpenError::NotFound);
-        } else if model == Model::DesignWare && settings.transmit_load.is_none() {
-            load = designware_load(registers);
-        }
-        if settings.power_loss == PowerLoss::Recover && !model.has_scratch() {
+        let mut console = Self::unopened(uart, clock, settings)?;
+        let is_idle = console.wait_for_last_user();
+        let found = console.uart.identify(&console.settings)?;
+        let load = console
+            .settings
+            .transmit_load
+            .unwrap_or(found.transmit_load);
+        let recovers = console.settings.power_loss == PowerLoss::Recover;
+        if recovers && !console.uart.detects_power_loss(found.model) {
             return Err(OpenError::NoScratch);
         }
         console.port = Port {
-            model,
+            model: found.model,
             load,
             full_load: load,
             ..console.port
@@ -73,26 +85,25 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// [`OpenError`] if the settings are not possible.
     pub fn unopened(
-        registers: R,
+        uart: U,
         clock: C,
         settings: impl Into<ConsoleSettings>,
     ) -> Result<Self, OpenError> {
         let settings = settings.into();
-        settings.line.divisor()?;
+        let assumed = uart.assume(&settings)?;
         if let Some(load) = settings.transmit_load
             && !(1..=LARGEST_LOAD).contains(&load)
         {
             return Err(OpenError::TransmitLoad(load));
         }
-        let model = settings.model.unwrap_or(Model::Uart16550A);
         let port = Port {
-            model,
+            model: assumed.model,
             frame_time: settings.line.frame_time(),
             load: 1,
-            full_load: settings.transmit_load.unwrap_or(model.transmit_load()),
+            full_load: settings.transmit_load.unwrap_or(assumed.transmit_load),
         };
         Ok(Self {
-            registers,
+            uart,
             clock,
             settings,
             strategy: Strategy::FifoBurst,
@@ -118,14 +129,10 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// Takes over the port for a panic: disables its interrupts. If another driver was stopped
     /// during a set-up or a test of the port, sets the port up again. Never waits.
     pub fn take_over(&mut self) {
-        let line = lcr::DLAB
-            | match self.port.model {
-                // The word length bits differ from the data sheet (BCM2835 errata, AUX_MU_LCR_REG).
-                Model::Bcm2835Mini => 0,
-                _ => lcr::WORD_LENGTH,
-            };
-        let differs = self.registers.read8(LCR) ^ self.settings.line.lcr();
-        if differs & line != 0 || self.registers.read8(MCR) & mcr::LOOP != 0 {
+        let is_configured = self
+            .uart
+            .is_configured(self.port.model, &self.settings.line);
+        if !is_configured {
             // A port that stays busy keeps its registers.
             let _ = self.configure(Patience::OneLook);
             self.pace = self.port.pace();
@@ -134,32 +141,32 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.lost.line_is_unknown();
     }
 
+    /// Waits until the bytes of the port's last user have left, because a set-up garbles a frame and
+    /// clears the FIFOs. Waits for as long as the largest FIFO needs, and for at least 20 ms. Returns
+    /// whether they have left.
+    fn wait_for_last_user(&self) -> bool {
+        let idle = self.idle_bits();
+        let limit = (self.port.frame_time * (LARGEST_LOAD as u64 + 1)).max(LONGEST_WAIT);
+        wait_until(&self.clock, limit, || {
+            self.uart.line_status() & idle == idle
+        })
+    }
+
     /// Programs the port with the settings.
     pub(super) fn configure(&mut self, patience: Patience) -> Result<(), OpenError> {
-        let registers = &self.registers;
-        if self.settings.power_loss == PowerLoss::Recover {
-            // Written first, so that a loss of power during the set-up is detected too.
-            registers.write8(SCR, CANARY);
+        let recovers = self.settings.power_loss == PowerLoss::Recover;
+        if recovers {
+            // Marked first, so that a loss of power during the set-up is detected too.
+            self.uart.mark_power(true);
         }
-        let programmed = program(
-            registers,
-            &self.clock,
-            self.port.model,
-            &self.settings.line,
-            0,
-            patience,
-        );
-        if programmed.is_err() && self.settings.power_loss == PowerLoss::Recover {
-            registers.write8(SCR, !CANARY);
-        }
-        let fifos = programmed?;
-        registers.write8(IER, 0);
         // On a shared line, RTS enables the transmitter.
-        let ours = match self.settings.rs485 {
-            Some(_) => 0,
-            None => mcr::RTS,
-        };
-        registers.write8(MCR, mcr::DTR | ours);
+        let rts = self.settings.rs485.is_none();
+        let (model, line, limit) = (self.port.model, &self.settings.line, patience.limit());
+        let configured = self.uart.configure(&self.clock, model, line, rts, limit);
+        if configured.is_err() && recovers {
+            self.uart.mark_power(false);
+        }
+        let fifos = configured?;
         self.front_errors = 0;
         self.port.load = if fifos { self.port.full_load } else { 1 };
         self.fifo_missing = self.port.load < self.port.full_load;

@@ -1,16 +1,16 @@
 //! Receive side of a console's port.
 
-use nostall_io::{Clock, Registers};
+use nostall_io::Clock;
 
 use super::state::Console;
-use crate::Model;
+use crate::hardware::UartHardware;
 use crate::model::LARGEST_LOAD;
-use crate::registers::{DW_USR, FCR, IER, IIR, MCR, RBR, dw, fcr, ier, iir, lsr, mcr};
+use crate::registers::lsr;
 
 /// Largest number of bytes that one call receives: two of the family's largest FIFOs.
 const BUDGET: usize = 2 * LARGEST_LOAD;
 
-impl<R: Registers, C: Clock> Console<R, C> {
+impl<U: UartHardware, C: Clock> Console<U, C> {
     /// Enables the port's receive interrupt, and OUT2, which gates it on a PC.
     ///
     /// The FIFO interrupts at [`ConsoleSettings::trigger`](crate::ConsoleSettings::trigger), and
@@ -34,45 +34,28 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// cannot use the port.
     pub fn pause_receive(&mut self) {
         self.is_paused = true;
-        self.registers.write8(IER, 0);
+        self.uart.enable_receive_interrupt(self.port.model, false);
     }
 
     /// Ends a [pause](Self::pause_receive). Bytes received meanwhile interrupt now.
     pub fn resume_receive(&mut self) {
         self.is_paused = false;
-        self.registers.write8(IER, self.enables());
+        let interrupts = self.interrupts();
+        self.uart
+            .enable_receive_interrupt(self.port.model, interrupts);
     }
 
-    /// Programs the FIFO trigger, OUT2 and the interrupt enables to match `receives`.
+    /// Prepares the port for receive interrupts, or for none, to match `receives`.
     pub(super) fn set_receive(&mut self) {
-        // Without the clear bits, the FIFOs keep their contents.
-        if self.receives && self.port.load > 1 {
-            let depth = match self.port.model {
-                Model::Uart16750 => fcr::FIFO_64,
-                _ => 0,
-            };
-            let trigger = self.settings.trigger as u8;
-            self.registers.write8(FCR, fcr::ENABLE | depth | trigger);
-        }
-        let lines = self.registers.read8(MCR) & (mcr::DTR | mcr::RTS);
-        self.registers.write8(MCR, lines | self.out2());
-        self.registers.write8(IER, self.enables());
+        let trigger = (self.receives && self.port.load > 1).then_some(self.settings.trigger);
+        let (model, interrupts) = (self.port.model, self.interrupts());
+        self.uart.set_receive(model, trigger, self.receives);
+        self.uart.enable_receive_interrupt(model, interrupts);
     }
 
-    /// Returns the port's interrupt enables. Only this driver writes that register.
-    pub(super) const fn enables(&self) -> u8 {
-        match (self.receives && !self.is_paused, self.port.model) {
-            (false, _) => 0,
-            // It receives without interrupts unless bits 2 and 3 are both set, in contrast to its
-            // description (BCM2835 errata, AUX_MU_IER_REG).
-            (true, Model::Bcm2835Mini) => ier::RECEIVED_DATA | ier::LINE_STATUS | ier::MODEM_STATUS,
-            (true, _) => ier::RECEIVED_DATA | ier::LINE_STATUS,
-        }
-    }
-
-    /// Returns the bit of the modem control register that gates the interrupt on a PC.
-    pub(super) const fn out2(&self) -> u8 {
-        if self.receives { mcr::OUT2 } else { 0 }
+    /// Returns whether the port's interrupts are enabled. Only this driver enables them.
+    pub(super) const fn interrupts(&self) -> bool {
+        self.receives && !self.is_paused
     }
 
     /// Passes the received bytes to `take`, and returns their number. Never waits.
@@ -94,37 +77,22 @@ impl<R: Registers, C: Clock> Console<R, C> {
             };
             if status & lsr::DATA_READY == 0 {
                 if read == 0 {
-                    self.end_empty_interrupt();
+                    self.uart.end_empty_interrupt(self.port.model);
                 }
                 return passed;
             }
-            let byte = self.registers.read8(RBR);
-            let is_break = core::mem::take(&mut self.front_errors) & lsr::BREAK != 0;
+            let (byte, errors) = self.uart.receive();
+            self.seen.line_status |= errors;
+            let is_break = (core::mem::take(&mut self.front_errors) | errors) & lsr::BREAK != 0;
             if !is_break {
                 take(byte);
                 passed += 1;
             }
         }
-        self.registers.write8(IER, 0);
-        self.registers.write8(IER, self.enables());
+        let interrupts = self.interrupts();
+        self.uart.enable_receive_interrupt(self.port.model, false);
+        self.uart
+            .enable_receive_interrupt(self.port.model, interrupts);
         passed
-    }
-
-    /// Ends an interrupt without a byte. A DesignWare can report a timeout without a byte, until a
-    /// byte that is not there is read (as Linux found, `8250_dw.c`). It also has a busy interrupt
-    /// of its own.
-    fn end_empty_interrupt(&self) {
-        if self.port.model != Model::DesignWare {
-            return;
-        }
-        match self.registers.read8(IIR) & (iir::ID | iir::NONE) {
-            iir::TIMEOUT => {
-                let _ = self.registers.read8(RBR);
-            }
-            dw::IIR_BUSY => {
-                let _ = self.registers.read32(DW_USR);
-            }
-            _ => {}
-        }
     }
 }

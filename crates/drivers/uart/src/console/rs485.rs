@@ -1,12 +1,13 @@
 //! Direction of an RS-485 line.
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos};
 
 use super::entry::Entered;
 use super::state::Turn;
-use crate::registers::{MCR, lsr, mcr};
+use crate::hardware::UartHardware;
+use crate::registers::lsr;
 
-impl<R: Registers, C: Clock> Entered<'_, R, C> {
+impl<U: UartHardware, C: Clock> Entered<'_, U, C> {
     /// Takes an RS-485 line for sending. Returns `false` if the delay before the first bit is not
     /// over. The next poll is then at its end.
     pub(super) fn take_line(&mut self, now: Nanos) -> bool {
@@ -22,8 +23,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             // The clock went back.
             Turn::Opening(_) => now,
             Turn::Listening => {
-                self.registers
-                    .write8(MCR, mcr::DTR | mcr::RTS | self.out2());
+                self.uart.set_rts(true, self.receives);
                 self.clock.now()
             }
         };
@@ -80,7 +80,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     pub(super) fn lower_rts(&mut self) {
-        self.registers.write8(MCR, mcr::DTR | self.out2());
+        self.uart.set_rts(false, self.receives);
         self.turn = Turn::Listening;
     }
 }

@@ -6,12 +6,10 @@ use super::lost::Lost;
 use crate::pace::Pace;
 use crate::{ConsoleSettings, Strategy};
 
-/// Value of the scratch register that shows that the port has kept its power.
-pub(super) const CANARY: u8 = 0x5a;
-
-/// Polled console on a port of the 16550 family.
+/// Polled console on a serial port.
 ///
-/// `R` gives access to the port's registers, `C` is the clock. The console owns the port: no other
+/// `U` is the port's [hardware](crate::UartHardware): the register window of a 16550, or one of
+/// another UART. `C` is the clock. The console owns the port: no other
 /// code may reprogram it.
 ///
 /// # Lost bytes
@@ -25,8 +23,8 @@ pub(super) const CANARY: u8 = 0x5a;
 /// report is then `[up to N bytes lost]`. With [`PowerLoss::Recover`](crate::PowerLoss::Recover),
 /// `N` counts all bytes given to the port since its power was last checked.
 #[derive(Clone, Debug)]
-pub struct Console<R, C> {
-    pub(super) registers: R,
+pub struct Console<U, C> {
+    pub(super) uart: U,
     pub(super) clock: C,
     pub(super) settings: ConsoleSettings,
     pub(super) strategy: Strategy,

@@ -1,10 +1,11 @@
 //! Bounded waits.
 
-use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
+use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 
 use super::entry::{Entered, Stall};
 use super::state::{Console, Port, Turn};
-use crate::registers::{LSR, lsr};
+use crate::hardware::UartHardware;
+use crate::registers::lsr;
 use crate::{FlowControl, Strategy};
 
 /// Linux's limit for one wait: 10,000 polls at intervals of 1 us. Here it ends the polls at even
@@ -44,7 +45,7 @@ impl Port {
     }
 }
 
-impl<R: Registers, C: Clock> Entered<'_, R, C> {
+impl<U: UartHardware, C: Clock> Entered<'_, U, C> {
     /// Waits until the transmitter takes a load and this port may use the line.
     #[inline(always)]
     pub(super) fn wait_for_room(&mut self) -> Result<Room, Stall> {
@@ -75,13 +76,13 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Waits until the last bit is on the line.
     pub(super) fn drain(&mut self) -> Result<(), Stall> {
         let idle = lsr::THRE | lsr::TEMT;
-        if self.never_idle {
+        if self.never_idle || !self.uart.reports_idle() {
             self.wait_for(lsr::THRE)?;
             // The last byte gets this time to leave, and one poll.
             let shifted = self.clock.now() + self.port.frame_time * 2;
             let _held = Held::begin(StallCondition::Transmitter);
             self.clock.wait_until(shifted);
-            self.never_idle = self.status()? & idle != idle;
+            self.never_idle = self.uart.reports_idle() && self.status()? & idle != idle;
         } else {
             if self.strategy == Strategy::FifoPaced {
                 let room = self.pace()?;
@@ -262,11 +263,11 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 }
 
-impl<R: Registers, C: Clock> Console<R, C> {
+impl<U: UartHardware, C: Clock> Console<U, C> {
     /// Reads the line status, and keeps the bits that the read clears.
     #[inline(always)]
     pub(super) fn status(&mut self) -> Result<u8, Stall> {
-        let status = self.registers.read8(LSR);
+        let status = self.uart.line_status();
         if status == !0 {
             return self.status_again();
         }
@@ -280,7 +281,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     fn status_again(&mut self) -> Result<u8, Stall> {
         // The read has cleared those errors, so a port does not report them again.
         self.keep_errors(!0);
-        let status = self.registers.read8(LSR);
+        let status = self.uart.line_status();
         if status == !0 {
             // If the port returns, it gets the full time limit again.
             self.outage = None;
@@ -289,6 +290,24 @@ impl<R: Registers, C: Clock> Console<R, C> {
         }
         self.keep_errors(status);
         Ok(status)
+    }
+
+    /// Returns the bits of the line status that show that all bytes have left, as far as this port
+    /// reports it.
+    pub(super) fn idle_bits(&self) -> u8 {
+        let empty = if self.uart.reports_idle() {
+            lsr::TEMT
+        } else {
+            0
+        };
+        lsr::THRE | empty
+    }
+
+    /// Returns whether the port reports that it is empty. Makes one poll. If so,
+    /// [`flush`](Self::flush) waits for two frames at most.
+    pub fn looks_idle(&mut self) -> bool {
+        let idle = self.idle_bits();
+        self.status().is_ok_and(|status| status & idle == idle)
     }
 
     const fn keep_errors(&mut self, status: u8) {

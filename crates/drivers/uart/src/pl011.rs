@@ -1,0 +1,313 @@
+//! Arm's PL011, and the SBSA generic UART, which is its subset.
+
+use nostall_io::{Clock, Nanos, Registers};
+
+use crate::hardware::{Identity, UartHardware};
+use crate::registers::pl011::{
+    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, IMSC, LCR_H, PCELL_ID0, PERIPH_ID0, cr, dr, fr, ifls,
+    int, lcr_h,
+};
+use crate::registers::{lsr, msr};
+use crate::setup::wait_until;
+use crate::{
+    ConsoleSettings, DataBits, FlowControl, LineError, LineSettings, Model, OpenError, Parity,
+    StopBits, TriggerLevel,
+};
+
+/// Window of a PL011 (Arm DDI 0183G), or of an SBSA generic UART.
+///
+/// `R` is a window of 32-bit registers, at the byte offsets of the data sheet. With
+/// [`Mmio`](nostall_io::Mmio), that is a stride of 1 and any width of accesses. Pass the PL011 to
+/// [`Console::open`](crate::Console::open) in place of a 16550's window:
+///
+/// ```no_run
+/// use nostall_io::{Mmio, MmioLayout};
+/// use nostall_uart::{Console, LineSettings, Pl011};
+///
+/// # fn start(clock: impl nostall_io::Clock) -> Result<(), nostall_uart::OpenError> {
+/// /// Serial port of QEMU's Arm machine `virt`.
+/// // SAFETY: the kernel maps it, and this driver uses no DMA.
+/// static PORT: Mmio = unsafe { Mmio::at(0x0900_0000, 0x1000, MmioLayout::BYTES) };
+///
+/// let uart = Pl011::new(&PORT, Some(24_000_000));
+/// let mut console = Console::open(uart, clock, LineSettings::baud(115_200))?;
+/// console.write(b"nothing stalls\n");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// No register tells how many bytes the transmit FIFO holds. So the driver gives it a load when it is
+/// empty, and computes when that will be. Transmit interrupts are not used.
+#[derive(Clone, Copy, Debug)]
+pub struct Pl011<R> {
+    registers: R,
+    line: Line,
+}
+
+/// Way in which the line gets its rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// From an input clock of this rate, in hertz.
+    Clock(u32),
+    /// From the firmware, because the input clock is unknown.
+    Firmware,
+    /// From the firmware: the UART has no registers for it.
+    Sbsa,
+}
+
+impl<R> Pl011<R> {
+    /// Creates a PL011 whose input clock (UARTCLK) has `clock` hertz. A device tree's first `clocks`
+    /// entry names it. [`LineSettings::input_clock`] is not used.
+    ///
+    /// Without `clock`, the line keeps the rate and the frame that the firmware has set. The rate in
+    /// the settings should be that rate: pacing starts from it, and then learns the line's own.
+    pub const fn new(registers: R, clock: Option<u32>) -> Self {
+        let line = match clock {
+            Some(hz) => Line::Clock(hz),
+            None => Line::Firmware,
+        };
+        Self { registers, line }
+    }
+
+    /// Creates an SBSA generic UART (Arm DEN0029, "Generic UART"): a PL011 with FIFOs of 32 bytes, and
+    /// without registers for line, modem and FIFOs. The firmware has enabled it.
+    pub const fn sbsa(registers: R) -> Self {
+        let line = Line::Sbsa;
+        Self { registers, line }
+    }
+
+    /// Returns the register window.
+    pub const fn registers(&self) -> &R {
+        &self.registers
+    }
+}
+
+impl<R: Registers> Pl011<R> {
+    fn flags(&self) -> u32 {
+        self.registers.read32(FR)
+    }
+
+    /// Returns the identification register's four bytes from `first` on.
+    fn id(&self, first: usize) -> u32 {
+        let byte = |n: usize| self.registers.read32(first + 4 * n) & 0xff;
+        byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24
+    }
+
+    /// Returns the control register's value while the UART sends and receives.
+    const fn control(rts: bool) -> u32 {
+        let rts = if rts { cr::RTS } else { 0 };
+        cr::UARTEN | cr::TXE | cr::RXE | cr::DTR | rts
+    }
+}
+
+impl<R: Registers> UartHardware for Pl011<R> {
+    fn assume(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
+        if let Line::Clock(clock) = self.line {
+            divisor(&settings.line, clock)?;
+        } else if settings.line.baud == 0 {
+            return Err(LineError::Zero.into());
+        }
+        let has_modem = self.line != Line::Sbsa;
+        if !has_modem && (settings.rs485.is_some() || settings.flow_control != FlowControl::None) {
+            return Err(OpenError::NoModemLines);
+        }
+        let model = match self.line {
+            Line::Sbsa => Model::SbsaUart,
+            _ => Model::Pl011,
+        };
+        Ok(Identity {
+            model,
+            transmit_load: model.transmit_load(),
+        })
+    }
+
+    fn identify(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
+        if !self.answers() {
+            return Err(OpenError::NotFound);
+        }
+        let mut found = self.assume(settings)?;
+        // Revision r1p5 has number 3, and FIFOs of 32 bytes (DDI 0183G, UARTPeriphID2).
+        let revision = self.registers.read32(PERIPH_ID0 + 8) >> 4 & 0xf;
+        if self.line != Line::Sbsa && revision >= 3 {
+            found.transmit_load = 32;
+        }
+        Ok(found)
+    }
+
+    /// The identification registers of an SBSA UART are its maker's.
+    fn answers(&self) -> bool {
+        if self.line == Line::Sbsa {
+            return self.line_status() != !0;
+        }
+        // Part number 0x011 of designer 0x41; the revision is not compared (DDI 0183G, 3.3.14).
+        self.id(PERIPH_ID0) & 0xff0f_ffff == 0x0004_1011 && self.id(PCELL_ID0) == 0xb105_f00d
+    }
+
+    fn configure(
+        &self,
+        clock: &impl Clock,
+        _model: Model,
+        line: &LineSettings,
+        rts: bool,
+        limit: Nanos,
+    ) -> Result<bool, OpenError> {
+        let port = &self.registers;
+        port.write32(IMSC, 0);
+        if self.line == Line::Sbsa {
+            port.write32(ICR, int::ALL);
+            return Ok(true);
+        }
+        // The order is that of DDI 0183G, 3.3.8 ("Control register"): disable, let the character end,
+        // flush the FIFO, change.
+        let kept = port.read32(LCR_H);
+        port.write32(CR, 0);
+        port.write32(LCR_H, kept & !lcr_h::FEN);
+        // A UART whose BUSY is stuck may still send.
+        let _ = wait_until(clock, limit, || self.flags() & fr::BUSY == 0);
+        let frame = match self.line {
+            Line::Clock(clock) => {
+                let divisor = divisor(line, clock)?;
+                port.write32(IBRD, divisor >> 6);
+                port.write32(FBRD, divisor & 0x3f);
+                frame(line)
+            }
+            _ => kept | lcr_h::FEN,
+        };
+        // This write takes the divisor over (DDI 0183G, 3.3.6).
+        port.write32(LCR_H, frame);
+        port.write32(DMACR, 0);
+        port.write32(ICR, int::ALL);
+        port.write32(CR, Self::control(rts));
+        Ok(port.read32(LCR_H) & lcr_h::FEN != 0)
+    }
+
+    fn is_configured(&self, _model: Model, line: &LineSettings) -> bool {
+        let enabled = cr::UARTEN | cr::TXE;
+        match self.line {
+            Line::Sbsa => true,
+            Line::Firmware => self.registers.read32(CR) & (enabled | cr::LBE) == enabled,
+            Line::Clock(_) => {
+                self.registers.read32(CR) & (enabled | cr::LBE) == enabled
+                    && self.registers.read32(LCR_H) & 0xff == frame(line)
+            }
+        }
+    }
+
+    /// An empty FIFO takes a load. A UART that is neither empty nor busy does not exist (DDI 0183G,
+    /// UARTFR: BUSY is set as soon as the FIFO is not empty): one that has disappeared reads zeros.
+    #[inline(always)]
+    fn line_status(&self) -> u8 {
+        let flags = self.flags();
+        if flags == !0 || flags & (fr::TXFE | fr::BUSY | fr::RXFE) == 0 {
+            return !0;
+        }
+        let ready = match flags & (fr::TXFE | fr::BUSY) {
+            fr::TXFE => lsr::THRE | lsr::TEMT,
+            both if both & fr::TXFE != 0 => lsr::THRE,
+            _ => 0,
+        };
+        let received = flags & fr::RXFE == 0;
+        ready | if received { lsr::DATA_READY } else { 0 }
+    }
+
+    fn modem_status(&self) -> u8 {
+        let clear = self.flags() & fr::CTS != 0;
+        if clear { msr::CTS } else { 0 }
+    }
+
+    #[inline(always)]
+    fn send(&self, byte: u8) {
+        self.registers.write32(DR, byte.into());
+    }
+
+    fn receive(&self) -> (u8, u8) {
+        let character = self.registers.read32(DR);
+        let errors = [
+            (dr::OVERRUN, lsr::OVERRUN),
+            (dr::BREAK, lsr::BREAK),
+            (dr::PARITY, lsr::PARITY),
+            (dr::FRAMING, lsr::FRAMING),
+        ];
+        let seen = |(here, there)| if character & here != 0 { there } else { 0 };
+        let errors = errors.into_iter().map(seen).fold(0, |all, one| all | one);
+        (character as u8, errors)
+    }
+
+    fn set_receive(&self, _model: Model, trigger: Option<TriggerLevel>, _receives: bool) {
+        let Some(trigger) = trigger.filter(|_| self.line != Line::Sbsa) else {
+            return;
+        };
+        let level = match trigger {
+            TriggerLevel::Byte => ifls::RECEIVE_EIGHTH,
+            TriggerLevel::Quarter => ifls::RECEIVE_QUARTER,
+            TriggerLevel::Half => ifls::RECEIVE_HALF,
+            TriggerLevel::NearlyFull => ifls::RECEIVE_SEVEN_EIGHTHS,
+        };
+        self.registers.write32(IFLS, level);
+    }
+
+    fn enable_receive_interrupt(&self, _model: Model, is_enabled: bool) {
+        let enables = if is_enabled {
+            int::RECEIVE | int::TIMEOUT
+        } else {
+            0
+        };
+        self.registers.write32(IMSC, enables);
+    }
+
+    fn end_empty_interrupt(&self, _model: Model) {
+        self.registers.write32(ICR, int::RECEIVE | int::TIMEOUT);
+    }
+
+    fn set_rts(&self, is_raised: bool, _receives: bool) {
+        self.registers.write32(CR, Self::control(is_raised));
+    }
+
+    /// A loss of power disables the UART. Without a clock, its rate could not be set again.
+    fn detects_power_loss(&self, _model: Model) -> bool {
+        matches!(self.line, Line::Clock(_))
+    }
+
+    fn has_kept_power(&self) -> bool {
+        self.registers.read32(CR) & cr::UARTEN != 0
+    }
+}
+
+/// Returns the divisor in 64ths: the nearest to `clock / (16 * baud)` (DDI 0183G, 3.3.6).
+fn divisor(line: &LineSettings, clock: u32) -> Result<u32, LineError> {
+    if line.baud == 0 || clock == 0 {
+        return Err(LineError::Zero);
+    }
+    let (clock, baud) = (u64::from(clock), u64::from(line.baud));
+    // From 1 to 65,535, without a fraction at the largest.
+    let divisor = ((clock * 4 + baud / 2) / baud).clamp(1 << 6, 0xffff << 6);
+    if (divisor * baud).abs_diff(clock * 4) * 100 > clock * 4 * 3 {
+        return Err(LineError::RateOff {
+            asked: line.baud,
+            nearest: u32::try_from(clock * 4 / divisor).unwrap_or(u32::MAX),
+        });
+    }
+    Ok(divisor as u32)
+}
+
+/// Returns the line control register's value: the frame, with FIFOs.
+fn frame(line: &LineSettings) -> u32 {
+    let data = match line.data_bits {
+        DataBits::Five => 0,
+        DataBits::Six => 1,
+        DataBits::Seven => 2,
+        DataBits::Eight => 3,
+    };
+    let stop = match line.stop_bits {
+        StopBits::One => 0,
+        StopBits::Two => lcr_h::TWO_STOP_BITS,
+    };
+    let parity = match line.parity {
+        Parity::None => 0,
+        Parity::Odd => lcr_h::PARITY,
+        Parity::Even => lcr_h::PARITY | lcr_h::EVEN,
+        Parity::Mark => lcr_h::PARITY | lcr_h::STICK,
+        Parity::Space => lcr_h::PARITY | lcr_h::EVEN | lcr_h::STICK,
+    };
+    data << lcr_h::WORD_LENGTH_SHIFT | stop | parity | lcr_h::FEN
+}

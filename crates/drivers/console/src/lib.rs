@@ -243,6 +243,8 @@ pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
+#[cfg(target_arch = "aarch64")]
+pub use nostall_io::Cntvct;
 #[cfg(target_arch = "riscv64")]
 pub use nostall_io::Rdtime;
 pub use nostall_io::{self, Clock, Mmio, MmioLayout, Nanos, Offered, Registers};

@@ -8,8 +8,9 @@
 //! Two features are not in other port wrappers. A *burst* is many values for one register: on x86
 //! ports, a single `rep outsb`. [`Counting`] counts a driver's bus accesses.
 //!
-//! A kernel's clock is a `static` of `Tsc` (x86-64) or `Rdtime` (riscv64). Until its rate is set,
-//! it returns [`Nanos::UNKNOWN`]: a log shows blanks, and drivers bound their waits by polls.
+//! A kernel's clock is a `static` of `Tsc` (x86-64), `Rdtime` (riscv64) or `Cntvct` (aarch64). Until
+//! its rate is set, it returns [`Nanos::UNKNOWN`]: a log shows blanks, and drivers bound their waits
+//! by polls.
 //!
 //! When not to use it: for a device with typed registers at fixed addresses and without ports, use
 //! `safe-mmio` or `tock-registers`.
@@ -57,6 +58,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod accumulator;
+#[cfg(target_arch = "aarch64")]
+mod cntvct;
 mod counting;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod dev_port;
@@ -81,6 +84,8 @@ mod tsc;
 
 #[cfg(target_arch = "x86_64")]
 pub use accumulator::Accumulator;
+#[cfg(target_arch = "aarch64")]
+pub use cntvct::{Cntvct, VirtualCounter};
 pub use counting::{Counting, Counts};
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use dev_port::DevPort;

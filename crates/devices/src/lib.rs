@@ -8,6 +8,7 @@
 //! host's clock, and can be saved and restored.
 //!
 //! - [`uart`]: the 16550 and its family; [`uart::vm_superio`] has `vm-superio`'s interface;
+//! - [`pl011`]: ARM's PL011 and the SBSA generic UART;
 //! - [`pci`]: a host bridge with configuration functions, and its ECAM window as memory, so that
 //!   reads need no exit;
 //! - [`spi`]: an SD card, a NOR flash, a CAN controller, and the wires to them;
@@ -110,6 +111,8 @@ mod credit;
 mod fault;
 #[cfg(feature = "std")]
 pub mod pci;
+#[cfg(feature = "std")]
+pub mod pl011;
 pub mod spi;
 #[cfg(feature = "stalls")]
 mod stalls;

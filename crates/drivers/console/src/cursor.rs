@@ -73,25 +73,36 @@ impl Cursor {
     /// Reads the next record. Never waits. Returns `Pending` after it has skipped as many
     /// overwritten records as the ring has slots.
     pub fn read(&mut self, ring: &Ring) -> Read {
+        let mut record = Record::EMPTY;
+        match self.read_into(ring, &mut record) {
+            Poll::Ready(true) => Read::Record(record),
+            Poll::Ready(false) => Read::Empty,
+            Poll::Pending => Read::Pending,
+        }
+    }
+
+    /// Reads the next record into `record`, whose content counts only after `Ready(true)`.
+    #[inline]
+    pub(crate) fn read_into(&mut self, ring: &Ring, record: &mut Record) -> Poll<bool> {
         for _ in 0..=ring.slots() {
             let unread = self.unread(ring);
             if unread == 0 {
-                return Read::Empty;
+                return Poll::Ready(false);
             }
             let overwritten = unread.saturating_sub(ring.slots() as u64);
             let sequence = self.at().wrapping_add(overwritten as usize).max(1);
             self.next = sequence as u64;
             self.lost = self.lost.saturating_add(overwritten);
-            match ring.slot(sequence).read(sequence) {
-                Poll::Ready(Some(body)) => {
+            match ring.slot(sequence).read(sequence, record) {
+                Poll::Ready(true) => {
                     self.step();
-                    return Read::Record(Record::of(sequence as u64, &body));
+                    return Poll::Ready(true);
                 }
-                Poll::Ready(None) => self.skip(),
+                Poll::Ready(false) => self.skip(),
                 Poll::Pending if ring.is_hole(sequence) => self.step(),
-                Poll::Pending => return Read::Pending,
+                Poll::Pending => return Poll::Pending,
             }
         }
-        Read::Pending
+        Poll::Pending
     }
 }

@@ -311,23 +311,21 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             true => lane.kept.shape(at.next),
             false => None,
         };
-        let first = match kept {
-            Some(shape) => Text::Kept(shape),
-            None => {
-                let fetched = self.feed.fetch(priority, &mut at, false, search);
-                // Skipped records stay skipped, whatever the sink takes.
-                lane.advance(stored, at);
-                match fetched {
-                    Ok(record) => Text::Of(record),
-                    Err(stop) => {
-                        if at.next != stored.next {
-                            self.store_progress();
-                        }
-                        return Err(stop);
-                    }
+        let mut record = Record::EMPTY;
+        if kept.is_none() {
+            let fetched = self
+                .feed
+                .fetch(priority, &mut at, false, search, &mut record);
+            // Skipped records stay skipped, whatever the sink takes.
+            lane.advance(stored, at);
+            if let Err(stop) = fetched {
+                if at.next != stored.next {
+                    self.store_progress();
                 }
+                return Err(stop);
             }
-        };
+        }
+        let first = (kept, &mut record);
         if !alone || self.offering.load(Ordering::Relaxed) != 0 {
             self.close_others(priority, &mut at);
         }
@@ -339,14 +337,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// Makes an offer from this position on. `room` is large enough for the offer, and for a whole
+    /// Makes an offer from this position on, which begins with the kept text of this shape or with
+    /// this record. `room` is large enough for the offer, and for a whole
     /// record behind it if the first text does not fill the offer.
     fn offer_from(
         &self,
         turn: &Turn<'_>,
         from: &From,
         before: Position,
-        first: Text,
+        (mut kept, record): (Option<Shape>, &mut Record),
         room: &mut [u8],
         search: &mut Search,
     ) -> Result<Offered, Stop> {
@@ -358,7 +357,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         } = *from;
         let lane = &self.feed.lanes[priority as usize];
         let mut at = before;
-        let mut next = first;
         let least = LEAST.min(most);
         let mut window = LineBuffer::new(room);
         // A prefix in which a panic came, maybe its own, is left out from then on.
@@ -377,8 +375,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         for place in sending.iter_mut().take(lines) {
             let mut settled = at.line;
             let start = window.len();
-            let (shape, is_new) = match &next {
-                Text::Kept(shape) => {
+            let (shape, is_new) = match kept.take() {
+                Some(shape) => {
                     settled.put_head(priority as usize, &mut window);
                     let body = settled.body_at();
                     let end = shape.len.min(body + most.saturating_sub(window.len()));
@@ -386,9 +384,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         // An owner that has lost the sink wrote there.
                         return Err(Stop::Pending);
                     }
-                    (*shape, false)
+                    (shape, false)
                 }
-                Text::Of(record) => {
+                None => {
                     let gap = lane.gap(at.next);
                     let shape = render(record, gap, style, &mut window);
                     settled.begin(shape, gap);
@@ -416,9 +414,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if lines == 1 || part.is_some() || window.len() + least > most {
                 break;
             }
-            match self.feed.fetch(priority, &mut at, true, search) {
-                Ok(record) => next = Text::Of(record),
-                Err(_) => break,
+            let fetched = self.feed.fetch(priority, &mut at, true, search, record);
+            if fetched.is_err() {
+                break;
             }
         }
         self.renders
@@ -604,14 +602,6 @@ struct From {
     most: usize,
     /// No other lane was ever used.
     alone: bool,
-}
-
-/// The next text of an offer.
-#[allow(clippy::large_enum_variant)] // Without an allocator, there is no box.
-enum Text {
-    /// The kept text of a partly sent record.
-    Kept(Shape),
-    Of(Record),
 }
 
 /// A record in an offer.

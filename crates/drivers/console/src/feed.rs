@@ -1,11 +1,13 @@
 //! Selection of the records that a drain sends next, and their lanes.
 
+use core::task::Poll;
+
 use nostall_io::Nanos;
 
 use crate::lane::{Lane, Position};
 use crate::sequence::{after, is_before, is_past};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{Cursor, Priority, Read, Record, Ring};
+use crate::{Cursor, Priority, Record, Ring};
 
 /// Largest number of records that one slice skips or finds incomplete.
 pub(crate) const MOST_SKIPPED: usize = 256;
@@ -58,14 +60,15 @@ pub(crate) struct Feed<'r> {
 impl Feed<'_> {
     /// Moves `at` to the next record to send. Counts the lost records before it, and reports them
     /// with it. If `later`, the record is not the first of an offer. Lost records then end the
-    /// search, because the record after them starts a new offer.
+    /// search, because the record after them starts a new offer. Stores the record in `record`.
     pub(crate) fn fetch(
         &self,
         priority: Priority,
         at: &mut Position,
         later: bool,
         search: &mut Search,
-    ) -> Result<Record, Stop> {
+        record: &mut Record,
+    ) -> Result<(), Stop> {
         loop {
             if priority > Priority::Normal && !at.line.is_begun() {
                 self.move_to(priority, at, self.ring.pass_by(at.next, priority));
@@ -80,27 +83,27 @@ impl Feed<'_> {
                 next: at.next as u64,
                 lost: 0,
             };
-            let read = cursor.read(self.ring);
+            let read = cursor.read_into(self.ring, record);
             if cursor.lost > 0 {
                 if later {
                     return Err(Stop::Scanned);
                 }
-                let next = match &read {
-                    Read::Record(record) => record.sequence,
+                let next = match read {
+                    Poll::Ready(true) => record.sequence,
                     _ => cursor.next,
                 };
                 self.lose(priority, at, cursor.lost, next as usize);
             }
             match read {
-                Read::Record(record) => {
+                Poll::Ready(true) => {
                     self.move_to(priority, at, record.sequence as usize);
-                    if at.line.is_begun() || self.wants(priority, &record, search.all_levels) {
-                        return Ok(record);
+                    if at.line.is_begun() || self.wants(priority, record, search.all_levels) {
+                        return Ok(());
                     }
                     self.move_to(priority, at, after(at.next));
                     search.left -= 1;
                 }
-                Read::Pending => {
+                Poll::Pending => {
                     // Skips sequences without a record.
                     self.move_to(priority, at, cursor.next as usize);
                     if later || !self.gives_up(at.next, search) {
@@ -110,7 +113,7 @@ impl Feed<'_> {
                     self.lose(priority, at, 1, after(at.next));
                     search.left -= 1;
                 }
-                Read::Empty => {
+                Poll::Ready(false) => {
                     // Without this step, the drain would return for sequences without a record.
                     self.move_to(priority, at, cursor.next as usize);
                     return Err(Stop::Empty);

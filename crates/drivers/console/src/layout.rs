@@ -65,8 +65,6 @@ pub(crate) const WORD: usize = size_of::<usize>();
 pub const STATE_WORDS: usize = 1;
 /// Number of words of a slot after its state.
 pub(crate) const BODY_WORDS: usize = SLOT_BYTES / WORD - STATE_WORDS;
-/// Contents of a slot after its state, as bytes.
-pub(crate) type Body = [u8; BODY_WORDS * WORD];
 /// Number of bytes of a body before the target.
 pub(crate) const META_BYTES: usize = 16;
 /// Offset of a record's flags in a body.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use nostall_io::Nanos;
 
-use crate::layout::{BODY_WORDS, Body, LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD, WORD};
+use crate::layout::{BODY_WORDS, LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD, WORD};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Level, Priority};
 
@@ -24,7 +24,7 @@ pub struct Meta<'a> {
 }
 
 /// A record as read from the ring: one line of a text, or the part that fits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Record {
     /// Number of the record in the ring, from 1. Wraps with the machine's word.
     pub sequence: u64,
@@ -53,6 +53,23 @@ pub struct Record {
 }
 
 impl Record {
+    /// Memory for a record.
+    pub(crate) const EMPTY: Self = Self {
+        sequence: 0,
+        time: Nanos::ZERO,
+        cpu: 0,
+        level: Level::Emergency,
+        priority: Priority::Normal,
+        continues: false,
+        continued: false,
+        adjoins: false,
+        cut: false,
+        raw: false,
+        target: 0,
+        text: 0,
+        payload: [0; LONGEST_PAYLOAD],
+    };
+
     /// Returns the text. Only raw text has line feeds. The bytes may be invalid UTF-8.
     pub fn text(&self) -> &[u8] {
         let target = usize::from(self.target);
@@ -72,36 +89,66 @@ impl Record {
     ///
     /// [`layout`]: crate::layout
     pub fn decode(sequence: u64, time: u64, meta: &[u8; 8], payload: &[u8]) -> Self {
-        let [level, flags, target, text, cpu @ .., _, _] = *meta;
         let room = payload.len().min(LONGEST_PAYLOAD);
-        let target = usize::from(target).min(room);
-        let text = usize::from(text).min(room - target);
-        let mut kept = [0; LONGEST_PAYLOAD];
-        kept[..target + text].copy_from_slice(&payload[..target + text]);
-        Self {
-            sequence,
-            time: Nanos(time),
-            cpu: u16::from_le_bytes(cpu),
-            level: Level::from_number(level),
-            priority: Priority::from_number(flags),
-            continues: flags & CONTINUES != 0,
-            continued: flags & CONTINUED != 0,
-            adjoins: flags & ADJOINS != 0,
-            cut: flags & CUT != 0,
-            raw: flags & RAW != 0,
-            target: target as u8,
-            text: text as u8,
-            payload: kept,
-        }
+        let mut record = Self::EMPTY;
+        record.payload[..room].copy_from_slice(&payload[..room]);
+        record.set(sequence, time, *meta, room);
+        record
     }
 
-    /// Decodes the body of a slot in this machine's byte order.
-    pub(crate) fn of(sequence: u64, body: &Body) -> Self {
-        let (time, rest) = body.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        let (meta, payload) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        Self::decode(sequence, u64::from_ne_bytes(*time), meta, payload)
+    /// Loads record `sequence` from a slot's words, which a producer may change meanwhile.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, sequence: usize, body: &[AtomicUsize; BODY_WORDS]) {
+        let (head, payload) = body.split_at(META_BYTES / WORD);
+        let mut bytes = [0; META_BYTES];
+        load_words(&mut bytes, head);
+        load_words(&mut self.payload, payload);
+        let (time, meta) = bytes.split_at(8);
+        let time = u64::from_ne_bytes(*time.first_chunk().unwrap_or(&[0; 8]));
+        let meta = *meta.first_chunk().unwrap_or(&[0; 8]);
+        self.set(sequence as u64, time, meta, PAYLOAD);
+    }
+
+    /// Sets everything but the payload, of which `room` bytes are set.
+    #[inline(always)]
+    fn set(&mut self, sequence: u64, time: u64, meta: [u8; 8], room: usize) {
+        let [level, flags, target, text, cpu @ .., _, _] = meta;
+        let target = usize::from(target).min(room);
+        self.sequence = sequence;
+        self.time = Nanos(time);
+        self.cpu = u16::from_le_bytes(cpu);
+        self.level = Level::from_number(level);
+        self.priority = Priority::from_number(flags);
+        self.continues = flags & CONTINUES != 0;
+        self.continued = flags & CONTINUED != 0;
+        self.adjoins = flags & ADJOINS != 0;
+        self.cut = flags & CUT != 0;
+        self.raw = flags & RAW != 0;
+        self.target = target as u8;
+        self.text = usize::from(text).min(room - target) as u8;
     }
 }
+
+fn load_words(bytes: &mut [u8], words: &[AtomicUsize]) {
+    for (bytes, word) in bytes.as_chunks_mut::<WORD>().0.iter_mut().zip(words) {
+        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+}
+
+/// Bytes behind the text do not count: they may be of an older record.
+impl PartialEq for Record {
+    fn eq(&self, other: &Self) -> bool {
+        let fields = |record: &Self| {
+            let flags = [record.continues, record.continued, record.adjoins];
+            let place = (record.sequence, record.time, record.cpu);
+            (place, record.level, record.priority, flags, record.cut, record.raw)
+        };
+        fields(self) == fields(other)
+            && (self.target(), self.text()) == (other.target(), other.text())
+    }
+}
+
+impl Eq for Record {}
 
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

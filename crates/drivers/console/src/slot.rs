@@ -2,11 +2,11 @@
 
 use core::task::Poll;
 
-use crate::Priority;
-use crate::layout::{BODY_WORDS, Body, FLAGS_AT, WORD};
+use crate::layout::{BODY_WORDS, FLAGS_AT, WORD};
 use crate::record::Encoded;
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
+use crate::{Priority, Record};
 
 /// State bit of an incomplete record. The other bits are the sequence.
 const BUSY: usize = 1;
@@ -80,24 +80,21 @@ impl Slot {
         is_same.then(|| Priority::from_number(word.to_ne_bytes()[FLAGS_AT % WORD]))
     }
 
-    /// Reads record `sequence`: pending while it is incomplete, `None` if it is overwritten.
-    pub(crate) fn read(&self, sequence: usize) -> Poll<Option<Body>> {
+    /// Reads record `sequence`: pending while it is incomplete, `false` if it is overwritten.
+    #[inline(always)]
+    pub(crate) fn read(&self, sequence: usize, record: &mut Record) -> Poll<bool> {
         let wanted = sequence << 1;
         let before = self.state.load(Ordering::Acquire);
         if before != wanted {
             return if before & !BUSY != wanted && is_before(wanted, before) {
-                Poll::Ready(None)
+                Poll::Ready(false)
             } else {
                 Poll::Pending
             };
         }
-        let mut body = [0; _];
-        for (bytes, word) in body.as_chunks_mut::<WORD>().0.iter_mut().zip(&self.body) {
-            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
+        record.load(sequence, &self.body);
         // If any word was newer, the state is newer by now.
         fence(Ordering::Acquire);
-        let is_same = self.state.load(Ordering::Relaxed) == wanted;
-        Poll::Ready(is_same.then_some(body))
+        Poll::Ready(self.state.load(Ordering::Relaxed) == wanted)
     }
 }

@@ -55,7 +55,6 @@ mod layout {
     };
     pub(crate) const HOLES: usize = 2;
     pub(crate) const BODY_WORDS: usize = 3;
-    pub(crate) type Body = [u8; BODY_WORDS * WORD];
     pub(crate) const PAYLOAD: usize = BODY_WORDS * WORD - META_BYTES;
     pub(crate) const LONGEST_PAYLOAD: usize = PAYLOAD;
     pub(crate) const LONGEST_TARGET: usize = 4;

@@ -82,7 +82,7 @@ impl Cursor {
     }
 
     /// Reads the next record into `record`, whose content counts only after `Ready(true)`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_into(&mut self, ring: &Ring, record: &mut Record) -> Poll<bool> {
         for _ in 0..=ring.slots() {
             let unread = self.unread(ring);

@@ -370,6 +370,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.renders.store(1, Ordering::Relaxed);
         // The last record's text, if the offer does not contain all of it.
         let mut part = None;
+        let mut unsent = 0;
         // A constant would be copied for every offer.
         let mut sending: [_; LINES] = array::from_fn(|_| None);
         for place in sending.iter_mut().take(lines) {
@@ -388,17 +389,23 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 }
                 None => {
                     let gap = lane.gap(at.next);
-                    let shape = render(record, gap, style, &mut window);
-                    settled.begin(shape, gap);
-                    if !settled.is_whole() {
-                        let text = window.set_aside(start);
+                    if settled == LineState::default() {
+                        let shape = render(record, gap, style, &mut window);
+                        settled.begin(shape, gap);
+                        (shape, true)
+                    } else {
+                        let mut line = window.split_off_line();
+                        let shape = render(record, gap, style, &mut line);
+                        settled.begin(shape, gap);
+                        let text = line.into_bytes();
                         settled.put(text, priority as usize, &mut window);
                         part = Some(text);
+                        (shape, true)
                     }
-                    (shape, true)
                 }
             };
             let total = settled.total(shape.len);
+            unsent += total - settled.offset();
             *place = Some(Sending {
                 at,
                 settled,
@@ -438,7 +445,10 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         count(Counter::ConsoleBytes, given.taken as u64);
-        let out = taken(lane, &sending, texts, part, given.taken);
+        let out = match given.taken < unsent {
+            true => taken(lane, &sending, texts, part, given.taken),
+            false => None,
+        };
         lane.advance(before, out.unwrap_or(at));
         self.offered(turn);
         self.store_progress();

@@ -188,11 +188,6 @@ impl LineState {
         self.head() + len.saturating_sub(self.from())
     }
 
-    /// Returns whether nothing is sent yet, and the whole body will be, without lead and mark.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.0 & (OFFSET | OFFSET << OFFSET_BITS | MARK | LEAD) == 0
-    }
-
     /// Returns the offset of the first unsent byte of the body.
     pub(crate) fn body_at(&self) -> usize {
         self.from() + self.out()

@@ -63,10 +63,14 @@ impl<'a> Pieces<'a> {
 impl<'a> Iterator for Pieces<'a> {
     type Item = Piece<'a>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Piece<'a>> {
-        if self.done {
-            return None;
-        }
+        (!self.done).then(|| self.split())
+    }
+}
+
+impl<'a> Pieces<'a> {
+    fn split(&mut self) -> Piece<'a> {
         let room = self.room();
         let window = &self.text[..self.text.len().min(room + 1)];
         let (len, skip, continues) = match line_feed_in(window) {
@@ -82,7 +86,7 @@ impl<'a> Iterator for Pieces<'a> {
         self.text = &self.text[len + skip..];
         self.continued = continues;
         self.done = skip == 0 && !continues;
-        Some(piece)
+        piece
     }
 }
 

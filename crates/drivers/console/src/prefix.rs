@@ -22,32 +22,41 @@ pub fn write_time(record: &Record, out: &mut dyn Write) -> fmt::Result {
     out.write_str(str::from_utf8(&text[start..]).unwrap_or_default())
 }
 
+/// Offset of the first byte of a time below 100,000 seconds.
+pub(crate) const USUAL_START: usize = 5;
+
 /// Returns the time as text, and the offset of its first byte.
 pub(crate) fn time(record: &Record) -> ([u8; 20], usize) {
     // Wide enough for the largest known time, "[9223372036.854775] ".
-    let mut text = [b' '; 20];
-    let mut start = 5;
-    text[18] = b']';
+    let mut text = *b"     [            ] ";
+    let mut start = USUAL_START;
     if record.time.is_known() {
         let micros = record.time.0 / 1_000;
-        let mut digits = (micros % 1_000_000) as u32;
-        for digit in text[12..18].iter_mut().rev() {
-            *digit = b'0' + (digits % 10) as u8;
-            digits /= 10;
-        }
+        text[10..18].copy_from_slice(&eight_digits(micros % 1_000_000));
         text[11] = b'.';
-        let mut seconds = micros / 1_000_000;
-        for at in (1..11).rev() {
+        let (mut seconds, mut at) = (micros / 1_000_000, 11);
+        while at == 11 || seconds > 0 {
+            at -= 1;
             text[at] = b'0' + (seconds % 10) as u8;
-            start = start.min(at - 1);
             seconds /= 10;
-            if seconds == 0 {
-                break;
-            }
+        }
+        if at <= start {
+            start = at - 1;
+            text[start] = b'[';
         }
     }
-    text[start] = b'[';
     (text, start)
+}
+
+/// Returns a number below 10^8 as digits. Divides in several parts of a word at once, by
+/// multiplication.
+fn eight_digits(number: u64) -> [u8; 8] {
+    let fours = number / 10_000 | (number % 10_000) << 32;
+    let hundreds = (fours * 10_486 >> 20) & 0x7f_0000_007f;
+    let pairs = hundreds | (fours - hundreds * 100) << 16;
+    let tens = (pairs * 103 >> 10) & 0xf_000f_000f_000f;
+    let digits = tens | (pairs - tens * 10) << 8;
+    (digits | u64::from_ne_bytes([b'0'; 8])).to_le_bytes()
 }
 
 /// Writes [the time](write_time), the CPU's number and the coloured level, as

@@ -8,7 +8,7 @@ use nostall_io::{is_free_of, word_of};
 use crate::Record;
 use crate::layout::{LONGEST_PAYLOAD, WORD};
 use crate::options::Charset;
-use crate::prefix::{Prefix, time};
+use crate::prefix::{Prefix, USUAL_START, time};
 
 /// Marker at the end of a text that was cut off.
 const CUT: &[u8] = b"[cut]";
@@ -76,15 +76,13 @@ impl<'a> LineBuffer<'a> {
         self.bytes.len() - self.len
     }
 
-    /// Removes the bytes from `start` on, and returns them. They are kept behind the remaining room.
-    pub(crate) fn set_aside(&mut self, start: usize) -> &'a [u8] {
+    /// Takes the end of the room, for one whole text.
+    pub(crate) fn split_off_line(&mut self) -> LineBuffer<'a> {
         let bytes = mem::take(&mut self.bytes);
-        let place = bytes.len() - (self.len - start);
-        bytes.copy_within(start..self.len, place);
-        let (bytes, aside) = bytes.split_at_mut(place);
-        self.len = start.min(place);
+        let place = self.len.max(bytes.len().saturating_sub(LINE_WORDS * WORD));
+        let (bytes, line) = bytes.split_at_mut(place);
         self.bytes = bytes;
-        aside
+        LineBuffer::new(line)
     }
 
     pub(crate) fn into_bytes(self) -> &'a [u8] {
@@ -233,7 +231,10 @@ fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
     match style.prefix {
         None => {
             let (text, start) = time(record);
-            window.put(&text[start..]);
+            match text.last_chunk::<{ 20 - USUAL_START }>() {
+                Some(usual) if start == USUAL_START => window.put_few(usual),
+                _ => window.put(&text[start..]),
+            }
         }
         Some(prefix) => {
             let mut beginning = Beginning {
@@ -296,7 +297,7 @@ fn plain_len(text: &[u8]) -> usize {
     let special = |word: usize| {
         let below = word.wrapping_sub(word_of(b' '));
         let above = word.wrapping_add(word_of(1));
-        (word | below | above) & word_of(0x80)
+        word | below | above
     };
     if is_free_of(text, special) {
         return text.len();

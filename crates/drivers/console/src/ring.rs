@@ -261,9 +261,11 @@ impl Ring {
                 }
             }
         }
-        let few = few.into_iter().skip(logged.records).flatten();
-        let unstored = few.chain(held).chain(pieces).take(wanted);
-        logged.cut += unstored.map(|piece| piece.text.len()).sum::<usize>();
+        if wanted > 0 {
+            let few = few.into_iter().skip(logged.records).flatten();
+            let unstored = few.chain(held).chain(pieces).take(wanted);
+            logged.cut += unstored.map(|piece| piece.text.len()).sum::<usize>();
+        }
         Parted { logged, last }
     }
 

@@ -9,7 +9,8 @@ pub const fn word_of(byte: u8) -> usize {
     usize::from_ne_bytes([byte; WORD])
 }
 
-/// Returns whether `marks` is 0 for all words of `text`; `false` if it is shorter than a word.
+/// Returns whether `marks` sets the highest bit of no byte of the words of `text`; `false` if it is
+/// shorter than a word.
 ///
 /// Checks two words at a time, because kernels are built without vector instructions. The last words
 /// may be checked twice, at other places.
@@ -19,11 +20,11 @@ pub fn is_free_of(text: &[u8], marks: impl Fn(usize) -> usize) -> bool {
     let of = |word: &[u8; WORD]| marks(usize::from_le_bytes(*word));
     let is_free = |pair: &[u8; PAIR]| {
         let words = pair.as_chunks().0;
-        of(&words[0]) | of(&words[1]) == 0
+        (of(&words[0]) | of(&words[1])) & word_of(0x80) == 0
     };
     match (text.first_chunk(), text.last_chunk(), text.last_chunk()) {
         (_, _, Some(last)) => is_free(last) && text.as_chunks().0.iter().all(is_free),
-        (Some(first), Some(last), None) => of(first) | of(last) == 0,
+        (Some(first), Some(last), None) => (of(first) | of(last)) & word_of(0x80) == 0,
         _ => false,
     }
 }
@@ -37,10 +38,12 @@ pub fn line_feed_in(text: &[u8]) -> Option<usize> {
         let bits = word ^ word_of(b'\n');
         bits.wrapping_sub(word_of(1)) & !bits & word_of(0x80)
     };
-    let is_free = |pair: &[u8; PAIR]| is_free_of(pair, zeros);
+    // Every line feed is marked, and other control characters may be.
+    let low = |word: usize| word.wrapping_sub(word_of(b'\n' + 1)) & !word;
+    let is_free = |pair: &[u8; PAIR]| is_free_of(pair, low);
     let pairs = text.as_chunks().0;
     let free = pairs.iter().position(|pair| !is_free(pair));
-    if free.is_none() && is_free_of(text.last_chunk::<PAIR>().map_or(text, |last| last), zeros) {
+    if free.is_none() && is_free_of(text.last_chunk::<PAIR>().map_or(text, |last| last), low) {
         return None;
     }
     let start = free.unwrap_or(pairs.len()) * PAIR;

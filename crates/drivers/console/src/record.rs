@@ -141,7 +141,14 @@ impl PartialEq for Record {
         let fields = |record: &Self| {
             let flags = [record.continues, record.continued, record.adjoins];
             let place = (record.sequence, record.time, record.cpu);
-            (place, record.level, record.priority, flags, record.cut, record.raw)
+            (
+                place,
+                record.level,
+                record.priority,
+                flags,
+                record.cut,
+                record.raw,
+            )
         };
         fields(self) == fields(other)
             && (self.target(), self.text()) == (other.target(), other.text())

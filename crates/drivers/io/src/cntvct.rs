@@ -22,7 +22,9 @@ impl VirtualCounter {
     pub fn hz() -> u64 {
         let hz: u64;
         // SAFETY: reads a register that the firmware has set.
-        unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
+        unsafe {
+            asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags))
+        };
         hz & 0xffff_ffff
     }
 }

@@ -29,6 +29,10 @@ pub trait UartHardware {
     /// [`OpenError::NotFound`] if no UART answers.
     fn identify(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError>;
 
+    /// Makes the line status valid, if it depends on a setting, while bytes of the last user may still
+    /// be sent.
+    fn begin_open(&self) {}
+
     /// Returns whether a UART answers.
     fn answers(&self) -> bool;
 

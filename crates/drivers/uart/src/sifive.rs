@@ -22,7 +22,8 @@ const DIV: usize = 0x18;
 const ENABLE: u32 = 1 << 0;
 /// Two stop bits (TXCTRL).
 const TWO_STOP_BITS: u32 = 1 << 1;
-/// Position of the watermark (TXCTRL, RXCTRL).
+/// The watermark, and its position (TXCTRL, RXCTRL).
+const WATERMARK: u32 = 0b111 << WATERMARK_SHIFT;
 const WATERMARK_SHIFT: u32 = 16;
 /// The transmit FIFO holds fewer bytes than its watermark (IE, IP).
 const TRANSMIT: u32 = 1 << 0;
@@ -81,6 +82,12 @@ impl<R: Registers> UartHardware for Sifive<R> {
             return Err(OpenError::NotFound);
         }
         self.assume(settings)
+    }
+
+    /// After a reset, the watermark is 0, and the FIFO is never below it.
+    fn begin_open(&self) {
+        let control = self.registers.read32(TXCTRL) & !WATERMARK;
+        self.registers.write32(TXCTRL, control | 1 << WATERMARK_SHIFT);
     }
 
     /// Only the watermarks' bits are set in IP.

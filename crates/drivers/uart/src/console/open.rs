@@ -47,6 +47,7 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
         settings: impl Into<ConsoleSettings>,
     ) -> Result<Self, OpenError> {
         let mut console = Self::unopened(uart, clock, settings)?;
+        console.uart.begin_open();
         let is_idle = console.wait_for_last_user();
         let found = console.uart.identify(&console.settings)?;
         let load = console

@@ -7,7 +7,7 @@ use crate::{ConsoleSettings, LineSettings, Model, OpenError, TriggerLevel};
 /// What a [`Console`](crate::Console) needs of a UART, and all that it accesses.
 ///
 /// Every [`Registers`](nostall_io::Registers) is a 16550: pass the window itself to the console.
-/// [`Pl011`](crate::Pl011) and [`Sifive`](crate::Sifive) are windows of other UARTs. For one more,
+/// [`Pl011`](crate::Pl011) and [`SifiveUart`](crate::SifiveUart) are windows of other UARTs. For one more,
 /// implement this trait for a type that holds its window; `sifive.rs` is an example.
 ///
 /// Line status and modem status have the bits of the 16550's registers, [`lsr`](crate::registers::lsr)

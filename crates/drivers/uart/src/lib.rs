@@ -96,5 +96,5 @@ pub use pl011::Pl011;
 pub use probe::{Probed, probe, receive_fifo_depth};
 pub use settings::{ConsoleSettings, FlowControl, Newline, PowerLoss, Rs485, TriggerLevel};
 pub use setup::{NotFound, OpenError};
-pub use sifive::Sifive;
+pub use sifive::SifiveUart;
 pub use strategy::Strategy;

@@ -38,7 +38,7 @@ pub enum Model {
     Pl011,
     /// The SBSA generic UART, a subset of the PL011.
     SbsaUart,
-    /// SiFive's UART, in a [`Sifive`](crate::Sifive).
+    /// SiFive's UART, in a [`SifiveUart`](crate::SifiveUart).
     Sifive,
 }
 

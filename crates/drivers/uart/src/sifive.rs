@@ -37,12 +37,12 @@ const RECEIVE: u32 = 1 << 1;
 /// [`Pl011`](crate::Pl011). No register shows that the last bit is on the line, so a flush waits for
 /// two frames after the FIFO is empty.
 #[derive(Clone, Copy, Debug)]
-pub struct Sifive<R> {
+pub struct SifiveUart<R> {
     registers: R,
     clock: Option<u32>,
 }
 
-impl<R> Sifive<R> {
+impl<R> SifiveUart<R> {
     /// Creates a UART whose input clock has `clock` hertz. Without `clock`, the line keeps the rate
     /// that the firmware has set. [`LineSettings::input_clock`] is not used.
     pub const fn new(registers: R, clock: Option<u32>) -> Self {
@@ -55,7 +55,7 @@ impl<R> Sifive<R> {
     }
 }
 
-impl<R: Registers> UartHardware for Sifive<R> {
+impl<R: Registers> UartHardware for SifiveUart<R> {
     fn assume(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
         let line = &settings.line;
         match self.clock {
@@ -87,7 +87,8 @@ impl<R: Registers> UartHardware for Sifive<R> {
     /// After a reset, the watermark is 0, and the FIFO is never below it.
     fn begin_open(&self) {
         let control = self.registers.read32(TXCTRL) & !WATERMARK;
-        self.registers.write32(TXCTRL, control | 1 << WATERMARK_SHIFT);
+        self.registers
+            .write32(TXCTRL, control | 1 << WATERMARK_SHIFT);
     }
 
     /// Only the watermarks' bits are set in IP.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{
-    Console, ConsoleSettings, FlowControl, LineSettings, OpenError, Parity, Sifive,
+    Console, ConsoleSettings, FlowControl, LineSettings, OpenError, Parity, SifiveUart,
 };
 
 const LINE: LineSettings = LineSettings::baud(115_200);
@@ -87,7 +87,8 @@ impl Registers for Port {
 fn text_arrives_whole_and_a_flush_waits_for_its_last_bit() {
     let clock = VirtualClock::new();
     let port = Port::new(&clock);
-    let mut console = Console::open(Sifive::new(&port, Some(33_330_000)), &clock, LINE).unwrap();
+    let mut console =
+        Console::open(SifiveUart::new(&port, Some(33_330_000)), &clock, LINE).unwrap();
     let text = b"the shift register has a byte when the FIFO is empty";
     let start = clock.now();
     assert!(console.write(text).is_complete());
@@ -110,7 +111,7 @@ fn what_the_port_cannot_do_is_refused() {
     let clock = VirtualClock::new();
     let port = Port::new(&clock);
     let open = |settings: ConsoleSettings| {
-        let uart = Sifive::new(&port, Some(33_330_000));
+        let uart = SifiveUart::new(&port, Some(33_330_000));
         Console::open(uart, &clock, settings)
             .map(|_| ())
             .unwrap_err()

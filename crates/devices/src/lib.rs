@@ -15,8 +15,8 @@
 //! - `vm_device` (feature `vm-device`): adapters of [`uart`] and [`pci`] for rust-vmm's device
 //!   manager.
 //!
-//! When not to use it: [`uart`] is for drivers and guests that print and read. It has no DMA, and
-//! the automatic flow control of the enhanced models has no effect. [`pci`] is configuration space,
+//! When not to use it: [`uart`] and [`pl011`] are for drivers and guests that print and read. They
+//! have no DMA, and the automatic flow control of the enhanced 16550s has no effect. [`pci`] is configuration space,
 //! without devices behind its BARs. [`spi`] has one data wire in each direction.
 //!
 //! # Example

@@ -194,10 +194,15 @@ impl LineState {
     }
 
     /// Appends the unsent bytes of lead and mark.
+    #[inline]
     pub(crate) fn put_head(&self, lane: usize, window: &mut LineBuffer<'_>) {
-        if self.head() == 0 {
-            return;
+        if self.head() > 0 {
+            self.put_some_head(lane, window);
         }
+    }
+
+    #[cold]
+    fn put_some_head(&self, lane: usize, window: &mut LineBuffer<'_>) {
         let (lead, offset) = (self.lead().bytes(), self.offset());
         window.put(lead.get(offset..).unwrap_or_default());
         if self.has(MARK) {

@@ -1,6 +1,8 @@
 //! Logging of a text in parts, as formatting produces them.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
+
+use arrayvec::ArrayVec;
 
 use crate::ring::Part;
 use crate::{Logged, Meta, Ring};
@@ -27,9 +29,8 @@ impl Ring {
 pub(crate) struct Parts<'a> {
     ring: &'a Ring,
     meta: &'a Meta<'a>,
-    bytes: [u8; ROOM],
-    len: usize,
-    /// Sequence of the previous record, if `bytes` continues a line.
+    text: ArrayVec<u8, ROOM>,
+    /// Sequence of the previous record, if `text` continues a line.
     after: Option<usize>,
     logged: Logged,
     is_over: bool,
@@ -40,8 +41,7 @@ impl<'a> Parts<'a> {
         Self {
             ring,
             meta,
-            bytes: [0; ROOM],
-            len: 0,
+            text: ArrayVec::new(),
             after: None,
             logged: Logged::default(),
             is_over: false,
@@ -55,7 +55,7 @@ impl<'a> Parts<'a> {
 
     fn end(&mut self, is_cut: bool) -> Logged {
         // If only a line feed came last, it is logged already.
-        if self.len > 0 || self.after.is_some() || self.logged == Logged::default() {
+        if !self.text.is_empty() || self.after.is_some() || self.logged == Logged::default() {
             self.log(false, is_cut);
         }
         self.is_over = true;
@@ -63,7 +63,7 @@ impl<'a> Parts<'a> {
     }
 
     fn log(&mut self, more: bool, is_cut: bool) {
-        let text = &self.bytes[..self.len];
+        let text = &self.text[..];
         let ends = text.ends_with(b"\n");
         let continues = more && !ends;
         let part = Part {
@@ -78,7 +78,7 @@ impl<'a> Parts<'a> {
         self.logged.cut += parted.logged.cut;
         // A line continues even if nothing of it found room.
         self.after = continues.then(|| parted.last.unwrap_or(0));
-        self.len = 0;
+        self.text.clear();
     }
 }
 
@@ -93,44 +93,39 @@ impl Drop for Parts<'_> {
 
 impl fmt::Write for Parts<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        match self.bytes[self.len..].get_mut(..text.len()) {
-            Some(room) => {
-                room.copy_from_slice(text.as_bytes());
-                self.len += text.len();
-            }
-            None => self.write_in_parts(text),
+        if self.text.try_extend_from_slice(text.as_bytes()).is_err() {
+            self.write_in_parts(text);
         }
         Ok(())
     }
 
     /// Stores a character at once, because padding comes as single characters.
     fn write_char(&mut self, character: char) -> fmt::Result {
-        if character.is_ascii()
-            && let Some(room) = self.bytes.get_mut(self.len)
-        {
-            *room = character as u8;
-            self.len += 1;
-        } else {
-            self.write_in_parts(character.encode_utf8(&mut [0; 4]));
+        if character.is_ascii() && self.text.try_push(character as u8).is_ok() {
+            return Ok(());
         }
-        Ok(())
+        self.write_long_char(character)
     }
 }
 
 impl Parts<'_> {
+    #[cold]
+    #[inline(never)]
+    fn write_long_char(&mut self, character: char) -> fmt::Result {
+        self.write_str(character.encode_utf8(&mut [0; 4]))
+    }
+
     /// Adds text that may not fit.
     #[cold]
     #[inline(never)]
     fn write_in_parts(&mut self, mut text: &str) {
         while !text.is_empty() {
-            let fits = text.floor_char_boundary(ROOM - self.len);
-            if fits == 0 {
+            let fits = text.floor_char_boundary(self.text.remaining_capacity());
+            let (now, later) = text.split_at(fits);
+            if fits == 0 || self.text.try_extend_from_slice(now.as_bytes()).is_err() {
                 self.log(true, false);
                 continue;
             }
-            let (now, later) = text.split_at(fits);
-            self.bytes[self.len..][..fits].copy_from_slice(now.as_bytes());
-            self.len += fits;
             text = later;
         }
     }

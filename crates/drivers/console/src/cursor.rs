@@ -84,7 +84,7 @@ impl Cursor {
     /// Reads the next record into `record`, whose content counts only after `Ready(true)`.
     #[inline(always)]
     pub(crate) fn read_into(&mut self, ring: &Ring, record: &mut Record) -> Poll<bool> {
-        for _ in 0..=ring.slots() {
+        for _ in 0..ring.slots() + 1 {
             let unread = self.unread(ring);
             if unread == 0 {
                 return Poll::Ready(false);

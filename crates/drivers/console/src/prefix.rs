@@ -29,23 +29,31 @@ pub(crate) const USUAL_START: usize = 5;
 pub(crate) fn time(record: &Record) -> ([u8; 20], usize) {
     // Wide enough for the largest known time, "[9223372036.854775] ".
     let mut text = *b"     [            ] ";
-    let mut start = USUAL_START;
-    if record.time.is_known() {
-        let micros = record.time.0 / 1_000;
-        text[10..18].copy_from_slice(&eight_digits(micros % 1_000_000));
-        text[11] = b'.';
-        let (mut seconds, mut at) = (micros / 1_000_000, 11);
-        while at == 11 || seconds > 0 {
-            at -= 1;
-            text[at] = b'0' + (seconds % 10) as u8;
-            seconds /= 10;
-        }
-        if at <= start {
-            start = at - 1;
-            text[start] = b'[';
+    if !record.time.is_known() {
+        return (text, USUAL_START);
+    }
+    let micros = record.time.0 / 1_000;
+    text[10..18].copy_from_slice(&eight_digits(micros % 1_000_000));
+    text[11] = b'.';
+    let start = put_seconds(&mut text, micros / 1_000_000);
+    (text, start)
+}
+
+/// Puts whole seconds before the dot of a time. Returns the offset of its first byte.
+#[inline(never)] // Inlined, the caller's text would be single bytes, each with its own place.
+fn put_seconds(text: &mut [u8; 20], mut seconds: u64) -> usize {
+    let mut start = 10;
+    for digit in text[1..11].iter_mut().rev() {
+        *digit = b'0' + (seconds % 10) as u8;
+        start -= 1;
+        seconds /= 10;
+        if seconds == 0 {
+            break;
         }
     }
-    (text, start)
+    start = start.min(USUAL_START);
+    text[start] = b'[';
+    start
 }
 
 /// Returns a number below 10^8 as digits. Divides in several parts of a word at once, by

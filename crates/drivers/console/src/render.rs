@@ -268,13 +268,27 @@ impl Write for Beginning<'_, '_> {
 
 /// Appends text unchanged, except for harmful characters and invalid UTF-8: each of those bytes
 /// becomes `\xNN`.
+#[inline(always)]
 fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
-    // Nearly every text is plain up to its end.
-    let (plain, rest) = text.split_at(plain_len(text));
-    window.put(plain);
-    if rest.is_empty() {
-        return;
+    // A borrow or a carry comes only from a byte that is not plain itself.
+    let special = |word: usize| {
+        let below = word.wrapping_sub(word_of(b' '));
+        let above = word.wrapping_add(word_of(1));
+        word | below | above
+    };
+    // Nearly every text is printable ASCII.
+    match is_free_of(text, special) {
+        true => window.put(text),
+        false => escaped_slowly(text, mode, window),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn escaped_slowly(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
+    let plain = text.iter().take_while(|byte| matches!(byte, b' '..=b'~'));
+    let (plain, rest) = text.split_at(plain.count());
+    window.put(plain);
     for chunk in rest.utf8_chunks() {
         let mut rest = chunk.valid();
         while let Some(at) = rest.find(|c: char| !mode.passes(c)) {
@@ -288,22 +302,6 @@ fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
         window.put(rest.as_bytes());
         hex(chunk.invalid(), window);
     }
-}
-
-/// Returns the length of a prefix of `text` that is printable ASCII. The true prefix may be
-/// slightly longer.
-fn plain_len(text: &[u8]) -> usize {
-    // A borrow or a carry comes only from a byte that is not plain itself.
-    let special = |word: usize| {
-        let below = word.wrapping_sub(word_of(b' '));
-        let above = word.wrapping_add(word_of(1));
-        word | below | above
-    };
-    if is_free_of(text, special) {
-        return text.len();
-    }
-    let plain = text.iter().take_while(|byte| matches!(byte, b' '..=b'~'));
-    plain.count()
 }
 
 fn hex(bytes: &[u8], window: &mut LineBuffer<'_>) {

@@ -1,4 +1,4 @@
-//! Console on a 16550A serial port that does not stall the CPU that prints.
+//! Console on a serial port that does not stall the CPU that prints: a 16550, or Arm's PL011.
 //!
 //! Common console drivers read the port's line status before every byte. On a PC one such read
 //! takes 1.7 us. In a virtual machine it is an exit to the hypervisor. On a slow management
@@ -38,12 +38,33 @@
 //! `nostall-console`. Any context may call it: an interrupt handler, a `Display` that is being
 //! printed, a panic inside of both. The same file runs in nostall's reference kernel.
 //!
+//! # Other UARTs
+//!
+//! A [`Console`] needs a [`UartHardware`]. Every register window is a 16550. A [`Pl011`] is a window
+//! of Arm's PL011 or of an SBSA generic UART, and takes its place:
+//!
+//! ```
+//! use nostall_devices::pl011::{self, Profile};
+//! use nostall_uart::{Console, LineSettings, Pl011};
+//!
+//! let (port, clock) = pl011::Pl011::in_virtual_time(Profile::R1P5, Vec::new());
+//! let uart = Pl011::new(&port, Some(24_000_000)); // its input clock, from the device tree
+//! let mut console = Console::open(uart, &clock, LineSettings::baud(115_200))?;
+//! assert!(console.write(b"nothing stalls\n").is_complete());
+//! # Ok::<(), nostall_uart::OpenError>(())
+//! ```
+//!
+//! The same strategies, bounds and counts apply. [`SifiveUart`] is the example of one more UART: a
+//! file of 200 lines.
+//!
 //! # Scope
 //!
 //! - [`probe`] finds the 8250, 16450, 16550, 16550A, 16650 (both versions), 16750, 16850 and 16950.
 //!   Name a DesignWare or the mini UART of the BCM2835 in the [`ConsoleSettings`]. The FIFO depth
 //!   comes from the [`Model`], from the registers of a named DesignWare, or from the settings. The
 //!   transmit FIFO is not measured.
+//! - A [`Pl011`] has 16 or 32 bytes of FIFO, by its revision. Without its clock, the line keeps the
+//!   firmware's rate.
 //! - Pacing learns the real rate of the line from full loads. It computes the time of shorter ones.
 //! - [`Console::offer`] never waits. It polls a stuck or held-off port at longer and longer
 //!   intervals, up to 10 ms.

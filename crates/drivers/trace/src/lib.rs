@@ -68,7 +68,8 @@ mod filter;
 // The stubs of x86-64 pass arguments as all systems except these two do.
 #[cfg(any(
     all(target_arch = "x86_64", not(windows), not(target_os = "uefi")),
-    target_arch = "riscv64"
+    target_arch = "riscv64",
+    target_arch = "aarch64"
 ))]
 pub mod functions;
 mod global;
@@ -109,6 +110,8 @@ pub use records::{Event, FunctionId, Incomplete, Missing, Record, ZoneInfo, Zone
 pub use recover::{Merged, Records, Recovered, recover};
 pub use region::{FormatError, Options, Region};
 pub use site::Site;
+#[cfg(target_arch = "aarch64")]
+pub use ticks::Cntvct;
 #[cfg(target_arch = "riscv64")]
 pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]

@@ -48,6 +48,23 @@ impl Ticks for RdTime {
     }
 }
 
+/// Virtual counter of an AArch64 CPU's generic timer. A CPU may read it up to a pipeline's length
+/// before earlier instructions end.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cntvct;
+
+#[cfg(target_arch = "aarch64")]
+impl Ticks for Cntvct {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        let time;
+        // SAFETY: reads a counter.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) time, options(nostack)) };
+        time
+    }
+}
+
 /// Any clock, with a tick of one nanosecond. Its rate must be known before the first record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nanoseconds<C>(pub C);

@@ -1,10 +1,10 @@
 //! Function tracing of a kernel without changes to its source.
 //!
 //! The kernel is built with the compiler's option `-Zpatchable-function-entry`, which needs a
-//! nightly Rust: 5 on x86-64; 4 on RISC-V with compressed instructions. Each function then starts
-//! with no-operations, whose addresses are in the section `__patchable_function_entries`. [`patch`]
-//! replaces them with calls of an entry stub. The stub replaces the function's return address, so
-//! that the function returns to a trampoline.
+//! nightly Rust. Its value is 5 on x86-64, 4 on RISC-V with compressed instructions, 2 on AArch64.
+//! Each function then starts with no-operations, whose addresses are in the section
+//! `__patchable_function_entries`. [`patch`] replaces them with calls of an entry stub. The stub
+//! replaces the function's return address, so that the function returns to a trampoline.
 //!
 //! This module itself only needs stable Rust. A kernel built without the option has no sites.
 //!
@@ -31,6 +31,9 @@
 
 mod calls;
 mod sites;
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64.rs"]
+mod stubs;
 #[cfg(target_arch = "riscv64")]
 #[path = "riscv64.rs"]
 mod stubs;

@@ -68,8 +68,8 @@ impl Sites {
 ///
 /// - Meanwhile, no other CPU may run code with a site, or start a function.
 /// - Before each CPU continues, it executes an instruction that makes it see the new code. On
-///   x86-64 this is a serialising one, such as the return from an interrupt; on RISC-V `fence.i`.
-///   The caller's CPU does this, too. On RISC-V each CPU continues at [`Sites::resume`].
+///   x86-64 this is a serialising one, such as the return from an interrupt; on RISC-V `fence.i`. On
+///   AArch64 it is `isb`, after the caches were made coherent. The caller's CPU does this, too. On RISC-V and AArch64 each CPU continues at [`Sites::resume`].
 /// - Every CPU that may run a patched function has state that [`Kernel::calls`] returns.
 /// - `writable` is another mapping of the same memory.
 pub unsafe fn patch<K: Kernel>(

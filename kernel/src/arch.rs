@@ -19,14 +19,17 @@
 //! | [`bus_check`] | checks each kind of device access |
 //! | [`send_report`], [`end`], [`Ending`] | send a report to the host; end the machine |
 //!
-//! An architecture with a device tree takes `SerialPort`, `pci` and `bus_check` from
-//! `device_tree`, and has SPI. For that it supplies `is_device_memory`,
-//! `interrupt_of` and `while_handled` (interrupts of devices), `in_interrupt`, and
-//! `interrupts` (their counts).
+//! An architecture with a device tree takes the clock, reports, `SerialPort`, `pci` and `bus_check`
+//! from `device_tree`. For that it supplies `Counter`, `counter_hz`, `MAPPED_GIB` and
+//! `is_device_memory`. For SPI it supplies `interrupt_of` and `while_handled` (interrupts of
+//! devices), `in_interrupt`, and `interrupts` (their counts).
 //!
 //! Its `boot.s` calls [`rust_entry`](crate::rust_entry) on each CPU, and its `traps.s` calls
 //! [`rust_trap`](crate::rust_trap). An architecture calls no other entry point of the kernel.
 
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64/mod.rs"]
+mod this;
 #[cfg(target_arch = "riscv64")]
 #[path = "riscv64/mod.rs"]
 mod this;
@@ -46,6 +49,8 @@ use nostall_work::{ReportText, UartWindow};
 
 use crate::boot::{Boot, NoRam};
 use crate::trap::Trap;
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+pub use this::{Counter, MAPPED_GIB, counter_hz, is_device_memory};
 pub use this::{
     Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, Ticks, bus_check, call_others,
     decode_trap, enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram,
@@ -53,7 +58,7 @@ pub use this::{
     start_cpus, wake, with_writable_code,
 };
 #[cfg(target_arch = "riscv64")]
-pub use this::{in_interrupt, interrupt_of, interrupts, is_device_memory, spi, while_handled};
+pub use this::{in_interrupt, interrupt_of, interrupts, spi, while_handled};
 
 /// Fails to compile if an item of the list has a different type.
 #[expect(clippy::type_complexity, reason = "each type is written once")]

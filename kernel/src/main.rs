@@ -12,7 +12,11 @@ mod arch;
 mod boot;
 mod cpu;
 mod death;
-#[cfg(target_arch = "riscv64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+#[cfg_attr(
+    target_arch = "aarch64",
+    allow(dead_code, reason = "only RISC-V's SPI uses all of it")
+)]
 mod device_tree;
 mod experiments;
 mod fail;

@@ -1,9 +1,16 @@
 //! The device tree and the devices that it describes.
 
 pub mod bus_check;
+pub mod clock;
+pub mod cpus;
+pub mod memory;
 pub mod pci;
+mod pci_serial;
+#[cfg(target_arch = "riscv64")]
 mod prci;
+pub mod semihosting;
 pub mod serial;
+#[cfg(target_arch = "riscv64")]
 pub mod spi;
 
 use core::ops::Range;
@@ -79,8 +86,17 @@ pub fn command_line() -> &'static str {
 pub fn initrd() -> Option<Range<u64>> {
     let chosen = root().child("chosen")?;
     let address = |name| number(&chosen, name);
-    let range = address("linux,initrd-start")?..address("linux,initrd-end")?;
-    (!range.is_empty()).then_some(range)
+    let linux = || Some(address("linux,initrd-start")?..address("linux,initrd-end")?);
+    // Without a kernel of Linux's format, QEMU's `guest-loader` describes the input as a module
+    // (docs/system/guest-loader.rst): its address and size are numbers of two cells.
+    let module = || {
+        let is_input = |node: &FdtNode<'static>| node.is_compatible("multiboot,ramdisk");
+        let mut reg = cells(&chosen.children().find(is_input)?, "reg").map(u64::from);
+        let mut number = || Some(reg.next()? << 32 | reg.next()?);
+        let (start, len) = (number()?, number()?);
+        Some(start..start.checked_add(len)?)
+    };
+    linux().or_else(module).filter(|range| !range.is_empty())
 }
 
 /// Returns the ranges of RAM.
@@ -89,11 +105,6 @@ fn ram() -> impl Iterator<Item = Range<u64>> {
         text(node, "device_type") == Some("memory") && node.status() == Ok(Status::Okay)
     });
     memory.flat_map(ranges)
-}
-
-/// Returns the range of RAM that contains all of `range`.
-pub fn ram_around(range: &Range<u64>) -> Option<Range<u64>> {
-    ram().find(|ram| ram.start <= range.start && range.end <= ram.end)
 }
 
 /// Returns whether any of `range` is RAM.
@@ -167,6 +178,12 @@ impl Device {
         }
     }
 
+    /// Returns all register ranges.
+    #[cfg(target_arch = "aarch64")]
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        ranges(self.node)
+    }
+
     /// Returns a numeric property.
     pub fn number(&self, name: &str) -> Option<u64> {
         number(&self.node, name)
@@ -212,6 +229,14 @@ fn ranges(node: FdtNode<'static>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
+/// Returns the enabled node of this kind at the root.
+#[cfg(target_arch = "aarch64")]
+pub fn node(compatible: &str) -> Option<FdtNode<'static>> {
+    root()
+        .children()
+        .find(|node| node.is_compatible(compatible) && node.status() == Ok(Status::Okay))
+}
+
 /// Returns a numeric property of one or two cells.
 pub fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     let property = node.property(name)?;
@@ -220,7 +245,7 @@ pub fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
 }
 
 /// Returns a property that is a list of cells.
-fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use<> {
+pub fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use<> {
     let value = node
         .property(name)
         .and_then(|property| property.value_as::<&'static [u8]>().ok());

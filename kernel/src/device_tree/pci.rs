@@ -9,7 +9,7 @@ use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges};
 use nostall_work::{ReportText, text};
 
-use crate::arch::is_device_memory;
+use crate::arch::{MAPPED_GIB, is_device_memory};
 
 /// I/O ports, which do not exist on this architecture.
 pub enum PortWindow {}
@@ -61,7 +61,7 @@ pub fn each_window(
             Ok(host) => {
                 let window = ecam(&host.segment.window()).ok_or_else(|| {
                     text(format_args!(
-                        "the ECAM window is in RAM, or beyond the 256 GiB that this kernel maps"
+                        "the ECAM window is in RAM, or beyond the {MAPPED_GIB} GiB that this kernel maps"
                     ))
                 });
                 look(host.segment, window);
@@ -75,7 +75,8 @@ pub fn each_window(
     none
 }
 
-fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
+/// Returns the registers at `range`, or `None` if they are not mapped as a device's.
+pub fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     let base = NonNull::new(ptr::with_exposed_provenance_mut(range.start as usize))?;
     if !is_device_memory(range) {
         return None;

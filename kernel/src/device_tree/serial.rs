@@ -7,7 +7,7 @@ use nostall_uart::LineSettings;
 use nostall_work::UartWindow;
 use spin::Once;
 
-use super::Device;
+use super::{Device, pci_serial};
 use crate::arch::is_device_memory;
 
 /// Number of registers of a 16550.
@@ -30,12 +30,12 @@ pub fn set_serial_port(window: Option<UartWindow>) {
 pub struct SerialPort(Mmio);
 
 /// Returns the port under test: the window that was set, else the firmware's console, else the
-/// first 16550.
+/// first 16550, else the first one on PCI.
 ///
 /// Panics if there is no such port, or if its address is not mapped.
 pub fn serial_port() -> SerialPort {
     match WINDOW.get() {
-        Some(UartWindow::Ports) => panic!("no serial port: a RISC-V machine has no I/O ports"),
+        Some(UartWindow::Ports) => panic!("no serial port: this machine has no I/O ports"),
         Some(&UartWindow::Mmio { base, stride }) => {
             let layout = MmioLayout {
                 stride,
@@ -43,19 +43,20 @@ pub fn serial_port() -> SerialPort {
             };
             in_memory(base, layout)
         }
-        None => {
-            let device = device();
-            in_memory(device.registers.start, layout(&device))
-        }
+        None => match find() {
+            Some(Place::Device(device)) => in_memory(device.registers.start, layout(&device)),
+            Some(Place::Pci(base)) => in_memory(base, MmioLayout::BYTES),
+            None => panic!("no serial port to send over: this machine has no 16550"),
+        },
     }
 }
 
 /// Returns the settings for 115,200 baud, with the input clock of the device tree, or else a PC's.
 pub fn line_settings() -> LineSettings {
     let settings = LineSettings::baud(115_200);
-    let result = match WINDOW.get() {
-        None => device().number("clock-frequency"),
-        Some(_) => None,
+    let result = match find() {
+        Some(Place::Device(device)) if WINDOW.get().is_none() => device.number("clock-frequency"),
+        _ => None,
     };
     LineSettings {
         input_clock: result
@@ -65,17 +66,21 @@ pub fn line_settings() -> LineSettings {
     }
 }
 
-/// Returns the device tree's port, if it has a supported one.
-pub fn find() -> Option<Device> {
-    let all = || COMPATIBLE.into_iter().flat_map(Device::all);
-    all().find(Device::is_stdout).or_else(|| all().next())
+/// Place of the machine's port.
+pub enum Place {
+    /// In the device tree.
+    Device(Device),
+    /// On PCI, at this address.
+    Pci(u64),
 }
 
-fn device() -> Device {
-    let Some(device) = find() else {
-        panic!("no serial port to send over: this machine has no 16550");
-    };
+/// Returns the machine's port, if it has a supported one.
+pub fn find() -> Option<Place> {
+    let all = || COMPATIBLE.into_iter().flat_map(Device::all);
+    let device = all().find(Device::is_stdout).or_else(|| all().next());
     device
+        .map(Place::Device)
+        .or_else(|| pci_serial::find().map(Place::Pci))
 }
 
 /// Returns the layout according to the device tree's binding for 8250s: `reg-shift`,

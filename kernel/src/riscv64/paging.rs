@@ -30,8 +30,11 @@ const HUGE: usize = 1 << 30;
 /// Number of entries of a table.
 const ENTRIES: usize = 512;
 
-/// Bytes of mapped memory: the lower half of Sv39's addresses.
-const MAPPED: usize = ENTRIES / 2 * HUGE;
+/// Size of mapped memory in GiB: the lower half of Sv39's addresses.
+pub const MAPPED_GIB: usize = ENTRIES / 2;
+
+/// The same in bytes.
+const MAPPED: usize = MAPPED_GIB * HUGE;
 
 /// Bytes of memory with small pages, from the start of the image.
 const SMALL: usize = 5 * LARGE;
@@ -117,17 +120,6 @@ pub fn image() -> Range<u64> {
     start() as u64..(&raw const __image_end).addr() as u64
 }
 
-/// Returns the range of RAM that contains the image.
-///
-/// Panics if the device tree has none.
-pub fn ram() -> Range<u64> {
-    let image = image();
-    let Some(ram) = tree::ram_around(&image) else {
-        panic!("the device tree has no RAM at {image:#x?}, where the kernel is");
-    };
-    ram
-}
-
 /// Builds the tables. Must run on the first CPU, before the others start.
 ///
 /// Panics if the image is too large.
@@ -196,7 +188,7 @@ fn is_guard(address: usize) -> bool {
 
 /// Returns the range between the start of RAM and the image.
 fn firmware() -> Range<usize> {
-    ram().start as usize..start()
+    tree::memory::ram_of(&image()).start as usize..start()
 }
 
 /// Makes this CPU use the tables.

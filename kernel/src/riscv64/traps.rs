@@ -5,7 +5,7 @@ use core::arch::global_asm;
 use nostall_work::text;
 use riscv::register::{scause, sepc, stval};
 
-use super::{cpus, paging, plic, semihosting};
+use super::{cpus, firmware, paging, plic};
 use crate::trap::{Exception, Trap};
 
 global_asm!(
@@ -48,7 +48,7 @@ pub fn decode(frame: &Frame) -> Trap {
             Trap::Handled
         }
         // Without semihosting, a report is a breakpoint. Reporting this exception would recurse.
-        (false, BREAKPOINT) => semihosting::end_without_semihosting(),
+        (false, BREAKPOINT) => firmware::end_without_semihosting(),
         (is_interrupt, code) => Trap::Exception(exception(is_interrupt, code, frame)),
     }
 }

@@ -1,0 +1,48 @@
+//! The firmware's interface for power (PSCI, DEN0022), called as the device tree says.
+
+use smccc::psci::{self, Error};
+use smccc::{Hvc, Smc};
+
+use super::hang;
+use crate::device_tree::{node, text};
+
+/// Names of versions whose calls have fixed numbers.
+const COMPATIBLE: [&str; 2] = ["arm,psci-1.0", "arm,psci-0.2"];
+
+/// Instruction that calls the firmware.
+enum Conduit {
+    Hvc,
+    Smc,
+}
+
+/// Returns the conduit, or `None` without a known PSCI.
+fn conduit() -> Option<Conduit> {
+    let node = COMPATIBLE.into_iter().find_map(node)?;
+    match text(&node, "method")? {
+        "hvc" => Some(Conduit::Hvc),
+        "smc" => Some(Conduit::Smc),
+        _ => None,
+    }
+}
+
+/// Starts a CPU at `entry` with the argument `context`.
+///
+/// Panics if the device tree has no known PSCI.
+pub fn cpu_on(id: usize, entry: usize, context: usize) -> Result<(), Error> {
+    let [id, entry, context] = [id, entry, context].map(|value| value as u64);
+    match conduit() {
+        Some(Conduit::Hvc) => psci::cpu_on::<Hvc>(id, entry, context),
+        Some(Conduit::Smc) => psci::cpu_on::<Smc>(id, entry, context),
+        None => panic!("no other CPU can start: the device tree has no PSCI 0.2 with hvc or smc"),
+    }
+}
+
+/// Ends a machine without semihosting, which takes no report of the reason: powers it off.
+pub fn end_without_semihosting() -> ! {
+    let _ = match conduit() {
+        Some(Conduit::Hvc) => psci::system_off::<Hvc>(),
+        Some(Conduit::Smc) => psci::system_off::<Smc>(),
+        None => Ok(()),
+    };
+    hang()
+}

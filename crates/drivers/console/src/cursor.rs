@@ -75,7 +75,10 @@ impl Cursor {
     pub fn read(&mut self, ring: &Ring) -> Read {
         let mut record = Record::EMPTY;
         match self.read_into(ring, &mut record) {
-            Poll::Ready(true) => Read::Record(record),
+            Poll::Ready(true) => {
+                record.clear_rest();
+                Read::Record(record)
+            }
             Poll::Ready(false) => Read::Empty,
             Poll::Pending => Read::Pending,
         }

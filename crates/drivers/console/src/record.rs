@@ -24,7 +24,7 @@ pub struct Meta<'a> {
 }
 
 /// A record as read from the ring: one line of a text, or the part that fits.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Number of the record in the ring, from 1. Wraps with the machine's word.
     pub sequence: u64,
@@ -93,7 +93,14 @@ impl Record {
         let mut record = Self::EMPTY;
         record.payload[..room].copy_from_slice(&payload[..room]);
         record.set(sequence, time, *meta, room);
+        record.clear_rest();
         record
+    }
+
+    /// Clears the bytes behind the text, which may be of an older record.
+    pub(crate) fn clear_rest(&mut self) {
+        let used = usize::from(self.target) + usize::from(self.text);
+        self.payload[used..].fill(0);
     }
 
     /// Loads record `sequence` from a slot's words, which a producer may change meanwhile.
@@ -134,28 +141,6 @@ fn load_words(bytes: &mut [u8], words: &[AtomicUsize]) {
         *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
     }
 }
-
-/// Bytes behind the text do not count: they may be of an older record.
-impl PartialEq for Record {
-    fn eq(&self, other: &Self) -> bool {
-        let fields = |record: &Self| {
-            let flags = [record.continues, record.continued, record.adjoins];
-            let place = (record.sequence, record.time, record.cpu);
-            (
-                place,
-                record.level,
-                record.priority,
-                flags,
-                record.cut,
-                record.raw,
-            )
-        };
-        fields(self) == fields(other)
-            && (self.target(), self.text()) == (other.target(), other.text())
-    }
-}
-
-impl Eq for Record {}
 
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

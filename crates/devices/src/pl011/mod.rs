@@ -43,12 +43,13 @@ mod model;
 mod port;
 mod profile;
 mod receiver;
-pub mod registers;
 mod saving;
 mod transmit;
 
 pub use chip::Chip;
 pub use model::Pl011;
+/// Registers of the PL011.
+pub use nostall_uart::registers::pl011 as registers;
 pub use port::{Fault, VirtualPort};
 pub use profile::{Line, Profile};
 pub use saving::State;

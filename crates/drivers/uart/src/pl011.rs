@@ -4,8 +4,8 @@ use nostall_io::{Clock, Nanos, Registers};
 
 use crate::hardware::{Identity, UartHardware};
 use crate::registers::pl011::{
-    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, IMSC, LCR_H, PCELL_ID0, PERIPH_ID0, cr, dr, fr, ifls,
-    int, lcr_h,
+    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, IMSC, LCR_H, PCELL_ID, PCELL_IDS, PERIPH_ID, cr, dr,
+    fr, int, lcr_h, periph_ids,
 };
 use crate::registers::{lsr, msr};
 use crate::setup::wait_until;
@@ -87,10 +87,9 @@ impl<R: Registers> Pl011<R> {
         self.registers.read32(FR)
     }
 
-    /// Returns the identification register's four bytes from `first` on.
-    fn id(&self, first: usize) -> u32 {
-        let byte = |n: usize| self.registers.read32(first + 4 * n) & 0xff;
-        byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24
+    /// Returns four identification registers, from `first` on.
+    fn ids(&self, first: usize) -> [u8; 4] {
+        [0, 4, 8, 12].map(|offset| self.registers.read32(first + offset) as u8)
     }
 
     /// Returns the control register's value while the UART sends and receives.
@@ -127,8 +126,7 @@ impl<R: Registers> UartHardware for Pl011<R> {
         }
         let mut found = self.assume(settings)?;
         // Revision r1p5 has number 3, and FIFOs of 32 bytes (DDI 0183G, UARTPeriphID2).
-        let revision = self.registers.read32(PERIPH_ID0 + 8) >> 4 & 0xf;
-        if self.line != Line::Sbsa && revision >= 3 {
+        if self.line != Line::Sbsa && self.ids(PERIPH_ID)[2] >> 4 >= 3 {
             found.transmit_load = 32;
         }
         Ok(found)
@@ -139,8 +137,8 @@ impl<R: Registers> UartHardware for Pl011<R> {
         if self.line == Line::Sbsa {
             return self.line_status() != !0;
         }
-        // Part number 0x011 of designer 0x41; the revision is not compared (DDI 0183G, 3.3.14).
-        self.id(PERIPH_ID0) & 0xff0f_ffff == 0x0004_1011 && self.id(PCELL_ID0) == 0xb105_f00d
+        let found = self.ids(PERIPH_ID);
+        found == periph_ids(found[2] >> 4) && self.ids(PCELL_ID) == PCELL_IDS
     }
 
     fn configure(
@@ -237,26 +235,23 @@ impl<R: Registers> UartHardware for Pl011<R> {
         let Some(trigger) = trigger.filter(|_| self.line != Line::Sbsa) else {
             return;
         };
-        let level = match trigger {
-            TriggerLevel::Byte => ifls::RECEIVE_EIGHTH,
-            TriggerLevel::Quarter => ifls::RECEIVE_QUARTER,
-            TriggerLevel::Half => ifls::RECEIVE_HALF,
-            TriggerLevel::NearlyFull => ifls::RECEIVE_SEVEN_EIGHTHS,
+        let level: u32 = match trigger {
+            TriggerLevel::Byte => 0,
+            TriggerLevel::Quarter => 1,
+            TriggerLevel::Half => 2,
+            TriggerLevel::NearlyFull => 4,
         };
-        self.registers.write32(IFLS, level);
+        // The level of transmit interrupts, which are not used, becomes an eighth.
+        self.registers.write32(IFLS, level << 3);
     }
 
     fn enable_receive_interrupt(&self, _model: Model, is_enabled: bool) {
-        let enables = if is_enabled {
-            int::RECEIVE | int::TIMEOUT
-        } else {
-            0
-        };
+        let enables = if is_enabled { int::RX | int::RT } else { 0 };
         self.registers.write32(IMSC, enables);
     }
 
     fn end_empty_interrupt(&self, _model: Model) {
-        self.registers.write32(ICR, int::RECEIVE | int::TIMEOUT);
+        self.registers.write32(ICR, int::RX | int::RT);
     }
 
     fn set_rts(&self, is_raised: bool, _receives: bool) {
@@ -300,14 +295,14 @@ fn frame(line: &LineSettings) -> u32 {
     };
     let stop = match line.stop_bits {
         StopBits::One => 0,
-        StopBits::Two => lcr_h::TWO_STOP_BITS,
+        StopBits::Two => lcr_h::STP2,
     };
     let parity = match line.parity {
         Parity::None => 0,
-        Parity::Odd => lcr_h::PARITY,
-        Parity::Even => lcr_h::PARITY | lcr_h::EVEN,
-        Parity::Mark => lcr_h::PARITY | lcr_h::STICK,
-        Parity::Space => lcr_h::PARITY | lcr_h::EVEN | lcr_h::STICK,
+        Parity::Odd => lcr_h::PEN,
+        Parity::Even => lcr_h::PEN | lcr_h::EPS,
+        Parity::Mark => lcr_h::PEN | lcr_h::SPS,
+        Parity::Space => lcr_h::PEN | lcr_h::EPS | lcr_h::SPS,
     };
-    data << lcr_h::WORD_LENGTH_SHIFT | stop | parity | lcr_h::FEN
+    data << lcr_h::WLEN.trailing_zeros() | stop | parity | lcr_h::FEN
 }

@@ -12,6 +12,7 @@ use nostall_devices::VirtualClock;
 use nostall_devices::pl011::registers::*;
 use nostall_devices::pl011::{Pl011, Profile, VirtualPort};
 use nostall_io::{Clock, Counting, Nanos, Registers};
+use nostall_uart::{Console, LineSettings, Strategy};
 use safe_mmio::{MmioOps, UniqueMmioPointer, set_mmio_ops};
 use zerocopy::FromZeros;
 
@@ -286,4 +287,26 @@ fn trusted_firmwares_driver_masks_and_clears_interrupts() {
         clock.advance(FRAME * 4);
         assert_eq!(uart.masked_interrupt_status(), Interrupts::RTI);
     });
+}
+
+#[test]
+fn nostalls_driver_makes_little_more_than_an_access_a_byte() {
+    for (profile, accesses) in [
+        (Profile::R1P5, 2_217),
+        (Profile::R1P4, 2404),
+        (Profile::QEMU, 2153),
+    ] {
+        let (port, clock) = Pl011::in_virtual_time(profile, Vec::new());
+        let port = Counting::new(port);
+        let uart = nostall_uart::Pl011::new(&port, Some(24_000_000));
+        let mut console = Console::open(uart, clock.clone(), LineSettings::baud(115_200)).unwrap();
+        console.set_strategy(Strategy::FifoPaced);
+        let before = port.counts().bus_accesses();
+        assert!(console.write(TEXT).is_complete());
+        assert!(console.flush().is_ok());
+        let made = port.counts().bus_accesses() - before;
+        println!("{}: {made} accesses for {} bytes", profile.name, TEXT.len());
+        assert_eq!(made, accesses, "{}", profile.name);
+        assert_eq!(port.inner().with(|uart| uart.lost()), 0);
+    }
 }

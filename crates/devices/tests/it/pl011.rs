@@ -3,6 +3,7 @@
 use nostall_devices::VirtualClock;
 use nostall_devices::pl011::registers::*;
 use nostall_devices::pl011::{Chip, Fault, Line, Pl011, Profile, VirtualPort};
+use nostall_devices::uart::Output;
 use nostall_io::{Clock, Nanos, Registers};
 
 type Port = VirtualPort<Vec<u8>>;
@@ -596,6 +597,18 @@ fn a_line_without_a_rate_takes_everything_at_once() {
     port.write32(CR, 0);
     fill(&port, 100);
     assert_eq!((port.with(|uart| uart.lost()), sent(&port)), (84, 100));
+}
+
+#[test]
+fn a_byte_that_the_sink_refuses_is_lost_and_its_error_kept() {
+    let (port, clock) = Pl011::in_virtual_time(Profile::SBSA, Output::new(1, 0));
+    port.write_burst(DR, b"ab");
+    clock.advance(Nanos::from_secs(1));
+    port.with(|uart| {
+        assert_eq!(uart.sink_mut().bytes(), b"a");
+        assert_eq!(uart.lost(), 1);
+        assert!(uart.take_sink_error().is_some() && uart.take_sink_error().is_none());
+    });
 }
 
 fn broken(after: u64, fault: Fault) -> (Port, VirtualClock) {

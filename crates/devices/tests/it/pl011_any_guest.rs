@@ -33,7 +33,11 @@ fn event() -> impl Strategy<Value = Event> {
         any::<u32>(),
         prop::sample::select(vec![0x301, 0x381, 0x8301, 0x70, 0x60, 1, 0x7ff, 0x20, 0]),
     ];
-    let span = prop_oneof![0u64..100_000, 0u64..1_000_000_000, any::<u64>()];
+    let span = prop_oneof![
+        9 => 0u64..100_000,
+        9 => 0u64..1_000_000_000,
+        1 => any::<u64>(),
+    ];
     prop_oneof![
         4 => offset.clone().prop_map(Event::Read),
         6 => (offset, value.clone()).prop_map(|(at, value)| Event::Write(at, value)),
@@ -174,7 +178,9 @@ proptest! {
         saved.sink_mut().clear();
         for event in &after {
             let expected = happen(&mut saved, &clock, event);
-            prop_assume!(clock.now() < Nanos(u64::MAX / 2));
+            if clock.now() >= Nanos(u64::MAX / 2) {
+                return Ok(());
+            }
             prop_assert_eq!(happen(&mut restored, &other_clock, event), expected, "{:?}", event);
         }
         prop_assert!(saved.into_sink() == restored.into_sink());
@@ -191,7 +197,9 @@ proptest! {
         for event in &events {
             if let Event::Wait(span) = *event {
                 let until = clock.now() + Nanos(span);
-                prop_assume!(until < SATURATED);
+                if until >= SATURATED {
+                    break;
+                }
                 while let Some(at) = watched.next_event().filter(|&at| at < until) {
                     clock.wait_until(at);
                     watched.interrupt();

@@ -59,11 +59,11 @@ fn put_seconds(text: &mut [u8; 20], mut seconds: u64) -> usize {
 /// Returns a number below 10^8 as digits. Divides in several parts of a word at once, by
 /// multiplication.
 fn eight_digits(number: u64) -> [u8; 8] {
-    let fours = number / 10_000 | (number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x7f_0000_007f;
-    let pairs = hundreds | (fours - hundreds * 100) << 16;
-    let tens = (pairs * 103 >> 10) & 0xf_000f_000f_000f;
-    let digits = tens | (pairs - tens * 10) << 8;
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let pairs = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((pairs * 103) >> 10) & 0xf_000f_000f_000f;
+    let digits = tens | ((pairs - tens * 10) << 8);
     (digits | u64::from_ne_bytes([b'0'; 8])).to_le_bytes()
 }
 

@@ -22,7 +22,7 @@ help:
 	@echo 'make readme-table  the table of the tour, into README.md'
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
 	@echo 'make terminal-picture  the picture of a decoded dump, docs/src/postmortem.svg'
-	@echo 'make setup         the requirements of both: a C linker, QEMU, two Rust targets'
+	@echo 'make setup         the requirements of both: a C linker, QEMU, three Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make traced-kernel a guest kernel whose every function can be traced (nightly Rust)'
 	@echo 'make no_std        the bare-metal crates, for every small target'
@@ -136,9 +136,11 @@ check: prose spelling
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target riscv64gc-unknown-none-elf -- -D warnings
+	cargo clippy --locked --package nostall-kernel --target aarch64-unknown-none-softfloat -- -D warnings
 	@# As in the kernel that records its functions.
 	cargo clippy --locked --package nostall-kernel --features stall-hook \
-		--target x86_64-unknown-none --target riscv64gc-unknown-none-elf -- -D warnings
+		--target x86_64-unknown-none --target riscv64gc-unknown-none-elf \
+		--target aarch64-unknown-none-softfloat -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# The crates with features, without their features.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \

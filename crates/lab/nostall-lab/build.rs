@@ -24,7 +24,7 @@ struct Architecture {
     variable: &'static str,
 }
 
-const ARCHITECTURES: [Architecture; 2] = [
+const ARCHITECTURES: [Architecture; 3] = [
     Architecture {
         target: "x86_64-unknown-none",
         elf: 62,
@@ -34,6 +34,11 @@ const ARCHITECTURES: [Architecture; 2] = [
         target: "riscv64gc-unknown-none-elf",
         elf: 243,
         variable: "NOSTALL_EMBEDDED_KERNEL_RISCV64",
+    },
+    Architecture {
+        target: "aarch64-unknown-none-softfloat",
+        elf: 183,
+        variable: "NOSTALL_EMBEDDED_KERNEL_AARCH64",
     },
 ];
 
@@ -103,7 +108,11 @@ fn read(given: &Path) -> (Vec<u8>, Option<u16>) {
     );
     let machine = u16::from_le_bytes([kernel[18], kernel[19]]);
     let is_ours = ARCHITECTURES.iter().any(|known| known.elf == machine);
-    assert!(is_ours, "{}: neither for x86-64 nor for riscv64", name());
+    assert!(
+        is_ours,
+        "{}: for none of x86-64, riscv64 and aarch64",
+        name()
+    );
     (kernel, Some(machine))
 }
 

@@ -1,4 +1,4 @@
-// Entry of each CPU, with translation and interrupts off, at EL1 or EL2.
+// Entry of each CPU, with translation and interrupts off, at EL1 or EL2. EL3 is reported.
 //
 // start: x0 = the device tree, or 0 if it is at the start of RAM.
 // start_other: x0 = the CPU's number, the context of PSCI's CPU_ON (DEN0022, section 5.6).
@@ -18,7 +18,8 @@ start_other:
     msr sctlr_el1, x1
     mrs x0, currentel
     cmp x0, #(2 << 2)
-    b.ne at_el1
+    b.lo at_el1
+    b.hi at_el3
 
     // Leave EL2. EL1 gets the counter without offset, and no access of it traps.
     mov x1, #(1 << 31)              // HCR_EL2.RW: EL1 is AArch64
@@ -48,6 +49,26 @@ start_other:
     adr x1, at_el1
     msr elr_el2, x1
     eret
+
+    // All CPUs of a machine without firmware begin at EL3. The first one reports that, and ends the
+    // machine.
+at_el3:
+    mrs x2, mpidr_el1
+    tst x2, #0xffffff
+    b.ne 5f
+    mov w0, #0x04                   // SYS_WRITE0
+    adr x1, report
+    hlt #0xf000
+    mov w0, #0x20                   // SYS_EXIT_EXTENDED
+    adr x1, status
+    hlt #0xf000
+5:  wfe
+    b 5b
+report:
+    .asciz "{{\"panic\":{{\"cpu\":0,\"message\":\"the CPU starts at EL3, without firmware\"}}}}\n"
+    .balign 8
+status:
+    .quad 0x20026, 0x23             // ADP_Stopped_ApplicationExit, failure
 
 at_el1:
     // Rust code runs with translation and caches on, because atomic operations need Normal memory.

@@ -16,6 +16,7 @@ const fn embedded(architecture: Architecture) -> &'static [u8] {
     match architecture {
         Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
         Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+        Architecture::Aarch64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_AARCH64")),
     }
 }
 
@@ -69,7 +70,7 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use Architecture::{Riscv64, X86_64};
+    use Architecture::{Aarch64, Riscv64, X86_64};
 
     use super::*;
 
@@ -96,6 +97,7 @@ mod tests {
         for (architecture, target) in [
             (X86_64, "x86_64-unknown-none"),
             (Riscv64, "riscv64gc-unknown-none-elf"),
+            (Aarch64, "aarch64-unknown-none-softfloat"),
         ] {
             let error = choose(None, architecture, b"").unwrap_err().to_string();
             assert!(error.contains(&format!("for {architecture}: ")), "{error}");
@@ -124,7 +126,12 @@ mod tests {
                 X86_64,
                 "for riscv64, and this machine's CPUs are x86-64",
             ),
-            (183, X86_64, "for another architecture, and this machine's"),
+            (
+                183,
+                X86_64,
+                "for aarch64, and this machine's CPUs are x86-64",
+            ),
+            (40, X86_64, "for another architecture, and this machine's"),
         ] {
             let given = tempfile::NamedTempFile::new().unwrap();
             fs::write(given.path(), elf(machine)).unwrap();
@@ -152,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_release_image_is_under_a_mebibyte() {
-        for architecture in [X86_64, Riscv64] {
+        for architecture in [X86_64, Riscv64, Aarch64] {
             let kernel = embedded(architecture);
             assert!(
                 !kernel.is_empty()

@@ -58,7 +58,7 @@ pub const FLASH_BYTES: u64 = 32 << 20;
 #[derive(Clone, Copy)]
 pub struct Guest<'a> {
     /// Kernel as an ELF file. A PC's kernel has a PVH entry; a RISC-V kernel starts at its lowest
-    /// address.
+    /// address, an Arm kernel at its ELF entry.
     pub kernel: &'a [u8],
     /// Number of CPUs that run the guest: 1 to 64, on sifive_u 1 to 4, on KVM 1.
     pub cpus: u16,

@@ -1,8 +1,8 @@
 //! Machines that run kernels, and the processes around them.
 //!
-//! - [`qemu`]: a child process that boots a kernel on an emulated PC or RISC-V machine. A run ends
-//!   in bounded time, even if the guest never starts, crashes, hangs or floods its serial line. Its
-//!   error describes the failure. No process and no file remains.
+//! - [`qemu`]: a child process that boots a kernel on an emulated PC, RISC-V or Arm machine. A run
+//!   ends in bounded time, even if the guest never starts, crashes, hangs or floods its serial line.
+//!   Its error describes the failure. No process and no file remains.
 //! - [`kvm`] (x86-64 Linux): a machine in this process, with the host's KVM and the device models
 //!   of [`nostall_devices`]. It counts exits, and can offer a serial port that needs few of them.
 //! - [`model`]: several CPUs in virtual time that share a serial port, without a guest.

@@ -16,7 +16,7 @@ use syn::{Attribute, Item, Meta, Token, UseTree};
 use crate::common::{crate_folders, root};
 
 /// Architectures of the kernel, which has a folder for each.
-const ARCHITECTURES: [&str; 2] = ["x86_64", "riscv64"];
+const ARCHITECTURES: [&str; 3] = ["x86_64", "riscv64", "aarch64"];
 
 type Names = Vec<String>;
 

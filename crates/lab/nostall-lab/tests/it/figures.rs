@@ -143,6 +143,18 @@ fn figures_of_every_experiment_on_riscv_stay() {
     figures_stay("spi-qemu", &["spi", "--on", "qemu", "--frames", "1000"]);
 }
 
+#[test]
+fn figures_of_every_experiment_on_arm_stay() {
+    if qemu_for("figures_on_arm", QemuBoard::ArmVirt).is_none() {
+        return;
+    }
+    figures_stay(
+        "uart-virt",
+        &["uart", "--machine", "arm-virt", "--bytes", "1000"],
+    );
+    figures_stay("pci-arm-virt", &["pci", "--machine", "arm-virt"]);
+}
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn figures_of_every_experiment_on_kvm_stay() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::common::qemu_for;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_lab::experiments::pstore::run as pstore;
-use nostall_vm::qemu::QemuBoard::{Q35, SifiveU, Virt};
+use nostall_vm::qemu::QemuBoard::{ArmVirt, Q35, SifiveU, Virt};
 use nostall_vm::qemu::{Architecture, Error, Guest, GuestRun, Limits, Qemu, QemuBoard};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
@@ -34,7 +34,7 @@ const LIMITS: Limits = Limits {
 /// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
-const ALL: [QemuBoard; 3] = [Q35, Virt, SifiveU];
+const ALL: [QemuBoard; 4] = QemuBoard::ALL;
 
 /// A board in the system's QEMU.
 struct Board(Qemu);
@@ -48,6 +48,7 @@ impl Board {
         match self.architecture() {
             Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
             Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+            Architecture::Aarch64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_AARCH64")),
         }
     }
 
@@ -148,7 +149,7 @@ fn fewer_cpus_than_asked_for_is_the_guests_failure() {
     for board in on(ALL, "fewer_cpus_than_asked_for") {
         let says = match board.0.board() {
             Q35 => "only 2 of 3 CPUs run",
-            Virt => "only 2 of 3 CPUs are there",
+            Virt | ArmVirt => "only 2 of 3 CPUs are there",
             // The other has no supervisor mode.
             SifiveU => "only 1 of 3 CPUs are there",
         };
@@ -159,7 +160,12 @@ fn fewer_cpus_than_asked_for_is_the_guests_failure() {
 
 #[test]
 fn more_cpus_than_a_machine_can_have_are_refused() {
-    for (board, most) in on([Virt, SifiveU], "more_cpus_than_a_machine_can_have").zip([64, 4]) {
+    for (board, most) in on(
+        [Virt, SifiveU, ArmVirt],
+        "more_cpus_than_a_machine_can_have",
+    )
+    .zip([64, 4, 64])
+    {
         let machine = board.0.board();
         for cpus in [0, most + 1] {
             let error = board.fails_with(&[], cpus, &LIMITS).to_string();
@@ -182,6 +188,11 @@ fn panics_and_exceptions_are_reported_with_their_known_details() {
                 "exception 13 on CPU 0: page fault on read, not mapped (pc 0x802",
                 "exception 15 on CPU 0: page fault on write, read-only (pc 0x802",
                 "exception 15 on CPU 0: page fault, the stack is full (pc 0x802",
+            ],
+            Architecture::Aarch64 => [
+                "exception 37 on CPU 0: page fault on read, not mapped (pc 0x402",
+                "exception 37 on CPU 0: page fault on write, read-only (pc 0x402",
+                "exception 37 on CPU 0: page fault, the stack is full (pc 0x402",
             ],
         };
         let panic = "panic on CPU 0: on purpose (kernel/src/fail.rs:";
@@ -220,7 +231,7 @@ fn a_guest_that_floods_is_ended() {
         let error = board.failing(Failure::ReportFlood);
         assert!(matches!(error, Error::ReportFlood(10_000)), "{error}");
     }
-    for board in on([Q35, Virt], "a_guest_that_floods") {
+    for board in on([Q35, Virt, ArmVirt], "a_guest_that_floods") {
         let error = board.failing(Failure::Flood);
         assert!(matches!(error, Error::Flood(10_000)), "{error}");
     }
@@ -241,7 +252,7 @@ fn a_guest_that_never_says_a_word_is_ended() {
 
 #[test]
 fn a_guest_that_ends_early_has_not_succeeded() {
-    for board in on([Q35, Virt], "a_guest_that_ends_early") {
+    for board in on([Q35, Virt, ArmVirt], "a_guest_that_ends_early") {
         for well in [true, false] {
             let error = board.failing_tiny(Tiny::Ends { well });
             assert!(matches!(error, Error::Undone), "{error}");
@@ -251,7 +262,7 @@ fn a_guest_that_ends_early_has_not_succeeded() {
 
 #[test]
 fn a_guest_that_speaks_nonsense_is_quoted() {
-    for board in on([Q35, Virt], "a_guest_that_speaks_nonsense") {
+    for board in on([Q35, Virt, ArmVirt], "a_guest_that_speaks_nonsense") {
         let error = board.failing_tiny(Tiny::Nonsense);
         assert!(
             matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"),
@@ -278,7 +289,7 @@ fn every_instruction_of_the_machines_windows_does_what_it_should() {
 
 #[test]
 fn the_drivers_example_prints_in_a_kernel() {
-    for board in on([Q35, Virt], "the_drivers_example_prints") {
+    for board in on([Q35, Virt, ArmVirt], "the_drivers_example_prints") {
         let ran = board.run_work(Example::Console).unwrap();
         let serial = String::from_utf8_lossy(&ran.serial);
         // Behind each line's time.
@@ -291,7 +302,7 @@ fn the_drivers_example_prints_in_a_kernel() {
 
 #[test]
 fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
-    for board in on([Q35, Virt], "the_accesses_we_count") {
+    for board in on([Q35, Virt, ArmVirt], "the_accesses_we_count") {
         accesses::are_the_ones_that_qemu_sees(&board.0, &board.guest());
     }
 }
@@ -502,7 +513,7 @@ fn qemus_port_and_our_model_read_alike() {
 
 #[test]
 fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
-    for board in on([Virt, SifiveU], "a_long_input_finds_room") {
+    for board in on([Virt, SifiveU, ArmVirt], "a_long_input_finds_room") {
         for len in [1, 16 << 20] {
             let guest = Guest {
                 input: &vec![0x5a; len],
@@ -514,13 +525,19 @@ fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
     }
 }
 
-/// Writes QEMU's device tree of `virt` with 256 MiB, with `old` replaced by `new`.
-fn device_tree(dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
+/// Writes QEMU's device tree of an architecture's `virt` with 256 MiB and `cpus` CPUs, with `old`
+/// replaced by `new`.
+fn device_tree(of: Architecture, cpus: &str, dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
     let tree = dir.join("tree");
-    let dumped = Command::new(Architecture::Riscv64.program())
+    let machine: &[&str] = match of {
+        Architecture::Aarch64 => &["-machine", "gic-version=3", "-cpu", "cortex-a72"],
+        _ => &[],
+    };
+    let dumped = Command::new(of.program())
         .arg("-machine")
         .arg(format!("virt,dumpdtb={}", tree.display()))
-        .args(["-m", "256M", "-display", "none"])
+        .args(["-m", "256M", "-display", "none", "-smp", cpus])
+        .args(machine)
         .output()
         .unwrap();
     assert!(dumped.status.success(), "{dumped:?}");
@@ -563,10 +580,105 @@ fn an_impossible_device_tree_is_reported() {
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let tree = device_tree(dir.path(), old, &new);
+        let tree = device_tree(Architecture::Riscv64, "1", dir.path(), old, &new);
         let args = ["-m", "256M", "-dtb", tree.to_str().unwrap()];
         let error = board.fails_with(&args, 1, &LIMITS).to_string();
         assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn an_arm_machine_starts_with_each_interrupt_controller_and_at_each_level() {
+    for board in on([ArmVirt], "an_arm_machine_starts") {
+        for args in [
+            &["-machine", "gic-version=2"][..],
+            &["-machine", "gic-version=2,virtualization=on"],
+            &["-machine", "virtualization=on"],
+            &["-machine", "gic-version=max", "-cpu", "max"],
+            &["-machine", "highmem=off"],
+        ] {
+            let qemu_args: Vec<_> = args.iter().map(OsString::from).collect();
+            let work = [Example::Console.into(), BusCheck.into()];
+            let ran = board.run(&Guest {
+                cpus: 4,
+                qemu_args: &qemu_args,
+                work: &work,
+                ..board.guest()
+            });
+            let ran = ran.unwrap_or_else(|error| panic!("{args:?}: {error}"));
+            assert_eq!(ran.reports.last(), Some(&Report::Done), "{args:?}");
+            assert!(ran.serial.ends_with(b"not even now\r\n"), "{args:?}");
+        }
+        let error = board.fails_with(&["-machine", "secure=on"], 2, &LIMITS);
+        let says = "panic on CPU 0: the CPU starts at EL3, without firmware";
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn an_arm_machine_that_the_device_tree_describes_wrongly_is_reported() {
+    for board in on(
+        [ArmVirt],
+        "an_arm_machine_that_the_device_tree_describes_wrongly",
+    ) {
+        for (old, new, says) in [
+            (
+                "arm,gic-v3",
+                "arm,gic-v9",
+                "no interrupt controller that is a GICv2 or a GICv3",
+            ),
+            (
+                "hvc\0",
+                "svc\0",
+                "the device tree has no PSCI 0.2 with hvc or smc",
+            ),
+            (
+                "arm,armv8-timer",
+                "arm,armv9-timer",
+                "the device tree has no arm,armv8-timer",
+            ),
+            // Its PSCI refuses a CPU that is not there.
+            (
+                "pl031",
+                "pl099",
+                "CPU 0x1 cannot be started: Err(InvalidParameters)",
+            ),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let of = board.architecture();
+            let tree = device_tree(of, "2", dir.path(), old.as_bytes(), new.as_bytes());
+            let smp = if old == "pl031" { "1" } else { "2" };
+            let args = ["-smp", smp, "-m", "256M", "-dtb", tree.to_str().unwrap()];
+            let error = board.fails_with(&args, 2, &LIMITS).to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_port_on_pci_is_the_first_one_and_its_absence_is_reported() {
+    for board in on([ArmVirt], "a_port_on_pci_is_the_first_one") {
+        let print = [Example::Console.into()];
+        let guest = Guest {
+            work: &print,
+            qemu_args: &["-device", "pci-serial"].map(OsString::from),
+            ..board.guest()
+        };
+        let ran = board.run(&guest).unwrap();
+        assert!(ran.serial.ends_with(b"not even now\r\n"));
+
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (b"pci-host-ecam-generic", b"pci-host-ecam-generix");
+        let tree = device_tree(board.architecture(), "1", dir.path(), old, new);
+        let qemu_args = ["-m", "256M", "-dtb", tree.to_str().unwrap()].map(OsString::from);
+        let error = board
+            .run(&Guest {
+                qemu_args: &qemu_args,
+                ..guest
+            })
+            .unwrap_err();
+        let says = "no serial port to send over: this machine has no 16550";
+        assert!(error.to_string().contains(says), "{error}");
     }
 }
 

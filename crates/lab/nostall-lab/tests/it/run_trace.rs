@@ -168,6 +168,13 @@ fn a_crashed_riscv_machines_last_calls_are_read_alike() {
     }
 }
 
+#[test]
+fn a_crashed_arm_machines_last_calls_are_read_alike() {
+    if qemu_for("trace_on_arm_virt", QemuBoard::ArmVirt).is_some() {
+        check_guest(&Answer::of(&["--machine", "arm-virt", "--cpus", "2"]));
+    }
+}
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn a_crashed_kvm_guests_last_calls_are_read_alike() {
@@ -331,6 +338,15 @@ fn every_function_of_a_riscv_kernel_is_recorded_alike() {
         "functions_on_virt",
         QemuBoard::Virt,
         &["--machine", "virt", "--cpus", "2"],
+    );
+}
+
+#[test]
+fn every_function_of_an_arm_kernel_is_recorded_alike() {
+    check_functions(
+        "functions_on_arm_virt",
+        QemuBoard::ArmVirt,
+        &["--machine", "arm-virt", "--cpus", "2"],
     );
 }
 

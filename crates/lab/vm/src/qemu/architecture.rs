@@ -9,6 +9,8 @@ pub enum Architecture {
     X86_64,
     /// 64-bit RISC-V.
     Riscv64,
+    /// 64-bit Arm.
+    Aarch64,
 }
 
 impl Architecture {
@@ -17,6 +19,7 @@ impl Architecture {
         match self {
             Self::X86_64 => "qemu-system-x86_64",
             Self::Riscv64 => "qemu-system-riscv64",
+            Self::Aarch64 => "qemu-system-aarch64",
         }
     }
 
@@ -25,6 +28,7 @@ impl Architecture {
         match self {
             Self::X86_64 => "qemu-system-x86",
             Self::Riscv64 => "qemu-system-misc and opensbi",
+            Self::Aarch64 => "qemu-system-arm",
         }
     }
 
@@ -33,6 +37,7 @@ impl Architecture {
         match self {
             Self::X86_64 => "`--on model`",
             Self::Riscv64 => "`--machine q35` (for spi `--on model`)",
+            Self::Aarch64 => "`--machine q35`",
         }
     }
 
@@ -41,6 +46,8 @@ impl Architecture {
         match self {
             Self::X86_64 => "x86_64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
+            // Interrupt handlers save no floating-point registers.
+            Self::Aarch64 => "aarch64-unknown-none-softfloat",
         }
     }
 
@@ -53,6 +60,7 @@ impl Architecture {
         let machine = file.get(18..20)?; // e_machine
         match u16::from_le_bytes(machine.try_into().ok()?) {
             62 => Some(Self::X86_64),
+            183 => Some(Self::Aarch64),
             243 => Some(Self::Riscv64),
             _ => None,
         }
@@ -79,8 +87,12 @@ mod tests {
             Architecture::of_elf(&elf(2, 243)),
             Some(Architecture::Riscv64)
         );
+        assert_eq!(
+            Architecture::of_elf(&elf(2, 183)),
+            Some(Architecture::Aarch64)
+        );
         assert_eq!(Architecture::of_elf(&elf(1, 243)), None, "32 bits");
-        assert_eq!(Architecture::of_elf(&elf(2, 183)), None, "Arm");
+        assert_eq!(Architecture::of_elf(&elf(2, 40)), None, "32-bit Arm");
         assert_eq!(Architecture::of_elf(&elf(2, 62)[..19]), None);
         assert_eq!(Architecture::of_elf(b""), None);
     }

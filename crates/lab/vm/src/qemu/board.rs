@@ -18,15 +18,26 @@ pub enum QemuBoard {
     Virt,
     /// SiFive's HiFive Unleashed of 2018, with an SPI flash, without 16550 or PCI.
     SifiveU,
+    /// QEMU's generic Arm board, with a 16550 on PCI Express.
+    #[strum(serialize = "arm-virt")]
+    ArmVirt,
 }
 
 impl QemuBoard {
     /// All boards.
-    pub const ALL: [Self; 3] = [Self::Q35, Self::Virt, Self::SifiveU];
+    pub const ALL: [Self; 4] = [Self::Q35, Self::Virt, Self::SifiveU, Self::ArmVirt];
 
-    /// Returns QEMU's name of the board.
+    /// Returns the board's name. No two boards have the same one.
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// Returns the name of the board in QEMU's program for its architecture.
+    pub(super) fn name_in_qemu(self) -> &'static str {
+        match self {
+            Self::ArmVirt => "virt",
+            other => other.name(),
+        }
     }
 
     /// Returns the architecture of its CPUs.
@@ -34,13 +45,14 @@ impl QemuBoard {
         match self {
             Self::Q35 => Architecture::X86_64,
             Self::Virt | Self::SifiveU => Architecture::Riscv64,
+            Self::ArmVirt => Architecture::Aarch64,
         }
     }
 
     /// Returns the board's devices, among those that experiments measure.
     pub const fn devices(self) -> &'static [Device] {
         match self {
-            Self::Q35 | Self::Virt => &[Device::Uart16550, Device::Pci],
+            Self::Q35 | Self::Virt | Self::ArmVirt => &[Device::Uart16550, Device::Pci],
             Self::SifiveU => &[Device::Spi],
         }
     }
@@ -52,7 +64,7 @@ impl QemuBoard {
     /// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
     pub fn offers(self, need: &Need<'_>) -> Result<(), Error> {
         let most = match self {
-            Self::Q35 | Self::Virt => 64,
+            Self::Q35 | Self::Virt | Self::ArmVirt => 64,
             Self::SifiveU => 4,
         };
         offers(self.name(), self.devices(), most, need)
@@ -60,7 +72,7 @@ impl QemuBoard {
 
     /// Returns whether the kernel, not the firmware, assigns PCI bus numbers and addresses.
     pub const fn leaves_pci_unassigned(self) -> bool {
-        matches!(self, Self::Virt)
+        matches!(self, Self::Virt | Self::ArmVirt)
     }
 
     /// Returns the number of CPUs that do not run the guest.
@@ -68,7 +80,7 @@ impl QemuBoard {
         match self {
             // An E51, which has no supervisor mode (QEMU, docs/system/riscv/sifive_u.rst).
             Self::SifiveU => 1,
-            Self::Q35 | Self::Virt => 0,
+            Self::Q35 | Self::Virt | Self::ArmVirt => 0,
         }
     }
 
@@ -76,7 +88,7 @@ impl QemuBoard {
     /// banner has about 2000.
     pub(super) const fn firmware_bytes(self) -> u64 {
         match self.architecture() {
-            Architecture::X86_64 => 0,
+            Architecture::X86_64 | Architecture::Aarch64 => 0,
             Architecture::Riscv64 => 16 << 10,
         }
     }
@@ -84,7 +96,7 @@ impl QemuBoard {
     /// Returns the RAM in MiB that a guest needs on this board in addition to the usual amount.
     pub(super) const fn more_mebibytes(self) -> u64 {
         match self.architecture() {
-            Architecture::X86_64 => 0,
+            Architecture::X86_64 | Architecture::Aarch64 => 0,
             // QEMU places the input behind the kernel at half of RAM, or at 128 MiB if that is
             // less. The device tree is at the end of RAM.
             Architecture::Riscv64 => 64,

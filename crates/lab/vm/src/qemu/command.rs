@@ -4,11 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, Stdio};
 
+use nostall_work::trace::REGION;
+
 use super::architecture::Architecture;
 use super::board::QemuBoard;
 use super::files::{FLASH, Files, INPUT, KERNEL, PERSISTENT, REPORTS, SERIAL};
 use crate::guest::Guest;
 use crate::process::name;
+
+/// Start of RAM on QEMU's generic Arm board (docs/system/arm/virt.rst).
+const RAM_OF_ARM: u64 = 0x4000_0000;
 
 /// Returns the command that runs `guest` on `machine`.
 pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
@@ -17,7 +22,7 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
         Some(_) => guest.mebibytes(),
         None => guest.mebibytes() + machine.more_mebibytes(),
     };
-    let mut name_and_options = machine.name().to_owned();
+    let mut name_and_options = machine.name_in_qemu().to_owned();
     if guest.ram.is_some() {
         name_and_options += ",memory-backend=ram";
     }
@@ -36,13 +41,24 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
     match machine.architecture() {
         Architecture::X86_64 => channels_of_a_pc(&mut command),
         Architecture::Riscv64 => channels_of_riscv(&mut command),
+        Architecture::Aarch64 => channels_of_arm(&mut command),
     }
     if guest.ram.is_some() {
         let file = format!("share=on,size={ram}M,mem-path={}", name(PERSISTENT));
         command.args(["-object", &format!("memory-backend-file,id=ram,{file}")]);
     }
-    if !guest.input.is_empty() {
-        command.args(["-initrd", &name(INPUT)]);
+    match (guest.input, machine.architecture()) {
+        ([], _) => {}
+        // QEMU has no `-initrd` for an ELF file there. The device tree describes this as a module.
+        (_, Architecture::Aarch64) => {
+            let input = name(INPUT);
+            let address = RAM_OF_ARM + REGION.end;
+            let options = format!("guest-loader,addr={address:#x},initrd={input}");
+            command.args(["-device", &options]);
+        }
+        _ => {
+            command.args(["-initrd", &name(INPUT)]);
+        }
     }
     if guest.flash.is_some() {
         let file = format!("if=mtd,id=mtd0,format=raw,file={}", name(FLASH));
@@ -67,16 +83,26 @@ fn channels_of_a_pc(command: &mut Command) {
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
 }
 
-/// Adds the port under test, which is the board's own and the firmware's console. Reports and the
-/// exit status use semihosting.
+/// Adds the port under test, which is the board's own and the firmware's console.
 fn channels_of_riscv(command: &mut Command) {
     command
         .args(["-bios", "default"])
-        .args(["-serial", "chardev:serial"])
-        .args([
-            "-semihosting-config",
-            "enable=on,target=native,chardev=reports",
-        ]);
+        .args(["-serial", "chardev:serial"]);
+    semihosting(command);
+}
+
+/// Adds the port under test on PCI. Chooses a 64-bit CPU, and the interrupt controller for 64 CPUs.
+fn channels_of_arm(command: &mut Command) {
+    command
+        .args(["-machine", "gic-version=3", "-cpu", "cortex-a72"])
+        .args(["-device", "pci-serial,chardev=serial"]);
+    semihosting(command);
+}
+
+/// Uses semihosting for reports and the exit status.
+fn semihosting(command: &mut Command) {
+    let options = "enable=on,target=native,chardev=reports";
+    command.args(["-semihosting-config", options]);
 }
 
 fn to_file(id: &str, number: i32) -> String {

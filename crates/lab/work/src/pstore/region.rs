@@ -14,6 +14,9 @@ use nostall_pstore::{Code, FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, 
 /// On RISC-V, the firmware uses the first 2 MiB, and the image ends below 10 MiB. QEMU places the
 /// input behind the image's start, at a distance of half the RAM, at most 128 MiB. With 128 MiB of
 /// RAM, it is at 66 MiB. The device tree is near the end of RAM (checked when the region is used).
+///
+/// On Arm, the device tree is in the first 2 MiB, and the image ends below 12 MiB. The input is
+/// behind the memory for traces.
 pub const REGION: Range<u64> = 64 << 20..65 << 20;
 
 /// Linux version whose traces have this format: Linux reads only those of its own version.

@@ -27,7 +27,7 @@ impl Machine {
         Self::of(qemu::QemuBoard::Q35, dir, words, input)
     }
 
-    /// Starts a machine of this kind: a PC, or RISC-V's `virt`.
+    /// Starts a machine of this kind: a PC, or `virt` of RISC-V or Arm.
     pub fn of(kind: qemu::QemuBoard, dir: &Path, words: &str, input: &[u8]) -> Self {
         let pc = "-chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
                   -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
@@ -36,6 +36,10 @@ impl Machine {
         let virt = "-bios default -chardev file,id=serial,path=serial -serial chardev:serial \
                     -chardev file,id=reports,path=reports \
                     -semihosting-config enable=on,target=native,chardev=reports";
+        let arm_virt = "-machine gic-version=3 -cpu cortex-a72 \
+                        -chardev file,id=serial,path=serial -device pci-serial,chardev=serial \
+                        -chardev file,id=reports,path=reports \
+                        -semihosting-config enable=on,target=native,chardev=reports";
         let (qemu, kernel, devices): (_, &[u8], _) = match kind {
             qemu::QemuBoard::Q35 => (
                 "qemu-system-x86_64",
@@ -47,7 +51,16 @@ impl Machine {
                 include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
                 virt,
             ),
+            qemu::QemuBoard::ArmVirt => (
+                "qemu-system-aarch64",
+                include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_AARCH64")),
+                arm_virt,
+            ),
             other => panic!("no test freezes a {other}"),
+        };
+        let name = match kind {
+            qemu::QemuBoard::ArmVirt => "virt",
+            other => other.name(),
         };
         let file = |name: &str| dir.join(name);
         fs::write(file("kernel"), kernel).unwrap();
@@ -63,15 +76,21 @@ impl Machine {
                     -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram";
         let mut command = Command::new(qemu);
         command
-            .args(["-machine", &format!("{kind},memory-backend=ram")])
+            .args(["-machine", &format!("{name},memory-backend=ram")])
             .args(args.split_whitespace())
             .args(devices.split_whitespace())
             .args(["-append", &format!("cpus=4 {words}")])
             .current_dir(dir)
             .stdin(Stdio::null())
             .stderr(File::create(file("said")).unwrap());
-        if !input.is_empty() {
-            command.args(["-initrd", "input"]);
+        match (input, kind) {
+            ([], _) => {}
+            (_, qemu::QemuBoard::ArmVirt) => {
+                command.args(["-device", "guest-loader,addr=0x45100000,initrd=input"]);
+            }
+            _ => {
+                command.args(["-initrd", "input"]);
+            }
         }
         Self {
             qemu: command.spawn().unwrap(),

@@ -65,6 +65,7 @@ pub fn qemu_for(test: &str, machine: QemuBoard) -> Option<Qemu> {
     let kernel: &[u8] = match machine.architecture() {
         Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
         Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+        Architecture::Aarch64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_AARCH64")),
     };
     let error = match Qemu::find(machine) {
         Ok(_) if kernel.is_empty() => format!("no kernel for {machine} was built: make setup"),

@@ -71,6 +71,17 @@ fn machine(of: QemuBoard) -> (&'static [u8], &'static [&'static str]) {
                 "enable=on,target=native,chardev=reports",
             ],
         ),
+        QemuBoard::ArmVirt => (
+            include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_AARCH64")),
+            &[
+                "-machine",
+                "virt",
+                "-cpu",
+                "cortex-a72",
+                "-semihosting-config",
+                "enable=on,target=native,chardev=reports",
+            ],
+        ),
         _ => (
             include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
             &[

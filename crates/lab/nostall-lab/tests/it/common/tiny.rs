@@ -28,24 +28,50 @@ pub fn kernel(architecture: Architecture, tiny: Tiny) -> Vec<u8> {
         }
         Architecture::Riscv64 => {
             let end = |well| exit(if well { 33 } else { 35 });
-            riscv(&match tiny {
-                Tiny::Ends { well } => end(well),
-                Tiny::Nonsense => {
-                    let text = u32::from_le_bytes(*b"x\xff\0\0");
-                    let over = 0x0080_006f; // j over the text
-                    [&semihosting(WRITE, 7)[..], &[over, text], &end(true)].concat()
-                }
-                // SBI 2.0, 10.1: extension 0x53525354 in a7, function 0 in a6, a cold reboot in a0.
-                Tiny::Reset => vec![
-                    0x5352_58b7, // lui a7, 0x53525
-                    0x3548_8893, // addi a7, a7, 0x354
-                    0x0000_0813, // li a6, 0
-                    0x0010_0513, // li a0, 1
-                    0x0000_0593, // li a1, 0
-                    0x0000_0073, // ecall
-                    0x0000_006f, // j here
-                ],
-            })
+            elf(
+                243,
+                0x8020_0000,
+                &match tiny {
+                    Tiny::Ends { well } => end(well),
+                    Tiny::Nonsense => {
+                        let text = u32::from_le_bytes(*b"x\xff\0\0");
+                        let over = 0x0080_006f; // j over the text
+                        [&semihosting(WRITE, 7)[..], &[over, text], &end(true)].concat()
+                    }
+                    // SBI 2.0, 10.1: extension 0x53525354 in a7, function 0 in a6, a cold reboot in a0.
+                    Tiny::Reset => vec![
+                        0x5352_58b7, // lui a7, 0x53525
+                        0x3548_8893, // addi a7, a7, 0x354
+                        0x0000_0813, // li a6, 0
+                        0x0010_0513, // li a0, 1
+                        0x0000_0593, // li a1, 0
+                        0x0000_0073, // ecall
+                        0x0000_006f, // j here
+                    ],
+                },
+            )
+        }
+        Architecture::Aarch64 => {
+            let end = |well| arm_exit(if well { 33 } else { 35 });
+            elf(
+                183,
+                0x4020_0000,
+                &match tiny {
+                    Tiny::Ends { well } => end(well),
+                    Tiny::Nonsense => {
+                        let text = u32::from_le_bytes(*b"x\xff\0\0");
+                        let over = 0x1400_0002; // b over the text
+                        [&arm_semihosting(WRITE, 4)[..], &[over, text], &end(true)].concat()
+                    }
+                    // PSCI, DEN0022: SYSTEM_RESET, 0x8400_0009 in w0.
+                    Tiny::Reset => vec![
+                        0x5280_0120, // mov w0, 9
+                        0x72b0_8000, // movk w0, 0x8400, lsl 16
+                        0xd400_0002, // hvc 0
+                        0x1400_0000, // b here
+                    ],
+                },
+            )
         }
     }
 }
@@ -91,20 +117,19 @@ fn out(port: u16, value: u8) -> Vec<u8> {
     vec![0x66, 0xba, low, high, 0xb0, value, 0xee]
 }
 
-/// Returns an ELF file that consists of the code `code`.
-fn riscv(code: &[u32]) -> Vec<u8> {
-    const BASE: u64 = 0x8020_0000;
+/// Returns an ELF file for the architecture with this number, which consists of `code` at `base`.
+fn elf(machine: u16, base: u64, code: &[u32]) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    elf.extend([2_u16, 243].map(u16::to_le_bytes).concat()); // executable, for RISC-V
+    elf.extend([2, machine].map(u16::to_le_bytes).concat()); // executable
     elf.extend(1_u32.to_le_bytes());
-    elf.extend([BASE, 64, 0].map(u64::to_le_bytes).concat());
+    elf.extend([base, 64, 0].map(u64::to_le_bytes).concat());
     elf.extend(0_u32.to_le_bytes());
     elf.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
     let len = 4 * code.len() as u64;
     elf.extend([1_u32, 7].map(u32::to_le_bytes).concat()); // loaded
     elf.extend(
-        [HEADERS, BASE, BASE, len, len, 0x1000]
+        [HEADERS, base, base, len, len, 0x1000]
             .map(u64::to_le_bytes)
             .concat(),
     );
@@ -127,10 +152,25 @@ fn semihosting(operation: u32, words: u32) -> [u32; 6] {
 
 const WRITE: u32 = 4;
 const EXIT_EXTENDED: u32 = 0x20;
+const APPLICATION_EXIT: u32 = 0x2_0026;
 
 /// Returns code that ends the machine with `status`.
 fn exit(status: u32) -> Vec<u32> {
-    const APPLICATION_EXIT: u32 = 0x2_0026;
     let call = semihosting(EXIT_EXTENDED, 6);
+    [&call[..], &[APPLICATION_EXIT, 0, status, 0]].concat()
+}
+
+/// The same as [`semihosting`] for Arm: `mov w0, operation`, `adr x1, ...`, `hlt 0xf000`.
+fn arm_semihosting(operation: u32, words: u32) -> [u32; 3] {
+    [
+        0x5280_0000 | operation << 5,
+        0x1000_0001 | (words - 1) << 5,
+        0xd45e_0000,
+    ]
+}
+
+/// The same as [`exit`] for Arm.
+fn arm_exit(status: u32) -> Vec<u32> {
+    let call = arm_semihosting(EXIT_EXTENDED, 3);
     [&call[..], &[APPLICATION_EXIT, 0, status, 0]].concat()
 }

@@ -1,5 +1,5 @@
-//! PCI on QEMU's RISC-V machine, whose firmware assigns nothing: our kernel's assignment equals
-//! the view of QEMU's monitor.
+//! PCI on QEMU's RISC-V and Arm machines, where no firmware assigns anything: our kernel's
+//! assignment equals the view of QEMU's monitor.
 
 use crate::common::monitor;
 
@@ -11,23 +11,38 @@ use nostall_lab::experiments::pci::run::{self, AccessStrategy, PciPlan};
 use nostall_vm::qemu::{Guest, QemuBoard};
 use nostall_work::pci::{FoundBarKind, FoundFunction, JobResult, Method, Operation};
 
-/// The ranges of the machine's device tree for PCI: I/O ports, and memory below and above 4 GiB.
+/// The I/O ports of both machines' device trees for PCI.
 const IO: Range<u64> = 0..0x1_0000;
-const MEMORY: Range<u64> = 0x4000_0000..0x8000_0000;
-const HIGH_MEMORY: Range<u64> = 0x4_0000_0000..0x8_0000_0000;
+
+/// Both machines, with their memory for PCI below and above 4 GiB.
+const MACHINES: [(QemuBoard, [Range<u64>; 2]); 2] = [
+    (
+        QemuBoard::Virt,
+        [0x4000_0000..0x8000_0000, 0x4_0000_0000..0x8_0000_0000],
+    ),
+    (
+        QemuBoard::ArmVirt,
+        [0x1000_0000..0x3eff_0000, 0x80_0000_0000..0x100_0000_0000],
+    ),
+];
 
 /// Functions of the machine itself: the host bridge.
 const OWN_FUNCTIONS: usize = 1;
 
 #[test]
 fn the_monitor_shows_the_assigned_addresses_and_nothing_overlaps() {
-    if qemu_for("the_monitor_shows_the_assigned_addresses", QemuBoard::Virt).is_none() {
-        return;
+    for (board, memory) in MACHINES {
+        if qemu_for("the_monitor_shows_the_assigned_addresses", board).is_some() {
+            shows_the_assigned_addresses(board, &memory);
+        }
     }
+}
+
+fn shows_the_assigned_addresses(board: QemuBoard, memory: &[Range<u64>; 2]) {
     // The second assignment changes nothing.
     let work = "pci:assign pci:assign pci:virtio-drivers pci:enumerate";
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
-        let (result, shown) = monitor::both(QemuBoard::Virt, devices, &[], work);
+        let (result, shown) = monitor::both(board, devices, &[], work);
         let all = monitor::all_shown(&shown, devices);
         assert_eq!(all.len(), OWN_FUNCTIONS + devices.len());
         monitor::check(&result, &all, &[Method::Ecam, Method::Auto]);
@@ -53,7 +68,7 @@ fn the_monitor_shows_the_assigned_addresses_and_nothing_overlaps() {
         }
         let found = functions(&result, Method::Ecam);
         do_not_overlap(&found);
-        lie_in_the_windows(&found);
+        lie_in_the_windows(&found, memory);
     }
 }
 
@@ -77,17 +92,15 @@ fn do_not_overlap(found: &[&FoundFunction]) {
 }
 
 /// Checks that BARs lie in the windows of the machine and of each bridge above them.
-fn lie_in_the_windows(found: &[&FoundFunction]) {
+fn lie_in_the_windows(found: &[&FoundFunction], [low, high]: &[Range<u64>; 2]) {
     for one in found {
         for (kind, place) in places(one) {
             let lies_in =
                 |window: &Range<u64>| window.start <= place.start && place.end <= window.end;
             let of_machine = match kind {
                 FoundBarKind::Io => lies_in(&IO),
-                FoundBarKind::Memory => lies_in(&MEMORY),
-                FoundBarKind::Prefetchable | FoundBarKind::Rom => {
-                    lies_in(&MEMORY) || lies_in(&HIGH_MEMORY)
-                }
+                FoundBarKind::Memory => lies_in(low),
+                FoundBarKind::Prefetchable | FoundBarKind::Rom => lies_in(low) || lies_in(high),
             };
             assert!(of_machine, "{kind:?} {place:x?}");
             let mut bus = one.bus;

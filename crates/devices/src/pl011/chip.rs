@@ -7,7 +7,8 @@ use super::registers::{PCELL_ID, PCELL_IDS, PERIPH_ID, cr, lcr_h, periph_ids};
 pub enum Chip {
     /// Revision r1p5: FIFOs of 32 bytes (DDI 0183G, section 2.4.3).
     R1p5,
-    /// Revision r1p4 and earlier: FIFOs of 16 bytes (DDI 0183F, section 2.4.3).
+    /// Revision r1p4 and earlier: FIFOs of 16 bytes. DDI 0183G, "Product revisions", says that r1p5
+    /// increased the depth.
     R1p4,
     /// The SBSA generic UART: r1p5 without control, baud rate, line control, level, DMA, modem and
     /// identification registers (ARM DEN 0029, "Generic UART"). These read 0, and writes to them

@@ -195,8 +195,8 @@ impl<C: Clock, W: Write> Pl011<C, W> {
         }
     }
 
-    /// Clears interrupts. A timeout comes again while bytes wait: the data sheet does not say so,
-    /// the RP2040's PL011 does it.
+    /// Clears interrupts. A timeout comes again while bytes wait. The data sheet does not say so; the
+    /// driver embassy-rp reports it of the RP2040's PL011.
     fn write_icr(&mut self, value: u32) {
         if self.raw & value & int::RT != 0 {
             let now = self.time();

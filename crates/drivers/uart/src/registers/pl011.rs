@@ -35,7 +35,8 @@ pub const MIS: usize = 0x40;
 pub const ICR: usize = 0x44;
 /// DMA control register, section 3.3.14.
 pub const DMACR: usize = 0x48;
-/// First of four peripheral identification registers, 4 bytes apart, section 3.3.15.
+/// First of four peripheral identification registers, 4 bytes apart, section 3.3.15. It demands
+/// accesses of 32 bits; the model takes any.
 pub const PERIPH_ID: usize = 0xfe0;
 /// First of four PrimeCell identification registers, 4 bytes apart, section 3.3.16.
 pub const PCELL_ID: usize = 0xff0;

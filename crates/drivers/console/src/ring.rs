@@ -155,7 +155,7 @@ impl Ring {
                 self.put_single(meta, piece.text, part)
             }
             // These copies leave the arguments of the usual case in registers.
-            _ => self.put_run(&Meta { ..*meta }, pieces, Part { ..part }),
+            _ => self.put_run(&Meta { ..*meta }, text, Part { ..part }),
         };
         if parted.logged.cut > 0 {
             self.head
@@ -204,7 +204,8 @@ impl Ring {
 
     /// Logs a part as several records, adjacent unless a slot between them is occupied.
     #[cold]
-    fn put_run(&self, meta: &Meta<'_>, pieces: Pieces<'_>, part: Part) -> Parted {
+    fn put_run(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
+        let pieces = Pieces::new(text, meta.target.len(), part.after.is_some());
         let mut all = pieces;
         // Found once. The others are found again when they are stored.
         let mut few = [None; FEW];

@@ -110,10 +110,12 @@ fn has_line_feed(text: &[u8]) -> bool {
 /// Returns a position to split at: `at`, or up to three bytes before it, outside of a UTF-8
 /// character.
 fn between_characters(text: &[u8], at: usize) -> usize {
-    (at.saturating_sub(3).max(1)..=at)
-        .rev()
-        .find(|&at| text[at] & 0xc0 != 0x80)
-        .unwrap_or(at)
+    let starts = |&at: &usize| text[at] & 0xc0 != 0x80;
+    let least = at.saturating_sub(3).max(1);
+    match starts(&at) {
+        true => at,
+        false => (least..at).rev().find(starts).unwrap_or(at),
+    }
 }
 
 #[cfg(test)]

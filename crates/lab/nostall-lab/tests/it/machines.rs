@@ -392,7 +392,7 @@ fn cost_of<T: DeserializeOwned + Debug>(board: &Board, example: Example) -> (T, 
 }
 
 #[test]
-fn a_slice_costs_2000_instructions_a_line_6000_and_each_further_fifo_350() {
+fn a_slice_costs_2000_instructions_a_line_5000_and_each_further_fifo_350() {
     let Some(board) = on([Q35], "a_slice_costs_2000_instructions").next() else {
         return;
     };
@@ -415,8 +415,7 @@ fn a_slice_costs_2000_instructions_a_line_6000_and_each_further_fifo_350() {
         let met = if cost <= goal { "met" } else { "NOT met" };
         println!("limit: {work}: {cost} instructions, goal {goal}, {met}");
     }
-    // The line does not reach its goal.
-    assert!(cost.line <= 6_000, "{cost:?}");
+    assert!(cost.line <= 5_000, "{cost:?}");
     assert!(cost.further_fifo <= 350, "{cost:?}");
     let least = cost.within.min(cost.begins).min(cost.line);
     assert!(least.min(cost.further_fifo) > 100, "not measured: {cost:?}");

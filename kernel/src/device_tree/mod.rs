@@ -6,6 +6,8 @@ pub mod cpus;
 pub mod memory;
 pub mod pci;
 mod pci_serial;
+#[cfg(target_arch = "aarch64")]
+pub mod pl011;
 #[cfg(target_arch = "riscv64")]
 mod prci;
 pub mod semihosting;

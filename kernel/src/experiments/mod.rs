@@ -12,13 +12,13 @@ mod second_task;
 mod spi;
 mod system_console;
 pub mod trace;
+mod uart;
 
-use nostall_io::{Clock, Counting, Registers};
-use nostall_uart::Console;
-use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
+use nostall_work::{BusCheck, Example, Item, Job, WorkList};
 
 use crate::{arch, fail, report};
 use second_task::SecondTask;
+use uart::UartUnderTest;
 
 /// Runs an item of the list. Returns `false` for an item of another kind.
 type Run<'a> = &'a mut dyn FnMut(Item<'_>, u16) -> bool;
@@ -37,8 +37,8 @@ pub fn run(
     let cpus = list.cpus;
     let second = SecondTask::new(clock);
     let first = list.iter().next();
-    let sends_first = first.is_some_and(|work| work.kind() == uart::Job::NAME);
-    let mut port = sends_first.then(|| open_console(&second));
+    let sends_first = first.is_some_and(|work| work.kind() == nostall_work::uart::Job::NAME);
+    let mut port = sends_first.then(|| UartUnderTest::open(&second));
     let windows = list
         .iter()
         .any(|work| work.kind() == nostall_work::pci::Job::NAME)
@@ -48,8 +48,8 @@ pub fn run(
     // One entry for each kind of work.
     let kinds: &mut [Run<'_>] = &mut [
         &mut kind(|job, item| {
-            let port = port.get_or_insert_with(|| open_console(&second));
-            report::tell(item, uart::send(port, job, input, || second.granted()));
+            let port = port.get_or_insert_with(|| UartUnderTest::open(&second));
+            report::tell(item, port.send(job, input, || second.granted()));
         }),
         &mut kind(|job, item| pstore::PstoreCrew { cpus, clock }.run(job, item)),
         &mut kind(|job, item| {
@@ -93,12 +93,4 @@ pub fn run(
 /// Returns the runner of one kind of work, which returns `false` for all other kinds.
 fn kind<J: Job>(mut run: impl FnMut(J, u16)) -> impl FnMut(Item<'_>, u16) -> bool {
     move |work, item| work.job().map(|job| run(job, item)).is_some()
-}
-
-fn open_console<C: Clock>(clock: C) -> Console<Counting<impl Registers>, C> {
-    let port = Counting::new(arch::serial_port());
-    match Console::open(port, clock, arch::line_settings()) {
-        Ok(console) => console,
-        Err(error) => panic!("serial port: {error}"),
-    }
 }

@@ -13,7 +13,10 @@ pub struct Need<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Device {
-    /// 16550: the measured serial port.
+    /// Serial port: a 16550, or an architecture's own.
+    #[strum(serialize = "serial port")]
+    Uart,
+    /// 16550, as the serial port.
     #[strum(serialize = "16550")]
     Uart16550,
     /// PCI configuration space.

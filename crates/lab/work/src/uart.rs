@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use nostall_io::{Clock, Counting, Counts, Nanos, Registers};
-use nostall_uart::{Console, Strategy};
+use nostall_uart::{Console, Pl011, Strategy, UartHardware};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
@@ -129,10 +129,40 @@ pub struct Sent {
     pub stalled_ns: u64,
 }
 
+/// A UART whose accesses are counted.
+pub trait CountedUart: UartHardware {
+    /// The window without the counts.
+    type Registers: Registers;
+
+    /// Whether the registers are those of a 16550.
+    const IS_16550: bool;
+
+    /// Returns the registers.
+    fn counting(&self) -> &Counting<Self::Registers>;
+}
+
+impl<R: Registers> CountedUart for Counting<R> {
+    type Registers = R;
+    const IS_16550: bool = true;
+
+    fn counting(&self) -> &Self {
+        self
+    }
+}
+
+impl<R: Registers> CountedUart for Pl011<Counting<R>> {
+    type Registers = R;
+    const IS_16550: bool = false;
+
+    fn counting(&self) -> &Counting<R> {
+        self.registers()
+    }
+}
+
 /// Sends `text` as `job` specifies. `granted` returns the CPU time that a second task on the same
 /// CPU has had so far.
-pub fn send<R: Registers, C: Clock>(
-    console: &mut Console<Counting<R>, C>,
+pub fn send<U: CountedUart, C: Clock>(
+    console: &mut Console<U, C>,
     job: Job,
     text: &[u8],
     granted: impl Fn() -> Nanos,
@@ -142,7 +172,8 @@ pub fn send<R: Registers, C: Clock>(
             console.set_strategy(strategy);
             None
         }
-        Driver::Uart16550 => Peer::open(console.registers()),
+        Driver::Uart16550 if U::IS_16550 => Peer::open(console.registers().counting()),
+        Driver::Uart16550 => None,
     };
     let before = Before::of(console, granted());
     let sent = match (job.driver, &mut peer) {
@@ -166,26 +197,23 @@ pub(crate) struct Before {
 
 impl Before {
     /// Reads the counts and times. `granted` returns the CPU time of a second task so far.
-    pub(crate) fn of<R: Registers, C: Clock>(
-        console: &Console<Counting<R>, C>,
-        granted: Nanos,
-    ) -> Self {
+    pub(crate) fn of<U: CountedUart, C: Clock>(console: &Console<U, C>, granted: Nanos) -> Self {
         Self {
-            counts: console.registers().counts(),
+            counts: console.registers().counting().counts(),
             granted,
             start: console.clock().now(),
         }
     }
 
     /// Adds the times and accesses since then to the result.
-    pub(crate) fn measured<R: Registers, C: Clock>(
+    pub(crate) fn measured<U: CountedUart, C: Clock>(
         self,
-        console: &Console<Counting<R>, C>,
+        console: &Console<U, C>,
         granted: impl Fn() -> Nanos,
         sent: Sent,
     ) -> Sent {
         let took = console.clock().now() - self.start;
-        let counts = console.registers().counts() - self.counts;
+        let counts = console.registers().counting().counts() - self.counts;
         Sent {
             ns: took.0,
             stalled_ns: (took - (granted() - self.granted)).0,
@@ -196,7 +224,11 @@ impl Before {
     }
 }
 
-fn ours<R: Registers, C: Clock>(console: &mut Console<R, C>, writes: Writes, text: &[u8]) -> Sent {
+fn ours<U: UartHardware, C: Clock>(
+    console: &mut Console<U, C>,
+    writes: Writes,
+    text: &[u8],
+) -> Sent {
     let mut sent = Sent::default();
     match writes {
         Writes::Whole => sent.write(console, text),
@@ -211,7 +243,7 @@ fn ours<R: Registers, C: Clock>(console: &mut Console<R, C>, writes: Writes, tex
 
 impl Sent {
     /// Writes `text` and adds the outcome.
-    pub(crate) fn write<R: Registers, C: Clock>(&mut self, to: &mut Console<R, C>, text: &[u8]) {
+    pub(crate) fn write<U: UartHardware, C: Clock>(&mut self, to: &mut Console<U, C>, text: &[u8]) {
         let report = to.write(text);
         self.written += report.written as u64;
         self.dropped += report.dropped as u64;
@@ -219,7 +251,7 @@ impl Sent {
     }
 
     /// Waits until the last bit has left, unless bytes were dropped.
-    pub(crate) fn flush<R: Registers, C: Clock>(&mut self, console: &mut Console<R, C>) {
+    pub(crate) fn flush<U: UartHardware, C: Clock>(&mut self, console: &mut Console<U, C>) {
         if self.dropped == 0 {
             self.timed_out |= console.flush().is_err();
         }
@@ -231,7 +263,7 @@ const PEER_BOUND: Nanos = Nanos::from_millis(10);
 
 fn theirs<R: Registers, C: Clock>(
     peer: &mut Peer<&R>,
-    console: &Console<R, C>,
+    console: &Console<impl UartHardware, C>,
     text: &[u8],
 ) -> Sent {
     let bound = PEER_BOUND * text.len() as u64;

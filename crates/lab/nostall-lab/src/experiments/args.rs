@@ -90,6 +90,7 @@ const fn about(board: QemuBoard) -> &'static str {
         QemuBoard::Virt => "QEMU's own RISC-V machine, with a 16550 and PCI Express",
         QemuBoard::SifiveU => "SiFive's RISC-V board of 2018, with SPI, and without 16550 and PCI",
         QemuBoard::ArmVirt => "QEMU's own Arm machine, with PCI Express and a 16550 on it",
+        QemuBoard::ArmVirtPl011 => "The same machine with its own serial port, a PL011",
     }
 }
 

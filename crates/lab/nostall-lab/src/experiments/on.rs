@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use nostall_vm::qemu::{Qemu, QemuBoard};
-use nostall_vm::{Error, GuestRun, Machine, Need};
+use nostall_vm::{Device, Error, GuestRun, Machine, Need};
 
 use super::args::{Common, GivenOption, OnArg};
 use super::kvm::{self, OnKvm};
@@ -48,6 +48,14 @@ impl On {
             Self::Kvm(on) => Some(&on.kvm),
             Self::Model => None,
         }
+    }
+
+    /// Returns whether the machine, or the model, has a device.
+    pub fn has(&self, device: Device) -> bool {
+        let devices = &[device];
+        let need = Need { devices, cpus: 1 };
+        self.machine()
+            .is_none_or(|machine| machine.offers(&need).is_ok())
     }
 
     /// Returns how often everything is measured, where `usual` is for real time. Virtual time is

@@ -86,5 +86,10 @@ pub use pc::Kvm;
 ///
 /// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
 pub fn offers(need: &Need<'_>) -> Result<(), Error> {
-    machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
+    machine::offers(
+        "kvm",
+        &[Device::Uart, Device::Uart16550, Device::Pci],
+        1,
+        need,
+    )
 }

@@ -21,11 +21,20 @@ pub enum QemuBoard {
     /// QEMU's generic Arm board, with a 16550 on PCI Express.
     #[strum(serialize = "arm-virt")]
     ArmVirt,
+    /// The same board with its own serial port, a PL011.
+    #[strum(serialize = "arm-virt-pl011")]
+    ArmVirtPl011,
 }
 
 impl QemuBoard {
     /// All boards.
-    pub const ALL: [Self; 4] = [Self::Q35, Self::Virt, Self::SifiveU, Self::ArmVirt];
+    pub const ALL: [Self; 5] = [
+        Self::Q35,
+        Self::Virt,
+        Self::SifiveU,
+        Self::ArmVirt,
+        Self::ArmVirtPl011,
+    ];
 
     /// Returns the board's name. No two boards have the same one.
     pub fn name(self) -> &'static str {
@@ -35,7 +44,7 @@ impl QemuBoard {
     /// Returns the name of the board in QEMU's program for its architecture.
     pub(super) fn name_in_qemu(self) -> &'static str {
         match self {
-            Self::ArmVirt => "virt",
+            Self::ArmVirt | Self::ArmVirtPl011 => "virt",
             other => other.name(),
         }
     }
@@ -45,14 +54,17 @@ impl QemuBoard {
         match self {
             Self::Q35 => Architecture::X86_64,
             Self::Virt | Self::SifiveU => Architecture::Riscv64,
-            Self::ArmVirt => Architecture::Aarch64,
+            Self::ArmVirt | Self::ArmVirtPl011 => Architecture::Aarch64,
         }
     }
 
     /// Returns the board's devices, among those that experiments measure.
     pub const fn devices(self) -> &'static [Device] {
         match self {
-            Self::Q35 | Self::Virt | Self::ArmVirt => &[Device::Uart16550, Device::Pci],
+            Self::Q35 | Self::Virt | Self::ArmVirt => {
+                &[Device::Uart, Device::Uart16550, Device::Pci]
+            }
+            Self::ArmVirtPl011 => &[Device::Uart, Device::Pci],
             Self::SifiveU => &[Device::Spi],
         }
     }
@@ -64,7 +76,7 @@ impl QemuBoard {
     /// [`Error::Lacks`] or [`Error::Cpus`] for the first missing requirement.
     pub fn offers(self, need: &Need<'_>) -> Result<(), Error> {
         let most = match self {
-            Self::Q35 | Self::Virt | Self::ArmVirt => 64,
+            Self::Q35 | Self::Virt | Self::ArmVirt | Self::ArmVirtPl011 => 64,
             Self::SifiveU => 4,
         };
         offers(self.name(), self.devices(), most, need)
@@ -72,7 +84,7 @@ impl QemuBoard {
 
     /// Returns whether the kernel, not the firmware, assigns PCI bus numbers and addresses.
     pub const fn leaves_pci_unassigned(self) -> bool {
-        matches!(self, Self::Virt | Self::ArmVirt)
+        matches!(self, Self::Virt | Self::ArmVirt | Self::ArmVirtPl011)
     }
 
     /// Returns the number of CPUs that do not run the guest.
@@ -80,7 +92,7 @@ impl QemuBoard {
         match self {
             // An E51, which has no supervisor mode (QEMU, docs/system/riscv/sifive_u.rst).
             Self::SifiveU => 1,
-            Self::Q35 | Self::Virt | Self::ArmVirt => 0,
+            Self::Q35 | Self::Virt | Self::ArmVirt | Self::ArmVirtPl011 => 0,
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> i
     match machine.architecture() {
         Architecture::X86_64 => channels_of_a_pc(&mut command),
         Architecture::Riscv64 => channels_of_riscv(&mut command),
-        Architecture::Aarch64 => channels_of_arm(&mut command),
+        Architecture::Aarch64 => channels_of_arm(&mut command, machine),
     }
     if guest.ram.is_some() {
         let file = format!("share=on,size={ram}M,mem-path={}", name(PERSISTENT));
@@ -91,11 +91,14 @@ fn channels_of_riscv(command: &mut Command) {
     semihosting(command);
 }
 
-/// Adds the port under test on PCI. Chooses a 64-bit CPU, and the interrupt controller for 64 CPUs.
-fn channels_of_arm(command: &mut Command) {
-    command
-        .args(["-machine", "gic-version=3", "-cpu", "cortex-a72"])
-        .args(["-device", "pci-serial,chardev=serial"]);
+/// Adds the port under test: on PCI, or the board's own. Chooses a 64-bit CPU, and the interrupt
+/// controller for 64 CPUs.
+fn channels_of_arm(command: &mut Command, board: QemuBoard) {
+    command.args(["-machine", "gic-version=3", "-cpu", "cortex-a72"]);
+    match board {
+        QemuBoard::ArmVirtPl011 => command.args(["-serial", "chardev:serial"]),
+        _ => command.args(["-device", "pci-serial,chardev=serial"]),
+    };
     semihosting(command);
 }
 

@@ -106,7 +106,7 @@ impl Experiment for Args {
     const TOUR: TourRows = tour::TOUR;
     const PAGE: PagePart = metrics::PAGE;
     const BEST: &'static [OnArg] = OnArg::BEST;
-    const DEVICES: &'static [Device] = &[Device::Uart16550];
+    const DEVICES: &'static [Device] = &[Device::Uart];
     const PEERS: Option<&'static PeerComparison> = Some(&peers::PEERS);
     const CPU_RANGE: RangeInclusive<u16> = 1..=64;
     type Input = NamedText;
@@ -191,7 +191,7 @@ impl Experiment for Args {
         let profile = self.profile.unwrap_or(Profile::VM);
         // Single writes and published figures need a port without a fault.
         if self.fault.is_none() {
-            let jobs = single_writes();
+            let jobs = single_writes(on.has(Device::Uart16550));
             for size in table::SIZES {
                 // Without a newline: not every driver converts it.
                 let text = alphabet(size);

@@ -2,6 +2,7 @@
 
 use comfy_table::Table;
 use nostall_devices::uart::Profile;
+use nostall_uart::Strategy;
 use nostall_work::uart::{Driver, Job};
 
 use super::fold::{Summary, case};
@@ -109,7 +110,7 @@ pub fn single_writes(summary: &Summary) -> Option<String> {
     let rows = || drivers().map(|driver| ([driver], summary.figures.row(driver)));
     let has_any = summary
         .figures
-        .row(Driver::Uart16550.name())
+        .row(Driver::Ours(Strategy::BytePolled).name())
         .of_case(Some("16-byte-write"))
         .get(metrics::NS_PER_BYTE);
     has_any.map(|_| {

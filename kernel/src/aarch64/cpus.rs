@@ -1,14 +1,12 @@
-//! The CPUs: numbers, start, sleep, calls.
+//! The current CPU: its number, its interrupts, its sleep.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use dtoolkit::standard::{NodeStandard, Status};
 use nostall_io::Processor;
 
 use super::registers::{read, write};
-use super::{MachineClock, gic, psci, timer};
-use crate::device_tree::cpus;
+use super::timer;
 
 /// Number of CPUs for which stacks exist.
 pub const MAX_CPUS: usize = 64;
@@ -19,12 +17,16 @@ const AFFINITY: usize = 0xff_00ff_ffff;
 /// Identifier of each CPU.
 static IDS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(0) }; MAX_CPUS];
 
-/// Number of started CPUs.
-static STARTED: AtomicUsize = AtomicUsize::new(1);
-
 /// Stores the identifier of the first CPU.
 pub fn init_first() {
     IDS[0].store(read!("mpidr_el1") as usize & AFFINITY, Ordering::Relaxed);
+}
+
+/// Stores the identifier of a CPU that is about to start.
+pub fn set_id(cpu: usize, id: usize) {
+    IDS[cpu].store(id, Ordering::Relaxed);
+    // SAFETY: only orders memory accesses: the identifier is visible before the CPU starts.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
 }
 
 /// Returns the identifier of a started CPU.
@@ -62,7 +64,8 @@ fn mask_interrupts() {
     unsafe { asm!("msr daifset, #2", options(nostack, preserves_flags)) };
 }
 
-fn unmask_interrupts() {
+/// Unmasks this CPU's interrupts.
+pub fn unmask_interrupts() {
     // SAFETY: traps.rs handles them.
     unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
 }
@@ -103,56 +106,4 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     }
     unmask_interrupts();
     something
-}
-
-/// Interrupts all other CPUs. Without NMIs, a CPU with masked interrupts is interrupted later.
-pub fn call_others() {
-    wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
-}
-
-/// Ends the sleep of these CPUs.
-pub fn wake(cpus: impl IntoIterator<Item = usize>) {
-    cpus.into_iter().for_each(gic::call);
-}
-
-/// Enables this CPU's interrupts from the timer and from other CPUs.
-pub fn enable_interrupts() {
-    gic::enable();
-    unmask_interrupts();
-}
-
-/// Starts the other CPUs, up to `cpus` in total. Returns the timers' rate in hertz.
-///
-/// Panics if there are too few, or if one cannot be started.
-pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {
-    gic::init();
-    start_others(cpus.into());
-    clock.hz()
-}
-
-fn start_others(cpus: usize) {
-    unsafe extern "C" {
-        safe static start_other: u8;
-    }
-    let enabled = cpus::nodes().filter(|cpu| cpu.status() == Ok(Status::Okay));
-    let others = enabled
-        .filter_map(|cpu| cpus::id(&cpu))
-        .filter(|&id| id != id_of(0));
-    for (number, id) in (1..cpus).zip(others) {
-        IDS[number].store(id, Ordering::Relaxed);
-        // The identifier must be visible before the CPU starts.
-        // SAFETY: only orders memory accesses.
-        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
-        let started = psci::cpu_on(id, (&raw const start_other).addr(), number);
-        assert!(
-            started.is_ok(),
-            "CPU {id:#x} cannot be started: {started:?}"
-        );
-        STARTED.store(number + 1, Ordering::Relaxed);
-    }
-    let started = STARTED.load(Ordering::Relaxed);
-    assert!(
-        started == cpus,
-        "only {started} of {cpus} CPUs are there: the device tree has no more"
-    );
 }

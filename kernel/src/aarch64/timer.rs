@@ -1,16 +1,14 @@
 //! The generic timer of each CPU: its virtual one (Arm ARM, DDI 0487, section D12.2.4).
 
-use nostall_io::{Nanos, VirtualCounter};
+use nostall_io::Nanos;
 
 use super::MachineClock;
+use super::counter::COMPATIBLE;
 use super::registers::write;
-use crate::device_tree::{cells, node, number};
+use crate::device_tree::{cells, node};
 
-/// Name of the timer in device trees. Its interrupts are those of the secure and the non-secure
-/// physical timer, then the virtual one's.
-const COMPATIBLE: &str = "arm,armv8-timer";
-
-/// Cells of an interrupt in the GIC's binding: type, number, flags.
+/// Cells of an interrupt in the GIC's binding: type, number, flags. The node's interrupts are those
+/// of the secure and the non-secure physical timer, then the virtual one's.
 const CELLS: usize = 3;
 
 /// Type of interrupts that each CPU has of its own, and the GIC's first number of them.
@@ -19,19 +17,6 @@ const FIRST_PER_CPU: u32 = 16;
 
 /// `CNTV_CTL_EL0`: the timer is on.
 const ENABLE: u64 = 1;
-
-/// Returns the rate of the counter in hertz.
-///
-/// Panics if neither the device tree nor the firmware has it.
-pub fn hz() -> u32 {
-    let given = node(COMPATIBLE).and_then(|node| number(&node, "clock-frequency"));
-    let hz = u32::try_from(given.unwrap_or_else(VirtualCounter::hz)).unwrap_or(0);
-    assert!(
-        hz > 0,
-        "no clock: CNTFRQ_EL0 is not set, and the device tree has no clock-frequency below 4 GHz"
-    );
-    hz
-}
 
 /// Returns the number of the timer's interrupt.
 ///

@@ -541,6 +541,12 @@ fn device_tree(of: Architecture, cpus: &str, dir: &Path, old: &[u8], new: &[u8])
         .unwrap();
     assert!(dumped.status.success(), "{dumped:?}");
     let mut bytes = fs::read(&tree).unwrap();
+    // Without the free space behind the strings (Devicetree Specification 0.4, section 5.2). QEMU
+    // doubles the size, and finds no place for a tree of 2 MiB.
+    let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let used = word(12) + word(32);
+    bytes.truncate(used as usize);
+    bytes[4..8].copy_from_slice(&used.to_be_bytes());
     let places = bytes.windows(old.len()).enumerate();
     let places: Vec<_> = places.filter(|(_, at)| *at == old).collect();
     let [(place, _)] = places[..] else {
@@ -622,14 +628,9 @@ fn an_arm_machine_that_the_device_tree_describes_wrongly_is_reported() {
     ) {
         for (old, new, says) in [
             (
-                "arm,gic-v3",
-                "arm,gic-v9",
+                "arm,gic-v3\0",
+                "arm,gic-v9\0",
                 "no interrupt controller that is a GICv2 or a GICv3",
-            ),
-            (
-                "hvc\0",
-                "svc\0",
-                "the device tree has no PSCI 0.2 with hvc or smc",
             ),
             (
                 "arm,armv8-timer",
@@ -638,15 +639,15 @@ fn an_arm_machine_that_the_device_tree_describes_wrongly_is_reported() {
             ),
             // Its PSCI refuses a CPU that is not there.
             (
-                "pl031",
-                "pl099",
+                "arm,pl031",
+                "arm,pl099",
                 "CPU 0x1 cannot be started: Err(InvalidParameters)",
             ),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let of = board.architecture();
             let tree = device_tree(of, "2", dir.path(), old.as_bytes(), new.as_bytes());
-            let smp = if old == "pl031" { "1" } else { "2" };
+            let smp = if old == "arm,pl031" { "1" } else { "2" };
             let args = ["-smp", smp, "-m", "256M", "-dtb", tree.to_str().unwrap()];
             let error = board.fails_with(&args, 2, &LIMITS).to_string();
             assert!(error.contains(says), "{error}");

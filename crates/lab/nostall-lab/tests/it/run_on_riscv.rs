@@ -1,4 +1,4 @@
-//! `nostall-lab run --machine virt` and `sifive_u` as their user sees them.
+//! `nostall-lab run --machine virt`, `sifive_u` and `arm-virt` as their user sees them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,19 +67,28 @@ fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
         .collect()
 }
 
+/// Returns those of the boards with PCI that the system's QEMU has, apart from the PC.
+fn boards(test: &str) -> impl Iterator<Item = &'static str> {
+    let boards = [QemuBoard::Virt, QemuBoard::ArmVirt].into_iter();
+    boards.filter_map(move |board| qemu_for(test, board).map(|_| board.name()))
+}
+
 #[test]
 fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
     let test = "the_boot_log_arrives";
-    if qemu(test).is_none() || qemu_for(test, QemuBoard::Virt).is_none() {
-        return;
+    if qemu(test).is_some() {
+        boards(test).for_each(the_boot_log_arrives);
     }
+}
+
+fn the_boot_log_arrives(board: &str) {
     let dir = TempDir::new().unwrap();
-    let (out, virt) = succeed(&["uart", "--machine", "virt", "--capture", "arrived"], &dir);
+    let (out, virt) = succeed(&["uart", "--machine", board, "--capture", "arrived"], &dir);
     let version = virt["host"]["qemu"].as_str().unwrap();
-    let headline = format!("uart on qemu {version}, virt, 1 CPU; up after ");
+    let headline = format!("uart on qemu {version}, {board}, 1 CPU; up after ");
     assert!(out.starts_with(&headline), "{out}");
     assert!(out.contains("\nEvery byte arrived: 40 sendings of 22454 bytes.\n"));
-    assert_eq!(virt["host"]["machine"], "virt");
+    assert_eq!(virt["host"]["machine"], board);
     let arrived = fs::read(dir.path().join("arrived/fifo-paced.bin")).unwrap();
     let text = String::from_utf8(BOOT_LOG.to_vec()).unwrap();
     assert!(arrived == text.replace('\n', "\r\n").as_bytes());
@@ -103,16 +112,17 @@ fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
 
 #[test]
 fn records_of_a_dead_guest_are_read_by_the_host_and_by_the_next_boot() {
-    if qemu_for("records_of_a_dead_guest", QemuBoard::Virt).is_none() {
-        return;
-    }
+    boards("records_of_a_dead_guest").for_each(records_of_a_dead_guest);
+}
+
+fn records_of_a_dead_guest(board: &str) {
     let dir = TempDir::new().unwrap();
-    let args = ["pstore", "--machine", "virt", "--capture", "."];
+    let args = ["pstore", "--machine", board, "--capture", "."];
     let (out, document) = succeed(&args, &dir);
     assert!(out.starts_with("pstore on qemu "), "{out}");
-    assert!(out.contains(", virt, 4 CPUs on "), "{out}");
+    assert!(out.contains(&format!(", {board}, 4 CPUs on ")), "{out}");
     assert!(out.contains("a second boot recovered are the same."));
-    assert_eq!(document["host"]["machine"], "virt");
+    assert_eq!(document["host"]["machine"], board);
     // The region alone is enough to decode it.
     let decoded = Command::new(cargo_bin("nostall"))
         .arg("postmortem")
@@ -125,22 +135,26 @@ fn records_of_a_dead_guest_are_read_by_the_host_and_by_the_next_boot() {
 
 #[test]
 fn pci_devices_are_listed_and_measured_by_ecam_alone() {
-    if qemu_for("pci_devices_are_listed", QemuBoard::Virt).is_none() {
-        return;
-    }
+    boards("pci_devices_are_listed").for_each(pci_devices_are_listed);
+}
+
+fn pci_devices_are_listed(board: &str) {
+    // The host bridge and the given device. The serial port of Arm's board is one more.
+    let functions = if board == "virt" { 2 } else { 3 };
     let dir = TempDir::new().unwrap();
     let device = ["--qemu-arg=-device", "--qemu-arg=virtio-rng-pci"];
-    let args = [&["pci", "--machine", "virt"], &device[..]].concat();
+    let args = [&["pci", "--machine", board], &device[..]].concat();
     let (out, document) = succeed(&args, &dir);
-    assert!(out.contains(", virt, 1 CPU; up after "), "{out}");
+    assert!(
+        out.contains(&format!(", {board}, 1 CPU; up after ")),
+        "{out}"
+    );
     assert!(
         out.contains("\nchosen: ECAM: there are no ports\n"),
         "{out}"
     );
-    assert!(
-        out.contains("\nThere are no ports to compare: ECAM shows 2 functions; the\n"),
-        "{out}"
-    );
+    let says = format!("\nThere are no ports to compare: ECAM shows {functions} functions; the\n");
+    assert!(out.contains(&says), "{out}");
     let results = document["results"].as_array().unwrap();
     let strategies = results.iter().map(|result| &result["strategy"]);
     let mut strategies: Vec<_> = strategies.map(|name| name.as_str().unwrap()).collect();
@@ -174,11 +188,22 @@ fn options_that_a_machine_lacks_are_refused_in_one_line() {
         assert!(error.contains(says), "{args:?}: {error}");
     }
     let dir = TempDir::new().unwrap();
+    let error = String::from_utf8_lossy(
+        &nostall(&["spi", "--machine", "arm-virt"], dir.path())
+            .output()
+            .unwrap()
+            .stderr,
+    )
+    .into_owned();
+    assert!(error.contains("[possible values: sifive_u]"), "{error}");
     for path in ["uart", "pci", "console"] {
         let mut command = nostall(&[path, "--machine", "sifive_u"], dir.path());
         let output = command.output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains("[possible values: q35, virt]"), "{stderr}");
+        assert!(
+            stderr.contains("[possible values: q35, virt, arm-virt]"),
+            "{stderr}"
+        );
     }
 }
 
@@ -208,19 +233,28 @@ fn a_kernel_for_other_cpus_is_refused() {
 }
 
 #[test]
-fn without_qemu_for_riscv_it_says_what_to_install() {
-    let dir = TempDir::new().unwrap();
-    let output = nostall(&["uart", "--machine", "virt"], dir.path())
-        .env("PATH", dir.path())
-        .output()
-        .unwrap();
-    let error = error(&output);
-    // A build without the kernel reports that first.
-    if !error.contains("built without its guest kernel") {
-        assert!(
-            error.contains("qemu-system-riscv64 is not installed"),
-            "{error}"
-        );
-        assert!(error.contains("qemu-system-misc and opensbi"), "{error}");
+fn without_qemu_for_a_machine_it_says_what_to_install() {
+    for (board, program, packages) in [
+        (
+            "virt",
+            "qemu-system-riscv64",
+            "qemu-system-misc and opensbi",
+        ),
+        ("arm-virt", "qemu-system-aarch64", "qemu-system-arm"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let output = nostall(&["uart", "--machine", board], dir.path())
+            .env("PATH", dir.path())
+            .output()
+            .unwrap();
+        let error = error(&output);
+        // A build without the kernel reports that first.
+        if !error.contains("built without its guest kernel") {
+            assert!(
+                error.contains(&format!("{program} is not installed")),
+                "{error}"
+            );
+            assert!(error.contains(packages), "{error}");
+        }
     }
 }

@@ -95,3 +95,18 @@ pub fn write_time_cpu_level(record: &Record, out: &mut dyn Write) -> fmt::Result
     out.write_str(str::from_utf8(&cpu[start.min(2)..]).unwrap_or_default())?;
     out.write_str(level)
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn the_digits_are_those_of_the_number() {
+        let numbers = (0..100_000_000).step_by(9_973);
+        for number in numbers.chain([9_999, 10_000, 99_999_999]) {
+            let expected = std::format!("{number:08}");
+            assert_eq!(eight_digits(number), expected.as_bytes());
+        }
+    }
+}

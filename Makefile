@@ -328,7 +328,7 @@ MINIMAL_KERNEL := --manifest-path examples/kernel/Cargo.toml --target-dir target
 minimal-kernel:
 	@scripts/setup check
 	cargo fmt --manifest-path examples/kernel/Cargo.toml --check
-	for target in x86_64-unknown-none riscv64gc-unknown-none-elf; do \
+	for target in x86_64-unknown-none riscv64gc-unknown-none-elf aarch64-unknown-none-softfloat; do \
 		cargo clippy --locked $(MINIMAL_KERNEL) --target $$target -- -D warnings || exit 1; \
 	done
 

@@ -152,6 +152,10 @@ fn figures_of_every_experiment_on_arm_stay() {
         "uart-virt",
         &["uart", "--machine", "arm-virt", "--bytes", "1000"],
     );
+    figures_stay(
+        "uart-arm-virt-pl011",
+        &["uart", "--machine", "arm-virt-pl011", "--bytes", "1000"],
+    );
     figures_stay("pci-arm-virt", &["pci", "--machine", "arm-virt"]);
 }
 

@@ -34,7 +34,8 @@ const LIMITS: Limits = Limits {
 /// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
-const ALL: [QemuBoard; 4] = QemuBoard::ALL;
+/// The other one differs from the last in its serial port.
+const ALL: [QemuBoard; 4] = [Q35, Virt, SifiveU, ArmVirt];
 
 /// A board in the system's QEMU.
 struct Board(Qemu);
@@ -149,7 +150,7 @@ fn fewer_cpus_than_asked_for_is_the_guests_failure() {
     for board in on(ALL, "fewer_cpus_than_asked_for") {
         let says = match board.0.board() {
             Q35 => "only 2 of 3 CPUs run",
-            Virt | ArmVirt => "only 2 of 3 CPUs are there",
+            Virt | ArmVirt | QemuBoard::ArmVirtPl011 => "only 2 of 3 CPUs are there",
             // The other has no supervisor mode.
             SifiveU => "only 1 of 3 CPUs are there",
         };

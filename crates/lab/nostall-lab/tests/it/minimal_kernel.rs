@@ -1,5 +1,5 @@
 //! The minimal kernel that a newcomer copies (examples/kernel), as its README runs it. It is built
-//! for both architectures, booted in QEMU, and used on its serial port.
+//! for each architecture, booted in QEMU, and used on its serial port.
 
 use crate::common::{self, root};
 
@@ -17,6 +17,7 @@ use tempfile::NamedTempFile;
 
 const X86_64: &str = "x86_64-unknown-none";
 const RISCV64: &str = "riscv64gc-unknown-none-elf";
+const AARCH64: &str = "aarch64-unknown-none-softfloat";
 
 /// Ends a kernel that does not react.
 const HANG_LIMIT: Duration = Duration::from_secs(120);
@@ -205,6 +206,18 @@ fn the_minimal_kernel_logs_echoes_and_panics_on_riscv() {
     );
 }
 
+/// QEMU's list does not tell the port's interrupts from the timer's. Its PL011 interrupts for each
+/// byte that comes alone.
+#[test]
+fn the_minimal_kernel_logs_echoes_and_panics_on_arm() {
+    use_it(
+        "the_minimal_kernel_logs_echoes_and_panics_on_arm",
+        AARCH64,
+        QemuBoard::ArmVirtPl011,
+        "[IRQ]",
+    );
+}
+
 /// Returns the source files, and the sign that begins a comment.
 fn sources() -> Vec<(String, &'static str)> {
     let files = fs::read_dir(folder().join("src")).unwrap();
@@ -220,14 +233,14 @@ fn sources() -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn the_minimal_kernel_has_fewer_than_300_lines() {
+fn the_minimal_kernel_has_fewer_than_400_lines() {
     let lines = |(text, comment): (String, &str)| {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(comment));
         lines.count()
     };
     let lines: usize = sources().into_iter().map(lines).sum();
-    assert!((100..300).contains(&lines), "{lines}");
+    assert!((100..400).contains(&lines), "{lines}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn machine(of: QemuBoard) -> (&'static [u8], &'static [&'static str]) {
                 "enable=on,target=native,chardev=reports",
             ],
         ),
-        QemuBoard::ArmVirt => (
+        QemuBoard::ArmVirt | QemuBoard::ArmVirtPl011 => (
             include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_AARCH64")),
             &[
                 "-machine",

@@ -75,7 +75,7 @@ Compare ways of doing I/O: a short tour of all, or one experiment
 Without an experiment, runs the tour: a short form of each in about a minute, and one table. If \
 the machine of a row (QEMU, KVM) is missing, the row shows the reason.
 
-With an experiment, runs it in full: in a virtual PC or RISC-V machine that boots nostall's \
+With an experiment, runs it in full: in a virtual PC, RISC-V or Arm machine that boots nostall's \
 reference kernel, or on models. `all` runs every experiment in full.";
 
 const MORE: &str = "\

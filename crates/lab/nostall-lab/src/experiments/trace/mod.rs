@@ -59,7 +59,7 @@ const EXAMPLES: &str = "\
 Examples:
   nostall-lab run trace                 on the best machine
   nostall-lab run trace --on model      on a model of the port, in virtual time
-  nostall-lab run trace --machine virt  a RISC-V machine
+  nostall-lab run trace --machine virt  a RISC-V machine; arm-virt: an Arm machine
   nostall-lab run trace --capture DIR   keep the traces, for
                                         nostall trace report DIR/crash.bin
   make traced-kernel                build kernels for --kernel that record every

@@ -1,10 +1,13 @@
 //! The firmware's interface for power (PSCI, DEN0022), called as the device tree says.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use nostall_uart::Console;
 use smccc::psci::{self, Error};
 use smccc::{Hvc, Smc};
 
-use super::hang;
-use crate::device_tree::{node, text};
+use super::{MachineClock, hang, line_settings, serial_port};
+use crate::device_tree::{node, serial, text};
 
 /// Names of versions whose calls have fixed numbers.
 const COMPATIBLE: [&str; 2] = ["arm,psci-1.0", "arm,psci-0.2"];
@@ -37,8 +40,20 @@ pub fn cpu_on(id: usize, entry: usize, context: usize) -> Result<(), Error> {
     }
 }
 
-/// Ends a machine without semihosting, which takes no report of the reason: powers it off.
-pub fn end_without_semihosting() -> ! {
+/// Ends a machine without semihosting: prints the reason on the port under test, if there is one, and
+/// powers off.
+pub extern "C" fn end_without_semihosting() -> ! {
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    // Once only, because a fault in here is reported, too.
+    if !IS_ENDING.swap(true, Ordering::Relaxed) && serial::find().is_some() {
+        let port = Console::open(serial_port(), MachineClock::find(), line_settings());
+        if let Ok(mut port) = port {
+            port.write(
+                b"nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n",
+            );
+            let _ = port.flush();
+        }
+    }
     let _ = match conduit() {
         Some(Conduit::Hvc) => psci::system_off::<Hvc>(),
         Some(Conduit::Smc) => psci::system_off::<Smc>(),

@@ -46,8 +46,12 @@ pub fn decode(frame: &Frame) -> Trap {
             }
             None => Trap::Handled,
         },
-        // Without semihosting, a report is an undefined instruction. Reporting it would recurse.
-        SYNCHRONOUS if is_report() => psci::end_without_semihosting(),
+        // Without semihosting, a report is an undefined instruction. Reporting it would recurse. The
+        // end needs the larger stack of the interrupted code.
+        SYNCHRONOUS if is_report() => {
+            resume_at(|_| psci::end_without_semihosting as *const () as usize);
+            Trap::Handled
+        }
         SYNCHRONOUS => synchronous(frame),
         _ => Trap::Exception(exception(frame, "FIQ or SError", 0)),
     }

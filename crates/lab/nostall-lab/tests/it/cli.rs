@@ -503,7 +503,10 @@ fn arguments_out_of_range_are_refused_with_the_range() {
         (["--cpus", "0"], "1..=64"),
         (["--profile", "x"], "the profiles are vm, pc-16550a"),
         (["--on", "x"], "auto, "),
-        (["--machine", "sifive_u"], "[possible values: q35, virt]"),
+        (
+            ["--machine", "sifive_u"],
+            "[possible values: q35, virt, arm-virt]",
+        ),
     ] {
         let output = run(&[&["run", "uart"], &args[..]].concat());
         assert_eq!(output.status.code(), Some(2));

@@ -657,6 +657,27 @@ fn an_arm_machine_that_the_device_tree_describes_wrongly_is_reported() {
 }
 
 #[test]
+fn a_machine_without_semihosting_is_off_after_a_line_on_its_port() {
+    for board in on([ArmVirt], "a_machine_without_semihosting") {
+        let dir = tempfile::tempdir().unwrap();
+        let (kernel, serial) = (dir.path().join("kernel"), dir.path().join("serial"));
+        fs::write(&kernel, board.kernel()).unwrap();
+        let ended = Command::new(board.architecture().program())
+            .args(["-machine", "virt", "-cpu", "cortex-a72", "-nodefaults"])
+            .args(["-display", "none", "-append", "cpus=1", "-kernel"])
+            .arg(kernel)
+            .arg("-chardev")
+            .arg(format!("file,id=serial,path={}", serial.display()))
+            .args(["-device", "pci-serial,chardev=serial"])
+            .status()
+            .unwrap();
+        assert!(ended.success(), "{ended}");
+        let said = fs::read_to_string(serial).unwrap();
+        assert!(said.starts_with("nostall: no semihosting here: "), "{said}");
+    }
+}
+
+#[test]
 fn a_port_on_pci_is_the_first_one_and_its_absence_is_reported() {
     for board in on([ArmVirt], "a_port_on_pci_is_the_first_one") {
         let print = [Example::Console.into()];

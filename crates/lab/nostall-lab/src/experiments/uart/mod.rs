@@ -99,7 +99,7 @@ Examples:
                                         a line of 115,200 baud, in virtual time
   nostall-lab run uart --qemu-arg=-accel --qemu-arg=kvm
                                         QEMU with hardware virtualization
-  nostall-lab run uart --machine virt   a RISC-V machine's serial port; arm-virt: Arm's";
+  nostall-lab run uart --machine virt   a RISC-V machine; arm-virt: an Arm one";
 
 impl Experiment for Args {
     const NAME: &'static str = "uart";

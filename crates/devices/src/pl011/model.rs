@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::receiver::Receiver;
 use super::registers::{
-    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, ILPR, IMSC, LCR_H, MIS, RIS, RSR, cr, fr, int, lcr_h,
+    CR, DMACR, DR, FBRD, FR, IBRD, ICR, IFLS, ILPR, IMSC, LCR_H, MIS, RIS, RSR, SIZE, cr, fr, int,
+    lcr_h,
 };
 use super::{Chip, Line};
 
@@ -111,7 +112,8 @@ impl<C: Clock, W: Write> Pl011<C, W> {
     }
 
     /// Handles a guest's read at `offset`, of any width: the bits of the register from there on.
-    /// Every read of a register has its side effects. Unused addresses read 0.
+    /// Every read of a register has its side effects. Unused addresses read 0, and all ones outside
+    /// the 4 KiB of the port.
     pub fn read(&mut self, offset: usize) -> u32 {
         self.settle();
         self.read_register(offset & !3) >> (offset % 4 * 8)
@@ -125,6 +127,7 @@ impl<C: Clock, W: Write> Pl011<C, W> {
             IMSC => self.latches.imsc,
             RIS => self.raw,
             MIS => self.raw & self.latches.imsc,
+            SIZE.. => !0,
             _ if !self.chip.is_whole() => 0,
             ILPR => self.latches.ilpr,
             IBRD => self.latches.ibrd,

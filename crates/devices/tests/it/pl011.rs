@@ -53,10 +53,11 @@ fn reset_values_are_those_of_table_3_1() {
     assert_eq!(port.read32(FR), fr::TXFE | fr::RXFE | modem);
     assert_eq!((port.read32(CR), port.read32(IFLS)), (0x0300, 0x12));
     for offset in [
-        RSR, ILPR, IBRD, FBRD, LCR_H, IMSC, RIS, MIS, ICR, DMACR, 0x4c, 0xfdc, 0x1000,
+        RSR, ILPR, IBRD, FBRD, LCR_H, IMSC, RIS, MIS, ICR, DMACR, 0x4c, 0xfdc,
     ] {
         assert_eq!(port.read32(offset), 0, "{offset:#x}");
     }
+    assert_eq!((port.read32(SIZE), port.read8(SIZE)), (!0, !0));
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub const PERIPH_ID: usize = 0xfe0;
 /// First of four PrimeCell identification registers, 4 bytes apart, section 3.3.16.
 pub const PCELL_ID: usize = 0xff0;
 
+/// Number of bytes of all registers, section 3.3.15, note.
+pub const SIZE: usize = 0x1000;
+
 /// Value of the four PrimeCell identification registers (section 3.3.16).
 pub const PCELL_IDS: [u8; 4] = [0x0d, 0xf0, 0x05, 0xb1];
 

@@ -180,6 +180,39 @@ fn clearing_fen_flushes_both_fifos() {
 }
 
 #[test]
+fn rewriting_the_line_control_register_keeps_both_fifos() {
+    let (port, clock) = running(Profile::R1P5);
+    fill(&port, 10);
+    receive(&port, b"r");
+    port.write32(LCR_H, lcr_h::WLEN | lcr_h::FEN);
+    assert_eq!(peek(&port, FR) & (fr::TXFE | fr::RXFE), 0);
+    clock.advance(FRAME * 10);
+    assert_eq!((sent(&port), port.with(|uart| uart.lost())), (10, 0));
+}
+
+#[test]
+fn a_restored_port_completes_frame_and_timeout_at_the_same_distance() {
+    let (port, clock) = running(Profile::R1P5);
+    port.write32(IMSC, int::RT);
+    receive(&port, b"r");
+    fill(&port, 2);
+    clock.advance(FRAME - Nanos(1));
+    let state = port.with(|uart| uart.save());
+    let (restored, clock) = Pl011::in_virtual_time(Profile::R1P5, Vec::new());
+    clock.advance(Nanos::from_secs(7));
+    restored.with(|uart| uart.restore(&state));
+    assert_eq!(sent(&restored), 0);
+    clock.advance(Nanos(1));
+    assert_eq!(sent(&restored), 1);
+    clock.advance(FRAME);
+    assert_eq!(sent(&restored), 2);
+    clock.advance(TIMEOUT - FRAME * 2 - Nanos(1));
+    assert_eq!(restored.with(|uart| uart.interrupt()), None);
+    clock.advance(Nanos(1));
+    assert_eq!(restored.with(|uart| uart.interrupt()), Some(int::RT));
+}
+
+#[test]
 fn other_frames_take_other_times_and_carry_other_bits() {
     for (lcr, bits, carried) in [
         (lcr_h::WLEN, 10, 0xff),
@@ -435,6 +468,7 @@ fn the_receive_timeout_comes_32_bits_after_the_last_character() {
     let due = clock.now() + TIMEOUT;
     assert_eq!(port.with(|uart| uart.next_event()), Some(due));
     assert_eq!(port.read32(DR), u32::from(b'a'));
+    port.write32(ICR, int::TX | int::RT);
     clock.wait_until(due - Nanos(1));
     assert_eq!(port.with(|uart| uart.interrupt()), None);
     clock.wait_until(due);

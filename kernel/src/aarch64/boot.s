@@ -24,6 +24,7 @@ start_other:
     // Leave EL2. EL1 gets the counter without offset, and no access of it traps.
     mov x1, #(1 << 31)              // HCR_EL2.RW: EL1 is AArch64
     msr hcr_el2, x1
+    isb                             // without E2H, which gives registers another meaning
     mrs x1, cnthctl_el2
     orr x1, x1, #3                  // EL1PCTEN, EL1PCEN
     msr cnthctl_el2, x1
@@ -117,6 +118,7 @@ at_el1:
     madd x0, x1, x2, x0
     msr spsel, #0
     mov sp, x0
+    msr daifclr, #4                 // errors of the memory system are exceptions
     mov x29, xzr
     mov x30, xzr
     mov x0, x20

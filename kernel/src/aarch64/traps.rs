@@ -26,6 +26,7 @@ pub struct Frame {
 // Kinds of vectors, as traps.s numbers them.
 const SYNCHRONOUS: u64 = 0;
 const IRQ: u64 = 1;
+const FIQ: u64 = 2;
 
 // Classes of exceptions: ESR_EL1.EC.
 const UNKNOWN: u64 = 0x00;
@@ -53,7 +54,8 @@ pub fn decode(frame: &Frame) -> Trap {
             Trap::Handled
         }
         SYNCHRONOUS => synchronous(frame),
-        _ => Trap::Exception(exception(frame, "FIQ or SError", 0)),
+        FIQ => Trap::Exception(exception(frame, "unexpected FIQ", 0)),
+        _ => Trap::Exception(exception(frame, "error of the memory system", 0)),
     }
 }
 

@@ -6,9 +6,7 @@ use aarch64_rt::{
     ExceptionHandlers, InitialPagetable, RegisterStateRef, entry, exception_handlers,
     initial_pagetable,
 };
-use nostall_console::nostall_io::VirtualCounter;
-use nostall_console::nostall_uart::Pl011;
-use nostall_console::{Cntvct, Mmio, MmioLayout, Nanos, Registers};
+use nostall_console::{Cntvct, Mmio, MmioLayout, Nanos, Pl011, Registers, VirtualCounter};
 
 // Each entry maps 1 GiB to itself: devices, which hold no code, and RAM, which is Normal Write-Back.
 // Atomic accesses need that type (Arm ARM, DDI 0487, B2.9).

@@ -243,15 +243,15 @@ pub use level::EMERGENCY;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-#[cfg(target_arch = "aarch64")]
-pub use nostall_io::Cntvct;
 #[cfg(target_arch = "riscv64")]
 pub use nostall_io::Rdtime;
 pub use nostall_io::{self, Clock, Mmio, MmioLayout, Nanos, Offered, Registers};
+#[cfg(target_arch = "aarch64")]
+pub use nostall_io::{Cntvct, VirtualCounter};
 #[cfg(target_arch = "x86_64")]
 pub use nostall_io::{Ports, Tsc};
 #[cfg(feature = "uart")]
-pub use nostall_uart::{self, ConsoleSettings, LineSettings, OpenError, UartHardware};
+pub use nostall_uart::{self, ConsoleSettings, LineSettings, OpenError, Pl011, UartHardware};
 pub use options::{Charset, OverflowPolicy, PanicOrder, SinkOptions};
 pub use prefix::{Prefix, write_time, write_time_cpu_level};
 pub use record::{Meta, Record};

@@ -41,7 +41,7 @@ const DEEPEST_PANIC: usize = 4;
 ///
 /// The kernel supplies a [`Kernel`]: at least a clock, the CPU's number and the interrupt mask. `U`
 /// is the port's hardware: a 16550's register window, or a
-/// [`Pl011`](crate::nostall_uart::Pl011). A kernel without a timer:
+/// [`Pl011`](crate::Pl011). A kernel without a timer:
 ///
 /// ```
 /// use nostall_console::{Clock, Kernel, Level, LineSettings, Nanos, OpenError};

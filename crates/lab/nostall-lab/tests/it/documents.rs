@@ -286,7 +286,7 @@ fn loose_blocks(document: &Document) -> Vec<String> {
             _ if is_readme_of_crate => tested && !words.contains("ignore"),
             // A part of a program, as another test checks.
             name if name.starts_with("docs/") => {
-                [QUICK_START, ON_RISC_V].contains(&before)
+                [QUICK_START, ON_RISC_V, ON_AARCH64].contains(&before)
                     || before.starts_with("<!-- ") && before.contains("examples/")
             }
             _ => is_excerpt(document, code),
@@ -903,6 +903,9 @@ const QUICK_START: &str = "<!-- the quick start -->";
 /// The comment before its lines for RISC-V.
 const ON_RISC_V: &str = "<!-- the quick start on RISC-V -->";
 
+/// The comment before its lines for AArch64.
+const ON_AARCH64: &str = "<!-- the quick start on AArch64 -->";
+
 /// The functions of the reader's kernel, as the quick start calls them.
 #[cfg(unix)]
 const CPU: &str = "
@@ -923,13 +926,25 @@ fn the_quick_start_compiles_in_an_empty_crate_only_with_the_functions_of_a_kerne
         let mut blocks = rust_blocks(&chapter).into_iter();
         blocks.find(|(before, ..)| *before == comment).unwrap().2
     };
-    let (program, changes) = (after(QUICK_START), after(ON_RISC_V));
+    let program = after(QUICK_START);
     let (x86_64, riscv64) = ("x86_64-unknown-none", "riscv64gc-unknown-none-elf");
+    let aarch64 = "aarch64-unknown-none-softfloat";
     let of_timer = ["set_timer", "stop_others"];
     let programs = [
         (x86_64, first.to_owned(), 16, &[][..]),
         (x86_64, program.to_owned(), 35, &of_timer),
-        (riscv64, with_changes(program, changes), 35, &of_timer),
+        (
+            riscv64,
+            with_changes(program, after(ON_RISC_V)),
+            35,
+            &of_timer,
+        ),
+        (
+            aarch64,
+            with_changes(program, after(ON_AARCH64)),
+            35,
+            &of_timer,
+        ),
     ];
 
     // The checkout is beside the reader's crate, as the commands have it.

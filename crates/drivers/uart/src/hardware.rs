@@ -4,7 +4,7 @@ use nostall_io::{Clock, Nanos};
 
 use crate::{ConsoleSettings, LineSettings, Model, OpenError, TriggerLevel};
 
-/// What a [`Console`](crate::Console) needs of a UART, and all that it accesses.
+/// Accesses that a [`Console`](crate::Console) makes to a UART.
 ///
 /// Every [`Registers`](nostall_io::Registers) is a 16550: pass the window itself to the console.
 /// [`Pl011`](crate::Pl011) and [`SifiveUart`](crate::SifiveUart) are windows of other UARTs. For one more,

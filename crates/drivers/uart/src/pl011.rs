@@ -191,8 +191,8 @@ impl<R: Registers> UartHardware for Pl011<R> {
         }
     }
 
-    /// An empty FIFO takes a load. A UART that is neither empty nor busy does not exist (DDI 0183G,
-    /// UARTFR: BUSY is set as soon as the FIFO is not empty): one that has disappeared reads zeros.
+    /// An empty FIFO takes a load. BUSY is set as soon as the FIFO is not empty (DDI 0183G, 3.3.3). So
+    /// a UART that is neither empty nor busy has disappeared, and reads zeros.
     #[inline(always)]
     fn line_status(&self) -> u8 {
         let flags = self.flags();

@@ -268,7 +268,7 @@ impl<R: Registers> UartHardware for Pl011<R> {
     }
 }
 
-/// Returns the divisor in 64ths: the nearest to `clock / (16 * baud)` (DDI 0183G, 3.3.6).
+/// Returns the divisor in units of 1/64: the nearest to `clock / (16 * baud)` (DDI 0183G, 3.3.6).
 fn divisor(line: &LineSettings, clock: u32) -> Result<u32, LineError> {
     if line.baud == 0 || clock == 0 {
         return Err(LineError::Zero);

@@ -12,6 +12,8 @@ fn main() {
     println!("cargo::rustc-link-arg-bins=-T{script}");
     // Loaded at its link address, without relocations.
     println!("cargo::rustc-link-arg-bins=--no-pie");
+    // Segments start on pages of 4 KiB in the file, too, not of 64 KiB as for AArch64.
+    println!("cargo::rustc-link-arg-bins=-zmax-page-size=4096");
     // RISC-V code has thousands of local labels, which would be a quarter of the file.
     println!("cargo::rustc-link-arg-bins=--discard-locals");
 }

@@ -2,15 +2,19 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use nostall_uart::Console;
+use nostall_io::Registers;
+use nostall_uart::registers::{LSR, THR, lsr};
 use smccc::psci::{self, Error};
 use smccc::{Hvc, Smc};
 
-use super::{MachineClock, hang, line_settings, serial_port};
+use super::{hang, serial_port};
 use crate::device_tree::{node, serial, text};
 
 /// Names of versions whose calls have fixed numbers.
 const COMPATIBLE: [&str; 2] = ["arm,psci-1.0", "arm,psci-0.2"];
+
+/// More polls than a byte takes on any line.
+const POLLS: u32 = 1_000_000;
 
 /// Instruction that calls the firmware.
 enum Conduit {
@@ -46,12 +50,10 @@ pub extern "C" fn end_without_semihosting() -> ! {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
     // Once only, because a fault in here is reported, too.
     if !IS_ENDING.swap(true, Ordering::Relaxed) && serial::find().is_some() {
-        let port = Console::open(serial_port(), MachineClock::find(), line_settings());
-        if let Ok(mut port) = port {
-            port.write(
-                b"nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n",
-            );
-            let _ = port.flush();
+        let port = serial_port();
+        for byte in *b"nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n" {
+            let _ = (0..POLLS).any(|_| port.read8(LSR) & lsr::THRE != 0);
+            port.write8(THR, byte);
         }
     }
     let _ = match conduit() {

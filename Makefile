@@ -331,6 +331,8 @@ minimal-kernel:
 	for target in x86_64-unknown-none riscv64gc-unknown-none-elf aarch64-unknown-none-softfloat; do \
 		cargo clippy --locked $(MINIMAL_KERNEL) --target $$target -- -D warnings || exit 1; \
 	done
+	cd examples/raspi3 && cargo fmt --check && \
+		cargo clippy --locked --target-dir ../../target/minimal-kernel -- -D warnings
 
 VMM_EXAMPLE := --manifest-path examples/vmm/Cargo.toml --target-dir target/vmm-example
 

@@ -33,8 +33,8 @@ pub trait UartHardware {
     /// be sent.
     fn begin_open(&self) {}
 
-    /// Returns whether a UART answers.
-    fn answers(&self) -> bool;
+    /// Returns whether a UART of this model answers.
+    fn answers(&self, model: Model) -> bool;
 
     /// Sets rate and frame, clears and enables the FIFOs, disables all interrupts, and raises DTR. RTS
     /// becomes `rts`. Waits up to `limit` for a busy UART. Returns whether the FIFOs work.

@@ -31,7 +31,7 @@ impl<R: Registers> UartHardware for R {
                 transmit_load: probed.transmit_load,
             });
         };
-        if !answers(self) {
+        if !answers(self, model) {
             return Err(OpenError::NotFound);
         }
         let transmit_load = match (model, settings.transmit_load) {
@@ -44,8 +44,8 @@ impl<R: Registers> UartHardware for R {
         })
     }
 
-    fn answers(&self) -> bool {
-        answers(self)
+    fn answers(&self, model: Model) -> bool {
+        answers(self, model)
     }
 
     fn configure(

@@ -121,10 +121,10 @@ impl<R: Registers> UartHardware for Pl011<R> {
     }
 
     fn identify(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
-        if !self.answers() {
+        let mut found = self.assume(settings)?;
+        if !self.answers(found.model) {
             return Err(OpenError::NotFound);
         }
-        let mut found = self.assume(settings)?;
         // Revision r1p5 has number 3, and FIFOs of 32 bytes (DDI 0183G, UARTPeriphID2).
         if self.line != Line::Sbsa && self.ids(PERIPH_ID)[2] >> 4 >= 3 {
             found.transmit_load = 32;
@@ -133,7 +133,7 @@ impl<R: Registers> UartHardware for Pl011<R> {
     }
 
     /// The identification registers of an SBSA UART are its maker's.
-    fn answers(&self) -> bool {
+    fn answers(&self, _model: Model) -> bool {
         if self.line == Line::Sbsa {
             return self.line_status() != !0;
         }

@@ -76,7 +76,7 @@ impl Saved {
             return Err(NotFound);
         }
         let ier = port.read8(IER);
-        if !answers(port) {
+        if !answers(port, Model::Uart16550A) {
             port.write8(IER, ier);
             port.write8(LCR, lcr);
             return Err(NotFound);

@@ -78,18 +78,23 @@ impl From<NotFound> for OpenError {
 }
 
 /// Returns whether a port answers: on every model, the interrupt enable register keeps a written
-/// pattern. It is 0 afterwards.
+/// pattern. It is 0 afterwards. The BCM2835's mini UART has two of its bits (BCM2835 ARM Peripherals,
+/// AUX_MU_IER_REG).
 ///
 /// On a PC, OUT2 gates interrupts. It is cleared first, because the patterns enable interrupts for
 /// a moment. If no port answers, the modem control register is restored.
-pub(crate) fn answers(port: &impl Registers) -> bool {
+pub(crate) fn answers(port: &impl Registers, model: Model) -> bool {
     let modem_control = port.read8(MCR);
     port.write8(MCR, modem_control & (mcr::DTR | mcr::RTS));
     // DLAB would replace the IER with the divisor latch.
     port.write8(LCR, 0);
+    let bits = match model {
+        Model::Bcm2835Mini => 0b0011,
+        _ => 0b1111,
+    };
     let there = [0b0101, 0b1010, 0b0000].into_iter().all(|pattern| {
         port.write8(IER, pattern);
-        port.read8(IER) & 0x0f == pattern
+        port.read8(IER) & bits == pattern & bits
     });
     if !there {
         port.write8(MCR, modem_control);
@@ -168,7 +173,8 @@ fn write_lcr(
     limit: Nanos,
 ) -> Result<(), OpenError> {
     // Some models have no parity, so its bits are not compared.
-    let is_kept = || (port.read8(LCR) ^ value) & lcr::DLAB == 0;
+    // A mini UART is never busy, and QEMU's has no line control register.
+    let is_kept = || model == Model::Bcm2835Mini || (port.read8(LCR) ^ value) & lcr::DLAB == 0;
     let taken = wait_until(clock, limit, || {
         port.write8(LCR, value);
         if is_kept() {

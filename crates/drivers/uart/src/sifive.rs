@@ -78,10 +78,11 @@ impl<R: Registers> UartHardware for SifiveUart<R> {
     }
 
     fn identify(&self, settings: &ConsoleSettings) -> Result<Identity, OpenError> {
-        if !self.answers() {
+        let found = self.assume(settings)?;
+        if !self.answers(found.model) {
             return Err(OpenError::NotFound);
         }
-        self.assume(settings)
+        Ok(found)
     }
 
     /// After a reset, the watermark is 0, and the FIFO is never below it.
@@ -92,7 +93,7 @@ impl<R: Registers> UartHardware for SifiveUart<R> {
     }
 
     /// Only the watermarks' bits are set in IP.
-    fn answers(&self) -> bool {
+    fn answers(&self, _model: Model) -> bool {
         self.registers.read32(IP) & !(TRANSMIT | RECEIVE) == 0
     }
 

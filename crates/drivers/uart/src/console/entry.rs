@@ -61,7 +61,7 @@ impl<U: UartHardware, C: Clock> Console<U, C> {
     fn recover(&mut self, entry: Entry) -> Result<(), Stall> {
         self.lose_port_content();
         self.status()?;
-        if !self.uart.answers() {
+        if !self.uart.answers(self.port.model) {
             return Err(Stall::Gone);
         }
         let patience = match entry {

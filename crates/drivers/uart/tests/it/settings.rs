@@ -5,7 +5,7 @@ use std::cell::Cell;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::registers::{LCR, LSR, MCR, MSR, THR, lcr, lsr, mcr, msr};
+use nostall_uart::registers::{IER, LCR, LSR, MCR, MSR, THR, lcr, lsr, mcr, msr};
 use nostall_uart::{
     Console, ConsoleSettings, FlowControl, LineSettings, Model, OpenError, PowerLoss, Rs485,
     Strategy,
@@ -439,4 +439,33 @@ fn on_a_fast_port_no_strategy_is_slower_than_byte_by_byte() {
         let a_look = (Profile::FAST_16550A.access + pause).0;
         assert!(took <= polled + a_look, "{strategy}: {took} for {polled}");
     }
+}
+
+/// QEMU's mini UART: the interrupt enable register has two bits, and line control reads 0.
+struct QemusMiniUart(Port);
+
+impl Registers for QemusMiniUart {
+    fn read8(&self, offset: usize) -> u8 {
+        match (offset, self.0.read8(offset)) {
+            (IER, value) => 0xc0 | value & 0b11,
+            (LCR, _) => 0,
+            (_, value) => value,
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.0.write8(offset, value);
+    }
+}
+
+#[test]
+fn qemus_mini_uart_is_opened_and_sends() {
+    let (port, clock) =
+        Uart::in_virtual_time_as(Model::Bcm2835Mini, Profile::PC_16550A, Vec::new());
+    let settings = ConsoleSettings {
+        model: Some(Model::Bcm2835Mini),
+        ..LineSettings::baud(115_200).into()
+    };
+    let mut console = Console::open(QemusMiniUart(port), clock, settings).unwrap();
+    assert!(console.write(b"one byte at once\n").is_complete());
 }

@@ -35,10 +35,14 @@ fn folder() -> PathBuf {
 
 /// Runs cargo in the kernel's folder, with its flags and not those of this test.
 fn cargo(command: &str, target: &str) -> Command {
+    cargo_in(&folder(), command, target)
+}
+
+fn cargo_in(folder: &Path, command: &str, target: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args([command, "--locked", "--quiet", "--target", target])
-        .current_dir(folder())
+        .current_dir(folder)
         .env(
             "CARGO_TARGET_DIR",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("minimal-kernel"),
@@ -65,9 +69,13 @@ impl Kernel {
         assert!(built.success(), "{target}");
         // cargo becomes QEMU.
         let interrupts = NamedTempFile::new().unwrap();
-        let mut qemu = cargo("run", target)
-            .args(["--", "-d", "int", "-D"])
-            .arg(interrupts.path())
+        let mut run = cargo("run", target);
+        run.args(["--", "-d", "int", "-D"]).arg(interrupts.path());
+        Self::start(run, interrupts)
+    }
+
+    fn start(mut run: Command, interrupts: NamedTempFile) -> Self {
+        let mut qemu = run
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -216,6 +224,30 @@ fn the_minimal_kernel_logs_echoes_and_panics_on_arm() {
         QemuBoard::ArmVirtPl011,
         "[IRQ]",
     );
+}
+
+/// The program of examples/raspi3, on the board that QEMU emulates.
+#[test]
+fn both_ports_of_a_raspberry_pi_3_send() {
+    let test = "both_ports_of_a_raspberry_pi_3_send";
+    if common::qemu_for(test, QemuBoard::ArmVirtPl011).is_none() {
+        return;
+    }
+    let folder = root().join("examples/raspi3");
+    let built = cargo_in(&folder, "build", AARCH64).status().unwrap();
+    assert!(built.success());
+    let mini_uart = NamedTempFile::new().unwrap();
+    let mut run = cargo_in(&folder, "run", AARCH64);
+    run.args(["--", "-serial"])
+        .arg(format!("file:{}", mini_uart.path().display()));
+    let mut board = Kernel::start(run, NamedTempFile::new().unwrap());
+    board.wait_for("the PL011 takes 16 bytes at once\r\n");
+    board.type_in("hi");
+    board.wait_for("hi");
+    let sent = fs::read_to_string(mini_uart.path()).unwrap();
+    // QEMU's mini UART has no divisor latch, so it sends the divisor.
+    let text = sent.strip_prefix('\u{f}');
+    assert_eq!(text, Some("the mini UART takes 1 byte at once\r\n"));
 }
 
 /// Returns the source files, and the sign that begins a comment.

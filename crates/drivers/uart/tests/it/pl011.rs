@@ -18,6 +18,7 @@ const CLOCK: Option<u32> = Some(24_000_000);
 const FRAME: Nanos = Nanos(86_806);
 
 type Port = VirtualPort<Vec<u8>>;
+type Opened = Console<Pl011<&'static Counting<Port>>, VirtualClock>;
 
 fn crlf(text: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(text).replace('\n', "\r\n").into()
@@ -39,11 +40,7 @@ fn driver<R>(profile: Profile, port: R) -> Pl011<R> {
 fn open(
     profile: Profile,
     settings: impl Into<ConsoleSettings>,
-) -> (
-    &'static Counting<Port>,
-    VirtualClock,
-    Console<Pl011<&'static Counting<Port>>, VirtualClock>,
-) {
+) -> (&'static Counting<Port>, VirtualClock, Opened) {
     let (port, clock) = port(profile);
     let console = Console::open(driver(profile, port), clock.clone(), settings).unwrap();
     (port, clock, console)

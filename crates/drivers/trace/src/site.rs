@@ -65,3 +65,40 @@ impl Site {
 
 const WANTED: u64 = 1 << 29;
 const NUMBER: u32 = (1 << 29) - 1;
+
+#[cfg(all(test, target_has_atomic = "64"))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    /// A CPU stores a record with the number of a name that another CPU added. Miri's weak memory
+    /// shows an old word to a reader that is not ordered behind the name.
+    #[test]
+    fn a_reader_of_a_record_finds_the_name_that_another_cpu_added() {
+        let site = Site::new("name", "module");
+        let (name, record) = (AtomicU64::new(0), AtomicU64::new(0));
+        let adds = || {
+            name.store(7, Ordering::Release);
+            Decision {
+                number: 1,
+                wanted: true,
+                action: None,
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| site.decision(1, adds));
+            scope.spawn(|| {
+                while site.cache.load() == 0 {
+                    thread::yield_now();
+                }
+                record.store(1, Ordering::Release);
+            });
+            while record.load(Ordering::Acquire) == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(name.load(Ordering::Acquire), 7);
+        });
+    }
+}

@@ -1,4 +1,7 @@
 //! A 64-bit word that several CPUs read and write.
+//!
+//! A load acquires what its store released. A site's word has the number of a name: a CPU that takes
+//! the number stores it in a record, whose reader must find the name.
 
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
@@ -11,11 +14,11 @@ impl Wide {
     }
     #[inline]
     pub(crate) fn load(&self) -> u64 {
-        self.0.load(core::sync::atomic::Ordering::Relaxed)
+        self.0.load(core::sync::atomic::Ordering::Acquire)
     }
     #[inline]
     pub(crate) fn store(&self, value: u64) {
-        self.0.store(value, core::sync::atomic::Ordering::Relaxed);
+        self.0.store(value, core::sync::atomic::Ordering::Release);
     }
     /// Adds a value and returns the sum.
     #[cfg(feature = "stall-hook")]

@@ -15,6 +15,7 @@
 //! | [`SerialPort`], [`serial_port`], [`set_serial_port`], [`line_settings`] | the port under test |
 //! | [`pci`] | access to PCI configuration space |
 //! | [`persistent_ram`] | the RAM that outlives the kernel |
+//! | [`clean`] | makes bytes in RAM survive a reset that discards the caches |
 //! | [`with_writable_code`], [`see_new_code`], [`resume_at`] | change the kernel's own code |
 //! | [`bus_check`] | checks each kind of device access |
 //! | [`send_report`], [`end`], [`Ending`] | send a report to the host; end the machine |
@@ -52,7 +53,7 @@ use crate::trap::Trap;
 #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 pub use this::{Counter, MAPPED_GIB, counter_hz, is_device_memory};
 pub use this::{
-    Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, Ticks, bus_check, call_others,
+    Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, Ticks, bus_check, call_others, clean,
     decode_trap, enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram,
     resume_at, see_new_code, send_report, serial_port, set_serial_port, set_timer, sleep_unless,
     start_cpus, wake, with_writable_code,
@@ -99,6 +100,7 @@ const _: () = {
     let _: fn() -> Option<Ranges> = pci::ranges;
 
     let _: fn(Range<u64>) -> Result<(NonNull<u8>, usize), NoRam> = persistent_ram;
+    let _: unsafe fn(NonNull<u8>, usize) -> usize = clean;
     let _: fn() = see_new_code;
     let _: Ticks = Ticks;
     let _: fn() = bus_check::run;

@@ -19,7 +19,7 @@ pub use all_cpus::{call_others, enable_interrupts, start_cpus, wake};
 pub use boot::{enter, persistent_ram};
 pub use counter::hz as counter_hz;
 pub use cpus::{Cpu, MAX_CPUS, hang, see_new_code, sleep_unless};
-pub use nostall_io::VirtualCounter as Counter;
+pub use nostall_io::{VirtualCounter as Counter, clean_to_poc as clean};
 pub use nostall_trace::Cntvct as Ticks;
 pub use paging::{MAPPED_GIB, is_device_memory, with_writable_code};
 pub use timer::set as set_timer;

@@ -94,6 +94,8 @@ pub fn last_words() {
             logs.panic(now, log);
             logs.print(log);
         });
+        // SAFETY: the same bytes.
+        unsafe { arch::clean(start, LOGS) };
     }
 }
 

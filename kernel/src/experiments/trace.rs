@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::slice;
 
 use nostall_io::{Clock, Counting, Registers};
-use nostall_trace::{Entered, Region, Site};
+use nostall_trace::{Entered, Image, Live, Region, Site};
 use nostall_uart::{Console, ConsoleSettings, Model, Strategy};
 use nostall_work::console::Throttle;
 use nostall_work::trace::{
@@ -14,7 +14,7 @@ use nostall_work::trace::{
 use super::second_task::SecondTask;
 use crate::arch::{self, MachineClock};
 use crate::functions::{self, RECORDER};
-use crate::report;
+use crate::{log, report};
 
 /// Records scopes, but not the recorder's own functions.
 struct Scoped;
@@ -82,9 +82,17 @@ mod stalls {
     }
 }
 
-/// Stops the recording when the kernel crashes, so that the last records stay.
+/// Stops the recording when the kernel crashes, so that the last records stay, also after a reset.
 pub fn freeze() {
-    functions::unrecorded(|| RECORDER.freeze());
+    let lines = functions::unrecorded(|| {
+        RECORDER.freeze();
+        // SAFETY: the region is mapped RAM.
+        let clean = |live: Live<'_>| unsafe { arch::clean(live.start(), live.len() as usize) };
+        RECORDER.dump().map_or(0, clean)
+    });
+    if lines > 0 {
+        log::line(format_args!("trace: {lines} cache lines cleaned"));
+    }
 }
 
 /// The machine whose calls are recorded.

@@ -1,6 +1,7 @@
 //! The CPUs: numbers, harts, start, timers.
 
 use core::arch::asm;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nostall_io::{Nanos, Processor};
@@ -73,6 +74,15 @@ impl Processor for Cpu {
 #[inline(always)]
 pub fn see_new_code() {
     riscv::asm::fence_i();
+}
+
+/// Returns 0, the number of cleaned cache lines: QEMU's machine keeps the caches in a reset.
+///
+/// # Safety
+///
+/// None is needed. Other architectures access the bytes.
+pub const unsafe fn clean(_: NonNull<u8>, _: usize) -> usize {
+    0
 }
 
 /// Sets this CPU's timer to interrupt it once, at `at`. Interrupts must be masked.

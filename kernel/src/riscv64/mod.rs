@@ -15,8 +15,8 @@ pub use crate::device_tree::serial::{SerialPort, line_settings, serial_port, set
 pub use crate::device_tree::{bus_check, pci, spi};
 pub use boot::{enter, persistent_ram};
 pub use cpus::{
-    Cpu, MAX_CPUS, call_others, enable_interrupts, hang, in_interrupt, interrupts, see_new_code,
-    set_timer, sleep_unless, start_cpus, wake,
+    Cpu, MAX_CPUS, call_others, clean, enable_interrupts, hang, in_interrupt, interrupts,
+    see_new_code, set_timer, sleep_unless, start_cpus, wake,
 };
 pub use harts::timebase as counter_hz;
 pub use nostall_io::TimeCounter as Counter;

@@ -13,6 +13,7 @@ mod traps;
 
 use core::arch::x86_64::{__cpuid, CpuidResult};
 use core::ffi::CStr;
+use core::ptr::NonNull;
 
 use nostall_io::{Ports, Registers};
 
@@ -61,6 +62,15 @@ pub fn hang() -> ! {
 #[inline(always)]
 pub fn see_new_code() {
     cpuid(0);
+}
+
+/// Returns 0, the number of cleaned cache lines: QEMU's machine keeps the caches in a reset.
+///
+/// # Safety
+///
+/// None is needed. Other architectures access the bytes.
+pub const unsafe fn clean(_: NonNull<u8>, _: usize) -> usize {
+    0
 }
 
 /// Does nothing: a call site is one instruction, so no CPU is interrupted inside of it.

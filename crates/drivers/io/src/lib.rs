@@ -67,6 +67,8 @@ mod dev_port;
 mod host;
 mod mmio;
 mod offered;
+#[cfg(any(target_arch = "aarch64", test))]
+mod poc;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 mod processor;
@@ -93,6 +95,8 @@ pub use dev_port::DevPort;
 pub use host::HostClock;
 pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
 pub use offered::Offered;
+#[cfg(target_arch = "aarch64")]
+pub use poc::clean_to_poc;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;

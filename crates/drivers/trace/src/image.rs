@@ -55,6 +55,13 @@ pub struct Live<'m> {
     pub(crate) memory: PhantomData<&'m [u8]>,
 }
 
+impl Live<'_> {
+    /// Returns the address of the region's first byte, to clean its cache lines before a reset.
+    pub const fn start(&self) -> NonNull<u8> {
+        self.base
+    }
+}
+
 impl Image for Live<'_> {
     fn len(&self) -> u64 {
         self.len as u64

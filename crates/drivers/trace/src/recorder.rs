@@ -492,7 +492,7 @@ impl<'m, T, P> Recorder<'m, T, P> {
 
     /// Stops recording until [`unfreeze`](Self::unfreeze) or [`start`](Self::start), so that the
     /// last records stay: after a crash, or after a detected fault. Records in progress are
-    /// completed.
+    /// completed. Before a reset, [clean](Region#memory-type) the region's cache lines after this.
     pub fn freeze(&self) {
         self.change(FROZEN_STATE, ON);
         if let Some(region) = self.region_cells() {

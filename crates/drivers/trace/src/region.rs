@@ -41,6 +41,29 @@ pub struct Options<'a> {
 }
 
 /// A region that a [`Recorder`](crate::Recorder) can record into.
+///
+/// # Memory type
+///
+/// On AArch64, the memory must be mapped as Normal Write-Back, Inner Shareable: a record is reserved
+/// with an atomic exchange. The architecture guarantees its instructions for no other memory (Arm
+/// ARM, DDI 0487, section B2.9, "Synchronization and semaphores"). On other processors, it must be
+/// ordinary cached memory too.
+///
+/// Lines in caches do not survive a reset that discards them. A kernel that resets cleans them
+/// first, after [`freeze`](crate::Recorder::freeze) in its panic handler. On AArch64:
+///
+/// ```
+/// # use nostall_trace::{Image, Recorder};
+/// # fn end<T, P>(recorder: &Recorder<'_, T, P>) {
+/// if let Some(live) = recorder.dump() {
+///     # #[cfg(target_arch = "aarch64")]
+///     // SAFETY: the region is mapped.
+///     unsafe { nostall_io::clean_to_poc(live.start(), live.len() as usize) };
+///     # #[cfg(not(target_arch = "aarch64"))]
+///     # let _ = (live.start(), live.len());
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Region<'m> {
     pub(crate) base: NonNull<u8>,

@@ -38,6 +38,7 @@ help:
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api; public-api-check compares'
 	@echo 'make static        both commands, each one file for any Linux of this processor, and its tests'
+	@echo 'make static-arm    the command for 64-bit Arm, and the tests of the decoders in QEMU'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
 	@echo 'make fleet-static  the commands export and synth alone, for any Linux of this processor'
 	@echo 'make python-test   the Python package, in an environment of its own (python/README.md)'
@@ -173,7 +174,7 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 
 # Checks that take too long for every run of CI. All run, and the last line names those that failed.
 # Lines with SKIPPED name the checks that this machine or checkout cannot make.
-FULL := deny public-api-check msrv features semver minimal-versions loom stress spi-features kills fuzz static no-kernel package \
+FULL := deny public-api-check msrv features semver minimal-versions loom stress spi-features kills fuzz static static-arm no-kernel package \
 	report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
 	@failed=; for check in $(FULL); do \
@@ -503,6 +504,19 @@ fleet-static:
 	@scripts/setup no_std $(STATIC)
 	@scripts/setup musl
 	cargo build --locked --release --package nostall-fleet --target $(STATIC)
+
+# The command for 64-bit Arm likewise. The readers of crash records and traces run their tests in QEMU.
+ARM_HOST := aarch64-unknown-linux-musl
+ARM_HOST_ENV := CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc \
+	CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
+.PHONY: static-arm
+static-arm:
+	@scripts/setup no_std $(ARM_HOST)
+	@scripts/setup arm-host
+	$(ARM_HOST_ENV) cargo build --locked --release --package nostall --target $(ARM_HOST)
+	$(ARM_HOST_ENV) cargo test --locked --release --target $(ARM_HOST) \
+		--package nostall-pstore --package nostall-trace --package nostall-tracefile --package nostall-postmortem
 
 # Both commands likewise, nostall-lab with its guest kernels. The tests run it in an empty folder
 # with an empty environment.

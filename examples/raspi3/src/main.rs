@@ -37,7 +37,11 @@ fn start(_: u64, _: u64, _: u64, _: u64) -> ! {
     CLOCK.set_rate(VirtualCounter::hz());
     let line = LineSettings::baud(115_200);
     let uart = Pl011::new(PL011, Some(UART_CLOCK));
-    let mut first = Console::open(uart, &CLOCK, line).expect("a PL011");
+    let first = ConsoleSettings {
+        model: Some(Model::Pl011), // with FIFOs of 16 bytes (section 13.1)
+        ..line.into()
+    };
+    let mut first = Console::open(uart, &CLOCK, first).expect("a PL011");
     AUX_ENABLES.write32(0, 1);
     let settings = ConsoleSettings {
         model: Some(Model::Bcm2835Mini),

@@ -36,6 +36,11 @@ use crate::{
 /// # }
 /// ```
 ///
+/// The identification registers must be those of Arm, and their revision tells the depth of the FIFOs.
+/// Where they are missing, or a device tree's `arm,primecell-periphid` corrects them, name
+/// [`Model::Pl011`] in the [settings](ConsoleSettings::model). The FIFOs then have 16 bytes, unless
+/// [`transmit_load`](ConsoleSettings::transmit_load) says otherwise.
+///
 /// No register tells how many bytes the transmit FIFO holds. So the driver gives it a load when it is
 /// empty, and computes when that will be. Transmit interrupts are not used.
 #[derive(Clone, Copy, Debug)]
@@ -125,20 +130,23 @@ impl<R: Registers> UartHardware for Pl011<R> {
         if !self.answers(found.model) {
             return Err(OpenError::NotFound);
         }
-        // Revision r1p5 has number 3, and FIFOs of 32 bytes (DDI 0183G, UARTPeriphID2).
-        if self.line != Line::Sbsa && self.ids(PERIPH_ID)[2] >> 4 >= 3 {
+        if self.line == Line::Sbsa || settings.model == Some(Model::Pl011) {
+            return Ok(found);
+        }
+        let ids = self.ids(PERIPH_ID);
+        let revision = ids[2] >> 4;
+        if ids != periph_ids(revision) || self.ids(PCELL_ID) != PCELL_IDS {
+            return Err(OpenError::NotFound);
+        }
+        // Revision r1p5 has number 3, and FIFOs of 32 bytes (Table 3-21, section 2.4.3).
+        if revision >= 3 {
             found.transmit_load = 32;
         }
         Ok(found)
     }
 
-    /// The identification registers of an SBSA UART are its maker's.
     fn answers(&self, _model: Model) -> bool {
-        if self.line == Line::Sbsa {
-            return self.line_status() != !0;
-        }
-        let found = self.ids(PERIPH_ID);
-        found == periph_ids(found[2] >> 4) && self.ids(PCELL_ID) == PCELL_IDS
+        self.line_status() != !0
     }
 
     fn configure(
@@ -251,7 +259,7 @@ impl<R: Registers> UartHardware for Pl011<R> {
     }
 
     fn end_empty_interrupt(&self, _model: Model) {
-        self.registers.write32(ICR, int::RX | int::RT);
+        self.registers.write32(ICR, int::RT);
     }
 
     fn set_rts(&self, is_raised: bool, _receives: bool) {

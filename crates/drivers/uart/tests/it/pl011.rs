@@ -214,10 +214,17 @@ fn what_a_port_cannot_do_is_refused() {
     assert_eq!(refused(sbsa(), recover), OpenError::NoScratch);
     let keeps = Pl011::new(port(Profile::R1P5).0, None);
     assert_eq!(refused(keeps, recover), OpenError::NoScratch);
-    // A 16550, or plain memory, is no PL011.
+    // Without the identification registers, it must be named.
     let (memory, _) = port(Profile::SBSA);
     let none = Pl011::new(memory, CLOCK);
     assert_eq!(refused(none, settings), OpenError::NotFound);
+    let named = ConsoleSettings {
+        model: Some(Model::Pl011),
+        ..settings
+    };
+    let (port, clock) = port(Profile::R1P5);
+    let console = Console::open(Pl011::new(port, CLOCK), clock, named).unwrap();
+    assert_eq!(console.transmit_load(), 16);
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl<T: Memory + ?Sized> Memory for &T {
 
 /// Ordinary memory, cached or write-combining. A store of any width may have any alignment that the
 /// CPU supports.
+///
+/// On AArch64, the memory is mapped as Normal Write-Back, or as Normal Non-Cacheable, never as Device
+/// memory. Behind a reset that discards the caches, the first needs [`Flushed`]. The second needs it
+/// for the order of its stores, which the CPU may merge and reorder: `dsb st` suffices.
 #[derive(Debug)]
 pub struct Ram<'a> {
     start: NonNull<u8>,
@@ -180,6 +184,10 @@ impl Memory for Ram<'_> {
 
 /// Memory that takes only aligned stores of at most 32 bits: uncached on ARM, or behind a bus.
 /// Zones start at any even offset, so a word may be stored as two halves.
+///
+/// On AArch64, the memory is mapped as Device-nGnRE or Device-nGnRnE, whose stores stay in order, or
+/// as Normal Non-Cacheable with the [`Flushed`] of [`Ram`]. Nothing here is an atomic
+/// read-modify-write, which the architecture guarantees for Normal Write-Back memory only.
 #[derive(Debug)]
 pub struct Uncached<'a>(Ram<'a>);
 
@@ -269,6 +277,28 @@ impl Memory for Uncached<'_> {
 /// memory.persist(0, 10);
 /// assert_eq!(flushed.get(), 10);
 /// ```
+///
+/// On AArch64, Normal Write-Back memory over a reset that discards the caches:
+///
+/// ```
+/// # #[cfg(target_arch = "aarch64")]
+/// # {
+/// use core::ptr::NonNull;
+/// use nostall_io::clean_to_poc;
+/// use nostall_pstore::{Flushed, Memory, Ram};
+///
+/// /// # Safety
+/// ///
+/// /// As for [`Ram::new`].
+/// unsafe fn crash_memory(start: NonNull<u8>, len: usize) -> impl Memory {
+///     // SAFETY: the caller's promise. The zones persist only bytes inside.
+///     let ram = unsafe { Ram::new(start, len) };
+///     Flushed::new(ram, move |at, len| unsafe { _ = clean_to_poc(start.add(at), len) })
+/// }
+/// # }
+/// ```
+///
+/// The offsets are those of `M`. Memory that is split into zones has a `Flushed` for each zone.
 #[derive(Debug)]
 pub struct Flushed<M, F> {
     memory: M,

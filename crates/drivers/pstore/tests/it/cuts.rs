@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use crate::common::open;
 
 use nostall_pstore::{
-    Code, DumpHeader, HEADER, LinuxVersion, Load, Matches, Memory, OwnCounter, RecordFormat,
-    Recorder, Trust, Zone, ZoneKind,
+    Code, DumpHeader, Flushed, HEADER, LinuxVersion, Load, Matches, Memory, OwnCounter, Ram,
+    RecordFormat, Recorder, Trust, Zone, ZoneKind,
 };
 use proptest::prelude::*;
 
@@ -336,6 +336,31 @@ fn behind_a_cache_nothing_is_lost_for_any_alignment_of_its_lines() {
             }
         }
     }
+}
+
+#[test]
+fn exactly_the_stored_bytes_are_persisted_and_the_data_before_the_header() {
+    let mut bytes = [0; 12 + 60];
+    let persisted = RefCell::new(Vec::new());
+    let memory = Flushed::new(Ram::of(&mut bytes), |at, len| {
+        persisted.borrow_mut().push((at, len));
+    });
+    let (zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
+    // An empty zone: size, start, then the signature.
+    assert_eq!(persisted.take(), [(8, 4), (4, 4), (0, 4)]);
+    let mut recorder =
+        Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
+    let mut record = || {
+        recorder.record(ip(1), ip(2));
+        persisted.take()
+    };
+    // The record, then its size and the start.
+    assert_eq!(record(), [(12, 24), (8, 4), (4, 4)]);
+    assert_eq!(record(), [(36, 24), (8, 4), (4, 4)]);
+    // The ring wraps, and is full: the start first.
+    assert_eq!(record(), [(60, 12), (12, 12), (4, 4), (8, 4)]);
+    // The size stays.
+    assert_eq!(record(), [(24, 24), (4, 4)]);
 }
 
 proptest! {

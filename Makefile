@@ -35,6 +35,7 @@ help:
 	@echo 'make linux-peer    builds the Linux kernels for --peers, 25 minutes on 2 CPUs (linux/README.md)'
 	@echo 'make msrv          the oldest supported Rust'
 	@echo 'make miri          the crates with unsafe code, under Miri'
+	@echo 'make miri-seeds    tests of threads under Miri, 16 times; barriers: those in AArch64 code'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api; public-api-check compares'
 	@echo 'make static        both commands, each one file for any Linux of this processor, and its tests'
@@ -174,8 +175,8 @@ NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-s
 
 # Checks that take too long for every run of CI. All run, and the last line names those that failed.
 # Lines with SKIPPED name the checks that this machine or checkout cannot make.
-FULL := deny public-api-check msrv features semver minimal-versions loom stress spi-features kills fuzz static static-arm no-kernel package \
-	report-test fleet linux-traces linux-flood mutants mutants-cores
+FULL := deny public-api-check msrv features semver minimal-versions loom miri-seeds barriers stress spi-features kills fuzz static static-arm \
+	no-kernel package report-test fleet linux-traces linux-flood mutants mutants-cores
 full:
 	@failed=; for check in $(FULL); do \
 		echo "== make $$check"; start=$$(date +%s); \
@@ -282,6 +283,24 @@ loom:
 	NOSTALL_LOOM_BOUND=3 cargo test --locked --release \
 		--package nostall-spi --features std --test loom -- --nocapture
 	NOSTALL_LOOM_BOUND=3 cargo test --locked --release --package nostall-trace --lib loom
+
+# Tests of threads, with many orders of the threads and many old values in weakly ordered memory.
+MIRI_SEEDS ?= 16
+.PHONY: miri-seeds
+MANY_SEEDS = $(call MIRI,-Zmiri-ignore-leaks -Zmiri-many-seeds=0..$(MIRI_SEEDS))
+miri-seeds:
+	@scripts/setup miri
+	PROPTEST_CASES=1 $(MANY_SEEDS) nostall-console --test it --target-dir target/miri-console -- \
+		threads_that_log
+	$(MANY_SEEDS) nostall-trace --features macros --lib --test recording --target-dir target/miri -- \
+		another_cpu_added while_cpus_record while_a_cpu_records
+	$(MANY_SEEDS) nostall-pstore --lib --target-dir target/miri -- two_threads
+
+# Acquire and release instructions in AArch64's code.
+.PHONY: barriers
+barriers:
+	@scripts/setup no_std aarch64-unknown-none-softfloat
+	scripts/barriers
 
 # The SPI bus with every set of its features; `make loom` has its models.
 spi-features:

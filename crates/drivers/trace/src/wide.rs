@@ -1,6 +1,6 @@
 //! A 64-bit word that several CPUs read and write.
 //!
-//! A load acquires what its store released. A site's word has the number of a name. A CPU that takes
+//! A load acquires what the store released. A site's word has the number of a name. A CPU that takes
 //! the number stores it in a record, and the record's reader must find the name.
 
 #[cfg(target_has_atomic = "64")]

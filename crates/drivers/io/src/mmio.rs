@@ -283,6 +283,7 @@ impl Registers for Mmio {
         if self.big() { u32::from_be(raw) } else { raw }
     }
 
+    #[inline]
     fn write32(&self, offset: usize, value: u32) {
         let raw = if self.big() { value.to_be() } else { value };
         store32(self.register(offset), raw);

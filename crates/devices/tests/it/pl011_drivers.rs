@@ -223,6 +223,24 @@ fn a_driver_that_never_checks_for_room_loses_text_on_a_line_with_a_rate() {
     }
 }
 
+/// Hermit's serial driver writes each byte like this (b0678ba0).
+#[test]
+fn hermits_loop_over_trusted_firmwares_driver_loses_text() {
+    for (profile, arrives) in [
+        (Profile::QEMU, 2_000),
+        (Profile::R1P5, 37),
+        (Profile::R1P4, 21),
+    ] {
+        with_peer(profile, |uart, port, clock| {
+            let written = measured(port, clock, || {
+                TEXT.iter().for_each(|&byte| uart.write_word(byte));
+            });
+            println!("{}: {written:?}", profile.name);
+            assert_eq!(TEXT.len() as u64 - written.lost, arrives);
+        });
+    }
+}
+
 /// Returns the number of transmit interrupts until `pending` is written, or until no interrupt can
 /// come any more. The handler fills the FIFO as Linux's does: half of it.
 fn by_interrupt(port: &Port, clock: &VirtualClock, pending: &mut &[u8]) -> u32 {
